@@ -1,4 +1,4 @@
-// How the engine fails. The text is complete: who, where, what was expected.
+// The engine's errors. The text is complete: rank, call, expectation.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct Error : std::runtime_error {
   Error(Failure kind, int rank, const std::string& text, bool again = false)
       : std::runtime_error(text), kind(kind), rank(rank), again(again) {}
   Failure kind;
-  int rank;    // who died, else -1
+  int rank;    // the rank that died, else -1
   bool again;  // of a group that failed before
 };
 

@@ -200,12 +200,12 @@ bool whole(PyObject* given, int& number) {
   return number == wide;
 }
 
-bool text(PyObject* given, std::string_view& said) {
+bool text(PyObject* given, std::string_view& result) {
   Py_ssize_t length;
   if (!PyUnicode_Check(given)) return false;
   const char* utf8 = PyUnicode_AsUTF8AndSize(given, &length);
   if (!utf8) throw nb::python_error();
-  said = {utf8, static_cast<std::size_t>(length)};
+  result = {utf8, static_cast<std::size_t>(length)};
   return true;
 }
 

@@ -36,14 +36,14 @@ nb::list exchange(nb::handle endpoint, nb::list operations, double timeout_s) {
     hooks.blocking();
     group_of(endpoint.ptr()).exchange(all, timeout_s, hooks);
   }
-  nb::list said;
-  for (auto& o : all) said.append(nb::make_tuple(o.peer, o.tag, o.nbytes));
-  return said;
+  nb::list statuses;
+  for (auto& o : all) statuses.append(nb::make_tuple(o.peer, o.tag, o.nbytes));
+  return statuses;
 }
 
-// A message of whatever length.
+// A message of any length.
 nb::tuple receive(nb::handle endpoint, int peer, int tag, int dtype, double timeout_s) {
-  Operation whole{false, peer, tag, nullptr, 0, dtype, ringtree::Length::whatever};
+  Operation whole{false, peer, tag, nullptr, 0, dtype, ringtree::Length::any};
   {
     PythonHooks hooks;
     hooks.blocking();
@@ -100,16 +100,16 @@ int dtype_of(const View& view) {
   return -1;
 }
 
-enum class Way { send, recv, recv_at_most };
+enum class Kind { send, recv, recv_at_most };
 
 // Group.send(x, peer, tag) and its like: a plain array, to or from one rank or any. The bytes of the message; -1 where
 // the slow path must look, and nothing was touched.
-long transfer(PyObject* self, Way way, PyObject* const* args) {
+long transfer(PyObject* self, Kind kind, PyObject* const* args) {
   if (!PyLong_Check(args[1]) || !PyLong_Check(args[2])) return -1;
   int odd = 0, too_odd = 0;
   long peer = PyLong_AsLongAndOverflow(args[1], &odd), tag = PyLong_AsLongAndOverflow(args[2], &too_odd);
   auto& group = group_of(self);
-  bool is_send = way == Way::send;
+  bool is_send = kind == Kind::send;
   long least = is_send ? 0 : ringtree::any;
   if (odd || too_odd || peer < least || peer >= group.ranks() || tag < least || tag > INT_MAX) return -1;
   View view;
@@ -122,28 +122,28 @@ long transfer(PyObject* self, Way way, PyObject* const* args) {
                       view.data(),
                       static_cast<std::size_t>(view.nbytes()),
                       dtype,
-                      way == Way::recv_at_most ? ringtree::Length::at_most : ringtree::Length::exact};
+                      kind == Kind::recv_at_most ? ringtree::Length::at_most : ringtree::Length::exact};
   PythonHooks hooks;
   if (group.threads() || operation.nbytes > quick_bytes) hooks.blocking();
   group.exchange({&operation, 1}, hooks);
   return static_cast<long>(operation.nbytes);
 }
 
-template <Way way>
+template <Kind kind>
 PyObject* fast(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   if (n != 3) {
     PyErr_SetString(PyExc_TypeError, "expected (x, peer: int, tag: int)");
     return nullptr;
   }
-  if constexpr (way == Way::recv_at_most) return guarded([&] { return transfer(self, way, args); }, PyLong_FromLong);
-  return guarded([&] { return transfer(self, way, args) >= 0; });
+  if constexpr (kind == Kind::recv_at_most) return guarded([&] { return transfer(self, kind, args); }, PyLong_FromLong);
+  return guarded([&] { return transfer(self, kind, args) >= 0; });
 }
 
-template <Way way>
-PyMethodDef fast_definition{way == Way::send   ? "send"
-                            : way == Way::recv ? "recv"
-                                               : "recv_at_most",
-                            reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(fast<way>)), METH_FASTCALL,
+template <Kind kind>
+PyMethodDef fast_definition{kind == Kind::send   ? "send"
+                            : kind == Kind::recv ? "recv"
+                                                 : "recv_at_most",
+                            reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(fast<kind>)), METH_FASTCALL,
                             "The fast path; see the stub."};
 
 }  // namespace
@@ -160,7 +160,7 @@ void bind_messages(nb::object type) {
   add("status", status, "number"_a);
   add("drop", drop, "number"_a);
   add("probe", probe, "peer"_a, "tag"_a, "timeout_s"_a);
-  add_fast_method(type, fast_definition<Way::send>);
-  add_fast_method(type, fast_definition<Way::recv>);
-  add_fast_method(type, fast_definition<Way::recv_at_most>);
+  add_fast_method(type, fast_definition<Kind::send>);
+  add_fast_method(type, fast_definition<Kind::recv>);
+  add_fast_method(type, fast_definition<Kind::recv_at_most>);
 }

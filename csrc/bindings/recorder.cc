@@ -25,8 +25,8 @@ void record(nb::handle endpoint, std::size_t most_events) {
   group_of(endpoint.ptr()).record(most_events, hooks);
 }
 
-// What `recorder` wrote down, nothing where there is none, in the seconds of `clock`.
-nb::object told(const Recorder* recorder, const Recorder::Clock& clock, const std::vector<std::string>& names) {
+// The events of `recorder`, in the seconds of `clock`; empty without a recorder.
+nb::object as_tuple(const Recorder* recorder, const Recorder::Clock& clock, const std::vector<std::string>& names) {
   using Event = Recorder::Event;
   auto events = recorder ? recorder->events() : std::vector<Event>();
   nb::list calls;
@@ -45,13 +45,13 @@ nb::object told(const Recorder* recorder, const Recorder::Clock& clock, const st
 nb::object recorded(nb::handle endpoint) {
   auto& group = group_of(endpoint.ptr());
   auto recorder = group.recorder();
-  return recorder ? told(recorder, recorder->clock(), group.names()) : nb::none();
+  return recorder ? as_tuple(recorder, recorder->clock(), group.names()) : nb::none();
 }
 
 nb::object recorded_messages(nb::handle endpoint) {
   auto& group = group_of(endpoint.ptr());
   auto recorder = group.recorder();
-  return recorder ? told(group.message_recorder(), recorder->clock(), group.names()) : nb::none();
+  return recorder ? as_tuple(group.message_recorder(), recorder->clock(), group.names()) : nb::none();
 }
 
 }  // namespace

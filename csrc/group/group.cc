@@ -76,10 +76,9 @@ void Group::sit(int rank, Options& options, InheritedLiveness inherited) {
 Group::~Group() {
   try {
     close();
-  } catch (...) {  // whoever wants to know calls close()
+  } catch (...) {  // a caller that needs the error calls close()
   }
-  // Memory is given back only now: arrays may still lie there, threads may be on their way out of it, and each of them
-  // keeps this object.
+  // Memory is given back only now: arrays in it, and threads that leave it, keep this object until here.
   if (home_ != this_process()) {  // their threads are the parent's
     (void)worker_.release();
     (void)exchange_.release();
@@ -114,7 +113,7 @@ void Group::check_liveness(const std::string& what, const std::vector<int>& rank
   check_usable();
   for (int rank : ranks) check_rank(rank);
   std::vector<int> missing;
-  for (int place : absent) missing.push_back(ranks.at(place));
+  for (int position : absent) missing.push_back(ranks.at(position));
   endpoint_->check_liveness(ranks, missing, elsewhere);
 }
 
@@ -163,7 +162,7 @@ void Group::execute(const std::shared_ptr<PreparedProgram>& plan, std::byte* inp
     endpoint_->health().report_failure(Failure::poisoned, -1,
                                        endpoint_->name(endpoint_->rank()) + " was interrupted in " + where());
     throw;
-  } catch (const std::exception& error) {  // a call that ends half way leaves lanes nobody can go on with
+  } catch (const std::exception& error) {  // a call that ends half way leaves lanes that no call can use
     endpoint_->health().report_failure(
         Failure::poisoned, -1, endpoint_->name(endpoint_->rank()) + " failed in " + where() + ": " + error.what());
     throw;

@@ -35,7 +35,7 @@ class Group {
   Group(void* memory, int rank, int ranks, Options options);
   ~Group();
 
-  // Who holds the plan keeps it; so do the calls of it that are queued or running.
+  // The plan lives as long as its holders, and its calls that are queued or running.
   std::shared_ptr<PreparedProgram> prepare(const Encoded& program, const Binding& binding);
   void run(const std::shared_ptr<PreparedProgram>& plan, std::byte* input, std::byte* output, Hooks& hooks);
 
@@ -57,17 +57,16 @@ class Group {
   // The same with memory that is mapped already.
   void add_region(Region region, Hooks& hooks);
 
-  // A window is a region of which every rank has a share of `nbytes`, one behind the other. Its number, and where bytes
-  // of a rank's share lie; throws std::invalid_argument where they do not. Whoever calls these sees to it that nobody
-  // adds a window meanwhile.
+  // A window is a region of which every rank has a share of `nbytes`, one behind the other. Its number, and the address
+  // of bytes of a rank's share; throws std::invalid_argument outside the share. The caller serializes these calls.
   int add_window(std::byte* base, std::size_t nbytes);
   std::byte* in_window(int window, int rank, std::size_t offset, std::size_t nbytes) const;
 
   // The members with these ranks, for a group made of them.
   InheritedLiveness inherited(const std::vector<int>& ranks) const;
 
-  // Throws if the group failed, or one of these members died, for one who waits for them in `what`. `absent` are the
-  // places in that list of those who are not there yet: they must not have left either.
+  // Throws if the group failed, or one of these members died, for a wait for them in `what`. `absent`: the positions
+  // in that list of members that have not come yet: they must not have left either.
   void check_liveness(const std::string& what, const std::vector<int>& ranks, const std::vector<int>& absent);
   void poison(const std::string& message);
   void set_timeout(double seconds) { endpoint_->set_timeout(seconds); }
@@ -92,8 +91,8 @@ class Group {
   void reset_received();
   int slots_open() const { return interpreter_->slots_open(); }
 
-  // Records this rank's calls and messages from the next ones on, anew, so many events of each; 0 ends it. What was
-  // recorded can be read at any time, until it is ended or begun anew; also when the group has failed, or is closed.
+  // Records this rank's calls and messages from the next ones on, anew, at most `most` events of each; 0 ends it. The
+  // recording can be read at any time until it is ended or begun anew; also when the group has failed, or is closed.
   void record(std::size_t most, Hooks& hooks);
   const Recorder* recorder() const { return interpreter_->recorder(); }
   const Recorder* message_recorder() const { return exchange_->recorder(); }

@@ -26,7 +26,7 @@ Counter& Signals::counter(int from, int to, int index) {
   return endpoint_.segment().signals(from, to)[index];
 }
 
-// The addition releases and the load in wait() acquires: who sees the k-th signal sees all that was written before it,
+// The addition releases and the load in wait() acquires: a rank that sees the k-th signal sees all writes before it,
 // and what a waiter read is read before its own next signal. Additions of several threads form one release sequence.
 void Signals::send(int peer, int index) {
   counter(endpoint_.rank(), peer, index).fetch_add(1, std::memory_order_release);

@@ -1,4 +1,4 @@
-// Signals: counters by which a rank tells another that it has written to shared memory; each pair has several, by
+// Signals: counters by which a rank reports to another that it has written to shared memory; each pair has several, by
 // index.
 #pragma once
 
@@ -17,7 +17,7 @@ class Signals {
   void send(int peer, int index);
   // Waits for `count` more signals than were waited for before. One that times out leaves the group whole.
   void wait(int peer, int index, std::uint64_t count, double timeout_s, Hooks& hooks);
-  // Returns when nobody waits any more, which is soon once the endpoint is stopping.
+  // Returns when no thread waits any more, which is soon once the endpoint is stopping.
   void end();
 
  private:

@@ -11,7 +11,7 @@ namespace ringtree {
 
 class TicketLock {
  public:
-  // A place in the queue, until the ticket is destroyed: a ticket may be given up before it is next.
+  // A position in the queue, until the ticket is destroyed: a ticket may be given up before it is next.
   class Ticket {
    public:
     explicit Ticket(TicketLock& lock) : lock_(&lock), number_(lock.last_.fetch_add(1, std::memory_order_relaxed)) {}

@@ -39,7 +39,7 @@ void Worker::perform(std::unique_lock<std::mutex>& lock, Hooks& hooks) {
   bool interrupted = false;
   try {
     job(hooks);
-  } catch (const Interrupted&) {  // told here; who asks later is told what came of it
+  } catch (const Interrupted&) {  // raised here; a later query of the ticket throws `error`
     interrupted = true;
     error = std::make_exception_ptr(Error(Failure::poisoned, -1, "the call was interrupted"));
   } catch (...) {

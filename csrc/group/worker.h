@@ -1,5 +1,5 @@
-// The group's own thread: runs asynchronous calls in the order of their tickets. Who waits for one that it has not
-// begun runs it himself, for a thread takes long to wake.
+// The group's own thread: runs asynchronous calls in the order of their tickets. A thread that waits for
+// a call that has not begun runs the call itself, for a thread takes long to wake.
 #pragma once
 
 #include <condition_variable>
@@ -45,7 +45,7 @@ class Worker {
   std::condition_variable more_, less_;
   std::deque<Job> jobs_;
   std::map<std::uint64_t, std::exception_ptr> failed_;
-  // Pairs: `completed_` is stored with release after a job, so who sees a ticket done sees its results.
+  // Pairs: `completed_` is stored with release after a job, so a thread that sees a ticket done sees its results.
   std::atomic<std::uint64_t> issued_ = 0, completed_ = 0;
   bool running_ = false;  // a job
   bool stopping_ = false;

@@ -77,7 +77,7 @@ bool Health::write_failure(Failure kind, int rank, const std::string& text) {
 
 void Health::raise_failure() {
   auto& poison = segment_.header().poison;
-  // Whoever set the state to 1 writes a few hundred bytes and goes on, unless it was killed just there.
+  // The rank that set the state to 1 writes a few hundred bytes and goes on, unless it was killed just there.
   for (std::int64_t until = now_ns() + 1'000'000'000; poison.state.load(std::memory_order_acquire) != 2;) {
     sched_yield();
     if (now_ns() > until) throw Error(Failure::poisoned, -1, "the group failed; its reason was never written");

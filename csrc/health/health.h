@@ -1,8 +1,8 @@
-// What a group knows of its members: who left, who died, what each called last, and how the group failed.
+// The health of a group: the members that left or died, the last calls of each, and the group's failure.
 //
-// All of it lies in the memory that the ranks of a host share, so that what one of them learns all know. A rank of this
-// host reports for itself, and the kernel says which of their processes have ended (ProcessWatch). Whoever serves a
-// transport to other hosts reports for the ranks behind it, by the same functions.
+// All of it lies in the memory that the ranks of a host share. A rank of this host reports for itself, and the kernel
+// reports which of their processes have ended (ProcessWatch). The server of a transport to other hosts reports for the
+// ranks behind it, by the same functions.
 #pragma once
 
 #include <atomic>
@@ -33,7 +33,7 @@ class Health {
   void report_left(int rank);
   void report_lost(int rank, std::string why = {});  // it died, or nothing more can come from it
   void report_call(int rank, std::uint64_t call, const Fingerprint& print);
-  // Fails the group for every member: the first report is the one that counts. `rank` is who died, else -1.
+  // Fails the group for every member: the first report counts. `rank`: the rank that died, else -1.
   void report_failure(Failure kind, int rank, const std::string& text);
   // The same for a failure of another host's ranks, of which the observer knows.
   void report_foreign_failure(Failure kind, int rank, const std::string& text);
@@ -42,16 +42,16 @@ class Health {
   bool left(int rank) const { return segment_.member(rank).left.load(std::memory_order_acquire) != 0; }
   bool died(int rank) const;
   std::string how_died(int rank) const;  // as in "died (process 12 ended)"
-  // What a rank called as its call of that number, where that is known: the last few are.
+  // A rank's call of that number; only the last few are kept.
   std::optional<Fingerprint> call_of(int rank, std::uint64_t call) const;
   bool failed() const { return segment_.header().poison.state.load(std::memory_order_relaxed) != 0; }
-  // Throws the failure itself to the first who asks on this rank, then that the group can no longer be used.
+  // Throws the failure itself at the first query of this rank, then that the group can no longer be used.
   [[noreturn]] void raise_failure();
-  // Takes back that this rank's user has seen the failure: an asynchronous call keeps it until somebody waits.
+  // Takes back that this rank's user has seen the failure: an asynchronous call keeps it until a caller waits.
   void keep(const Error& error) {
     if (!error.again) raised_.store(false, std::memory_order_relaxed);
   }
-  // Says so again, when somebody has.
+  // Marks the failure as seen again, when a caller waited.
   void kept_is_raised() { raised_.store(true, std::memory_order_relaxed); }
 
   // The end of this rank's part in the group.

@@ -1,8 +1,8 @@
-// Who is alive. Each rank of a world holds a POSIX record lock on byte `rank` of the world's memfd: the kernel drops it
-// when the process ends, however it ends, and a forked child does not inherit it. (An open-file-description lock would
-// be inherited.) The lock is also dropped when the process closes any descriptor of the file, so a free byte alone
-// proves nothing: where the process can be seen, it must be gone too. A group made from another is made of the same
-// processes, and asks for the same bytes.
+// The ranks that are alive. Each rank of a world holds a POSIX record lock on byte `rank` of the world's memfd: the
+// kernel drops it when the process ends, however it ends, and a forked child does not inherit it. (An
+// open-file-description lock would be inherited.) The lock is also dropped when the process closes any descriptor of
+// the file, so a free byte alone proves nothing: where the process can be seen, it must be gone too. A group made from
+// another is made of the same processes, and asks for the same bytes.
 #pragma once
 
 #include <memory>
@@ -40,7 +40,7 @@ class Liveness {
   FileDescriptor file_;
 };
 
-// The members of a group, to those who make another of them: the world's bytes that they hold. No liveness: no watch.
+// The members of a group, for a group made from it: their bytes of the world's memfd. No liveness: no watch.
 struct InheritedLiveness {
   std::shared_ptr<Liveness> liveness;
   std::vector<int> bytes;

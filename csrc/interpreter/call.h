@@ -25,8 +25,8 @@ inline constexpr std::string_view collective_names[] = {
 
 std::uint32_t pack(std::string_view collective, int dtype, int op, int root);
 
-// Of a message: its digest is the tag. What goes by a tag of the engine's users' own is called after that, and parts of
-// an exchange, which are of any sizes, are not told apart by them.
+// Of a message: its digest is the tag. A message with a tag of the engine's users' own is named after the tag; parts of
+// an exchange, which are of any sizes, have one fingerprint for all sizes.
 Fingerprint print_of_message(int dtype, std::uint64_t count, int tag);
 
 // As in "all_reduce(float32, sum, count 8)", "broadcast(float32, count 5, root 1)",

@@ -65,7 +65,7 @@ class FastPath {
     alike.back().signature.op = *alike.back().op;
   }
 
-  // nullptr when no plan is remembered for such a call, and these places.
+  // nullptr when no plan is remembered for such a call and these addresses.
   std::shared_ptr<PreparedProgram> find(const CallSignature& signature, Bytes x, Bytes out,
                                         std::int64_t itemsize) const {
     auto found = known_.find(signature.hash());

@@ -8,7 +8,7 @@ namespace ringtree {
 
 namespace {
 
-constexpr std::size_t worth_zero_copy = 4096;  // less is copied in the time it takes to hear that it was read
+constexpr std::size_t worth_zero_copy = 4096;  // bytes; below, a copy takes less time than the completion
 
 void copy(void* const* targets, int ntargets, const void* source, std::size_t nbytes) {
   if (ntargets == 1) {
@@ -47,7 +47,7 @@ void Interpreter::run(const std::shared_ptr<PreparedProgram>& shared, std::uint6
   hooks_ = &hooks;
   history_[call % history_.size()] = {call, plan.print};
   endpoint_.health().report_call(endpoint_.rank(), call, plan.print);
-  check_unheard();
+  check_silent();
   if (previous_ != shared) previous_ = shared;
   if (plan.scratch_bytes > scratch_bytes_) {
     scratch_ = std::make_unique<std::byte[]>(plan.scratch_bytes);
@@ -80,7 +80,7 @@ void Interpreter::start_recording(std::size_t most, bool lazily) {
   recording_.store(last_recorder_.get(), std::memory_order_relaxed);
 }
 
-// What is recorded costs nothing where nobody asked for it: it is another function then.
+// Without a recording the recorder costs nothing: the window then runs in another function.
 template <bool recorded>
 void Interpreter::run_window(std::int64_t window) {
   using Did = Recorder::Did;
@@ -118,7 +118,7 @@ bool Interpreter::sends_at_once() const {
   return works && bytes(all[0], 0) <= Recorder::short_work && all.size() > 1 && all[1].kind == Kind::signal;
 }
 
-// Called before and after a wait for room, and so off the path of those who need not wait.
+// Called before and after a wait for room, and so off the path of calls that need not wait.
 void Interpreter::stall() {
   if (recorder_) recorder_->stall();
 }
@@ -162,8 +162,7 @@ std::size_t Interpreter::move(const PreparedProgram::Instruction& i, std::int64_
 }
 
 // Whether the bytes of a lazy slot can be sent from the other target, or from the source of a copy: short ones because
-// they travel within the descriptor, long ones if peers can read them where they lie (zero_copy.cc says when that may
-// be).
+// they travel within the descriptor, long ones if peers can read them where they lie (see zero_copy.cc).
 bool Interpreter::send_in_place(const PreparedProgram::Instruction& i, std::int64_t window, SendDescriptor& send) {
   const PreparedProgram::Operand* left = nullptr;
   for (int k = 0; k < i.targets; k++) {

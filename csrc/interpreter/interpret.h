@@ -36,7 +36,7 @@ class Interpreter : Situation {
   // Staging slots that a call has taken and not closed: none between calls, or the engine has a fault.
   int slots_open() const { return outbox_.open(); }
 
-  // From the next call on, events are written down: anew, by at most so many. Not while a call runs.
+  // Records events from the next call on: anew, at most `most`. Not while a call runs.
   void start_recording(std::size_t most, bool lazily);
   // No more of them from the next call on.
   void stop_recording() { recording_.store(nullptr, std::memory_order_relaxed); }
@@ -44,7 +44,7 @@ class Interpreter : Situation {
   const Recorder* recorder() const { return last_recorder_.get(); }
   void forget_recording() { last_recorder_.reset(); }
 
-  std::vector<Received> received;  // from each peer; written by whoever runs
+  std::vector<Received> received;  // from each peer; written by the running thread
 
  private:
   struct Message {
@@ -107,7 +107,7 @@ class Interpreter : Situation {
   std::size_t bytes(const PreparedProgram::Instruction& i, std::int64_t window) const;
   int region_of(const std::byte* begin, std::size_t nbytes) const;
 
-  void check_unheard();
+  void check_silent();
   void check(int peer, const Descriptor& descriptor);
   [[noreturn]] void mismatch(int peer, std::uint64_t peer_call, const Fingerprint& theirs);
   std::string where() const override;

@@ -30,9 +30,9 @@ void Interpreter::mismatch(int peer, std::uint64_t peer_call, const Fingerprint&
 
 // A message that lies unread in a lane from a peer that the last call only sent to, and is of that call or an earlier
 // one, was never expected. To look costs nothing while nothing is there: the line stays in this core's cache.
-void Interpreter::check_unheard() {
+void Interpreter::check_silent() {
   if (!previous_) return;
-  for (int peer : previous_->unheard) {
+  for (int peer : previous_->silent_peers) {
     if (!in_[peer].ready()) continue;
     const Descriptor& descriptor = in_[peer].front();
     auto behind = static_cast<std::int32_t>(descriptor.call - static_cast<std::uint32_t>(call_));
@@ -41,7 +41,7 @@ void Interpreter::check_unheard() {
   }
 }
 
-// With what a peer says it called.
+// Compares this rank's call with a peer's.
 void Interpreter::compare(int peer) {
   auto theirs = endpoint_.health().call_of(peer, call_);
   if (theirs && !(*theirs == plan_->print)) mismatch(peer, call_, *theirs);
@@ -67,7 +67,7 @@ std::string Interpreter::where() const {
          std::to_string(outbox_.open()) + " open)";
 }
 
-// A slow wait compares what the others say they called, and looks for messages that were never expected.
+// In a slow wait: compares this rank's call with those of the others, and looks for messages that no rank expects.
 void Interpreter::inspect() {
   for (int peer = 0; peer < endpoint_.ranks(); peer++) {
     if (peer == endpoint_.rank()) continue;

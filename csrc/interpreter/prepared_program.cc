@@ -25,7 +25,7 @@ class Binder {
     find_lazy();
     find_subjects();
     for (int peer = 0; peer < limits_.ranks; peer++)
-      if (sent_.contains(peer) && !heard_.contains(peer)) plan_.unheard.push_back(peer);
+      if (sent_.contains(peer) && !sources_.contains(peer)) plan_.silent_peers.push_back(peer);
     for (auto& run : outputs_) plan_.outputs.push_back({run.first, run.second});
     bind_kernels();
     plan_.print = {static_cast<std::uint64_t>(b_.count), pack(b_.collective, b_.dtype, b_.op, b_.root), b_.digest};
@@ -78,7 +78,7 @@ class Binder {
       sent_.insert(to.peer);
       if (to.reg >= 0 && !written_.contains(to.reg)) wrong("signals a slot that was never written");
     } else if (to.kind == Kind::wait) {
-      heard_.insert(to.peer);
+      sources_.insert(to.peer);
       if (++held_[to.peer] > static_cast<std::int64_t>(limits_.depth))
         wrong("holds more messages of a peer than a lane has (" + std::to_string(limits_.depth) + ")");
       if (to.reg >= 0) {
@@ -160,7 +160,7 @@ class Binder {
     return (space == Space::input ? b_.input_offsets : b_.output_offsets)[index];
   }
 
-  // Checks that the operands agree, and says how many runs of elements they are: one where all of them are contiguous.
+  // Checks that the operands agree; returns their number of runs of elements: 1 where all of them are contiguous.
   std::uint32_t pieces(std::span<const Encoded::Operand> operands) const {
     int count = operands[0].count;
     bool flat = count == 1 || plan_.windows == 1;
@@ -230,7 +230,7 @@ class Binder {
     }
   }
 
-  // Says what each instruction is about: a signal, what was last written to its slot; a wait, what is read of its
+  // Finds each instruction's chunk: of a signal, the last one written to its slot; of a wait, the one read of its
   // message.
   void find_subjects() {
     std::vector<std::int32_t> staged(plan_.slot_registers, -1);
@@ -260,7 +260,7 @@ class Binder {
   std::int64_t largest_ = 0;
   bool reduces_ = false;
   std::vector<std::int64_t> held_;
-  std::set<int> sent_, heard_, written_, received_;
+  std::set<int> sent_, sources_, written_, received_;
   std::set<std::pair<std::int64_t, std::int64_t>> outputs_;
 };
 
@@ -268,7 +268,7 @@ class Binder {
 struct Stretch {
   bool scratch;
   std::int64_t begin, end;
-  bool meets(const Stretch& o) const { return scratch == o.scratch && begin < o.end && o.begin < end; }
+  bool overlaps(const Stretch& o) const { return scratch == o.scratch && begin < o.end && o.begin < end; }
 };
 
 Stretch stretch(const PreparedProgram& plan, const PreparedProgram::Operand& o, std::int64_t elements,
@@ -307,7 +307,7 @@ void find_overwritten(PreparedProgram& plan, const std::byte* input, const std::
         auto o = plan.operands[w.operand + k];
         if (!in_memory(o)) continue;
         for (std::uint32_t piece = 0; piece < w.pieces; piece++, o.first++)
-          i.overwritten |= mine.meets(stretch(plan, o, plan.sizes[w.size + piece], aliasing));
+          i.overwritten |= mine.overlaps(stretch(plan, o, plan.sizes[w.size + piece], aliasing));
       }
     }
   }

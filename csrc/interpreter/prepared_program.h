@@ -83,7 +83,7 @@ struct PreparedProgram {
   std::int64_t aliasing =
       never;  // bytes from input to output that `overwritten` holds for; `apart` if they are disjoint
   std::int64_t input_bytes = 0, output_bytes = 0;  // what is touched of them
-  std::vector<int> unheard;                        // peers that are sent to but not heard from
+  std::vector<int> silent_peers;                   // peers that receive from this rank and send it nothing
   int slot_registers = 0, message_registers = 0;
   int most_sources = 0;
   std::int64_t windows = 1, window = 0;  // elements of a chunk that one run of the program covers

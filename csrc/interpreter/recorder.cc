@@ -52,7 +52,7 @@ std::vector<Recorder::Event> Recorder::events() const {
   std::vector<Event> all;
   for (auto& [events, size] : chunks_)
     all.insert(all.end(), events.get(), &events == &chunks_.back().events ? next : events.get() + size);
-  // What was over at once before the time was told happened then.
+  // Events without length before the clock was read have the time of the reading.
   while (!all.empty() && all.back().end == unknown) all.pop_back();
   for (auto e = all.rbegin(); e != all.rend(); ++e)
     if (e->end == unknown) e->start = e->end = std::prev(e)->start;
@@ -60,7 +60,7 @@ std::vector<Recorder::Event> Recorder::events() const {
 }
 
 // Calls are few and mostly the same again: begin() compares with the last one first.
-std::int32_t Recorder::place_of(const Fingerprint& print) {
+std::int32_t Recorder::position_of(const Fingerprint& print) {
   std::lock_guard lock(mutex_);
   auto found = std::find(calls_.begin(), calls_.end(), print);
   if (found == calls_.end()) found = calls_.insert(found, print);
@@ -72,7 +72,7 @@ std::vector<Fingerprint> Recorder::calls() const {
   return calls_;
 }
 
-// Both clocks at once, as nearly as a few attempts can tell.
+// Reads both clocks at once; keeps the closest pair of a few attempts.
 Recorder::Clock::Moment Recorder::Clock::Moment::now() {
   Moment best{};
   std::uint64_t narrowest = UINT64_MAX;

@@ -1,4 +1,4 @@
-// What a rank did, and when: the events of its calls, written down while somebody wants to know.
+// The recorder of a rank: the events of its calls and their times, during a recording.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@
 
 namespace ringtree {
 
-// Time as the cores count it: read in a few ns, alike on all of them, since some moment that nobody knows.
+// Time as the cores count it: read in a few ns, alike on all of them, since an unknown moment.
 class Ticks {
  public:
   static std::uint64_t now() {
@@ -32,7 +32,7 @@ class Ticks {
 
  private:
 #if defined(__x86_64__)
-  static const bool counted;  // whether the counter runs at one pace, whatever the core does
+  static const bool counted;  // whether the counter runs at one pace in every state of the core
 #endif
 };
 
@@ -45,18 +45,18 @@ class Recorder {
     std::uint64_t start, end;  // ticks
     std::uint64_t nbytes;
     std::int32_t peer, chunk;
-    std::int32_t call;  // a place in calls()
+    std::int32_t call;  // a position in calls()
     Did did;
   };
 
-  // Keeps `most` events and counts the rest. There is memory for so many at once: to take more takes time, 2 ns an
-  // event. `lazily`: for few, as there may be thousands of groups.
+  // Keeps `most` events and counts the rest. Their memory is allocated at once: growth would cost 2 ns an event.
+  // `lazily`: allocates for few, as there may be thousands of groups.
   Recorder(std::size_t most, bool lazily);
 
-  // A call begins. Where it `sends_at_once`, the time is told when its first message is out: while that is on its way,
-  // to tell it costs nothing.
+  // A call begins. Where it `sends_at_once`, the clock is read when its first message is out: while that is on its
+  // way, the reading costs nothing.
   void begin(const Fingerprint& print, bool sends_at_once) {
-    if (call_ < 0 || !(print == print_)) call_ = place_of(print_ = print);
+    if (call_ < 0 || !(print == print_)) call_ = position_of(print_ = print);
     last_ = sends_at_once ? unknown : Ticks::now();
   }
 
@@ -66,7 +66,7 @@ class Recorder {
     add({start, last_, nbytes, peer, chunk, call_, did});
   }
 
-  // The same where it hardly takes longer than it takes to tell the time, and is over at once.
+  // The same for an event hardly longer than a reading of the clock; it has no length.
   void note_moment(Did did, int peer, std::size_t nbytes, int chunk) {
     add({last_, last_, nbytes, peer, chunk, call_, did});
   }
@@ -86,7 +86,7 @@ class Recorder {
   // A message, at its sender or receiver: what its call is, and its number between the two in place of a chunk.
   void note_message(const Fingerprint& print, Did did, std::uint64_t start, std::uint64_t end, int peer,
                     std::size_t nbytes, std::uint64_t number) {
-    if (call_ < 0 || !(print == print_)) call_ = place_of(print_ = print);
+    if (call_ < 0 || !(print == print_)) call_ = position_of(print_ = print);
     add({start, end, nbytes, peer, static_cast<std::int32_t>(number & INT32_MAX), call_, did});
   }
 
@@ -101,7 +101,7 @@ class Recorder {
   std::vector<Fingerprint> calls() const;
   std::uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
 
-  // Ticks as seconds of CLOCK_MONOTONIC, by what both said when recording began and when this was made.
+  // Ticks as seconds of CLOCK_MONOTONIC, by both clocks' readings when recording began and when this was made.
   class Clock {
    public:
     double seconds(std::uint64_t ticks) const {
@@ -130,7 +130,7 @@ class Recorder {
   }
   bool extend() { return extend(Mapping::large_page, Mapping::large_page); }
   bool extend(std::size_t nbytes, std::size_t alignment);
-  std::int32_t place_of(const Fingerprint& print);
+  std::int32_t position_of(const Fingerprint& print);
 
   struct Free {
     void operator()(void* memory) const { std::free(memory); }
@@ -140,7 +140,7 @@ class Recorder {
     std::size_t size;
   };
 
-  std::size_t room_;  // for so many more events there may be chunks
+  std::size_t room_;  // number of further events that may get chunks
   std::atomic<Event*> next_ = nullptr;
   Event* end_ = nullptr;
   std::atomic<std::uint64_t> dropped_ = 0;

@@ -25,7 +25,7 @@ int Interpreter::region_of(const std::byte* begin, std::size_t nbytes) const {
   return begin + nbytes <= region.base + region.nbytes ? number : -1;
 }
 
-// Waits until nobody reads these bytes in place any more.
+// Waits until no peer reads these bytes in place any more.
 void Interpreter::settle(const std::byte* begin, const std::byte* end) {
   auto& stuck = endpoint_.segment().member(endpoint_.rank()).stuck;
   std::erase_if(zero_copy_sends_, [&](const ZeroCopySend& send) {

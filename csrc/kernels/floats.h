@@ -1,5 +1,5 @@
 // Floats of 16 and 8 bits, computed with as float32. In integers and float32 only: compilers that know no _Float16
-// compile it, and all of them vectorise it: whatever is computed is computed in every case, for a compiler may not move
+// compile it, and all of them vectorise it: every value is computed in every case, for a compiler may not move
 // arithmetic of floats out of a branch. Included once per instruction set, see kernels_body.h.
 #pragma once
 
@@ -31,7 +31,7 @@ struct Bfloat16 {
 };
 
 // A float32 without its sign, rounded to nearest, ties to even, to a format of `mantissa` bits and exponents with
-// `bias`: right up to and a little beyond that format's largest number; the caller says what comes then.
+// `bias`: right up to and a little beyond that format's largest number; the caller decides the values above.
 template <int mantissa, int bias>
 inline uint32_t shortened(uint32_t magnitude) {
   constexpr int shift = 23 - mantissa;

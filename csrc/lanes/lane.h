@@ -1,7 +1,7 @@
 // A lane: first in, first out, from one sender to one receiver, through shared memory.
 //
 // Message k (from 1) lies in entry (k-1) mod depth. The sender writes the entry and then stores k into entry.number
-// with release; the receiver polls it with acquire, so whoever sees k sees what was written before it (in the entry, in
+// with release; the receiver polls it with acquire, so a reader that sees k sees all writes before it (in the entry, in
 // a slot, in a region). The receiver gives messages back in order by storing their count into `taken` with release; the
 // sender reads it with acquire before it writes an entry, or a slot behind it, again, so the receiver's reads are over
 // before the sender's writes. These two pairs are all the ordering there is. Counters never go back.

@@ -14,8 +14,8 @@ class Mapping {
   Mapping(Mapping&& other) noexcept;
   Mapping& operator=(Mapping&&) = delete;
 
-  // Has the first `nbytes` lie in large pages, where the kernel can. Of those who map the same memory at the same time,
-  // each begins with another `share` of `shares`.
+  // Has the first `nbytes` lie in large pages, where the kernel can. Of ranks that map the same memory at the same
+  // time, each begins with another `share` of `shares`.
   void ask_for_large_pages(std::size_t nbytes, int share, int shares);
 
   // Makes the pages of these bytes exist. Throws std::system_error where there is no room, so that no write fails.

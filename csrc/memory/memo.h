@@ -1,5 +1,6 @@
 // Values that the ranks of a host compute alike, computed once: a rank claims a key, computes, and publishes; the
-// others read. A hint only: who finds no room, or waits in vain for a rank that claimed, computes the value itself.
+// others read. A hint only: a rank that finds no room, or waits in vain for a rank that claimed, computes the value
+// itself.
 #pragma once
 
 #include <array>
@@ -17,7 +18,7 @@ namespace ringtree {
 class Memo {
  public:
   struct alignas(cache_line) Entry {
-    std::atomic<std::uint64_t> key;             // 0: free. A digest: whoever knows it knows what was asked
+    std::atomic<std::uint64_t> key;             // 0: free. A digest of the question
     std::atomic<std::uint32_t> nbytes_and_one;  // 0: not published
     std::array<std::byte, 496> value;
   };

@@ -63,7 +63,7 @@ struct alignas(cache_line) Piece {
 };
 static_assert(sizeof(Piece) == 64);
 
-// Why the group failed. Written once, by whoever sets `state` from 0 to 1; 2 says it is complete.
+// Why the group failed. Written once, by the rank that sets `state` from 0 to 1; 2: complete.
 struct alignas(cache_line) Poison {
   std::atomic<std::uint32_t> state;
   std::uint32_t kind;

@@ -29,11 +29,12 @@ void Exchange::finish(Operation& o) {
   if (recorded() && o.peer != endpoint_.rank()) note(o);
   if (!o.posted) return;
   unfinished_.fetch_sub(1, std::memory_order_relaxed);
-  if (visitors_.load(std::memory_order_relaxed) > 0) endpoint_.ring(endpoint_.rank());  // who waits for it may sleep
+  if (visitors_.load(std::memory_order_relaxed) > 0) endpoint_.ring(endpoint_.rank());  // a waiting thread may sleep
 }
 
-// Writes it down, whoever moved it. Each message that comes while the program waits for one ends a wait and begins the
-// next, whichever it waits for: so waits add up to what they took, and begin in the order in which messages came.
+// Records the operation, in the thread that moved it. Each message that comes while the program waits for one ends a
+// wait and begins the next, whichever it waits for: so waits add up to what they took, and begin in the order in which
+// messages came.
 void Exchange::note(const Operation& o) {
   if (!recorder_) recorder_ = std::make_unique<Recorder>(most_events_, true);
   auto now = Ticks::now(), wanted = std::max(waited_since_, arrived_);
@@ -50,7 +51,7 @@ void Exchange::note(const Operation& o) {
   if (o.stalled) write(Recorder::Did::stall, waiting_ ? std::max(o.stalled, wanted) : o.stalled, 0);
 }
 
-// Moves whatever can be moved; returns whether anything did.
+// Moves all messages as far as they can move; returns whether any did.
 bool Exchange::progress() {
   bool moved = endpoint_.relay() && endpoint_.relay()->advance();
   for (int peer = 0; peer < endpoint_.ranks(); peer++) {
@@ -61,14 +62,14 @@ bool Exchange::progress() {
   return moved;
 }
 
-// For whoever waits elsewhere: if somebody is at it, he is.
+// For a thread that waits elsewhere: does nothing while another thread moves messages.
 bool Exchange::advance() noexcept {
   if (unfinished_.load(std::memory_order_relaxed) == 0) return false;
   std::unique_lock lock(mutex_, std::try_to_lock);
   return lock.owns_lock() && move_all(lock);
 }
 
-// For the progress thread, which is not to miss what came while somebody else was at it.
+// For the progress thread, which must not miss messages that came while another thread moved them.
 bool Exchange::move() noexcept {
   std::unique_lock lock(mutex_);
   return move_all(lock);
@@ -192,11 +193,11 @@ void Exchange::hand(UnexpectedMessage& unexpected, Operation& receive) {
 
 // Makes it the receive's message. False, and the group has failed, if it does not fit.
 bool Exchange::give(const Envelope& envelope, Operation& receive) {
-  bool fits = receive.length == Length::whatever || envelope.nbytes == receive.nbytes ||
+  bool fits = receive.length == Length::any || envelope.nbytes == receive.nbytes ||
               (receive.length == Length::at_most && envelope.nbytes < receive.nbytes);
   if (!fits || envelope.dtype != receive.dtype) {
     auto of = [](int type) { return " of " + std::string(dtype_name(type)); };
-    auto expected = receive.length == Length::whatever ? "anything" : std::to_string(receive.nbytes) + " bytes";
+    auto expected = receive.length == Length::any ? "anything" : std::to_string(receive.nbytes) + " bytes";
     if (receive.length == Length::at_most) expected = "at most " + expected;
     endpoint_.health().report_failure(
         Failure::mismatch, -1,
@@ -210,7 +211,7 @@ bool Exchange::give(const Envelope& envelope, Operation& receive) {
   receive.nbytes = envelope.nbytes;
   receive.number = envelope.number;
   receive.started = true;
-  if (receive.length == Length::whatever) {
+  if (receive.length == Length::any) {
     receive.own.reset(new std::byte[envelope.nbytes]);
     receive.data = receive.own.get();
   }

@@ -27,14 +27,14 @@ Exchange::~Exchange() {
   close();
 }
 
-// Whoever still waits here finds that the endpoint is being given up.
+// A wait that is still here throws that the endpoint is closed.
 void Exchange::close() {
   retire();
   progress_thread_.stop();
   while (visitors_.load(std::memory_order_acquire) > 0) usleep(100);
 }
 
-// While somebody waits here, all messages are moved by him; then the progress thread sees to what is left.
+// While a thread waits here, it moves all messages; afterwards the progress thread moves the rest.
 struct Exchange::Visit {
   explicit Visit(Exchange& exchange) : exchange(exchange) {
     exchange.visitors_.fetch_add(1);
@@ -170,7 +170,7 @@ class Exchange::Awaited : public Situation {
   int last_found_ = -1, last_peer_ = -1;
 };
 
-// Waits as the situation says; which one it was, or -1 after `limit_s`. Running out of patience throws.
+// Waits for `awaited`; returns which one ended, or -1 after `limit_s`. The endpoint's own timeout throws.
 int Exchange::await(Awaited& awaited, Endpoint::Patience patience, double limit_s, Hooks& hooks) {
   patience.begun_ns = now_ns();
   std::int64_t limit_ns = never_ns;
@@ -192,7 +192,7 @@ int Exchange::await(Awaited& awaited, Endpoint::Patience patience, double limit_
   }
 }
 
-// For those who never wait for long: looks now and then whether what they wait for will never come.
+// For callers that never wait for long: checks now and then whether an awaited message can still come.
 bool Exchange::lost(Awaited& awaited) {
   auto now = now_ns();
   {

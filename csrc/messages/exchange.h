@@ -22,20 +22,20 @@ class Exchange : Background, ProgressThread::Duty {
   explicit Exchange(Endpoint& endpoint);
   ~Exchange() override;
 
-  // Waits until nobody is in here any more, which is soon once the endpoint is stopping.
+  // Waits until no thread is in here any more, which is soon once the endpoint is stopping.
   void close();
 
-  // Returns when all are complete. Several threads may be here at once: each moves everybody's messages on.
+  // Returns when all are complete. Several threads may be here at once: each moves the messages of all.
   void run(std::span<Operation> operations, double timeout_s, Hooks& hooks);
 
   // Begins an operation and returns its number. Its memory must stay until it is complete. It goes on by itself.
   std::uint64_t post(Operation operation);
   // Whether it has ended, well or (the group has failed) badly. Moves messages; never waits.
   bool test(std::uint64_t number);
-  // Waits until all of these are complete, or (`first`) one of them is, and returns which: the lowest place in the
+  // Waits until all of these are complete, or (`first`) one of them is, and returns which: the lowest position in the
   // list. -1: `timeout_s` passed first; below 0 it is the endpoint's own limit, which throws.
   int wait(std::span<const std::uint64_t> numbers, bool first, double timeout_s, Hooks& hooks);
-  // What a complete one was: of a receive, the message.
+  // The envelope of a complete operation: of a receive, the message's.
   Envelope status(std::uint64_t number);
   // Forgets it, if it is complete; false otherwise.
   bool drop(std::uint64_t number);
@@ -43,9 +43,9 @@ class Exchange : Background, ProgressThread::Duty {
   // The earliest message that has begun to arrive and that a receive posted now would take. Waits as wait() does.
   std::optional<Envelope> probe(int source, int tag, double timeout_s, Hooks& hooks);
 
-  // From now on, messages are written down: anew, at most so many events. 0 ends it.
+  // Records messages from now on: anew, at most `most` events. 0 ends it.
   void record(std::size_t most);
-  // What was written down; nullptr where nothing was.
+  // The recording; nullptr where nothing was recorded.
   const Recorder* recorder();
 
   std::vector<Received> received;  // from each peer, and taken by a receive; written with the mutex held
@@ -100,11 +100,11 @@ class Exchange : Background, ProgressThread::Duty {
   std::uint64_t issued_ = 0;
   std::atomic<int> unfinished_ = 0;           // of the posted
   std::atomic<int> visitors_ = 0;             // threads that wait here
-  std::int64_t checked_ns_ = 0;               // when those who never wait last looked for the dead
+  std::int64_t checked_ns_ = 0;               // of the last liveness check of callers that never wait
   std::atomic<std::size_t> most_events_ = 0;  // 0: nothing is recorded
   std::unique_ptr<Recorder> recorder_;
   int waiting_ = 0;                               // threads that wait for a message, as far as that is recorded
-  std::uint64_t waited_since_ = 0, arrived_ = 0;  // since when somebody does; when the last message came
+  std::uint64_t waited_since_ = 0, arrived_ = 0;  // begin of a thread's wait; arrival of the last message
   ProgressThread progress_thread_;
 };
 

@@ -1,8 +1,8 @@
 // Which message goes to which receive: MPI's rules, and nothing about how bytes move.
 //
 // A receive takes the earliest message that fits; a message goes to the earliest posted receive that fits. Earliest is
-// by arrival and by posting, whoever the sender and whatever the wildcards, so that messages between two ranks with one
-// tag keep their order.
+// by arrival and by posting, over all senders and wildcards, so that messages between two ranks with one tag keep their
+// order.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ inline std::string own_name(int tag) {
   return tag == -2 ? "copy" : tag == -3 ? "exchange_parts" : "messages " + std::to_string(tag);
 }
 
-// How long a message a receive takes: as long as its memory; or shorter; or whatever comes, kept in memory of its own.
-enum class Length { exact, at_most, whatever };
+// How long a message a receive takes: as long as its memory; or shorter; or any, kept in memory of its own.
+enum class Length { exact, at_most, any };
 
 struct Operation {
   bool is_send;
@@ -36,8 +36,8 @@ struct Operation {
   // A receive that has begun has its message's peer, tag and nbytes.
   std::size_t moved = 0;
   bool started = false, complete = false;
-  std::unique_ptr<std::byte[]> own{};  // Length::whatever: what came
-  bool posted = false;                 // nobody waits for it where it was called
+  std::unique_ptr<std::byte[]> own{};  // Length::any: the payload
+  bool posted = false;                 // the call that posted it does not wait for it
   // While messages are recorded, in ticks:
   std::uint64_t handed_over = 0;  // when a send began,
   std::uint64_t stalled = 0;      // and since when the program waits for it; 0: it does not
@@ -69,7 +69,7 @@ class Matching {
   // Takes a receive back that waits.
   void withdraw(Operation& receive);
 
-  // Keeps a message that nobody waits for. The reference holds until it is taken.
+  // Keeps a message without a posted receive. The reference holds until it is taken.
   UnexpectedMessage& keep(const Envelope& envelope);
   // The earliest kept message that fits; nullptr if there is none.
   UnexpectedMessage* find(int source, int tag);

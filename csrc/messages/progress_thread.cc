@@ -30,11 +30,12 @@ void ProgressThread::loop() {
       sched_yield();
     }
     arm();
-    auto heard = doorbell_.load(std::memory_order_seq_cst);  // before the need: who arms it from then on ends the wait
+    // Read before the need: a thread that arms it from now on ends the wait.
+    auto seen = doorbell_.load(std::memory_order_seq_cst);
     auto need = duty_.need();
-    if (heard == 2) continue;
-    if (need == Need::wanted) heard = 1;  // else it was rung already
-    futex_wait(doorbell_, heard, need == Need::none ? sleep_ns : nap_ns);
+    if (seen == 2) continue;
+    if (need == Need::wanted) seen = 1;  // else it was rung already
+    futex_wait(doorbell_, seen, need == Need::none ? sleep_ns : nap_ns);
   }
   ended_.store(true);
 }

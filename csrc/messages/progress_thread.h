@@ -1,8 +1,8 @@
-// The group's thread for messages: moves on what was posted while the program computes and nobody waits here.
+// The group's thread for messages: moves posted messages while the program computes and no thread waits here.
 //
 // It sleeps on a doorbell of its own, which peers ring when they have put something into a pipe or taken something out.
-// The doorbell is armed (1) only while something is under way and nobody else of this process sees to it; whoever arms
-// it looks once more at the pipes, as a peer's store and its look at the doorbell are in that order too
+// The doorbell is armed (1) only while something is under way and no other thread of this process moves it. The thread
+// that arms it looks at the pipes once more; a peer's store precedes its look at the doorbell, too
 // (Endpoint::wake_progress_thread).
 #pragma once
 

@@ -18,7 +18,7 @@ struct Register {
   std::vector<Background*> all;
 };
 
-// A forked child has no endpoint in any group, and so owes nobody anything: it begins with a register of its own.
+// A forked child has no endpoint in any group, and so owes its peers nothing: it begins with a register of its own.
 Register& the_register() {
   alignas(Register) static std::byte memory[sizeof(Register)];
   static Register* made = [] {

@@ -1,5 +1,5 @@
-// What a process still owes its peers while it waits for something else, and they may wait for: its non-blocking
-// messages that are under way, in whatever group.
+// The work of a process for its peers while it waits for something else: its non-blocking messages that are under way,
+// in all groups.
 #pragma once
 
 namespace ringtree {
@@ -11,7 +11,7 @@ class Background {
   // From the first call on, until retire(), every slow wait of this process calls advance() now and then, in any
   // thread.
   void enlist();
-  // Returns when nobody is in advance() any more.
+  // Returns when no thread is in advance() any more.
   void retire();
 
   // Goes on with what can go on now; never waits and never throws. Whether it did anything.

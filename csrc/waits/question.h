@@ -1,4 +1,4 @@
-// What a wait asks, as often as it likes: asking changes nothing, so an answer that goes unheard is not lost.
+// The condition of a wait. A wait may evaluate it any number of times: evaluation changes nothing.
 //
 // The type holds a question to that. What asks is a lambda without captures, which reaches nothing but its arguments,
 // and those are const. (A mutable member behind them may only remember what was read, as Sender's last count does.)

@@ -10,10 +10,11 @@ namespace {
 
 constexpr int most_spins = 2000;  // tens of µs: a peer that is on its way
 constexpr int few_spins = 20;     // where peers share a core, and one that spins keeps the other from it
-constexpr std::int64_t shared_ns[] = {1'200, 200'000};  // a yield to such a one; less: to nobody, more: to who computes
-constexpr std::int64_t yield_ns = 500'000;              // then let others have the core, until it is worth a futex
-constexpr std::int64_t check_ns = 50'000'000;           // how often to look for dead peers, signals and wrong calls
-constexpr std::int64_t first_check_ns = 2'000'000;      // a mismatch should not take long to show
+constexpr std::int64_t shared_ns[] = {
+    1'200, 200'000};                           // a yield to such a one; shorter: to none, longer: to one that computes
+constexpr std::int64_t yield_ns = 500'000;     // then let others have the core, until it is worth a futex
+constexpr std::int64_t check_ns = 50'000'000;  // how often to look for dead peers, signals and wrong calls
+constexpr std::int64_t first_check_ns = 2'000'000;  // a mismatch should not take long to show
 
 }  // namespace
 

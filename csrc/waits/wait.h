@@ -15,7 +15,7 @@
 
 namespace ringtree {
 
-// What the host language wants to be told during a wait.
+// What a wait calls in the host language.
 struct Hooks {
   virtual ~Hooks() = default;
   virtual void blocking() {}     // the first short spin failed: let go of locks of the host
@@ -32,7 +32,7 @@ struct Situation {
   virtual bool abandon() { return false; }              // gives up; true if that leaves the group whole
 };
 
-// One rank's endpoint: who it is, how it waits, how it fails.
+// One rank's endpoint: its rank, its waits, its failures.
 class Endpoint {
  public:
   struct Options {
@@ -50,7 +50,7 @@ class Endpoint {
     std::int64_t begun_ns = 0;  // 0: when the wait turns out to be slow
   };
 
-  // Returns when the answer is yes. `peer` is who makes it so (-1: anyone).
+  // Returns when the answer is yes. `peer`: the rank whose writes change the answer (-1: any).
   template <class Ask, class... Of>
   void until(const Question<Ask, Of...>& question, int peer, Situation& situation, Hooks& hooks, Patience patience) {
     if (question()) return;
@@ -104,7 +104,7 @@ class Endpoint {
 
   // For waits elsewhere on these peers: throws if the group failed, one of them died, or one that is absent there left.
   void check_liveness(std::span<const int> ranks, std::span<const int> absent, Situation& situation);
-  // Fails the group if a member died, without throwing; `peer` is who is waited for (-1: anyone).
+  // Fails the group if a member died, without throwing; `peer`: the awaited rank (-1: any).
   void check_for_dead(int peer, Situation& situation);
 
   std::atomic<bool> stopping = false;  // the endpoint is being given up: waits end

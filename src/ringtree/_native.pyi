@@ -63,7 +63,7 @@ class Group:
     descriptor of the memfd drops the lock (POSIX), so a rank counts as dead only if its process is also gone from /proc;
     where ranks are in different pid namespaces, have no other descriptor of it.
 
-    A group made from another, with what `inherited` of that one says, watches by that one's lock: it keeps no descriptor. Its
+    A group made from another, with the result of that one's `inherited`, watches by that one's lock: it keeps no descriptor. Its
     memory is reserved as it is used (OSError where there is no more), and each may be closed before the other.
 
     A failure poisons the group: each rank raises it once, in the call it is in or the next, and Poisoned from then on.
@@ -140,8 +140,8 @@ class Group:
         plan: int,
         offset: int | None = 0,
     ) -> None:
-        """Tells `call` and `call_at` which plan serves calls that look like this: `format` as in the buffer protocol, ""
-        where no buffer says it; and by how many elements x begins after out where the two may overlap: None where they
+        """Binds `plan` to calls of this form in `call` and `call_at`. `format`: the buffer protocol's, "" without a
+        buffer. `offset`: the number of elements by which x begins after out where the two may overlap; None where they
         may not."""
 
     def call(self, collective: int, x: Any, out: Any, op: str, root: int) -> bool:
@@ -174,7 +174,7 @@ class Group:
         is half sent, the operations are taken back, TimedOut is raised and the group is as it was."""
 
     def receive(self, peer: int, tag: int, dtype: int, timeout_s: float) -> tuple[bytes, int, int]:
-        """Receives a message of whatever length: its bytes, its source and its tag."""
+        """Receives a message of any length: its bytes, its source and its tag."""
 
     def send(self, x: Any, peer: int, tag: int) -> bool:
         """The fast path: if x is a C-contiguous buffer of a plain type and the rest is in order, sends it and returns
@@ -274,7 +274,7 @@ class Group:
         and call of ringtree.ir.trace, seconds of CLOCK_MONOTONIC; what `call` counts, as (text, digest modulo 2^32); and
         how many events were dropped. None where nothing is recorded. At any time, also when the group has failed.
 
-        What a rank does is told without gaps from a call's beginning to its end, but for releases that wake a peer. A SEND
+        A rank's events cover a call from its beginning to its end without gaps, but for releases that wake a peer. A SEND
         has no length, nor has what copies or reduces up to 1 KiB. A SEND's time is that of the event before it; of the first
         one of a call, right after the message is out."""
 
@@ -289,14 +289,14 @@ class Group:
         """The members with these ranks, for a group made of them in their order."""
 
     def check_liveness(self, what: str, ranks: list[int], absent: list[int]) -> None:
-        """For who waits for these members elsewhere, in `what`: raises if one has died, or the group has failed, or one
-        has left that is not there yet: `absent` are the places of such in `ranks`."""
+        """For a wait for these members in `what`: raises if one has died, or the group has failed, or one has left that
+        has not come yet. `absent`: the positions of those in `ranks`."""
 
     def poison(self, message: str) -> None:
         """Fails the group for every member, with this message. From any thread; waits of others end within milliseconds."""
 
     def set_timeout(self, timeout_s: float) -> None:
-        """How long a wait that begins from now on may take. Any thread may say it."""
+        """The limit of waits that begin from now on, in seconds. Any thread may set it."""
 
     def close(self) -> None:
         """Leaves: stops the threads. Peers that still wait for this rank get PeerDied saying it left; a thread of this

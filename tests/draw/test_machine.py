@@ -9,7 +9,7 @@ from ringtree.draw.machine_tree import bundles, fold, tree
 from ringtree.draw.text.lines import plain
 from ringtree.draw.text.machine import head_line, link_lines, note_lines, tree_lines
 from ringtree.draw.text.machine_matrix import matrix_lines, verdict_lines
-from ringtree.draw.text.machine_ways import channel_lines, copy_lines
+from ringtree.draw.text.machine_routes import channel_lines, copy_lines
 from ringtree.machines.catalogue import NAMES, machine
 from ringtree.machines.channels import Channels, Pattern
 from ringtree.machines.copies import side_by_side

@@ -101,7 +101,7 @@ def test_a_missing_leader_is_named(key: str) -> None:
 
 def test_the_same_rank_twice_is_an_error_for_all(key: str) -> None:
     outcomes = gather(*(lambda m=m: meet(members(key, m, 4, timeout_s=2), 0) for m in (0, 1, 1)))
-    assert all("two processes say they are rank 101" in str(e) for e in outcomes)
+    assert all("two processes claim to be rank 101" in str(e) for e in outcomes)
 
 
 def test_two_leaders_are_distinguished(key: str) -> None:
@@ -111,12 +111,12 @@ def test_two_leaders_are_distinguished(key: str) -> None:
 
     first, second = gather(lambda: meet(members(key, 0, 2, timeout_s=1), 0), late)
     assert "rank 101 did not come" in str(first)
-    assert "two processes say they are rank 100" in str(second)
+    assert "two processes claim to be rank 100" in str(second)
 
 
 def test_another_size_is_an_error_for_all(key: str) -> None:
     outcomes = gather(lambda: meet(members(key, 0, 3), 0), lambda: meet(members(key, 1, 2), 0))
-    assert all("rank 101 says there are 2 ranks, rank 100 says 3" in str(e) for e in outcomes)
+    assert all("rank 101 expects 2 ranks, rank 100 expects 3" in str(e) for e in outcomes)
 
 
 def test_another_subject_is_an_error_for_all(key: str) -> None:

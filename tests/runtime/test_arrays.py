@@ -75,9 +75,9 @@ def test_raw_bits_have_the_callers_dtype() -> None:
     assert [a.dtype for a in (array.copy(), new(array, (4,)), target(raw, array, (2, 3)))] == [Dtype.BFLOAT16] * 3
     assert readable(np.zeros(2, bfloat16), bfloat16).dtype is Dtype.BFLOAT16
     assert readable(np.zeros(2), "float64").dtype is Dtype.FLOAT64
-    with pytest.raises(TypeError, match="out is float32; expected bfloat16, as dtype= says, or uint16 for its bits"):
+    with pytest.raises(TypeError, match=r"out is float32; expected bfloat16\(dtype=\), or uint16 for its bits"):
         writable(np.zeros(2, np.float32), "out", "bfloat16")
-    with pytest.raises(TypeError, match="the array is float32; expected int32, as dtype= says"):
+    with pytest.raises(TypeError, match=r"the array is float32; expected int32\(dtype=\)"):
         readable(np.zeros(2, np.float32), np.int32)
 
 

@@ -64,7 +64,7 @@ def test_missing_ranks_are_named(bootstrap: Bootstrap, key: str) -> None:
 
 def test_a_rank_that_comes_twice_is_named(bootstrap: Bootstrap, key: str) -> None:
     errors = outcomes([lambda rank=rank: bootstrap.exchange(member(key, rank, 3, 0.5)) for rank in (1, 0, 1)])
-    assert any("say they are rank 10 of the test" in str(error) for error in errors)
+    assert any("claim to be rank 10 of the test" in str(error) for error in errors)
 
 
 class Threads(InProcess):

@@ -37,5 +37,5 @@ def test_a_new_engine_runs_calls(roomy: str) -> None:
 
 
 def test_an_engine_of_threads_refuses_processes(roomy: str) -> None:
-    with pytest.raises(ValueError, match="the roomy engine's ranks are threads: say threads=True"):
+    with pytest.raises(ValueError, match="the roomy engine's ranks are threads: pass threads=True"):
         spawn(total, 3, engine=roomy)

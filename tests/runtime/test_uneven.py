@@ -203,7 +203,11 @@ MISTAKES: dict[str, tuple[Act, type[Exception], str]] = {
     ),
     "negative": (lambda c: c.all_gather_v(X, [2, -1, 2]), ValueError, "expected no number below 0"),
     "half": (lambda c: c.all_gather_v(X, [2, 2, 1.5]), TypeError, "expected whole numbers"),
-    "own": (lambda c: c.all_gather_v(X, [1, 1, 1]), ValueError, "x has 2 rows; expected 1, as counts says for rank"),
+    "own": (
+        lambda c: c.all_gather_v(X, [1, 1, 1]),
+        ValueError,
+        "x has 2 rows; expected 1, counts of rank",
+    ),
     "number": (lambda c: c.all_gather_v(3.0), ValueError, "x is a single number; expected an array with rows"),
     "sum": (lambda c: c.reduce_scatter_v(X, [1, 1, 1]), ValueError, "x has 2 rows; expected 3, the sum of counts"),
     "none": (lambda c: c.reduce_scatter_v(X, None), ValueError, "counts has shape ()"),

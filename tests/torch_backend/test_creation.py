@@ -98,7 +98,7 @@ def _stale(folder: str) -> list[str]:
     """The place of an earlier attempt is in the store, and the ranks that look for it come first."""
     import torch.distributed as dist
 
-    from ringtree.torch_backend.creation import PLACE, _Announced, _failed
+    from ringtree.torch_backend.creation import ANNOUNCED, _Announced, _failed
     from ringtree.torch_backend.locality import Host
 
     store = _store("file", folder + "/store")
@@ -106,8 +106,8 @@ def _stale(folder: str) -> list[str]:
         import json
         from dataclasses import asdict
 
-        store.set(PLACE, json.dumps(asdict(_Announced("nobody's", Host("elsewhere", "another", "another")))))
-        store.set(_failed("nobody's"), json.dumps({"why": "of an earlier attempt", "heard": [1, 2]}))
+        store.set(ANNOUNCED, json.dumps(asdict(_Announced("nobody's", Host("elsewhere", "another", "another")))))
+        store.set(_failed("nobody's"), json.dumps({"why": "of an earlier attempt", "reported": [1, 2]}))
     dist.barrier()
     if dist.get_rank() == 0:
         time.sleep(1.5)
@@ -135,12 +135,12 @@ def _one_dies(folder: str) -> str:
 
     import torch.distributed as dist
 
-    from ringtree.torch_backend.creation import PLACE, join
+    from ringtree.torch_backend.creation import ANNOUNCED, join
 
     rank = dist.get_rank()
     store = _store("file", folder + "/store")
     if rank == 2:
-        place = json.loads(store.get(PLACE))["place"]
+        place = json.loads(store.get(ANNOUNCED))["key"]
         subprocess.run([sys.executable, "-c", DIES, place], check=False)
         return ""
     try:

@@ -1,8 +1,8 @@
-"""Data whose result is known exactly in advance, on every rank, whatever the order of the reduction.
+"""Data whose result is known exactly in advance, on every rank, for every order of the reduction.
 
 Every rank has a table of small numbers of its own, PERIOD long; its element at position p of the whole vector in
 iteration k is table[(p + k * STEP) % PERIOD]. So the reduction of all ranks is periodic too, one small table again,
-and a check costs one pass of comparison. PERIOD is prime: a chunk that lands in another's place is seen. The numbers
+and a check costs one pass of comparison. PERIOD is prime: a chunk at another's position is detected. The numbers
 are chosen so that every partial result is representable (as nccl-tests' verifiable/ does): a check is bit for bit.
 """
 

@@ -31,7 +31,7 @@ class MachineDescription(TypedDict):
 
 
 def describe(root: Path = Path("/")) -> MachineDescription:
-    """This machine, as Linux tells below `root`; on another system what Python itself knows."""
+    """This machine, as Linux describes it below `root`; on another system, as Python does."""
     return MachineDescription(
         cpu=cpu(root),
         cores=usable_cores(),

@@ -128,7 +128,7 @@ def _agree(comm: Communicator, times: Times, across: int) -> Times:
 
 
 def _buffer(comm: Communicator, elements: int, data: Data, effort: Effort) -> Values:
-    if effort.symmetric:  # all ranks ask for the same, whatever they need of it
+    if effort.symmetric:  # all ranks allocate the same size
         return comm.empty(data.count, data.dtype)[:elements]
     return np.zeros(elements, data.dtype)
 

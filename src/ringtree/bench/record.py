@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 class BenchRow(TypedDict):
     """One case. Times are medians over iterations, of the slowest rank unless asked otherwise; `nbytes` is the whole
-    vector's; `wrong` counts elements over all iterations and ranks. None: there is no such side, or nobody checked.
+    vector's; `wrong` counts elements over all iterations and ranks. None: there is no such side, or no check.
     A barrier has no out-of-place side: its `time_us` is the in-place one.
     """
 
@@ -107,15 +107,14 @@ class Record(TypedDict):
 
 def write(path: Path, rows: Sequence[BenchRow], effort: Effort) -> None:
     """Writes the record as JSON."""
-    said: dict[str, object] = {name: getattr(effort, name) for name in effort.__slots__}
-    record = Record(machine=describe(), effort=said, rows=list(rows))
+    options: dict[str, object] = {name: getattr(effort, name) for name in effort.__slots__}
+    record = Record(machine=describe(), effort=options, rows=list(rows))
     replace_with_json(path, record)
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A record as `write` leaves it. So that other programs' figures may stand beside, a row needs no more than a
-    collective, ranks, nbytes, dtype, op and a time (out of place or in); `library` says whose it is. ValueError where
-    the file is something else."""
+    """A record as `write` leaves it. For other programs' figures, a row needs only a collective, ranks, nbytes, dtype,
+    op and a time (out of place or in); `library` names the program. ValueError where the file is something else."""
     try:
         record = json.loads(path.read_text(encoding="utf-8-sig"))
     except RecursionError:

@@ -34,16 +34,17 @@ PROGRAMS = (
     ("reduce", "flat"),
     ("all_gather", "two_shot"),
 )
-"""One meeting or two, all ranks alike or one that does the work, bytes copied or joined: no two costs always meet."""
+"""One synchronization or two, all ranks alike or one that does the work, bytes copied or joined: no two costs always
+come together."""
 OVERSUBSCRIBED = ("all_reduce",)
-"""Those measured over more ranks than cores: all wait for all in them; in others who begins last need not wait."""
+"""Those measured over more ranks than cores: in them all ranks wait for all; in others the last rank need not wait."""
 ALONE = PROGRAMS[:1]
-"""What one rank alone, which is always measured, determines: a call, and what it copies by itself."""
+"""Measured on one rank alone, always: determines the costs of a call and of a copy."""
 SIZES = (8, 512, 4 << 10, 32 << 10, 256 << 10, 2 << 20, 16 << 20, 64 << 20)
 WARMUP = 1
 MOST_CALLS, FEWEST_CALLS = 15, 2
 CALLS_NBYTES = 16 << 20
-"""As many calls of a size in a turn as move about so much, no fewer and no more than these."""
+"""Calls of a size in a turn: as many as move about CALLS_NBYTES, at least FEWEST_CALLS and at most MOST_CALLS."""
 
 
 @dataclass(frozen=True, slots=True)

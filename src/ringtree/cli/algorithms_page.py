@@ -69,7 +69,7 @@ def _section(a: Algorithm) -> Iterator[str]:
 
 
 def _order(a: Algorithm, collective: str) -> str:
-    """How it adds up, by whatever root; empty where it adds up nothing."""
+    """The order of its sums, for every root; empty where it adds up nothing."""
     promise = COLLECTIVES[collective]
     return ORDERS[order(a.name, collective)] if promise.reduces and not promise.repeats else ""
 

@@ -49,8 +49,8 @@ def programs(schedule: Schedule, nbytes: int, in_place: bool) -> Sequence[Progra
 
 
 def proved(names: str, ranks: int) -> str:
-    """Algorithms, as `two_shot,mine.py:function`, as ranks in any folder find them; a user's own are proved, whatever
-    the root."""
+    """Algorithms, as `two_shot,mine.py:function`, as ranks in any folder find them; a user's own are proved for every
+    root."""
     asked = names.split(",")
     for name in asked:
         for collective_name in find(name).serves:

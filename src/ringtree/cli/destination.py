@@ -40,8 +40,8 @@ def _check_writable(path: Path, folder: Path) -> None:
 
 
 def write_page(path: Path, html: str, *others: str | Path) -> None:
-    """Writes the page and says where it lies. ValueError where it cannot lie there, or is one of the `others`, which
-    the command read."""
+    """Writes the page and prints its path. ValueError where the path cannot be written, or is one of the `others`,
+    which the command read."""
     check_destination(path, *others)
     with replacing(path) as file:
         file.write(html.encode(errors="replace"))  # half of a surrogate pair, in a name

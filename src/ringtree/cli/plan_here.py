@@ -72,19 +72,19 @@ def run(args: argparse.Namespace) -> int:
             f"--{strange[0].replace('_', '-')} applies to a cluster: expected --topology NAME|FILE as well"
         )
     find_collective(args.collective)
-    place = _place(args.topology)
-    memory = SharedMemory(place.cores, *staging(ranks), place.parameters)
+    target = _target(args.topology)
+    memory = SharedMemory(target.cores, *staging(ranks), target.parameters)
     rows = [_row(args.collective, ranks, nbytes, memory, args.all) for nbytes in byte_sizes(args.bytes)]
-    for line in lines(args.collective, ranks, place, memory, rows, every=args.all or len(rows) == 1):
+    for line in lines(args.collective, ranks, target, memory, rows, every=args.all or len(rows) == 1):
         print(line)
     if args.json:
         records = [_record(args.collective, ranks, row) for row in rows]
-        document = {"collective": args.collective, "ranks": ranks, "figures": place.source, "rows": records}
+        document = {"collective": args.collective, "ranks": ranks, "figures": target.source, "rows": records}
         replace_with_json(args.json, document)
     return 0
 
 
-def _place(topology: str | None) -> PlanningTarget:
+def _target(topology: str | None) -> PlanningTarget:
     """This machine, with its tuned file where there is one; or the machine of the tuned file `topology`."""
     if topology is not None:
         found = tuned.read(Path(topology), anywhere=True)
@@ -93,7 +93,7 @@ def _place(topology: str | None) -> PlanningTarget:
         return PlanningTarget(found.parameters, cores, found.cpu, f"{found.parameters.source} ({topology})")
     parameters = tuned.parameters_here()
     if parameters is not None:
-        return PlanningTarget(parameters, usable_cores(), cpu(), f"{parameters.source} ({tuned.place()})")
+        return PlanningTarget(parameters, usable_cores(), cpu(), f"{parameters.source} ({tuned.location()})")
     return PlanningTarget(BUILT_IN, usable_cores(), cpu(), f"{BUILT_IN.source}; `ringtree tune` measures this machine")
 
 
@@ -110,15 +110,15 @@ def _row(collective: str, ranks: int, nbytes: int, memory: SharedMemory, every: 
 def lines(
     collective: str,
     ranks: int,
-    place: PlanningTarget,
+    target: PlanningTarget,
     memory: SharedMemory,
     rows: Sequence[PlannedSize],
     every: bool = False,
 ) -> Iterator[str]:
     """Yields the table and the conclusions from it. `every`: all candidates of each size."""
-    where = f"{count(place.cores, 'core')} of {place.words}"
+    where = f"{count(target.cores, 'core')} of {target.words}"
     yield f"# {collective} over {count(ranks, 'rank')} on {where}, predicted"
-    yield f"# by {place.source}"
+    yield f"# by {target.source}"
     yield "#"
     names = ("size (B)", "algorithm", "time (us)", *(f"{n} (us)" for n in PARTS.values()))
     widths = (*WIDTHS[:3], *(max(w, len(n) + 2) for w, n in zip(WIDTHS[3:], names[3:], strict=False)), *WIDTHS[-3:])
@@ -129,7 +129,7 @@ def lines(
             mark = "  <- chosen" if every and candidate is row.chosen else ""
             yield _line(collective, ranks, row, candidate, widths) + mark
     yield "#"
-    conclusions = _explained(collective, ranks, memory, rows[0], place) if len(rows) == 1 else _runs(rows)
+    conclusions = _explained(collective, ranks, memory, rows[0], target) if len(rows) == 1 else _runs(rows)
     for line in conclusions:
         yield f"# {line}"
 
@@ -152,7 +152,7 @@ def _bottleneck(candidate: Candidate) -> str:
 
 
 def _explained(
-    collective: str, ranks: int, memory: SharedMemory, row: PlannedSize, place: PlanningTarget
+    collective: str, ranks: int, memory: SharedMemory, row: PlannedSize, target: PlanningTarget
 ) -> Iterator[str]:
     """Yields why the algorithm is chosen, how its schedule is cut, and the lower bound."""
     c, p = row.chosen, row.chosen.quote

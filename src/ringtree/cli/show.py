@@ -18,8 +18,8 @@ from ringtree.ir.schedule import Schedule
 from ringtree.ir.spec import ScheduleError
 from ringtree.pages.schedule_page import schedule_page
 
-WAYS = {"cut": "ringtree.cli.as_called", "topology": "ringtree.cli.topology"}
-"""Modules that most calls need not: they are loaded where they are."""
+LATER = {"cut": "ringtree.cli.as_called", "topology": "ringtree.cli.topology"}
+"""Modules that most calls do not need: loaded where they are used."""
 WIDTH = 100
 """Columns of the rounds that go into a pipe."""
 
@@ -53,19 +53,19 @@ def _algorithms(args: argparse.Namespace) -> Schedule:
         raise ValueError(f"--bytes {args.bytes} chooses the algorithm's options by size; leave --option out")
     schedule = subject.schedule(args)
     if args.bytes:
-        schedule, summary = import_module(WAYS["cut"]).cut_in_words(schedule, args.what, parse_bytes(args.bytes))
+        schedule, summary = import_module(LATER["cut"]).cut_in_words(schedule, args.what, parse_bytes(args.bytes))
         print(f"# {summary}")
     return schedule
 
 
 def _write_page(schedule: Schedule, args: argparse.Namespace) -> None:
-    topology = import_module(WAYS["topology"]).topology(args.topology, schedule.ranks) if args.topology else None
+    topology = import_module(LATER["topology"]).topology(args.topology, schedule.ranks) if args.topology else None
     write_page(args.html, schedule_page(schedule, topology), args.what, *filter(None, [args.topology]))
 
 
 def _draw(schedule: Schedule) -> None:
     drawn = picture(schedule)
-    print(drawn if drawn.startswith("#") else f"{drawn}\n\n{LEGEND}")  # what does not fit is text, and says so
+    print(drawn if drawn.startswith("#") else f"{drawn}\n\n{LEGEND}")  # what is too large to draw is commented text
 
 
 def _show_program(schedule: Schedule, programs: tuple[Program, ...], rank: int) -> None:

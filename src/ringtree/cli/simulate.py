@@ -42,7 +42,7 @@ _WITH = re.compile(r"(.+\.py:[^:]*|[^:]*):([^:]*):([^:]*)(?::([^:]*))?")
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """What is simulated: a schedule, itself or by the programs of a file in the rank's view, on so many bytes."""
+    """What is simulated: a schedule, or the programs of a file in the rank's view, on `nbytes` bytes."""
 
     schedule: Schedule
     what: Schedule | Sequence[Program]
@@ -108,7 +108,7 @@ def _case(args: argparse.Namespace, nbytes: int) -> _Case:
 
 
 def _warn(schedule: Schedule) -> None:
-    """Says that a schedule does not do what it promises: its time is played all the same."""
+    """Warns of a schedule that its proof refuses; the simulation goes on."""
     try:
         prove(schedule)
     except ProofError as refusal:

@@ -51,7 +51,7 @@ def schedule(args: argparse.Namespace) -> Schedule:
 
 
 def from_file(args: argparse.Namespace, *others: str) -> Imported:
-    """What the file says; ValueError for arguments, of these and the `others`, that only an algorithm can have."""
+    """Reads the file; ValueError for an argument, of these and the `others`, that only an algorithm can have."""
     for option in ("ranks", "collective", "root", "option", *others):
         if is_given(getattr(args, option)):
             raise ValueError(f"--{option} applies to algorithms, not to files; leave it out")

@@ -62,8 +62,8 @@ def printable(text: str) -> str:
 
 
 def show(lines: Iterable[Line], before: str = "") -> None:
-    """Prints lines that draw has made, coloured where a person looks on who has not set NO_COLOR. `before`: what each
-    begins with."""
+    """Prints lines that draw has made, coloured on a terminal without NO_COLOR. `before`: the beginning of each
+    line."""
     if sys.stdout.isatty() and not (screen := console()).no_color:
         from rich.text import Text
 
@@ -105,7 +105,7 @@ class Bar:
 
 
 class _Silent(Bar):
-    """Of a rank that does not speak."""
+    """The bar of a rank that prints nothing."""
 
     def print(self, line: str) -> None:
         pass
@@ -116,7 +116,7 @@ SILENT = _Silent(None, None)
 
 @contextmanager
 def progress(what: str, total: float) -> Iterator[Bar]:
-    """A bar that is there while the block runs. It is drawn when told of something, never by a thread: the block may
+    """A bar that is there while the block runs. Only the block's own calls draw it, never a thread: the block may
     fork."""
     if not sys.stderr.isatty():
         yield Bar(None, None)

@@ -13,7 +13,7 @@ from ringtree.cli.destination import check_destination, write_page
 from ringtree.draw.text.lines import Line, TextSpan
 from ringtree.draw.text.machine import head_line, link_lines, note_lines, tree_lines
 from ringtree.draw.text.machine_matrix import matrix_lines, verdict_lines
-from ringtree.draw.text.machine_ways import channel_lines, copy_lines
+from ringtree.draw.text.machine_routes import channel_lines, copy_lines
 from ringtree.formats.replacing import replacing
 from ringtree.ir import units
 from ringtree.machines.channels import Channels
@@ -102,8 +102,8 @@ def write(
     channels: Callable[[], Sequence[Channels]],
     between: tuple[int, int] = (0, 1),
 ) -> bool:
-    """Writes those that are asked for, and says where they lie; whether there were any. No file is begun where one of
-    them could not be written, or is what was read. `between`: the GPUs whose ways the page lays side by side."""
+    """Writes the files that the options ask for and prints their paths; returns whether there were any. Writes no file
+    where one of them cannot be written or is an input. `between`: the GPUs whose routes the page shows side by side."""
     forms = ((args.json, machine_json.text), (args.xml, nccl_xml.text))
     asked = [path for path in (args.json, args.xml, args.html) if path]
     read = [path for path in (getattr(args, "topology", None), getattr(args, "graph", None)) if path]

@@ -17,8 +17,8 @@ MEASURED = "trace:"
 
 
 def topology(text: str, ranks: int) -> Topology:
-    """A machine for so many ranks: a shape in a few words, one as JSON in a file, `trace:FILE`, what a trace's machine
-    is like, or a machine by name or file, as many of it as it takes."""
+    """A topology for `ranks` ranks. `text`: a shape in a few words; a JSON file of one; `trace:FILE`, fitted to it; or
+    a machine by name or file, as many of it as the ranks need."""
     if text.startswith(MEASURED):
         return fit([chrome.read(text.removeprefix(MEASURED))], ranks)
     if text.partition(":")[0] in SHAPES:

@@ -60,11 +60,11 @@ def _held(plan: TrainingPlan) -> Iterator[str]:
     if plan.layout.pp == 1:
         yield f"each rank has {most_parameters(plan, 0):,} parameters"
         return
-    for place in range(plan.layout.pp):
-        parts = ", ".join(f"{part[0]}-{part[-1]}" if len(part) > 1 else str(part[0]) for part in layers(plan, place))
-        ends = ", embedding" * (place == 0) + ", scores" * (place == plan.layout.pp - 1)
+    for stage in range(plan.layout.pp):
+        parts = ", ".join(f"{part[0]}-{part[-1]}" if len(part) > 1 else str(part[0]) for part in layers(plan, stage))
+        ends = ", embedding" * (stage == 0) + ", scores" * (stage == plan.layout.pp - 1)
         word = "layer" if parts.isdecimal() else "layers"
-        yield f"each rank at pp {place} has {most_parameters(plan, place):,} parameters: {word} {parts}{ends}"
+        yield f"each rank at pp {stage} has {most_parameters(plan, stage):,} parameters: {word} {parts}{ends}"
 
 
 def _sent(plan: TrainingPlan) -> Iterator[str]:

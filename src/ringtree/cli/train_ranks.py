@@ -1,5 +1,5 @@
-"""The ranks of `ringtree train`: started here, or by torchrun, mpirun or srun. An error is told once, by whoever had it
-first, not by each rank that it reached."""
+"""The ranks of `ringtree train`: started here, or by torchrun, mpirun or srun. The rank that
+failed first reports its error; the ranks that the error reached do not."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ WRAPPED = re.compile(r"error when running the callback: RuntimeError: (.*?) At: 
 TIMEOUT_S = 120.0
 """Default timeout of a call in seconds."""
 SESSION = "ringtree.cli.train_session"
-"""The module that trains, which needs torch: each rank loads it, and not who starts the ranks."""
+"""The module that trains, which needs torch: each rank loads it, the starting process does not."""
 
 
 def run(plan: TrainingPlan, args: argparse.Namespace, words: Sequence[str]) -> int:
-    """Trains: as one of the ranks that somebody started, or by starting them. `words`: the options again."""
+    """Trains as one rank of a launcher's, or starts the ranks. `words`: the options again."""
     world, ranks = detect(), plan.layout.ranks
     if world.launcher == "none" and ranks > 1:
         return start(words, ranks)
@@ -47,7 +47,7 @@ def start(words: Sequence[str], ranks: int) -> int:
     with TemporaryDirectory(prefix="ringtree-train-") as folder:
         try:
             os.environ[ERRORS] = folder
-            code = launch.run(["ringtree.cli", "train", *words], ranks, module=True, speaker=0, say=printed.append)
+            code = launch.run(["ringtree.cli", "train", *words], ranks, module=True, speaker=0, write=printed.append)
         finally:
             del os.environ[ERRORS]
         messages = _first_error(Path(folder)) or printed
@@ -70,8 +70,8 @@ def _first_error(folder: Path) -> list[str]:
 
 
 def take_part(work: Callable[[], None], world: World, ranks: int, timeout_s: float) -> int:
-    """Does `work` as one of the ranks, in a process group, in whose calls nobody waits for longer; returns the exit
-    code. ValueError, on rank 0, where there are not as many as the layout has."""
+    """Does `work` as one rank of a process group whose calls time out after `timeout_s`; returns the exit code.
+    ValueError, on rank 0, where the launcher's number of ranks is not the layout's."""
     if world.size != ranks:
         alone = world.launcher == "torchrun" and "TORCHELASTIC_RUN_ID" not in os.environ  # variables that were left
         if world.rank and not alone:
@@ -82,7 +82,7 @@ def take_part(work: Callable[[], None], world: World, ranks: int, timeout_s: flo
     try:
         with _group(world, timedelta(seconds=timeout_s)):
             work()
-    except BrokenPipeError:  # whoever read what is said has gone
+    except BrokenPipeError:  # the reader of the output has gone
         raise
     except Exception as error:
         if os.environ.get("RINGTREE_DEBUG") == "trace":
@@ -99,7 +99,8 @@ def take_part(work: Callable[[], None], world: World, ranks: int, timeout_s: flo
 
 @contextmanager
 def _group(world: World, timeout: timedelta) -> Iterator[None]:
-    """The default process group while the block runs; after a failure it is left as it is, for nobody can be met."""
+    """The default process group while the block runs; after a failure it is left as it is: destroying it would wait
+    for the failed ranks."""
     import torch.distributed as dist
 
     if world.launcher == "torchrun":
@@ -112,7 +113,7 @@ def _group(world: World, timeout: timedelta) -> Iterator[None]:
 
 
 def _store(world: World) -> object:
-    """A store of torch's on rank 0, at a port that the others are told."""
+    """A store of torch's on rank 0, whose port a broadcast gives to the others."""
     import torch.distributed as dist
 
     with ringtree.init() as comm:
@@ -133,7 +134,7 @@ def _report(error: Exception, world: World, of_another: bool) -> None:
 
 
 def _is_first() -> bool:
-    """Whether no rank has told an error yet; as far as the store can be asked."""
+    """Whether no rank has reported an error yet; True where the store does not answer."""
     import torch.distributed as dist
 
     try:

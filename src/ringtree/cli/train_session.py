@@ -26,21 +26,21 @@ LINES = 20
 
 
 def train(plan: TrainingPlan, args: argparse.Namespace) -> None:
-    """As one of the ranks; the first one speaks."""
+    """Trains as one of the ranks; rank 0 prints."""
     speaks = dist.get_rank() == 0
     with terminal.progress("training", total=plan.settings.steps) if speaks else nullcontext(terminal.SILENT) as bar:
         trainer = Trainer(plan)
         keeping = Keeping(args, bar)
         keeping.resume(trainer)
-        measured = Session(trainer, _telling(plan, bar), keeping.keep).run()
+        measured = Session(trainer, _reporting(plan, bar), keeping.keep).run()
         trainer.close()
     if speaks:
         terminal.show(train_report.lines(measured))
         _write(measured, args)
 
 
-def _telling(plan: TrainingPlan, bar: Bar) -> Callable[[int, float, float], None]:
-    """What is done after each step: the bar goes on, and some lines are printed."""
+def _reporting(plan: TrainingPlan, bar: Bar) -> Callable[[int, float, float], None]:
+    """Returns the function called after each step: it moves the bar on, and prints some of the lines."""
     steps = plan.settings.steps
     tokens = plan.settings.batch * plan.shape.context
 

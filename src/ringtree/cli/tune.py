@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"-n {span(ranks)}: expected 2 to {MOST_RANKS} ranks; a single rank sends nothing")
     if (most := parse_bytes(args.maxbytes)) < 8:
         raise ValueError(f"--maxbytes {args.maxbytes}: expected 8 bytes at least")
-    path = args.output or tuned.place()
+    path = args.output or tuned.location()
     if args.output is None:
         path.parent.mkdir(parents=True, exist_ok=True)
     check_destination(path)
@@ -57,7 +57,8 @@ def run(args: argparse.Namespace) -> int:
     found = errors(parameters, measured.calls)
     print(f"error of predicted times of these calls: median {found[0]:.0%}, 90th percentile {found[1]:.0%}")
     print(
-        f"written to {path}" + ("" if path == tuned.place() else f"; init() reads it if {tuned.VARIABLE} is set to it")
+        f"written to {path}"
+        + ("" if path == tuned.location() else f"; init() reads it if {tuned.VARIABLE} is set to it")
     )
     return 0
 

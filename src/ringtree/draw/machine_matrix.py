@@ -1,5 +1,5 @@
-"""How each GPU of a machine reaches each other and every NIC, as a matrix, devices that are alike there as one; and by
-which rule it does so directly."""
+"""The paths from each GPU of a machine to each other and to every NIC, as a matrix, equal devices as one; and the rules
+for direct access."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ class Matrix:
     kinds: NDArray[np.int8]
     bandwidths_Bps: NDArray[np.float64]
 
-    def name(self, place: int) -> str:
+    def name(self, position: int) -> str:
         """GPU3, NIC0: as they are counted in the machine."""
         gpus = len(self.paths.machine.gpus)
-        return f"GPU{place}" if place < gpus else f"NIC{place - gpus}"
+        return f"GPU{position}" if position < gpus else f"NIC{position - gpus}"
 
     @cached_property
     def twins(self) -> tuple[tuple[int, ...], ...]:
-        """Places whose rows are the same but for each other, together; by the first of each."""
+        """Groups of positions whose rows are equal except for each other; by the first of each."""
         groups: list[list[int]] = []
-        for place in range(len(self.devices)):
-            group = next((g for g in groups if self._alike(g[0], place)), None)
+        for position in range(len(self.devices)):
+            group = next((g for g in groups if self._alike(g[0], position)), None)
             if group is None:
-                groups.append([place])
+                groups.append([position])
             else:
-                group.append(place)
+                group.append(position)
         return tuple(map(tuple, groups))
 
     def _alike(self, a: int, b: int) -> bool:
@@ -93,7 +93,8 @@ def _pair(some: Sequence[int], others: Sequence[int]) -> tuple[int, int]:
 
 
 class Rule(NamedTuple):
-    """`what` ("p2p" or "gdr") applies to `found` of the `total`, or does not; `why` tells it of the first of them."""
+    """`what` ("p2p" or "gdr") applies to `found` of the `total`, or does not; `why`: the reason for the first of
+    them."""
 
     what: str
     applies: bool

@@ -29,13 +29,13 @@ class Branch:
 
     @property
     def rows(self) -> int:
-        """How many lines it needs, itself and all below it."""
+        """The lines of this branch and all below it."""
         return 1 + sum(b.rows for b in self.branches)
 
 
 class Bundle(NamedTuple):
-    """Links alike between pairs of devices: each pair once, the lower number first. `link` is what there is from the
-    first to the second, several in parallel as one; `back_Bps` the bandwidth of the other way."""
+    """Links alike between pairs of devices: each pair once, the lower number first. `link`: from the first to the
+    second, several in parallel as one; `back_Bps` the bandwidth of the other direction."""
 
     link: Link
     back_Bps: float
@@ -76,19 +76,19 @@ def _folded(machine: Machine, branches: Sequence[Branch], ends_only: bool) -> tu
 def bundles(machine: Machine) -> tuple[Bundle, ...]:
     """The links that are no branches, those alike together."""
     branches = {frozenset((k.source, k.target)) for k in _holders(machine).values() if k is not None}
-    ways: dict[tuple[int, int, LinkKind], Link] = {}
+    directed: dict[tuple[int, int, LinkKind], Link] = {}
     for link in machine.links:
         if frozenset((link.source, link.target)) not in branches:
-            way = (link.source, link.target, link.kind)
-            ways[way] = _together(ways[way], link) if way in ways else link
+            key = (link.source, link.target, link.kind)
+            directed[key] = _together(directed[key], link) if key in directed else link
     found: dict[tuple[object, ...], list[Link]] = {}
-    for (source, target, kind), link in ways.items():
-        if source < target or (target, source, kind) not in ways:
-            back = ways.get((target, source, kind))
+    for (source, target, kind), link in directed.items():
+        if source < target or (target, source, kind) not in directed:
+            back = directed.get((target, source, kind))
             ends = (machine.devices[source].kind, machine.devices[target].kind)
             look = (kind, link.generation, link.width, link.bandwidth_Bps, back and back.bandwidth_Bps, ends)
             found.setdefault(look, []).append(link)
-    return tuple(_bundle(links, ways) for links in found.values())
+    return tuple(_bundle(links, directed) for links in found.values())
 
 
 def _together(one: Link, other: Link) -> Link:
@@ -96,8 +96,8 @@ def _together(one: Link, other: Link) -> Link:
     return replace(one, bandwidth_Bps=one.bandwidth_Bps + other.bandwidth_Bps, width=one.width + other.width)
 
 
-def _bundle(links: Sequence[Link], ways: Mapping[tuple[int, int, LinkKind], Link]) -> Bundle:
-    back = ways.get((links[0].target, links[0].source, links[0].kind))
+def _bundle(links: Sequence[Link], directed: Mapping[tuple[int, int, LinkKind], Link]) -> Bundle:
+    back = directed.get((links[0].target, links[0].source, links[0].kind))
     pairs = tuple((k.source, k.target) for k in links)
     return Bundle(links[0], back.bandwidth_Bps if back else 0.0, pairs)
 
@@ -113,7 +113,7 @@ def _holders(machine: Machine) -> dict[int, Link | None]:
                 held[link.target] = link
                 _grow(machine, held, [link.target], HOLDING)
     for n, device in enumerate(machine.devices):
-        if n not in held and device.kind not in ENDS:  # no NUMA node is told: a tree of its own
+        if n not in held and device.kind not in ENDS:  # without a known NUMA node: a tree of its own
             held[n] = None
             _grow(machine, held, [n], HOLDING)
     return held

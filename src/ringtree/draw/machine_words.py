@@ -76,8 +76,8 @@ class JoinedLinks(NamedTuple):
 
 
 def joined(machine: Machine) -> JoinedLinks | None:
-    """What joins its GPUs, as (NVSwitch, 18 × NVLink 4; 450 GB/s); their PCIe slots where there are no other links.
-    None for fewer than two GPUs, or where nothing is told."""
+    """The links that join its GPUs, as (NVSwitch, 18 × NVLink 4; 450 GB/s); their PCIe slots where there are no other
+    links. None for fewer than two GPUs, or where nothing is known."""
     if len(machine.gpus) < 2:
         return None
     leaving = {g: [machine.links[n] for n in machine.leaving(g)] for g in machine.gpus}
@@ -107,7 +107,7 @@ def about(device: Device) -> str:
 
 
 def further(device: Device) -> Iterator[str]:
-    """What a file or sysfs tells of one device beyond what the catalogue would."""
+    """What a file or sysfs reports of one device beyond the catalogue."""
     if "cpus" in device.attributes:
         yield f"{device.attributes['cpus']} CPUs"
     if device.attributes.get("memory_bytes", "").isdecimal():

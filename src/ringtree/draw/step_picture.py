@@ -45,8 +45,8 @@ text { font: 12px system-ui, sans-serif; fill: #222 } .faint { fill: #777 } .ban
 
 @dataclass(frozen=True, slots=True)
 class DrawnCall:
-    """A call as one rank made it. `key` is the same on all ranks of one call. A message's `ranks` are who sends it and
-    who receives it; a collective's are its group's. `nbytes`: of the whole vector."""
+    """A call as one rank made it. `key` is the same on all ranks of one call. A message's `ranks` are its source
+    and target; a collective's are its group's. `nbytes`: of the whole vector."""
 
     key: tuple[object, ...]
     name: str

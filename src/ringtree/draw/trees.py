@@ -1,4 +1,4 @@
-"""The trees along which chunks flow, found in a schedule's transfers, whoever made it.
+"""The trees along which chunks flow, found in a schedule's transfers, for every schedule.
 
 Every chunk is followed on symbolic contents: a rank that sends on what it has so far to one other rank only, until the
 sum is complete, is below that one in a tree that leads *upward*; a rank that has a complete chunk from one other only
@@ -35,7 +35,7 @@ class ChunkTree:
 
 
 def trees(schedule: Schedule) -> tuple[ChunkTree, ...]:
-    """Upward ones first, then by their first chunk. None where some chunk flows otherwise (in exchanges, say), or where
+    """Upward ones first, then by their first chunk. None where some chunk flows otherwise, as in exchanges, or where
     the collective transposes, so that every chunk is for one rank. Cost: as verify.prove's."""
     s = schedule
     if s.promise.transposes:
@@ -43,10 +43,10 @@ def trees(schedule: Schedule) -> tuple[ChunkTree, ...]:
     source, target, chunk, whole = _hops(s)
     up, down = ((source, target), True), ((target, source), False)
     if not s.promise.reduces:
-        ways = [_grown(s, *ends, chunk, whole, upward) for ends, upward in (down, up)]
-        return min((way for way in ways if way), key=len, default=())
-    ways = [_grown(s, *ends, chunk, here, upward) for (ends, upward), here in ((up, ~whole), (down, whole))]
-    return () if None in ways else tuple(tree for way in ways if way for tree in way)
+        grown = [_grown(s, *ends, chunk, whole, upward) for ends, upward in (down, up)]
+        return min((forest for forest in grown if forest), key=len, default=())
+    grown = [_grown(s, *ends, chunk, here, upward) for (ends, upward), here in ((up, ~whole), (down, whole))]
+    return () if None in grown else tuple(tree for forest in grown if forest for tree in forest)
 
 
 def few(found: tuple[ChunkTree, ...]) -> bool:

@@ -1,8 +1,8 @@
 """The names and calls of mpi4py over ringtree: `from ringtree import mpi as MPI` in place of `from mpi4py import MPI`.
 
-Thin: each method is a few lines over a Communicator, and no MPI is needed. docs/mpi4py.md says which call
-is which, and what differs. What MPI has and ringtree has not raises NotImplementedError, which says what there is
-instead.
+Thin: each method is a few lines over a Communicator, and no MPI is needed. docs/mpi4py.md maps
+the calls and lists the differences. A call of MPI's that ringtree lacks raises NotImplementedError, whose text names
+the alternative.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Comm: an mpi4py-like face of a Communicator. Its methods come in families, one file each; here is what it is."""
+"""Comm: a Communicator with mpi4py's names. Its methods come in families, one file each; this file has its identity."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ class Intracomm(Comm):
 
 
 class _World(Intracomm):
-    """All ranks of the job; they meet when one is first asked for more than its name."""
+    """All ranks of the job; the bootstrap runs at the first use beyond the name."""
 
     def _join(self) -> Communicator:
         return init()

@@ -22,7 +22,7 @@ ROOM = 1 << 15
 
 @translating
 class MessageMethods(Connected):
-    """A message shorter than the buffer is received; a longer one is an error (ERR_TRUNCATE). PROC_NULL is nobody."""
+    """A message shorter than the buffer is received; a longer one is an error (ERR_TRUNCATE). PROC_NULL is no rank."""
 
     @direct
     def Send(self, buf: Any, dest: int, tag: int = 0) -> None:
@@ -46,7 +46,7 @@ class MessageMethods(Connected):
             self.Irecv(buf, source, tag).Wait(status)
             return
         try:
-            self._comm.recv(octets(buf), source, tag, at_most=True)  # who refuses what cannot be written
+            self._comm.recv(octets(buf), source, tag, at_most=True)  # raises for arrays that cannot be written
         except KINDS as error:
             reraise(error)
 
@@ -149,7 +149,7 @@ class MessageMethods(Connected):
         return pickle.loads(room.data)
 
     def irecv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
-        """The object is what the request's `wait` returns. `buf`: room for its pickle, or how many bytes of it."""
+        """The request's `wait` returns the object. `buf`: memory for its pickle, or the number of bytes."""
         if source == PROC_NULL:
             return Request(NOTHING)
         room = octets(buf if hasattr(buf, "__len__") else np.empty(buf or ROOM, np.uint8), True)

@@ -15,7 +15,7 @@ UserFunction = Callable[[Any, Any, Any], Any]
 
 
 class Op:
-    """`native` is what ringtree's own methods take as `op=`; called with two objects it reduces those."""
+    """`native`: the value for `op=` of ringtree's own methods. A call with two objects reduces them."""
 
     name: str
 

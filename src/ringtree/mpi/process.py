@@ -27,7 +27,7 @@ def Init() -> None:
 
 
 def Init_thread(required: int = THREAD_MULTIPLE) -> int:
-    """Joins the group; returns THREAD_MULTIPLE whatever `required` is."""
+    """Joins the group;returns THREAD_MULTIPLE for every `required`."""
     Init()
     return THREAD_MULTIPLE
 
@@ -69,7 +69,7 @@ def Alloc_mem(size: int, info: object = None) -> memoryview:
 
 
 def Free_mem(mem: memoryview) -> None:
-    """Memory is Python's own: it goes when nobody holds it."""
+    """Memory is Python's own: it is freed without references."""
 
 
 def Attach_buffer(buf: object) -> None:

@@ -1,4 +1,4 @@
-"""Status: who sent a message, with which tag, and how long it was."""
+"""Status: a message's source, tag and length."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Status:
 
 
 class Nothing:
-    """What a call with PROC_NULL does: done at once, from nobody."""
+    """The status of a call with PROC_NULL: done at once, without a source."""
 
     source, tag, nbytes = PROC_NULL, ANY_TAG, 0
 
@@ -92,7 +92,7 @@ class Nothing:
         return True
 
     def wait(self, timeout: float | None = None) -> bool:
-        """True at once, whatever `timeout`."""
+        """Returns True at once, for every `timeout`."""
         return True
 
 

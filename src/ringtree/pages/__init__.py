@@ -86,7 +86,7 @@ def _read(name: str) -> str:
 
 
 def _script(view: str) -> str:
-    """The view's scripts in a block, so that no name in it meets another view's."""
+    """The view's scripts in a block, so that no name in it collides with another view's."""
     parts = "\n".join(_read(f"{view}/{name}.js").removeprefix("'use strict';\n") for name in VIEWS[view])
     return f"'use strict';\n{{\n{parts}}}\n"
 

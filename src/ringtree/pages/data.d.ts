@@ -184,7 +184,7 @@ interface MachineData {
   rules: {what: 'p2p' | 'gdr'; applies: boolean; found: number; total: number; why: string}[];
   notes: {kind: 'trap' | 'assumed' | 'source'; about: string; text: string}[];
   channels: Channels[];
-  /** Two GPUs' names, and the ways from one to the other. */
+  /** Two GPUs' names, and the routes from one to the other. */
   between: string[];
   ways: DeviceWay[];
 }

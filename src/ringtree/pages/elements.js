@@ -2,8 +2,8 @@
 
 // Elements in one line, of HTML and of SVG, and what several views make of them.
 /**
- * What is said beside the mouse.
- * @typedef {{title: string, source?: string, lines: [name: string, value: string][]}} Said
+ * The contents of the tip beside the mouse.
+ * @typedef {{title: string, source?: string, lines: [name: string, value: string][]}} TipContent
  */
 const elements = (() => {
   /** @typedef {string | number | boolean | null | undefined} Value */
@@ -65,7 +65,7 @@ const elements = (() => {
     const box = make(`div.tip.${name}`, {hidden: true, role: 'tooltip'});
     root.append(box);
     return {
-      /** @param {Said} said @param {MouseEvent} event */
+      /** @param {TipContent} content @param {MouseEvent} event */
       show({title, source, lines}, {clientX: x, clientY: y}) {
         const rows = lines.map((line) => make('tr', {}, make('th', {}, line[0]), make('td', {}, line[1])));
         const titles = [make('strong', {}, title), ...(source ? [make('span', {}, source)] : [])];

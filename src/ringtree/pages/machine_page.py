@@ -25,7 +25,7 @@ MOST_ROUTED = 160
 
 
 def machine_page(cluster: Cluster, channels: Sequence[Channels] = (), between: tuple[int, int] = (0, 1)) -> str:
-    """The page that shows a machine of the cluster, those channels in it, and the ways between two GPUs, by local rank.
+    """The page of a machine of the cluster, with those channels and the routes between two GPUs, by local rank.
     ValueError where it is too large for a browser."""
     return assemble(cluster.name, ["machine"], {"machine": machine_data(cluster, channels, between)})
 
@@ -56,11 +56,11 @@ def machine_data(
         "notes": [note for kind in NOTES for note in _notes(machine, kind)],
         "channels": [_channels(c) for c in channels if c.count],
         "between": [machine.devices[machine.gpus[g]].name for g in between if g < len(machine.gpus)],
-        "ways": [_way(way) for way in _ways(cluster, between)],
+        "ways": [_route(route) for route in _routes(cluster, between)],
     }
 
 
-def _ways(cluster: Cluster, between: tuple[int, int]) -> tuple[CopyRoute, ...]:
+def _routes(cluster: Cluster, between: tuple[int, int]) -> tuple[CopyRoute, ...]:
     """None where there are not two GPUs, or a path is unknown."""
     if max(between) >= len(cluster.machine.gpus):
         return ()
@@ -70,7 +70,7 @@ def _ways(cluster: Cluster, between: tuple[int, int]) -> tuple[CopyRoute, ...]:
         return ()
 
 
-def _way(way: CopyRoute) -> dict[str, Any]:
+def _route(route: CopyRoute) -> dict[str, Any]:
     steps = [
         {
             "what": c.what,
@@ -81,15 +81,15 @@ def _way(way: CopyRoute) -> dict[str, Any]:
             "latency_s": c.latency_s,
             "lands": c.lands,
         }
-        for c in way.copies
+        for c in route.copies
     ]
     return {
-        "way": way.way,
-        "applies": way.verdict.applies,
-        "why": way.verdict.why,
-        "stops": way.stops,
-        "bandwidth_Bps": min(way.bandwidth_Bps, 1e18),
-        "MiB_s": way.pipelined_s(1 << 20),
+        "way": route.way,
+        "applies": route.verdict.applies,
+        "why": route.verdict.why,
+        "stops": route.stops,
+        "bandwidth_Bps": min(route.bandwidth_Bps, 1e18),
+        "MiB_s": route.pipelined_s(1 << 20),
         "copies": steps,
     }
 
@@ -126,12 +126,12 @@ def _device(d: Device) -> dict[str, Any]:
 
 def _links(machine: Machine) -> list[dict[str, Any]]:
     """Each pair of devices once for each kind of link between them; several in parallel as one."""
-    ways: dict[tuple[int, int, LinkKind], list[Link]] = {}
+    directed: dict[tuple[int, int, LinkKind], list[Link]] = {}
     for k in machine.links:
-        ways.setdefault((k.source, k.target, k.kind), []).append(k)
+        directed.setdefault((k.source, k.target, k.kind), []).append(k)
     found = []
-    for (a, b, kind), there in ways.items():
-        back = ways.get((b, a, kind), [])
+    for (a, b, kind), there in directed.items():
+        back = directed.get((b, a, kind), [])
         if a < b or not back:
             found.append(
                 {

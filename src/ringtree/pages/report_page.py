@@ -43,7 +43,7 @@ def report_data(records: Mapping[str, Record]) -> dict[str, Any]:
 
 
 def _points(found: Sequence[Point], whats: Sequence[tuple[str, str, str]]) -> dict[str, Any]:
-    """The points as columns. A time that there is none of is 0, a count of wrong elements that nobody made -1."""
+    """The points as columns. A missing time is 0, a missing count of wrong elements -1."""
     columns: dict[str, Any] = {
         "line": [p.line for p in found],
         "what": [whats.index(p.what) for p in found],

@@ -74,7 +74,7 @@ def per_rank(trace: Trace) -> Mapping[str, NDArray[Any]]:
     """[ranks] columns: seconds by what the rank did (`idle_s`: none of it, of the makespan), bytes sent and received.
 
     Where a rank does several calls at once, their seconds add up; it is idle while none of them goes on, at least 0.
-    `compute_s` is what the program did itself, as far as it recorded that and nothing else went on.
+    `compute_s`: the program's own recorded work, without the time of other events.
     """
     lasted_s = uncovered(trace)[0].kind_seconds()
     kinds = (Event.COPY, Event.REDUCE, Event.WAIT, Event.STALL, Event.COMPUTE)

@@ -22,7 +22,7 @@ COMPARED_RANKS = 8
 
 @dataclass(frozen=True, slots=True)
 class Joinings:
-    """Of a reduction over COMPARED_RANKS: its rounds, how many joinings follow one another on the way to a result, and
+    """Of a reduction over COMPARED_RANKS: its rounds, the most joinings that follow one another for a result, and
     whether whole vectors (or blocks) are joined, not pieces of them."""
 
     rounds: int
@@ -32,8 +32,8 @@ class Joinings:
 
 @lru_cache(maxsize=1024)
 def order(algorithm: str, collective: str) -> ReductionOrder:
-    """The order in which an algorithm adds up, whatever the root and the number of ranks. ANY where nothing is added
-    up, and for a user's own that serves none of ORDERED_RANKS."""
+    """The order in which an algorithm adds up, for every root and number of ranks. ANY where nothing is added up, and
+    for a user's own that serves none of ORDERED_RANKS."""
     promise = COLLECTIVES[collective]
     if not promise.reduces or promise.repeats:
         return ReductionOrder.ANY
@@ -48,7 +48,7 @@ def order(algorithm: str, collective: str) -> ReductionOrder:
 
 
 def made_by(algorithm: str, collective: str, ranks: int, root: int | None = None, **options: object) -> Schedule | None:
-    """An algorithm's schedule; None where a user's own does not serve so many ranks, or not rightly."""
+    """An algorithm's schedule; None where a user's own does not serve `ranks` ranks, or its proof fails."""
     if not find(algorithm).origin:
         return build(algorithm, collective, ranks, root, **options)
     try:
@@ -65,7 +65,7 @@ def at_once(collective: str) -> tuple[str, ...]:
 
 
 def in_rank_order(collective: str) -> tuple[str, ...]:
-    """The published algorithms that join only neighbours, the lower first, whatever the root."""
+    """The published algorithms that join only neighbours, the lower first, for every root."""
     return tuple(name for name in serving(collective) if order(name, collective) >= ReductionOrder.ASSOCIATIVE)
 
 
@@ -83,7 +83,7 @@ def joinings(algorithm: str, collective: str) -> Joinings:
 def _in_a_row(schedule: Schedule) -> int | None:
     """The most joinings that follow one another; None where a rank joins others than neighbours, the lower first. It
     takes a fraction of `rank_order`'s time, which sees in addition what is joined at once."""
-    held = dict[tuple[int, int, int], tuple[int, int, int]]()  # by place: from rank, up to rank, joinings
+    held = dict[tuple[int, int, int], tuple[int, int, int]]()  # by position: from rank, up to rank, joinings
     most = 0
     for rows in schedule.expand().by_round():
         before = dict(held)

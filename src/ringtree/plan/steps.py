@@ -7,7 +7,7 @@ staging slot by then need not be cut; what is longer than a slot passes through 
 one another without a pause.
 
     pieces=N, aggregate=N    the algorithm's own option of that name
-    many_source              what comes to a place in several rounds is added up in one go
+    many_source              chunks that come to a position in several rounds are added up at once
     split(N)                 no message is longer than N chunks
     pipeline(N)              each chunk in N pieces, one after the other
     channels(N)              each chunk in N parts, side by side
@@ -39,7 +39,7 @@ MOST_INSTRUCTIONS = 4096
 
 @dataclass(frozen=True, slots=True)
 class CallTuning:
-    """What is done to an algorithm's schedule, in this order. `slots`: how many staging slots its programs need; 0
+    """The transforms of an algorithm's schedule, in this order. `slots`: the staging slots that its programs need; 0
     where nothing is done, and the algorithm's own number holds."""
 
     options: tuple[tuple[str, int], ...] = ()
@@ -106,7 +106,7 @@ def _steps(
             programs = lower(schedule)
             if max(len(p.instructions) for p in programs) <= MOST_INSTRUCTIONS:
                 needed = prove_programs(programs).slots
-                if needed <= (slots // 2 if wanted.channels > 1 else slots):  # half are for who is a call ahead
+                if needed <= (slots // 2 if wanted.channels > 1 else slots):  # half are for a rank that is a call ahead
                     return replace(wanted, slots=needed)
         wanted = _fewer(wanted)
     return CallTuning()
@@ -115,7 +115,7 @@ def _steps(
 def wanted(
     algorithm: str, collective: str, ranks: int, root: int | None, nbytes: int, memory: SharedMemory
 ) -> CallTuning:
-    """What `steps_for` tries first: nothing is lowered or proved, and the group may have too few slots for it."""
+    """The tuning that `steps_for` tries first: without lowering or proof, and the group may have too few slots."""
     if ranks < 2 or find_collective(collective).repeats:
         return CallTuning()
     lengths = memory.slot_bytes, memory.parameters.message_nbytes
@@ -171,7 +171,7 @@ def _wanted(
     slot_bytes: int,
     message_nbytes: float,
 ) -> CallTuning:
-    """What the model asks for, whatever it needs."""
+    """The model's tuning, before `steps_for` removes steps."""
     plain, own = _plain(algorithm, collective, ranks, root), _own(algorithm, collective)
     chunk_nbytes = nbytes // plain.chunks
     widest = max((int(b.rows.count.max(initial=1)) for b in plain.blocks), default=1)
@@ -186,7 +186,7 @@ def _wanted(
     span = max(min(chunk_nbytes // pieces, _power(message_nbytes)), 1)
     if widest * span > slot_bytes:
         split = max(slot_bytes // span, 1)
-    several = pieces > 1 or widest * chunk_nbytes > slot_bytes  # what follows on counts then, not who waits for whom
+    several = pieces > 1 or widest * chunk_nbytes > slot_bytes  # consecutive messages count then, not waits
     gathered = several and _gathered(algorithm, collective, ranks, root) is not plain
     if "pieces" in own:
         options["pieces"], pieces = pieces, 1

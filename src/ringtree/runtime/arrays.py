@@ -1,6 +1,6 @@
 """Users' arrays as addresses: numpy arrays, torch CPU tensors (torch is never imported here), lists and numbers.
 
-Engines see an address, a count and a type's code. Everything about shapes, kinds and who owns the memory ends here.
+Engines see an address, a count and a type's code. Shapes, kinds and owners of memory are known here only.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SUPPORTED = ", ".join(BY_LABEL)
 
 class Array:
     """A contiguous array. `owner` is the numpy array or tensor whose memory it is; `copied`: not the user's own;
-    `named`: what the caller said that its elements are, where he did."""
+    `named`: the element type that the caller gave, or None."""
 
     __slots__ = ("address", "copied", "count", "dtype", "named", "nbytes", "owner", "shape")
 
@@ -64,7 +64,7 @@ class Array:
         return readable(self.owner.copy(), self.named)
 
     def format(self) -> str | None:
-        """The buffer protocol's format where that tells what the elements are; None where it does not, or where there
+        """The buffer protocol's format where that identifies the element type; None where it does not, or where there
         is no buffer: bits whose type was named, ml_dtypes' types, pairs, tensors."""
         if not isinstance(self.owner, np.ndarray) or _BY_TYPE.get(self.owner.dtype.type) is not self.dtype:
             return None
@@ -75,7 +75,7 @@ class Array:
 def readable(x: Any, dtype: Any = None) -> Array:
     """`x` as an input: copied where it is not contiguous. TypeError for element types that engines do not know.
 
-    `dtype` names what the bits of a raw uint8 or uint16 array mean, as "bfloat16"; else it is what `x` is anyway."""
+    `dtype` names the type of the bits of a raw uint8 or uint16 array, as "bfloat16"; for other arrays it is theirs."""
     if _is_tensor(x):
         kind = _meant(_tensor_dtype(x), dtype)
         whole = x.detach() if x.requires_grad else x
@@ -115,7 +115,7 @@ def writable(x: Any, what: str = "out", dtype: Any = None) -> Array:
 
 
 def target(out: Any, like: Array, shape: tuple[int, ...]) -> Array:
-    """`out` as the place for `shape` elements of the type of `like`; a new array of that kind where it is None."""
+    """`out` as the array for `shape` elements of the type of `like`; a new array of that kind where it is None."""
     if out is None:
         return new(like, shape)
     if out is like.owner and not like.copied and (_is_tensor(out) or out.flags.writeable):
@@ -163,10 +163,10 @@ def _meant(found: Dtype, named: Any, what: str = "the array") -> Dtype:
     if meant is found:
         return found
     if meant not in SHORT_FLOATS:
-        raise TypeError(f"{what} is {found.label}; expected {meant.label}, as dtype= says")
+        raise TypeError(f"{what} is {found.label}; expected {meant.label}(dtype=)")
     raw = _RAW[meant.itemsize]
     if found is not raw:
-        raise TypeError(f"{what} is {found.label}; expected {meant.label}, as dtype= says, or {raw.label} for its bits")
+        raise TypeError(f"{what} is {found.label}; expected {meant.label}(dtype=), or {raw.label} for its bits")
     return meant
 
 
@@ -176,7 +176,7 @@ def _is_tensor(x: Any) -> bool:
 
 
 def _plain(tensor: Any) -> bool:
-    """Whether its memory holds its elements in order: a view may only say that its values are negated."""
+    """Whether its memory holds its elements in order: a lazily negated or conjugated view does not."""
     return bool(tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg())
 
 
@@ -194,7 +194,7 @@ def _tensor_dtype(x: Any) -> Dtype:
 
 def _address(x: Any) -> int:
     address: int = x.data_ptr()
-    if not address and x.numel():  # one that wraps others, or that only says what it would hold
+    if not address and x.numel():  # a wrapper of others, or a tensor without memory
         raise TypeError(f"got {described(x)} without memory of its own; expected a plain tensor")
     return address
 

@@ -1,7 +1,7 @@
 """The file that `ringtree tune` writes of this machine: a topology, and the cost parameters by which calls are planned.
 
-RINGTREE_TOPOLOGY names it; else it is ringtree/machine.json where XDG_CONFIG_HOME says, ~/.config by default. Only rank
-0 reads it, and the others take what it found, so that files which differ cannot make ranks disagree.
+RINGTREE_TOPOLOGY names it; else it is ringtree/machine.json in $XDG_CONFIG_HOME, ~/.config by default. Only rank 0
+reads it and broadcasts its contents, so that files which differ cannot make ranks disagree.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _warned = set[Path]()
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """What the file says: the parameters, and when, by what, on what and over how many ranks they were measured."""
+    """The file's contents: the parameters, and the date, version, machine and numbers of ranks of the measurement."""
 
     parameters: CostParameters
     date: str
@@ -47,8 +47,8 @@ class Tuned:
     cores: int
 
 
-def place(env: Mapping[str, str] | None = None) -> Path:
-    """Where the file is, or would be."""
+def location(env: Mapping[str, str] | None = None) -> Path:
+    """The file's path, whether it exists or not."""
     env = os.environ if env is None else env
     if named := env.get(VARIABLE):
         return Path(named)
@@ -60,7 +60,7 @@ def parameters_here(env: Mapping[str, str] | None = None) -> CostParameters | No
     """The cost parameters of this machine's file; None where there is none. A file that is of no use is reported once,
     in a line."""
     env = os.environ if env is None else env
-    path = place(env)
+    path = location(env)
     try:
         if not env.get(VARIABLE) and not path.exists():
             return None
@@ -75,7 +75,7 @@ def parameters_here(env: Mapping[str, str] | None = None) -> CostParameters | No
 
 
 def read(path: Path, *, anywhere: bool = False) -> Tuned:
-    """What the file says; ValueError, in one line, where it says nothing, or (unless `anywhere`) of another machine."""
+    """Reads the file; ValueError, in one line, where it is malformed, or (unless `anywhere`) of another machine."""
     if path.exists() and not path.is_file():
         raise ValueError(f"{path}: no file; expected what `ringtree tune` writes")
     if path.stat().st_size > LARGEST_BYTES:
@@ -84,22 +84,22 @@ def read(path: Path, *, anywhere: bool = False) -> Tuned:
         data = json.loads(path.read_bytes())
     except (ValueError, RecursionError):
         raise ValueError(f"{path}: not JSON; expected what `ringtree tune` writes") from None
-    said = data.get("tuned") if isinstance(data, dict) else None
-    if not isinstance(said, dict):
+    tuned = data.get("tuned") if isinstance(data, dict) else None
+    if not isinstance(tuned, dict):
         raise ValueError(f"{path}: no cost parameters of a machine; expected what `ringtree tune` writes")
-    if said.get("version") != VERSION:
-        raise ValueError(f"{path}: version {said.get('version')!r} of the cost parameters; expected {VERSION}")
-    machine, here = said.get("machine"), this_machine()
+    if tuned.get("version") != VERSION:
+        raise ValueError(f"{path}: version {tuned.get('version')!r} of the cost parameters; expected {VERSION}")
+    machine, here = tuned.get("machine"), this_machine()
     if machine != here and not anywhere:
         raise ValueError(f"{path}: of another machine, {_words(machine)}; this is {_words(here)}")
     try:
         return Tuned(
-            parameters_from(said["figures"], f"parameters measured on {_line(said['date'])}"),
-            _line(said["date"]),
-            _line(said["ringtree"]),
-            tuple(map(int, said["ranks"])),
-            _line(said["machine"]["cpu"]),
-            max(int(said["machine"]["cores"]), 1),
+            parameters_from(tuned["figures"], f"parameters measured on {_line(tuned['date'])}"),
+            _line(tuned["date"]),
+            _line(tuned["ringtree"]),
+            tuple(map(int, tuned["ranks"])),
+            _line(tuned["machine"]["cpu"]),
+            max(int(tuned["machine"]["cores"]), 1),
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         why = f"lacks {error}" if isinstance(error, KeyError) else str(error)
@@ -116,8 +116,8 @@ def is_tuned(path: Path) -> bool:
 
 
 def text(parameters: CostParameters, ranks: tuple[int, ...], date: str) -> str:
-    """What the file of these parameters says, measured over those numbers of ranks at that date."""
-    said = {
+    """The file's text for these parameters, measured over `ranks` ranks on `date`."""
+    tuned = {
         "version": VERSION,
         "ringtree": __version__,
         "date": date,
@@ -125,7 +125,7 @@ def text(parameters: CostParameters, ranks: tuple[int, ...], date: str) -> str:
         "ranks": list(ranks),
         "figures": as_json(parameters),
     }
-    return dumps(topology(parameters, max(ranks)), said)
+    return dumps(topology(parameters, max(ranks)), tuned)
 
 
 def this_machine() -> dict[str, object]:
@@ -148,15 +148,15 @@ def topology(parameters: CostParameters, ranks: int) -> Topology:
 
 
 def as_json(parameters: CostParameters) -> dict[str, Any]:
-    """All but where they are from."""
+    """All fields except the source."""
     return {name: value for name, value in asdict(parameters).items() if name != "source"}
 
 
-def parameters_from(said: Mapping[str, Any], source: str) -> CostParameters:
-    """What `as_json` was made of. ValueError, TypeError or KeyError for anything else."""
+def parameters_from(written: Mapping[str, Any], source: str) -> CostParameters:
+    """The parameters that `as_json` wrote. ValueError, TypeError or KeyError for anything else."""
     known = [f.name for f in fields(CostParameters) if f.name != "source"]
     values: dict[str, Any] = {
-        name: tuple(said[name]) if isinstance(said[name], (list, tuple)) else said[name] for name in known
+        name: tuple(written[name]) if isinstance(written[name], (list, tuple)) else written[name] for name in known
     }
     return CostParameters(**values, source=source)
 

@@ -56,13 +56,13 @@ def _hosts(address: tuple[str, int], rank: int, size: int, timeout_s: float) -> 
 
 
 def patience(timeout_s: float | None) -> float:
-    """The deadline of a wait in seconds: what was asked for, else what the environment says."""
-    said: str | float = os.environ.get("RINGTREE_TIMEOUT", TIMEOUT_S) if timeout_s is None else timeout_s
+    """The deadline of a wait in seconds: `timeout_s`, else RINGTREE_TIMEOUT."""
+    given: str | float = os.environ.get("RINGTREE_TIMEOUT", TIMEOUT_S) if timeout_s is None else timeout_s
     try:
-        seconds = float(said)
+        seconds = float(given)
     except ValueError:
         seconds = -1.0
     if not seconds > 0:
         name = "RINGTREE_TIMEOUT" if timeout_s is None else "timeout_s"
-        raise ValueError(f"{name} is {said!r}; expected a positive number of seconds")
+        raise ValueError(f"{name} is {given!r}; expected a positive number of seconds")
     return seconds

@@ -1,4 +1,4 @@
-"""A door: torch.distributed calls us, as the backend "ringtree".
+"""A front end: the backend "ringtree" of torch.distributed.
 
     import ringtree.torch_backend  # once ringtree is installed, torch does this by itself
     torch.distributed.init_process_group("ringtree")

@@ -1,4 +1,4 @@
-"""What torch asks of a group, and does with it, beside calls."""
+"""Torch's queries about a group, and its control of the group, beside calls."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ringtree.torch_backend.launching import Launching
 from ringtree.torch_backend.registration import NAME
 
 LEAVE_S = 10.0
-"""How long a rank that leaves still takes part in what it began."""
+"""Seconds for which a rank that leaves still takes part in the calls it began."""
 
 
 class Administration(Launching):
-    """Who this rank is in the group, how long it waits, and how the group ends."""
+    """This rank's number in the group, its timeout, and the group's end."""
 
     _alarm: Alarm | None = None  # not of a group that was made from the default one
 
@@ -63,7 +63,7 @@ class Administration(Launching):
         return self._store
 
     def _get_sequence_number_for_group(self) -> int:
-        """How many collectives this rank has begun in this group."""
+        """The number of collectives that this rank has begun in this group."""
         return self._recorder.collectives
 
     def _set_sequence_number_for_group(self) -> None:
@@ -87,16 +87,16 @@ class Administration(Launching):
         self._communicator.abort()
 
     def errored(self) -> Exception | None:
-        """What the group has failed with, or which of its ranks has died; None while it works."""
+        """The error with which the group failed, or that a rank of it has died; None while the group works."""
         try:
             self._communicator.check_liveness("errored()")
-        except Exception as error:  # noqa: BLE001  # whatever it is, it is the answer
+        except Exception as error:  # noqa: BLE001  # every kind is returned
             return error
         return None
 
     def shutdown(self) -> None:
-        """Leaves the group once what this rank began in it has ended; nobody else need leave too. What has not ended
-        within 10 s fails."""
+        """Leaves the group once this rank's calls in it have ended; other ranks need not leave. Calls that have not
+        ended within 10 s fail."""
         self._leave(LEAVE_S)
 
     def _leave(self, timeout_s: float) -> None:

@@ -1,8 +1,8 @@
 """An alarm among the ranks of a job: when a call fails on one of them, all write their flight recorders' dumps.
 
 A rank that the others wait for in vain is in no call: it may sleep, or be stuck elsewhere. So each process has a thread
-that looks now and then whether somebody raised the alarm. An alarm is a group in which nobody ever calls anything;
-to raise it is to fail that group, which all its members see by one flag.
+that checks now and then whether a rank raised the alarm. An alarm is a group without calls; to raise it is to fail that
+group, which all its members see by one flag.
 """
 
 from __future__ import annotations
@@ -66,9 +66,10 @@ class Alarm:
 
 
 def report(rank: int, why: str, error: Exception) -> Path | None:
-    """Dumps here and on all other ranks, for an error of this one; where to, or None if nothing is recorded.
+    """Dumps on this and all other ranks, for an error of this one. Returns this rank's file, or None if nothing is
+    recorded.
 
-    For one that a rank is missing, or that it went another way, it waits a moment until that rank has its dump too."""
+    Where the error is a missing or a mismatched rank, waits a moment until that rank has its dump, too."""
     path, since_s = dump(rank), time.time() - WAIT_S
     with _lock:
         alarms = list(_alarms)
@@ -113,7 +114,7 @@ def _watch() -> None:
 
 
 def _after_fork_in_child() -> None:
-    """The alarms and who watches them are the parent's, and another thread may have held the lock."""
+    """Makes a new lock: the alarms and their thread are the parent's, and another thread may have held the lock."""
     global _lock, _watched
     _lock, _watched = threading.Lock(), False
     _alarms.clear()

@@ -31,8 +31,8 @@ class AllToAll(Launching):
         if len(outputs) != self._size or len(inputs) != self._size:
             got = f"got {len(inputs)} inputs and {len(outputs)} outputs"
             raise ValueError(f"{got}; expected {self._size} of each, one for each rank")
-        xs, places = [sent(x) for x in inputs], [filled(out) for out in outputs]
-        outs, after = [out for out, _ in places], together([after for _, after in places])
+        xs, targets = [sent(x) for x in inputs], [filled(out) for out in outputs]
+        outs, after = [out for out, _ in targets], together([after for _, after in targets])
         return self.launch(
             "all_to_all", opts, inputs, outputs, lambda c, a: c.exchange_parts(xs, outs, async_op=a), after
         )

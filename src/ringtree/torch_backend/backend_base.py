@@ -1,7 +1,7 @@
 """The same calls for a torch that takes a backend for one device, written in Python, into its own process group:
 `torch.distributed.BackendBase`, after 2.13. There `"cpu:ringtree,cuda:nccl"` is one group.
 
-torch's C++ calls the methods by the names that the families have; what is not overridden says that it is not supported.
+torch's C++ calls the methods by the families' names; a method that is not overridden raises that it is not supported.
 https://docs.pytorch.org/docs/main/distributed/custom_backends.html
 """
 

@@ -2,8 +2,8 @@
 the calls that come from callbacks in one order (docs/decisions/0033-callbacks-take-turns.md).
 
 `then` of torch's futures runs a callback in whichever thread comes last, the one that completes the future or the one
-that hangs the callback, and makes another future of a class that Python cannot take the place of without hiding errors
-from torch's C++. So it is that class whose methods come here first, for futures that are known here.
+that hangs the callback, and makes another future, of a class that Python cannot replace without hiding errors from
+torch's C++. So this module wraps that class's methods; they act differently for the futures that it knows.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class CallbackContext(NamedTuple):
 
 PROGRAM = CallbackContext(0, frozenset(), None)
 """Outside of all callbacks."""
-place: ContextVar[CallbackContext] = ContextVar("place", default=PROGRAM)
+callback_context: ContextVar[CallbackContext] = ContextVar("callback_context", default=PROGRAM)
 
 _owners: WeakKeyDictionary[Any, Callbacks] = WeakKeyDictionary()
 
@@ -58,7 +58,7 @@ class Callbacks:
 
     def depth(self) -> int:
         """In how many callbacks this is called: 0 where none of them is this group's."""
-        here = place.get()
+        here = callback_context.get()
         return here.depth if self in here.groups else 0
 
     def busy(self) -> bool:
@@ -67,7 +67,7 @@ class Callbacks:
 
     def hang(self, future: Any, callback: Callback, hang: Callable[[Any, Callback], Any]) -> Any:
         """Runs the callback in its turn after the future has come. `hang`: torch's own method, whose result it has."""
-        here = place.get()
+        here = callback_context.get()
         depth = min(here.depth + 1, DEEPEST)
         queue = self._queues.get(depth) or self._queues.setdefault(depth, Queue())
         hung = Hung(future, callback, hang, CallbackContext(depth, here.groups | {self}, queue))
@@ -90,12 +90,12 @@ class Hung:
 
     def run(self) -> None:
         """Runs the callback in its own context; torch keeps its exception in the result."""
-        around = place.set(self._where)
+        around = callback_context.set(self._where)
         try:
             with suppress(Exception):  # the callback's, which torch has put into the result
                 self._turn.set_result(None)
         finally:
-            place.reset(around)
+            callback_context.reset(around)
 
 
 class Queue:
@@ -120,7 +120,7 @@ class Queue:
     def go_on(self) -> None:
         """Runs those that may run: one of them in a thread of the program's or in a callback, which have more to do,
         and the others elsewhere."""
-        free = completion.here() and place.get() is PROGRAM
+        free = completion.here() and callback_context.get() is PROGRAM
         while self._run_first():
             if not free:
                 if self.busy():
@@ -169,7 +169,7 @@ def add_done_callback(self: Any, callback: Callback) -> None:
 
 def wait(self: Any) -> Any:
     """Replaces torch's Future.wait: a callback that waits lets the callbacks of the awaited future run first."""
-    queue = place.get().queue
+    queue = callback_context.get().queue
     if queue is not None and not self.done():
         queue.let_go(self)
     return _wait(self)

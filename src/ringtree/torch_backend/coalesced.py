@@ -13,7 +13,7 @@ from ringtree.torch_backend.forms import taking
 from ringtree.torch_backend.launching import Launching
 from ringtree.torch_backend.tensors import (
     ENGINE_TYPES,
-    Place,
+    Target,
     Tensors,
     blocks,
     filled,
@@ -28,7 +28,7 @@ from ringtree.torch_backend.tensors import (
 from ringtree.torch_backend.work import GroupWork
 
 PACKED_BYTES = 1 << 14
-"""A tensor of so many at most is copied for less than a call of its own would cost."""
+"""The largest tensor, in bytes, whose copy costs less than a call of its own."""
 
 
 class CoalescedOperations(Launching):
@@ -39,8 +39,8 @@ class CoalescedOperations(Launching):
         """In place. Small tensors of one type go together."""
         op = operation(opts.reduceOp)
         packs = _packs(tensors)
-        places = [filled_jointly(pack) if len(pack) > 1 else reduced(pack[0], read=True) for pack in packs]
-        xs = [joined(pack) if len(pack) > 1 else out for pack, (out, _) in zip(packs, places, strict=True)]
+        targets = [filled_jointly(pack) if len(pack) > 1 else reduced(pack[0], read=True) for pack in packs]
+        xs = [joined(pack) if len(pack) > 1 else out for pack, (out, _) in zip(packs, targets, strict=True)]
         counts = iter([[x.numel() for x in pack] for pack in packs])
 
         def begin(c: Communicator, x: torch.Tensor, out: torch.Tensor, async_op: bool) -> Any:
@@ -51,13 +51,13 @@ class CoalescedOperations(Launching):
                 out.copy_(x)
             return c.all_reduce_packed(out, lengths, op, async_op=async_op)
 
-        return self._together("all_reduce_coalesced", opts, tensors, tensors, begin, xs, places)
+        return self._together("all_reduce_coalesced", opts, tensors, tensors, begin, xs, targets)
 
     @taking(AllgatherOptions, outputs=1, inputs=1)
     def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any) -> GroupWork:
         """outputs[i]: all ranks' inputs[i], joined or stacked."""
-        xs, places = [sent(x) for x in inputs], [filled(out) for out in outputs]
-        return self._together("all_gather_into_tensor_coalesced", opts, inputs, outputs, _begin_all_gather, xs, places)
+        xs, targets = [sent(x) for x in inputs], [filled(out) for out in outputs]
+        return self._together("all_gather_into_tensor_coalesced", opts, inputs, outputs, _begin_all_gather, xs, targets)
 
     allgather_into_tensor_coalesced = all_gather_single_coalesced
 
@@ -65,12 +65,12 @@ class CoalescedOperations(Launching):
     def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any) -> GroupWork:
         """outputs[i]: this rank's block of the reduction of inputs[i]."""
         op = operation(opts.reduceOp)
-        xs, places = [blocks(x, self._size) for x in inputs], [reduced(out) for out in outputs]
+        xs, targets = [blocks(x, self._size) for x in inputs], [reduced(out) for out in outputs]
 
         def begin(c: Communicator, x: torch.Tensor, out: torch.Tensor, async_op: bool) -> Any:
             return c.reduce_scatter(x, op, out=out, async_op=async_op)
 
-        return self._together("reduce_scatter_tensor_coalesced", opts, inputs, outputs, begin, xs, places)
+        return self._together("reduce_scatter_tensor_coalesced", opts, inputs, outputs, begin, xs, targets)
 
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
@@ -83,9 +83,9 @@ class CoalescedOperations(Launching):
                 f"{len(inputs)}: for each rank a tensor for each of the inputs"
             )
         xs = [sent(x) for x in inputs]
-        places = [filled_jointly([row[i] for row in outputs]) for i in range(len(inputs))]
+        targets = [filled_jointly([row[i] for row in outputs]) for i in range(len(inputs))]
         flat = [out for row in outputs for out in row]
-        return self._together("all_gather_coalesced", opts, inputs, flat, _begin_all_gather, xs, places)
+        return self._together("all_gather_coalesced", opts, inputs, flat, _begin_all_gather, xs, targets)
 
     def _together(
         self,
@@ -95,17 +95,17 @@ class CoalescedOperations(Launching):
         outputs: Tensors,
         begin: Callable[[Communicator, torch.Tensor, torch.Tensor, bool], Any],
         xs: Tensors,
-        places: Sequence[Place],
+        targets: Sequence[Target],
     ) -> GroupWork:
-        """Makes a call from each of `xs` to its place. A group's calls end in order: the last one's end is that of
-        all."""
-        if not xs or len(xs) != len(places):
-            raise ValueError(f"{name} of {len(xs)} tensors into {len(places)}: expected at least one, and as many")
+        """Makes a call from each of `xs` to its target. A group's calls end in order, so the last call's end is the
+        end of all."""
+        if not xs or len(xs) != len(targets):
+            raise ValueError(f"{name} of {len(xs)} tensors into {len(targets)}: expected at least one, and as many")
 
         def call(c: Communicator, async_op: bool) -> Any:
-            return [begin(c, x, out, async_op) for x, (out, _) in zip(xs, places, strict=True)][-1]
+            return [begin(c, x, out, async_op) for x, (out, _) in zip(xs, targets, strict=True)][-1]
 
-        return self.launch(name, opts, inputs, outputs, call, together([after for _, after in places]))
+        return self.launch(name, opts, inputs, outputs, call, together([after for _, after in targets]))
 
 
 def _begin_all_gather(c: Communicator, x: torch.Tensor, out: torch.Tensor, async_op: bool) -> Any:

@@ -15,7 +15,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def opaque(function: Function) -> Function:
-    """The function, marked: neither it nor what it calls is compiled. A call costs nothing more for it."""
+    """Marks the function: torch compiles neither it nor its callees. The mark costs nothing at a call."""
     frames: Any = torch._C._dynamo.eval_frame
     if hasattr(frames, "set_code_exec_strategy"):
         skip = frames._FrameAction.SKIP

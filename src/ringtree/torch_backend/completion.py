@@ -1,8 +1,8 @@
 """Threads that complete futures: each waits for works to end, then runs the callbacks of their futures.
 
-Such a callback may make the group's next call and wait for it, or for its future. So nobody on whom others depend runs
-callbacks: one thread leads, which is to wait for the next work to end, and it hands the lead on before it completes
-that work's future. Threads come as they are needed, and go when they have been idle.
+Such a callback may make the group's next call and wait for it, or for its future. So a thread on which others depend
+runs no callbacks: one thread leads, which is to wait for the next work to end, and it hands the lead on before it
+completes that work's future. Threads come as they are needed, and go when they have been idle.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import Any
 from ringtree.runtime.communicator import lifetime
 
 IDLE_S = 5.0
-"""How long a thread without work stays."""
+"""Seconds that a thread without work stays."""
 SLICE_S = 0.02
-"""How long a leader waits until it looks whether there are others to wait for."""
+"""Seconds that a leader waits before it looks for further works to wait for."""
 
 FirstEnded = Callable[[list[Any], float], Any]
-"""Waits for so many seconds at most until one of these works has ended, and returns it; None if none has."""
+"""Waits until one of these works has ended, for at most the given seconds, and returns it; None if none has."""
 
 
 class Completions:
@@ -70,7 +70,7 @@ class Completions:
 
 
 class _Threads:
-    """As many threads as there are tasks under way at once."""
+    """Runs each task in a thread of its own at once, and reuses idle threads."""
 
     def __init__(self) -> None:
         self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()  # None ends the thread that gets it
@@ -107,7 +107,7 @@ class _Threads:
             self._tasks.put(None)
 
     def rest(self, timeout_s: float) -> None:
-        """Waits until no task is under way, for so long at most."""
+        """Waits until no task is under way, for at most `timeout_s` seconds."""
         until = time.monotonic() + timeout_s
         while self._busy and time.monotonic() < until:
             time.sleep(0.001)
@@ -116,7 +116,7 @@ class _Threads:
         self._local.working = True
         while task is not None:
             task()
-            del task  # what it held is not kept while this thread is idle
+            del task  # an idle thread keeps nothing of its last task
             with self._lock:
                 self._busy -= 1
                 if self._dismissed:

@@ -24,7 +24,7 @@ from ringtree.runtime.tuned import parameters_here
 from ringtree.torch_backend.locality import Apart, Host, why_apart
 from ringtree.torch_backend.waiting import Waiting
 
-PLACE = "ringtree/place"
+ANNOUNCED = "ringtree/announced"
 """The key of a group's store that holds its bootstrap key and the first member's host."""
 
 CONNECTS_S = 1.0
@@ -42,7 +42,7 @@ class _Elsewhere(Exception):
 class _Announced:
     """The store's entry: the bootstrap key, and the first member's host."""
 
-    place: str
+    key: str
     host: Host
 
 
@@ -50,43 +50,43 @@ def join(
     store: Any, rank: int, ranks: Sequence[int], timeout_s: float, parent: Communicator | None = None
 ) -> Communicator:
     """This rank's communicator in a new group. `ranks`: the members' ranks in the world, in the order of the group;
-    `rank`: this one's place among them. `store` is the group's own. `parent`: a communicator of the world's ranks
-    to make it from, where there is one."""
+    `rank`: this one's position there. `store` is the group's own. `parent`: a communicator of the world's ranks
+        to make it from, where there is one."""
     members = tuple(map(int, ranks))
     if parent is not None:
         with (waiting := Waiting(store, parent, members, timeout_s)):
             return parent.group(members, timeout_s=timeout_s, check_liveness=waiting.check_liveness)
-    meeting = _Meeting(store, rank, members, timeout_s)
+    joining = _Joining(store, rank, members, timeout_s)
     try:
-        return meeting.lead() if rank == 0 else meeting.follow()
+        return joining.lead() if rank == 0 else joining.follow()
     except TimeoutError as late:
         raise TimedOut(str(late)) from None
 
 
-class _Meeting:
-    """One member's way into a group."""
+class _Joining:
+    """How one member joins a group."""
 
     def __init__(self, store: Any, rank: int, ranks: tuple[int, ...], timeout_s: float) -> None:
         self.store, self.rank, self.ranks, self.timeout_s = store, rank, ranks, timeout_s
         self.host = Host.here()
 
     def lead(self) -> Communicator:
-        place = f"torch-{os.urandom(8).hex()}"
+        key = f"torch-{os.urandom(8).hex()}"
         if len(self.ranks) == 1:
-            return self._communicator(place, lambda absent: None)
-        self.store.set(PLACE, json.dumps(asdict(_Announced(place, self.host))))
-        apart, heard = Apart(self.store, place), dict[int, Host]()
+            return self._communicator(key, lambda absent: None)
+        self.store.set(ANNOUNCED, json.dumps(asdict(_Announced(key, self.host))))
+        apart, reported = Apart(self.store, key), dict[int, Host]()
 
         def check_liveness(absent: list[int]) -> None:
-            if not heard and (hosts := apart.hosts_of(absent)):
-                heard.update(hosts)
-                raise RuntimeError(why_apart(self.host, heard, self._named))
+            if not reported and (hosts := apart.hosts_of(absent)):
+                reported.update(hosts)
+                raise RuntimeError(why_apart(self.host, reported, self._named))
 
         try:
-            return self._communicator(place, check_liveness)
+            return self._communicator(key, check_liveness)
         except Exception as error:
             with contextlib.suppress(RuntimeError):  # the store may be what failed
-                self.store.set(_failed(place), json.dumps({"why": str(error), "heard": sorted(heard)}))
+                self.store.set(_failed(key), json.dumps({"why": str(error), "reported": sorted(reported)}))
             raise
 
     def follow(self) -> Communicator:
@@ -94,39 +94,39 @@ class _Meeting:
         while True:
             announced = self._announced(deadline_s)
             with contextlib.suppress(_Elsewhere):
-                return self._communicator(announced.place, self._look(announced, deadline_s))
+                return self._communicator(announced.key, self._look(announced, deadline_s))
 
     def _announced(self, deadline_s: float) -> _Announced:
         try:
-            self.store.wait([PLACE], timedelta(seconds=max(deadline_s - time.monotonic(), 0.001)))
+            self.store.wait([ANNOUNCED], timedelta(seconds=max(deadline_s - time.monotonic(), 0.001)))
         except RuntimeError:
             if time.monotonic() < deadline_s:
                 raise  # not the time: the store itself
             raise self._late() from None
-        fields = json.loads(self.store.get(PLACE))
+        fields = json.loads(self.store.get(ANNOUNCED))
         return _Announced(**{**fields, "host": Host(**fields["host"])})
 
     def _look(self, announced: _Announced, deadline_s: float) -> Callable[[list[int]], None]:
         """Returns the liveness check of a member that gets no answer at the announced key."""
-        began_s, apart, failed = time.monotonic(), Apart(self.store, announced.place), _failed(announced.place)
-        surely, reported = self.host.surely_apart(announced.host), False
+        began_s, apart, failed = time.monotonic(), Apart(self.store, announced.key), _failed(announced.key)
+        surely, wrote = self.host.surely_apart(announced.host), False
         over: bool | None = None  # before this member came: it was another attempt's, or this one comes too late
 
         def check_liveness(absent: list[int]) -> None:
-            nonlocal reported, over
+            nonlocal wrote, over
             if not absent:  # the first is there, and waits for the others
                 return
             now_s = time.monotonic()
             if over is None:
                 over = bool(self.store.check([failed]))
-            if not reported and (surely or now_s > began_s + CONNECTS_S):
-                apart.say(self.rank, self.host)
-                reported = True
-            if json.loads(self.store.get(PLACE))["place"] != announced.place:
+            if not wrote and (surely or now_s > began_s + CONNECTS_S):
+                apart.report(self.rank, self.host)
+                wrote = True
+            if json.loads(self.store.get(ANNOUNCED))["key"] != announced.key:
                 raise _Elsewhere
             if over or self.store.check([failed]):
                 end = json.loads(self.store.get(failed))
-                if self.rank in end["heard"] and not over:
+                if self.rank in end["reported"] and not over:
                     raise RuntimeError(end["why"])
                 if now_s > began_s + RETRY_S:
                     raise RuntimeError(
@@ -137,10 +137,10 @@ class _Meeting:
 
         return check_liveness
 
-    def _communicator(self, place: str, check_liveness: Callable[[list[int]], None]) -> Communicator:
+    def _communicator(self, key: str, check_liveness: Callable[[list[int]], None]) -> Communicator:
         names = tuple(map(str, self.ranks))
         cost = parameters_here() if self.rank == 0 else None
-        parameters = GroupParameters(place, self.rank, names, self.timeout_s, check_liveness=check_liveness, cost=cost)
+        parameters = GroupParameters(key, self.rank, names, self.timeout_s, check_liveness=check_liveness, cost=cost)
         return Communicator(default_engine(len(names)), parameters)
 
     def _late(self) -> TimeoutError:
@@ -154,5 +154,5 @@ class _Meeting:
         return f"rank {names}" if len(members) == 1 else f"ranks {names}"
 
 
-def _failed(place: str) -> str:
-    return f"ringtree/{place}/failed"
+def _failed(key: str) -> str:
+    return f"ringtree/{key}/failed"

@@ -1,9 +1,9 @@
 """Dumps of the flight recorder: one file a rank in PyTorch's format, which its analyser reads (torchfrtrace FOLDER).
 
-The analyser knows a list of backends and of operations, and refuses others; ringtree is not among them. So a dump says
-gloo, whose place ringtree takes, and the analyser's words for the operations; `comm_lib_version` says who wrote it. It
+The analyser accepts a list of backends and of operations; ringtree is not among them. So a dump names the backend gloo,
+which ringtree replaces, and gives the operations the analyser's names; `comm_lib_version` names ringtree. The analyser
 looks for every operation of a group on all its ranks. So messages are put into groups of two ranks, one for each
-direction and tag, where each has its counterpart; and of lists of tensors it gets the size of all of them together.
+direction and tag, where each has its counterpart; a list of tensors is dumped with their total size.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def json_path(prefix: Path, rank: int) -> Path:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """All of it or nothing: whoever waits for the file finds it whole."""
+    """Writes the file at once: a reader never finds a part of it."""
     part = path.with_name(f".{os.getpid()}.part")
     part.write_bytes(data)
     part.replace(path)
@@ -109,9 +109,9 @@ def document() -> dict[str, Any]:
         if entry.peer is None:
             rows.append({**row, **_collective(entry)})
         else:
-            group, said = _message(entry, entry.peer)
+            group, fields = _message(entry, entry.peer)
             groups.append(group)
-            rows.append({**row, **said})
+            rows.append({**row, **fields})
     return {
         "version": VERSION,
         "comm_lib_version": f"ringtree {__version__}",
@@ -175,8 +175,8 @@ def _collective(entry: FlightEntry) -> dict[str, Any]:
 
 
 def _message(entry: FlightEntry, peer: int) -> tuple[dict[str, str], dict[str, Any]]:
-    """The group of two ranks that this message is put into, and what is said of it. One from any rank of whom it is not
-    known yet is in a group of all."""
+    """The group of two ranks that this message is put into, and the message's fields. A receive from any rank whose
+    sender is not known yet is put into the group of all ranks."""
     recorder, sends = entry.recorder, entry.name == "send"
     me, other = recorder.rank, recorder.ranks[peer] if peer >= 0 else None
     source, target = (me, other) if sends else (other, me)

@@ -1,7 +1,7 @@
-"""The flight recorder: what the groups of this process did last, for who must find out why a job hangs.
+"""The flight recorder: the last operations of this process's groups, to find out why a job hangs.
 
-Every operation is written down when it begins and marked when it ends, in one ring for all groups of the process:
-TORCH_FR_BUFFER_SIZE operations long, 2000 unless told, 0 for none. `flight_dump` writes it to files.
+Every operation is recorded when it begins and marked when it ends, in one ring buffer for all groups of the process:
+TORCH_FR_BUFFER_SIZE operations long, 2000 by default, 0 for none. `flight_dump` writes it to files.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ class FlightRecorder:
         self.rank = self.ranks[communicator.rank]
         self.name, self.description = "", "undefined"
         self.collectives = self.messages = 0
-        self.channels: dict[tuple[str, int, int], int] = {}  # messages by way, peer and tag
+        self.channels: dict[tuple[str, int, int], int] = {}  # messages by direction, peer and tag
         self.failure: str | None = None  # the first one that ended the group
         self.created = time_ns()
         _recorders.add(self)
 
     def beside(self, communicator: Communicator, what: str) -> FlightRecorder:
-        """Of a group of the same ranks for a purpose of its own."""
+        """The recorder of another group of the same ranks; `what` is added to its name."""
         made = FlightRecorder(communicator, self.backend, self.timeout_s, self.report)
         made.name = f"{self.name}/{what}"
         if self.description != made.description:
@@ -186,8 +186,8 @@ class FlightEntry:
         if self.peer is None:
             return f"{self.name}({tensors}{more}), sequence number {self.number} of group {group}"
         whom = f"rank {recorder.ranks[self.peer]}" if self.peer >= 0 else "any rank"
-        way = "to" if self.name == "send" else "from"
-        return f"{self.name}({tensors}) {way} {whom}, tag {self.tag}, message {self.number} of group {group}"
+        preposition = "to" if self.name == "send" else "from"
+        return f"{self.name}({tensors}) {preposition} {whom}, tag {self.tag}, message {self.number} of group {group}"
 
 
 def _described(tensors: Any) -> Described:

@@ -1,7 +1,7 @@
-"""What every family of a process group's calls builds on: the group's state, and the one way in which a call is made.
+"""What every family of a process group's calls builds on: the group's state, and `launch`, which makes every call.
 
-All collectives of a group go through `launch`, in the order of the calls; so here is where they are named for the
-profiler, written down by the flight recorder, and made synchronous or not.
+All collectives of a group go through `launch`, in the order of the calls. `launch` names them for the profiler, records
+them in the flight recorder, and makes them synchronous or not.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from ringtree.errors import TimedOut
 from ringtree.runtime.communicator.calls.operations import Operation
 from ringtree.runtime.communicator.communicator import Communicator
-from ringtree.torch_backend.callbacks import PROGRAM, Callbacks, place
+from ringtree.torch_backend.callbacks import PROGRAM, Callbacks, callback_context
 from ringtree.torch_backend.completion import Completions, dismiss
 from ringtree.torch_backend.flight_recorder import FlightRecorder
 from ringtree.torch_backend.tensors import ENGINE_TYPES, After, Tensors, in_order
@@ -74,11 +74,11 @@ class Launching:
     ) -> GroupWork:
         """Makes a collective. `name` is torch's for it, without the backend's; `opts` are torch's for it (asyncOp,
         timeout); `outputs` is what the work's future will hold. `call(communicator, async_op)` calls the communicator,
-        whose Work it returns where `async_op`. `after` is run once when it has ended, before anybody may see the
-        outputs: copies into tensors that the engine cannot write to. `short` is the same call for the engine's short
-        way, which is tried first where nobody waits for a Work.
+        whose Work it returns where `async_op`. `after` is run once when it has ended, before the program may see the
+        outputs: copies into tensors that the engine cannot write to. `short` is the call for the engine's fast
+        path, which is tried first where no Work is returned.
         """
-        level = self._program if place.get() is PROGRAM else self._level(name, inputs, outputs)
+        level = self._program if callback_context.get() is PROGRAM else self._level(name, inputs, outputs)
         c, entry = level.communicator, level.recorder.begin(name, inputs, outputs)
         async_op = bool(opts.asyncOp)
         try:
@@ -118,8 +118,8 @@ class Launching:
         return level
 
     def _leave(self, timeout_s: float) -> None:
-        """Waits for every call that was begun, whether anybody kept its Work or not, and for so long at most; then
-        closes the group. What has not ended by then ends with an error."""
+        """Waits for every call that was begun, whether its Work was kept or not, for at most `timeout_s` seconds; then
+        closes the group. Calls that have not ended by then end with an error."""
         self._under_way.drain(timeout_s)
         self._communicator.close()
         dismiss()

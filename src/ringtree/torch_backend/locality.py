@@ -53,12 +53,12 @@ def _differ(one: str, other: str) -> bool:
 class Apart:
     """The hosts of members that cannot reach the first member in one bootstrap, in its store."""
 
-    def __init__(self, store: Any, place: str) -> None:
-        self._store, self._key = store, f"ringtree/{place}/apart"
+    def __init__(self, store: Any, key: str) -> None:
+        self._store, self._key = store, f"ringtree/{key}/apart"
         self._seen_s: dict[int, float] = {}
         self._looked_s = 0.0
 
-    def say(self, member: int, host: Host) -> None:
+    def report(self, member: int, host: Host) -> None:
         """Writes into the store that `member` on `host` cannot reach the first member."""
         self._store.set(f"{self._key}/{member}", json.dumps(asdict(host)))
         self._store.set(self._key, "1")

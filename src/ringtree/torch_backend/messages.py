@@ -23,7 +23,7 @@ class Received(Pending):
     owed = False
 
     def source_rank(self) -> int:
-        """Who sent it, in this group."""
+        """The sender's rank in this group."""
         self.wait()
         return self.began.source
 
@@ -36,8 +36,8 @@ class Received(Pending):
 
 
 class GroupMessages(Launching):
-    """A call takes one tensor, in a list. Sends and receives alike begin at once, whatever the calls are that this rank
-    is in, and go on while it computes. Two messages of one rank with one tag keep their order."""
+    """A call takes one tensor, in a list. Sends and receives begin at once, also during other calls of this rank, and
+    go on while it computes. Two messages of one rank with one tag keep their order."""
 
     def _open(self, communicator: Communicator, recorder: FlightRecorder) -> None:
         super()._open(communicator, recorder)
@@ -79,7 +79,7 @@ class GroupMessages(Launching):
 
 
 def _first_ended(works: list[Pending], limit_s: float) -> Pending | None:
-    """One that has ended, whichever; or that goes on for longer than the group's timeout, and then its future has an
+    """Returns a work that has ended, or one under way for longer than the group's timeout: its future then has an
     error, though the message is still under way."""
     with suppress(Exception):  # time ran out, or one of them has failed
         work = works[wait_any([work.began for work in works], limit_s)]

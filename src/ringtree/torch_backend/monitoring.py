@@ -49,7 +49,7 @@ class MonitoredBarrier(Launching):
     def _counts(self, limit_s: float, wait_all_ranks: bool) -> str:
         until_ns = time.monotonic_ns() + int(limit_s * 1e9)
         came = {peer: deadline for peer in range(1, self._size) if (deadline := self._awaited(peer, until_ns))}
-        missing = [peer not in came for peer in range(1, self._size)]  # after this rank's own place, and the deadline
+        missing = [peer not in came for peer in range(1, self._size)]  # after this rank's own entry, and the deadline
         for peer, deadline in came.items():
             self._exchange(True, peer, _ANSWER, np.array([deadline, 0, *missing], np.int64), 1.0)
         absent = self._names([peer for peer in range(1, self._size) if peer not in came])

@@ -52,8 +52,8 @@ class ProcessGroup(
         return self
 
     def configure(self, store_addr: str, rank: int, world_size: int) -> None:
-        """Leaves the group as it is for another one of other ranks, who all call it: what torchft does when a replica
-        comes or goes. `store_addr`: `host:port/prefix` of a TCPStore, with a prefix that no group had before."""
+        """Replaces the group by another, whose ranks all call this; torchft does so when a replica comes or goes.
+        `store_addr`: `host:port/prefix` of a TCPStore, with a prefix that no group had before."""
         timeout = timedelta(seconds=self._recorder.timeout_s)
         address, _, prefix = store_addr.partition("/")
         host, _, port = address.rpartition(":")

@@ -18,11 +18,11 @@ SERVES = {
 JOINS = "ringtree.torch_backend.creation"
 
 made_here: WeakSet[Any] = WeakSet()
-"""What serves this process's groups, as long as somebody has them."""
+"""The backends of this process's groups, as long as the groups are referenced."""
 
 
 def register() -> None:
-    """Tells torch.distributed of the backend; again does no harm."""
+    """Registers the backend with torch.distributed; a repeated call does no harm."""
     try:
         import torch.distributed as dist
     except ImportError as error:
@@ -75,8 +75,8 @@ def served(group: Any) -> Any:
 
 
 def _refuse_mixtures(config: Any) -> None:
-    """Up to 2.13 torch takes our group for the whole, and silently leaves out what was asked for other devices. That it
-    says nowhere but in the frame that calls `create`."""
+    """Refuses backends for several devices: up to 2.13 torch uses this group for all of them and drops the others'
+    backends silently. Only the frame that calls `create` has the requested backends."""
     devices = config.get_device_backend_map() if config is not None else {"cpu": NAME}
     if devices != {"cpu": NAME}:
         asked = ",".join(f"{device}:{backend}" for device, backend in devices.items())

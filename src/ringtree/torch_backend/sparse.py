@@ -1,7 +1,7 @@
 """all_reduce of sparse tensors: the sum of all ranks' elements, as many as there are.
 
-How many another rank has must be asked first, so that it takes several calls. They are made by a thread beside the
-program, so that it need not wait, in a group of their own, so that they come in order whatever the program calls next.
+The ranks first exchange their numbers of elements, so an all_reduce takes several calls. A thread beside the program
+makes them, so the program need not wait; they have a group of their own, which keeps their order.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class Sparse(Launching):
         total: list[torch.Tensor] = []
 
         def call(c: Communicator, async_op: bool) -> Task:
-            # Among the group's other calls, so that ranks which make another one here hear of it.
-            meeting = c._calls.meet_for("all_reduce of sparse tensors", async_op)
+            # In the group's own order, so that a rank which makes another call here raises Mismatch.
+            barrier = c._calls.synchronize_for("all_reduce of sparse tensors", async_op)
 
             def run() -> None:
-                if meeting is not None:
-                    meeting.wait()
+                if barrier is not None:
+                    barrier.wait()
                 total.append(_sum(c.beside("sparse"), x))
 
             self._last[c] = task = Task(run, self._last.get(c))
@@ -92,6 +92,6 @@ class Task:
             before._ended.wait()
         try:
             self._run()
-        except Exception as error:  # noqa: BLE001  # whoever waits hears of it
+        except Exception as error:  # noqa: BLE001  # raised where the task is waited for
             self._error = error
         self._ended.set()

@@ -17,16 +17,16 @@ from ringtree.runtime.types import BY_LABEL
 
 Tensors = Sequence[torch.Tensor]
 After = Callable[[], None]
-Place = tuple[torch.Tensor, After | None]
-"""Memory that the engine writes to, and what is to be done after it for the outputs to have it."""
+Target = tuple[torch.Tensor, After | None]
+"""Memory that the engine writes to, and the step after the call that copies it to the outputs."""
 
 ENGINE_TYPES = {getattr(torch, label): int(dtype) for label, dtype in BY_LABEL.items() if hasattr(torch, label)}
-"""The types that the engine knows, by the codes it knows them by."""
+"""The engine's element types and their codes."""
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 def plain(x: torch.Tensor) -> torch.Tensor:
-    """`x` itself, dense and on the CPU; what a functional collective returned and nobody waited for is waited for."""
+    """`x` itself, dense and on the CPU; waits first where `x` is the result of a functional collective."""
     if type(x) not in _PLAIN and hasattr(x, "trigger_wait"):
         x = x.trigger_wait()
     if x.layout is not torch.strided or x.device.type != "cpu":
@@ -40,14 +40,14 @@ def sent(x: torch.Tensor) -> torch.Tensor:
     return x if x.dtype in ENGINE_TYPES else _as_bytes(x.contiguous())
 
 
-def filled(out: torch.Tensor, read: bool = False) -> Place:
-    """Memory to be written by a call that only moves elements, and what is to be done after it for `out` to have them.
-    `read`: the call reads what `out` holds, too."""
+def filled(out: torch.Tensor, read: bool = False) -> Target:
+    """Memory to be written by a call that only moves elements, and the step after the call that copies them to `out`.
+    `read`: the call reads the contents of `out`, too."""
     memory, after = reduced(out, read)
     return (memory if memory.dtype in ENGINE_TYPES else _as_bytes(memory)), after
 
 
-def reduced(out: torch.Tensor, read: bool = False) -> Place:
+def reduced(out: torch.Tensor, read: bool = False) -> Target:
     """The same for a call that reduces, which takes the engine's types only."""
     out = plain(out)
     if in_order(out):
@@ -87,7 +87,7 @@ def joined(xs: Tensors) -> torch.Tensor:
     return _neighbours(pieces) if _adjoin(pieces) else torch.cat([p.detach().reshape(-1) for p in pieces])
 
 
-def filled_jointly(outs: Tensors) -> Place:
+def filled_jointly(outs: Tensors) -> Target:
     """Memory for the elements of all of them, one after another; `filled` otherwise."""
     outs = [plain(out) for out in outs]
     if _adjoin(outs):

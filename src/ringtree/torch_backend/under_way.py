@@ -1,4 +1,4 @@
-"""The works of a group that were begun and have not ended, as far as is known: kept, for nobody else may."""
+"""The works of a group that were begun and are not known to have ended: kept, for the program may drop them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from ringtree.torch_backend.callbacks import PROGRAM, Callbacks, place
+from ringtree.torch_backend.callbacks import PROGRAM, Callbacks, callback_context
 from ringtree.torch_backend.completion import here
 
 if TYPE_CHECKING:
@@ -27,11 +27,11 @@ class UnderWay:
         self._callbacks = callbacks
         self._lock = threading.Lock()
         self._works: dict[Pending, None] = {}  # the oldest first
-        self._hanging: set[Pending] = set()  # somebody has their futures, whose callbacks have not ended
+        self._hanging: set[Pending] = set()  # their futures are referenced, and have callbacks that have not ended
         _all.add(self)
 
     def add(self, work: Pending) -> None:
-        """Keeps it; and finishes those that have ended and that nobody waits for, two for each that is added."""
+        """Keeps `work`; finishes up to two older works that have ended without a wait."""
         for old in self._oldest(2):
             if not old.is_completed():
                 with self._lock:
@@ -47,7 +47,7 @@ class UnderWay:
             self._works.pop(work, None)
 
     def interrupted(self) -> None:
-        """This rank is to stop in the midst of them: whoever leaves the group then does not wait for them."""
+        """Marks the works as interrupted: leaving the group then does not wait for them."""
         with self._lock:
             for work in self._works:
                 work.owed = False
@@ -68,7 +68,7 @@ class UnderWay:
         until = time.monotonic() + timeout_s
         while (work := self._owed()) and work.ended(max(until - time.monotonic(), 0.0)):
             pass
-        while self._called_back() and time.monotonic() < until and not here() and place.get() is PROGRAM:
+        while self._called_back() and time.monotonic() < until and not here() and callback_context.get() is PROGRAM:
             time.sleep(0.001)
 
     def _owed(self) -> Pending | None:

@@ -1,7 +1,7 @@
 """Detects circular waits while groups are made: ranks that make groups in different orders may deadlock.
 
-A member that waits for more than SAYS_S writes the rank it waits for into the job's store. A member that gives up reads
-there which groups the missing ranks were making.
+A member that waits for more than REPORTS_S writes the rank it waits for into the job's store. A member that gives up
+reads there which groups the missing ranks were making.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from ringtree.errors import TimedOut
 from ringtree.runtime.communicator.communicator import Communicator
 
-SAYS_S = 1.0
+REPORTS_S = 1.0
 """Seconds that a member waits before it writes its wait into the store."""
 
 READ_S = 2.0
@@ -31,15 +31,15 @@ class Waiting:
 
     def __init__(self, store: Any, parent: Communicator, ranks: Sequence[int], timeout_s: float) -> None:
         self._store = getattr(store, "_underlying_non_prefix_store", store)
-        self._rank, self._place, self._ranks = parent.rank, parent.key, list(ranks)
-        now_s = time.time()  # the same for all, who are on one machine
-        self._says_s, self._until_s = now_s + min(SAYS_S, timeout_s / 2), now_s + timeout_s
+        self._rank, self._world_key, self._ranks = parent.rank, parent.key, list(ranks)
+        now_s = time.time()  # one clock: all ranks are on one machine
+        self._reports_s, self._until_s = now_s + min(REPORTS_S, timeout_s / 2), now_s + timeout_s
         self._missing: list[int] = []
 
     def check_liveness(self, absent: list[int]) -> None:
         """Writes into the store for which rank this one waits: the first absent one, or else the group's first rank,
         which knows the absent ones."""
-        if time.time() < self._says_s:
+        if time.time() < self._reports_s:
             return
         missing = [self._ranks[m] for m in absent or [0]]
         if missing not in (self._missing, [self._rank]):
@@ -59,7 +59,7 @@ class Waiting:
     def _why(self) -> str:
         """The groups that the awaited ranks are making, and the ranks that they wait for there, as text."""
         seen, steps, rank = list[int](), list[str](), self._rank
-        while rank not in seen and (entry := self._said_by(rank)):
+        while rank not in seen and (entry := self._entry_of(rank)):
             ranks, missing, until_s = json.loads(entry)
             if time.time() > until_s + READ_S:
                 break
@@ -72,9 +72,9 @@ class Waiting:
         circle = " - a circle: make groups in one order on all ranks" if rank in seen else ""
         return "; " + ", ".join([*steps[:MOST_STEPS], *["..."] * (len(steps) > MOST_STEPS)]) + circle
 
-    def _said_by(self, rank: int) -> bytes:
+    def _entry_of(self, rank: int) -> bytes:
         key = self._key(rank)
         return bytes(self._store.get(key)) if self._store.check([key]) else b""
 
     def _key(self, rank: int) -> str:
-        return f"ringtree/{self._place}/waits/{rank}"
+        return f"ringtree/{self._world_key}/waits/{rank}"

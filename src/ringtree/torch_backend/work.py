@@ -103,7 +103,7 @@ class Pending(GroupWork):
         self._future: Any = None
         under_way.add(self)
         if entry.event is not None:
-            self.get_future()  # so that somebody waits for its end
+            self.get_future()  # so that a thread waits for its end
 
     @opaque
     def wait(self, timeout: timedelta | None = None) -> bool:
@@ -132,7 +132,7 @@ class Pending(GroupWork):
             if not self._has_ended():  # a message, which is still under way
                 raise self._entry.fail(late, over=False) from None
             error = late
-        except Exception as failure:  # noqa: BLE001  # whatever it is: who asks for the outputs hears of it
+        except Exception as failure:  # noqa: BLE001  # of any kind: raised where the outputs are asked for
             error = failure
         self._finish(error)
         return True
@@ -146,7 +146,7 @@ class Pending(GroupWork):
         return True
 
     def _finish(self, error: Exception | None) -> None:
-        """Once, by whoever learns first that it has ended; the others wait for that."""
+        """Ends the work once, in the first thread that sees its end; other threads wait for that one."""
         with self._lock:
             if self._finished:
                 return
@@ -172,7 +172,7 @@ class Pending(GroupWork):
     def _has_ended(self) -> bool:
         try:
             return self.began.done()
-        except Exception:  # noqa: BLE001  # the group is closed, or has failed: wait() says so
+        except Exception:  # noqa: BLE001  # the group is closed or has failed: wait() raises the error
             return True
 
     def is_success(self) -> bool:

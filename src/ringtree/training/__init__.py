@@ -1,10 +1,10 @@
-"""Parallel training: every way in which the training of a model is split over ranks, one file each.
+"""Parallel training: the strategies that split the training of a model over ranks, one file each.
 
-    from ringtree.training import Layout, Plan, Trainer
-    Trainer(Plan(Layout(dp=2, tp=2))).step()      on each of 4 ranks, in a process group "ringtree"
+    from ringtree.training import ParallelLayout, Trainer, TrainingPlan
+    Trainer(TrainingPlan(ParallelLayout(dp=2, tp=2))).step()      on each of 4 ranks, in a process group "ringtree"
 
-A `Plan` says what is trained and how it is divided; the strategies (`strategies.registry`) are what divides it, and say
-what they send; a `Trainer` does the steps. Needs torch, and loads it only for what trains.
+A `TrainingPlan` has the model, the settings and the layout; the strategies (`strategies.registry`) divide the training
+and state what they send; a `Trainer` does the steps. Needs torch, and loads it only for what trains.
 """
 
 from __future__ import annotations

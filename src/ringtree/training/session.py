@@ -1,4 +1,4 @@
-"""A run of training from its first step to its last, on each of its ranks: what it measures on the way."""
+"""A run of training from its first step to its last, on each of its ranks: and its measurements."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from ringtree.training.measure.calls import newest, since
 from ringtree.training.measure.measured import TrainingRecord
 from ringtree.training.measure.memory import Held, held
 from ringtree.training.measure.shares import named
-from ringtree.training.measure.wire import meet, received_nbytes, without_meetings
+from ringtree.training.measure.wire import meet, received_nbytes, without_barriers
 
 
 class _Part(NamedTuple):
-    """What one rank has to say when all is done; as `Measured` has it."""
+    """One rank's measurements of the whole run, as in TrainingRecord."""
 
     received_nbytes: list[int]
     traced_s: float
@@ -38,11 +38,11 @@ class _Part(NamedTuple):
 
 @dataclass(slots=True)
 class Session:
-    """After each step `told(step, loss, seconds)` is called, in asynchronous training with this rank's own loss, and
+    """After each step `report(step, loss, seconds)` is called, in asynchronous training with this rank's own loss, and
     then `kept(trainer)`. The default process group is there, of one rank too; all ranks run it together."""
 
     trainer: Trainer
-    told: Callable[[int, float, float], None]
+    report: Callable[[int, float, float], None]
     kept: Callable[[Trainer], None] = lambda trainer: None
     losses: list[float] = field(default_factory=list)
     step_s: list[float] = field(default_factory=list)
@@ -70,7 +70,7 @@ class Session:
             self.losses if trainer.in_step else trainer.mean_losses(self.losses),
             self.step_s,
             [sum(of_step) for of_step in zip(*(part.received_nbytes for part in parts), strict=True)],
-            named(without_meetings(recording.trace), trainer.plan, f"step {last}"),
+            named(without_barriers(recording.trace), trainer.plan, f"step {last}"),
             [part.calls for part in parts],
             mean(part.traced_s for part in parts),
             [part.pace_s for part in parts],
@@ -101,7 +101,7 @@ class Session:
         asked_s = time.perf_counter()
         self.losses.append(self.trainer.mean_loss(loss) if self.trainer.in_step else float(loss))
         self.step_s.append(lasted_s + time.perf_counter() - asked_s)
-        self.told(self.trainer.steps_done, self.losses[-1], self.step_s[-1])
+        self.report(self.trainer.steps_done, self.losses[-1], self.step_s[-1])
         self.kept(self.trainer)
         return lasted_s
 

@@ -1,1 +1,1 @@
-"""Pictures as text: lines, whose pieces say what they are where a terminal colours them."""
+"""Pictures as text: lines, whose pieces have roles that a terminal colours."""

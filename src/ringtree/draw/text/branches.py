@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from ringtree.draw.text.labels import gapped, place, runs
+from ringtree.draw.text.labels import chunk_label, gapped, runs
 from ringtree.draw.trees import ROOT, ChunkTree
 from ringtree.ir.schedule import Buffer
 
 MOST_LINES = 24
-"""A tree with more is cut below some depth, and says how many ranks are below."""
+"""A tree with more is cut below some depth, with the number of ranks below."""
 MOST_ON_A_PATH = 20
 APART = 4
 
@@ -36,14 +36,14 @@ def branches(found: Sequence[ChunkTree], width: int) -> list[str]:
 
 def _caption(alike: list[ChunkTree]) -> str:
     """`chunks 0:4 up, then down`."""
-    ways = defaultdict[tuple[int, ...], list[str]](list)
+    directions = defaultdict[tuple[int, ...], list[str]](list)
     for tree in alike:
-        ways[tree.chunks].append("up" if tree.upward else "down")
-    return "; ".join(f"{_chunks(chunks)} {', then '.join(way)}" for chunks, way in ways.items()) + ":"
+        directions[tree.chunks].append("up" if tree.upward else "down")
+    return "; ".join(f"{_chunks(chunks)} {', then '.join(each)}" for chunks, each in directions.items()) + ":"
 
 
 def _chunks(chunks: tuple[int, ...]) -> str:
-    spans = [place(Buffer.DATA, run[0], len(run), 0) for run in runs(chunks)]
+    spans = [chunk_label(Buffer.DATA, run[0], len(run), 0) for run in runs(chunks)]
     shown = spans if len(spans) <= 4 else [*spans[:2], "…", spans[-1]]
     return f"chunk{'s' * (len(chunks) > 1)} {', '.join(shown)}"
 

@@ -9,18 +9,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ringtree.draw.text.labels import gapped, place, ranks
+from ringtree.draw.text.labels import chunk_label, gapped, ranks
 from ringtree.ir.contents import NOTHING, Bits, Contents, Promised
 from ringtree.ir.moves import CellLayout, Ints
 from ringtree.ir.schedule import Buffer, Schedule
 
 MOST_UNFOLDED = 16
-"""More columns than this are joined where they say the same, and left out where they still are too many."""
+"""More columns than this are joined where they are equal, and left out where they still are too many."""
 MOST_FOLDED = 40
 NARROW = 5
-"""So wide are the sets of many ranks, that 16 columns of them have room."""
+"""The width of a set of many ranks: 16 columns of them have room."""
 FAR = 1 << 40
-"""Tells how far a label lies from its place from what is no label."""
+"""Separates a label's distance from its position from the values that are no label."""
 
 
 class Cell(NamedTuple):
@@ -67,8 +67,8 @@ class Grid:
         return Grid(s, rows, np.hstack(cells), np.hstack(positions), tuple(columns), Promised.of(s, layout))
 
     def columns(self, contents: Contents, written: Ints) -> list[Column]:
-        """What the rows hold, the cells `written` marked. Neighbours that say the same are one column where there are
-        many, and of too many some are left out, with a column of dots in their place."""
+        """The contents of the rows, the cells `written` marked. Equal neighbours are one column where there are many;
+        of too many, a column of dots replaces some."""
         new, kept = (np.zeros(len(contents.label) + 1, dtype=np.bool_) for _ in range(2))  # the last: no such cell
         new[written] = True
         kept[self.promised.cell[self.promised.kept(contents)]] = True
@@ -89,11 +89,11 @@ class Grid:
             texts = self._texts(label[:, c], sets[:, c], c, many)
             cells = tuple(Cell(text, *mark) for text, mark in zip(texts, marks[:, c].tolist(), strict=True))
             buffer, chunk = self.column[c]
-            found.append(Column(place(buffer, chunk, many, 1), cells))
+            found.append(Column(chunk_label(buffer, chunk, many, 1), cells))
         return found
 
     def _changes(self, label: Ints, sets: Bits, marks: NDArray[np.bool_]) -> Ints:
-        """The columns that do not say the same as the one before."""
+        """The columns that differ from the one before."""
         where = np.where(self.position >= 0, self.position, np.arange(len(self.column)))
         apart = np.where(label >= 0, label - where + FAR, label)
         origin = label // self.schedule.chunks
@@ -118,7 +118,7 @@ class Grid:
                 who = [r for r in range(s.ranks) if bits[r // 64] >> r % 64 & 1] if bits else [code // s.chunks]
                 home = chunk == self.position[row, column] or s.chunks == 1
                 contributors = ranks(who, s.ranks, NARROW if s.ranks > MOST_UNFOLDED // 2 else 7)
-                yield contributors if home else f"{contributors}.{place(Buffer.DATA, chunk, many, 0)}"
+                yield contributors if home else f"{contributors}.{chunk_label(Buffer.DATA, chunk, many, 0)}"
 
 
 def gap(rows: int) -> Column:

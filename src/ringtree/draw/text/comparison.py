@@ -16,7 +16,7 @@ from ringtree.ir.trace import Trace
 from ringtree.ir.units import count, duration, size
 
 LEAST_S = 1e-15
-"""Less is nothing that a clock could tell, and no ratio is taken of it."""
+"""Below a clock's resolution no ratio is computed."""
 MOST_ROWS = 16
 """Of more ranks, those are listed whose times differ most."""
 MOST_DEVIATIONS = 5
@@ -41,7 +41,7 @@ def comparison(first: Trace, second: Trace, width: int = 100) -> str:
 
 
 def labels(first: Trace, second: Trace) -> tuple[str, str]:
-    """What the two are called: by their source where that tells them apart."""
+    """The names of the two: by their source where it differs."""
     sources = (first.facts.get("source", ""), second.facts.get("source", ""))
     return sources if all(sources) and sources[0] != sources[1] else ("first", "second")
 
@@ -120,13 +120,13 @@ def _call_seconds(trace: Trace) -> NDArray[np.float64]:
 def _messages(both: tuple[Trace, Trace], names: tuple[str, str]) -> list[str]:
     """How long each message took from being handed over until the receiver had it. The k-th from one rank to another is
     compared with the k-th of the other trace. Where one has more of them, cut to other lengths, their whole is."""
-    a, b = (_Ways.of(trace) for trace in both)
+    a, b = (_MessagesByPair.of(trace) for trace in both)
     keys, in_a, in_b = np.intersect1d(a.keys, b.keys, return_indices=True)
     alike = a.counts[in_a] == b.counts[in_b]
-    in_both = [np.isin(ways.pair, keys[alike]) for ways in (a, b)]
+    in_both = [np.isin(messages.pair, keys[alike]) for messages in (a, b)]
     pair = a.pair[in_both[0]]
     nth = np.arange(len(pair)) - np.searchsorted(pair, pair)
-    times = tuple((ways.taken_s - ways.sent_s)[there] for ways, there in zip((a, b), in_both, strict=True))
+    times = tuple((messages.taken_s - messages.sent_s)[there] for messages, there in zip((a, b), in_both, strict=True))
     differences = []
     for at in _furthest(*times):
         source, target = divmod(int(pair[at]), both[0].ranks)
@@ -151,7 +151,7 @@ def _messages(both: tuple[Trace, Trace], names: tuple[str, str]) -> list[str]:
     return lines or ["no messages in both"]
 
 
-class _Ways(NamedTuple):
+class _MessagesByPair(NamedTuple):
     """Messages by pair of ranks and in the order of sending; a pair is one number, and `keys` has each pair once."""
 
     pair: NDArray[np.int64]
@@ -162,12 +162,12 @@ class _Ways(NamedTuple):
     counts: NDArray[np.intp]
 
     @staticmethod
-    def of(trace: Trace) -> _Ways:
+    def of(trace: Trace) -> _MessagesByPair:
         sent, taken = trace.messages()
         pair = trace.rank[sent].astype(np.int64) * trace.ranks + trace.peer[sent]
         order = np.lexsort((trace.start_s[sent], pair))
         pair, sent_s, taken_s = pair[order], trace.start_s[sent[order]], trace.end_s[taken[order]]
-        return _Ways(pair, sent_s, taken_s, *np.unique(pair, return_index=True, return_counts=True))
+        return _MessagesByPair(pair, sent_s, taken_s, *np.unique(pair, return_index=True, return_counts=True))
 
     def whole_s(self) -> NDArray[np.float64]:
         """For each pair, from handing over its first message to the last one's being taken."""

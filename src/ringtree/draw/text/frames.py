@@ -46,7 +46,7 @@ class Arrangement:
             self._arrange(0, max(sent, len("sends")))
 
     def _arrange(self, margin: int, sent: int) -> None:
-        """`sent`: how wide the column of sends is. `room` is what is left for buffers."""
+        """Sets the columns' widths. `sent`: that of the sends; `room` is left for buffers."""
         self.margin, self.sent = margin, sent
         self.rank = max(len("rank") if sent >= 0 else 1, len(str(self.ranks[-1])))
         self.room = self.width - margin - self.rank - sent - 4

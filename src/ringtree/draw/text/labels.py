@@ -8,11 +8,11 @@ from itertools import pairwise
 from ringtree.ir.schedule import Buffer
 
 UNNAMED = ((Buffer.DATA, Buffer.INPUT), (Buffer.DATA, Buffer.OUTPUT))
-"""The buffers that transfers come from, and go to, unless they say otherwise."""
+"""The default buffers that transfers come from, and go to."""
 
 
-def place(buffer: int, chunk: int, count: int, side: int) -> str:
-    """`3`, or `0:4` from:to; with the buffer's letter where `side` (0: from, 1: to) does not go without saying."""
+def chunk_label(buffer: int, chunk: int, count: int, side: int) -> str:
+    """`3`, or `0:4` from:to; with the buffer's first letter where it is not the default of `side` (0: from, 1: to)."""
     name = "" if buffer in UNNAMED[side] else Buffer(buffer).name[0].lower()
     return name + (f"{chunk}" if count == 1 else f"{chunk}:{chunk + count}")
 

@@ -1,4 +1,4 @@
-"""Lines of text whose pieces say what they are, so that a terminal can colour them."""
+"""Lines of text whose pieces have roles, which a terminal colours."""
 
 from __future__ import annotations
 

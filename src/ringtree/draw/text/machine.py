@@ -14,7 +14,7 @@ from ringtree.machines.machine import DeviceKind, Machine, NoteKind
 MOST_ROWS = 48
 """Of a tree; in one that has more, neighbours alike are one row."""
 MOST_STARS = 12
-"""Devices or groups of them whose links are told one by one."""
+"""Devices or groups of them whose links are printed one by one."""
 NO_BREAK = "\N{NO-BREAK SPACE}"
 ROLES = {
     DeviceKind.GPU: "gpu",
@@ -24,7 +24,7 @@ ROLES = {
     DeviceKind.STORAGE: "faint",
 }
 NOTES = {NoteKind.TRAP: ("trap", "wrong"), NoteKind.ASSUMED: ("assumed", "new"), NoteKind.SOURCE: ("source", "faint")}
-"""How each is called, and its role; in the order in which they are told."""
+"""Each kind's word and role, in the order in which notes are printed."""
 
 
 def head_line(machine: Machine) -> Line:
@@ -119,7 +119,7 @@ def _star(machine: Machine, some: Sequence[int], others: Sequence[int]) -> str:
 
 
 def note_lines(machine: Machine, width: int, sources: bool = False) -> list[Line]:
-    """Its notes, in the order of NOTES; those that say the same of several things once."""
+    """Its notes, in the order of NOTES; equal notes of several things once."""
     lines: list[Line] = []
     for kind, (word, role) in NOTES.items():
         if kind is NoteKind.SOURCE and not sources:

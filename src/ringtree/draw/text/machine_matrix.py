@@ -73,24 +73,24 @@ def role_of(kind: PathKind) -> str:
 
 
 def _table(found: Matrix, width: int, corner: str, cell: Callable[[Group, Group], TextSpan], rows: int) -> list[Line]:
-    """A column a group, and a row one of those before place `rows`; it says its NUMA node at the end."""
-    every = [(place,) for place in range(len(found.devices))]
+    """A column a group, and a row each of those before position `rows`, with its NUMA node at the end."""
+    every = [(position,) for position in range(len(found.devices))]
     groups: Sequence[Group] = every if _fits(found, every, width) else found.twins
     names = [_name(found, g) for g in groups]
     label, cells = max(map(len, [corner, *names])), max(*map(len, names), 4)
     kept = spread(len(groups), max((width - label - len("  NUMA")) // (cells + 2), 4))
-    cut = [n for n, place in enumerate(kept) if n and kept[n - 1] + 1 < place]
+    cut = [n for n, position in enumerate(kept) if n and kept[n - 1] + 1 < position]
     head = [f"{names[n]:>{cells}}" for n in kept]
     lines = [_row(corner, [TextSpan(h, "head") for h in head], cut, label, cells, "NUMA")]
-    for n, place in enumerate(kept):
-        if groups[place][0] >= rows:
+    for n, position in enumerate(kept):
+        if groups[position][0] >= rows:
             break
         if n in cut:
             lines.append((TextSpan("…", "faint"),))
-        spans = [cell(groups[place], groups[other]) for other in kept]
-        numas = {found.paths.machine.devices[found.devices[p]].numa for p in groups[place]}
+        spans = [cell(groups[position], groups[other]) for other in kept]
+        numas = {found.paths.machine.devices[found.devices[p]].numa for p in groups[position]}
         numa = str(numas.pop()) if len(numas) == 1 and -1 not in numas else "-"
-        lines.append(_row(names[place], spans, cut, label, cells, f"{numa:>4}"))
+        lines.append(_row(names[position], spans, cut, label, cells, f"{numa:>4}"))
     return lines
 
 
@@ -122,7 +122,7 @@ def _legend(found: Matrix, width: int) -> Iterator[Line]:
     machine = found.paths.machine
     gpus = len(machine.gpus)
     above = np.triu(np.ones_like(found.kinds, dtype=bool), 1)
-    above[gpus:, gpus:] = False  # NICs among themselves are not what anybody asks
+    above[gpus:, gpus:] = False  # paths between NICs are not shown
     for kind, meaning in MEANINGS.items():
         if many := int(np.count_nonzero((found.kinds == kind) & above)):
             pairs = f"{many} pair{'s' * (many > 1)}"

@@ -1,4 +1,4 @@
-"""Ranks on a mesh with named axes, as text: who is where, and who makes a group along an axis."""
+"""Ranks on a mesh with named axes, as text: their positions, and the groups along an axis."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ GAP = "    "
 
 
 def mesh(axes: Mapping[str, int], width: int = 100) -> list[Line]:
-    """The ranks as tables: the last axis across, the one before it down, a table for each place on the others, side by
-    side while there is room. `axes`: sizes, from the one whose neighbours lie farthest apart to that of adjacent ranks;
-    those of 1 are left out."""
+    """The ranks as tables: the last axis across, the one before it down, a table for each position on the others, side
+    by side while there is room. `axes`: sizes, from the one whose neighbours lie farthest apart to that of adjacent
+    ranks; those of 1 are left out."""
     used = {name: size for name, size in axes.items() if size > 1} or dict(list(axes.items())[-1:])
     *outer, down, across = [("", 1)] * (2 - min(len(used), 2)) + list(used.items())
     ranks = prod(used.values())
@@ -28,14 +28,14 @@ def mesh(axes: Mapping[str, int], width: int = 100) -> list[Line]:
         if number is None:
             tables.append([(TextSpan("…"),)])
             continue
-        at = _place(number, outer)
+        at = _position(number, outer)
         tables.append(_table(at, down, across, number * each, len(str(ranks - 1))))
     return _side_by_side(tables, width)
 
 
-def _place(number: int, axes: Sequence[tuple[str, int]]) -> str:
-    places = list(product(*(range(size) for _, size in axes)))[number]
-    return ", ".join(f"{name} {place}" for (name, _), place in zip(axes, places, strict=True))
+def _position(number: int, axes: Sequence[tuple[str, int]]) -> str:
+    positions = list(product(*(range(size) for _, size in axes)))[number]
+    return ", ".join(f"{name} {position}" for (name, _), position in zip(axes, positions, strict=True))
 
 
 def _table(title: str, down: tuple[str, int], across: tuple[str, int], first: int, digits: int) -> list[Line]:
@@ -92,7 +92,7 @@ def _group(ranks: Sequence[int], most: int) -> str:
 
 
 def _few(count: int, most: int = MOST) -> Iterator[int | None]:
-    """The places of that many things, all of them or the first ones, a gap and the last."""
+    """The positions of `count` things: all of them, or the first ones, a gap (None) and the last."""
     if count <= most:
         yield from range(count)
     else:

@@ -1,4 +1,4 @@
-"""A critical path as a few lines of text: what repeats is said once."""
+"""A critical path as a few lines of text: repeated steps are written once."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class _Run:
 
 def path_lines(trace: Trace, path: Sequence[PathStep], most: int = 12) -> list[str]:
     """A line a step, or a run of like steps: when it begins, how long it takes, what is done and where. At most `most`
-    lines; the shortest are left out then, and a last line says so."""
+    lines; the shortest are left out then, and a last line gives their number."""
     runs = _runs([(step.what, _nbytes(trace, step)) for step in path])
     origin = path[0].start_s if path else 0.0
     kept = sorted(sorted(runs, key=lambda run: -_lasts(path, run))[:most], key=lambda run: run.first)
     rows = [
-        (duration(path[run.first].start_s - origin), duration(_lasts(path, run)), _said(trace, path, run))
+        (duration(path[run.first].start_s - origin), duration(_lasts(path, run)), _written(trace, path, run))
         for run in kept
     ]
     begins, lasts = (max((len(row[k]) for row in rows), default=0) for k in (0, 1))
@@ -71,7 +71,7 @@ def _runs(kinds: Sequence[object]) -> list[_Run]:
     return runs
 
 
-def _said(trace: Trace, path: Sequence[PathStep], run: _Run) -> str:
+def _written(trace: Trace, path: Sequence[PathStep], run: _Run) -> str:
     steps = path[run.first : run.stop]
     words = ", ".join(_words(trace, step) for step in steps[: run.pattern])
     over = f"{run.times} times: " if run.times > 1 else ""

@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from ringtree.draw.text.labels import place
+from ringtree.draw.text.labels import chunk_label
 from ringtree.ir.schedule import Block, Schedule, Transfers
 from ringtree.ir.text import format_head, format_schedule
 from ringtree.transform.rows import expand_block
@@ -65,9 +65,9 @@ class _Stroke:
 def picture(schedule: Schedule, width: int = 100) -> str:
     """The schedule drawn, no line longer than `width` where ranks fit at all; every transfer is drawn, or written.
 
-    A block that repeats with other chunks is drawn once and says how it goes on; one in which the ranks move is drawn
-    in full. Nothing is left out: what cannot be drawn (copies within a rank, too many arrows for a round, too many
-    ranks for the page) is written as the schedule's own text has it. Of the order within a round only the text tells.
+    A block that repeats with other chunks is drawn once, with a line about the repetition; one in which the ranks move
+    is drawn in full. Nothing is left out: what cannot be drawn (copies within a rank, too many arrows for a round, too
+    many ranks for the page) is written as the schedule's own text has it. Only the text has the order within a round.
     """
     blocks = [(b, _drawn(schedule, b)) for b in schedule.blocks]
     pitch = _pitch([_arrows(rows) for _, rounds in blocks for rows in rounds], schedule.participants, width)
@@ -78,7 +78,7 @@ def picture(schedule: Schedule, width: int = 100) -> str:
     for block, rounds in blocks:
         if block.times > 1 and len(rounds) == block.rounds:
             last = start + block.rounds * block.times - 1
-            page.say(f"rounds {start} to {last}: {format_head(block)}")
+            page.write(f"rounds {start} to {last}: {format_head(block)}")
         for number, rows in enumerate(rounds, start):
             page.round(number, rows)
         start += block.rounds * block.times
@@ -107,7 +107,7 @@ def _all(rows: Transfers) -> list[_Arrow | None]:
     for source, target, buffer, chunk, to_buffer, to_chunk, count, reduce in zip(
         *(getattr(rows, name).tolist() for name in names), strict=True
     ):
-        label, to = place(buffer, chunk, count, 0), place(to_buffer, to_chunk, count, 1)
+        label, to = chunk_label(buffer, chunk, count, 0), chunk_label(to_buffer, to_chunk, count, 1)
         plain = label == to and label[0].isdigit()
         arrow = _Arrow(source, target, label if plain else f"{label}→{to}", reduce)
         found.append(None if source == target else arrow)
@@ -194,8 +194,8 @@ class _Page:
         self.lines = [format_schedule(replace(schedule, blocks=())).removeprefix("schedule ")]
         self.lines.append(self._line({self._at(r): str(r) for r in range(schedule.participants)}))
 
-    def say(self, text: str) -> None:
-        """A line across the page."""
+    def write(self, text: str) -> None:
+        """Appends a line across the page."""
         self._space()
         self.lines.append(text)
 

@@ -5,7 +5,7 @@ micro-batch that the rank was at.
     rank 1  .0123..₀₀₁₁₂₂₃₃.
 
 Forward `0123`, backward `₀₁₂₃`, each its number's last digit; nothing to do: `.`. A pipeline's work are the COMPUTE
-events that are called "forward 3" or "backward 3", with whatever may follow: 3 is the micro-batch.
+events whose names begin with "forward 3" or "backward 3": 3 is the micro-batch.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def has_pipeline(trace: Trace) -> bool:
 
 
 def pipeline(trace: Trace, width: int = 100) -> str:
-    """The work drawn, no row longer than `width` (at least 40), under a line that says what the bubble is."""
+    """The work drawn, no row longer than `width` (at least 40), under a line with the bubble."""
     work, _, number = _passes(trace)
     margin = len(f"rank {trace.ranks - 1}") + 2
     cells = max(width, 40) - margin

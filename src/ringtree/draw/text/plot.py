@@ -10,7 +10,7 @@ from ringtree.draw.text.lines import Line, TextSpan
 
 MARKS = "abcdefghijklmnopqrstuvwxyz"
 SERIES = 6
-"""So many colours there are."""
+"""The number of colours."""
 Curve = Sequence[tuple[float, float]]
 
 
@@ -22,8 +22,8 @@ def plot(
     height: int = 16,
     linear_x: bool = False,
 ) -> list[Line]:
-    """Each curve by a letter, and which is whose. Axes are logarithmic; where curves meet the first is seen. Nothing
-    where there are fewer than two different x."""
+    """Each curve drawn with a letter, and a legend. Axes are logarithmic; where curves meet, the first is drawn. Empty
+    for fewer than two different x."""
     points = [p for curve in curves.values() for p in curve]
     if len({x for x, _ in points}) < 2 or len(curves) > len(MARKS):
         return []

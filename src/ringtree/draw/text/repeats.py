@@ -15,7 +15,7 @@ ALIKE = ("source", "target", "source_buffer", "target_buffer", "count", "reduce"
 
 
 class Repeat(NamedTuple):
-    """From round `start` on `period` rounds are done `times` times; `moves` says what changes each time."""
+    """From round `start` on `period` rounds are done `times` times; `moves`: what changes each time."""
 
     start: int
     period: int
@@ -29,7 +29,7 @@ class Repeat(NamedTuple):
 
     @property
     def shown(self) -> list[int]:
-        """The rounds that tell how it goes: all of a few, else those at the beginning and at the end."""
+        """The rounds that represent the repetition: all of a few, else those at the beginning and at the end."""
         if self.times <= 3:
             return list(range(self.start, self.stop))
         first = self.period * (2 if self.period == 1 else 1)

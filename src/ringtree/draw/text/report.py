@@ -1,4 +1,4 @@
-"""What bench records say: a line an algorithm or a library, and where one line crosses another. As text."""
+"""Bench records: a line an algorithm or a library, and where one line crosses another. As text."""
 
 from __future__ import annotations
 
@@ -164,6 +164,6 @@ def _table(names: Sequence[str], what: tuple[str, str, str], ranks: int, group: 
 
 
 def _best(name: str, row: Mapping[str, Any]) -> str:
-    """The line, and which algorithm it was there where its name does not say."""
+    """The line's name, with the algorithm where the name does not contain it."""
     algorithm = row.get("algorithm", "")
     return name if not algorithm or algorithm in name else f"{name} ({algorithm})"

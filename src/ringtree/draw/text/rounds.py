@@ -3,8 +3,9 @@
     round 0  rank  sends     0    1    2    3
                 0  3 +> 1    0    0    0   *23
 
-The buffers are what the symbolic play of the schedule leaves there. What repeats is shown once and says how it goes on;
-of many ranks, chunks or rounds the first, some in the middle and the last are shown, and a line names the others.
+The buffers are what the symbolic play of the schedule leaves there. Repeated rounds are shown once, with the
+repetition; of many ranks, chunks or rounds the first, some in the middle and the last are shown, and a line names the
+others.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ NOTHING_YET = (TextSpan("start      ", "head"), TextSpan("all outputs are empty"
 
 
 def rounds(schedule: Schedule, width: int = 100) -> list[Line]:
-    """The view, in lines of at most about `width` characters. Cost: as verify.prove's; of what is too large to be
-    played for a view it says so."""
+    """The view, in lines of at most about `width` characters. Cost: as verify.prove's; a
+    schedule that is too large to be played for a view gets a line with the reason."""
     s = schedule
     lines: list[Line] = [(TextSpan(_title(s), "head"),)]
     layout = CellLayout.of(s)
@@ -99,7 +100,7 @@ def _played(s: Schedule, moves: Moves, repeated: list[Repeat]) -> tuple[list[Fra
 
 
 def _left_out(first: int, last: int, repeated: list[Repeat], shown: set[int]) -> str:
-    """What is said in the place of these rounds."""
+    """The line that replaces these rounds."""
     rounds = f"round {first}" if first == last else f"rounds {first} to {last}"
     for r in repeated:
         if r.start < first and last < r.stop and shown.issuperset(range(r.start, r.start + r.period)):

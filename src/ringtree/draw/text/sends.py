@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ringtree.draw.text.labels import place, targets
+from ringtree.draw.text.labels import chunk_label, targets
 from ringtree.ir.schedule import Transfers
 
 SHORTEST = 4
-"""Fewer sends in a row are said one by one."""
+"""Fewer sends in a row are written one by one."""
 
 
 class _Send(NamedTuple):
@@ -24,19 +24,20 @@ class _Send(NamedTuple):
 
 
 def sends(rows: Transfers, participants: int, room: int) -> dict[int, str]:
-    """By rank, of those that send; longer than `room` only where it says how many it leaves out."""
+    """The sends as text, by sending rank; longer than `room` only by the number of those left out."""
     names = ("reduce", "target", "source_buffer", "target_buffer", "source_chunk", "target_chunk", "count")
     by_source = defaultdict[int, list[_Send]](list)
     columns = (getattr(rows, name).tolist() for name in names)
     for source, send in zip(rows.source.tolist(), map(_Send._make, zip(*columns, strict=True)), strict=True):
         by_source[source].append(send)
     return {
-        source: _shortened(list(_said(source, _joined(mine), participants)), room) for source, mine in by_source.items()
+        source: _shortened(list(_written(source, _joined(mine), participants)), room)
+        for source, mine in by_source.items()
     }
 
 
 def _joined(sends: list[_Send]) -> list[_Send]:
-    """Neighbouring chunks to one place as one range."""
+    """Joins neighbouring chunks with one target into one range."""
     found: list[_Send] = []
     for send in sorted(sends):
         last = found[-1] if found else None
@@ -47,8 +48,8 @@ def _joined(sends: list[_Send]) -> list[_Send]:
     return found
 
 
-def _said(source: int, sends: list[_Send], participants: int) -> Iterator[str]:
-    """What goes alike to several is said once; of a long row of sends, each one on, the first two and the last."""
+def _written(source: int, sends: list[_Send], participants: int) -> Iterator[str]:
+    """Writes equal sends to several ranks once; of a long row of sends, each one on, the first two and the last."""
     alike = defaultdict[_Send, list[int]](list)
     for send in sends:
         alike[send._replace(target=-1)].append(send.target)
@@ -80,7 +81,8 @@ def _row_end(every: list[tuple[_Send, list[int]]], at: int) -> int:
 
 
 def _one(source: int, send: _Send, to: list[int], participants: int) -> str:
-    here, there = place(send.buffer, send.chunk, send.chunks, 0), place(send.to_buffer, send.to, send.chunks, 1)
+    here = chunk_label(send.buffer, send.chunk, send.chunks, 0)
+    there = chunk_label(send.to_buffer, send.to, send.chunks, 1)
     same = here == there or (send.buffer, send.chunk) == (send.to_buffer, send.to)
     where = "" if same else f"[{there}]"
     return f"{here} {'+>' if send.reduce else '->'} {targets(to, source, participants)}{where}"

@@ -1,4 +1,4 @@
-"""Tables as text. nccl-tests' own layout, so that whatever reads its logs reads ours."""
+"""Tables as text. nccl-tests' own layout, so that programs which read its logs read ours."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NCCL_TYPES = {
 
 
 class BandwidthCells(NamedTuple):
-    """One side (out-of-place or in-place) of a line; `wrong` None where nobody checked."""
+    """One side (out-of-place or in-place) of a line; `wrong` None where the results were not checked."""
 
     time_us: float
     algbw_GBps: float

@@ -31,7 +31,7 @@ GLYPHS = {Event.COPY: "▒", Event.REDUCE: "█", Event.WAIT: "·", Event.STALL:
 WORK = {Event.COPY: "copies", Event.REDUCE: "reduces", Event.WAIT: "waits", Event.STALL: "stalls"}
 """What a rank spends its time on, as the tables head it."""
 OWN_WORK = {Event.COMPUTE: "computes"}
-"""And where the program said what it does itself: what of that time is left."""
+"""The same, where the program recorded spans of its own: the rest of their time."""
 ON_PATH, UNDER_WAY = "━", "╌"
 _PATH_LEGEND = "critical path: ━ the rank, ╌ its message"
 
@@ -39,7 +39,7 @@ _ROLES = {**{glyph: kind.name.lower() for kind, glyph in GLYPHS.items()}, ON_PAT
 
 
 def spans(text: str) -> list[Line]:
-    """The lines of a timeline, or of whatever has timelines in it, for a terminal to colour."""
+    """The lines of a timeline, or of a text that contains timelines, for a terminal to colour."""
     return [
         tuple(TextSpan("".join(run), role) for role, run in groupby(line, lambda glyph: _ROLES.get(glyph, "")))
         for line in text.splitlines()

@@ -1,26 +1,27 @@
 'use strict';
 
 /**
- * The ways to bring data from one GPU to another, side by side: the memories and cards that it goes through.
+ * The routes of a copy from one GPU to another, side by side: the memories and cards that it goes through.
  * @param {MachineData} data @param {Shell} shell
  */
-function machineWays({ways, between: [from, to]}, {t}) {
+function machineRoutes({ways: routes, between: [from, to]}, {t}) {
   const heads = ['machine.way', 'machine.stops', 'machine.bandwidth', 'machine.of_1MiB', 'machine.copies'];
-  const rows = ways.map((way) => make(
-    `tr${way.applies ? '.taken' : ''}`, {title: way.why, data: {way: way.way, stops: way.stops, applies: way.applies}},
-    make('td', {}, way.applies ? '✓' : ''),
-    make('th', {}, way.way),
-    make('td.number', {}, String(way.stops)),
-    make('td.number', {}, figures.rate(way.bandwidth_Bps)),
-    make('td.number', {}, figures.time(way.MiB_s)),
-    make('td', {}, machineChain(way, t)),
+  const rows = routes.map((route) => make(
+    `tr${route.applies ? '.taken' : ''}`,
+    {title: route.why, data: {way: route.way, stops: route.stops, applies: route.applies}},
+    make('td', {}, route.applies ? '✓' : ''),
+    make('th', {}, route.way),
+    make('td.number', {}, String(route.stops)),
+    make('td.number', {}, figures.rate(route.bandwidth_Bps)),
+    make('td.number', {}, figures.time(route.MiB_s)),
+    make('td', {}, machineChain(route, t)),
   ));
   const title = make('h2', {}, t('machine.ways', {from, to}));
   return [title, table('table.machine-ways', ['', ...heads.map((key) => t(key))], rows)];
 }
 
 /**
- * A chip a place, an arrow a copy; where the data lands in a memory, the chip is filled.
+ * A chip a memory or card, an arrow a copy; where the data lands in a memory, the chip is filled.
  * @param {DeviceWay} way @param {Translate} t
  */
 function machineChain({copies, bandwidth_Bps: least_Bps}, t) {

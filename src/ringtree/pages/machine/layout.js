@@ -16,8 +16,8 @@ const {make, draw, table, choices, refill} = elements;
 /** @typedef {Place & {cpu: number, columns: MachineColumn[]}} CpuBox */
 /** @typedef {'gpu' | 'nic' | 'storage' | 'pci'} SizedKind */
 /**
- * Of at most so many columns of leaves: [width, height] of devices, the gaps, the header of a box, the height of a
- * level, and how much is said in words.
+ * The sizes for at most `most` columns of leaves: [width, height] of devices, the gaps, the header of a box, the
+ * height of a level, and how much text there is.
  * @typedef {{most: number, gap: number, pad: number, head: number, level: number, words: number}
  *   & Record<SizedKind, number[]>} MachineSize
  */
@@ -134,7 +134,7 @@ const machineLayout = (() => {
     return d3.range(0, boxes.length, each).map((i) => boxes.slice(i, i + each));
   }
 
-  /** `at` has a place for each device but those that are bars. @param {MachineData} data @param {number} room */
+  /** `at` has a position for each device but those that are bars. @param {MachineData} data @param {number} room */
   function layout(data, room) {
     const boxes = boxesOf(data);
     const size = SIZES.find(({most}) => d3.sum(boxes, (b) => leaves(b.columns)) <= most) ?? SIZES[0];

@@ -29,9 +29,9 @@ class MachineMatrix {
     this.links = routes && shell.decode(routes.links, routes.count);
   }
 
-  /** @param {number} place */
-  name(place) {
-    return place < this.gpus ? `GPU ${place}` : `NIC ${place - this.gpus}`;
+  /** @param {number} position */
+  name(position) {
+    return position < this.gpus ? `GPU ${position}` : `NIC ${position - this.gpus}`;
   }
 
   /** The numbers of the links between two devices; none where the page has not got them. @param {MatrixCell} cell */
@@ -97,8 +97,8 @@ class MachineMatrix {
   /** @param {number} size @param {boolean} byBandwidth */
   #cells(size, byBandwidth) {
     const {colours} = this.shell;
-    const places = d3.range(this.devices.length);
-    return d3.cross(places, places, (row, column) => {
+    const positions = d3.range(this.devices.length);
+    return d3.cross(positions, positions, (row, column) => {
       const [hue, alpha] = this.#look(row, column, byBandwidth);
       const [a, b] = [row, column].map((i) => this.data.devices[this.devices[i]].name);
       const box = {x: column * size, y: row * size, width: size - 1, height: size - 1, rx: 2};
@@ -107,9 +107,9 @@ class MachineMatrix {
         'data-bandwidth-bps': this.bandwidth(row, column),
       }, draw('rect', {...box, fill: colours[hue], 'fill-opacity': alpha}));
       if (size >= 20 && row !== column) {
-        const said = byBandwidth ? this.#GBps(this.bandwidth(row, column)) : this.kind(row, column);
+        const label = byBandwidth ? this.#GBps(this.bandwidth(row, column)) : this.kind(row, column);
         const [x, y] = [(column + 0.5) * size - 0.5, (row + 0.5) * size + 3];
-        own.append(machinePicture.words(said, x, y, Math.min(10.5, size * 0.36), colours.ink, 500, 'middle'));
+        own.append(machinePicture.words(label, x, y, Math.min(10.5, size * 0.36), colours.ink, 500, 'middle'));
       }
       return machinePicture.bind(own, {row, column});
     });

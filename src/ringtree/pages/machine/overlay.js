@@ -7,7 +7,7 @@ const machineOverlay = (() => {
   const HEADS = ['nvls', 'collnet_direct']; // whose first GPU gathers from all others
 
   /**
-   * In order. A ring that stays inside comes back to where it began; a tree's chain leads both ways: its arrows say so.
+   * In order. A ring that stays inside comes back to where it began; a tree's chain has arrows in both directions.
    * @param {MachineData} data @param {Channels} channels @param {number} channel @returns {Hop[]}
    */
   function hops(data, channels, channel) {
@@ -54,13 +54,13 @@ const machineOverlay = (() => {
     const size = large ? 5.5 : 3.5;
     const [above, below] = [hop.from, hop.to].map((device) => out.rowOf.get(device) ?? 0);
     const isDown = below > above; // into a row below it comes from above
-    const way = machinePicture.bind(draw('path', {
+    const path = machinePicture.bind(draw('path', {
       d: `${machinePicture.below(out, hop.from, hop.to, shift)}`, fill: 'none', stroke: colour,
       'stroke-width': large ? 2.4 : 1.4, opacity: 0.95, 'data-hop': n,
       'data-from': data.devices[hop.from].name, 'data-to': data.devices[hop.to].name,
     }), {hop});
     return [
-      way,
+      path,
       arrow(target.x + target.w / 2 + shift, target.y + (isDown ? 0 : target.h), colour, isDown ? -size : size),
       ...(isBoth ? [arrow(source.x + source.w / 2 + shift, source.y + source.h, colour, size)] : []),
     ];
@@ -73,10 +73,10 @@ const machineOverlay = (() => {
   const arrow = (x, y, fill, size) =>
     draw('path', {d: `M${x},${y}l${-size * 0.62},${size * 1.5}h${size * 1.24}z`, fill});
 
-  /** The channels whose way no earlier one takes. @param {Channels} channels */
+  /** The channels whose route no earlier one takes. @param {Channels} channels */
   function distinct({orders, nics}) {
-    const ways = orders.map((order, channel) => [...order, ...(nics[channel] || [])].join());
-    return d3.range(orders.length).filter((channel) => ways.indexOf(ways[channel]) === channel);
+    const routes = orders.map((order, channel) => [...order, ...(nics[channel] || [])].join());
+    return d3.range(orders.length).filter((channel) => routes.indexOf(routes[channel]) === channel);
   }
 
   /** NIC 0 → 0 → 3 → … → NIC 0. @param {Channels} channels @param {number} channel @param {Translate} t */

@@ -1,7 +1,7 @@
 'use strict';
 
-// The machine as a picture: plain attributes only, so that a copy of it stands alone. What an element is of, for who
-// points at it, is its d3 datum.
+// The machine as a picture: plain attributes only, so that a copy of it stands alone. The thing that an element
+// stands for is its d3 datum.
 /** @typedef {{device?: number, link?: number, hop?: Hop, row?: number, column?: number, isImage?: boolean}} Bound */
 const machinePicture = (() => {
   const LINKS = {
@@ -116,8 +116,8 @@ const machinePicture = (() => {
     const own = draw('g', {'data-device': d.name, 'data-kind': d.kind},
       draw('rect', {...frame, fill: colours.surface, stroke: colours.green, 'stroke-width': 1.8}),
       draw('rect', {...frame, fill: colours.green, opacity: 0.3}));
-    const said = cut(d.about || d.name, to - from - 8, 11);
-    if (h > 14) own.append(words(said, (from + to) / 2, y + h / 2 + 4, 12, colours.ink, 600, 'middle'));
+    const label = cut(d.about || d.name, to - from - 8, 11);
+    if (h > 14) own.append(words(label, (from + to) / 2, y + h / 2 + 4, 12, colours.ink, 600, 'middle'));
     return bind(own, {device});
   }
 

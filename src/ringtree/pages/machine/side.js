@@ -47,7 +47,7 @@ function machineRules({rules}, t) {
 }
 
 /**
- * Those that say the same of several things once; sources folded away.
+ * Equal notes of several things once; sources folded away.
  * @param {MachineData} data @param {Translate} t
  */
 function machineNotes({notes}, t) {

@@ -1,6 +1,6 @@
 'use strict';
 
-// A machine: the bar of choices, the picture with a channel over it, the matrix, and what is said of it all.
+// A machine: the bar of choices, the picture with a channel over it, the matrix, and the notes.
 /** @typedef {Partial<Pick<MachineView, 'pattern' | 'channel' | 'byBandwidth'>>} MachineChoice */
 class MachineView {
   pattern = -1;
@@ -60,7 +60,7 @@ class MachineView {
     this.#drawPicture();
     this.#drawMatrix();
     this.aside.replaceChildren(...machineSide(data, this.matrix, this.byBandwidth, this.shell));
-    this.ways.replaceChildren(...machineWays(data, this.shell));
+    this.ways.replaceChildren(...machineRoutes(data, this.shell));
     this.ways.hidden = !data.ways.length;
   }
 
@@ -145,14 +145,14 @@ class MachineView {
     if (!bound) return this.#leave();
     const {row, column, hop, link, device = -1, isImage} = bound;
     const cell = isImage ? matrix.at(node, event) : row !== undefined && column !== undefined ? {row, column} : null;
-    let said = null;
-    if (cell) said = machineWords.cell(matrix, cell, t);
-    else if (hop) said = machineWords.hop(data, hop, t);
-    else if (link !== undefined) said = machineWords.link(data, link, t);
-    else if (device >= 0) said = machineWords.device(data, device, t);
-    if (!said) return this.#leave();
+    let tip = null;
+    if (cell) tip = machineWords.cell(matrix, cell, t);
+    else if (hop) tip = machineWords.hop(data, hop, t);
+    else if (link !== undefined) tip = machineWords.link(data, link, t);
+    else if (device >= 0) tip = machineWords.device(data, device, t);
+    if (!tip) return this.#leave();
     this.#light(cell ? matrix.route(cell) : link !== undefined ? [link] : []);
-    return this.tip.show(said, event);
+    return this.tip.show(tip, event);
   }
 
   /** @param {number[]} links */

@@ -28,7 +28,7 @@ const machineWords = (() => {
   /** @param {MachineData} data @param {number} n @param {Translate} t */
   function device(data, n, t) {
     const d = data.devices[n];
-    /** @type {Said['lines']} */
+    /** @type {TipContent['lines']} */
     const lines = [[t(KINDS[d.kind]), d.about]];
     if (d.rate_Bps) lines.push([t('machine.rate'), lineRate(d.rate_Bps)]);
     if (d.sm) lines.push([t('machine.sm'), `${(d.sm / 10).toFixed(1)}`]);
@@ -47,7 +47,7 @@ const machineWords = (() => {
     const [a, b] = [data.devices[k.a].name, data.devices[k.b].name];
     const same = k.there_Bps === k.back_Bps;
     const both = `${rate(k.there_Bps)} → · ← ${rate(k.back_Bps)}`;
-    /** @type {Said['lines']} */
+    /** @type {TipContent['lines']} */
     const lines = [[t(LINKS[k.kind]), k.words]];
     lines.push([t('machine.bandwidth'), same ? t('machine.each_way', {rate: rate(k.there_Bps)}) : both]);
     if (k.latency_s) lines.push([t('machine.latency'), time(k.latency_s)]);
@@ -59,7 +59,7 @@ const machineWords = (() => {
     const [a, b] = [row, column].map((i) => matrix.name(i));
     if (row === column) return {title: a, lines: []};
     const kind = matrix.kind(row, column);
-    /** @type {Said['lines']} */
+    /** @type {TipContent['lines']} */
     const lines = [[kind, t(PATHS[kind])]];
     if (matrix.bandwidth(row, column)) lines.push([t('machine.bandwidth'), rate(matrix.bandwidth(row, column))]);
     return {title: `${a} → ${b}`, lines};
@@ -68,7 +68,7 @@ const machineWords = (() => {
   /** @param {MachineData} data @param {Hop} hop @param {Translate} t */
   function hop(data, {from, to, channel}, t) {
     const [a, b] = [from, to].map((n) => data.devices[n].name);
-    /** @type {Said['lines']} */
+    /** @type {TipContent['lines']} */
     const lines = [[t('machine.channel'), String(channel)]];
     return {title: `${a} → ${b}`, lines};
   }

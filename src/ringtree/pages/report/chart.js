@@ -29,7 +29,7 @@ const SYMBOLS = [
 const DASHES = [null, '7 3', '2 3', '9 3 2 3'];
 
 /**
- * How the i-th line looks: colour, symbol and dashes tell them apart together, none of them alone has to.
+ * How the i-th line looks: colour, symbol and dashes distinguish them together.
  * @param {number} i
  */
 function lineStyle(i) {
@@ -65,8 +65,8 @@ function decades([low, high]) {
   return inside.filter((_, i) => i % Math.ceil(inside.length / 8) === 0);
 }
 
-/** The measured places, as many as have room. @param {ChartLine[]} lines @param {Axes['x']} x @param {number} room */
-function places(lines, x, room) {
+/** Measured positions, as many as have room. @param {ChartLine[]} lines @param {Axes['x']} x @param {number} room */
+function positions(lines, x, room) {
   let last = -Infinity;
   const measured = d3.sort(new Set(lines.flatMap((line) => line.points.map((p) => p.x))));
   return measured.filter((at) => {
@@ -82,7 +82,7 @@ function chartScales(spec, box) {
   const [low = 1, high = 1] = d3.extent(all, (p) => p.y);
   const [left = 1, right = 1] = d3.extent(all, (p) => p.x);
   const pad = Math.max(1.12, (high / low) ** 0.05);
-  const room = spec.crossings.length ? Math.max(1.3, (high / low) ** 0.13) : pad; // for what they say
+  const room = spec.crossings.length ? Math.max(1.3, (high / low) ** 0.13) : pad; // for their labels
   const wide = left === right ? 2 : (right / left) ** 0.03;
   return {
     x: d3.scaleLog([left / wide, right * wide], [box.left, box.right]),
@@ -102,7 +102,7 @@ function drawAxes(spec, box, {x, y}, {colours: {line, muted}, rem}) {
       rule(box.left, y(tick), box.right, y(tick), line),
       label(box.left - 0.5 * rem, y(tick) + 0.27 * rem, spec.yFormat(tick), 'end'),
     ]),
-    ...places(spec.lines, x, 4 * rem).flatMap((tick) => [
+    ...positions(spec.lines, x, 4 * rem).flatMap((tick) => [
       rule(x(tick), box.bottom, x(tick), box.bottom + 0.3 * rem, muted),
       label(x(tick), box.bottom + 1.3 * rem, spec.xFormat(tick), 'middle'),
     ]),
@@ -115,7 +115,7 @@ function drawAxes(spec, box, {x, y}, {colours: {line, muted}, rem}) {
 function drawLine(line, {x, y}, {colours, rem}) {
   const look = lineStyle(line.line);
   const colour = colours[look.colour];
-  const way = draw('path', {
+  const path = draw('path', {
     fill: 'none', stroke: colour, 'stroke-width': 0.14 * rem, 'stroke-linejoin': 'round',
     'stroke-dasharray': look.dash, d: d3.line()(line.points.map((p) => [x(p.x), y(p.y)])),
   });
@@ -123,7 +123,7 @@ function drawLine(line, {x, y}, {colours, rem}) {
     'data-x': p.x, 'data-y': p.y, d: symbolPath(look, rem), transform: `translate(${x(p.x)},${y(p.y)})`,
     fill: colour, stroke: colours.surface, 'stroke-width': 0.07 * rem,
   }));
-  return draw('g.report-line', {'data-line': line.name}, way, ...dots);
+  return draw('g.report-line', {'data-line': line.name}, path, ...dots);
 }
 
 /**

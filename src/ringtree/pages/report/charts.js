@@ -1,6 +1,6 @@
 'use strict';
 
-// The charts, two for each axis: time and bus bandwidth, over sizes and over ranks; and what is said where one points.
+// The charts, two for each axis: time and bus bandwidth, over sizes and over ranks; and the tip at the mouse.
 class ReportCharts {
   static REACH = 48; // pixels from a point within which it is meant
   static MOST_IN_TIP = 14;
@@ -99,7 +99,7 @@ class ReportCharts {
   }
 
   /**
-   * Brings out a line in every chart, with its crossings; of a point also the place. null: none.
+   * Brings out a line in every chart, with its crossings; of a point also the position. null: none.
    * @param {number | null} line
    */
   highlight(line, index = -1) {
@@ -137,8 +137,8 @@ class ReportCharts {
     const name = spec.axis === 0 ? 'nbytes' : 'ranks';
     const all = spec.lines.flatMap((line) => line.points.map((p) => p.point));
     const same = d3.sort(all.filter((p) => p[name] === point[name]), (p) => p.times[statistic]);
-    const told = same.slice(0, ReportCharts.MOST_IN_TIP);
-    tip.replaceChildren(...reportTip(point, told, this.data.lines, statistic, this.shell));
+    const shown = same.slice(0, ReportCharts.MOST_IN_TIP);
+    tip.replaceChildren(...reportTip(point, shown, this.data.lines, statistic, this.shell));
     const left = x + 20 + tip.offsetWidth > element.clientWidth ? x - 20 - tip.offsetWidth : x + 20;
     tip.style.left = `${Math.max(0, left)}px`;
     tip.style.top = `${Math.max(0, y - tip.offsetHeight / 2)}px`;

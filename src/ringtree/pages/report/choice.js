@@ -41,7 +41,7 @@ class ReportChoice {
     this.set({ranks: ranks[Math.min(Math.max(ranks.indexOf(this.ranks) + by, 0), ranks.length - 1)]});
   }
 
-  // Which of the four times of a point: its place in STATISTICS.
+  // Which of the four times of a point: its position in STATISTICS.
   get statistic() {
     return 2 * this.inPlace + this.min;
   }
@@ -73,7 +73,7 @@ class ReportChoice {
     return d3.sort(new Set(this.here().map((p) => p[name])));
   }
 
-  // 0: over sizes, 1: over ranks; of a barrier on one number of ranks, that one place.
+  // 0: over sizes, 1: over ranks; of a barrier on one number of ranks, that one position.
   axes() {
     const overSizes = this.here().some((p) => p.nbytes > 0);
     const overRanks = !overSizes || this.distinct('ranks').length > 1;

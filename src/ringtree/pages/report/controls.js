@@ -8,7 +8,7 @@ class ReportControls {
   /**
    * `changed` is called after a choice, `pointed` for a line in the legend.
    * @param {ReportData} data @param {ReportChoice} choice @param {Shell} shell
-   * @param {{changed(): void, pointed(line: number | null): void}} tell
+   * @param {{changed(): void, pointed(line: number | null): void}} handlers
    */
   constructor(data, choice, shell, {changed, pointed}) {
     this.data = data;

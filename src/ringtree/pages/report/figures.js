@@ -1,6 +1,6 @@
 'use strict';
 
-// The report's data as objects, and the small pieces of the page that say them: swatches, tips, machines.
+// The report's data as objects, and the small pieces of the page that show them: swatches, tips, machines.
 
 /** @typedef {ReturnType<typeof reportPoints>[number]} ReportPoint */
 /** The measured cases; times in µs, 0 where there is none. @param {ReportData} data @param {Shell} shell */
@@ -41,7 +41,7 @@ function reportSample(look, shell) {
 }
 
 /**
- * What is said beside a point: where, and every line's figures there, the best first.
+ * The tip at a point: its position, and every line's figures there, the best first.
  * @param {ReportPoint} point @param {ReportPoint[]} same @param {string[]} names @param {number} statistic
  * @param {Shell} shell
  */
@@ -68,13 +68,13 @@ function reportRows(choice, names) {
   /** @param {ReportPoint} p @param {number} i */
   const figure = (p, i) => (p.times[i] > 0 ? p.times[i] : NaN);
   /** @param {ReportPoint} p */
-  const place = (p) => `${p.ranks} ${p.nbytes}`;
-  const least = d3.rollup(shown, (own) => d3.min(own, (p) => p.times[statistic]), place);
+  const keyOf = (p) => `${p.ranks} ${p.nbytes}`;
+  const least = d3.rollup(shown, (own) => d3.min(own, (p) => p.times[statistic]), keyOf);
   return shown.map((p) => ({
     ...p, name: names[p.line], wrong: p.wrong[inPlace],
     median: figure(p, 2 * inPlace), min: figure(p, 2 * inPlace + 1),
     algbw: p.nbytes / p.times[statistic] / 1e3, busbw: p.busbw(statistic),
-    behind: p.times[statistic] / (least.get(place(p)) ?? NaN),
+    behind: p.times[statistic] / (least.get(keyOf(p)) ?? NaN),
   }));
 }
 
@@ -95,10 +95,10 @@ function reportValue(machine, key) {
 /** The machine and the versions in one line. @param {Record<string, MachineFact>} machine @param {Shell} shell */
 function reportMachine(machine, shell) {
   /** @param {string} key */
-  const said = (key) => reportValue(machine, key);
+  const value = (key) => reportValue(machine, key);
   return [
-    machine.cpu && shell.t('report.cores_of', {cores: said('cores'), cpu: said('cpu')}),
-    said('caches'), said('memory_bytes'), said('kernel'), said('python'),
+    machine.cpu && shell.t('report.cores_of', {cores: value('cores'), cpu: value('cpu')}),
+    value('caches'), value('memory_bytes'), value('kernel'), value('python'),
     machine.numpy && `numpy ${machine.numpy}`, machine.ringtree && `ringtree ${machine.ringtree}`,
   ].filter(Boolean).join(' · ');
 }
@@ -123,7 +123,7 @@ function reportMachines({records}, shell) {
 }
 
 /**
- * How it was measured, in words; what other programs say of themselves, as they say it.
+ * How it was measured, in words; other programs' descriptions of themselves, verbatim.
  * @param {Record<string, unknown>} effort @param {Shell} shell
  */
 function reportEffort(effort, {t}) {

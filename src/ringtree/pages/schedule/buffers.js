@@ -1,10 +1,10 @@
 'use strict';
 
 // The buffers as a grid: a row a rank, a column a chunk, each cell filled by the share of the contributions that it
-// has. Where there are more than 64 ranks or chunks, a cell stands for several. A table that is not seen says the same
+// has. Where there are more than 64 ranks or chunks, a cell stands for several. A hidden table has the same text
 // to screen readers (and to tests).
 /**
- * A buffer, each cell of which stands for so many chunks.
+ * A buffer, each cell of which stands for `each` chunks.
  * @typedef {{buffer: number, length: number, each: number, columns: number, x: number}} Section
  */
 /** @typedef {[section: Section, line: number, column: number]} GridCell */
@@ -28,7 +28,7 @@ class Buffers {
   sections = [];
   /** @type {GridCell | null} */
   focusCell = null;
-  /** @type {{td: HTMLElement, at: GridCell, said: string}[]} */
+  /** @type {{td: HTMLElement, at: GridCell, text: string}[]} */
   mirror = [];
   mirrorLater = 0;
 
@@ -129,7 +129,7 @@ class Buffers {
   }
 
   /**
-   * Where a cell is too low to be filled by height, its tint says the share, in eighths.
+   * Where a cell is too low to be filled by height, its tint shows the share, in eighths.
    * @param {Ink} ink @param {(Box & Summary)[]} boxes @param {string} colour
    */
   #paintTints(ink, boxes, colour) {
@@ -147,7 +147,7 @@ class Buffers {
   }
 
   /**
-   * A word for those to whom the colour says nothing: how many contributions, whole, spoiled.
+   * A word for readers who do not see the colour: how many contributions, whole, spoiled.
    * @param {Ink} ink @param {(Box & Summary)[]} boxes @param {string} colour
    */
   #paintMarks(ink, boxes, colour) {
@@ -267,7 +267,7 @@ class Buffers {
     return {rank: ranks > 1 ? `${first}–${last}` : first, chunk: chunkWords(column * section.each, chunks)};
   }
 
-  /** What is said of a cell, and the box that it is in. @param {GridCell} at */
+  /** The summary of a cell, and the box that it is in. @param {GridCell} at */
   tip(at) {
     const {t} = this.shell;
     const {share, many, only} = this.#summary(at) ?? {share: 0, many: 0, only: -1};
@@ -284,7 +284,7 @@ class Buffers {
     for (const at of this.grid) {
       const td = make('td', {data: {...this.#names(at), buffer: Contents.BUFFERS[at[0].buffer]}});
       rows[at[1]].append(td);
-      this.mirror.push({td, at, said: ''});
+      this.mirror.push({td, at, text: ''});
     }
     table.append(make('tbody', {}, ...rows));
   }
@@ -298,17 +298,17 @@ class Buffers {
 
   #writeMirror() {
     const names = ['empty', 'some', 'right', 'spoiled'];
-    for (const place of this.mirror) {
-      const summary = this.#summary(place.at);
+    for (const entry of this.mirror) {
+      const summary = this.#summary(entry.at);
       const only = summary?.many === 1 ? summary.only : -1;
       const origins = only < 0 ? '' : this.contents.origins(only).join();
       const position = origins ? `${this.contents.position(only)}` : '';
       const state = summary ? names[summary.state] : 'none';
-      const said = [state, position, origins].join(' ');
-      if (said === place.said) continue;
-      place.said = said;
-      Object.assign(place.td.dataset, {state, position, origins});
-      place.td.textContent = origins;
+      const text = [state, position, origins].join(' ');
+      if (text === entry.text) continue;
+      entry.text = text;
+      Object.assign(entry.td.dataset, {state, position, origins});
+      entry.td.textContent = origins;
     }
   }
 }

@@ -1,6 +1,6 @@
 'use strict';
 
-// What every rank holds after so many rounds, played here from the transfers alone. As in the proof, a chunk's contents
+// What every rank holds after each round, played here from the transfers alone. As in the proof, a chunk's contents
 // are a label (a position on the whole vector) and the set of ranks whose chunk of that label was added up in it. Where
 // the collective adds nothing up, the label is origin * chunks + label, and there are no sets.
 //

@@ -1,6 +1,6 @@
 'use strict';
 
-// Two ways to draw the same picture: on a canvas while it moves, and as SVG to be saved. Shapes are drawn by functions
+// Two inks for the same picture: on a canvas while it moves, and as SVG to be saved. Shapes are drawn by functions
 // that call the path methods of a canvas, which d3.path has too.
 /** @typedef {CanvasRenderingContext2D | d3.Path} Pencil */
 /** @typedef {{fill?: string, stroke?: string, width?: number, alpha?: number}} Style */

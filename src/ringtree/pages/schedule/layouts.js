@@ -7,7 +7,7 @@
 /** @typedef {Point & {width: number, height: number}} Box */
 /** @typedef {Box & {tree?: number, host?: number}} Frame */
 /**
- * All nodes are of one radius; `bend` says how far the way between two of them leaves the straight line, as a share of
+ * All nodes are of one radius; `bend`: how far the path between two of them leaves the straight line, as a share of
  * its length; `frames` are the boxes of hosts or trees.
  * @typedef {{nodes: Spot[], frames: Frame[], radius: number, bend: (a: Spot, b: Spot) => number}} Geometry
  */

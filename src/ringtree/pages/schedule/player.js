@@ -1,6 +1,6 @@
 'use strict';
 
-// The time of a schedule, counted in rounds: at 2.4 two rounds are done and the third is on its way.
+// The time of a schedule, counted in rounds: at 2.4 two rounds are done and the third is under way.
 /** @typedef {'playing' | 'paused' | 'end'} PlayerState */
 class Player {
   static SPEEDS = [0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
@@ -29,7 +29,7 @@ class Player {
   seek(position) {
     this.#stop();
     this.position = Math.max(0, Math.min(this.rounds, position));
-    this.#tell();
+    this.#notify();
   }
 
   toggle() {
@@ -37,7 +37,7 @@ class Player {
     else this.#play(this.position >= this.rounds ? 0 : this.position, null);
   }
 
-  // To the end of a round, which is seen on its way unless motion is unwanted. A step that still runs is ended first.
+  // To the end of a round, which is drawn under way unless motion is unwanted. A step that still runs is ended first.
   forward() {
     const from = this.target ?? this.position;
     const next = Math.min(this.rounds, Math.floor(from) + 1);
@@ -63,7 +63,7 @@ class Player {
   }
 
   /**
-   * To the round `target`, in a step; to the end where it is null, as fast as `speed` says at the time.
+   * To the round `target`, in a step; to the end where it is null, at the `speed` of the moment.
    * @param {number} from @param {number | null} target @param {number} [stepSpeed]
    */
   #play(from, target, stepSpeed) {
@@ -83,7 +83,7 @@ class Player {
     });
   }
 
-  #tell() {
+  #notify() {
     this.state = this.position >= this.rounds ? 'end' : 'paused';
     this.show(this.position, this.state);
   }

@@ -9,7 +9,7 @@
  * A transfer of the round that is shown; `first` and `last` of the round's time are its own.
  * @typedef {{row: number, way: Way, colour: string, pair: number, first: number, last: number}} Moving
  */
-/** @typedef {Point & Pick<Moving, 'row' | 'pair'> & {t: number}} ChunkPlace `t` of its way is done. */
+/** @typedef {Point & Pick<Moving, 'row' | 'pair'> & {t: number}} ChunkPlace `t` of its path is done. */
 class Stage {
   static MOST_LINKS = 400;
   static MOST_LABELS = 96;
@@ -52,7 +52,7 @@ class Stage {
   }
 
   /**
-   * The way of one transfer: a curve from node to node, to the left of the straight line, so that the two directions
+   * The path of one transfer: a curve from node to node, to the left of the straight line, so that the two directions
    * of an exchange do not lie on each other. A copy within a rank is a loop beside it, away from the middle.
    * @param {number} row @returns {Way | null}
    */
@@ -84,13 +84,13 @@ class Stage {
     return this.layout === 'trees' && this.contents.trees.length > 1;
   }
 
-  /** Trees are told apart by colour; without them, what is added from what is stored. @param {number} row */
+  /** Trees differ in colour; without them, additions from stores. @param {number} row */
   colour(row) {
     if (this.isByTree()) return Stage.TREES[this.treeOf[row]];
     return this.contents.rows.reduce[row] ? 'orange' : 'blue';
   }
 
-  /** All but the chunks while `round` is on its way. @param {Ink} ink @param {number} round @param {Focus} focus */
+  /** All but the chunks while `round` is under way. @param {Ink} ink @param {number} round @param {Focus} focus */
   paintStill(ink, round, focus) {
     this.moving = round < 0 ? [] : this.#queues(round);
     this.byColour = d3.groups(this.moving, ({colour}) => colour);
@@ -101,7 +101,7 @@ class Stage {
     this.#paintLegend(ink);
   }
 
-  /** Those of a round that go the same way go one behind the other. @param {number} round @returns {Moving[]} */
+  /** Transfers of a round on the same path go one behind the other. @param {number} round @returns {Moving[]} */
   #queues(round) {
     const {rows, roundFirst, participants} = this.contents;
     const found = d3.range(roundFirst[round], roundFirst[round + 1]).flatMap((row) => {
@@ -195,7 +195,7 @@ class Stage {
   }
 
   /**
-   * One path for all ways of a colour: hundreds of them cost as little as a few.
+   * One SVG path for all paths of a colour: hundreds of them cost as little as a few.
    * @param {Ink} ink @param {Focus} focus
    */
   #paintWays(ink, focus) {
@@ -264,7 +264,7 @@ class Stage {
   }
 
   /**
-   * The chunks of the round that paintStill drew, `progress` of their way done.
+   * The chunks of the round that paintStill drew, `progress` of their path done.
    * @param {Ink} ink @param {number} progress
    */
   paintChunks(ink, progress) {
@@ -299,7 +299,7 @@ class Stage {
   }
 
   /**
-   * Those of one way that have not left, and those that are there, lie on each other: a heap has one label.
+   * Those of one path that have not left, and those that are there, lie on each other: a heap has one label.
    * @param {ChunkPlace[]} places
    */
   #heaps(places) {

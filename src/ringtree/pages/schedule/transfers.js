@@ -11,22 +11,22 @@ class TransferTable {
   total = 0;
 
   /**
-   * `tell` hears what the reader does.
+   * The reader's actions call `handlers`.
    * @param {HTMLElement} element @param {Contents} contents @param {Shell} shell
-   * @param {{point(row: number): void, jump(row: number): void}} tell
+   * @param {{point(row: number): void, jump(row: number): void}} handlers
    */
-  constructor(element, contents, shell, tell) {
+  constructor(element, contents, shell, handlers) {
     this.element = element;
     this.contents = contents;
     this.shell = shell;
-    this.tell = tell;
+    this.handlers = handlers;
     this.body = d3.select(element).append('div').attr('class', 'rows');
     this.arrange();
     element.addEventListener('scroll', () => this.draw(), {passive: true});
     element.addEventListener('mousemove', (event) => this.#point(this.#rowOf(event)));
     element.addEventListener('mouseleave', () => this.#point(-1));
     element.addEventListener('click', (event) => {
-      if (this.#rowOf(event) >= 0) tell.jump(this.#rowOf(event));
+      if (this.#rowOf(event) >= 0) handlers.jump(this.#rowOf(event));
     });
     element.addEventListener('keydown', (event) => this.#onKey(event));
     element.setAttribute('aria-rowcount', `${contents.transfers}`);
@@ -49,13 +49,13 @@ class TransferTable {
 
   /** @param {number} row */
   #point(row) {
-    if (row !== this.pointed) this.tell.point(row);
+    if (row !== this.pointed) this.handlers.point(row);
   }
 
   /** @param {KeyboardEvent} event */
   #onKey(event) {
     const by = {ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10}[event.key];
-    if (event.key === 'Enter' && this.pointed >= 0) this.tell.jump(this.pointed);
+    if (event.key === 'Enter' && this.pointed >= 0) this.handlers.jump(this.pointed);
     if (!by) return;
     event.preventDefault();
     event.stopPropagation();

@@ -1,7 +1,7 @@
 'use strict';
 
-// The view of a schedule: stage and buffers above, the controls below them, then the table of transfers; and what they
-// tell each other about the round that is shown and about what is pointed at.
+// The view of a schedule: stage and buffers above, the controls below them, then the table of transfers. They
+// pass each other the round that is shown and the item under the mouse.
 const ICONS = {
   first: '<path d="M6 5v14M19 5l-9 7 9 7z"/>',
   back: '<path d="M16 5l-9 7 9 7z"/>',
@@ -66,7 +66,7 @@ class ScheduleView {
   ];
   /** @type {Focus} */
   focus = {row: -1, rank: -1};
-  /** What the words say, and what is painted. */
+  /** Updates the words and the picture. */
   shown = {done: -1, round: -1, state: '', begun: false};
   painted = '';
 
@@ -195,7 +195,7 @@ class ScheduleView {
     this.show(this.player.position, this.player.state);
   }
 
-  /** The round that is on its way or has just arrived; before the first, the first. @param {number} position */
+  /** The round that is under way or has just arrived; before the first, the first. @param {number} position */
   roundAt(position) {
     const {rounds} = this.contents;
     return rounds ? Math.max(0, Math.ceil(position) - 1) : -1;

@@ -3,13 +3,13 @@
 // A row's events as rectangles of whole pixels. An event is a bar, at least a pixel wide, high when the rank was busy,
 // lower when it waited. Where several fall on one pixel, the column is their average: each kind as high as its share of
 // the time. So the cost of a row goes with its pixels, not with its events, and the heights mean the same at any zoom.
-/** @typedef {Interval & {width: number}} Scope A window that is so many pixels wide. */
+/** @typedef {Interval & {width: number}} Scope A window and its width in pixels. */
 /** @typedef {{top: number, bottom: number}} Span */
 /** @typedef {(kind: number, left: number, right: number, top: number, bottom: number) => void} Rect */
 const traceBars = (() => {
   const {COPY, REDUCE, SEND, WAIT, STALL, COMPUTE, after, soonAfter, shares} = traceModel;
   const WIDE_PX = 1.5; // from here on an event is a bar of its own
-  const ROOMY_PX = 8; // from here on it is told apart from one of its kind that it follows
+  const ROOMY_PX = 8; // from this width on, a gap separates it from one of its kind before it
   const HEIGHT = [1, 1, 0, 0.4, 0.7, 1]; // of the box, by kind
   const STACK = [COMPUTE, COPY, REDUCE, STALL, WAIT]; // upwards
   const BLANK = -1;
@@ -74,7 +74,7 @@ const traceBars = (() => {
   }
 
   /**
-   * When messages of this row are on their way: their union, in the strip.
+   * When messages of this row are under way: their union, in the strip.
    * @param {Sends} row @param {Scope} scope @param {Span} box @param {Rect} rect
    */
   function paintSends(row, scope, box, rect) {
@@ -111,7 +111,7 @@ const traceBars = (() => {
   }
 
   /**
-   * The message last handed over among those that are on their way at a time, or the nearest within `reach_s`.
+   * The message last handed over among those that are under way at a time, or the nearest within `reach_s`.
    * @param {Sends} row @param {number} time_s @param {number} reach_s
    */
   function sendAt(row, time_s, reach_s) {

@@ -31,7 +31,7 @@ const traceDom = (() => {
     const kind = trace.kind[event];
     const call = trace.calls[trace.call[event]];
     const start_s = trace.start_s[event];
-    /** @type {Said['lines']} */
+    /** @type {TipContent['lines']} */
     const lines = [
       [t('trace.start'), figures.moment(start_s, start_s)],
       [t('trace.duration'), figures.time(lasted_s, 4)],
@@ -50,7 +50,7 @@ const traceDom = (() => {
     return {title, source: traces.length > 1 ? nameOf(traces, trace, t) : '', lines};
   }
 
-  /** Bytes over time, where the time is what the bytes took; else 0. @param {Trace} trace @param {number} event */
+  /** Bytes over time, for events whose time their bytes took; else 0. @param {Trace} trace @param {number} event */
   function bandwidth_Bps(trace, event) {
     const lasted_s = trace.end_s[event] - trace.start_s[event];
     return lasted_s > 0 && trace.kind[event] !== traceModel.WAIT ? trace.nbytes[event] / lasted_s : 0;

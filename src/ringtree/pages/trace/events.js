@@ -1,15 +1,15 @@
 'use strict';
 
-// The table of the events in the window: as many rows in the document as there is room for, whatever it scrolls over.
+// The table of the events in the window: with as many rows in the document as there is room for.
 /** @typedef {ReturnType<typeof traceEvents.mount>} EventTable */
 const traceEvents = (() => {
   const {nameOf, bandwidth_Bps, KIND_NAMES} = traceDom;
   const MOST_PX = 8e6; // browsers draw no taller element; beyond it, a pixel scrolls over several rows
 
   /**
-   * `pick(item)` and `point(item)` tell of clicks and of the mouse.
+   * A click calls `pick(item)`, the mouse over a row `point(item)`.
    * @param {HTMLElement} root @param {Trace[]} traces @param {Shell} shell
-   * @param {{pick(item: Item): void, point(item: Item | null): void}} tell
+   * @param {{pick(item: Item): void, point(item: Item | null): void}} handlers
    */
   function mount(root, traces, shell, {pick, point}) {
     const {t} = shell;
@@ -28,11 +28,11 @@ const traceEvents = (() => {
     /** The event that is selected, and the one that is pointed at. @type {(Item | null)[]} */
     let marks = [null, null];
 
-    /** @param {number} place @returns {Item} */
-    const itemAt = (place) => {
+    /** @param {number} position @returns {Item} */
+    const itemAt = (position) => {
       let trace = traces.length - 1;
-      while (offsets[trace] > listed[place]) trace -= 1;
-      return {trace: traces[trace], event: listed[place] - offsets[trace]};
+      while (offsets[trace] > listed[position]) trace -= 1;
+      return {trace: traces[trace], event: listed[position] - offsets[trace]};
     };
 
     // The events that touch the window, by their start; those of several traces are merged.
@@ -69,9 +69,9 @@ const traceEvents = (() => {
       row.classList.toggle('pointed', pointed);
     }
 
-    /** @param {number} place */
-    function rowOf(place) {
-      const item = itemAt(place);
+    /** @param {number} position */
+    function rowOf(position) {
+      const item = itemAt(position);
       const {trace, event} = item;
       const lasted_s = trace.end_s[event] - trace.start_s[event];
       const [kind, peer, chunk] = [trace.kind[event], trace.peer[event], trace.chunk[event]];
@@ -115,10 +115,10 @@ const traceEvents = (() => {
 
     /** Scrolls to an event, if it is listed and not in sight. @param {Item} item */
     function reveal({trace, event}) {
-      const place = listed.subarray(0, length).indexOf(offsets[trace.index] + event);
+      const position = listed.subarray(0, length).indexOf(offsets[trace.index] + event);
       const first = firstRow();
-      if (place < 0 || (place >= first && place < first + room() - 1)) return;
-      const target = Math.max(0, place - Math.floor(room() / 2));
+      if (position < 0 || (position >= first && position < first + room() - 1)) return;
+      const target = Math.max(0, position - Math.floor(room() / 2));
       scroll.scrollTop = (target / Math.max(1, length - room())) * reach();
     }
 

@@ -4,7 +4,7 @@
 const traceFacts = (() => {
   const {nameOf, KIND_NAMES, STEP_NAMES} = traceDom;
 
-  const APART = ['source', 'dropped', 'missing']; // facts that are not told in the list
+  const APART = ['source', 'dropped', 'missing']; // facts that are not in the list
 
   // The facts that have a name of their own on the page; others keep theirs.
   const NAMES = new Map([

@@ -9,7 +9,7 @@
  * }} Layout `height` is a row's, `total` that of all.
  */
 const traceLayout = (() => {
-  const GUTTER = 118; // left of the rows: who they are
+  const GUTTER = 118; // left of the rows: their names
   const AXIS = 28; // above them: the time
   const BAND = 24; // a trace's title
   const GAP = 4; // between the ranks where each has several rows

@@ -25,7 +25,7 @@ const traceModel = (() => {
   const STEPS = ['copy', 'reduce', 'message', 'wait', 'stall', 'idle', 'compute'];
 
   /**
-   * The first place in a rising array from `low` on whose value is over `limit`.
+   * The first position in a rising array from `low` on whose value is over `limit`.
    * @param {Numbers} values @param {number} limit
    */
   function after(values, limit, low = 0, high = values.length) {
@@ -148,7 +148,7 @@ const traceModel = (() => {
     for (let i = rows.length - 1; i >= 0; i--) trace.firstRow[rows[i].rank] = i;
   }
 
-  /** The kinds that these traces may have: programs that say what they compute are few. @param {Trace[]} traces */
+  /** The kinds that these traces may have: few programs record what they compute. @param {Trace[]} traces */
   function kindsOf(traces) {
     const hasOwnWork = traces.some((trace) => trace.kind.includes(COMPUTE));
     return [...KINDS.keys()].filter((kind) => kind !== COMPUTE || hasOwnWork);

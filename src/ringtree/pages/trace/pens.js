@@ -1,7 +1,7 @@
 'use strict';
 
 // What the timeline is drawn with: pixels for the events on the screen, a canvas for what lies over them, and the same
-// strokes as SVG for the export. Kinds are told apart by colour, by pattern and by height.
+// strokes as SVG for the export. Kinds differ in colour, pattern and height.
 /** @typedef {[x: number, y: number]} XY */
 /** @typedef {{stroke: string, width?: number, dash?: number[]}} Outline */
 /** @typedef {{fill: string, size?: number, anchor?: 'start' | 'middle' | 'end', weight?: number}} Letters */
@@ -16,7 +16,7 @@
  */
 
 const tracePens = (() => {
-  const TILE = 8; // pixels; every pattern repeats after so many
+  const TILE = 8; // pixels after which every pattern repeats
   const isSolid = () => true;
   /**
    * By kind: is the pixel (x, y) of the tile in the kind's full colour, or in its pale one?
@@ -26,7 +26,7 @@ const tracePens = (() => {
     isSolid, // copy
     (x, y) => (x + y) % 4 !== 0, // reduce: dense stripes
     isSolid, // send
-    (x, y) => (x - y + TILE) % 4 === 0, // wait: sparse stripes, the other way
+    (x, y) => (x - y + TILE) % 4 === 0, // wait: sparse stripes, in the other direction
     (x) => x % 4 < 2, // stall: upright bars
     (_, y) => y % 4 !== 0, // compute: lying bars
   ];

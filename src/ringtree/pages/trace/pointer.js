@@ -1,7 +1,7 @@
 'use strict';
 
 /**
- * The mouse over the timeline: the wheel zooms at it, dragging moves, a click selects, pointing says what an event is.
+ * The mouse over the timeline: the wheel zooms at it, dragging moves, a click selects, pointing describes an event.
  * @param {Parts} view @param {Trace[]} traces @param {State} state @param {Shell} shell
  * @param {{canvas: TraceCanvas, shown: ReturnType<typeof traceWindow>, selection: TraceSelection}} parts
  */

@@ -95,7 +95,7 @@ const traceTimeline = (() => {
   }
 
   /**
-   * Whose rows these are. Where rows are low, only every so many ranks are named.
+   * The names of the rows. Where rows are low, only every k-th rank is named.
    * @param {Pen} pen @param {Picture} picture
    */
   function labels(pen, picture) {
@@ -138,7 +138,7 @@ const traceTimeline = (() => {
   // -- messages
 
   /**
-   * The SENDs that are on their way somewhere in the window, or none where they are too many.
+   * The SENDs that are under way somewhere in the window, or none where they are too many.
    * @param {Picture} picture
    */
   function messages({scope, placed}) {
@@ -284,8 +284,8 @@ const traceTimeline = (() => {
     /** @param {string} kind */
     const fill = (kind) => (Number(kind) < 0 ? picture.colours.surface : `url(#trace-kind-${kind})`);
     const paths = layers.flatMap(Object.entries).map(([kind, d]) => draw('path', {d, fill: fill(kind)}));
-    const place = {transform: `translate(${GUTTER} ${AXIS})`, 'clip-path': 'url(#rows)'};
-    return draw('g', {...place, 'shape-rendering': 'crispEdges'}, ...paths);
+    const attributes = {transform: `translate(${GUTTER} ${AXIS})`, 'clip-path': 'url(#rows)'};
+    return draw('g', {...attributes, 'shape-rendering': 'crispEdges'}, ...paths);
   }
 
   /** The picture as an SVG element of its own, with a legend below. @param {Picture} picture */

@@ -1,7 +1,7 @@
 'use strict';
 
 // The trace view: traces as a timeline, a row a rank and channel, with tables. `state` is what is shown of
-// them; here those that change it meet those that draw it. What the events are is in model.js.
+// them; this file joins the parts that change it with those that draw it. The events are in model.js.
 ringtree.view('trace', {
   mount(root, data, shell) {
     const traces = traceModel.load(data, shell);

@@ -11,7 +11,7 @@ class TrainCurve {
   static MARGIN = {top: 1.4, right: 1.2, bottom: 2.8, left: 4}; // in rem
 
   svg = draw('svg.train-curve', {role: 'img'});
-  said = make('p.train-said', {ariaLive: 'polite'});
+  note = make('p.train-said', {ariaLive: 'polite'});
   mark = draw('circle.guide', {});
   x = d3.scaleLinear();
   y = d3.scaleLinear();
@@ -66,12 +66,12 @@ class TrainCurve {
     ];
   }
 
-  /** Says what a step came to; without one, how to ask. @param {FiniteStep} [step] */
+  /** Shows a step's figures; without a step, how to choose one. @param {FiniteStep} [step] */
   point(step) {
-    const {mark, said, shell: {t}} = this;
+    const {mark, note, shell: {t}} = this;
     d3.select(mark).attr('visibility', step ? 'visible' : 'hidden');
     if (step) d3.select(mark).attr('cx', this.x(step.step)).attr('cy', this.y(step.loss)).attr('data-step', step.step);
-    said.textContent = step ? t('train.at_step', {
+    note.textContent = step ? t('train.at_step', {
       step: step.step, loss: lossWords(step.loss), time: figures.time(step.seconds),
       bytes: figures.bytes(step.received_nbytes),
     }) : t('train.point');

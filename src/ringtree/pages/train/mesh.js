@@ -1,6 +1,6 @@
 'use strict';
 
-// The mesh of ranks: a table for each place on the outer axes, and the groups of a chosen axis in colours.
+// The mesh of ranks: a table for each position on the outer axes, and the groups of a chosen axis in colours.
 /** @typedef {[name: string, size: number]} Axis */
 class TrainMesh {
   static COLOURS = ['blue', 'orange', 'green', 'purple', 'vermillion', 'sky'];
@@ -46,14 +46,14 @@ class TrainMesh {
     const [across = none, down = none, ...outer] = axes.reverse();
     const each = down[1] * across[1];
     return d3.range(this.data.ranks / each).map((k) =>
-      this.#table(this.#place(k, outer), down, across, k * each, groupOf));
+      this.#table(this.#position(k, outer), down, across, k * each, groupOf));
   }
 
   /**
    * Where the k-th table is on the outer axes, the innermost first: "pp 1, dp 0".
    * @param {number} k @param {Axis[]} outer
    */
-  #place(k, outer) {
+  #position(k, outer) {
     const words = [];
     for (const [name, size] of outer) {
       words.unshift(`${name} ${k % size}`);
@@ -79,9 +79,9 @@ class TrainMesh {
   #cell(rank, groupOf) {
     const group = groupOf.get(rank);
     const colour = group === undefined ? 'line' : TrainMesh.COLOURS[group % TrainMesh.COLOURS.length];
-    const said = group === undefined ? '' : this.data.groups[this.chosen].members[group].join(' ');
+    const members = group === undefined ? '' : this.data.groups[this.chosen].members[group].join(' ');
     return make('td.rank', {
-      style: `border-color: var(--${colour})`, title: said, data: {rank, group: group ?? ''},
+      style: `border-color: var(--${colour})`, title: members, data: {rank, group: group ?? ''},
     }, String(rank));
   }
 }

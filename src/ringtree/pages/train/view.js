@@ -1,6 +1,6 @@
 'use strict';
 
-// A run of training: what came out, the loss, where a step's time went, its bytes, and who talks to whom.
+// A run of training: its result, the loss, a step's time and bytes, and the groups of ranks.
 class TrainView {
   facts = make('div.train-facts');
   drawn = make('img.train-picture');
@@ -22,7 +22,7 @@ class TrainView {
     this.curve = curve;
     this.svg = curve ? () => standalone(curve.svg, shell) : undefined;
     this.drawn.src = `data:image/svg+xml,${encodeURIComponent(data.picture)}`;
-    const loss = curve ? [this.section('train.loss', curve.svg, curve.said)] : [];
+    const loss = curve ? [this.section('train.loss', curve.svg, curve.note)] : [];
     const calls = data.picture ? [this.section('train.calls', this.drawn)] : [];
     const plan = this.section('train.plan', this.strategies, this.mesh.buttons, this.mesh.tables);
     element.append(this.facts, ...loss, this.time, this.bytes, ...calls, plan);

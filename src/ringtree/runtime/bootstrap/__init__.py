@@ -1,1 +1,1 @@
-"""Who are we: the environment a rank was started in, and how ranks on one machine meet."""
+"""The environment a rank was started in, and the bootstrap of ranks on one machine."""

@@ -1,9 +1,9 @@
-"""How the processes of one machine meet: at an abstract unix socket.
+"""The bootstrap of the processes of one machine: at an abstract unix socket.
 
 The socket's name comes from the user's id and the group's key, and vanishes with the socket: nothing can leak. The
-leader takes every member's value in, and hands all values out, with a descriptor of memory in common where that was
-asked for. That the members are on one machine, and are the same user's, is thus proved by the handshake and not
-guessed. Groups, sub-groups and symmetric memory all meet here.
+leader collects every member's value and sends all values to every member, with a descriptor of shared memory where the
+group asked for one. So the handshake proves that the members are on one machine, and are the same user's. Groups,
+sub-groups and symmetric memory use it.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ GRACE_S = 1.0
 
 
 class AbstractSocket:
-    """The HostBootstrap of one machine: member 0 leads, and the others come to its socket. Values are what JSON can
-    say."""
+    """The HostBootstrap of one machine: member 0 leads, and the others come to its socket. Values are
+    JSON's."""
 
     def exchange(self, group: BootstrapGroup, value: Any = None) -> list[Any]:
-        """Each member's value, by a meeting without memory."""
+        """Each member's value; shares no memory."""
         return _meet(group, None, value)[1]
 
     def share(
@@ -66,7 +66,7 @@ def _meet(group: BootstrapGroup, memory: tuple[int, int] | None, value: Any) -> 
 
 
 def address(key: str) -> str:
-    """The socket's name for a key: no other user's, and short whatever the key is."""
+    """The socket's name for a key: no other user's, and short for every key."""
     digest = hashlib.sha256(key.encode()).hexdigest()[:32]
     return f"\0ringtree-{os.getuid()}-{digest}"
 
@@ -123,7 +123,7 @@ class Leader:
                     raise
                 if time.monotonic() > self._deadline_s:
                     raise RuntimeError(
-                        f"two processes say they are {self._group.named([0])} of {self._group.subject}: start each "
+                        f"two processes claim to be {self._group.named([0])} of {self._group.subject}: start each "
                         "rank once, and every job with a key of its own"
                     ) from None
                 time.sleep(0.01)
@@ -152,7 +152,7 @@ class Leader:
 
     def _admit(self, listener: socket.socket, selector: selectors.BaseSelector) -> None:
         connection, _ = listener.accept()
-        if _uid(connection) != os.getuid():  # another user's process is no member, whatever it says
+        if _uid(connection) != os.getuid():  # another user's process is no member
             connection.close()
             return
         connection.settimeout(max(self._deadline_s - time.monotonic(), 0.01))
@@ -176,11 +176,9 @@ class Leader:
         """How a member's hello contradicts this group; "" where it does not."""
         group, name, leader = self._group, hello["name"], self._group.named([0])
         if hello["member"] in self._connections or not 0 < hello["member"] < hello["members"]:
-            return f"two processes say they are rank {name} of {group.subject}"
+            return f"two processes claim to be rank {name} of {group.subject}"
         if hello["members"] != group.size:
-            return (
-                f"rank {name} says there are {hello['members']} ranks, {leader} says {group.size}, in {group.subject}"
-            )
+            return f"rank {name} expects {hello['members']} ranks, {leader} expects {group.size}, in {group.subject}"
         if hello["subject"] != group.subject:
             return f"ranks disagree: rank {name} came for {hello['subject']}, {leader} for {group.subject}"
         return _other_build(group, hello.get("build", ""), name)
@@ -239,22 +237,22 @@ class Follower:
         if answer is not None:
             return answer
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as bell:
-            with contextlib.suppress(OSError):  # another process says it is this member, and has the doorbell
+            with contextlib.suppress(OSError):  # another process claims to be this member, and has the doorbell
                 bell.bind(doorbell(self._group.key, self._group.rank))
             while (answer := self._visit(hello)) is None:
                 self._sleep(bell)
         return answer
 
     def _visit(self, hello: bytes) -> tuple[dict[str, Any], int] | None:
-        """Says hello and waits for the answer; None where no leader listens (yet), or it closed without an answer."""
+        """Sends hello and waits for the answer; None where no leader listens (yet), or it closed without an answer."""
         group = self._group
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
-            # the leader gives up first, and says why: its answer is worth a little more patience
+            # the leader gives up first and sends the reason: so this member waits a little longer
             connection.settimeout(max(self._deadline_s - time.monotonic(), 0) + 1.0)
             try:
                 connection.connect(address(group.key))
                 if _uid(connection) != os.getuid():
-                    raise PermissionError("another user's process holds the place where this job's ranks would meet")
+                    raise PermissionError("another user's process holds the socket of this job's ranks")
                 connection.send(hello)
                 if group.check_liveness is not None:
                     while time.monotonic() < self._deadline_s and not select.select([connection], [], [], CHECK_S)[0]:

@@ -14,12 +14,12 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True)
 class BootstrapGroup:
-    """Who meets, and what for. `key`: a text that all members derive alike, and no other group has at the time.
+    """The members of one bootstrap. `key`: a text that is equal on all members, and of no other group at the time.
 
-    `rank` is the caller's number among the members, 0 is the leader's; `names` are what users know the members by.
-    `subject` says in words what the members meet for: all must say the same. `check_liveness` is called now and then
-    while members are waited for, with the ranks that are known not to have come, and raises when waiting is in vain.
-    `build` is of the engine that will share the memory: another build may lay it out in another way.
+    `rank` is the caller's number among the members, 0 is the leader's; `names`: the members' names for users.
+    `subject`: the bootstrap's purpose in words, equal on all members. `check_liveness` is called now and then during
+    the wait for members, with the ranks that are known not to have come, and raises when the wait is in vain.
+    `build`: the build of the engine that will share the memory, whose layout depends on it.
     """
 
     key: str
@@ -46,7 +46,7 @@ class BootstrapGroup:
             self.check_liveness(absent)
 
     def missing(self, ranks: Sequence[int]) -> TimeoutError:
-        """What is raised for members that did not come in time."""
+        """The error for members that did not come in time."""
         return TimeoutError(f"{self.named(ranks)} did not come to {self.subject} within {self.timeout_s:g} s")
 
 
@@ -56,7 +56,7 @@ class Bootstrap(Protocol):
     def exchange(self, group: BootstrapGroup, value: Any = None) -> list[Any]:
         """Each member's value, in the order of their ranks; returns when all members have come.
 
-        Raises TimeoutError naming who is missing, RuntimeError for a member that contradicts the others.
+        Raises TimeoutError naming the missing members, RuntimeError for a member that contradicts the others.
         """
         ...
 

@@ -1,6 +1,6 @@
-"""Who am I: rank and world size, from the environment variables of the launcher.
+"""The rank and world size of this process, from the environment variables of the launcher.
 
-Asked in this order: `ringtree run`, torchrun, Open MPI, MPICH's hydra, srun. None of them: a world of one.
+Read in this order: `ringtree run`, torchrun, Open MPI, MPICH's hydra, srun. None of them: a world of one.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TRACE_FOLDER = "RINGTREE_TRACE_FOLDER"
-"""The variable by which the launcher says where."""
+"""The variable with the folder of the ranks' recordings, set by the launcher."""
 ADDRESS = "RINGTREE_ADDRESS"
 """The variable with host and port of rank 0, where ranks are on several hosts."""
 SECRET = "RINGTREE_SECRET"
 """The variable with a text that only the ranks of a job know."""
 SPAWNED = "spawn-"
-"""What the job of ranks that spawn() started begins with."""
+"""The prefix of the job of ranks that spawn() started."""
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """A rank's place. `job` is a text that all ranks of one job share and no other job of this user has."""
+    """A rank's environment. `job` is a text that all ranks of one job share and no other job of this user has."""
 
     rank: int
     size: int
@@ -39,7 +39,7 @@ def detect(env: Mapping[str, str] | None = None) -> World:
     if world is None:
         return World(0, 1, 1, f"alone-{os.getpid()}", "none")
     if not 0 <= world.rank < world.size:
-        raise ValueError(f"{world.launcher} says rank {world.rank} of {world.size}; expected a rank in 0..size-1")
+        raise ValueError(f"{world.launcher} set rank {world.rank} of {world.size}; expected a rank in 0..size-1")
     if world.local_size < world.size and not env.get(ADDRESS):
         raise ValueError(
             f"{world.launcher} started {world.size} ranks, {world.local_size} of them on this host; "
@@ -120,8 +120,8 @@ def _number(env: Mapping[str, str], name: str) -> int:
     try:
         return int(text or "")
     except ValueError:
-        said = "is not set" if text is None else f"is {text!r}"
-        raise ValueError(f"{name} {said}; expected a whole number, as the launcher sets it") from None
+        found = "is not set" if text is None else f"is {text!r}"
+        raise ValueError(f"{name} {found}; expected a whole number, as the launcher sets it") from None
 
 
 def _ancestor(name: str) -> str:

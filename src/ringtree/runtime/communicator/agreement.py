@@ -1,4 +1,4 @@
-"""What all ranks of a group ask for alike: compared before anybody acts on it.
+"""Requests that must be equal on all ranks of a group: compared before any rank acts on them.
 
 A request travels as int64: its text in words, and then numbers of each rank's own.
 """

@@ -1,4 +1,4 @@
-"""Arguments of calls that are no arrays: whole numbers and times. What is wrong with one is said with its name."""
+"""Arguments of calls that are no arrays: whole numbers and times. An error names the argument."""
 
 from __future__ import annotations
 

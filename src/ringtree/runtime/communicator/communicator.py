@@ -4,7 +4,7 @@ Conventions are numpy's: a collective returns a new array of the input's kind (n
 in, a tensor out) unless `out=` is given; `out=x` is in place. All ranks of a group make the same calls in the same
 order. Each collective takes `algorithm=` (a name; without one, a rule chooses) and `async_op=True` (returns a Work).
 
-Its methods come in families, one file each; here is what it is in itself.
+Its methods come in families, one file each; this one has the group's identity, plans and end.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 
 
 class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
-    """A group of ranks on one machine, and this rank's place in it. `ringtree.init()` makes one.
+    """A group of ranks on one machine, and this rank's number in it. `ringtree.init()` makes one.
 
-    `call_at` is the fast path by addresses (see it in _native.pyi), for who brings arrays of a kind of their
-    own: what a call looks like is learnt from the methods.
+    `call_at` is the fast path by addresses (see it in _native.pyi), for arrays of kinds that ringtree does not
+    know; the methods teach it the calls.
     """
 
     def __init__(self, engine: str, parameters: GroupParameters) -> None:
@@ -62,12 +62,12 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         self._calls = Calls(joined, engine, parameters, self._beside)
         self._mail = PendingMessages(joined.endpoint)
         self._token = np.zeros(1, np.int32)  # what a barrier passes around
-        self._made = 0  # groups and symmetric arrays made so far: names the place where the next one meets
+        self._made = 0  # groups and symmetric arrays made so far: the key of the next one's bootstrap
         self._grouped = {}
         self._windows = []
         self._besides: dict[str, Communicator] = {}
         self._recordings = []
-        self._spans: Spans | None = None  # while somebody records
+        self._spans: Spans | None = None  # during a recording
         self._offspring = WeakSet()
         lifetime.watch(self)
 
@@ -82,11 +82,11 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         algorithm: Algorithm = None,
     ) -> BoundPlan:
         """What a call on a whole vector of `count` elements runs: `.part.program` is this rank's program (its `name`,
-        its `digest()`), `.why` says why it was chosen. `dtype` may name the type of raw bits, as "bfloat16"."""
+        its `digest()`), `.why` the reason for the choice. `dtype` may name the type of raw bits, as "bfloat16"."""
         promise = find_collective(collective)
         kind = BY_LABEL.get(str(dtype).removeprefix("torch.")) or readable(np.empty(0, dtype_named(dtype))).dtype
-        said = ("max" if promise.repeats else op) if promise.reduces else ""
-        return self._calls.bound(collective, kind, said, root if promise.rooted else -1, count, algorithm)
+        operation = ("max" if promise.repeats else op) if promise.reduces else ""
+        return self._calls.bound(collective, kind, operation, root if promise.rooted else -1, count, algorithm)
 
     def counters(self) -> NDArray[np.int64]:
         """[size, 2]: bytes of payload received from each rank, in collectives and in messages between two ranks, and
@@ -115,8 +115,8 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         return Recording(self, MOST_EVENTS if most_events is None else whole(most_events, "most_events"))
 
     def span(self, name: str) -> AbstractContextManager[None]:
-        """Says in the traces that are being recorded what the program does in a block: `with comm.span("forward 3")`.
-        An event COMPUTE, whose call is that name. Blocks may lie in one another, and make calls. Where nobody records,
+        """Names the program's own work in a block for the traces being recorded: `with comm.span("forward 3")`. The
+        block becomes an event COMPUTE, whose call is that name. Blocks may nest, and make calls. Without a recording
         it costs next to nothing."""
         return UNRECORDED if self._spans is None else Span(self._spans, name)
 
@@ -143,8 +143,8 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
             group._endpoint.poison(f"rank {name} aborted the group" + (f": {why}" if why else ""))
 
     def check_liveness(self, what: str) -> None:
-        """Raises what the group has failed with, or PeerDied if one of its ranks has; waits for nobody. `what` says for
-        whom, in the message."""
+        """Raises the error with which the group failed, or PeerDied if one of its ranks died; does not wait. `what`:
+        the caller's name in the error text."""
         self._endpoint.check_liveness(what, list(range(self.size)), [])
 
     def close(self) -> None:

@@ -39,7 +39,7 @@ class Groups(Collectives):
         return tuple(map(int, self._parameters.names))
 
     def split(self, color: int | None, key: int = 0) -> Communicator | None:
-        """The communicator of the ranks that said the same `color`, ordered by `key`, then by rank here; None for
+        """The communicator of the ranks that gave the same `color`, ordered by `key`, then by rank here; None for
         ranks that gave None. All ranks of this group call it."""
         mine = (0, 0, 0) if color is None else (1, int64(color, "color"), int64(key, "key"))
         table = self._agreed("a split", mine).tolist()
@@ -61,8 +61,8 @@ class Groups(Collectives):
         """The communicator of these ranks of this group, in this order. The listed ranks call it, each with the same
         list; other ranks do not.
 
-        The members meet under the number of groups of these ranks that they have made; members that agree on a text
-        which no other group here has may give it as `label`. `timeout_s` bounds the waits of the new group (default:
+        The bootstrap's key is the number of groups that the members made of these ranks; members may give a `label`
+        instead, a text that no other group here has. `timeout_s` bounds the waits of the new group (default:
         those of this group's). `check_liveness` is called now and then while members are waited for, with the ranks
         that have not come; an exception that it raises ends the wait.
         """
@@ -79,7 +79,7 @@ class Groups(Collectives):
         self._grouped[members] = turn = self._grouped.get(members, 0) + 1
         try:
             return self._communicator(members, f"of {_listed(members)}.{turn}", call, timeout_s, check_liveness)
-        except BaseException:  # nobody has it, and they may try again
+        except BaseException:  # no rank has the group, and the ranks may try again
             self._grouped[members] -= 1
             raise
 
@@ -90,8 +90,8 @@ class Groups(Collectives):
         return self._communicator(range(self.size), str(self._made), "duplicate")
 
     def mesh(self, **axes: int) -> Mesh:
-        """This group as a grid, as in `mesh(dp=2, tp=4)`: the last axis varies fastest, and one length may be -1, for
-        whatever is left. All ranks call it; see Mesh."""
+        """This group as a grid, as in `mesh(dp=2, tp=4)`: the last axis varies fastest, and one length may be -1:
+        the remaining factor. All ranks call it; see Mesh."""
         self._agreed("a mesh of " + ", ".join(f"{name}={whole(length, name)}" for name, length in axes.items()))
         self._made += 1
         made = self._made
@@ -109,8 +109,8 @@ class Groups(Collectives):
         timeout_s: float | None = None,
         check_liveness: Callable[[list[int]], None] | None = None,
     ) -> Communicator:
-        """The communicator of these ranks. `label` is what all of them call it, and nobody else anything in this group;
-        `call` is what they are in, for messages."""
+        """The communicator of these ranks. `label`: a text that is equal on all of them and unique in this group;
+        `call`: the method's name, for error texts."""
         endpoint = self._endpoint
 
         def check_members(absent: list[int]) -> None:
@@ -143,7 +143,7 @@ class Groups(Collectives):
 
 
 def _shown(ranks: Sequence[object], most: int = 8) -> str:
-    """So many that a message stays a line."""
+    """At most `most` ranks, so that a message stays a line."""
     return ", ".join([*map(str, ranks[:most]), *["..."] * (len(ranks) > most)])
 
 

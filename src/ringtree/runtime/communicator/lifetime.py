@@ -16,7 +16,7 @@ _abandoned: list[Any] = []
 
 
 class Gone:
-    """Stands where an endpoint was; whatever is asked of it raises."""
+    """Replaces an endpoint; every access raises."""
 
     def __init__(self, message: str) -> None:
         self._message = message

@@ -49,7 +49,7 @@ class Mesh:
     def __getattr__(self, axis: str) -> Communicator:
         shape = self.__dict__.get("shape", {})  # none yet where one is copied
         if axis not in shape:
-            raise AttributeError(f"a mesh of {_said(shape)} has no {axis!r}")
+            raise AttributeError(f"a mesh of {_text(shape)} has no {axis!r}")
         return self[axis]
 
     def close(self) -> None:
@@ -62,10 +62,10 @@ class Mesh:
         unknown = [name for name in names if name not in self.shape]
         if unknown or not names or len(set(names)) < len(names):
             asked = ", ".join(map(repr, names)) or "none"
-            raise KeyError(f"no axes {asked} in a mesh of {_said(self.shape)}; expected some of these, once each")
+            raise KeyError(f"no axes {asked} in a mesh of {_text(self.shape)}; expected some of these, once each")
         found = []
-        for places in product(*(range(self.shape[name]) for name in names)):
-            at = self.coordinates | dict(zip(names, places, strict=True))
+        for positions in product(*(range(self.shape[name]) for name in names)):
+            at = self.coordinates | dict(zip(names, positions, strict=True))
             rank = 0
             for axis, length in self.shape.items():
                 rank = rank * length + at[axis]
@@ -73,32 +73,32 @@ class Mesh:
         return found
 
     def __repr__(self) -> str:
-        return f"<Mesh {_said(self.shape)}, this rank at {_said(self.coordinates)}>"
+        return f"<Mesh {_text(self.shape)}, this rank at {_text(self.coordinates)}>"
 
 
 def _shape(axes: dict[str, int], size: int) -> dict[str, int]:
     """The axes' lengths, the one that is -1 inferred."""
     shape = {name: whole(length, name) for name, length in axes.items()}
-    said = f"mesh({_said(shape)})"
+    call = f"mesh({_text(shape)})"
     left = [name for name, length in shape.items() if length == -1]
     if not shape or len(left) > 1 or any(length < 1 and length != -1 for length in shape.values()):
-        raise ValueError(f"{said}: expected axes with lengths of at least 1, of which one may be -1")
+        raise ValueError(f"{call}: expected axes with lengths of at least 1, of which one may be -1")
     known = math.prod(length for length in shape.values() if length != -1)
     times = " * ".join(str(length) for length in shape.values() if length != -1) or "1"
     if left and size % known:
-        raise ValueError(f"{said}: {size} ranks are no multiple of {times} = {known}")
+        raise ValueError(f"{call}: {size} ranks are no multiple of {times} = {known}")
     if not left and known != size:
-        raise ValueError(f"{said}: {times} = {known} ranks; this group has {size}")
+        raise ValueError(f"{call}: {times} = {known} ranks; this group has {size}")
     return {name: size // known if length == -1 else length for name, length in shape.items()}
 
 
 def _unravelled(rank: int, lengths: list[int]) -> list[int]:
-    places = []
+    positions = []
     for length in reversed(lengths):
-        rank, place = divmod(rank, length)
-        places.append(place)
-    return places[::-1]
+        rank, position = divmod(rank, length)
+        positions.append(position)
+    return positions[::-1]
 
 
-def _said(places: dict[str, int]) -> str:
-    return ", ".join(f"{name}={place}" for name, place in places.items())
+def _text(positions: dict[str, int]) -> str:
+    return ", ".join(f"{name}={position}" for name, position in positions.items())

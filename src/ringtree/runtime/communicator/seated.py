@@ -20,8 +20,8 @@ Algorithm = str | Schedule | None
 
 
 class Member:
-    """`_call` is the fast path, `_calls` the long one. `_made` counts the groups and symmetric arrays made so
-    far, and so names the place where the next one meets."""
+    """`_call` is the fast path, `_calls` the slow path. `_made` counts the groups and symmetric arrays made so
+    far, and so is the key of the next one's bootstrap."""
 
     rank: int
     size: int
@@ -35,7 +35,7 @@ class Member:
     _token: np.ndarray[Any, np.dtype[np.int32]]
 
     def _code(self, collective: int, algorithm: Algorithm) -> int:
-        """By what number the fast path knows a collective by a forced algorithm; -1 where it does not."""
+        """The fast path's code of a collective by a forced algorithm; -1 where it has none."""
         offset = self._calls.offsets.get(algorithm) if isinstance(algorithm, str) else None
         return -1 if offset is None else collective + offset
 
@@ -48,6 +48,6 @@ class Member:
     def _block(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of one of `size` blocks along the first axis."""
         if not shape or shape[0] % self.size:
-            said = f"has {shape[0]} rows" if shape else "is a single number"
-            raise ValueError(f"x {said}; expected a first axis that {self.size} ranks divide evenly")
+            found = f"has {shape[0]} rows" if shape else "is a single number"
+            raise ValueError(f"x {found}; expected a first axis that {self.size} ranks divide evenly")
         return (shape[0] // self.size, *shape[1:])

@@ -37,7 +37,7 @@ class GroupParameters:
     `check_liveness`, in a group made from another, raises when a member has died. `slots`: how many staging slots a
     rank needs at least; 0 leaves it to the engine. `inherited`: in a group made from another, what the endpoint there
     knows of the members (`Health.inherited`). `cost`: the parameters by which calls are planned; a world takes rank
-    0's, and None stands for the built-in ones. `bootstrap`: how the members meet.
+    0's, and None stands for the built-in ones. `bootstrap`: how the members find each other.
     """
 
     key: str
@@ -58,13 +58,13 @@ class GroupParameters:
 
     @property
     def subject(self) -> str:
-        """What the members meet for, in words."""
+        """The purpose of the bootstrap, in words."""
         return f"the group of {self.ranks} ranks"
 
     def bootstrap_group(self, build: str = "") -> BootstrapGroup:
-        """Who meets before there is a group."""
-        who = self.key, self.rank, self.names, self.subject, self.timeout_s, self.check_liveness
-        return BootstrapGroup(*who, build=build)
+        """The members before there is a group."""
+        members = self.key, self.rank, self.names, self.subject, self.timeout_s, self.check_liveness
+        return BootstrapGroup(*members, build=build)
 
 
 @dataclass(frozen=True, slots=True)

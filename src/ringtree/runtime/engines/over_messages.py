@@ -47,7 +47,7 @@ class ProgramOverMessages:
             elif i.kind is Kind.WAIT and i.register >= 0:
                 self._receive(i, code[at + 1 :])
         self._exchange(-1, [])
-        return [self._memory[place] for place in sorted(p for p in self._memory if p[0] == Space.OUTPUT)]
+        return [self._memory[key] for key in sorted(p for p in self._memory if p[0] == Space.OUTPUT)]
 
     def _compute(self, i: Instruction) -> None:
         sources = [self._read(o) for o in i.sources]
@@ -64,7 +64,7 @@ class ProgramOverMessages:
         return [self._memory[o.space, o.index + k] for k in range(o.count)]
 
     def _receive(self, i: Instruction, later: tuple[Instruction, ...]) -> None:
-        # the instruction that reads a message says which chunks the message has
+        # the instruction that reads a message has the message's chunks
         reader = next(o for j in later for o in j.sources if (o.space, o.index) == (Space.MESSAGE, i.register))
         chunks = [self._empty(label) for label in range(reader.label, reader.label + reader.count)]
         self._exchange(i.peer, chunks)

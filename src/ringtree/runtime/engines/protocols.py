@@ -1,4 +1,4 @@
-"""What a rank's endpoint in a group can do, in the narrow protocols that its users need.
+"""The methods of a rank's endpoint in a group, in the narrow protocols that its users need.
 
 ringtree._native.Group states the contract method by method. A user of one concern takes that protocol only, so that a
 test, a network or a device can serve one without the others.
@@ -115,7 +115,7 @@ class Messages(Protocol):
 
 class Windows(Protocol):
     """Memory that peers reach: regions that are read in place, windows that ranks write to and read by number and
-    offset, and signals that say when."""
+    offset, and signals that order the accesses."""
 
     def add_region(self, fd: int, nbytes: int, offset: int, reserved: int | None = None) -> int: ...
     def prefault(self, address: int, nbytes: int) -> None: ...
@@ -144,7 +144,7 @@ class Memo(Protocol):
 
 
 class Health(Protocol):
-    """Who lives, how a group fails, and how it ends."""
+    """The liveness of members, and a group's failure and end."""
 
     def inherited(self, ranks: list[int]) -> Any: ...
     def check_liveness(self, what: str, ranks: list[int], absent: list[int]) -> None: ...

@@ -1,22 +1,22 @@
-"""The shared-memory engine's door: ranks meet, learn which cores they share, and take their native endpoints."""
+"""Joins a group of the shared-memory engine: ranks bootstrap, exchange their cores, and make their native endpoints."""
 
 from __future__ import annotations
 
 import os
 from typing import Any
 
-import ringtree.errors  # noqa: F401  # teaches the native errors to say their message
+import ringtree.errors  # noqa: F401  # gives the native errors their message
 from ringtree.runtime.engines.engine import GroupParameters, JoinedGroup, native_module
 from ringtree.runtime.engines.network import Listening
 from ringtree.runtime.tuned import as_json, parameters_from
 
 STAGING_BYTES = 1 << 20
-"""Per rank, for all slots: what stays in a core's own cache is staged at the cache's speed."""
+"""Bytes of a rank's slots together: staging that fits a core's own cache runs at the cache's speed."""
 FEWEST_SLOTS, MOST_SLOTS = 8, 4096
 
 
 def join(parameters: GroupParameters) -> JoinedGroup:
-    """Takes this rank's native endpoint; returns when all members have met."""
+    """Makes this rank's native endpoint; returns when all members have come."""
     native = native_module()
     slots, slot_bytes = staging(parameters.ranks, parameters.slots)
     sizes = parameters.ranks, slots, slot_bytes

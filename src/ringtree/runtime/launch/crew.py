@@ -26,7 +26,7 @@ class Outcome:
 
     @property
     def secondary(self) -> bool:
-        """Whether it only says that another rank failed."""
+        """Whether its error only reports that another rank failed."""
         return isinstance(self.cause, PeerDied | Poisoned | TimedOut | Mismatch)
 
 

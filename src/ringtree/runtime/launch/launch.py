@@ -45,16 +45,16 @@ def run(
     module: bool = False,
     trace: Path | None = None,
     speaker: int | None = None,
-    say: Callable[[str], None] | None = None,
+    write: Callable[[str], None] | None = None,
     algorithm: str | None = None,
 ) -> int:
     """Runs `command` (a Python file, with `module` a module's name, else anything executable) as `ranks` ranks; returns
     0, or the exit code of the first that failed (128 + N for signal N).
 
     `trace`: the file for what all ranks recorded from ringtree.init() on, also where they failed. Where there is
-    nothing to write, that is said, and the code is not 0. `speaker`: the rank whose output goes straight to ours, as if
-    it were this process. `say`: who is told how the ranks ended, in place of standard error. `algorithm`: the
-    ranks' RINGTREE_ALGORITHM.
+    nothing to write, a line reports that, and the code is not 0. `speaker`: the rank whose output goes straight to
+    ours, as if it were this process. `write`: takes the lines about the ranks' ends, in place of standard error.
+    `algorithm`: the ranks' RINGTREE_ALGORITHM.
 
     ValueError, before anything is started, where there is nothing to run.
     """
@@ -71,7 +71,7 @@ def run(
         with _signals(job.interrupt) as wakeup:
             job.start()
             job.watch(wakeup)
-        code = job.report(say or _say)
+        code = job.report(write or _write)
         return code if trace is None else _write_trace(trace, job) or code
 
 
@@ -203,7 +203,7 @@ class _Job:
                 os.killpg(self.processes[rank].pid, number)
 
     def stop(self) -> None:
-        """Whatever happened: leaves no process and no zombie behind."""
+        """Ends and reaps every process that is left."""
         for process in self.processes:
             if process.returncode is None:
                 with suppress(ProcessLookupError):
@@ -212,11 +212,11 @@ class _Job:
         for lines in self.lines:
             lines.close()
 
-    def report(self, say: Callable[[str], None]) -> int:
-        """Says who failed first and how, and who had to be stopped; returns the exit code."""
+    def report(self, write: Callable[[str], None]) -> int:
+        """Writes which rank failed first and how, and which ranks had to be stopped; returns the exit code."""
         if self.signal is not None:
             if self.stopped:
-                say(f"stopped {_named(self.stopped)}, which did not end within {GRACE_S:g} s")
+                write(f"stopped {_named(self.stopped)}, which did not end within {GRACE_S:g} s")
             return 128 + self.signal
         if not self.endings:
             return 0
@@ -226,7 +226,7 @@ class _Job:
             text += "; after that " + ", ".join(f"rank {r} {ending(c)}" for r, c in self.endings[1:])
         if self.stopped:
             text += f"; stopped {_named(self.stopped)} after {GRACE_S:g} s"
-        say(text)
+        write(text)
         return code if code > 0 else 128 - code
 
 
@@ -288,8 +288,8 @@ def _signals(interrupt: Callable[[int], None]) -> Iterator[socket.socket | None]
     with ours, theirs:
         ours.setblocking(False)
         theirs.setblocking(False)
-        heard = [n for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) != signal.SIG_IGN]
-        before = {n: signal.signal(n, handle) for n in heard}
+        caught = [n for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) != signal.SIG_IGN]
+        before = {n: signal.signal(n, handle) for n in caught}
         wakeup = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
         try:
             yield ours
@@ -303,12 +303,12 @@ def _write_trace(file: Path, job: _Job) -> int:
     """Writes what the ranks recorded; 1 where there is nothing."""
     gathered = gather(Path(job.environment[TRACE_FOLDER]), job.ranks, f"{job.environment['RINGTREE_JOB']}/init1")
     if gathered is None:
-        _say(f"{file} is not written: no rank called ringtree.init()")
+        _write(f"{file} is not written: no rank called ringtree.init()")
         return 1
     if gathered.silent:
-        _say(f"{file} has nothing of {_named(list(gathered.silent))}: what is killed leaves nothing")
+        _write(f"{file} has nothing of {_named(list(gathered.silent))}: a killed rank leaves nothing")
     if dropped := gathered.trace.facts.get("dropped"):
-        _say(f"{file} is not all: {dropped} events were dropped")
+        _write(f"{file} is incomplete: {dropped} events were dropped")
     name = " ".join(job.words[1:] if job.words[0] == sys.executable else job.words)
     chrome.write(replace(gathered.trace, facts={"name": name, **gathered.trace.facts}), file)
     return 0
@@ -318,5 +318,5 @@ def _named(ranks: list[int]) -> str:
     return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
 
 
-def _say(text: str) -> None:
+def _write(text: str) -> None:
     print(f"ringtree run: {text}", file=sys.stderr, flush=True)

@@ -99,7 +99,7 @@ def _crew(n: int, threads: bool, engine: str | None, timeout_s: float | None, pi
     _refuse_a_rank(n)
     engine = engine or default_engine(n)
     if in_threads(engine) and n > 1 and not threads:
-        raise ValueError(f"the {engine} engine's ranks are threads: say threads=True")
+        raise ValueError(f"the {engine} engine's ranks are threads: pass threads=True")
     job = f"{SPAWNED}{os.getpid()}-{next(_numbers)}-{os.urandom(4).hex()}"
     names = tuple(map(str, range(n)))
     cost, limit_s = parameters_here(), patience(timeout_s)

@@ -60,16 +60,16 @@ class Processes:
             for pipe in ready:
                 assert isinstance(pipe, Connection)
                 rank = waiting.pop(pipe)
-                outcome = self._hear(rank, pipe)
+                outcome = self._receive(rank, pipe)
                 outcomes.append((rank, outcome))
                 if outcome.failed and deadline is None:
                     deadline = time.monotonic() + grace_s
         return outcomes
 
-    def _hear(self, rank: int, pipe: Connection) -> Outcome:
+    def _receive(self, rank: int, pipe: Connection) -> Outcome:
         try:
-            said: Outcome = pickle.loads(pipe.recv_bytes())
-            return said
+            outcome: Outcome = pickle.loads(pipe.recv_bytes())
+            return outcome
         except (EOFError, OSError):
             _, status = os.waitpid(self._pids[rank], 0)
             self._pids[rank] = 0
@@ -151,22 +151,22 @@ class _Child:
     def _serve(self, first: Task | None) -> bool:
         try:
             communicator = Communicator(self.engine, self.parameters)
-        except Exception as error:  # noqa: BLE001  # whatever it is, the parent raises it
-            self._tell(failure(error))
+        except Exception as error:  # noqa: BLE001  # of any kind: the parent raises it
+            self._send(failure(error))
             return False
         if first is not None:
             outcome = attempt(communicator, first)
-            closing = attempt(communicator, (_leave, ()))  # it may be the first to hear of a mismatch
-            self._tell(closing if closing.failed and not outcome.failed else outcome)
+            closing = attempt(communicator, (_leave, ()))  # it may be the first to detect a mismatch
+            self._send(closing if closing.failed and not outcome.failed else outcome)
             return not outcome.failed
         with communicator:
             while True:
                 outcome = attempt(communicator, pickle.loads(self.pipe.recv_bytes()))
-                self._tell(outcome)
+                self._send(outcome)
                 if outcome.failed:
                     return False
 
-    def _tell(self, outcome: Outcome) -> None:
+    def _send(self, outcome: Outcome) -> None:
         try:
             text = pickle.dumps(outcome)
             pickle.loads(text)  # some errors can be pickled, but not be made again

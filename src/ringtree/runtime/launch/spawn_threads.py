@@ -1,4 +1,4 @@
-"""Ranks as threads of this process: for the reference engine, for sanitizers, and where forking is out of place."""
+"""Ranks as threads of this process: for the reference engine, for sanitizers, and where a fork is not safe."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Threads:
             if self._pin:
                 pin_to_core(parameters.rank, parameters.ranks)
             communicator = Communicator(self._engine, parameters)
-        except BaseException as error:  # noqa: BLE001  # whatever it is, the caller of spawn raises it
+        except BaseException as error:  # noqa: BLE001  # of any kind: the caller of spawn raises it
             self._outcomes.put((parameters.rank, failure(error)))
             return
         if self._first is not None:

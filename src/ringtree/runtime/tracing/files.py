@@ -24,8 +24,8 @@ _recordings: list[Recording] = []
 
 
 def record_until_exit(communicator: Communicator, folder: Path) -> None:
-    """Records this world, and what is made from it. When this process ends, what was recorded is in `folder`; one that
-    is killed leaves only that it began."""
+    """Records this world, and the groups made from it. Writes the recording to `folder` when this process ends; a
+    killed process leaves only the file that marks its beginning."""
     recording = Recording(communicator)
     recording.start()
     if not _recordings:
@@ -41,9 +41,9 @@ def _leave(path: Path, process: int) -> None:
     columns: dict[str, Any] = {
         f"{i}.{name}": getattr(part.recorded, name) for i, part in enumerate(parts) for name in COLUMNS
     }
-    said = [
+    recorded = [
         {
-            "place": part.place,
+            "group": part.group,
             "members": part.members,
             "calls": part.recorded.calls,
             "dropped": part.recorded.dropped,
@@ -54,7 +54,7 @@ def _leave(path: Path, process: int) -> None:
     ]
     begun = path.with_suffix(".begun")
     with begun.open("wb") as file:
-        np.savez(file, said=np.array(json.dumps({"facts": _recordings[0].facts(), "parts": said})), **columns)
+        np.savez(file, parts=np.array(json.dumps({"facts": _recordings[0].facts(), "parts": recorded})), **columns)
     begun.rename(path)
 
 
@@ -65,8 +65,8 @@ class Gathered(NamedTuple):
     silent: tuple[int, ...]
 
 
-def gather(folder: Path, ranks: int, place: str) -> Gathered | None:
-    """The trace of all parts; channel 0 is the world `place`. None where no rank recorded anything."""
+def gather(folder: Path, ranks: int, group: str) -> Gathered | None:
+    """The trace of all parts; channel 0 is the world, whose key is `group`. None where no rank recorded anything."""
     parts: list[RankRecording] = []
     facts: dict[str, str] = {}
     for path in sorted(folder.glob("*.npz")):
@@ -77,21 +77,21 @@ def gather(folder: Path, ranks: int, place: str) -> Gathered | None:
         return None
     if silent:
         facts["missing"] = f"{'ranks' if len(silent) > 1 else 'rank'} {', '.join(map(str, silent))}"
-    return Gathered(merge(ranks, parts, place, {"source": "measured", **facts}), silent)
+    return Gathered(merge(ranks, parts, group, {"source": "measured", **facts}), silent)
 
 
 def _read(path: Path) -> tuple[dict[str, str], list[RankRecording]]:
     with np.load(path) as file:
-        said = json.loads(str(file["said"]))
+        written = json.loads(str(file["parts"]))
         parts = [
             RankRecording(
-                part["place"],
+                part["group"],
                 int(path.stem),
                 tuple(part["members"]),
                 Recorded._make([*(file[f"{i}.{name}"] for name in COLUMNS), part["calls"], part["dropped"]]),
                 dict(part["programs"]),
                 part["what"],
             )
-            for i, part in enumerate(said["parts"])
+            for i, part in enumerate(written["parts"])
         ]
-    return said["facts"], parts
+    return written["facts"], parts

@@ -1,7 +1,7 @@
-"""Recorded messages as channels: in each, the k-th SEND from one rank to another is what the k-th WAIT there takes.
+"""Recorded messages as channels: in each, the k-th WAIT takes the k-th SEND from one rank to another.
 
-Messages arrive in the order in which they were sent, but a program takes them by tag in whatever order it likes. Each
-has a number, which says which two events are one message. Those that were taken in the order of sending share one
+Messages arrive in the order in which they were sent, but a program takes them by tag in any order. Each message has a
+number, which its two events share. Those that were taken in the order of sending share one
 channel; what was taken after something that was sent later has another.
 """
 
@@ -23,7 +23,7 @@ LONE = 1 << 20
 
 def channels_apart(recorded: Mapping[int, Recorded]) -> tuple[dict[int, Rows], dict[int, Recorded]]:
     """What the ranks of a group recorded, by rank in the group; peers are ranks of the group too, and the column
-    `chunk` the messages' numbers. For each event its place among the group's channels; and the same without the
+    `chunk` the messages' numbers. For each event its position among the group's channels; and the same without the
     numbers, and with every SEND before the end of the WAIT that took it, for clocks differ by some tens of ns."""
     level = {rank: np.full(len(mine.kind), LONE) + (mine.kind == Event.WAIT) for rank, mine in recorded.items()}
     apart = dict(recorded)
@@ -51,8 +51,8 @@ def _rising(taken: NDArray[np.intp]) -> Rows:
     if (np.diff(taken) > 0).all():
         return level
     last: list[int] = []  # the last of each level, negated: the levels' last ones fall
-    for i, place in enumerate(taken.tolist()):
-        at = bisect_left(last, -place)
+    for i, position in enumerate(taken.tolist()):
+        at = bisect_left(last, -position)
         level[i] = at
-        last[at : at + 1] = [-place]
+        last[at : at + 1] = [-position]
     return level

@@ -24,11 +24,11 @@ What = Literal["calls", "messages", "spans"]
 
 @dataclass(frozen=True, slots=True)
 class RankRecording:
-    """What one rank recorded in one group, which all its members call `place`: of its collective calls, its messages or
-    the program's own work. `rank`, and the group's `members`, are as the trace counts ranks. `programs`: the names of
-    what the calls with these digests ran."""
+    """What one rank recorded in one group, whose key is `group`: its collective calls, its messages or the program's
+    own work. `rank`, and the group's `members`, are as the trace counts ranks. `programs`: the program's name for each
+    call's digest."""
 
-    place: str
+    group: str
     rank: int
     members: tuple[int, ...]
     recorded: Recorded
@@ -50,13 +50,13 @@ class _Piece(NamedTuple):
     in_turn: bool
 
 
-def merge(ranks: int, parts: Iterable[RankRecording], place: str, facts: Mapping[str, str]) -> Trace:
-    """One trace of all parts, in seconds since the first event. The calls of the group `place` have channel 0; the
-    others follow, each with a fact that says whose it is. A fact also says how many events were dropped."""
+def merge(ranks: int, parts: Iterable[RankRecording], group: str, facts: Mapping[str, str]) -> Trace:
+    """One trace of all parts, in seconds since the first event. The calls of the group whose key is `group` have
+    channel 0; the others follow, each with a fact that names its ranks. A fact has the number of dropped events."""
     parts = sorted(parts, key=lambda part: part.rank)
-    said = dict(facts)
+    noted = dict(facts)
     calls: dict[str, int] = {}
-    pieces = list(_pieces(parts, place, said))
+    pieces = list(_pieces(parts, group, noted))
     columns: dict[str, list[NDArray[Any]]] = {name: [] for name in (*Recorded._fields[:-2], "rank", "channel")}
     for piece in pieces:
         numbers = np.array([calls.setdefault(name, len(calls)) for name in piece.names], np.int32)
@@ -64,30 +64,30 @@ def merge(ranks: int, parts: Iterable[RankRecording], place: str, facts: Mapping
             mine = piece.columns[name]
             column.append(numbers[mine] if name == "call" and len(numbers) else mine)
     if dropped := sum(part.recorded.dropped for part in parts):
-        said["dropped"] = str(dropped)
+        noted["dropped"] = str(dropped)
     whole = {name: np.concatenate(column) if column else np.empty(0) for name, column in columns.items()}
     zero_s = whole["start_s"].min() if len(whole["start_s"]) else 0.0
     for name in ("start_s", "end_s"):
         whole[name] = whole[name] - zero_s
-    trace = Trace.of(ranks, **whole, calls=tuple(calls) or ("",), facts=said)
+    trace = Trace.of(ranks, **whole, calls=tuple(calls) or ("",), facts=noted)
     ends = np.cumsum([0, *(len(piece.columns["kind"]) for piece in pieces)]).tolist()
     in_turn = [span for span, piece in zip(pairwise(ends), pieces, strict=True) if piece.in_turn]
     _put_causes_first(trace, set(ends), in_turn)
     return trace
 
 
-def _pieces(parts: Sequence[RankRecording], place: str, said: dict[str, str]) -> Iterator[_Piece]:
-    """The parts with ranks and channels as the trace counts them. Says in the facts what each channel has."""
-    channels: dict[tuple[str, What, int], int] = {(place, "calls", 0): 0}
+def _pieces(parts: Sequence[RankRecording], group: str, noted: dict[str, str]) -> Iterator[_Piece]:
+    """The parts with ranks and channels as the trace counts them. Adds each channel's contents to the facts."""
+    channels: dict[tuple[str, What, int], int] = {(group, "calls", 0): 0}
     apart = _messages_apart(parts)
     for i, part in enumerate(parts):
         level, recorded = apart.get(i, (np.zeros(len(part.recorded.kind), np.int64), part.recorded))
         channel = np.zeros(len(level), np.int32)
         for k in np.unique(level).tolist() or [0]:
-            number = channels.setdefault((part.place, part.what, k), len(channels))
+            number = channels.setdefault((part.group, part.what, k), len(channels))
             channel[level == k] = number
             if number:
-                said[f"channel {number}"] = _whose(part, k)
+                noted[f"channel {number}"] = _whose(part, k)
         columns = recorded._asdict() | {
             "peer": np.array([*part.members, -1], np.int32)[recorded.peer],
             "rank": np.full(len(channel), part.rank, np.int32),
@@ -109,11 +109,11 @@ def _whose(part: RankRecording, level: int) -> str:
 
 
 def _messages_apart(parts: Sequence[RankRecording]) -> dict[int, tuple[NDArray[np.int64], Recorded]]:
-    """Of the parts that are messages, by their place in the list: channels among their group's, and what to show."""
+    """Of the parts that are messages, by their position in the list: channels among their group's, and what to show."""
     groups: dict[str, list[int]] = {}
     for i, part in enumerate(parts):
         if part.what == "messages":
-            groups.setdefault(part.place, []).append(i)
+            groups.setdefault(part.group, []).append(i)
     found: dict[int, tuple[NDArray[np.int64], Recorded]] = {}
     for those in groups.values():
         by_rank = {parts[i].members.index(parts[i].rank): i for i in those}
@@ -124,8 +124,8 @@ def _messages_apart(parts: Sequence[RankRecording]) -> dict[int, tuple[NDArray[n
 
 def _put_causes_first(trace: Trace, edges: set[int], in_turn: Sequence[tuple[int, int]]) -> None:
     """Moves a SEND that seems to be later than what it caused: a rank may have been interrupted between a message and
-    the time, which is told after it where that is cheaper. What is left of it is due to the clocks, little, and moves
-    the receiver. `edges`: where pieces begin and end; `in_turn`: of those whose events were done one after another."""
+    its time, which is read after it where that is cheaper. The rest is due to the clocks, little, and moves the
+    receiver. `edges`: where pieces begin and end; `in_turn`: of those whose events were done one after another."""
     send, wait = trace.messages()
     start_s, end_s = trace.start_s, trace.end_s
     late = start_s[send] > end_s[wait]

@@ -33,10 +33,14 @@ class Spans:
         n, calls = len(ended), dict[str, int]()
         call = np.array([calls.setdefault(name, len(calls)) for name, _, _ in ended], np.int32)
         start_s, end_s = (np.array([span[k] for span in ended], np.float64) for k in (1, 2))
-        kind, nobody, nowhere = np.full(n, Event.COMPUTE, np.int32), np.full(n, -1, np.int32), np.full(n, -1, np.int32)
+        kind, no_peer, no_chunk = (
+            np.full(n, Event.COMPUTE, np.int32),
+            np.full(n, -1, np.int32),
+            np.full(n, -1, np.int32),
+        )
         calls_recorded = [(name, 0) for name in calls]
         return Recorded(
-            kind, start_s, end_s, np.zeros(n, np.int64), nobody, nowhere, call, calls_recorded, self._dropped
+            kind, start_s, end_s, np.zeros(n, np.int64), no_peer, no_chunk, call, calls_recorded, self._dropped
         )
 
 
@@ -58,4 +62,4 @@ class Span:
 
 
 UNRECORDED = nullcontext()
-"""A span that nobody records."""
+"""A span without a recording."""

@@ -1,7 +1,7 @@
 """What happened on all ranks while a block of a program ran: `with comm.trace() as recording`.
 
 Recorded are collective calls and messages between two ranks, the communicator's own and those of the groups that were
-made from it, and what the program says of its own work: `with comm.span("forward 3")`. One-sided access is not.
+made from it, and the spans of the program's own work: `with comm.span("forward 3")`. One-sided access is not.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ MOST_EVENTS = 1 << 20
 
 
 class Recording:
-    """Records while its block runs. `trace` is there afterwards: of all ranks, on every rank, for they leave the block
-    together. If the block raised, they do not meet, and it is what this rank itself did."""
+    """Records while its block runs. Afterwards every rank has the `trace` of all ranks, which leave the block together;
+    if the block raised, only this rank's own events, without a synchronization."""
 
     def __init__(self, communicator: Communicator, most_events: int = MOST_EVENTS) -> None:
         if not 1 <= most_events < 1 << 62:
@@ -105,8 +105,8 @@ class Recording:
             mine = Recorded._make([*columns, whole.calls, whole.dropped - dropped])
             programs = communicator._calls.plans.programs() if what == "calls" else {}
             if what == "calls" or len(mine.kind) or mine.dropped:
-                place = communicator._parameters.key
-                self._parts.append(RankRecording(place, self._communicator.rank, members, mine, programs, what))
+                key = communicator._parameters.key
+                self._parts.append(RankRecording(key, self._communicator.rank, members, mine, programs, what))
 
     def facts(self) -> dict[str, str]:
         """The source, machine and engine of the trace."""

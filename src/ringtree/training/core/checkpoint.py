@@ -2,8 +2,8 @@
 in the whole shapes of one process, so that what one layout writes another reads.
 
 A checkpoint is a folder, named step-00000012 after its steps. It has that name only when all of it is there: a job that
-ends while it writes leaves nothing that is taken for one. Its training.json says what was trained, and has the digest
-of every other file. Those are torch's, and partly pickles: read none that you would not run.
+ends while it writes leaves nothing that is taken for one. Its training.json has the plan, and the digest of every
+other file. Those are torch's, and partly pickles: read none that you would not run.
 """
 
 from __future__ import annotations
@@ -66,15 +66,15 @@ def save(trainer: Trainer, folder: Path) -> Path:
 
     trainer.collect()
     _on_first(begin)
-    with _told(f"the checkpoint {made} cannot be written"):
+    with _one_line(f"the checkpoint {made} cannot be written"):
         dcp.save(_weights(trainer) | _state(trainer), checkpoint_id=unfinished, no_dist=not dist.is_initialized())
     _on_first(end)
     return made
 
 
 def load(trainer: Trainer, checkpoint: Path) -> None:
-    """Gives a trainer what a checkpoint has, whatever layout wrote it; all ranks come here. ValueError, with what
-    differs, where that is no whole checkpoint, or another model's or optimizer's."""
+    """Loads a checkpoint of any layout into a trainer; all ranks call it. ValueError, with the difference, where the
+    checkpoint is not whole, or another model's or optimizer's."""
     steps = _on_first(lambda: _checked(checkpoint, trainer.plan))
     state = holder(trainer.optimizer).state
     for name, kinds in _kinds(checkpoint).items():
@@ -85,7 +85,7 @@ def load(trainer: Trainer, checkpoint: Path) -> None:
                 kind: torch.zeros_like(parameter) if size == parameter.shape else torch.zeros(size)
                 for kind, size in kinds.items()
             }
-    with _told(f"the checkpoint {checkpoint} cannot be read"):
+    with _one_line(f"the checkpoint {checkpoint} cannot be read"):
         dcp.load(_weights(trainer) | _state(trainer), checkpoint_id=checkpoint, no_dist=not dist.is_initialized())
     trainer.hand_out()
     trainer.steps_done = steps
@@ -170,23 +170,23 @@ def _settle(folder: Path) -> None:
 
 
 def _on_first(work: Callable[[], T]) -> T:
-    """What rank 0 comes to, on every rank; so is what it raises."""
-    said: list[Any] = [None, None]
+    """Rank 0's result, or its error, on every rank."""
+    outcome: list[Any] = [None, None]
     if not dist.is_initialized() or dist.get_rank() == 0:
         try:
-            said[0] = work()
+            outcome[0] = work()
         except (OSError, ValueError) as error:
-            said[1] = error
+            outcome[1] = error
     if dist.is_initialized():
-        dist.broadcast_object_list(said)
-    if said[1] is not None:
-        raise said[1]
-    return said[0]  # type: ignore[no-any-return]
+        dist.broadcast_object_list(outcome)
+    if outcome[1] is not None:
+        raise outcome[1]
+    return outcome[0]  # type: ignore[no-any-return]
 
 
 @contextmanager
-def _told(what: str) -> Iterator[None]:
-    """torch's error, which holds every rank's, as an OSError of one line; of there being one process, nothing."""
+def _one_line(what: str) -> Iterator[None]:
+    """Raises torch's error, which holds every rank's, as an OSError of one line; no warning about a single process."""
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="torch.distributed is disabled")

@@ -1,9 +1,9 @@
-"""A mixture of experts in the place of a block's two dense layers: each token goes to a few of many. One process's; it
+"""A mixture of experts instead of a block's two dense layers: each token goes to a few of many. One process's; it
 knows nothing of ranks.
 
 A router (linear, softmax) gives each token's likelihood of each expert; the `top_k` likeliest are its choices, and what
 they make of it is added up by their gates: likelihoods, made to add up to 1 where there are several. An expert takes no
-more than its capacity of the tokens that go forward at once: first choices before second ones, by order of place. A
+more than its capacity of the tokens that go forward at once: first choices before second ones, by position. A
 choice above that is dropped, and a token of which all are is passed on by the residual alone.
 
 Shazeer et al. 2017 (Outrageously Large Neural Networks), Lepikhin et al. 2020 (GShard: capacity and order), Fedus et
@@ -72,8 +72,8 @@ class WithLoss(torch.autograd.Function):
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What routers have done. Of one layer it only grows, as a counter does: the difference of two is what was between.
-    Those of layers and ranks add up."""
+    """Counters of routers. A layer's only grow: the difference of two is the count of the time between. Those of layers
+    and ranks add up."""
 
     chosen: Tensor
     """[experts] choices of each."""

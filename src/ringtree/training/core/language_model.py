@@ -23,7 +23,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 class Attention(nn.Module):
-    """`core` is attention itself, which another may take the place of."""
+    """Heads and projections around `core`, attention itself, which a strategy may replace."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""How a job is divided: so many ranks along each axis, and what else each strategy has to know."""
+"""The layout of a job: the number of ranks along each axis, and each strategy's options."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from math import inf, prod
 AXES = ("pp", "dp", "cp", "ep", "tp")
 """The axes of the mesh of ranks, from the one whose neighbours lie farthest apart to the one of adjacent ranks."""
 JOINED = {"data": ("dp", "cp", "ep"), "expert_data": ("dp", "cp")}
-"""Groups along several axes: who has the same parameters, and who has the same experts."""
+"""Groups along several axes: of ranks with the same parameters, and of ranks with the same experts."""
 SCHEDULES = ("naive", "gpipe", "1f1b", "interleaved")
 SERVERS = ("central", "sharded", "peers")
 CONTEXTS = ("ring", "ulysses")
@@ -26,8 +26,8 @@ class ParallelLayout:
 
     `sp`: sequence parallel, within the tensor parallel groups. `zero`: what the data parallel ranks divide among them:
     0 nothing, 1 the optimizer's state, 2 gradients too, 3 parameters too. `context`: how attention sees all of a
-    sequence. `staleness`: None is synchronous; else asynchronous, each worker at most so many steps ahead of the
-    slowest (inf: as far as it gets), weights kept by `server`.
+    sequence. `staleness`: None is synchronous; else asynchronous, each worker at most this many steps ahead of
+    the slowest (inf: without a bound), weights kept by `server`.
     """
 
     dp: int = 1
@@ -68,21 +68,21 @@ class ParallelLayout:
 
     @property
     def pieces(self) -> int:
-        """Into how many parts the rows of a step's batch are divided."""
+        """The number of parts into which the rows of a step's batch are divided."""
         return self.dp * self.ep
 
     def coordinates(self, rank: int) -> dict[str, int]:
-        """A rank's place along each axis."""
+        """A rank's position along each axis."""
         at = {}
         for axis in reversed(AXES):
             rank, at[axis] = divmod(rank, getattr(self, axis))
         return {axis: at[axis] for axis in AXES}
 
     def groups(self, name: str) -> tuple[tuple[int, ...], ...]:
-        """Who makes a group along an axis, or along those that a name of JOINED has."""
+        """The groups along an axis, or along those that a name of JOINED has, as ranks."""
         along = JOINED.get(name, (name,))
         lists: dict[tuple[int, ...], list[int]] = {}
-        for rank, places in enumerate(product(*(range(getattr(self, axis)) for axis in AXES))):
-            others = tuple(place for axis, place in zip(AXES, places, strict=True) if axis not in along)
+        for rank, positions in enumerate(product(*(range(getattr(self, axis)) for axis in AXES))):
+            others = tuple(position for axis, position in zip(AXES, positions, strict=True) if axis not in along)
             lists.setdefault(others, []).append(rank)
         return tuple(map(tuple, lists.values()))

@@ -15,7 +15,7 @@ class TrainingMesh:
     def __init__(self, layout: ParallelLayout) -> None:
         self.whole = init_device_mesh("cpu", tuple(getattr(layout, axis) for axis in AXES), mesh_dim_names=AXES)
         self._parts: dict[str, DeviceMesh] = {axis: self.whole[axis] for axis in AXES}
-        # torch has no public way, up to 2.13, to one group along several axes.
+        # torch has no public function, up to 2.13, for one group along several axes.
         self._parts |= {name: self.whole[axes]._flatten(name) for name, axes in JOINED.items()}
         for part in self._parts.values():
             as_patient(part.get_group())

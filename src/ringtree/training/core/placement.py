@@ -10,16 +10,16 @@ from ringtree.training.core.sizes import EXPERTS, held
 from ringtree.training.strategies.layers import pipeline
 
 
-def layers(plan: TrainingPlan, place: int) -> list[range]:
-    """Of each stage of a pipeline that the ranks at a place of "pp" have."""
-    return [pipeline.layers(plan, stage) for stage in range(place, pipeline.stages(plan), plan.layout.pp)]
+def layers(plan: TrainingPlan, position: int) -> list[range]:
+    """The layers of each stage of a pipeline that the ranks at a position of "pp" have."""
+    return [pipeline.layers(plan, stage) for stage in range(position, pipeline.stages(plan), plan.layout.pp)]
 
 
-def most_parameters(plan: TrainingPlan, place: int) -> int:
-    """Of a rank at a place of "pp" between two steps; the most, where they cannot be divided evenly."""
+def most_parameters(plan: TrainingPlan, position: int) -> int:
+    """The parameters of a rank at a position of "pp" between two steps; the most, where they do not divide evenly."""
     layout = plan.layout
     total = 0
-    for name, (rows, *rest) in _of_place(plan, place):
+    for name, (rows, *rest) in _of_position(plan, position):
         mine = rows
         ranks = layout.size("data")
         if EXPERTS in name:
@@ -28,13 +28,13 @@ def most_parameters(plan: TrainingPlan, place: int) -> int:
     return total
 
 
-def _of_place(plan: TrainingPlan, place: int) -> Iterator[tuple[str, tuple[int, ...]]]:
-    mine = {str(layer) for part in layers(plan, place) for layer in part}
+def _of_position(plan: TrainingPlan, position: int) -> Iterator[tuple[str, tuple[int, ...]]]:
+    mine = {str(layer) for part in layers(plan, position) for layer in part}
     for name, its in held(plan).items():
         part, *rest = name.split(".")
         if part == "blocks":
             here = rest[0] in mine
         else:
-            here = place == (0 if part == "embedding" else plan.layout.pp - 1)
+            here = position == (0 if part == "embedding" else plan.layout.pp - 1)
         if here:
             yield name, its

@@ -1,4 +1,4 @@
-"""What is to be trained, and how it is divided: all there is to know before a rank starts. Needs no torch."""
+"""The model, the settings and the layout of a training, known before a rank starts. Needs no torch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Shape:
     """A language model's: `layers` blocks of attention by `heads` heads and two dense layers, vectors of `width`,
     sequences of `context` bytes.
 
-    `experts`: so many pairs of dense layers in each block, of which a token goes to `top_k` (0: one pair for all).
+    `experts`: pairs of dense layers in each block, of which a token goes to `top_k` (0: one pair for all tokens).
     An expert takes `capacity_factor` times its even share of the tokens at most; `balance`: the weight of the loss that
     evens their shares out.
     """

@@ -23,7 +23,7 @@ def parameters_nbytes(plan: TrainingPlan) -> int:
 
 
 def activations_nbytes(plan: TrainingPlan) -> int:
-    """What one layer hands to the next in a step, of all rows: a vector of `width` for each place."""
+    """The bytes that one layer gives to the next in a step, of all rows: a vector of `width` for each position."""
     return ELEMENT_NBYTES * plan.settings.batch * plan.shape.context * plan.shape.width
 
 
@@ -74,7 +74,7 @@ def held_nbytes(plan: TrainingPlan, named: str = "") -> int:
 
 def padded_nbytes(plan: TrainingPlan, ranks: int, experts: bool = False) -> int:
     """Of the same, the first dimension of each being filled up so that `ranks` divide it: of experts, or of all else.
-    Of experts, `ep` ranks have a share each, which so many `ranks` divide."""
+    Of experts, `ep` ranks have a share each, which `ranks` ranks divide."""
     groups = plan.layout.ep if experts else 1
     its = [size for name, size in held(plan).items() if (EXPERTS in name) == experts]
     rows = groups * ranks
@@ -87,5 +87,5 @@ def norms_nbytes(plan: TrainingPlan) -> int:
 
 
 def capacity(shape: Shape, tokens: int) -> int:
-    """How many of so many tokens that go forward at once an expert takes."""
+    """The most of `tokens` tokens, which go forward at once, that an expert takes."""
     return ceil(shape.capacity_factor * tokens * shape.top_k / shape.experts)

@@ -1,7 +1,7 @@
 """What a step is made of: forward and backward passes, by which the gradients of its rows come into the parameters, and
 the optimizer, which changes these by them. A trace of the step has each of these phases as a span.
 
-A strategy that goes through them in another way, as a pipeline does, gives the trainer a `ForwardBackward` of its own.
+A strategy with another order of passes, as a pipeline, gives the trainer a `ForwardBackward` of its own.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ def text() -> Tensor:
 
 
 def batch(step: int, rows: int, context: int, seed: int) -> tuple[Tensor, Tensor]:
-    """The rows of a step, and the byte that follows each of theirs: [rows, context] both. A step's are always the same,
-    however they are divided, whatever step training began with. ValueError where the text is shorter than a row."""
+    """The rows of a step, and the byte that follows each of theirs: [rows, context] both. A step's rows are the
+    same in every layout, and from every first step of the training. ValueError where the text is shorter than a row."""
     if context >= len(text()) - 1:
         raise ValueError(f"a sequence of {context:,} bytes is longer than the text, which has {len(text()):,}")
     draw = torch.Generator().manual_seed(seed * 1_000_003 + step)

@@ -75,7 +75,8 @@ class Trainer:
         return self.mean_losses([float(loss)])[0]
 
     def mean_losses(self, losses: list[float]) -> list[float]:
-        """Those of several steps at once: in asynchronous training, where ranks that meet at each would be in step."""
+        """The mean losses of several steps at once, for asynchronous training: a mean at each step would
+        synchronize."""
         means = torch.tensor(losses)
         if self.mesh is not None:
             if self.plan.layout.pp > 1:
@@ -113,7 +114,7 @@ class Trainer:
             self.optimizer.collect()
 
     def hand_out(self) -> None:
-        """The other way, when weights and state have been given. All come."""
+        """Gives the collected weights and state back to where the strategies have them. All ranks call it."""
         if isinstance(self.optimizer, Pushing):
             self.optimizer.hand_out()
 

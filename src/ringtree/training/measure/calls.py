@@ -41,7 +41,7 @@ def since(before: FlightEntry | None) -> list[DrawnCall]:
 
 
 def _moment_ns(entry: FlightEntry) -> int:
-    """What is sent is on its way when it is given; what is received, there when it was waited for."""
+    """The moment of a message: a send's begin, a receive's end."""
     receives = entry.peer is not None and entry.name != "send"
     return entry.ended_ns if receives and entry.ended_ns else entry.begun_ns
 

@@ -1,4 +1,4 @@
-"""What a run of training came to: losses, times, bytes, and a step's trace."""
+"""The record of a run of training: losses, times, bytes, and a step's trace."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class TrainingRecord:
     """`losses`, `step_s` (rank 0's, its loss known) and `received_nbytes` (by the engine's counters, all ranks
     together), one a step from step `first` on; `trace`: of the last step, which took `traced_s` on the average over the
     ranks, and `calls`, what each rank called in it, where that was remembered. `paces_s`: every rank's median step;
-    `held`: its memory after the last. `staleness`: so many reads were so stale, in all; none where training is
+    `held`: its memory after the last. `staleness`: the number of reads by their staleness; empty where training is
     synchronous. Of the last step, by all ranks together: `routed`, the bytes that layers of experts sent, by what they
     are in formulas, and their `load`."""
 
@@ -90,8 +90,8 @@ class TrainingRecord:
 
     @property
     def remembered(self) -> bool:
-        """Whether it is known what was called, in an order: torch can be told to remember less, and asynchronous ranks
-        have no order in common."""
+        """Whether the calls and their order are known: torch can be configured to remember fewer, and asynchronous
+        ranks have no common order."""
         return self.plan.layout.staleness is None and (any(self.calls) or not self.counted_nbytes)
 
     @property

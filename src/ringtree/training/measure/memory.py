@@ -47,8 +47,8 @@ class MemoryUse(Held):
 
 
 def measure(plan: TrainingPlan, steps: int = 2) -> MemoryUse:
-    """Trains so many steps, and looks at the last of them; all ranks come here. What the engine stages messages in is
-    not torch's, and not counted."""
+    """Trains `steps` steps, and measures the last; all ranks call it. The engine's staging memory is not torch's, and
+    not counted."""
     text()  # which is read once, and not for this training
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recorded:
         trainer = Trainer(plan)
@@ -86,8 +86,8 @@ def _storage(tensor: Tensor) -> torch.UntypedStorage:
 
 
 def _peak(recorded: Any, begun_ns: int) -> int:
-    """The most that was allocated at one time from then on, of what was allocated while it was recorded."""
-    # The one place where torch says what was allocated where: its public tables have sums only.
+    """The most bytes that were allocated at one time after `begun_ns`, of the recorded allocations."""
+    # Only torch's experimental tree has the single allocations: its public tables have sums.
     events = recorded.profiler.kineto_results.experimental_event_tree()
     changes = sorted(_changes(events), key=lambda change: change[0])
     living: dict[int, int] = {}
@@ -130,7 +130,7 @@ class _Saved:
 
 
 class _Kept:
-    """A tensor that is kept for backward, until nobody has this."""
+    """A tensor that is kept for backward, as long as this object is referenced."""
 
     def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor

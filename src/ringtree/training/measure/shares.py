@@ -1,4 +1,4 @@
-"""What a traced step spent its time on, and what it sent: by collective, and by the axis it went over."""
+"""The times of a traced step, and the bytes that it sent: by collective, and by the axis it went over."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """Formula and count beside one another. `whats`: what the formula says goes by this collective over this axis,
-    nothing where it says nothing. `counted_nbytes`: of the trace, by which `algorithms`; None where it has none. `why`
-    that is more, where it is known."""
+    """Formula and count beside one another. `whats`: what goes by this collective over this axis by the formula, empty
+    without one. `counted_nbytes`: of the trace, by which `algorithms`; None where it has none. `why` that is more,
+    where it is known."""
 
     whats: tuple[str, ...]
     collective: str
@@ -51,7 +51,7 @@ class Sent:
 
 
 def shares(trace: Trace, layout: ParallelLayout, traffic: Iterable[Traffic]) -> list[Share]:
-    """The most time first. Groups are called as the traffic calls them."""
+    """The shares of a traced step, the longest first. Groups have the traffic's names."""
     names, channels = _names(layout, traffic), channel_members(trace)
     calls = [call.split("(")[0].split(" ")[0] for call in trace.calls]
     collectives = [ENGINES.get(call, call) for call in calls]
@@ -89,7 +89,7 @@ def shares(trace: Trace, layout: ParallelLayout, traffic: Iterable[Traffic]) -> 
 
 def held_up(trace: Trace) -> Trace:
     """The trace with waits only as long as their rank neither computed nor waited for something else meanwhile: a
-    server's, which waits beside its worker, hold nobody up. Spans of computing may not lie in one another."""
+    server's waits, beside its worker, delay no rank. Spans of computing may not lie in one another."""
     start_s, end_s = trace.start_s.copy(), trace.end_s.copy()
     for rank in range(trace.ranks):
         mine = trace.rank == rank
@@ -106,26 +106,26 @@ def held_up(trace: Trace) -> Trace:
 
 
 def channel_members(trace: Trace) -> list[tuple[int, ...]]:
-    """The ranks of each channel's group, as the trace's facts say."""
-    everybody = ", ".join(map(str, range(trace.ranks)))
-    said = [trace.facts.get(f"channel {k}", everybody) for k in range(int(trace.channel.max(initial=0)) + 1)]
+    """The ranks of each channel's group, from the trace's facts."""
+    all_ranks = ", ".join(map(str, range(trace.ranks)))
+    facts = [trace.facts.get(f"channel {k}", all_ranks) for k in range(int(trace.channel.max(initial=0)) + 1)]
     # After the ranks there may be more: "messages of ranks 0, 1, overtaken".
-    return [tuple(int(rank) for rank in text.split("ranks ")[-1].split(", ") if rank.isdigit()) for text in said]
+    return [tuple(int(rank) for rank in text.split("ranks ")[-1].split(", ") if rank.isdigit()) for text in facts]
 
 
 def named(trace: Trace, plan: TrainingPlan, name: str) -> Trace:
-    """The trace with a name, and its facts saying of each channel that has events over which axis it goes."""
+    """The trace with a name, and with the axis of each channel that has events in its facts."""
     names, used = _names(plan.layout, ()), set(trace.channel.tolist())
     facts = {key: fact for key, fact in trace.facts.items() if not key.startswith("channel ")}
     for k, members in enumerate(channel_members(trace)):
         if k in used:
-            said = trace.facts.get(f"channel {k}", f"ranks {', '.join(map(str, members))}")
-            facts[f"channel {k}"] = f"{names.get(('', members), 'other')}: {said}"
+            fact = trace.facts.get(f"channel {k}", f"ranks {', '.join(map(str, members))}")
+            facts[f"channel {k}"] = f"{names.get(('', members), 'other')}: {fact}"
     return replace(trace, facts={"name": name, **facts})
 
 
 def _names(layout: ParallelLayout, traffic: Iterable[Traffic]) -> dict[tuple[str, tuple[int, ...]], str]:
-    """What a group is called in a collective, as strategies call it; in others ("") by its axis."""
+    """The names of groups: in a collective the strategies' name for it, in others ("") the axis."""
     found: dict[tuple[str, tuple[int, ...]], str] = {}
     for collective, name in (*((t.collective, t.axis) for t in traffic), *(("", name) for name in (*AXES, *JOINED))):
         for members in layout.groups(name):

@@ -1,4 +1,4 @@
-"""Bytes on the wire: what the engine's own counters say of all groups of this process together."""
+"""Bytes on the wire: the engine's own counters, of all groups of this process together."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ def received_nbytes() -> int:
 
 
 def meet() -> None:
-    """Waits for all ranks, in a group that is not counted: what they send before and after can be told apart."""
+    """Waits for all ranks, in a group that is not counted: it separates what they send before from what they send
+    after."""
     if dist.is_initialized():
         _apart(communicator()).barrier()
 
 
-def without_meetings(trace: Trace) -> Trace:
-    """What else a trace has. Of all that training calls, only `meet` is a barrier."""
-    meetings = np.array([call.startswith("barrier(") for call in trace.calls])
-    rest = trace.take(~meetings[trace.call])
+def without_barriers(trace: Trace) -> Trace:
+    """The trace without the barriers: of all calls of a training, only `meet` is one."""
+    barriers = np.array([call.startswith("barrier(") for call in trace.calls])
+    rest = trace.take(~barriers[trace.call])
     first_s = rest.start_s.min(initial=np.inf) if len(rest) else 0.0
     return replace(rest, start_s=rest.start_s - first_s, end_s=rest.end_s - first_s)
 

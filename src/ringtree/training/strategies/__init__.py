@@ -1,1 +1,1 @@
-"""The ways to divide training over ranks, by what they divide."""
+"""The strategies that divide training over ranks, by what they divide."""

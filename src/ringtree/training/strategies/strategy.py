@@ -74,8 +74,8 @@ class Strategy:
     the rest; all are asked. `apply(model, plan, mesh)`: the model as this rank has it, given the one that the
     strategies before it made. `traffic(plan)`: what a step sends. `axis`: its option of the command.
 
-    `optimizer` and `forward_backward`, given the model as all strategies have made it: what takes the place of the
-    trainer's, where a strategy has one; of several the first. `after_backward`: what is left to do for the gradients
+    `optimizer` and `forward_backward`, given the model as all strategies have made it: a strategy's replacement
+    for the trainer's; of several the first. `after_backward`: what is left to do for the gradients
     when all passes of a step are made, before the optimizer's step.
 
     Of the k-th rank along `axis`: `positions(plan, k)`, those of each sequence that it has, where not all have all;

@@ -28,8 +28,8 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class RankProgram:
-    """One rank's part of a schedule, and what the ranks that run it share: `digest` tells it from other schedules;
-    `widest` is the most chunks that a message of any rank has."""
+    """One rank's part of a schedule, and what the ranks that run it share: `digest` identifies the schedule; `widest`
+    is the most chunks that a message of any rank has."""
 
     program: Program
     digest: int
@@ -43,8 +43,8 @@ class RankProgram:
 
 @dataclass(frozen=True, slots=True)
 class BoundPlan:
-    """A plan of the engine's, and how it came about. Offsets are the windows' first elements on the whole vector;
-    `aliasable` says whether input and output may be the same memory, position by position."""
+    """A plan of the engine's, and why it was chosen. Offsets are the windows' first elements on the whole vector;
+    `aliasable`: whether input and output may be the same memory, position by position."""
 
     plan: int
     part: RankProgram
@@ -155,7 +155,7 @@ def window(part: RankProgram, slot_bytes: int, dtype: Dtype) -> int:
 
 
 def _digest(schedule: Schedule) -> int:
-    """32 bits that tell schedules apart, whatever their names."""
+    """32 bits of a schedule's contents; its name has no part in them."""
     s = schedule
     state = hashlib.sha256(repr((s.collective, s.ranks, s.chunks, s.root, s.scratch)).encode())
     for block in s.blocks:

@@ -64,13 +64,13 @@ class Calls:
         self._proved = Given[int]()  # the slots they need
         self._vouched = Given[bool]()  # unproved ones that a caller asked for all the same
         self._pending: deque[tuple[int, Request, Array | None]] = deque()  # keeps arrays alive until done
-        self._nowhere = np.empty(1, np.int64)  # of meetings
+        self._nowhere = np.empty(1, np.int64)  # of synchronizations
         self._wished = os.environ.get("RINGTREE_ALGORITHM") or None
         self._forced = _serving(self._wished) if self._wished is not None else {}
-        self._speaks = parameters.rank == 0 and os.environ.get("RINGTREE_DEBUG") in ("info", "trace")
-        if self._speaks:
+        self._logs = parameters.rank == 0 and os.environ.get("RINGTREE_DEBUG") in ("info", "trace")
+        if self._logs:
             shared = ", more ranks than cores" if parameters.ranks > joined.cores else ""
-            _say(
+            _log(
                 f"{parameters.ranks} ranks ({', '.join(parameters.names)}) on one machine, "
                 f"{joined.cores} cores{shared}; engine {engine}, "
                 f"{joined.slots} slots of {joined.slot_bytes} bytes a rank"
@@ -79,8 +79,9 @@ class Calls:
     def perform(self, request: Request, algorithm: str | Schedule | None, async_op: bool) -> Any:
         """Makes the call; returns its result, or a Work.
 
-        What was asked for by name or by hand may send more before it receives than the group has staging slots for:
-        then a group of the same ranks that has more makes the call. (The rule's own choices fit; a test says so.)
+        An algorithm that the caller names, or a schedule, may send more before it receives than the group has staging
+        slots for: then a group of the same ranks with more slots makes the call. (A test proves that the rule's own
+        choices fit.)
         """
         if not async_op and self._by_fast_path(request, algorithm):
             return request.result
@@ -99,7 +100,7 @@ class Calls:
             if slots > self._joined.slots:
                 self.settle()
                 nbytes = request.count * request.dtype.itemsize
-                self._meet(request, self._part(request.collective, request.root, nbytes, algorithm)[0])
+                self._synchronize(request, self._part(request.collective, request.root, nbytes, algorithm)[0])
                 slots = 1 << (slots - 1).bit_length()
                 beside = self._beside(f"slots{slots}", slots)
                 beside._room = self._room
@@ -141,7 +142,7 @@ class Calls:
         return request.result
 
     def _by_function(self, request: Request, op: Op, algorithm: str | Schedule | None, async_op: bool) -> Any:
-        """A reduction by a Python function. It begins with a meeting, where who made another call hears of it."""
+        """A reduction by a Python function. It begins with a synchronization, in which a mismatch raises."""
         if async_op:
             raise ValueError(f"{op.name} is a Python function and runs in this call: async_op=True cannot be")
         if isinstance(algorithm, Schedule):
@@ -150,40 +151,40 @@ class Calls:
         part, _ = self._part(request.collective, request.root, request.x.nbytes, algorithm, whole=True)
         function_reductions.check(part.program, op, op.commutative or self._in_rank_order(part, algorithm))
         request.x, request.out = as_named(request.x), None if request.out is None else as_named(request.out)
-        self._meet(request, part)
+        self._synchronize(request, part)
         apart = self._beside("functions")._endpoint
         function_reductions.perform(part.program, op, request, apart, (apart, self._endpoint), self._parameters)
         return request.result
 
-    def _meet(self, request: Request, part: RankProgram) -> None:
-        """A message without payload from everyone to everyone, which the engine takes for the call that it opens: ranks
-        that called with other counts, types, roots or algorithms hear of it here."""
+    def _synchronize(self, request: Request, part: RankProgram) -> None:
+        """Sends a message without payload from every rank to every rank, with the fingerprint of the call that it
+        opens: raises Mismatch where ranks called with other counts, types, roots or algorithms."""
         r = request
         digest = part.digest ^ r.packed ^ (0 if r.counts is None else zlib.crc32(r.counts.tobytes()))
-        self._endpoint.run(*self._meeting(r.collective, r.dtype, r.root, r.count, digest))
+        self._endpoint.run(*self._barrier(r.collective, r.dtype, r.root, r.count, digest))
 
-    def meet_for(self, what: str, async_op: bool) -> Work | None:
-        """The same before a call of which no rank knows what the others exchange."""
-        meeting = self._meeting(what, Dtype.UINT8, -1, 0, 0)
+    def synchronize_for(self, what: str, async_op: bool) -> Work | None:
+        """Synchronizes before the call `what`, of which no rank knows what the others exchange."""
+        barrier = self._barrier(what, Dtype.UINT8, -1, 0, 0)
         if async_op:
-            return Work(self._endpoint, self._endpoint.start(*meeting), None)
-        self._endpoint.run(*meeting)
+            return Work(self._endpoint, self._endpoint.start(*barrier), None)
+        self._endpoint.run(*barrier)
         return None
 
-    def _meeting(self, collective: str, dtype: Dtype, root: int, count: int, digest: int) -> tuple[int, int, int]:
-        """The plan of such a meeting, and the addresses that it is run with, where nothing is read or written."""
+    def _barrier(self, collective: str, dtype: Dtype, root: int, count: int, digest: int) -> tuple[int, int, int]:
+        """The plan of such a synchronization, and its two addresses, where nothing is read or written."""
         n = self._parameters.ranks
-        key = ("meeting", collective, dtype, root, count, digest)
+        key = ("synchronization", collective, dtype, root, count, digest)
         found = self.plans.find(key)
         if found is None:
-            meeting = built("bruck", "all_gather", n, -1, self._parameters.rank)
+            part = built("bruck", "all_gather", n, -1, self._parameters.rank)
             none = np.zeros(n, np.int64)
             plan = self._endpoint.prepare(
-                *meeting.tables,
+                *part.tables,
                 none,
                 none[:1],
                 none,
-                meeting.program.scratch,
+                part.program.scratch,
                 1,
                 int(dtype),
                 -1,
@@ -192,7 +193,7 @@ class Calls:
                 count,
                 digest,
             )
-            found = BoundPlan(plan, meeting, "ranks meet before a call that is made elsewhere", 0, 0, False)
+            found = BoundPlan(plan, part, "ranks synchronize before a call that is made elsewhere", 0, 0, False)
             self.plans.keep(key, found)
         address = self._nowhere.__array_interface__["data"][0]
         return found.plan, address, address
@@ -227,10 +228,10 @@ class Calls:
             part, why = self._part(collective, root, count * dtype.itemsize, algorithm)
             found = bind(self._joined, part, self._parameters.rank, dtype, number, count, why, counts, packed)
             self.plans.keep(key, found)
-            if self._speaks:
+            if self._logs:
                 p = part.program
                 where = f", root {root}" if root >= 0 else ""
-                _say(
+                _log(
                     f"{collective} of {count * dtype.itemsize} bytes ({dtype.label}{where}) over "
                     f"{self._parameters.ranks} ranks: {p.name}, program {p.digest()}, because {why}"
                 )
@@ -247,13 +248,13 @@ class Calls:
         free = algorithm is None and not whole  # for what the environment asks
         if free and collective in self._forced:
             return self._cut(self._forced[collective], collective, root, nbytes, "RINGTREE_ALGORITHM asks for it")
-        said = "" if self._wished is None else f" (RINGTREE_ALGORITHM, {self._wished}, does not serve here)"
+        suffix = "" if self._wished is None else f" (RINGTREE_ALGORITHM, {self._wished}, does not serve here)"
         ordered, ranks = algorithm == RANK_ORDER, self._parameters.ranks
         if whole:
             choice = choose_whole(collective, ranks, ordered)
-            return self._cut(choice.algorithm, collective, root, nbytes, choice.why + said, whole)
+            return self._cut(choice.algorithm, collective, root, nbytes, choice.why + suffix, whole)
         found = self._decisions.decide(self._parameters, collective, root, nbytes, self._memory(), ordered)
-        return self._built(found.algorithm, collective, root, found.steps, found.why + said)
+        return self._built(found.algorithm, collective, root, found.steps, found.why + suffix)
 
     def _cut(
         self, algorithm: str, collective: str, root: int, nbytes: int, why: str, whole: bool = False
@@ -265,21 +266,21 @@ class Calls:
     def _built(
         self, algorithm: str, collective: str, root: int, steps: CallTuning, why: str
     ) -> tuple[RankProgram, str]:
-        said = f"; for its size: {steps}" if steps else ""
+        suffix = f"; for its size: {steps}" if steps else ""
         return built(
             algorithm, collective, self._parameters.ranks, root, self._parameters.rank, steps or None
-        ), why + said
+        ), why + suffix
 
     def _steps(self, algorithm: str, collective: str, root: int, nbytes: int) -> CallTuning:
         """How the algorithm is cut for a whole vector of `nbytes`; the same on all ranks."""
         return self._decisions.cut(self._parameters, algorithm, collective, root, nbytes, self._memory()).steps
 
     def _memory(self) -> SharedMemory:
-        """Where calls are planned for; the same on all ranks."""
+        """The memory and costs that calls are planned for; equal on all ranks."""
         return SharedMemory(self.cores, *self._room, self._parameters.cost or BUILT_IN)
 
     def replace_endpoint(self, other: Endpoint) -> None:
-        """When the group is closed, or this process is a fork: no call finds its way to the engine any more."""
+        """Replaces the endpoint where the group is closed, or this process is a fork: no call reaches the engine."""
         self._endpoint = self._decisions.endpoint = other
         self.plans.clear()
         self.plans.endpoint = other
@@ -358,5 +359,5 @@ def _serving(wished: str) -> dict[str, str]:
         raise ValueError(f"RINGTREE_ALGORITHM is {wished!r}: {refusal}") from None
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     print(f"ringtree: {text}", file=sys.stderr, flush=True)

@@ -41,7 +41,7 @@ class Decision:
 
 
 _decided: dict[tuple[object, ...], Decision] = {}
-"""By this process, in whatever group; the last KEPT."""
+"""The last KEPT decisions of this process, over all groups."""
 
 
 class Decisions:

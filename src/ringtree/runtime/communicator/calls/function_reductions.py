@@ -31,7 +31,7 @@ def check(program: Program, op: Op, in_rank_order: bool) -> None:
         )
     if not op.commutative and not in_rank_order:
         raise ValueError(
-            f"{p.name} does not join {p.collective} in rank order and {op.name} is not said to be commutative: "
+            f"{p.name} does not join {p.collective} in rank order and {op.name} is not marked commutative: "
             f"expected {choose_whole(p.collective, p.ranks).algorithm}, or Op(..., commutative=True)"
         )
 
@@ -94,8 +94,8 @@ def _joined(op: Op, a: Array, b: Array) -> Array:
 
 
 def _guarded(chunk: Array) -> Array:
-    """The same, read-only where that can be said: a function that changes its arguments would change the user's, or
-    what is yet to be sent."""
+    """The same chunk, read-only where its kind allows that: a function that changes its arguments would change the
+    user's array, or a payload before it is sent."""
     if not isinstance(chunk.owner, np.ndarray):
         return chunk
     owner = chunk.owner.view()

@@ -18,7 +18,7 @@ class Op:
 
     It must be associative; unless `commutative`, contributions are joined in rank order. The engine runs no Python:
     messages carry whole arrays, each of which the function sees as one, and a call costs some 100 us and a function
-    call for every joining. Anything that can be said by name is faster by name.
+    call for every joining. An operation with a name is faster by name.
     """
 
     __slots__ = ("commutative", "function", "name")
@@ -91,7 +91,7 @@ def _factor(factor: Any, dtype: Dtype) -> Any:
 
 
 def as_named(x: Array) -> Array:
-    """The same memory as elements of the type that its bits were said to be, which can be computed with."""
+    """The same memory as elements of the named type of its bits, which can be computed with."""
     if x.named is None or str(x.owner.dtype).removeprefix("torch.") == x.dtype.label:
         return x
     if not isinstance(x.owner, np.ndarray):

@@ -39,7 +39,7 @@ class Coalesced(Collectives):
         if isinstance(as_op(op), Op):
             return [self.all_reduce(x, op, out=o, **given) for x, o in zip(xs, _outs(out, xs), strict=True)]
         arrays = [readable(x, dtype) for x in xs]
-        places = _places(out, arrays, [a.shape for a in arrays])
+        targets = _targets(out, arrays, [a.shape for a in arrays])
         results: list[Any] = [None] * len(arrays)
         for alike in _by_type(arrays):
             flat = _new(arrays, alike)
@@ -47,7 +47,7 @@ class Coalesced(Collectives):
                 flat[span] = arrays[i].owner.reshape(-1)
             self.all_reduce_packed(flat, [arrays[i].count for i in alike], op, **given)
             for i, span in _spans(arrays, alike, 1):
-                results[i] = _placed(flat[span].reshape(arrays[i].shape), places[i])
+                results[i] = _placed(flat[span].reshape(arrays[i].shape), targets[i])
         return results if out is None else list(out)
 
     def reduce_scatter_coalesced(
@@ -67,7 +67,7 @@ class Coalesced(Collectives):
         n = self.size
         arrays = [readable(x, dtype) for x in xs]
         shapes = [self._block(a.shape) for a in arrays]
-        places = _places(out, arrays, shapes)
+        targets = _targets(out, arrays, shapes)
         results: list[Any] = [None] * len(arrays)
         for alike in _by_type(arrays):
             flat = _new(arrays, alike).reshape(n, -1)
@@ -77,14 +77,14 @@ class Coalesced(Collectives):
             chosen = self._in_order(deterministic, "reduce_scatter", algorithm)
             self._packed("reduce_scatter", flat, mine, [arrays[i].count for i in alike], chosen, op, dtype=dtype)
             for i, span in _spans(arrays, alike, n):
-                results[i] = _placed(mine[span].reshape(shapes[i]), places[i])
+                results[i] = _placed(mine[span].reshape(shapes[i]), targets[i])
         return results if out is None else list(out)
 
     def all_gather_coalesced(self, xs: Arrays, *, out: Arrays | None = None, algorithm: Algorithm = None) -> list[Any]:
         """all_gather of each array: all ranks' are stacked on a new first axis."""
         n = self.size
         arrays = [readable(x) for x in xs]
-        places = _places(out, arrays, [(n, *a.shape) for a in arrays])
+        targets = _targets(out, arrays, [(n, *a.shape) for a in arrays])
         results: list[Any] = [None] * len(arrays)
         for alike in _by_type(arrays):
             flat = _new(arrays, alike)
@@ -93,7 +93,7 @@ class Coalesced(Collectives):
             rows = new(arrays[alike[0]], (n, len(flat))).owner
             self._packed("all_gather", flat, rows, [arrays[i].count for i in alike], algorithm)
             for i, span in _spans(arrays, alike, 1):
-                results[i] = _placed(rows[:, span].reshape((n, *arrays[i].shape)), places[i])
+                results[i] = _placed(rows[:, span].reshape((n, *arrays[i].shape)), targets[i])
         return results if out is None else list(out)
 
     def broadcast_coalesced(self, xs: Arrays, root: int = 0, *, algorithm: Algorithm = None) -> list[Any]:
@@ -121,8 +121,8 @@ class Coalesced(Collectives):
         deterministic: bool | str = False,
         async_op: bool = False,
     ) -> Any:
-        """all_reduce, in place, of an array in which arrays of so many elements each lie one after another: Mismatch
-        where ranks packed others."""
+        """all_reduce, in place, of arrays of `counts` elements each, packed one after another into `flat`: Mismatch
+        where ranks packed other counts."""
         chosen = self._in_order(deterministic, "all_reduce", algorithm)
         return self._packed("all_reduce", flat, flat, counts, chosen, op, dtype=dtype, async_op=async_op)
 
@@ -151,15 +151,15 @@ def _outs(out: Arrays | None, xs: Arrays) -> Arrays:
     return [None] * len(xs) if out is None else out
 
 
-def _places(out: Arrays | None, arrays: list[Array], shapes: list[tuple[int, ...]]) -> list[Array | None]:
-    """Where each result goes, checked before anything is sent; None: where it lies."""
+def _targets(out: Arrays | None, arrays: list[Array], shapes: list[tuple[int, ...]]) -> list[Array | None]:
+    """The array of each result, checked before anything is sent; None: a new array."""
     pairs = zip(_outs(out, arrays), arrays, shapes, strict=True)
     return [None if o is None else target(o, a, shape) for o, a, shape in pairs]
 
 
-def _placed(result: Any, place: Array | None) -> Any:
-    if place is not None:
-        place.owner.reshape(-1)[:] = result.reshape(-1)
+def _placed(result: Any, into: Array | None) -> Any:
+    if into is not None:
+        into.owner.reshape(-1)[:] = result.reshape(-1)
     return result
 
 

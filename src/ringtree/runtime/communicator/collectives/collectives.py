@@ -1,4 +1,4 @@
-"""The collectives that move equal blocks, and the barrier; and any schedule as the collective it says it is.
+"""The collectives that move equal blocks, and the barrier; and any schedule, run as its collective.
 
 Each method first tries the fast path, as reductions do.
 """
@@ -87,8 +87,8 @@ class Collectives(Reductions):
     def scatter(
         self, x: Any, root: int = 0, out: Any = None, *, algorithm: Algorithm = None, async_op: bool = False
     ) -> Any:
-        """Block `rank` of the root's `x`, whose first axis is cut into one block a rank. Elsewhere `x` is not looked
-        at, and `out` must be given: it says how much is expected."""
+        """Block `rank` of the root's `x`, whose first axis is cut into one block a rank. Other ranks' `x` is
+        ignored, and they must give `out`: its size is the block's."""
         if self.rank != root:
             x = None
         code = _SCATTER if algorithm is None else self._code(_SCATTER, algorithm)
@@ -145,7 +145,7 @@ class Collectives(Reductions):
         unproved_ok: bool = False,
         async_op: bool = False,
     ) -> Any:
-        """Runs a schedule as the collective that it says it is, with that method's conventions for `x` and `out`.
+        """Runs a schedule as its `collective`, with that method's conventions for `x` and `out`.
 
         Proves it first (once), and refuses one that cannot be proved: `unproved_ok` runs it all the same.
         """
@@ -163,5 +163,5 @@ class Collectives(Reductions):
         return getattr(self, schedule.collective)(x, **given)
 
     def _agreed(self, text: str, numbers: Sequence[int] = (0, 0, 0)) -> NDArray[np.int64]:
-        """All ranks' numbers, a row a rank; Mismatch, alike on every rank, unless all say the same text."""
+        """All ranks' numbers, a row a rank; Mismatch, alike on every rank, unless all texts are equal."""
         return agreed(self.all_gather, self._parameters.names, text, numbers)

@@ -83,8 +83,8 @@ class Objects(UnevenCollectives):
 
     def _one_a_rank(self, objs: Sequence[Any] | None) -> Sequence[Any]:
         if objs is None or len(objs) != self.size:
-            said = "None" if objs is None else f"{len(objs)} objects"
-            raise ValueError(f"got {said}; expected {self.size}, one for each rank")
+            given = "None" if objs is None else f"{len(objs)} objects"
+            raise ValueError(f"got {given}; expected {self.size}, one for each rank")
         return objs
 
 

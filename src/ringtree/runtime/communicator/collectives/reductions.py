@@ -42,12 +42,12 @@ class Reductions(Member):
         """The reduction of all ranks' `x`, on every rank.
 
         `op`: a name (docs/types.md has those of each type, and how an average is rounded), `ringtree.scaled(factor)`,
-        or a Python function of two arrays, as `ringtree.Op` says it. `dtype` names what the bits of a raw uint8 or
+        or a Python function of two arrays (see `ringtree.Op`). `dtype` names what the bits of a raw uint8 or
         uint16 array mean, as "bfloat16".
 
-        `deterministic=True` asks for what holds anyway: the order of a reduction is the program's, so that the same
-        call gives the same bits every time. `"rank_order"` asks for the same bits by whatever algorithm: only those
-        that reduce all ranks at once, in order, are chosen, and another one is refused.
+        `deterministic=True` always holds: the program fixes the order of a reduction, so the same call gives the same
+        bits every time. `"rank_order"` asks for the same bits by every algorithm: only those that reduce all ranks at
+        once, in order, are chosen; a ValueError refuses any other.
         """
         if deterministic:
             algorithm = self._in_order(deterministic, "all_reduce", algorithm)

@@ -93,9 +93,9 @@ class UnevenCollectives(Collectives):
         mine = int(announced[self.rank])
         if b.count != mine * announced[-1] or (counts is not None and not np.array_equal(counts, announced[:-1])):
             listed = np.asarray(counts).tolist()
-            said = f"out has {b.count} elements" if b.count != mine * announced[-1] else f"counts are {listed}"
+            found = f"out has {b.count} elements" if b.count != mine * announced[-1] else f"counts are {listed}"
             self._at_odds(
-                f"{said} on rank {self.rank}; rank {root} sends {mine} rows of {announced[-1]} elements", alone=True
+                f"{found} on rank {self.rank}; rank {root} sends {mine} rows of {announced[-1]} elements", alone=True
             )
         request = self._uneven("scatter", announced[:-1], None, b, out, root=root, width=int(announced[-1]))
         return self._calls.perform(request, algorithm, async_op)
@@ -149,7 +149,7 @@ class UnevenCollectives(Collectives):
             matrix = self._joined(a, self._listed(counts), out_counts)
         mine = int(matrix[self.rank].sum())
         if mine != a.shape[0]:
-            raise ValueError(f"x has {a.shape[0]} rows; expected {mine}, the sum of what counts says it sends")
+            raise ValueError(f"x has {a.shape[0]} rows; expected {mine}, the sum of its counts")
         b = target(out, a, (int(matrix[:, self.rank].sum()), *a.shape[1:]))
         request = self._uneven("all_to_all", matrix, a, b, b.owner if out is None else out)
         return self._calls.perform(request, algorithm, async_op)
@@ -185,9 +185,7 @@ class UnevenCollectives(Collectives):
         """Listed counts, of which this rank's are those of `x`."""
         known = self._listed(counts)
         if known[self.rank] != x.shape[0]:
-            raise ValueError(
-                f"x has {x.shape[0]} rows; expected {known[self.rank]}, as counts says for rank {self.rank}"
-            )
+            raise ValueError(f"x has {x.shape[0]} rows; expected {known[self.rank]}, counts of rank {self.rank}")
         return known
 
     def _gathered(self, x: Array) -> Counts:
@@ -219,12 +217,12 @@ class UnevenCollectives(Collectives):
             sent, expected = matrix[source, rank], wanted[source]
             self._at_odds(f"rank {source} sends rank {rank} {sent} rows, and rank {rank} expects {expected}", alone)
 
-    def _at_odds(self, said: str, alone: bool) -> NoReturn:
+    def _at_odds(self, why: str, alone: bool) -> NoReturn:
         """Mismatch. Where this rank alone sees the mismatch (`alone`), the group fails, for the others would wait in
         vain."""
         if alone:
-            self._endpoint.poison(said)
-        raise Mismatch(said)
+            self._endpoint.poison(why)
+        raise Mismatch(why)
 
     def _listed_rows(self, matrix: NDArray[Any]) -> NDArray[Any]:
         if matrix.shape != (self.size, self.size):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class MessageStatus(NamedTuple):
-    """What a message is: whose, with which tag, how many bytes."""
+    """A message's source, tag and number of bytes."""
 
     source: int
     tag: int

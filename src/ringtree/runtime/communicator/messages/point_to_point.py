@@ -30,10 +30,10 @@ _BYTES = 5  # uint8's code: pickles
 
 class PointToPoint(Member):
     """Messages between two ranks with one tag keep their order. A receive takes the earliest message that fits, and a
-    message goes to the earliest receive that fits, whatever the wildcards: MPI's rules. `ringtree.ANY` is any source,
+    message goes to the earliest receive that fits, also with wildcards: MPI's rules. `ringtree.ANY` is any source,
     any tag. Several threads of a rank may be here at once.
 
-    The non-blocking messages that a rank has under way go on by themselves, whatever it does meanwhile.
+    A rank's non-blocking messages make progress by themselves while the rank does something else.
     """
 
     def send(self, x: Any, dst: int, tag: int = 0) -> None:
@@ -46,8 +46,8 @@ class PointToPoint(Member):
     def recv(self, x: Any, src: int = ANY, tag: int = 0, *, at_most: bool = False) -> Any:
         """Fills `x` with the earliest message of that tag from `src`, which must be of its size and type; returns it.
 
-        `at_most`: the message may be shorter; returns the part of `x` that it fills, flat. Who wrote, and with which
-        tag, is said by `probe` before or by `irecv` after.
+        `at_most`: the message may be shorter; returns the part of `x` that it fills, flat. `probe` before, or
+        `irecv` after, reports the message's source and tag.
         """
         if type(x) is _ndarray:
             if not at_most:
@@ -65,12 +65,12 @@ class PointToPoint(Member):
         return self._mail.post(operation, array, None)
 
     def irecv(self, x: Any, src: int = ANY, tag: int = 0, *, at_most: bool = False) -> Message:
-        """Begins to receive into `x`, as recv does. The message says its source, tag and bytes when it is done."""
+        """Begins to receive into `x`, as recv does. The finished message has its source, tag and bytes."""
         operation, array = receiving(x, src, tag, self.size, at_most)
         return self._mail.post(operation, array, (lambda nbytes: _front(array, nbytes)) if at_most else x)
 
     def probe(self, src: int = ANY, tag: int = ANY) -> MessageStatus:
-        """Waits until a message that fits has begun to arrive, and says what it is; it is still to be received."""
+        """Waits until a message that fits has begun to arrive; returns its status without receiving it."""
         found = self._endpoint.probe(source(src, self.size), tag_wanted(tag), -1.0)
         assert found is not None  # without a limit it waits, or raises
         return MessageStatus(*found)
@@ -97,7 +97,7 @@ class PointToPoint(Member):
             operations.append((True, dst, COPY, given.address, given.nbytes, int(given.dtype), False))
         if self.rank == dst:
             if out is None and x is None:
-                raise ValueError(f"copy needs out on rank {dst}, or an x that says how much comes")
+                raise ValueError(f"copy needs out on rank {dst}, or an x of the message's size and type")
             like = readable(x) if out is None else None
             filled = writable(out) if like is None else target(None, like, like.shape)
             operations.append((False, src, COPY, filled.address, filled.nbytes, int(filled.dtype), False))
@@ -116,8 +116,8 @@ class PointToPoint(Member):
         given, filled = _apart([readable(x) for x in xs], [writable(out) for out in outs])
         mine, own = given[self.rank], filled[self.rank]
         if (mine.count, mine.dtype) != (own.count, own.dtype):
-            said = f"{own.count} {own.dtype.label}; expected {mine.count} {mine.dtype.label}, as this rank sends itself"
-            raise ValueError(f"outs[{self.rank}] has {said}")
+            kind = f"{own.count} {own.dtype.label}; expected {mine.count} {mine.dtype.label}, as this rank sends itself"
+            raise ValueError(f"outs[{self.rank}] has {kind}")
         memmove(own.address, mine.address, own.nbytes)
         operations: list[tuple[Operation, Array]] = []
         for rank, (x, out) in enumerate(zip(given, filled, strict=True)):
@@ -126,9 +126,9 @@ class PointToPoint(Member):
                 operations.append(((False, rank, PARTS, out.address, out.nbytes, int(out.dtype), False), out))
         if not operations:
             return Together([], outs) if async_op else outs
-        meeting = self._calls.meet_for("exchange_parts", async_op)
-        if meeting is not None:
-            return Together([meeting, *(self._mail.post(*operation, None) for operation in operations)], outs)
+        barrier = self._calls.synchronize_for("exchange_parts", async_op)
+        if barrier is not None:
+            return Together([barrier, *(self._mail.post(*operation, None) for operation in operations)], outs)
         self._exchange([operation for operation, _ in operations])
         return outs
 
@@ -139,13 +139,13 @@ class PointToPoint(Member):
         self._exchange([(True, peer(dst, self.size), tag_of(tag), address, data.nbytes, _BYTES, False)])
 
     def recv_object(self, src: int = ANY, tag: int = 0) -> Any:
-        """The earliest object of that tag from `src`. It is unpickled, which runs whatever code its sender says: only
-        for groups whose ranks trust each other (all are one user's processes)."""
+        """The earliest object of that tag from `src`. It is unpickled, which runs code of the sender's choice: only for
+        groups whose ranks trust each other (all are one user's processes)."""
         whose, which = source(src, self.size), tag_wanted(tag)
         data, sender, tag = self._endpoint.receive(whose, which, _BYTES, self._parameters.timeout_s)
         if not (data.startswith(pickle.PROTO) and data.endswith(pickle.STOP)):
-            said = f"{len(data)} bytes from rank {sender} with tag {tag} are no object"
-            raise ValueError(f"{said}: expected what send_object sent; recv takes an array")
+            found = f"{len(data)} bytes from rank {sender} with tag {tag} are no object"
+            raise ValueError(f"{found}: expected an object that send_object sent; recv takes an array")
         return pickle.loads(data)
 
     def batch(self) -> Batch:
@@ -153,8 +153,8 @@ class PointToPoint(Member):
         return Batch(self.size, self._exchange)
 
     def _exchange(self, operations: list[Operation]) -> list[tuple[int, int, int]]:
-        said: list[tuple[int, int, int]] = self._endpoint.exchange(operations, self._parameters.timeout_s)
-        return said
+        statuses: list[tuple[int, int, int]] = self._endpoint.exchange(operations, self._parameters.timeout_s)
+        return statuses
 
 
 def _apart(xs: list[Array], outs: list[Array]) -> tuple[list[Array], list[Array]]:

@@ -18,7 +18,7 @@ _SLICE_S = 0.0005  # how long the others go unlooked at while one is waited for
 
 
 class Work:
-    """What `async_op=True` returns. Until it is done, neither read its output nor write its input."""
+    """The handle that `async_op=True` returns. Until it is done, neither read its output nor write its input."""
 
     __slots__ = ("_endpoint", "_result", "_ticket")
 
@@ -45,8 +45,8 @@ class Work:
 
 
 class Message(Work):
-    """What `isend` and `irecv` return. Until it is done, leave its array alone. The array is kept until then, even when
-    nobody holds the Message any more: a receive that is forgotten still takes its message.
+    """The handle that `isend` and `irecv` return. Until it is done, leave its array alone. The array is kept until
+    then, even without a reference to the Message: a dropped receive still takes its message.
 
     Without a timeout `wait` raises TimedOut after the group's; the message stays under way.
     """
@@ -139,9 +139,9 @@ def wait_all(works: Iterable[Work], timeout: float | None = None) -> bool:
 
 
 def wait_any(works: Iterable[Work], timeout: float | None = None) -> int:
-    """Waits for one of them and returns its place in the list: the first that has ended. Raises what that one raised.
-    TimedOut when `timeout` seconds passed first, which harms nobody. What has ended is named again if it stays in the
-    list."""
+    """Waits for one of them and returns its position in the list: the first that has ended. Raises that one's error;
+    TimedOut when `timeout` seconds passed first, after which the works go on. A work that has ended is returned again
+    if it stays in the list."""
     listed = _listed(works)
     begun = [work for work in listed if isinstance(work, Message) and work._status is None]
     if len(begun) == len(listed) and len({id(message._messages) for message in begun}) == 1:

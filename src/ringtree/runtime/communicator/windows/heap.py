@@ -24,13 +24,13 @@ from ringtree.runtime.communicator.seated import Member
 
 PAGE_BYTES = 4096
 LARGE_PAGE_BYTES = 2 << 20
-"""By so much the heap grows."""
+"""Bytes by which the heap grows."""
 MOST_BYTES = 1 << 41
 """All ranks' parts together: addresses, of which a process has 2^47, for all its groups."""
 PATIENCE_S = 10.0
-"""How long the first to take something wait for the others, whose first call may never come."""
+"""Seconds that the first ranks to take memory wait for the others, whose first call may never come."""
 MAPPED_S = 1.0
-"""How long a rank that has mapped the memory waits for the others to map it."""
+"""Seconds that a rank that has mapped the memory waits for the others to map it."""
 
 
 class Heap:
@@ -45,7 +45,7 @@ class Heap:
         self._memory = memoryview(b"")
         self._address = self._existing_bytes = 0
         self._free: list[tuple[int, int]] = []  # [begin, end) of this part, by address, never side by side
-        self._returned: deque[tuple[int, int]] = deque()  # by whatever thread let go of them
+        self._returned: deque[tuple[int, int]] = deque()  # by any thread
 
     def take(self, nbytes: int) -> memoryview | None:
         """Memory that is taken for as long as anything holds the view. None where there is none, which is no error:
@@ -65,7 +65,7 @@ class Heap:
     def _meet(self, group: Member) -> None:
         parameters, endpoint, ranks = group._parameters, group._endpoint, group.size
         if ranks == 1:
-            return  # nobody to read it
+            return  # no peer reads it
         most_bytes = min(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), MOST_BYTES // ranks)
         check_liveness = partial(endpoint.check_liveness, "allocate_tensor", list(range(ranks)))
         subject, patience_s = f"the symmetric memory of {ranks} ranks", min(parameters.timeout_s, PATIENCE_S)
@@ -95,7 +95,7 @@ class Heap:
             time.sleep(1e-4)
 
     def _shared(self) -> bool:
-        """Whether all have mapped the memory. Before that nobody may be sent what lies there."""
+        """Whether all ranks have mapped the memory. Before that no payload in it may be sent."""
         self._ready = self._ready or (len(self._mapped) > 0 and all(self._mapped))
         return self._ready
 
@@ -141,7 +141,7 @@ class Heap:
 
 
 def _view(address: int, nbytes: int, endpoint: Any) -> memoryview:
-    """Mapped memory, which stays so for as long as anything holds the view: the endpoint is what keeps it."""
+    """A view of mapped memory; it keeps the endpoint, and so the mapping, alive."""
     memory: Any = (c_char * nbytes).from_address(address)
     memory.endpoint = endpoint
     return memoryview(memory).cast("B")

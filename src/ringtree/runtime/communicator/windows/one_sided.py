@@ -19,10 +19,10 @@ SIGNALS = 8
 
 
 class OneSided(Collectives):
-    """Arrays that peers reach without this rank's doing.
+    """Arrays that peers reach while this rank does something else.
 
     A *window* is an array of this communicator's `empty`, or a contiguous slice of one; it stands for the same slice of
-    every rank's. Nothing waits but `wait_signal`: who may write when is for signals (or collectives) to say.
+    every rank's. Only `wait_signal` waits: signals (or collectives) order the accesses.
     """
 
     _windows: list[tuple[int, int, int]]  # of each array: where it begins and ends here, and its window's number
@@ -34,8 +34,8 @@ class OneSided(Collectives):
         wanted = dtype_named(dtype)
         self._agreed(symmetric.request(lengths, wanted))  # a rank that died or asks for else is noticed here
         self._made += 1
-        place = f"{self._parameters.key}/{self._made}"
-        number, array = symmetric.allocate(self._endpoint, self._parameters, place, lengths, wanted)
+        key = f"{self._parameters.key}/{self._made}"
+        number, array = symmetric.allocate(self._endpoint, self._parameters, key, lengths, wanted)
         begin = array.__array_interface__["data"][0]
         insort(self._windows, (begin, begin + array.nbytes, number))
         return array
@@ -61,7 +61,7 @@ class OneSided(Collectives):
         return here.owner if out is None else out
 
     def signal(self, dst: int, index: int = 0) -> None:
-        """Tells rank `dst`, without data. Each pair of ranks has 8 signals a direction, each of which is counted."""
+        """Raises signal `index` at rank `dst`, without data. Each pair of ranks has 8 counted signals a direction."""
         self._endpoint.signal(self._peer(dst), _index(index))
 
     def wait_signal(self, src: int, count: int = 1, index: int = 0, timeout: float | None = None) -> None:

@@ -30,7 +30,7 @@ def share_bytes(nbytes: int) -> int:
 
 
 def allocate(
-    endpoint: Endpoint, parameters: GroupParameters, place: str, shape: tuple[int, ...], dtype: np.dtype[Any]
+    endpoint: Endpoint, parameters: GroupParameters, key: str, shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> tuple[int, NDArray[Any]]:
     """The window's number, and this rank's array in it, zeroed; all ranks of the group ask for the same shape and type.
 
@@ -45,7 +45,7 @@ def allocate(
         fd = reserve(share, subject)
     else:
         check_liveness = partial(endpoint.check_liveness, "empty", list(range(parameters.ranks)))
-        group = BootstrapGroup(place, parameters.rank, parameters.names, subject, parameters.timeout_s, check_liveness)
+        group = BootstrapGroup(key, parameters.rank, parameters.names, subject, parameters.timeout_s, check_liveness)
         fd, _ = parameters.bootstrap.share(group, share * parameters.ranks)
     try:
         window, address = endpoint.add_window(fd, share)

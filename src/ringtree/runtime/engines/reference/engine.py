@@ -172,11 +172,11 @@ class ReferenceEndpoint(ReferenceMessages, ReferenceWindows, Recordings):
         counts = [0 if v is None else v.nbytes // v.itemsize for v in views]
         if views[1] is not None and views[1].readonly:
             return False
-        places = [0 if v is None else np.asarray(v).__array_interface__["data"][0] for v in views]
+        addresses = [0 if v is None else np.asarray(v).__array_interface__["data"][0] for v in views]
         signature = (collective, known[0].format, op, root, *counts)
-        plan = self._recall(signature, places, [0 if v is None else v.nbytes for v in views], known[0].itemsize)
+        plan = self._recall(signature, addresses, [0 if v is None else v.nbytes for v in views], known[0].itemsize)
         if plan >= 0:
-            self.run(plan, *places)
+            self.run(plan, *addresses)
         return plan >= 0
 
     def call_at(
@@ -199,10 +199,12 @@ class ReferenceEndpoint(ReferenceMessages, ReferenceWindows, Recordings):
             self.run(plan, x_address, out_address)
         return plan >= 0
 
-    def _recall(self, signature: tuple[Any, ...], places: Sequence[int], nbytes: Sequence[int], itemsize: int) -> int:
+    def _recall(
+        self, signature: tuple[Any, ...], addresses: Sequence[int], nbytes: Sequence[int], itemsize: int
+    ) -> int:
         """The plan for such a call with x and out there; -1 where there is none."""
         plan, offset = self.memory.get(signature, (-1, None))
-        x, out = places
+        x, out = addresses
         overlap = x < out + nbytes[1] and out < x + nbytes[0]
         return -1 if overlap and (offset is None or x - out != offset * itemsize) else plan
 
@@ -229,16 +231,16 @@ class ReferenceEndpoint(ReferenceMessages, ReferenceWindows, Recordings):
         group, other = self.group, None
         with group.changed:
             group.raise_failure(self.rank)
-            said = group.calls.setdefault(call, {})
-            other = next((r for r, theirs in said.items() if theirs != mine), None)
-            said[self.rank] = mine
-            if len(said) == self.ranks:
+            fingerprints = group.calls.setdefault(call, {})
+            other = next((r for r, theirs in fingerprints.items() if theirs != mine), None)
+            fingerprints[self.rank] = mine
+            if len(fingerprints) == self.ranks:
                 del group.calls[call]
             if other is not None:
                 raise group.fail(
                     self.rank,
                     Mismatch,
-                    f"ranks called different things (call {call}): rank {group.names[other]} {said[other]}, "
+                    f"ranks called different things (call {call}): rank {group.names[other]} {fingerprints[other]}, "
                     f"rank {group.names[self.rank]} {mine}; expected the same call from every rank",
                 )
 
@@ -345,11 +347,11 @@ class _Pass:
         if part.space in (Space.SLOT, Space.MESSAGE):
             slot = (self.staged if part.space == Space.SLOT else self.held)[part.index]
             return elements(slot.address, sum(self.plan.lengths(part, self.window)), self.plan.dtype)
-        return np.concatenate([self._memory(part.space, *place) for place in self.plan.places(part, self.window)])
+        return np.concatenate([self._memory(part.space, *extent) for extent in self.plan.extents(part, self.window)])
 
     def _write(self, part: ChunkRange, values: Values) -> None:
         at = 0
-        for start, count in self.plan.places(part, self.window):
+        for start, count in self.plan.extents(part, self.window):
             self._memory(part.space, start, count)[:] = values[at : at + count]
             at += count
 

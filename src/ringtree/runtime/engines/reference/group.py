@@ -19,7 +19,7 @@ from ringtree.runtime.types import OPS, Dtype
 
 
 class Fingerprint(NamedTuple):
-    """What all ranks must say alike in one call."""
+    """The values of one call that must be equal on all ranks."""
 
     collective: str
     op: int

@@ -1,4 +1,4 @@
-"""The reference engine's messages: MPI's matching, written out. Sends are done at once, for what they send is kept."""
+"""The reference engine's messages: MPI's matching, written out. Sends are done at once, for the payload is copied."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class MessageInFlight:
 
 @dataclass(slots=True, eq=False)
 class PostedOperation:
-    """A send or a receive, and its letter once there is one. `address` 0 with `at_most` takes whatever comes."""
+    """A send or a receive, and its message once there is one. `address` 0 with `at_most` takes any size."""
 
     is_send: bool
     peer: int
@@ -48,10 +48,12 @@ class PostedOperation:
     nbytes: int
     dtype: int
     at_most: bool
-    letter: MessageInFlight | None = None
+    message: MessageInFlight | None = None
 
-    def wants(self, letter: MessageInFlight) -> bool:
-        return self.peer in (ANY, letter.source) and (self.tag == letter.tag or (self.tag == ANY and letter.tag >= 0))
+    def wants(self, message: MessageInFlight) -> bool:
+        return self.peer in (ANY, message.source) and (
+            self.tag == message.tag or (self.tag == ANY and message.tag >= 0)
+        )
 
     def __str__(self) -> str:
         expected = "anything" if self.nbytes < 0 else f"{'at most ' * self.at_most}{self.nbytes} bytes"
@@ -60,10 +62,10 @@ class PostedOperation:
 
 @dataclass(slots=True, eq=False)
 class MatchingTable:
-    """One rank's: receives in the order they were posted, and letters that none of them wants, as they came."""
+    """One rank's receives in the order they were posted, and unexpected messages in the order they came."""
 
     posted: list[PostedOperation] = field(default_factory=list)
-    letters: list[MessageInFlight] = field(default_factory=list)
+    unexpected: list[MessageInFlight] = field(default_factory=list)
 
 
 class ReferenceMessages:
@@ -77,13 +79,13 @@ class ReferenceMessages:
     def exchange(self, operations: list[Operation], timeout_s: float) -> list[Status]:
         transfers = [PostedOperation(*operation) for operation in operations]
         self._exchange(transfers, timeout_s)
-        return [t.letter.status for t in transfers if t.letter is not None]
+        return [t.message.status for t in transfers if t.message is not None]
 
     def receive(self, peer: int, tag: int, dtype: int, timeout_s: float) -> tuple[bytes, int, int]:
         transfer = PostedOperation(False, peer, tag, 0, -1, dtype, True)
         self._exchange([transfer], timeout_s)
-        assert transfer.letter is not None
-        return transfer.letter.payload, transfer.letter.source, transfer.letter.tag
+        assert transfer.message is not None
+        return transfer.message.payload, transfer.message.source, transfer.message.tag
 
     def send(self, x: Any, peer: int, tag: int) -> bool:
         return False  # there is no fast path
@@ -107,16 +109,16 @@ class ReferenceMessages:
             transfer = self._numbered(number)
             for peer in self._gone([transfer]):
                 names, what = self.group.names, self._where(transfer)
-                message = f"rank {names[peer]} left while rank {names[self.rank]} waited for {what}"
-                self.group.poison(PeerDied, message, peer)
-            return transfer.letter is not None or self.group.failure is not None
+                why = f"rank {names[peer]} left while rank {names[self.rank]} waited for {what}"
+                self.group.poison(PeerDied, why, peer)
+            return transfer.message is not None or self.group.failure is not None
 
     def complete(self, numbers: Sequence[int], first: bool, timeout_s: float) -> int:
         with self.group.changed:
             transfers = [self._numbered(number) for number in numbers]
 
             def found() -> int:
-                done = [t.letter is not None for t in transfers]
+                done = [t.message is not None for t in transfers]
                 return (done.index(True) if True in done else -1) if first else (0 if all(done) else -1)
 
             with self._waiting(transfers):
@@ -124,29 +126,29 @@ class ReferenceMessages:
 
     def status(self, number: int) -> Status:
         with self.group.changed:
-            letter = self._numbered(number).letter
-        if letter is None:
+            message = self._numbered(number).message
+        if message is None:
             raise ValueError(f"message {number} is still under way")
-        return letter.status
+        return message.status
 
     def drop(self, number: int) -> bool:
         with self.group.changed:
             transfer = self.transfers.get(number)
-            if transfer is not None and transfer.letter is None:
+            if transfer is not None and transfer.message is None:
                 return False
             self.transfers.pop(number, None)
             return True
 
     def probe(self, peer: int, tag: int, timeout_s: float) -> Status | None:
         probe = PostedOperation(False, peer, tag, 0, 0, 0, True)
-        letters = self.box(self.rank).letters
+        unexpected = self.box(self.rank).unexpected
         with self.group.changed:
 
             def found() -> int:
-                return next((i for i, letter in enumerate(letters) if probe.wants(letter)), -1)
+                return next((i for i, message in enumerate(unexpected) if probe.wants(message)), -1)
 
-            place = self._wait(found, [probe], timeout_s)
-            return None if place < 0 else letters[place].status
+            position = self._wait(found, [probe], timeout_s)
+            return None if position < 0 else unexpected[position].status
 
     def box(self, rank: int) -> MatchingTable:
         return self.group.mail.setdefault(rank, MatchingTable())
@@ -160,8 +162,8 @@ class ReferenceMessages:
                 for transfer in transfers:
                     self._begin(transfer)
                 try:
-                    self._wait(lambda: -1 if any(t.letter is None for t in transfers) else 0, transfers, -1, timeout_s)
-                except BaseException:  # nobody may write into arrays that are given back
+                    self._wait(lambda: -1 if any(t.message is None for t in transfers) else 0, transfers, -1, timeout_s)
+                except BaseException:  # arrays that are given back must not be written to
                     box = self.box(self.rank)
                     box.posted = [t for t in box.posted if t not in transfers]
                     raise
@@ -169,7 +171,7 @@ class ReferenceMessages:
     def _waiting(self, transfers: list[PostedOperation]) -> AbstractContextManager[None]:
         """Marks in this rank's recording that it waits for these operations."""
         recorder = self.group.recorders.get(self.rank)
-        wants = any(not t.is_send and t.letter is None for t in transfers)
+        wants = any(not t.is_send and t.message is None for t in transfers)
         return recorder.waiting() if recorder is not None and wants else nullcontext()
 
     def _begin(self, transfer: PostedOperation) -> None:
@@ -177,49 +179,49 @@ class ReferenceMessages:
             payload = string_at(transfer.address, transfer.nbytes) if transfer.nbytes else b""
             self.group.sent[self.rank, transfer.peer] += 1
             number = self.group.sent[self.rank, transfer.peer]
-            letter = transfer.letter = MessageInFlight(self.rank, transfer.tag, transfer.dtype, payload, number)
-            self._note(Event.SEND, letter, self.rank, transfer.peer)
+            message = transfer.message = MessageInFlight(self.rank, transfer.tag, transfer.dtype, payload, number)
+            self._note(Event.SEND, message, self.rank, transfer.peer)
             box = self.box(transfer.peer)
-            wanting = next((t for t in box.posted if t.wants(letter)), None)
+            wanting = next((t for t in box.posted if t.wants(message)), None)
             if wanting is None:
-                box.letters.append(letter)
+                box.unexpected.append(message)
             else:
                 box.posted.remove(wanting)
-                self._give(letter, wanting, transfer.peer)
+                self._give(message, wanting, transfer.peer)
             self.group.changed.notify_all()
             return
         box = self.box(self.rank)
-        found = next((letter for letter in box.letters if transfer.wants(letter)), None)
+        found = next((message for message in box.unexpected if transfer.wants(message)), None)
         if found is None:
             box.posted.append(transfer)
         else:
-            box.letters.remove(found)
+            box.unexpected.remove(found)
             self._give(found, transfer, self.rank)
 
-    def _give(self, letter: MessageInFlight, transfer: PostedOperation, receiver: int) -> None:
-        nbytes, names = len(letter.payload), self.group.names
+    def _give(self, message: MessageInFlight, transfer: PostedOperation, receiver: int) -> None:
+        nbytes, names = len(message.payload), self.group.names
         fits = transfer.nbytes in (-1, nbytes) or (transfer.at_most and nbytes < transfer.nbytes)
-        if not fits or letter.dtype != transfer.dtype:
-            by = f"by {_own_name(letter.tag)}" if letter.tag < ANY else f"with tag {letter.tag}"
+        if not fits or message.dtype != transfer.dtype:
+            by = f"by {_own_name(message.tag)}" if message.tag < ANY else f"with tag {message.tag}"
             self.group.poison(
                 Mismatch,
-                f"rank {names[letter.source]} sent {nbytes} bytes of {_label(letter.dtype)} {by} "
+                f"rank {names[message.source]} sent {nbytes} bytes of {_label(message.dtype)} {by} "
                 f"where rank {names[receiver]} receives {transfer}",
             )
             return
         if transfer.address and nbytes:
-            memmove(transfer.address, letter.payload, nbytes)
-        transfer.letter = letter
-        if letter.source != receiver:
-            self.group.received[receiver][letter.source] += (nbytes, 1)
-        self._note(Event.WAIT, letter, receiver, letter.source)
+            memmove(transfer.address, message.payload, nbytes)
+        transfer.message = message
+        if message.source != receiver:
+            self.group.received[receiver][message.source] += (nbytes, 1)
+        self._note(Event.WAIT, message, receiver, message.source)
 
-    def _note(self, kind: Event, letter: MessageInFlight, rank: int, peer: int) -> None:
+    def _note(self, kind: Event, message: MessageInFlight, rank: int, peer: int) -> None:
         """In what that rank records, where it does; what a rank sends itself is not."""
         recorder = self.group.recorders.get(rank)
         if recorder is not None and rank != peer:
-            size, dtype, tag = len(letter.payload), Dtype(letter.dtype), letter.tag
-            recorder.note_message(kind, peer, size, letter.number, message_name(dtype, size, tag), tag)
+            size, dtype, tag = len(message.payload), Dtype(message.dtype), message.tag
+            recorder.note_message(kind, peer, size, message.number, message_name(dtype, size, tag), tag)
 
     def _wait(
         self,
@@ -228,12 +230,12 @@ class ReferenceMessages:
         limit_s: float,
         patience_s: float | None = None,
     ) -> int:
-        """Until found() is a place. -1 after `limit_s`; below 0 there is none, and running out of patience raises."""
+        """Waits until found() is a position, below 0 while there is none; -1 after `limit_s`. A timeout raises."""
         patience = self.timeout_s if patience_s is None else patience_s
-        place = found()
-        if place >= 0:
-            return place
-        what = ", ".join(self._where(t) for t in transfers if t.letter is None)
+        position = found()
+        if position >= 0:
+            return position
+        what = ", ".join(self._where(t) for t in transfers if t.message is None)
         limit = patience if limit_s < 0 else limit_s
         came = self.group.wait(self.rank, lambda: found() >= 0, what, lambda: self._gone(transfers), limit, True)
         if not came and limit_s < 0:
@@ -241,17 +243,17 @@ class ReferenceMessages:
         return found()
 
     def _where(self, transfer: PostedOperation) -> str:
-        who = "any rank" if transfer.peer == ANY else f"rank {self.group.names[transfer.peer]}"
+        sender = "any rank" if transfer.peer == ANY else f"rank {self.group.names[transfer.peer]}"
         if transfer.tag < ANY:
-            return f"{_own_name(transfer.tag)} from {who}"
-        return f"a message from {who}, {'any tag' if transfer.tag == ANY else f'tag {transfer.tag}'}"
+            return f"{_own_name(transfer.tag)} from {sender}"
+        return f"a message from {sender}, {'any tag' if transfer.tag == ANY else f'tag {transfer.tag}'}"
 
     def _gone(self, transfers: list[PostedOperation]) -> list[int]:
         """Ranks that have left and are waited for; one of them all if any would do."""
         others = [rank for rank in range(len(self.group.names)) if rank != self.rank]
         gone = []
         for transfer in transfers:
-            if transfer.letter is None:
+            if transfer.message is None:
                 whose = others if transfer.peer == ANY else [transfer.peer]
                 if whose and self.group.left.issuperset(whose):
                     gone.append(whose[0])

@@ -59,7 +59,7 @@ class PreparedProgram:
         sizes = self.sizes[part.label : part.label + part.count]
         return [min(max(size - low, 0), self.window) for size in sizes]
 
-    def places(self, part: ChunkRange, window: int) -> list[tuple[int, int]]:
+    def extents(self, part: ChunkRange, window: int) -> list[tuple[int, int]]:
         """(first element, elements) of each of the part's chunks, where they lie in the part's space."""
         starts = self.offsets[part.space][part.index : part.index + part.count]
         return [(s + window * self.window, n) for s, n in zip(starts, self.lengths(part, window), strict=True)]
@@ -76,7 +76,7 @@ def decode(
     dtype: int,
     op: int,
 ) -> PreparedProgram:
-    """The plan that Program.encode's two tables say, bound to sizes. ValueError for a reduction that the type lacks."""
+    """The plan of Program.encode's two tables, bound to sizes. ValueError for a reduction that the type lacks."""
     name = next((name for name, code in OPS.items() if code == op), None)
     if name is not None and not supported(Dtype(dtype), name):
         raise ValueError(f"{name} of {Dtype(dtype).label} is not supported")
@@ -105,7 +105,7 @@ def decode(
 def _find_subjects(steps: list[DecodedInstruction]) -> None:
     """A signal is about what was last written to its slot, a wait about what is read of its message."""
     staged: dict[int, int] = {}  # slot register -> chunk
-    came: dict[int, int] = {}  # message register -> place of its wait
+    came: dict[int, int] = {}  # message register -> position of its wait
     for at, step in enumerate(steps):
         if step.kind == Kind.SIGNAL:
             steps[at] = step._replace(chunk=staged.get(step.register, -1))
@@ -116,8 +116,8 @@ def _find_subjects(steps: list[DecodedInstruction]) -> None:
             chunk = first.label if first.count == 1 else -1
             staged.update({t.index: chunk for t in step.targets if t.space == Space.SLOT})
             waits = [came[s.index] for s in step.sources if s.space == Space.MESSAGE]
-            for place in waits:
-                steps[place] = steps[place]._replace(chunk=chunk)
+            for position in waits:
+                steps[position] = steps[position]._replace(chunk=chunk)
             steps[at] = step._replace(chunk=chunk, peer=steps[waits[0]].peer if waits else -1)
 
 

@@ -1,6 +1,6 @@
 """Asynchronous data parallelism with bounded staleness (ours): each rank is a worker that computes on the newest
-weights it may read, and pushes its gradients, which are applied as they come. What it may read is said by `staleness`;
-where the weights lie, and what is sent, by `parameter_server` and `peers`.
+weights it may read, and pushes its gradients, which are applied as they come. `staleness` decides what it may read;
+`parameter_server` and `peers` hold the weights and send them.
 
 - At the start, rank 0's parameters are broadcast.
 - Before forward, a worker reads the weights. It waits where it is further ahead of the slowest than the bound.
@@ -8,9 +8,9 @@ where the weights lie, and what is sent, by `parameter_server` and `peers`.
   step of every worker moves the weights as far as a synchronous step does.
 
 Bytes of a step, over n ranks with P bytes of parameters: all ranks together receive 2(n-1) P where the weights lie on
-servers, as by ring all-reduce, and n(n-1) P from peers. Through the busiest rank go, each way, (n-1) P if it is the
-only server or one of the peers, and 2(n-1)/n P if the weights are sharded. With servers there are words of 8 bytes
-besides.
+servers, as by ring all-reduce, and n(n-1) P from peers. Through the busiest rank go, in each direction, (n-1) P if it
+is the only server or one of the peers, and 2(n-1)/n P if the weights are sharded. With servers there are words of 8
+bytes besides.
 """
 
 from __future__ import annotations

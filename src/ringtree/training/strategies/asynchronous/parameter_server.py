@@ -3,9 +3,9 @@
 `central`: rank 0 has all of them. `sharded`: each of the n ranks has 1/n. All ranks are workers; a server is a thread
 beside the worker of its rank, and everything goes by messages of one process group, also to a rank's own server:
 
-- a worker that wants to read, or has pushed, says so to rank 0, which puts all of that into one order by the rule of
-  bounded staleness (`staleness.Order`), tells each entry of it to the other servers, and a reader how stale its read
-  is;
+- a worker that wants to read, or has pushed, reports that to rank 0, which puts all of it into one order by the rule of
+  bounded staleness (`staleness.UpdateOrder`), and sends each entry to the other servers, and a reader its read's
+  staleness;
 - every server follows that order. An update: it receives its part of that worker's next gradient and applies it. A
   read: it sends that worker its part of the weights, as they are at this entry.
 
@@ -39,7 +39,7 @@ REQUEST, GRANT, ENTRY, GRADIENT, WEIGHTS = range(5)
 READ, PUSHED, STOP = range(3)
 """Requests."""
 IDLE_S = 1.0
-"""How often a server that nobody wants anything of looks whether its group still lives."""
+"""Seconds between an idle server's checks whether its group still lives."""
 
 
 def words(*values: int) -> Tensor:
@@ -48,7 +48,7 @@ def words(*values: int) -> Tensor:
 
 
 def cuts(length: int, servers: int) -> list[slice]:
-    """Where each server's part of so many elements lies."""
+    """Each server's part of `length` elements."""
     at = [length * k // servers for k in range(servers + 1)]
     return [slice(a, b) for a, b in pairwise(at)]
 
@@ -73,7 +73,8 @@ class Server(ABC):
         """Ends the thread, once it has done what came before."""
 
     def until(self, entries: int) -> None:
-        """Waits until it has followed so many, for ever while the group lives; raises what ended it before that."""
+        """Waits until it has followed `entries` entries, without limit while the group lives; raises the error that
+        ended it earlier."""
         with self._changed:
             self._changed.wait_for(lambda: self._followed >= entries or self._error is not None)
             if self._error is not None:
@@ -85,7 +86,7 @@ class Server(ABC):
             while (entries := self._next()) is not None:
                 for entry in entries:
                     self._follow(entry)
-        except Exception as failure:  # noqa: BLE001  # whatever it is: all ranks hear of it, this one's worker too
+        except Exception as failure:  # noqa: BLE001  # of any kind: raised on all ranks, and in this one's worker
             error = failure
             communicator(self._group).abort(f"the parameter server of rank {self._rank} failed: {error}")
         with self._changed:
@@ -106,7 +107,7 @@ class Server(ABC):
             self._changed.notify_all()
 
     def _come(self, into: Tensor, tag: int) -> int:
-        """Waits for a message from anybody, for ever while the group lives; whose it is."""
+        """Waits for a message from any rank, without limit while the group lives; returns the source."""
         work = self._group.recv_anysource([into], tag)
         while not work.ended(IDLE_S):
             pass

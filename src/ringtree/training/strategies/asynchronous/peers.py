@@ -55,7 +55,7 @@ class Peer:
 
     def push(self) -> None:
         """Begins to send a copy of the gradients to every peer."""
-        gradient = self._flat.gradients.clone()  # so that nobody waits for a peer that computes and takes nothing
+        gradient = self._flat.gradients.clone()  # so that no rank waits for a peer that computes and takes nothing
         for rank in self._others:
             self._group.send([gradient], rank, GRADIENT)
         self._come[self._rank].append(gradient)

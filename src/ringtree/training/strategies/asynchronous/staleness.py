@@ -20,19 +20,19 @@ from typing import NamedTuple
 from ringtree.training.core.plan import TrainingPlan
 
 UPDATE = -1
-"""In place of a staleness, which an update has none of."""
+"""The staleness of an update, which has none."""
 
 
 class UpdateEvent(NamedTuple):
-    """What happens next: a worker's next update is applied, or its read is answered, and is this stale."""
+    """The next event: a worker's next update is applied, or its read is answered, with this staleness."""
 
     worker: int
     staleness: int = UPDATE
 
 
 class UpdateOrder:
-    """Puts into one order what `workers` ask for and push, as it comes. Whoever follows that order, wherever he is, has
-    the same weights at the same entry.
+    """Puts the reads and updates of `workers` workers into one order, as they come. Every rank that follows that order
+    has the same weights at the same entry.
 
     `gathered`: updates that are applied together, as one step of an optimizer; they are ordered by worker. `readers`:
     those whose reads count, where not all do.
@@ -46,12 +46,12 @@ class UpdateOrder:
         self._asking: list[int] = []
 
     def ask(self, worker: int) -> list[UpdateEvent]:
-        """A worker wants to read, at the clock that it is at; what happens now."""
+        """A worker wants to read at its present clock; returns the events that follow at once."""
         self._asking.append(worker)
         return self._go_on()
 
     def push(self, worker: int) -> list[UpdateEvent]:
-        """A worker has pushed its next update; what happens now."""
+        """A worker has pushed its next update; returns the events that follow at once."""
         self._waiting.append((worker, self._pushed[worker]))
         self._pushed[worker] += 1
         return self._go_on()

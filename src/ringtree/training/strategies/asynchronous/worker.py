@@ -90,7 +90,7 @@ class Reading:
 
 
 class Pushing(torch.optim.Optimizer):
-    """In an optimizer's place: its step is made where the weights lie. It has a state while that is collected."""
+    """Replaces the optimizer: its step is made where the weights lie. It has a state while that is collected."""
 
     def __init__(self, worker: Worker, plan: TrainingPlan) -> None:
         super().__init__(worker.parameters(), {"lr": plan.settings.rate})

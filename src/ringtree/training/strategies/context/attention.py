@@ -1,9 +1,9 @@
 """Attention to a whole sequence of which each rank has a part: by `ring`, or positions are exchanged for heads, and
 back.
 
-By `ulysses`, all_to_all gives each rank all positions of its share of the heads, for which attention is what it is in
-one process; another takes the result back (Jacobs and others: DeepSpeed Ulysses, 2023). Queries, keys and values go in
-one call. Backward is the same the other way about.
+By `ulysses`, all_to_all gives each rank all positions of its share of the heads, whose attention is that of one
+process; another takes the result back (Jacobs and others: DeepSpeed Ulysses, 2023). Queries, keys and values go in
+one call. Backward is the same in the other direction.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ringtree.training.strategies.all_to_all import all_to_all
 from ringtree.training.strategies.context.context_parallel import is_ring, positions
 from ringtree.training.strategies.context.ring_attention import ring_attention
 
-HEADS, PLACES = -3, -2
+HEADS, POSITIONS = -3, -2
 """Dimensions."""
 
 
@@ -35,8 +35,8 @@ def ulysses(q: Tensor, k: Tensor, v: Tensor, group: dist.ProcessGroup, causal: b
     """
     if q.shape[HEADS] % group.size():
         raise ValueError(f"{q.shape[HEADS]} heads cannot be divided evenly among {group.size()} context parallel ranks")
-    q, k, v = _exchange(torch.stack((q, k, v)), HEADS, PLACES, group)
-    return _exchange(scaled_dot_product_attention(q, k, v, is_causal=causal), PLACES, HEADS, group)
+    q, k, v = _exchange(torch.stack((q, k, v)), HEADS, POSITIONS, group)
+    return _exchange(scaled_dot_product_attention(q, k, v, is_causal=causal), POSITIONS, HEADS, group)
 
 
 def _exchange(x: Tensor, given: int, gotten: int, group: dist.ProcessGroup) -> Tensor:

@@ -6,8 +6,8 @@ Only attention looks beyond a position. It comes to see the whole sequence
   that are with it; in backward they go round again, and their gradients, as large, after them. Rank r has parts r and
   2n-1-r of 2n, so that all have as much work;
 - by `ulysses` (attention.py): queries, keys and values go from positions to heads by one all_to_all, and what attention
-  gave goes back by another; in backward both again, the other way about. Rank r has part r of n, and needs heads that
-  n divides.
+  gave goes back by another; in backward both again, in the other direction. Rank r has part r of n, and needs heads
+  that n divides.
 
 Every rank's loss is the mean over its own positions, and gradients are averaged over all of "data", as those of
 different rows are.

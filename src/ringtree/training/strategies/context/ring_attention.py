@@ -21,8 +21,8 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.autograd.function import Function, once_differentiable
 
-# PyTorch's attention that keeps no scores; unlike the public function it says the denominators' logarithms, and takes
-# those of the whole in backward.
+# PyTorch's attention that keeps no scores; unlike the public function it returns the denominators' logarithms, and
+# takes those of the whole in backward.
 _attend = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 _attend_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
 

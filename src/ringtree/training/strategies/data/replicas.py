@@ -28,7 +28,7 @@ def apply(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module
         broadcast(model, mesh.group("data"))
         return replicate(model, mesh=mesh["data"])
     experts = stacks(model) if plan.layout.ep > 1 else {}
-    # What DDP itself reads to leave parameters out; torch documents no other way.
+    # What DDP itself reads to leave parameters out; torch documents no other means.
     DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, list(experts))
     # Gradients lie in the buckets that are sent: else a rank has all of them twice.
     replica = DistributedDataParallel(model, process_group=mesh.group("data"), gradient_as_bucket_view=True)

@@ -6,8 +6,8 @@
   "ep", and is averaged over "expert_data" (dp x cp) only; other gradients are averaged over all of "data".
 
 Bytes that a step sends, over n ranks of "ep", in each layer: 8 experts (n-1) for the counts, and for each token that
-goes to an expert of another rank 4 x 4 width: two ways, forward and backward. How many do depends on the text; a rank's
-T tokens are sent at most min(T min(top_k, other experts), other experts x capacity) times.
+goes to an expert of another rank 4 x 4 width: two directions, forward and backward. How many do depends on the text; a
+rank's T tokens are sent at most min(T min(top_k, other experts), other experts x capacity) times.
 """
 
 from __future__ import annotations

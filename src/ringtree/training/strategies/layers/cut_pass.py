@@ -115,8 +115,8 @@ def _held(whole: fx.GraphModule, node: fx.Node) -> list[tuple[str, Tensor]]:
 
 
 def _crossing(graph: fx.Graph, part_of: dict[fx.Node, int]) -> dict[fx.Node, list[int]]:
-    """The values that go from one part to others, and to which, in the graph's order. A value's place here, from 0, is
-    the tag of its messages."""
+    """The values that go from one part to others, and to which, in the graph's order. A value's position here, from 0,
+    is the tag of its messages."""
     found: dict[fx.Node, list[int]] = {}
     for node in graph.nodes:
         users = sorted({part_of[user] for user in node.users if not _is_known(user)} - {part_of[node]})

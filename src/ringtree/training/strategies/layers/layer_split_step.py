@@ -38,8 +38,8 @@ class LayerSplit:
 
     def __init__(self, model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> None:
         (self._part,) = parts(model)
-        place = mesh["pp"].get_local_rank()
-        self._first, self._last = place == 0, place == mesh["pp"].size() - 1
+        position = mesh["pp"].get_local_rank()
+        self._first, self._last = position == 0, position == mesh["pp"].size() - 1
         self._wire = StageLink(mesh.group("pp"))
 
     def __call__(self, rows: Tensor, wanted: Tensor) -> Tensor:

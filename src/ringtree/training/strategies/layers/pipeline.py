@@ -9,8 +9,9 @@ ranks in micro-batches, so that all of them are at work on different ones.
 - The loss is the last stage's. Gradients are summed up over the micro-batches, and only then reduced over other axes.
 
 Bytes of a step, over S stages, with A bytes of the activations between two layers of a batch's rows, on t tensor
-parallel ranks: 2(S-1) t A, whatever the micro-batches, and 2(S-1) A where those ranks divide the positions (sp). A rank
-waits, as a share of what it computes, (p-1)/m of the time over p ranks and m micro-batches; interleaved, (p-1)/(2m).
+parallel ranks: 2(S-1) t A, for any number of micro-batches, and 2(S-1) A where those ranks divide the positions (sp). A
+rank waits, as a share of what it computes, (p-1)/m of the time over p ranks and m micro-batches; interleaved,
+(p-1)/(2m).
 """
 
 from __future__ import annotations

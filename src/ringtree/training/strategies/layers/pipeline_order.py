@@ -14,7 +14,7 @@ STAGES_A_RANK = {"naive": 1, "gpipe": 1, "1f1b": 1, "interleaved": 2}
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One micro-batch's way through one stage, forward or backward."""
+    """One micro-batch's pass through one stage, forward or backward."""
 
     backward: bool
     micro_batch: int

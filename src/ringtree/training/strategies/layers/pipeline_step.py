@@ -27,9 +27,9 @@ class Pipeline:
 
     def __init__(self, model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> None:
         layout, group = plan.layout, mesh.group("pp")
-        place, of = mesh["pp"].get_local_rank(), stages(plan)
-        self.first, self.last = place == 0, place == layout.pp - 1
-        numbers = range(place, of, layout.pp)
+        position, of = mesh["pp"].get_local_rank(), stages(plan)
+        self.first, self.last = position == 0, position == layout.pp - 1
+        numbers = range(position, of, layout.pp)
         made = [_stage(part, k, plan, group) for part, k in zip(parts(model), numbers, strict=True)]
         kind = TORCHS[layout.schedule]
         several = layout.schedule == "interleaved"

@@ -83,7 +83,7 @@ class _Send(torch.autograd.Function):
     def forward(ctx: Any, value: Tensor, wire: StageLink, to: int, tag: int) -> Tensor:
         ctx.of, ctx.like = (wire, to, tag), torch.empty_like(value, device="meta")
         wire.send(value, to, tag)
-        return torch.zeros(())  # real, whatever the value is: backward begins at it
+        return torch.zeros(())  # real, for every type of the value: backward begins at it
 
     @staticmethod
     def backward(ctx: Any, _: Tensor) -> tuple[Tensor, None, None, None]:

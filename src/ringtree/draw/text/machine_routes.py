@@ -1,4 +1,4 @@
-"""What data takes through a machine, for a terminal: channels, which go round its GPUs, and the ways of copying from
+"""Routes of data through a machine, for a terminal: channels, which go round its GPUs, and the routes of a copy from
 one GPU to another, side by side."""
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from ringtree.machines.copies import CopyRoute
 
 HEADS = (Pattern.NVLS, Pattern.COLLNET_DIRECT)
 MOST_GPUS, MOST_CHANNELS = 16, 8
-"""Of an order, and of a pattern, that are told one by one."""
+"""The GPUs of an order, and the channels of a pattern, that are written one by one."""
 PIECE_NBYTES = 1 << 20
-"""What the time of a way is told of."""
+"""The bytes for which the time of a route is printed."""
 
 
 def channel_lines(graphs: Iterable[Channels]) -> list[Line]:
@@ -31,11 +31,11 @@ def _channels(c: Channels) -> Iterator[Line]:
     name = c.pattern.value.replace("_", " ")
     yield TextSpan(name, "head"), TextSpan(f"  {units.count(c.count, 'channel')}, {inside}{outside}", "faint")
     runs = [(order, len(list(same))) for order, same in groupby(_order(c, n) for n in range(c.count))]
-    for place in gapped(len(runs), MOST_CHANNELS):
-        if place is None:
+    for position in gapped(len(runs), MOST_CHANNELS):
+        if position is None:
             yield (TextSpan("  …", "faint"),)
             continue
-        order, times = runs[place]
+        order, times = runs[position]
         yield (TextSpan(f"  {order}"), *((TextSpan(f"  {times} times", "faint"),) if times > 1 else ()))
 
 
@@ -44,7 +44,7 @@ def _order(c: Channels, channel: int) -> str:
     order = c.orders[channel]
     if c.pattern in HEADS:
         return f"GPU {order[0]} gathers from all others"
-    steps = ["…" if place is None else str(order[place]) for place in gapped(len(order), MOST_GPUS)]
+    steps = ["…" if position is None else str(order[position]) for position in gapped(len(order), MOST_GPUS)]
     if c.nics:
         first, last = c.nics[channel]
         return " → ".join([f"NIC{first}", *steps, f"NIC{last}"])
@@ -53,27 +53,27 @@ def _order(c: Channels, channel: int) -> str:
     return " → ".join(steps)
 
 
-def copy_lines(ways: Sequence[CopyRoute], width: int) -> list[Line]:
-    """A head a way, with a mark where it is taken, then a line a copy, and why the way is taken or not."""
-    steps = [copy for way in ways for copy in way.copies]
-    what = max((len(way.way) for way in ways), default=0)
+def copy_lines(routes: Sequence[CopyRoute], width: int) -> list[Line]:
+    """A head a route, with a mark where it is taken, then a line a copy, and why the route is taken or not."""
+    steps = [copy for route in routes for copy in route.copies]
+    what = max((len(route.way) for route in routes), default=0)
     name = max((len(copy.what) for copy in steps), default=0)
-    place = max((len(f"{copy.source} → {copy.target}") for copy in steps), default=0)
+    ends = max((len(f"{copy.source} → {copy.target}") for copy in steps), default=0)
     lines: list[Line] = []
-    for way in ways:
-        lines += [(), *_way(way, what, name, place, width)] if lines else [*_way(way, what, name, place, width)]
+    for route in routes:
+        lines += [(), *_route(route, what, name, ends, width)] if lines else [*_route(route, what, name, ends, width)]
     return lines
 
 
-def _way(way: CopyRoute, what: int, name: int, place: int, width: int) -> Iterator[Line]:
-    mark = TextSpan("✓ ", "near") if way.verdict.applies else TextSpan("  ")
+def _route(route: CopyRoute, what: int, name: int, ends: int, width: int) -> Iterator[Line]:
+    mark = TextSpan("✓ ", "near") if route.verdict.applies else TextSpan("  ")
     figures = (
-        f"  {units.count(way.stops, 'stop'):<8}{units.bandwidth(way.bandwidth_Bps):>10}"
-        f"   {units.size(PIECE_NBYTES)} in {units.duration(way.pipelined_s(PIECE_NBYTES))}"
+        f"  {units.count(route.stops, 'stop'):<8}{units.bandwidth(route.bandwidth_Bps):>10}"
+        f"   {units.size(PIECE_NBYTES)} in {units.duration(route.pipelined_s(PIECE_NBYTES))}"
     )
-    yield mark, TextSpan(f"{way.way:<{what}}", "head" if way.verdict.applies else ""), TextSpan(figures)
-    for copy in way.copies:
-        moved = f"    {copy.what:<{name}}  {f'{copy.source} → {copy.target}':<{place}}  by the {copy.by.value:<5}"
+    yield mark, TextSpan(f"{route.way:<{what}}", "head" if route.verdict.applies else ""), TextSpan(figures)
+    for copy in route.copies:
+        moved = f"    {copy.what:<{name}}  {f'{copy.source} → {copy.target}':<{ends}}  by the {copy.by.value:<5}"
         cost = f"{units.bandwidth(copy.bandwidth_Bps):>10}  {units.duration(copy.latency_s)}"
-        yield TextSpan(moved, "" if way.verdict.applies else "faint"), TextSpan(cost, "faint")
-    yield from ((TextSpan(f"    {line}", "faint"),) for line in wrap(way.verdict.why, max(width - 4, 24)))
+        yield TextSpan(moved, "" if route.verdict.applies else "faint"), TextSpan(cost, "faint")
+    yield from ((TextSpan(f"    {line}", "faint"),) for line in wrap(route.verdict.why, max(width - 4, 24)))
