@@ -13,8 +13,8 @@ namespace ringtree {
 
 namespace {
 
-constexpr std::int64_t absent_ns = 300'000;      // a caller that moved nothing for so long computes
-constexpr std::int64_t tick_ns = 250'000'000;    // heartbeats are looked after so often
+constexpr std::int64_t absent_ns = 300'000;    // a caller that moved nothing for so long computes
+constexpr std::int64_t tick_ns = 250'000'000;  // heartbeats are looked after so often
 constexpr std::int64_t farewell_ns = 2'000'000'000;
 
 // The entry of a lane without its number and its payload.
@@ -185,8 +185,7 @@ void Bridge::send_message(int to, const Piece& piece, std::uint64_t number) {
   PieceHead head{piece.total, piece.tag, piece.dtype, piece.first};
   std::memcpy(frame.head.data(), &head, sizeof head);
   auto index = (number - 1) % segment_.layout().pieces;
-  auto payload =
-      piece.nbytes <= Piece::room ? piece.payload : segment_.piece_staging(rank_, to, index, piece.nbytes);
+  auto payload = piece.nbytes <= Piece::room ? piece.payload : segment_.piece_staging(rank_, to, index, piece.nbytes);
   wire_->send(to, frame, payload);
 }
 
@@ -208,8 +207,8 @@ void Bridge::give_credits(int to, bool all) {
   auto lane = peer.lane_arrived.given_back(), pipe = peer.pipe_arrived.given_back();
   bool many = lane - peer.lane_credited >= segment_.layout().depth / 4 ||
               pipe - peer.pipe_credited >= segment_.layout().pieces / 4;
-  bool slots = peer.lane_credited < std::min(lane, peer.lane_staged) ||
-               peer.pipe_credited < std::min(pipe, peer.pipe_staged);
+  bool slots =
+      peer.lane_credited < std::min(lane, peer.lane_staged) || peer.pipe_credited < std::min(pipe, peer.pipe_staged);
   if (many || (all && slots)) {
     wire_->send(to, frame_to(to, Frame::Kind::credit), nullptr);
   } else if (slots && !peer.owes) {

@@ -1,10 +1,10 @@
 // Joins the lanes of this rank to those of its peers on other hosts (NCCL calls this a proxy).
 //
-// A lane between hosts is two local lanes and a wire. On the sender's host the bridge is the receiver of the local lane:
-// it sends each message over the wire, and releases it only when the receiving rank has. On the receiver's host the
-// bridge is the sender: it publishes the message in the local lane there, with its payload in the lane's own staging,
-// and counts what the rank releases back over the wire as credits. So a message occupies its slot until the receiver has
-// released it, as within a host, and what is proved about slots holds unchanged.
+// A lane between hosts is two local lanes and a wire. On the sender's host the bridge is the receiver of the local
+// lane: it sends each message over the wire, and releases it only when the receiving rank has. On the receiver's host
+// the bridge is the sender: it publishes the message in the local lane there, with its payload in the lane's own
+// staging, and counts what the rank releases back over the wire as credits. So a message occupies its slot until the
+// receiver has released it, as within a host, and what is proved about slots holds unchanged.
 //
 // The rank that calls moves its own frames in its waits; a thread does so while the program computes.
 #pragma once
@@ -83,7 +83,7 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
   Segment& segment_;
   int rank_;
   std::vector<int> hosts_;
-  std::recursive_mutex mutex_;  // guards all below; a failure within is announced from within
+  std::recursive_mutex mutex_;                // guards all below; a failure within is announced from within
   std::vector<std::unique_ptr<Peer>> peers_;  // nullptr: of this host
   std::byte* staging_ = nullptr;
   std::size_t staging_bytes_ = 0;
@@ -91,7 +91,7 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
   std::vector<const std::byte*> regions_;
   std::vector<int> owing_;
   std::unique_ptr<Wire> wire_;
-  bool arrived_ = false;                     // whether something was published since the last look
+  bool arrived_ = false;                      // whether something was published since the last look
   std::atomic<std::int64_t> visited_ns_ = 0;  // when a caller last moved frames
   std::atomic<bool> stopping_ = false;
   int stop_;  // an event descriptor

@@ -16,10 +16,11 @@
 
 namespace ringtree {
 
+using tcp::Connection, tcp::Hello, tcp::Sending, tcp::magic;
+
 namespace {
 
-constexpr std::uint64_t magic = 0x31307474676e6972;  // "ringtt01"
-constexpr std::int64_t silence_ns = 3'000'000'000;   // a peer that sends nothing for so long is lost
+constexpr std::int64_t silence_ns = 3'000'000'000;  // a peer that sends nothing for so long is lost
 constexpr std::int64_t heartbeat_ns = 500'000'000;
 constexpr std::size_t read_bytes = 16384;  // small frames arrive many at a time; large payloads go where they belong
 constexpr int most_parts = 32;             // of one system call
@@ -29,45 +30,6 @@ std::system_error failed(const char* what) {
 }
 
 }  // namespace
-
-// The first bytes of a connection. The welcome that answers it is the magic alone.
-struct TcpWire::Hello {
-  std::uint64_t magic, group;
-  std::int32_t from, to;
-  Proof proof;
-};
-
-struct TcpWire::Sending {
-  Frame frame{};
-  const std::byte* payload = nullptr;
-  std::string own;     // the payload, where the wire keeps it
-  bool framed = true;  // else `own` is all that is sent
-  std::size_t done = 0;
-
-  std::size_t head() const { return framed ? sizeof(Frame) : 0; }
-  std::size_t nbytes() const { return head() + (framed ? frame.nbytes : own.size()); }
-  const std::byte* bytes() const { return payload ? payload : reinterpret_cast<const std::byte*>(own.data()); }
-};
-
-struct TcpWire::Connection {
-  int fd = -1;
-  int peer = -1;  // -1: not yet known
-  bool outgoing = false, greeted = false, dead = false, writes = false, farewell = false;
-  std::deque<Sending> queue;
-  std::int64_t sent_ns = now_ns(), heard_ns = now_ns();
-  // What arrives: a head (hello, welcome, frame), then a payload.
-  alignas(Frame) std::array<std::byte, sizeof(Hello)> head;
-  std::size_t head_done = 0;
-  Frame frame{};
-  std::byte* target = nullptr;
-  std::size_t payload_done = 0;
-  bool in_payload = false;
-
-  ~Connection() {
-    if (fd >= 0) close(fd);
-  }
-  std::size_t head_bytes() const { return greeted ? sizeof(Frame) : outgoing ? sizeof(magic) : sizeof(Hello); }
-};
 
 TcpWire::TcpWire(int rank, Options options, Sink& sink)
     : rank_(rank),
@@ -151,7 +113,7 @@ void TcpWire::accept_all() {
 }
 
 // What answers may go by the peer's own connection; everything else goes by ours, and so stays in order.
-TcpWire::Connection* TcpWire::way_to(int peer, bool answers) {
+Connection* TcpWire::way_to(int peer, bool answers) {
   if (lost_[peer]) return nullptr;
   if (!to_[peer] && answers && from_[peer]) return from_[peer];
   if (!to_[peer]) connect(peer);
@@ -186,8 +148,7 @@ void TcpWire::write(Connection& c) {
     std::size_t whole = 0;
     for (auto& s : c.queue) {
       if (n + 2 > most_parts) break;
-      if (s.done < s.head())
-        parts[n++] = {reinterpret_cast<std::byte*>(&s.frame) + s.done, s.head() - s.done};
+      if (s.done < s.head()) parts[n++] = {reinterpret_cast<std::byte*>(&s.frame) + s.done, s.head() - s.done};
       auto rest = s.nbytes() - std::max(s.done, s.head());
       if (rest) parts[n++] = {const_cast<std::byte*>(s.bytes()) + (s.nbytes() - s.head() - rest), rest};
       whole += s.nbytes() - s.done;

@@ -5,19 +5,18 @@
 
 #include <netinet/in.h>
 
-#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "wires/tcp_connection.h"
 #include "wires/wire.h"
 
 namespace ringtree {
 
 class TcpWire final : public Wire {
  public:
-  // What a connecting rank presents, and what the one that listens expects: a keyed digest of both ranks.
-  using Proof = std::array<std::byte, 32>;
+  using Proof = tcp::Proof;
   struct Peer {
     std::string host;  // a numeric address; empty: never connected to
     std::uint16_t port = 0;
@@ -43,18 +42,16 @@ class TcpWire final : public Wire {
   void leave() override;
 
  private:
-  struct Connection;
-  struct Sending;
-  struct Hello;
+  using Connection = tcp::Connection;
 
   Connection* way_to(int peer, bool answers);
-  void push(Connection& c, Sending sending);
+  void push(Connection& c, tcp::Sending sending);
   void write(Connection& c);
   bool read(Connection& c);
   bool consume(Connection& c, const std::byte* from, std::size_t nbytes);
   bool begin_payload(Connection& c);
   bool end_frame(Connection& c);
-  bool greet(Connection& c, const Hello& hello);
+  bool greet(Connection& c, const tcp::Hello& hello);
   void accept_all();
   void watch(Connection& c, bool writes);
   void fail(Connection& c, const std::string& why);

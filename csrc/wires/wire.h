@@ -16,10 +16,10 @@ struct Frame {
   enum class Kind : std::uint32_t { descriptor, piece, credit, left, farewell, failure, heartbeat };
 
   Kind kind;
-  std::uint32_t nbytes;                     // of the payload that follows
-  std::uint64_t number;                     // of the message in its lane or pipe; of a failure, its kind
-  std::uint32_t lane_credit, pipe_credit;   // messages of the receiver's that were given back, modulo 2^32
-  std::array<std::byte, 24> head;           // of a message: its entry without number and payload
+  std::uint32_t nbytes;                    // of the payload that follows
+  std::uint64_t number;                    // of the message in its lane or pipe; of a failure, its kind
+  std::uint32_t lane_credit, pipe_credit;  // messages of the receiver's that were given back, modulo 2^32
+  std::array<std::byte, 24> head;          // of a message: its entry without number and payload
 };
 static_assert(sizeof(Frame) == 48);
 

@@ -75,6 +75,9 @@ class Threads(InProcess):
         self.shared = 0
         self.made = threading.Lock()
 
+    def hosts(self, group: BootstrapGroup) -> list[int]:
+        return [0] * group.size
+
     def share(
         self, group: BootstrapGroup, nbytes: int, value: Any = None, reserved: int | None = None
     ) -> tuple[int, list[Any]]:
