@@ -73,7 +73,10 @@ def test_a_batch_script_is_one_process_though_slurm_numbers_it() -> None:
 @pytest.mark.parametrize(
     ("env", "expected"),
     [
-        ({**TORCHRUN, "LOCAL_WORLD_SIZE": "2"}, "torchrun started 4 ranks, 2 of them on this host; set RINGTREE_ADDRESS=host:port"),
+        (
+            {**TORCHRUN, "LOCAL_WORLD_SIZE": "2"},
+            "2 of them on this host; set RINGTREE_ADDRESS=host:port",
+        ),
         ({**OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE": "1"}, "Open MPI started 2 ranks, 1 of them"),
         ({**HYDRA, "MPI_LOCALNRANKS": "1"}, "MPICH started 2 ranks, 1 of them"),
         ({**SRUN, "SLURM_NNODES": "2", "SLURM_TASKS_PER_NODE": "2(x2)"}, "srun started 4 ranks, 2 of them"),

@@ -10,6 +10,7 @@ from ringtree.plan.choose import (
     predict,
     shortlist,
 )
+from ringtree.plan.over_hosts import HostChoice, choose_over_hosts
 from ringtree.plan.properties import at_once, in_rank_order, order, prove_own
 from ringtree.plan.steps import CallTuning, steps_for, workload
 
@@ -17,9 +18,11 @@ __all__ = [
     "Candidate",
     "Choice",
     "CallTuning",
+    "HostChoice",
     "at_once",
     "candidates",
     "choose",
+    "choose_over_hosts",
     "choose_whole",
     "chosen",
     "in_rank_order",

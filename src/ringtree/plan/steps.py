@@ -42,12 +42,17 @@ class CallTuning:
     """The transforms of an algorithm's schedule, in this order. `slots`: the staging slots that its programs need; 0
     where nothing is done, and the algorithm's own number holds."""
 
-    options: tuple[tuple[str, int], ...] = ()
+    options: tuple[tuple[str, int | str], ...] = ()
     many_source: bool = False
     split: int = 0
     pipeline: int = 1
     channels: int = 1
     slots: int = field(default=0, compare=False)
+
+    @property
+    def pieces(self) -> int:
+        """The algorithm's own option of that name; 1 where it is not given."""
+        return int(dict(self.options).get("pieces", 1))
 
     def apply(self, algorithm: str, collective: str, ranks: int, root: int | None = None) -> Schedule:
         """The algorithm's schedule with these steps done; a user's own is proved before."""
@@ -99,7 +104,14 @@ def _steps(
 ) -> CallTuning:
     if ranks < 2 or find_collective(collective).repeats:
         return CallTuning()
-    wanted = _wanted(algorithm, collective, ranks, root, nbytes, slot_bytes, message_nbytes)
+    wished = _wanted(algorithm, collective, ranks, root, nbytes, slot_bytes, message_nbytes)
+    return fitting(wished, algorithm, collective, ranks, root, slots)
+
+
+def fitting(
+    wanted: CallTuning, algorithm: str, collective: str, ranks: int, root: int | None, slots: int
+) -> CallTuning:
+    """The tuning that is wanted, or as much of it as `slots` staging slots and MOST_INSTRUCTIONS allow, proved."""
     while wanted:
         schedule = wanted.apply(algorithm, collective, ranks, root)
         if schedule.transfers <= MOST_TRANSFERS:
@@ -126,7 +138,7 @@ def workload(algorithm: str, collective: str, ranks: int, root: int | None, step
     """The algorithm's schedule, cut by these steps, as `price` takes it: what only cuts it is not written out."""
     options = tuple((name, 1 if name == "pieces" else value) for name, value in steps.options)
     known = _counted(algorithm, collective, ranks, root, CallTuning(options, steps.many_source))
-    return Workload(known, dict(steps.options).get("pieces", 1) * steps.pipeline * steps.channels, steps.split)
+    return Workload(known, steps.pieces * steps.pipeline * steps.channels, steps.split)
 
 
 @lru_cache(maxsize=1024)
@@ -175,7 +187,7 @@ def _wanted(
     plain, own = _plain(algorithm, collective, ranks, root), _own(algorithm, collective)
     chunk_nbytes = nbytes // plain.chunks
     widest = max((int(b.rows.count.max(initial=1)) for b in plain.blocks), default=1)
-    options: dict[str, int] = {}
+    options: dict[str, int | str] = {}
     pieces = channels = 1
     split = 0
     if "pieces" in own or find(algorithm).costs[collective].pipelines:
@@ -208,9 +220,8 @@ def _power(number: float) -> int:
 
 def _fewer(steps: CallTuning) -> CallTuning:
     """The next best: half the pieces, then a step less, until nothing is left."""
-    pieces = dict(steps.options).get("pieces", 1)
-    if pieces > 1:
-        return replace(steps, options=tuple((n, v // 2 if n == "pieces" else v) for n, v in steps.options))
+    if steps.pieces > 1:
+        return replace(steps, options=tuple((n, steps.pieces // 2 if n == "pieces" else v) for n, v in steps.options))
     if steps.pipeline > 1:
         return replace(steps, pipeline=steps.pipeline // 2)
     if steps.channels > 1:

@@ -1,4 +1,4 @@
-"""The time of a schedule, on links or in a machine's memory, and the lower bound of any schedule's time.
+"""The time of a schedule, on links, in a machine's memory or over hosts, and the lower bound of any schedule's time.
 
 Names are loaded when they are first used: a caller that prices memory alone does not load flows and cuts.
 """
@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ringtree.price.bounds import Bounds, LowerBound, bound
+    from ringtree.price.hosts import Hosts
     from ringtree.price.memory import BUILT_IN, CostParameters, SharedMemory
     from ringtree.price.pricing import Priced, Quote, Where, quote, seconds
 
 _NAMES = {
     "bounds": ("LowerBound", "Bounds", "bound"),
+    "hosts": ("Hosts",),
     "memory": ("BUILT_IN", "CostParameters", "SharedMemory"),
     "pricing": ("Priced", "Quote", "Where", "quote", "seconds"),
 }
@@ -24,6 +26,7 @@ __all__ = [
     "LowerBound",
     "Bounds",
     "CostParameters",
+    "Hosts",
     "Priced",
     "Quote",
     "SharedMemory",

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
@@ -96,6 +97,44 @@ def cluster(
     )
     return Topology.of(
         f"cluster {hosts}x{ranks_per_host}",
+        ranks,
+        nodes,
+        source,
+        target,
+        np.where(away, latency_s, local_latency_s) / 2,
+        np.where(away, bandwidth_Bps, local_bandwidth_Bps),
+        host,
+        **costs,
+    )
+
+
+def on_hosts(
+    host_of: Sequence[int],
+    *,
+    latency_s: float = 5e-6,
+    bandwidth_Bps: float = 25e9,
+    local_latency_s: float = LATENCY_S,
+    local_bandwidth_Bps: float = 100e9,
+    **costs: float,
+) -> Topology:
+    """Ranks on hosts of any sizes, in any order: rank r is on host `host_of[r]`. Each host has one NIC; otherwise as
+    `cluster`."""
+    if not len(host_of):
+        raise ValueError("on_hosts: no ranks; expected the host of each rank")
+    ranks = len(host_of)
+    known, host = np.unique(np.asarray(host_of, np.int64), return_inverse=True)
+    hosts, rank = len(known), np.arange(ranks)
+    nic = np.arange(ranks + hosts, ranks + 2 * hosts)
+    ends = [
+        _both_ways(rank, ranks + host),
+        _both_ways(rank, nic[host]),
+        _both_ways(nic, np.full(hosts, ranks + 2 * hosts)),
+    ]
+    source, target = (np.concatenate([end[k] for end in ends]) for k in (0, 1))
+    away = np.arange(len(source)) >= 4 * ranks
+    nodes = (*_names(ranks), *(f"switch{h}" for h in known), *(f"nic{h}" for h in known), "network")
+    return Topology.of(
+        f"{ranks} ranks on {hosts} hosts",
         ranks,
         nodes,
         source,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from multiprocessing.connection import wait
 from typing import Any
 
 import pytest
@@ -86,6 +87,10 @@ class HostCrew:
             return self._processes.finish(30.0)
         finally:
             self._processes._pipes = pipes
+
+    def any_ended(self) -> bool:
+        """Whether a rank has a result, or its process is gone."""
+        return bool(wait(self._processes._pipes, 0))
 
     def stop(self) -> None:
         self._processes.stop()

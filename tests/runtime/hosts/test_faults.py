@@ -15,7 +15,7 @@ import pytest
 from ringtree.errors import PeerDied, Poisoned
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.launch.crew import Outcome
-from tests.runtime.hosts.conftest import Layout, Ranks
+from tests.runtime.hosts.conftest import HostCrew, Layout, Ranks
 from tests.runtime.hosts.lab import Lab
 from tests.waiting import until
 
@@ -54,14 +54,15 @@ def survivors(outcomes: list[tuple[int, Outcome]]) -> dict[int, list[str]]:
     return {rank: outcome.result for rank, outcome in outcomes if not outcome.failed}
 
 
-def under_way(folder: Path, ranks: int) -> None:
-    until(lambda: len(list(folder.iterdir())) == ranks)
+def under_way(crew: HostCrew, folder: Path) -> None:
+    until(lambda: len(list(folder.iterdir())) == len(crew.pids) or crew.any_ended())
+    assert not crew.any_ended(), survivors(crew.finish())
 
 
 @pytest.mark.parametrize("name", list(CALLS))
 def test_a_rank_that_is_killed_is_named_to_all(ranks: Ranks, tmp_path: Path, name: str) -> None:
     crew = ranks(LAYOUT, calls_without_end(tmp_path, CALLS[name]))
-    under_way(tmp_path, 4)
+    under_way(crew, tmp_path)
     os.kill(crew.pids[VICTIM], signal.SIGKILL)
     found = survivors(crew.finish())
     assert sorted(found) == [0, 1, 2]
@@ -88,7 +89,7 @@ def test_a_host_that_is_cut_off_is_named_to_all(
     ranks: Ranks, tmp_path: Path, cut: Callable[[int], None], name: str
 ) -> None:
     crew = ranks(LAYOUT, calls_without_end(tmp_path, CALLS[name]))
-    under_way(tmp_path, 4)
+    under_way(crew, tmp_path)
     cut(2)
     found = survivors(crew.finish())
     assert sorted(found) == [0, 1, 2, 3]
@@ -100,7 +101,7 @@ def test_a_host_that_is_cut_off_is_named_to_all(
 
 def test_a_host_that_stands_still_is_named_to_all(ranks: Ranks, tmp_path: Path) -> None:
     crew = ranks(LAYOUT, calls_without_end(tmp_path, CALLS["all_reduce"]))
-    under_way(tmp_path, 4)
+    under_way(crew, tmp_path)
     os.kill(crew.pids[VICTIM], signal.SIGSTOP)
     try:
         found = survivors(crew.finish(awaited=3))

@@ -80,7 +80,10 @@ class HostBootstrap(Bootstrap, Protocol):
 
 
 class NetworkBootstrap(HostBootstrap, Protocol):
-    """The same where members are on several hosts: `share` gives each host memory of its own."""
+    """The same where members are on several hosts: `share` gives each host memory of its own. `latency_s`: a message's
+    time between hosts, 0 where it is unknown; the same for all members."""
+
+    latency_s: float
 
     def listener(self) -> socket.socket:
         """A listening socket at which the members on other hosts reach this one."""

@@ -26,6 +26,8 @@ class Hosts:
         self._server = Server(listen(*address), secret, size) if rank == 0 else None
         self._rendezvous = Rendezvous(address, secret, rank, size, timeout_s)
         self.job = self._rendezvous.job
+        self.latency_s = 0.0
+        """Of a message between hosts: the longest way to rank 0's host."""
         names = tuple(map(str, range(size)))
         world = BootstrapGroup(f"{self.job}/hosts", rank, names, f"the job of {size} ranks", timeout_s)
         self.host_of = self._found(world)
@@ -39,8 +41,10 @@ class Hosts:
             known = self.exchange(world, [name, same_kernel()])
             lowest = next((r for r in range(world.rank) if known[r][1] == same_kernel() and _reaches(known[r][0])), -1)
             lowest = world.rank if lowest < 0 else lowest
-            firsts = self.exchange(replace(world, key=f"{world.key}/found"), lowest)
+            found = self.exchange(replace(world, key=f"{world.key}/found"), [lowest, self._rendezvous.round_trip_s()])
+        firsts = [first for first, _ in found]
         numbers = {first: number for number, first in enumerate(sorted(set(firsts)))}
+        self.latency_s = max((trip_s / 2 for first, trip_s in found if first), default=0.0)
         return [numbers[first] for first in firsts]
 
     def exchange(self, group: BootstrapGroup, value: Any = None) -> list[Any]:

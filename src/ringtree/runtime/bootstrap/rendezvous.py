@@ -31,6 +31,8 @@ HELLO_BYTES = 1 << 10
 """The same before a rank has proved who it is."""
 PROVE_S = 5.0
 """How long a connection may take to prove that it knows the secret."""
+MIN_RTT_AT = 148
+"""Where Linux's struct tcp_info has tcpi_min_rtt, in microseconds."""
 CHECK_S = 0.1
 RETRY_S = 0.05
 
@@ -208,6 +210,12 @@ class Rendezvous:
         self.here: str = first.wire.getsockname()[0]
         """This host's address on the way to rank 0."""
         self._idle.append(first)
+
+    def round_trip_s(self) -> float:
+        """The least time that the kernel has seen a message of this rank's take to rank 0's host and back; 0 where it
+        does not know."""
+        info = self._idle[0].wire.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, MIN_RTT_AT + 4)
+        return struct.unpack_from("<I", info, MIN_RTT_AT)[0] / 1e6 if len(info) == MIN_RTT_AT + 4 else 0.0
 
     def exchange(self, group: BootstrapGroup, value: Any = None) -> list[Any]:
         """Each member's value, as Bootstrap.exchange."""

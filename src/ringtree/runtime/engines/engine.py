@@ -68,15 +68,28 @@ class GroupParameters:
 
 
 @dataclass(frozen=True, slots=True)
+class NetworkParameters:
+    """What the members know of the network between their hosts; 0 is unknown. The same for all members."""
+
+    latency_s: float = 0.0
+    bandwidth_Bps: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class JoinedGroup:
-    """An endpoint, and what the members have learnt of each other. Each rank has `slots` staging slots of `slot_bytes`;
-    `cores` is how many cores the members may use between them; `cost` is the same for all members."""
+    """An endpoint, and what the members have learnt of each other. Each rank has `slots` staging slots of `slot_bytes`.
+
+    The rest is the same for all members: `cores`, how many cores the members of a host may use between them (the least
+    of all hosts); `cost`; and where there are several hosts, `hosts`, the number of each member's, and `network`.
+    """
 
     endpoint: Endpoint
     slots: int
     slot_bytes: int
     cores: int
     cost: CostParameters | None = None
+    hosts: tuple[int, ...] = ()
+    network: NetworkParameters | None = None
 
 
 def join(engine: str, parameters: GroupParameters) -> JoinedGroup:

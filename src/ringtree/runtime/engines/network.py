@@ -22,6 +22,7 @@ class Listening:
     def __init__(self, parameters: GroupParameters) -> None:
         self._parameters = parameters
         self._bootstrap = cast("NetworkBootstrap", parameters.bootstrap)
+        self.latency_s = self._bootstrap.latency_s
         self._socket = self._bootstrap.listener()
         host, port, *_ = self._socket.getsockname()
         self.address: Address = (host, port, secrets.token_hex(16))

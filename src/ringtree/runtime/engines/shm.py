@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 import ringtree.errors  # noqa: F401  # gives the native errors their message
-from ringtree.runtime.engines.engine import GroupParameters, JoinedGroup, native_module
+from ringtree.runtime.engines.engine import GroupParameters, JoinedGroup, NetworkParameters, native_module
 from ringtree.runtime.engines.network import Listening
 from ringtree.runtime.tuned import as_json, parameters_from
 
@@ -48,7 +48,8 @@ def join(parameters: GroupParameters) -> JoinedGroup:
     )
     cost, source = offers[0][1:3]  # rank 0's, which a group that is made from another has already
     agreed = parameters_from(cost, source) if cost else parameters.cost if parameters.inherited else None
-    return JoinedGroup(endpoint, slots, slot_bytes, min(cores.values()), agreed)
+    between = NetworkParameters(listening.latency_s) if listening else None
+    return JoinedGroup(endpoint, slots, slot_bytes, min(cores.values()), agreed, tuple(hosts), between)
 
 
 def _offer(parameters: GroupParameters, listening: Listening | None) -> list[Any]:

@@ -17,6 +17,7 @@ from ringtree.algorithms import find
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.schedule import Schedule
 from ringtree.plan import CallTuning, choose_whole
+from ringtree.price.hosts import BANDWIDTH_BPS, LATENCY_S, Hosts
 from ringtree.price.memory import BUILT_IN, SharedMemory
 from ringtree.runtime.arrays import Array
 from ringtree.runtime.communicator.calls import function_reductions
@@ -70,8 +71,9 @@ class Calls:
         self._logs = parameters.rank == 0 and os.environ.get("RINGTREE_DEBUG") in ("info", "trace")
         if self._logs:
             shared = ", more ranks than cores" if parameters.ranks > joined.cores else ""
+            where = f"{len(set(joined.hosts))} hosts" if joined.network else "one machine"
             _log(
-                f"{parameters.ranks} ranks ({', '.join(parameters.names)}) on one machine, "
+                f"{parameters.ranks} ranks ({', '.join(parameters.names)}) on {where}, "
                 f"{joined.cores} cores{shared}; engine {engine}, "
                 f"{joined.slots} slots of {joined.slot_bytes} bytes a rank"
             )
@@ -253,7 +255,7 @@ class Calls:
         if whole:
             choice = choose_whole(collective, ranks, ordered)
             return self._cut(choice.algorithm, collective, root, nbytes, choice.why + suffix, whole)
-        found = self._decisions.decide(self._parameters, collective, root, nbytes, self._memory(), ordered)
+        found = self._decisions.decide(self._parameters, collective, root, nbytes, self._where(), ordered)
         return self._built(found.algorithm, collective, root, found.steps, found.why + suffix)
 
     def _cut(
@@ -274,6 +276,13 @@ class Calls:
     def _steps(self, algorithm: str, collective: str, root: int, nbytes: int) -> CallTuning:
         """How the algorithm is cut for a whole vector of `nbytes`; the same on all ranks."""
         return self._decisions.cut(self._parameters, algorithm, collective, root, nbytes, self._memory()).steps
+
+    def _where(self) -> SharedMemory | Hosts:
+        """The memory, or the hosts with their network, that calls are planned for; equal on all ranks."""
+        hosts, network = self._joined.hosts, self._joined.network
+        if network is None:
+            return self._memory()
+        return Hosts(hosts, self._memory(), network.latency_s or LATENCY_S, network.bandwidth_Bps or BANDWIDTH_BPS)
 
     def _memory(self) -> SharedMemory:
         """The memory and costs that calls are planned for; equal on all ranks."""

@@ -14,7 +14,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
 from ringtree.algorithms import serving
-from ringtree.plan import CallTuning, choose, steps_for
+from ringtree.plan import CallTuning, choose, choose_over_hosts, steps_for
+from ringtree.price.hosts import Hosts
 from ringtree.price.memory import SharedMemory
 from ringtree.runtime.communicator.calls.binding import slots_needed_by
 from ringtree.runtime.communicator.calls.plans import KEPT
@@ -56,19 +57,23 @@ class Decisions:
         collective: str,
         root: int,
         nbytes: int,
-        memory: SharedMemory,
+        where: SharedMemory | Hosts,
         rank_order: bool = False,
     ) -> Decision:
         """For a whole vector of `nbytes` (root -1: none). `rank_order` as in plan.choose."""
         ranks, at = group.ranks, root if root >= 0 else None
 
         def make() -> Decision:
+            if isinstance(where, Hosts):
+                found = choose_over_hosts(collective, where, at, nbytes, rank_order)
+                return Decision(found.algorithm, found.steps, found.why)
+            memory = where
             choice = choose(collective, ranks, nbytes, rank_order, memory)
             steps = steps_for(choice.algorithm, collective, ranks, at, nbytes, memory)
             return Decision(choice.algorithm, steps, choice.why)
 
         named = f"one of {serving(collective)}" + " in rank order" * rank_order
-        return self._once(group, (named, collective, ranks, root, _kind(nbytes), memory), make)
+        return self._once(group, (named, collective, ranks, root, _kind(nbytes), where), make)
 
     def cut(
         self, group: GroupParameters, algorithm: str, collective: str, root: int, nbytes: int, memory: SharedMemory

@@ -1,0 +1,66 @@
+"""Ranks on several hosts as a place that schedules are priced in: shared memory inside each, a network between."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from ringtree.price.memory import SharedMemory
+from ringtree.topology import Topology
+from ringtree.topology.shapes import on_hosts
+
+LATENCY_S = 30e-6
+BANDWIDTH_BPS = 1.25e9
+"""A message's time over TCP and a 10 Gbit/s link, for want of better."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """`host_of`: the number of each rank's host. `memory`: of each host. `latency_s` and `bandwidth_Bps`: the
+    network's, from host to host, and of each host's link, each way."""
+
+    host_of: tuple[int, ...]
+    memory: SharedMemory
+    latency_s: float = LATENCY_S
+    bandwidth_Bps: float = BANDWIDTH_BPS
+
+    @property
+    def source(self) -> str:
+        """Where the costs are from, in words."""
+        return (
+            f"{len(set(self.host_of))} hosts, {self.latency_s * 1e6:.3g} us and {self.bandwidth_Bps / 1e9:.3g} GB/s "
+            f"between them; {self.memory.parameters.source}"
+        )
+
+    def each(self) -> int:
+        """How many ranks every host has, where all have as many and they are consecutive; else 0."""
+        ranks, hosts = len(self.host_of), len(set(self.host_of))
+        each = ranks // hosts
+        alike = ranks % hosts == 0 and all(len(set(self.host_of[at : at + each])) == 1 for at in range(0, ranks, each))
+        return each if alike else 0
+
+    def topology(self, nbytes: int) -> Topology:
+        """The links that a schedule on a whole vector of `nbytes` meets. Where ranks share cores, each has its part of
+        one, so what it does itself takes as many times longer."""
+        return _topology(self, 1 << (nbytes - 1).bit_length() if nbytes else 0)
+
+
+@lru_cache(maxsize=64)
+def _topology(hosts: Hosts, nbytes: int) -> Topology:
+    parameters, cores = hosts.memory.parameters, hosts.memory.cores
+    most = int(np.bincount(np.unique(hosts.host_of, return_inverse=True)[1]).max())
+    turns = max(most / cores, 1.0)
+    copy_s, fetch_s, reduce_s = (s * turns for s in parameters.seconds_a_byte(2.0 * nbytes * turns))
+    return on_hosts(
+        hosts.host_of,
+        latency_s=hosts.latency_s,
+        bandwidth_Bps=hosts.bandwidth_Bps,
+        local_latency_s=parameters.latency_s,
+        local_bandwidth_Bps=1 / fetch_s,
+        message_s=parameters.message_s * turns,
+        step_s=parameters.step_s * turns,
+        copy_Bps=1 / copy_s,
+        reduce_Bps=1 / (reduce_s + copy_s),
+    )
