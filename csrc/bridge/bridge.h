@@ -36,6 +36,7 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
   bool serves(int peer) const noexcept override { return peers_[peer] != nullptr; }
   void flush(int peer) noexcept override;
   bool advance() noexcept override;
+  void rest() noexcept override { visited_ns_.store(0, std::memory_order_relaxed); }
   void settle() noexcept override;
   void probe(int peer) noexcept override;
   std::byte* staging(int peer) override;

@@ -14,6 +14,8 @@ class Relay {
   virtual void flush(int peer) noexcept = 0;
   // Moves what can be moved now; never waits. Whether anything moved.
   virtual bool advance() noexcept = 0;
+  // The caller is about to sleep: what arrives is somebody else's to move.
+  virtual void rest() noexcept = 0;
   // At the end of a call: gives back what the peers need to go on.
   virtual void settle() noexcept = 0;
   // A wait for `peer` is slow: finds out whether it can still be reached.

@@ -121,7 +121,11 @@ class Endpoint {
           patience_(patience),
           helps_at_once_(situation.helps_at_once()) {}
 
-    int spins() const { return endpoint_.spins_.load(std::memory_order_relaxed); }
+    // A question to the network takes as long as some dozens to memory.
+    int spins() const {
+      auto spins = endpoint_.spins_.load(std::memory_order_relaxed);
+      return endpoint_.relay_ ? spins / network_questions : spins;
+    }
     void pause() {
       ringtree::pause();
       if (helps_at_once_) situation_.help();
@@ -133,6 +137,7 @@ class Endpoint {
     bool tired() const;
     template <class Asked>
     void sleep(const Asked& question) {
+      if (endpoint_.relay_) endpoint_.relay_->rest();
       endpoint_.doorbell(endpoint_.rank_).sleep(question, [&] { return situation_.help(); }, sleep_ns);
     }
     template <class Asked>
@@ -141,6 +146,7 @@ class Endpoint {
     }
 
    private:
+    static constexpr int network_questions = 16;
     static constexpr std::int64_t sleep_ns = 1'000'000;  // the longest that a missed ring costs
 
     // Throws where the group failed or is being closed; whether it is time to look for more.
