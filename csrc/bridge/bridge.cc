@@ -69,6 +69,9 @@ Bridge::Bridge(Endpoint& endpoint, const Network& network)
     if (at == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "cannot map staging for other hosts");
     staging_ = static_cast<std::byte*>(at);
   }
+  // A quarter of each lane, less one, is owed at most: then half of the peer's slots are free whatever the others owe.
+  auto served = std::ranges::count_if(peers_, [](auto& peer) { return peer != nullptr; });
+  may_owe_ = served * static_cast<std::ptrdiff_t>(segment_.layout().depth / 4 - 1) <= segment_.layout().slots / 2;
   wire_ = network.wire(rank_, *this);
   endpoint_.set_relay(this);
   endpoint_.health().observe(this);
@@ -211,7 +214,7 @@ void Bridge::give_credits(int to, bool all) {
       peer.lane_credited < std::min(lane, peer.lane_staged) || peer.pipe_credited < std::min(pipe, peer.pipe_staged);
   if (many || (all && slots)) {
     wire_->send(to, frame_to(to, Frame::Kind::credit), nullptr);
-  } else if (slots && !peer.owes) {
+  } else if (slots && !peer.owes && !may_owe_) {
     peer.owes = true;
     owing_.push_back(to);
   }

@@ -91,6 +91,7 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
   std::vector<std::size_t> staging_at_;
   std::vector<const std::byte*> regions_;
   std::vector<int> owing_;
+  bool may_owe_ = false;  // whether credits of a few slots may wait for a frame that goes anyway
   std::unique_ptr<Wire> wire_;
   bool arrived_ = false;                      // whether something was published since the last look
   std::atomic<std::int64_t> visited_ns_ = 0;  // when a caller last moved frames

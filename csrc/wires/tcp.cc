@@ -20,11 +20,13 @@ using tcp::Connection, tcp::Hello, tcp::Sending, tcp::magic;
 
 namespace {
 
-constexpr std::int64_t silence_ns = 3'000'000'000;  // a peer that sends nothing for so long is lost
+constexpr std::int64_t silence_ns = 3'000'000'000;     // a peer that sends nothing for so long is lost
 constexpr std::int64_t unanswered_ns = 6'000'000'000;  // the kernel asks at 0, 1 and 3 s: a link may just be coming up
 constexpr std::int64_t heartbeat_ns = 500'000'000;
 constexpr std::size_t read_bytes = 16384;  // small frames arrive many at a time; large payloads go where they belong
-constexpr int most_parts = 32;             // of one system call
+constexpr std::size_t few_connections = 4;
+constexpr unsigned turns_between_epolls = 8;
+constexpr int most_parts = 32;  // of one system call
 
 std::system_error failed(const char* what) {
   return {errno, std::generic_category(), what};
@@ -312,7 +314,22 @@ void TcpWire::bury() {
   any_dead_ = false;
 }
 
+// Few connections are read at once, which saves the question which of them have something; now and then epoll is asked
+// all the same, for those that are new, or full.
 bool TcpWire::progress() {
+  bool asks = ++turns_ % turns_between_epolls == 0 || connections_.size() > few_connections;
+  return asks ? progress_by_events() : progress_by_reading();
+}
+
+bool TcpWire::progress_by_reading() {
+  bool moved = false;
+  for (std::size_t k = 0; k < connections_.size(); k++)
+    if (auto& c = *connections_[k]; !c.dead && c.greeted) moved |= read(c);
+  bury();
+  return moved;
+}
+
+bool TcpWire::progress_by_events() {
   epoll_event events[32];
   int n = epoll_wait(events_, events, 32, 0);
   bool moved = false;

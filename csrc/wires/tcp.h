@@ -52,6 +52,8 @@ class TcpWire final : public Wire {
   bool begin_payload(Connection& c);
   bool end_frame(Connection& c);
   bool greet(Connection& c, const tcp::Hello& hello);
+  bool progress_by_reading();
+  bool progress_by_events();
   void accept_all();
   void watch(Connection& c, bool writes);
   void fail(Connection& c, const std::string& why);
@@ -65,6 +67,7 @@ class TcpWire final : public Wire {
   std::vector<Connection*> to_, from_;  // by peer: made here, made there
   std::vector<bool> left_, lost_;       // by peer
   bool leaving_ = false, any_dead_ = false;
+  unsigned turns_ = 0;
 };
 
 }  // namespace ringtree

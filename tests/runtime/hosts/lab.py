@@ -11,9 +11,13 @@ import os
 import shutil
 import subprocess
 import time
+from pathlib import Path
 from types import TracebackType
 
 CLONE_NEWNET = 0x40000000
+NAMESPACES = ("unshare", "--net", "--uts", "--ipc", "--mount")
+FRESH = "mount -t tmpfs tmpfs /dev/shm && mount -t sysfs sysfs /sys && exec sleep infinity"
+"""What a namespace begins with: programs find neither another host's shared memory nor its devices."""
 NEEDED = ("ip", "unshare", "nsenter")
 
 
@@ -22,7 +26,9 @@ def missing() -> str:
     lacking = [tool for tool in NEEDED if shutil.which(tool) is None]
     if lacking:
         return f"no {lacking[0]} here, which makes hosts of namespaces (iproute2, util-linux)"
-    if subprocess.run(["unshare", "--net", "true"], capture_output=True).returncode:
+    if subprocess.run(
+        [*NAMESPACES, "sh", "-c", FRESH.replace("sleep infinity", "true")], capture_output=True
+    ).returncode:
         return "network namespaces cannot be made here: root makes them"
     return ""
 
@@ -48,9 +54,12 @@ class Lab:
     def address(self, host: int) -> str:
         return f"10.99.0.{host + 1}"
 
+    def name(self, host: int) -> str:
+        return f"lab{host}"
+
     def command(self, host: int) -> list[str]:
-        """What a command begins with that runs on a host."""
-        return ["nsenter", "-t", str(self._hosts[host]), "-n", f"--wd={os.getcwd()}"]
+        """What a command begins with that runs on a host: with a name, shared memory and devices of its own."""
+        return ["nsenter", "-t", str(self._hosts[host]), "-n", "-u", "-i", "-m", f"--wd={os.getcwd()}"]
 
     def enter(self, host: int) -> None:
         """Moves the calling thread to a host; what it starts from then on is there, too."""
@@ -64,10 +73,8 @@ class Lab:
         self._in(self._switch, f"ip link set port{host} {state}")
 
     def received_bytes(self, host: int) -> int:
-        """What has come in over a host's link."""
-        name = "/sys/class/net/eth0/statistics/rx_bytes"
-        shown = self._in(self._hosts[host], f"mount -t sysfs sysfs /sys && cat {name}", "-m")
-        return int(shown)
+        """What has come in over a host's link, headers included."""
+        return int(self._in(self._hosts[host], "cat /sys/class/net/eth0/statistics/rx_bytes"))
 
     def close(self) -> None:
         for process in self._processes:
@@ -83,12 +90,13 @@ class Lab:
         self.close()
 
     def _namespace(self) -> int:
-        process = subprocess.Popen(["unshare", "--net", "sleep", "infinity"], stdin=subprocess.DEVNULL)
+        process = subprocess.Popen([*NAMESPACES, "sh", "-c", FRESH], stdin=subprocess.DEVNULL)
         self._processes.append(process)
         own = os.readlink("/proc/self/ns/net")
         for _ in range(500):
             with contextlib.suppress(OSError):
-                if os.readlink(f"/proc/{process.pid}/ns/net") != own:
+                started = Path(f"/proc/{process.pid}/comm").read_text() == "sleep\n"
+                if started and os.readlink(f"/proc/{process.pid}/ns/net") != own:
                     return process.pid
             time.sleep(0.01)
         raise RuntimeError("unshare made no namespace")
@@ -97,6 +105,7 @@ class Lab:
         pid = self._namespace()
         self._in(self._switch, f"ip link add port{host} type veth peer name eth0 netns {pid}")
         self._in(self._switch, f"ip link set port{host} master bridge up")
+        self._in(pid, f"hostname {self.name(host)}")
         for command in ("ip link set lo up", f"ip addr add {self.address(host)}/24 dev eth0", "ip link set eth0 up"):
             self._in(pid, command)
         if rate:
@@ -105,10 +114,9 @@ class Lab:
             self._in(self._switch, f"tc qdisc add dev port{host} {limit}")
         return pid
 
-    def _in(self, pid: int, command: str, *also: str) -> str:
-        unshared = ["unshare", "-m"] if also else []
+    def _in(self, pid: int, command: str) -> str:
         done = subprocess.run(
-            ["nsenter", "-t", str(pid), "-n", *unshared, "sh", "-c", command], capture_output=True, text=True
+            ["nsenter", "-t", str(pid), "-n", "-u", "-m", "sh", "-c", command], capture_output=True, text=True
         )
         if done.returncode:
             raise RuntimeError(f"{command}: {done.stderr.strip()}")
