@@ -12,13 +12,15 @@ if TYPE_CHECKING:
     from ringtree.price.bounds import Bounds, LowerBound, bound
     from ringtree.price.hosts import Hosts
     from ringtree.price.memory import BUILT_IN, CostParameters, SharedMemory
-    from ringtree.price.pricing import Priced, Quote, Where, quote, seconds
+    from ringtree.price.pricing import Priced, Quote, quote
+    from ringtree.price.where import Where, seconds
 
 _NAMES = {
     "bounds": ("LowerBound", "Bounds", "bound"),
     "hosts": ("Hosts",),
     "memory": ("BUILT_IN", "CostParameters", "SharedMemory"),
-    "pricing": ("Priced", "Quote", "Where", "quote", "seconds"),
+    "pricing": ("Priced", "Quote", "quote"),
+    "where": ("Where", "seconds"),
 }
 
 __all__ = [

@@ -7,24 +7,31 @@ from functools import lru_cache
 
 import numpy as np
 
+from ringtree.ir.schedule import Schedule
 from ringtree.price.memory import SharedMemory
+from ringtree.price.pricing import Priced
 from ringtree.topology import Topology
 from ringtree.topology.shapes import on_hosts
+from ringtree.transform.rows import expand_block
 
 LATENCY_S = 30e-6
 BANDWIDTH_BPS = 1.25e9
 """A message's time over TCP and a 10 Gbit/s link, for want of better."""
+WIRE_MESSAGE_S = 6e-6
+"""What a rank's core has to do for a message that it sends or receives over TCP."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hosts:
     """`host_of`: the number of each rank's host. `memory`: of each host. `latency_s` and `bandwidth_Bps`: the
-    network's, from host to host, and of each host's link, each way."""
+    network's, from host to host, and of each host's link, each way. `turns`: how many ranks share a core, where that is
+    more than one: hosts that are containers of one machine share its cores."""
 
     host_of: tuple[int, ...]
     memory: SharedMemory
     latency_s: float = LATENCY_S
     bandwidth_Bps: float = BANDWIDTH_BPS
+    turns: float = 1.0
 
     @property
     def source(self) -> str:
@@ -46,12 +53,18 @@ class Hosts:
         one, so what it does itself takes as many times longer."""
         return _topology(self, 1 << (nbytes - 1).bit_length() if nbytes else 0)
 
+    def seconds(self, schedule: Schedule, nbytes: int) -> float:
+        """Of the schedule on its links, and of the rank that has the most messages to give to the network or to take
+        from it: each costs a system call, and more."""
+        ends = _remote_ends(schedule, self.host_of)
+        return Priced(schedule, self.topology(nbytes)).seconds(nbytes) + ends * WIRE_MESSAGE_S * self.turns
+
 
 @lru_cache(maxsize=64)
 def _topology(hosts: Hosts, nbytes: int) -> Topology:
     parameters, cores = hosts.memory.parameters, hosts.memory.cores
     most = int(np.bincount(np.unique(hosts.host_of, return_inverse=True)[1]).max())
-    turns = max(most / cores, 1.0)
+    turns = max(most / cores, hosts.turns)
     copy_s, fetch_s, reduce_s = (s * turns for s in parameters.seconds_a_byte(2.0 * nbytes * turns))
     return on_hosts(
         hosts.host_of,
@@ -64,3 +77,15 @@ def _topology(hosts: Hosts, nbytes: int) -> Topology:
         copy_Bps=1 / copy_s,
         reduce_Bps=1 / (reduce_s + copy_s),
     )
+
+
+def _remote_ends(schedule: Schedule, host_of: tuple[int, ...]) -> int:
+    """How many messages to or from other hosts the busiest rank has."""
+    host, ends = np.asarray(host_of), np.zeros(len(host_of), np.int64)
+    for block in schedule.blocks:
+        rows = expand_block(schedule, block).rows
+        away = host[rows.source] != host[rows.target]
+        pairs = np.unique(np.stack([rows.round[away], rows.source[away], rows.target[away]]), axis=1)
+        for end in pairs[1:]:
+            ends += np.bincount(end, minlength=len(ends))
+    return int(ends.max(initial=0))

@@ -8,14 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.ir.schedule import Block, Schedule
-from ringtree.price import clocks, memory
-from ringtree.price.hosts import Hosts
+from ringtree.price import clocks
 from ringtree.price.rounds import NOTHING, MessageRound, RoutedPairs, distinct, read, written
 from ringtree.topology import Topology
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-Where = Topology | memory.SharedMemory | Hosts
 MOST_WRITTEN_OUT = 1 << 22
 """The most rows written out of a block whose peers move on: of a longer one, repetitions of this many rows stand for
 all."""
@@ -140,24 +138,6 @@ class Priced:
         used = chunks > 0
         chunks[used] *= chunk_nbytes / self.topology.bandwidth_Bps[used]
         return chunks
-
-
-def seconds(schedule: Schedule, where: Where, nbytes: int) -> float:
-    """Seconds of the schedule on a whole vector of `nbytes`; its rank r is the topology's rank r.
-
-    Links, and hosts with a network between: every rank's clock advances round by round. Memory: in closed form over the
-    work of each rank in each round.
-    ValueError for a schedule that cannot run there. For many sizes `Priced`, or a `memory.Workload`, reads the schedule
-    once."""
-    if nbytes < 0:
-        raise ValueError(f"{nbytes} bytes; expected at least 0")
-    if isinstance(where, memory.SharedMemory):
-        return memory.seconds(schedule, where, nbytes)
-    if isinstance(where, Hosts):
-        where = where.topology(nbytes)
-    if isinstance(where, Topology):
-        return Priced(schedule, where).seconds(nbytes)
-    raise TypeError(f"{type(where).__name__} is not a machine model: expected Topology, SharedMemory or Hosts")
 
 
 def quote(schedule: Schedule, topology: Topology, nbytes: int) -> Quote:

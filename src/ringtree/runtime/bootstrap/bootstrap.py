@@ -85,6 +85,10 @@ class NetworkBootstrap(HostBootstrap, Protocol):
 
     latency_s: float
 
+    def machines(self, group: BootstrapGroup) -> list[int]:
+        """A number of each member's machine: hosts that are containers of one share its cores."""
+        ...
+
     def listener(self) -> socket.socket:
         """A listening socket at which the members on other hosts reach this one."""
         ...

@@ -43,6 +43,8 @@ class Hosts:
             lowest = world.rank if lowest < 0 else lowest
             found = self.exchange(replace(world, key=f"{world.key}/found"), [lowest, self._rendezvous.round_trip_s()])
         firsts = [first for first, _ in found]
+        kernels = [kernel for _, kernel in known]
+        self._machine_of = [kernels.index(kernel) for kernel in kernels]
         numbers = {first: number for number, first in enumerate(sorted(set(firsts)))}
         self.latency_s = max((trip_s / 2 for first, trip_s in found if first), default=0.0)
         return [numbers[first] for first in firsts]
@@ -70,6 +72,10 @@ class Hosts:
     def hosts(self, group: BootstrapGroup) -> list[int]:
         """The number of each member's host."""
         return [self.host_of[int(name)] for name in group.names]
+
+    def machines(self, group: BootstrapGroup) -> list[int]:
+        """A number of each member's machine: hosts that are containers of one share its cores."""
+        return [self._machine_of[int(name)] for name in group.names]
 
     def here(self, group: BootstrapGroup) -> list[int]:
         """The members on this host."""

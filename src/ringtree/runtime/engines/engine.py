@@ -69,18 +69,20 @@ class GroupParameters:
 
 @dataclass(frozen=True, slots=True)
 class NetworkParameters:
-    """What the members know of the network between their hosts; 0 is unknown. The same for all members."""
+    """What the members know of the network between their hosts; 0 is unknown. `turns`: how many ranks share a core, at
+    most. The same for all members."""
 
     latency_s: float = 0.0
     bandwidth_Bps: float = 0.0
+    turns: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class JoinedGroup:
     """An endpoint, and what the members have learnt of each other. Each rank has `slots` staging slots of `slot_bytes`.
 
-    The rest is the same for all members: `cores`, how many cores the members of a host may use between them (the least
-    of all hosts); `cost`; and where there are several hosts, `hosts`, the number of each member's, and `network`.
+    The rest is the same for all members: `cores`, how many cores the members on a machine may use between them (the
+    least of all machines); `cost`; where there are several hosts, `hosts`, the number of each member's, and `network`.
     """
 
     endpoint: Endpoint

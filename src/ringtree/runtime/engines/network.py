@@ -23,6 +23,7 @@ class Listening:
         self._parameters = parameters
         self._bootstrap = cast("NetworkBootstrap", parameters.bootstrap)
         self.latency_s = self._bootstrap.latency_s
+        self.machines = self._bootstrap.machines(parameters.bootstrap_group())
         self._socket = self._bootstrap.listener()
         host, port, *_ = self._socket.getsockname()
         self.address: Address = (host, port, secrets.token_hex(16))

@@ -31,8 +31,9 @@ def join(parameters: GroupParameters) -> JoinedGroup:
         if listening:
             listening.close()
         raise
-    cores = {h: _union([o[0] for o, host in zip(offers, hosts, strict=True) if host == h]) for h in hosts}
-    here = hosts[parameters.rank]
+    machines = listening.machines if listening else hosts
+    cores = {m: _union([o[0] for o, other in zip(offers, machines, strict=True) if other == m]) for m in machines}
+    here = machines[parameters.rank]
     endpoint = native.Group(
         fd,
         parameters.rank,
@@ -40,7 +41,7 @@ def join(parameters: GroupParameters) -> JoinedGroup:
         slots=slots,
         slot_bytes=slot_bytes,
         timeout_s=parameters.timeout_s,
-        oversubscribed=hosts.count(here) > cores[here],
+        oversubscribed=machines.count(here) > cores[here],
         threads=parameters.threads,
         names=list(parameters.names),
         inherited=parameters.inherited,
@@ -48,7 +49,8 @@ def join(parameters: GroupParameters) -> JoinedGroup:
     )
     cost, source = offers[0][1:3]  # rank 0's, which a group that is made from another has already
     agreed = parameters_from(cost, source) if cost else parameters.cost if parameters.inherited else None
-    between = NetworkParameters(listening.latency_s) if listening else None
+    turns = max(machines.count(m) / c for m, c in cores.items())
+    between = NetworkParameters(listening.latency_s, turns=turns) if listening else None
     return JoinedGroup(endpoint, slots, slot_bytes, min(cores.values()), agreed, tuple(hosts), between)
 
 

@@ -282,7 +282,8 @@ class Calls:
         hosts, network = self._joined.hosts, self._joined.network
         if network is None:
             return self._memory()
-        return Hosts(hosts, self._memory(), network.latency_s or LATENCY_S, network.bandwidth_Bps or BANDWIDTH_BPS)
+        between = network.latency_s or LATENCY_S, network.bandwidth_Bps or BANDWIDTH_BPS
+        return Hosts(hosts, self._memory(), *between, max(network.turns, 1.0))
 
     def _memory(self) -> SharedMemory:
         """The memory and costs that calls are planned for; equal on all ranks."""

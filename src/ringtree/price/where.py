@@ -1,0 +1,29 @@
+"""The one question of cost: how long a schedule takes at a place of any kind."""
+
+from __future__ import annotations
+
+from ringtree.ir.schedule import Schedule
+from ringtree.price import memory
+from ringtree.price.hosts import Hosts
+from ringtree.price.pricing import Priced
+from ringtree.topology import Topology
+
+Where = Topology | memory.SharedMemory | Hosts
+
+
+def seconds(schedule: Schedule, where: Where, nbytes: int) -> float:
+    """Seconds of the schedule on a whole vector of `nbytes`; its rank r is the topology's rank r.
+
+    Links, and hosts with a network between: every rank's clock advances round by round. Memory: in closed form over the
+    work of each rank in each round.
+    ValueError for a schedule that cannot run there. For many sizes `Priced`, or a `memory.Workload`, reads the schedule
+    once."""
+    if nbytes < 0:
+        raise ValueError(f"{nbytes} bytes; expected at least 0")
+    if isinstance(where, memory.SharedMemory):
+        return memory.seconds(schedule, where, nbytes)
+    if isinstance(where, Hosts):
+        return where.seconds(schedule, nbytes)
+    if isinstance(where, Topology):
+        return Priced(schedule, where).seconds(nbytes)
+    raise TypeError(f"{type(where).__name__} is not a machine model: expected Topology, SharedMemory or Hosts")
