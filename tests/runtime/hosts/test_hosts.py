@@ -42,7 +42,7 @@ def crossing(comm: Communicator, nbytes: int, calls: int) -> int:
 
 
 def test_the_links_carry_what_the_schedule_says(host_pools: HostPools, lab: Lab) -> None:
-    """Beside the payload 5 % of TCP's headers, and less than that of frames and credits: nothing is shared on the side."""
+    """Beside the payload TCP has headers of 5 %, frames and credits less: nothing is shared on the side."""
     pool, layout = host_pools((1, 1, 2)), (1, 1, 2)
     pool.run(crossing, 1 << 20, 1)  # connects
     before = [lab.received_bytes(host) for host in range(3)]

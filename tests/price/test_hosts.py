@@ -1,0 +1,55 @@
+"""Hosts as a place: memory inside, a network between, and what a core does for each message."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ringtree.algorithms import build
+from ringtree.price import Hosts, SharedMemory, seconds
+from ringtree.price.hosts import WIRE_MESSAGE_S
+from ringtree.topology import cluster, on_hosts
+
+MEMORY = SharedMemory(cores=8, slots=8, slot_bytes=1 << 17)
+SIX = Hosts((0, 0, 1, 1, 2, 2), MEMORY, 30e-6, 235e6)
+
+
+def test_equal_hosts_in_order_are_a_cluster() -> None:
+    costs = {"latency_s": 30e-6, "bandwidth_Bps": 1e9, "local_latency_s": 1e-6, "local_bandwidth_Bps": 8e9}
+    here, there = on_hosts([0, 0, 1, 1, 2, 2], **costs), cluster(3, 2, **costs)
+    assert here.nodes == there.nodes
+    for column in ("source", "target", "latency_s", "bandwidth_Bps", "hosts"):
+        assert np.array_equal(getattr(here, column), getattr(there, column)), column
+
+
+@pytest.mark.parametrize(("host_of", "each"), [((0, 0, 1, 1), 2), ((3, 3, 3), 3), ((0, 1, 0, 1), 0), ((0, 0, 1), 0)])
+def test_ranks_of_each_host_where_they_are_alike(host_of: tuple[int, ...], each: int) -> None:
+    assert Hosts(host_of, MEMORY).each() == each
+
+
+def test_a_long_ring_takes_as_long_as_the_narrowest_link_needs() -> None:
+    nbytes = 1 << 26
+    least_s = 2 * 5 / 6 * nbytes / 235e6
+    assert least_s < seconds(build("ring", "all_reduce", 6), SIX, nbytes) < 1.2 * least_s
+
+
+def test_a_slower_network_takes_longer_and_memory_alone_is_faster() -> None:
+    ring = build("ring", "all_reduce", 6)
+    slower = Hosts(SIX.host_of, MEMORY, 1e-3, 235e6)
+    alone = Hosts((0,) * 6, MEMORY)
+    for nbytes in (0, 1 << 10, 1 << 20):
+        assert seconds(ring, alone, nbytes) < seconds(ring, SIX, nbytes) < seconds(ring, slower, nbytes)
+
+
+def test_each_message_over_the_network_costs_its_ranks_core() -> None:
+    """one_shot over six: four peers elsewhere, a message to each and from each; ranks that take turns wait for more."""
+    one_shot = build("one_shot", "all_reduce", 6)
+    turns = Hosts(SIX.host_of, MEMORY, 30e-6, 235e6, turns=3.0)
+    links_s = seconds(one_shot, SIX.topology(0), 0)
+    assert seconds(one_shot, SIX, 0) == pytest.approx(links_s + 8 * WIRE_MESSAGE_S)
+    assert seconds(one_shot, turns, 0) >= links_s + 3 * 8 * WIRE_MESSAGE_S
+
+
+def test_no_ranks_are_refused() -> None:
+    with pytest.raises(ValueError, match="no ranks"):
+        on_hosts([])

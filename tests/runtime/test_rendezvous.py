@@ -1,0 +1,105 @@
+"""The rendezvous of several hosts, over loopback: values, who is missing, secrets, strangers."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
+from ringtree.runtime.bootstrap.environment import rendezvous_address
+from ringtree.runtime.bootstrap.rendezvous import Rendezvous, Server, listen
+
+SECRET = b"a secret"
+
+
+@pytest.fixture
+def served() -> tuple[Server, tuple[str, int]]:
+    listener = listen("127.0.0.1", 0)
+    address = listener.getsockname()[:2]
+    return Server(listener, SECRET, 3), address
+
+
+def group(rank: int, key: str = "k", size: int = 3, subject: str = "a test", timeout_s: float = 5.0) -> BootstrapGroup:
+    return BootstrapGroup(key, rank, tuple(map(str, range(size))), subject, timeout_s)
+
+
+def together(*acts: Callable[[], Any]) -> list[Any]:
+    with ThreadPoolExecutor(len(acts)) as pool:
+        futures = [pool.submit(act) for act in acts]
+        return [f.exception() or f.result() for f in futures]
+
+
+def client(address: tuple[str, int], rank: int, secret: bytes = SECRET, size: int = 3) -> Rendezvous:
+    return Rendezvous(address, secret, rank, size, 5.0)
+
+
+def test_every_rank_gets_every_value(served: tuple[Server, tuple[str, int]]) -> None:
+    clients = [client(served[1], rank) for rank in range(3)]
+    assert {c.job for c in clients} == {served[0].job}
+    for turn in range(3):
+        found = together(*(lambda r=r, t=turn: clients[r].exchange(group(r), {"rank": r, "turn": t}) for r in range(3)))
+        assert found == [[{"rank": r, "turn": turn} for r in range(3)]] * 3
+
+
+def test_one_who_does_not_come_is_named(served: tuple[Server, tuple[str, int]]) -> None:
+    clients = [client(served[1], rank) for rank in range(2)]
+    found = together(*(lambda r=r: clients[r].exchange(group(r, timeout_s=0.5), r) for r in range(2)))
+    assert [str(e) for e in found] == ["rank 2 did not come to a test within 0.5 s"] * 2
+
+
+def test_ranks_that_contradict_each_other_are_refused(served: tuple[Server, tuple[str, int]]) -> None:
+    clients = [client(served[1], rank) for rank in range(2)]
+    found = together(
+        lambda: clients[0].exchange(group(0, "x", timeout_s=1.0), 0),
+        lambda: clients[1].exchange(group(1, "x", subject="another", timeout_s=1.0), 0),
+    )
+    assert any("ranks disagree" in str(e) for e in found)
+    twice = together(*(lambda c=c: c.exchange(group(1, "y", timeout_s=1.0), 0) for c in clients))
+    assert any("two processes are rank 1" in str(e) for e in twice)
+
+
+def test_another_secret_or_size_is_refused(served: tuple[Server, tuple[str, int]]) -> None:
+    with pytest.raises(RuntimeError, match="RINGTREE_SECRET"):
+        client(served[1], 1, b"another")
+    with pytest.raises(RuntimeError, match="rank 1 has 5 ranks in its job, rank 0 has 3"):
+        client(served[1], 1, size=5)
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [b"GET / HTTP/1.1\r\n\r\n", struct.pack("<I", 1 << 31), struct.pack("<I", 4) + b"null", b"\0" * 5000, b"\xff" * 64],
+)
+def test_strangers_are_dropped_and_disturb_nobody(served: tuple[Server, tuple[str, int]], noise: bytes) -> None:
+    with socket.create_connection(served[1], timeout=5) as stranger:
+        stranger.sendall(noise)
+        with pytest.raises(ConnectionError):  # after the nonce, nothing but the end
+            while True:
+                if not stranger.recv(4096):
+                    raise ConnectionResetError
+    alone = BootstrapGroup("alone", 0, ("0",), "a test", 5.0)
+    assert client(served[1], 0).exchange(alone, "here") == ["here"]
+
+
+def test_a_rank_that_reaches_nobody_names_the_address() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+    with pytest.raises(TimeoutError, match=f"rank 2 did not reach rank 0 at RINGTREE_ADDRESS=127.0.0.1:{port}"):
+        Rendezvous(("127.0.0.1", port), SECRET, 2, 3, 0.3)
+
+
+@pytest.mark.parametrize("text", ["host", "host:", ":1", "host:port", "host:0", "host:70000"])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="expected host:port"):
+        rendezvous_address({"RINGTREE_ADDRESS": text})
+
+
+def test_addresses() -> None:
+    assert rendezvous_address({}) is None
+    assert rendezvous_address({"RINGTREE_ADDRESS": "10.0.0.1:29400"}) == ("10.0.0.1", 29400)
+    assert rendezvous_address({"RINGTREE_ADDRESS": "[fe80::1]:29400"}) == ("fe80::1", 29400)
