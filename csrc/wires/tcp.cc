@@ -124,10 +124,28 @@ Connection* TcpWire::way_to(int peer, bool answers) {
 }
 
 void TcpWire::send(int peer, const Frame& frame, const std::byte* payload) {
+  auto c = way_to(peer, frame.kind == Frame::Kind::credit);
+  if (!c || c->dead) return;
   Sending sending;
   sending.frame = frame;
   sending.payload = payload;
-  if (auto c = way_to(peer, frame.kind == Frame::Kind::credit)) push(*c, std::move(sending));
+  if (c->queue.empty() && !c->writes && (sending.done = sent_at_once(*c, frame, payload)) == sending.nbytes()) {
+    if (payload) sink_.sent(peer, frame);
+    return;
+  }
+  c->queue.push_back(std::move(sending));
+  write(*c);
+}
+
+// How many bytes the network took; where there is no room, write() waits for some.
+std::size_t TcpWire::sent_at_once(Connection& c, const Frame& frame, const std::byte* payload) {
+  iovec parts[2] = {{const_cast<Frame*>(&frame), sizeof frame}, {const_cast<std::byte*>(payload), frame.nbytes}};
+  msghdr message{};
+  message.msg_iov = parts;
+  message.msg_iovlen = frame.nbytes ? 2 : 1;
+  auto written = sendmsg(c.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  c.sent_ns = now_ns();
+  return written < 0 ? 0 : static_cast<std::size_t>(written);
 }
 
 void TcpWire::send(int peer, const Frame& frame, std::string payload) {

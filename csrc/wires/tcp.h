@@ -46,6 +46,7 @@ class TcpWire final : public Wire {
 
   Connection* way_to(int peer, bool answers);
   void push(Connection& c, tcp::Sending sending);
+  std::size_t sent_at_once(Connection& c, const Frame& frame, const std::byte* payload);
   void write(Connection& c);
   bool read(Connection& c);
   bool consume(Connection& c, const std::byte* from, std::size_t nbytes);

@@ -16,8 +16,9 @@ from types import TracebackType
 
 CLONE_NEWNET = 0x40000000
 NAMESPACES = ("unshare", "--net", "--uts", "--ipc", "--mount")
-FRESH = "mount -t tmpfs tmpfs /dev/shm && mount -t sysfs sysfs /sys && exec sleep infinity"
-"""What a namespace begins with: programs find neither another host's shared memory nor its devices."""
+FRESH = "mount -t tmpfs tmpfs /dev/shm && mount -t sysfs sysfs /sys && exec cat"
+"""What a namespace begins with: programs find neither another host's shared memory nor its devices. It ends with whoever
+made it."""
 NEEDED = ("ip", "unshare", "nsenter")
 
 
@@ -26,9 +27,7 @@ def missing() -> str:
     lacking = [tool for tool in NEEDED if shutil.which(tool) is None]
     if lacking:
         return f"no {lacking[0]} here, which makes hosts of namespaces (iproute2, util-linux)"
-    if subprocess.run(
-        [*NAMESPACES, "sh", "-c", FRESH.replace("sleep infinity", "true")], capture_output=True
-    ).returncode:
+    if subprocess.run([*NAMESPACES, "sh", "-c", FRESH], stdin=subprocess.DEVNULL, capture_output=True).returncode:
         return "network namespaces cannot be made here: root makes them"
     return ""
 
@@ -90,12 +89,12 @@ class Lab:
         self.close()
 
     def _namespace(self) -> int:
-        process = subprocess.Popen([*NAMESPACES, "sh", "-c", FRESH], stdin=subprocess.DEVNULL)
+        process = subprocess.Popen([*NAMESPACES, "sh", "-c", FRESH], stdin=subprocess.PIPE)
         self._processes.append(process)
         own = os.readlink("/proc/self/ns/net")
         for _ in range(500):
             with contextlib.suppress(OSError):
-                started = Path(f"/proc/{process.pid}/comm").read_text() == "sleep\n"
+                started = Path(f"/proc/{process.pid}/comm").read_text() == "cat\n"
                 if started and os.readlink(f"/proc/{process.pid}/ns/net") != own:
                     return process.pid
             time.sleep(0.01)
