@@ -30,10 +30,10 @@ std::uint64_t this_process() {
 }  // namespace
 
 Group::Group(FileDescriptor file, int rank, int ranks, Options options)
-    : ranks_(ranks), threads_(options.threads), lazily_(options.inherited.has_value()) {
+    : ranks_(ranks), threads_(options.threads), lazily_(options.inherited || options.network) {
   Layout layout(ranks, options.slots, options.slot_bytes);
   check_rank(rank);
-  segment_ = std::make_unique<Segment>(file.fd(), layout, rank, options.inherited.has_value());
+  segment_ = std::make_unique<Segment>(file.fd(), layout, rank, lazily_);
   InheritedLiveness inherited = options.inherited ? std::move(*options.inherited) : InheritedLiveness{};
   if (!options.inherited) {
     inherited.bytes.resize(ranks);

@@ -113,7 +113,7 @@ class Group {
 
   int ranks_;
   bool threads_;
-  bool lazily_ = false;  // made from another: there may be thousands
+  bool lazily_ = false;  // made from another, of which there may be thousands; or most ranks are elsewhere
   std::atomic<bool> open_ = true;
   std::uint64_t home_ = 0;  // the process that this endpoint is in
   std::unique_ptr<Segment> segment_;

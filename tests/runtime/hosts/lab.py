@@ -17,8 +17,8 @@ from types import TracebackType
 CLONE_NEWNET = 0x40000000
 NAMESPACES = ("unshare", "--net", "--uts", "--ipc", "--mount")
 FRESH = "mount -t tmpfs tmpfs /dev/shm && mount -t sysfs sysfs /sys && exec cat"
-"""What a namespace begins with: programs find neither another host's shared memory nor its devices. It ends with whoever
-made it."""
+"""What a namespace begins with: programs find neither another host's shared memory nor its devices. It ends with its
+maker."""
 NEEDED = ("ip", "unshare", "nsenter")
 
 

@@ -22,8 +22,9 @@ def join(parameters: GroupParameters) -> JoinedGroup:
     sizes = parameters.ranks, slots, slot_bytes
     group = parameters.bootstrap_group(native.BUILD)
     hosts = parameters.bootstrap.hosts(group)
-    reserved = native.reserved_bytes(*sizes, lazily=parameters.inherited is not None)
     listening = Listening(parameters) if len(set(hosts)) > 1 else None
+    lazily = parameters.inherited is not None or listening is not None
+    reserved = native.reserved_bytes(*sizes, lazily=lazily)
     try:
         offer = _offer(parameters, listening)
         fd, offers = parameters.bootstrap.share(group, native.segment_bytes(*sizes), offer, reserved)
