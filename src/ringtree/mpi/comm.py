@@ -110,8 +110,8 @@ class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods):
         return Intracomm(self._comm.split(None if color == UNDEFINED else color, key))
 
     def Split_type(self, split_type: int, key: int = 0, info: object = None) -> Comm:
-        """COMM_TYPE_SHARED is all ranks: they are on one machine."""
-        return self.Split(split_type, key)
+        """COMM_TYPE_SHARED: the ranks of this rank's host."""
+        return self.Split(UNDEFINED if split_type == UNDEFINED else self._comm.hosts[self._comm.rank], key)
 
     def Dup(self, info: object = None) -> Comm:
         """A new communicator of the same ranks; all ranks call it together. `info` is ignored."""

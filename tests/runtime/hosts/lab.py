@@ -10,6 +10,7 @@ import ctypes
 import os
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +20,19 @@ NAMESPACES = ("unshare", "--net", "--uts", "--ipc", "--mount")
 FRESH = "mount -t tmpfs tmpfs /dev/shm && mount -t sysfs sysfs /sys && exec cat"
 """What a namespace begins with: programs find neither another host's shared memory nor its devices. It ends with its
 maker."""
+REACH = """
+import socket, sys, time
+for _ in range(100):
+    try:
+        socket.create_connection((sys.argv[1], 9), timeout=1)
+    except ConnectionRefusedError:
+        break
+    except OSError:
+        time.sleep(0.1)
+else:
+    sys.exit("out of reach")
+"""
+"""Waits until a host answers, if only to refuse."""
 NEEDED = ("ip", "unshare", "nsenter")
 
 
@@ -68,8 +82,12 @@ class Lab:
                 raise OSError(ctypes.get_errno(), "setns")
 
     def link(self, host: int, state: str) -> None:
-        """Takes a host's link `down`, or `up` again."""
+        """Takes a host's link `down`, or `up` again: then it is reachable before this returns."""
         self._in(self._switch, f"ip link set port{host} {state}")
+        if state == "up":
+            for other in range(self.hosts):
+                if other != host:
+                    subprocess.run([*self.command(other), sys.executable, "-c", REACH, self.address(host)], check=True)
 
     def received_bytes(self, host: int) -> int:
         """What has come in over a host's link, headers included."""

@@ -15,7 +15,7 @@ from tests.runtime.hosts.lab import Lab
 
 
 def hosts_found(comm: Communicator) -> list[int]:
-    return list(comm._calls._joined.hosts)
+    return list(comm.hosts)
 
 
 @pytest.mark.parametrize("layout", [(1, 1), (2, 1), (1, 1, 2)], ids=str)

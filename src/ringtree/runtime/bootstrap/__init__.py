@@ -1,1 +1,1 @@
-"""The environment a rank was started in, and the bootstrap of ranks on one machine."""
+"""The environment a rank was started in, and the bootstrap of ranks on one host or several."""

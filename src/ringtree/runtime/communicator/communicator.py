@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
-    """A group of ranks on one machine, and this rank's number in it. `ringtree.init()` makes one.
+    """A group of ranks on one or several hosts, and this rank's number in it. `ringtree.init()` makes one.
 
     `call_at` is the fast path by addresses (see it in _native.pyi), for arrays of kinds that ringtree does not
     know; the methods teach it the calls.
@@ -61,6 +61,7 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         self.call_at: Any = joined.endpoint.call_at
         self._calls = Calls(joined, engine, parameters, self._beside)
         self._mail = PendingMessages(joined.endpoint)
+        self._hosts = joined.hosts or (0,) * self.size
         self._token = np.zeros(1, np.int32)  # what a barrier passes around
         self._made = 0  # groups and symmetric arrays made so far: the key of the next one's bootstrap
         self._grouped = {}
@@ -87,6 +88,11 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         kind = BY_LABEL.get(str(dtype).removeprefix("torch.")) or readable(np.empty(0, dtype_named(dtype))).dtype
         operation = ("max" if promise.repeats else op) if promise.reduces else ""
         return self._calls.bound(collective, kind, operation, root if promise.rooted else -1, count, algorithm)
+
+    @property
+    def hosts(self) -> tuple[int, ...]:
+        """The number of each rank's host, in the order of ranks: ranks with one number share memory."""
+        return self._hosts
 
     def counters(self) -> NDArray[np.int64]:
         """[size, 2]: bytes of payload received from each rank, in collectives and in messages between two ranks, and
