@@ -1,6 +1,6 @@
 /* A lane to another host, for ever: a sender with staging slots, its bridge, a wire, the receiver's bridge with staging of its own,
    a receiver (csrc/bridge/bridge.cc in short). spin checks that neither a slot nor staging is overwritten that may still be
-   read, and that nobody is stuck, though up to OWED messages that were given back may never be told to the sender.
+   read, and that nobody is stuck, though up to OWED messages that were given back may never be reported to the sender.
    Each of these must fail:
    -DEARLY: the sender's bridge gives a message back when the wire has it, not when the receiver has;
    -DSTINGY: as many may be owed as there are slots. */
@@ -21,7 +21,7 @@ byte unread[SLOTS];              /* for the assertions only: who may still read 
 byte published, taken;           /* of the lane on the sender's host */
 byte arrived, released;          /* of the lane on the receiver's host */
 bool busy[DEPTH];                /* staging there that the receiver may read */
-byte credited;                   /* what of `released` the sender's bridge was told */
+byte credited;                   /* how much of `released` the sender's bridge knows of */
 byte entry[DEPTH];               /* the slot of a message in the sender's lane */
 chan wire = [DEPTH] of { byte, byte }; /* message, slot */
 chan back = [1] of { byte };

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ringtree.ir.schedule import Schedule
 from ringtree.price.memory import SharedMemory
@@ -54,10 +55,11 @@ class Hosts:
         return _topology(self, 1 << (nbytes - 1).bit_length() if nbytes else 0)
 
     def seconds(self, schedule: Schedule, nbytes: int) -> float:
-        """Of the schedule on its links, and of the rank that has the most messages to give to the network or to take
-        from it: each costs a system call, and more."""
+        """Of the schedule on its links, and of the messages to and from the network, each of which costs a system call
+        and more: those of the busiest rank, or where ranks take turns on cores, a core's."""
         ends = _remote_ends(schedule, self.host_of)
-        return Priced(schedule, self.topology(nbytes)).seconds(nbytes) + ends * WIRE_MESSAGE_S * self.turns
+        messages = max(float(ends.max()), float(ends.mean()) * self.turns)
+        return Priced(schedule, self.topology(nbytes)).seconds(nbytes) + messages * WIRE_MESSAGE_S
 
 
 @lru_cache(maxsize=64)
@@ -79,8 +81,8 @@ def _topology(hosts: Hosts, nbytes: int) -> Topology:
     )
 
 
-def _remote_ends(schedule: Schedule, host_of: tuple[int, ...]) -> int:
-    """How many messages to or from other hosts the busiest rank has."""
+def _remote_ends(schedule: Schedule, host_of: tuple[int, ...]) -> NDArray[np.int64]:
+    """How many messages to or from other hosts each rank has."""
     host, ends = np.asarray(host_of), np.zeros(len(host_of), np.int64)
     for block in schedule.blocks:
         rows = expand_block(schedule, block).rows
@@ -88,4 +90,4 @@ def _remote_ends(schedule: Schedule, host_of: tuple[int, ...]) -> int:
         pairs = np.unique(np.stack([rows.round[away], rows.source[away], rows.target[away]]), axis=1)
         for end in pairs[1:]:
             ends += np.bincount(end, minlength=len(ends))
-    return int(ends.max(initial=0))
+    return ends
