@@ -70,14 +70,14 @@ def on_a_terminal(command: list[str]) -> str:
     env = os.environ | {"COLUMNS": "110", "LINES": "60", "TERM": "xterm-256color", "COLORTERM": "truecolor"}
     child = subprocess.Popen(command, cwd=ROOT, stdout=theirs, env=env)
     os.close(theirs)
-    said = b""
+    printed = b""
     try:
         while part := os.read(ours, 65536):
-            said += part
-    except OSError:  # how Linux says that the other end is closed
+            printed += part
+    except OSError:  # Linux's error where the other end is closed
         pass
     child.wait()
-    return said.decode("utf-8").replace("\r\n", "\n").rstrip()
+    return printed.decode("utf-8").replace("\r\n", "\n").rstrip()
 
 
 def at_round(page: Page, position: float) -> None:

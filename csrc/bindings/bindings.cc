@@ -309,8 +309,8 @@ void set_error(const std::system_error& error) {
 }
 
 NB_MODULE(_native, m) {
-  // A daemon thread that is in a call when the interpreter ends holds its group; and what torch's C++ keeps past
-  // Python's end may lie in a region of one.
+  // No leak warnings: when the interpreter ends, a daemon thread in a call still holds its group, and torch's C++ may
+  // keep tensors in a group's region.
   nb::set_leak_warnings(false);
   m.doc() = "The shared-memory engine.";
   error_types() = {new_error(m, "PeerDied", "A rank of the group ended; args: (message, rank)."),

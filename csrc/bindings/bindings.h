@@ -95,5 +95,5 @@ void bind_messages(nb::object type);
 void bind_one_sided(nb::object type);
 // And those for what a rank did, and when.
 void bind_recorder(nb::object type);
-// And what says where the ranks of a group are.
+// Adds the classes that give a group its ranks' hosts and their wire.
 void bind_network(nb::module_& m);

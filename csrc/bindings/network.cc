@@ -1,4 +1,4 @@
-// How a group whose ranks are on several hosts is told which, and by which wire it reaches them.
+// Gives a group whose ranks are on several hosts their hosts, and the wire by which it reaches them.
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>

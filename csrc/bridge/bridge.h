@@ -44,7 +44,7 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
   // Memory that this rank sends from without a copy; regions are numbered as the interpreter's.
   void add_region(const std::byte* base);
 
-  // Says farewell to the peers, and returns when they have heard it or take too long.
+  // Sends farewell to the peers; returns when they have answered, or take too long.
   void close();
 
  private:

@@ -47,11 +47,11 @@ class Health {
   bool failed() const { return segment_.header().poison.state.load(std::memory_order_relaxed) != 0; }
   // Throws the failure itself at the first query of this rank, then that the group can no longer be used.
   [[noreturn]] void raise_failure();
-  // Takes back that this rank's user has seen the failure: an asynchronous call keeps it until a caller waits.
+  // Marks the failure as not yet raised to the caller: an asynchronous call keeps it until a caller waits.
   void keep(const Error& error) {
     if (!error.again) raised_.store(false, std::memory_order_relaxed);
   }
-  // Marks the failure as seen again, when a caller waited.
+  // Marks the failure that keep() kept as raised to the caller that waited.
   void kept_is_raised() { raised_.store(true, std::memory_order_relaxed); }
 
   // The end of this rank's part in the group.

@@ -52,7 +52,8 @@ std::vector<Recorder::Event> Recorder::events() const {
   std::vector<Event> all;
   for (auto& [events, size] : chunks_)
     all.insert(all.end(), events.get(), &events == &chunks_.back().events ? next : events.get() + size);
-  // Events without length before the clock was read have the time of the reading.
+  // An event whose time is unknown takes the start of the event after it, for which the clock was read. Where none
+  // follows, it is dropped.
   while (!all.empty() && all.back().end == unknown) all.pop_back();
   for (auto e = all.rbegin(); e != all.rend(); ++e)
     if (e->end == unknown) e->start = e->end = std::prev(e)->start;

@@ -6,6 +6,9 @@
 // sender reads it with acquire before it writes an entry, or a slot behind it, again, so the receiver's reads are over
 // before the sender's writes. These two pairs are all the ordering there is. Counters never go back.
 //
+// Interpreter::wait polls Receiver::ready for collectives, Exchange::receive_some for messages between two ranks, and
+// Bridge::relay for what goes to other hosts.
+//
 // `Sync` supplies the atomics, so that the tests can run this very code under a checker of weak memory.
 #pragma once
 

@@ -191,9 +191,9 @@ void TcpWire::write(Connection& c) {
       left -= step;
       if (s.done < s.nbytes()) break;
       auto frame = s.frame;
-      bool tell = s.framed && s.payload;
+      bool completed = s.framed && s.payload;
       c.queue.pop_front();
-      if (tell) sink_.sent(c.peer, frame);
+      if (completed) sink_.sent(c.peer, frame);
     }
     if (static_cast<std::size_t>(written) < whole) break;
   }

@@ -54,7 +54,7 @@ class Wire {
   virtual bool connected(int peer) const = 0;
   // Whether all was handed to the network, and every connected peer answered the farewell.
   virtual bool finished() const = 0;
-  // Tells every connected peer that this rank leaves.
+  // Announces to every connected peer that this rank leaves.
   virtual void leave() = 0;
 };
 

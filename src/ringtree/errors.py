@@ -1,4 +1,4 @@
-"""What can go wrong between ranks. Each message says where, which rank, and what was expected.
+"""What can go wrong between ranks. Each message names the call, the rank, and what was expected.
 
 A user's own mistake (a wrong type, a root that does not exist) is a ValueError or TypeError instead, on that rank only.
 """
@@ -15,25 +15,25 @@ else:
     except ImportError:
 
         class PeerDied(RuntimeError):
-            """A rank of the group ended; `rank` says which."""
+            """A rank of the group ended: `rank`."""
 
         class Mismatch(RuntimeError):
             """Two ranks called different things; the message names both sides."""
 
         class TimedOut(RuntimeError):
-            """A wait passed its deadline; the message says who waited for whom in which call."""
+            """A wait passed its deadline; the message names the waiting rank, the rank it waited for, and the call."""
 
         class Poisoned(RuntimeError):
-            """The group failed before (the message says how) and can only be closed."""
+            """The group failed before (the message has the cause) and can only be closed."""
 
     for kind in (PeerDied, Mismatch, TimedOut, Poisoned):
-        kind.__module__ = __name__  # where users find them, and what tracebacks say
+        kind.__module__ = __name__  # where users find them; tracebacks print it
     PeerDied.__str__ = lambda self: str(self.args[0])
     PeerDied.rank = property(lambda self: self.args[1], doc="The rank that ended.")
 
 
 class RankFailed(RuntimeError):
-    """A rank that `spawn` or a `Pool` started raised, or ended without a result; `rank` says which."""
+    """A rank that `spawn` or a `Pool` started raised, or ended without a result: `rank`."""
 
     def __init__(self, message: str, rank: int) -> None:
         super().__init__(message, rank)

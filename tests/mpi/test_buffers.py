@@ -92,9 +92,9 @@ def test_blocks_of_each_rank(given: Any, counts: list[int], displacements: list[
 @pytest.mark.parametrize(
     ("spec", "error", "expected"),
     [
-        ([SIX, 7], ValueError, "6 elements: expected 7"),
-        ([SIX, -1], ValueError, "expected -1"),
-        ([SIX, (1, 6)], ValueError, "expected 1 from 6"),
+        ([SIX, 7], ValueError, "the buffer has 6 elements; a part of 7 elements at displacement 0 does not fit"),
+        ([SIX, -1], ValueError, "a count of -1 elements; expected 0 or more"),
+        ([SIX, (1, 6)], ValueError, "a part of 1 element at displacement 6 does not fit"),
         ([SIX, 0, 0, "i", None], ValueError, r"\[data, count, type\]"),
         ([SIX, 1, "spam"], KeyError, "typestring"),
         ([SIX, 1, MPI.DATATYPE_NULL], ValueError, "DATATYPE_NULL"),

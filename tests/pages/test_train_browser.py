@@ -111,7 +111,7 @@ def test_the_steps_calls_are_drawn(page: Page) -> None:
 
 def test_pointing_at_the_curve_shows_the_steps_figures(page: Page) -> None:
     page.hover(".train-curve circle.step:nth-of-type(3)")
-    assert page.text(".train-said") == "step 3: loss 4.5000, 250 ms, 2 KiB on the wire"
+    assert page.text(".train-note") == "step 3: loss 4.5000, 250 ms, 2 KiB on the wire"
 
 
 def test_a_steps_time_is_all_of_it(page: Page) -> None:

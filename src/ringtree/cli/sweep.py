@@ -166,7 +166,7 @@ def _times_s(collective: str, name: str, topology: Topology, sizes: Sequence[int
 
 
 def _record(name: str, cases: Sequence[SweepLine]) -> dict[str, Any]:
-    """As bench writes it, a row an algorithm."""
+    """The sweep as a record in bench's format: one row per case and algorithm."""
     rows = []
     for case in cases:
         for algorithm, time_s in case.times_s.items():

@@ -126,8 +126,8 @@ def _labels(
     cells: tuple[Ints, Ints, int],
     touched: _Ragged,
 ) -> _Ragged:
-    """The size labels of the rows' chunks, and the chunks of DATA that a rank touches: often the position determines
-    both."""
+    """Per rank, the size labels of its rows' chunks and of the DATA chunks that it touches: (label; renumbered). Where
+    a chunk's label is its number, as often, `touched` has both columns."""
     rows, s, (cell, cell_at, _) = shared.rows, schedule, cells
     if (
         int(cell.max(initial=0)) < s.chunks

@@ -51,8 +51,8 @@ def _slot(machine: Machine, device: int) -> tuple[int, Link]:
             if link.kind is kind and up in (DeviceKind.PCI, DeviceKind.CPU):
                 return link.target, replace(link, kind=LinkKind.PCIE)
     raise ValueError(
-        f"{machine.name}: {machine.devices[device].name} hangs from no PCIe switch or CPU; expected one, "
-        "to know where a NIC goes"
+        f"{machine.name}: {machine.devices[device].name} is attached to no PCIe switch or CPU; expected one, "
+        "for its NIC"
     )
 
 

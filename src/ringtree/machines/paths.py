@@ -114,8 +114,9 @@ class Paths:
         return self._cpu[device]
 
     def nearest_nics(self, gpu: int) -> tuple[int, ...]:
-        """The NICs that NCCL takes for a GPU, by local rank, as positions among the machine's: of the most bandwidth,
-        their ports' counted, then of the nearest kind. All that are equal, none where it reaches none."""
+        """The NICs nearest to a GPU, by local rank, as positions among the machine's: of the most bandwidth, their
+        ports' counted, then of the nearest kind. All that are equal, none where it reaches none. The NICs that NCCL's
+        channels take are shared out among the GPUs: `nccl.graphs.system.System.local_nets`."""
         return self.nics_near(self.machine.gpus[gpu])
 
     def nics_near(self, device: int) -> tuple[int, ...]:

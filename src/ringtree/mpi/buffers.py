@@ -56,8 +56,7 @@ def block(spec: Any, blocks: int = 1) -> Array:
         return _whole(line[start:], blocks)
     count = operator.index(count)
     if count < 0 or start + count * blocks > line.size:
-        times = f"{blocks} times " if blocks > 1 else ""
-        raise ValueError(f"a buffer of {line.size} elements: expected {times}{count} from {start} on")
+        raise _misfit(line, count, start, blocks)
     return line[start : start + count * blocks]
 
 
@@ -95,15 +94,25 @@ def placed(spec: Any, ranks: int) -> tuple[Array, list[int], list[int]]:
         counts = line.size // ranks
     sizes = _per_rank(counts, ranks, "counts")
     if starts is None:
-        places = [0, *np.cumsum(sizes).tolist()[:-1]]
+        displacements = [0, *np.cumsum(sizes).tolist()[:-1]]
     elif isinstance(starts, int | np.integer):
-        places = [rank * int(starts) for rank in range(ranks)]
+        displacements = [rank * int(starts) for rank in range(ranks)]
     else:
-        places = _per_rank(starts, ranks, "displacements")
-    for size, place in zip(sizes, places, strict=True):
-        if size < 0 or (size and not 0 <= place <= line.size - size):
-            raise ValueError(f"a buffer of {line.size} elements: expected {size} from {place} on")
-    return line, sizes, places
+        displacements = _per_rank(starts, ranks, "displacements")
+    for size, start in zip(sizes, displacements, strict=True):
+        if size < 0 or (size and not 0 <= start <= line.size - size):
+            raise _misfit(line, size, start)
+    return line, sizes, displacements
+
+
+def _misfit(line: Array, count: int, start: int, blocks: int = 1) -> ValueError:
+    if count < 0:
+        return ValueError(f"a count of {count} elements; expected 0 or more")
+    elements = f"{count} element{'' if count == 1 else 's'}"
+    misfit = f"a part of {elements} at displacement {start} does not fit"
+    if blocks > 1:
+        misfit = f"{blocks} parts of {elements} each, from displacement {start} on, do not fit"
+    return ValueError(f"the buffer has {line.size} elements; {misfit}")
 
 
 def _parts(spec: Any) -> tuple[Any, Any, Datatype | None]:

@@ -1,10 +1,10 @@
 """How an algorithm's schedule is cut for a size: named steps, each a transform, all by one model.
 
 Sending b bytes in m messages one after the other over R rounds takes (R-1+m) * (latency + b/m/bandwidth), which is
-least with m = sqrt((R-1) * b / (latency * bandwidth)). That product is the bytes that move in the time of a message,
-`CostParameters.message_nbytes`, so that what `ringtree tune` measures moves the cuts too. What is cut finer than a
-staging slot by then need not be cut; what is longer than a slot passes through it window by window, and windows follow
-one another without a pause.
+least with m = sqrt((R-1) * b / (latency * bandwidth)). `latency * bandwidth`, the bytes that move in one message's
+latency, is `CostParameters.message_nbytes`, so what `ringtree tune` measures moves the cuts. A piece that fits a
+staging slot needs no further cut; a longer one passes through the slot window by window, and windows follow one another
+without a pause.
 
     pieces=N, aggregate=N    the algorithm's own option of that name
     many_source              chunks that come to a position in several rounds are added up at once

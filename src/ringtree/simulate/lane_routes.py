@@ -18,7 +18,7 @@ NONE = -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Routes:
+class PairRoutes:
     """For each of many pairs: its links, link[first[k] : first[k + 1]], their least bandwidth, the sum of their
     latencies, and the first link, NONE where the route is empty. `lost`: whether the pair has no route."""
 
@@ -30,7 +30,7 @@ class Routes:
     lost: NDArray[np.bool_]
 
     @staticmethod
-    def of(topology: Topology, source: Ints, target: Ints) -> Routes:
+    def of(topology: Topology, source: Ints, target: Ints) -> PairRoutes:
         """Returns the routes from each source to its target, [messages] each."""
         first, link, lost = _routes(topology, source, target)
         bandwidth_Bps, latency_s = np.full(len(source), inf), np.zeros(len(source))
@@ -40,7 +40,7 @@ class Routes:
             bandwidth_Bps[some] = np.minimum.reduceat(topology.bandwidth_Bps[link], first[some])
             latency_s[some] = np.add.reduceat(topology.latency_s[link], first[some])
             entry[some] = link[first[some]]
-        return Routes(first, link, bandwidth_Bps, latency_s, entry, lost)
+        return PairRoutes(first, link, bandwidth_Bps, latency_s, entry, lost)
 
     def spread(self, pair: Ints) -> tuple[Ints, Ints]:
         """The links of many pairs: (position in `pair`, link)."""
@@ -53,7 +53,7 @@ class LaneRoutes:
     `used` are the topology's numbers, `bandwidth` their bandwidths in B/s."""
 
     def __init__(self, topology: Topology, source: Ints, target: Ints, job: Ints) -> None:
-        found = Routes.of(topology, source, target)
+        found = PairRoutes.of(topology, source, target)
         self.used, link = np.unique(found.link, return_inverse=True)
         self.routes = replace(found, link=link)
         self.bandwidth = topology.bandwidth_Bps[self.used]

@@ -14,7 +14,7 @@ from ringtree.ir.program import Kind
 from ringtree.ir.trace import Event, Trace
 from ringtree.simulate.code import Code
 from ringtree.simulate.conditions import Conditions
-from ringtree.simulate.lane_routes import Routes
+from ringtree.simulate.lane_routes import PairRoutes
 from ringtree.simulate.simulation import Job, Simulation
 from ringtree.simulate.steps import busy_s
 from ringtree.topology import Topology
@@ -41,7 +41,7 @@ def play(job: Job, code: Code, topology: Topology, conditions: Conditions) -> Si
     lane = rank[sends] * np.int64(topology.ranks) + code.peer[sends]
     pair = lane[np.diff(lane, prepend=-1) != 0]
     nth = np.cumsum(np.diff(lane, prepend=-1) != 0) - 1
-    routes = Routes.of(links, pair // topology.ranks, pair % topology.ranks)
+    routes = PairRoutes.of(links, pair // topology.ranks, pair % topology.ranks)
     if routes.lost.any():
         return None
     begin_s = np.full(len(code.first) - 1, job.start_s)

@@ -27,7 +27,7 @@ FAILURES = (errors.PeerDied, errors.Mismatch, errors.TimedOut, errors.Poisoned)
 """What ends a group: after one of them it can only be destroyed. All else is the caller's mistake."""
 
 
-def retold(error: Exception, text: str) -> Exception:
+def with_text(error: Exception, text: str) -> Exception:
     """One of FAILURES as torch's programs get it, with another text."""
     if isinstance(error, errors.PeerDied):
         return PeerDied(text, error.args[1])

@@ -23,7 +23,7 @@ from torch.autograd import profiler
 from ringtree import errors
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.torch_backend import profiling
-from ringtree.torch_backend.failures import FAILURES, retold
+from ringtree.torch_backend.failures import FAILURES, with_text
 from ringtree.torch_backend.tensors import Tensors
 
 Described = tuple[tuple[torch.Size, torch.dtype], ...]
@@ -161,7 +161,7 @@ class FlightEntry:
         if over and first:
             recorder.failure = text
         text = f"rank {recorder.rank}: {self}: {text}"
-        return retold(error, text + self._reported(error, text) if first else text)
+        return with_text(error, text + self._reported(error, text) if first else text)
 
     def _reported(self, error: Exception, text: str) -> str:
         path = self.recorder.report(self.recorder.rank, text, error)

@@ -41,7 +41,7 @@ class MonitoredBarrier(Launching):
         try:
             problem = self._counts(limit_s, wait_all_ranks) if self._rank == 0 else self._comes(limit_s)
         except failures.FAILURES as error:  # a rank died
-            raise failures.retold(error, f"rank {self._recorder.rank}: monitored_barrier: {error}") from None
+            raise failures.with_text(error, f"rank {self._recorder.rank}: monitored_barrier: {error}") from None
         if problem:
             path = report(self._recorder.rank, problem, TimedOut(problem))
             raise failures.TimedOut(problem if path is None else f"{problem} ({path} has what this rank did last)")

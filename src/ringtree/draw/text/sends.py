@@ -24,7 +24,8 @@ class _Send(NamedTuple):
 
 
 def sends(rows: Transfers, participants: int, room: int) -> dict[int, str]:
-    """The sends as text, by sending rank; longer than `room` only by the number of those left out."""
+    """The sends as text, by sending rank, cut to `room` characters; the first send and the count of those left out may
+    go beyond."""
     names = ("reduce", "target", "source_buffer", "target_buffer", "source_chunk", "target_chunk", "count")
     by_source = defaultdict[int, list[_Send]](list)
     columns = (getattr(rows, name).tolist() for name in names)

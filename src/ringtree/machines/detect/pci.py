@@ -68,7 +68,7 @@ def pci_devices(sysfs: Sysfs) -> dict[str, PciDevice]:
 
 
 def busid_of(sysfs: Sysfs, path: str) -> str:
-    """The PCI device that something in /sys belongs to, as `sys/class/net/eth0/device`; empty where it is none's."""
+    """The busid of the PCI device that a path in /sys, such as `sys/class/net/eth0/device`, leads to; empty if none."""
     parts = sysfs.real(path).split("/")
     return next((part for part in reversed(parts) if BUSID.fullmatch(part)), "")
 

@@ -155,7 +155,8 @@ class System:
     @cached_property
     def local_nets(self) -> tuple[tuple[int, ...], ...]:
         """For each GPU the NICs it prefers, the first one first: of those it reaches fastest and by the nearest kind of
-        path, as many as there are for each GPU that has the same ones."""
+        path, as many as there are for each GPU that has the same ones. Sends and receives take a NIC by another rule,
+        without sharing the NICs out: `transport.exchange._to_nics`."""
         outward, inward = self._net_paths
         found: list[tuple[int, ...]] = []
         for gpu in range(len(self.gpus)):

@@ -108,7 +108,9 @@ def _pairs(collective: str, per_node: int, ranks: int) -> Iterator[tuple[int, in
 
 
 def _to_nics(comm: NcclCommunicator, collective: str) -> Iterator[tuple[int, int]]:
-    """(sender, receiver) devices: GPUs and the NICs by which they reach other machines."""
+    """(sender, receiver) devices: GPUs and the NICs by which they reach other machines. A GPU takes one of its
+    `Paths.nearest_nics`, by its position; channels take NICs by `graphs.system.System.local_nets`, which may be several
+    for a GPU."""
     machine = comm.cluster.machine
     if comm.nodes == 1 or collective == "send_recv":
         return

@@ -11,7 +11,7 @@ class TrainCurve {
   static MARGIN = {top: 1.4, right: 1.2, bottom: 2.8, left: 4}; // in rem
 
   svg = draw('svg.train-curve', {role: 'img'});
-  note = make('p.train-said', {ariaLive: 'polite'});
+  note = make('p.train-note', {ariaLive: 'polite'});
   mark = draw('circle.guide', {});
   x = d3.scaleLinear();
   y = d3.scaleLinear();

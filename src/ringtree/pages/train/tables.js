@@ -57,7 +57,7 @@ const trainTables = (() => {
     const isExplained = data.sent.some((s) => s.why);
     const why = isExplained ? t('train.see') : '';
     const whole = row(t('train.counters'), '', '', data.formula_nbytes, data.counted_nbytes, why);
-    if (!data.sent.length) return make('p.train-said', {}, t('train.nothing'));
+    if (!data.sent.length) return make('p.train-note', {}, t('train.nothing'));
     const counts = [numbers(t('train.formula')), numbers(t('train.counted'))];
     const heads = [t('train.what'), t('train.by'), t('train.of'), ...counts, ''];
     return table('table.train-table.train-bytes', heads, [...rows, whole]);

@@ -4,7 +4,7 @@
 class TrainView {
   facts = make('div.train-facts');
   drawn = make('img.train-picture');
-  strategies = make('p.train-said');
+  strategies = make('p.train-note');
   time = this.section('train.time');
   bytes = this.section('train.bytes');
   keys = {ArrowLeft: () => this.mesh.step(-1), ArrowRight: () => this.mesh.step(1)};
@@ -64,7 +64,7 @@ class TrainView {
     /** Below the heading. @param {HTMLElement} part @param {HTMLElement[]} children */
     const replace = (part, ...children) => part.replaceChildren(elements.find('h2', part), ...children);
     const spent = t('train.spent', {time: time(data.traced_s)});
-    replace(this.time, make('p.train-said', {}, spent), trainTables.time(data, shell));
+    replace(this.time, make('p.train-note', {}, spent), trainTables.time(data, shell));
     replace(this.bytes, trainTables.bytes(data, shell));
     this.strategies.textContent = data.strategies.length
       ? t('train.divided', {strategies: data.strategies.join(', ')}) : t('train.undivided');

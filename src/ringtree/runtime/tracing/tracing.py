@@ -75,7 +75,7 @@ class Recording:
             groups += [made for made in group._offspring if not isinstance(made._endpoint, Gone)]
 
     def stop(self) -> list[RankRecording]:
-        """Ends it, as soon as a call that still runs does; what this rank recorded."""
+        """Ends the recording once the running call has ended. Returns what this rank recorded."""
         for communicator in list(self._before):
             self.leave(communicator)
         return self._parts

@@ -39,8 +39,8 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class MemoryUse(Held):
-    """In a step, `activations` that forward passes left for backward ones, at their most. `peak`: all that torch had
-    allocated for this training at one time, with what was gathered, sent and used in between."""
+    """The peaks within a step, in bytes. `activations`: what forward passes kept for backward passes. `peak`: all
+    memory that torch allocated for this training, with tensors gathered, sent or used in between."""
 
     activations: int
     peak: int

@@ -103,7 +103,7 @@ def bind(
     """Prepares the program for a whole vector of `count` elements (a multiple of ranks where it is n blocks).
 
     `counts`: elements of each block, [ranks], or where the collective transposes from each rank (row) to each (column),
-    [ranks, ranks], the same on all ranks; `count` is their sum then. `packed` as in Request.
+    [ranks, ranks], the same on all ranks; `count` is their sum then. `packed` as in CallRequest.
     """
     p = part.program
     promise = find_collective(p.collective)

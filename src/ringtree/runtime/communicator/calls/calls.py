@@ -34,7 +34,7 @@ from ringtree.runtime.communicator.calls.binding import (
 from ringtree.runtime.communicator.calls.decisions import Decisions
 from ringtree.runtime.communicator.calls.operations import Op, as_named, as_op
 from ringtree.runtime.communicator.calls.plans import Given, Plans, Same
-from ringtree.runtime.communicator.calls.request import Request
+from ringtree.runtime.communicator.calls.request import CallRequest
 from ringtree.runtime.communicator.messages.work import Work
 from ringtree.runtime.engines.engine import GroupParameters, JoinedGroup
 from ringtree.runtime.engines.protocols import Endpoint
@@ -64,7 +64,7 @@ class Calls:
         self._parts = Given[RankProgram]()
         self._proved = Given[int]()  # the slots they need
         self._vouched = Given[bool]()  # unproved ones that a caller asked for all the same
-        self._pending: deque[tuple[int, Request, Array | None]] = deque()  # keeps arrays alive until done
+        self._pending: deque[tuple[int, CallRequest, Array | None]] = deque()  # keeps arrays alive until done
         self._nowhere = np.empty(1, np.int64)  # of synchronizations
         self._wished = os.environ.get("RINGTREE_ALGORITHM") or None
         self._forced = _serving(self._wished) if self._wished is not None else {}
@@ -78,7 +78,7 @@ class Calls:
                 f"{joined.slots} slots of {joined.slot_bytes} bytes a rank"
             )
 
-    def perform(self, request: Request, algorithm: str | Schedule | None, async_op: bool) -> Any:
+    def perform(self, request: CallRequest, algorithm: str | Schedule | None, async_op: bool) -> Any:
         """Makes the call; returns its result, or a Work.
 
         An algorithm that the caller names, or a schedule, may send more before it receives than the group has staging
@@ -109,7 +109,7 @@ class Calls:
                 return beside._make(request, algorithm, async_op)
         return self._make(request, algorithm, async_op)
 
-    def _by_fast_path(self, request: Request, algorithm: str | Schedule | None) -> bool:
+    def _by_fast_path(self, request: CallRequest, algorithm: str | Schedule | None) -> bool:
         """The fast path by addresses, for what it does not know as a buffer: tensors, ml_dtypes' types."""
         r, shown = request, request.x or request.out
         offset = 0 if algorithm is None else self.offsets.get(algorithm) if isinstance(algorithm, str) else None
@@ -126,7 +126,7 @@ class Calls:
         short: bool = self._endpoint.call_at(CODE[r.collective] + offset, r.dtype, r.op, r.root, *x, *out)
         return short
 
-    def _make(self, request: Request, algorithm: str | Schedule | None, async_op: bool) -> Any:
+    def _make(self, request: CallRequest, algorithm: str | Schedule | None, async_op: bool) -> Any:
         r = request
         bound = self.bound(r.collective, r.dtype, r.op, r.root, r.count, algorithm, r.counts, r.packed)
         x = self._apart(request, bound)
@@ -143,7 +143,7 @@ class Calls:
             self._teach(request, bound, algorithm)
         return request.result
 
-    def _by_function(self, request: Request, op: Op, algorithm: str | Schedule | None, async_op: bool) -> Any:
+    def _by_function(self, request: CallRequest, op: Op, algorithm: str | Schedule | None, async_op: bool) -> Any:
         """A reduction by a Python function. It begins with a synchronization, in which a mismatch raises."""
         if async_op:
             raise ValueError(f"{op.name} is a Python function and runs in this call: async_op=True cannot be")
@@ -158,7 +158,7 @@ class Calls:
         function_reductions.perform(part.program, op, request, apart, (apart, self._endpoint), self._parameters)
         return request.result
 
-    def _synchronize(self, request: Request, part: RankProgram) -> None:
+    def _synchronize(self, request: CallRequest, part: RankProgram) -> None:
         """Sends a message without payload from every rank to every rank, with the fingerprint of the call that it
         opens: raises Mismatch where ranks called with other counts, types, roots or algorithms."""
         r = request
@@ -316,7 +316,7 @@ class Calls:
                 raise
             self._vouched.keep(schedule, True)
 
-    def _slots_for(self, algorithm: str | Schedule, request: Request) -> int:
+    def _slots_for(self, algorithm: str | Schedule, request: CallRequest) -> int:
         """How many staging slots it needs to end; 0 where that is not known, for it was not proved."""
         if not isinstance(algorithm, Schedule):
             collective, root, nbytes = request.collective, request.root, request.count * request.dtype.itemsize
@@ -338,7 +338,7 @@ class Calls:
         if self._pending:
             self._endpoint.wait(self._pending[-1][0], -1.0)
 
-    def _apart(self, request: Request, bound: BoundPlan) -> Array | None:
+    def _apart(self, request: CallRequest, bound: BoundPlan) -> Array | None:
         """The input, copied where it overlaps the output in a way that the program does not allow for."""
         x, out = request.x, request.out
         if x is None or out is None or not x.overlaps(out):
@@ -347,7 +347,7 @@ class Calls:
         aligned = x.address - bound.input_start * item == out.address - bound.output_start * item
         return x if aligned and bound.aliasable else x.copy()
 
-    def _teach(self, request: Request, bound: BoundPlan, algorithm: str | None) -> None:
+    def _teach(self, request: CallRequest, bound: BoundPlan, algorithm: str | None) -> None:
         """Lets the fast path serve calls that look like this one."""
         x, out = request.x, request.out
         shown = x or out

@@ -13,7 +13,7 @@ from ringtree.ir.program import Program
 from ringtree.plan import choose_whole
 from ringtree.runtime.arrays import Array, new, readable
 from ringtree.runtime.communicator.calls.operations import Op
-from ringtree.runtime.communicator.calls.request import Request
+from ringtree.runtime.communicator.calls.request import CallRequest
 from ringtree.runtime.engines.engine import GroupParameters
 from ringtree.runtime.engines.over_messages import ProgramOverMessages
 from ringtree.runtime.engines.protocols import Health, Messages
@@ -39,7 +39,7 @@ def check(program: Program, op: Op, in_rank_order: bool) -> None:
 def perform(
     program: Program,
     op: Op,
-    request: Request,
+    request: CallRequest,
     messages: Messages,
     poisoned: tuple[Health, ...],
     parameters: GroupParameters,
@@ -67,7 +67,7 @@ def perform(
         out.owner.reshape(-1)[:] = result[0].owner.reshape(-1)
 
 
-def _chunks(program: Program, request: Request, x: Array) -> list[Array]:
+def _chunks(program: Program, request: CallRequest, x: Array) -> list[Array]:
     """All of x, or where the collective is blocked one chunk a rank, cut along the first axis."""
     if not find_collective(program.collective).blocked:
         return [x]

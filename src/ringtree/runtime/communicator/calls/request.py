@@ -9,7 +9,7 @@ from ringtree.runtime.communicator.calls.binding import Ints
 from ringtree.runtime.types import Dtype
 
 
-class Request:
+class CallRequest:
     """One call: `count` elements in the whole vector, this rank's windows of it (None: it has none there), and what
     the caller gets. `op` is "" where nothing is reduced, `root` -1 where there is none, `counts` the elements of
     uneven blocks, as `bind` takes them. `packed`: a digest of how several arrays lie in it, alike on all ranks; 0 where

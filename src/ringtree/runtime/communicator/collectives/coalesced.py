@@ -14,7 +14,7 @@ import numpy as np
 
 from ringtree.runtime.arrays import Array, new, readable, target, writable
 from ringtree.runtime.communicator.calls.operations import Op, Operation, as_op
-from ringtree.runtime.communicator.calls.request import Request
+from ringtree.runtime.communicator.calls.request import CallRequest
 from ringtree.runtime.communicator.collectives.collectives import Collectives
 from ringtree.runtime.communicator.seated import Algorithm
 
@@ -141,7 +141,7 @@ class Coalesced(Collectives):
     ) -> Any:
         a, b = readable(flat, dtype), writable(into, "out", dtype)
         digest = zlib.crc32(np.array(counts, np.int64).tobytes()) or 1
-        request = Request(collective, max(a.count, b.count), a, b, into, op, root, packed=digest)
+        request = CallRequest(collective, max(a.count, b.count), a, b, into, op, root, packed=digest)
         return self._calls.perform(request, algorithm, async_op)
 
 

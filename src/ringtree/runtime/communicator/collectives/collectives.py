@@ -16,7 +16,7 @@ from ringtree.runtime.arrays import readable, target, writable
 from ringtree.runtime.communicator.agreement import agreed
 from ringtree.runtime.communicator.calls.calls import CODE
 from ringtree.runtime.communicator.calls.operations import Operation
-from ringtree.runtime.communicator.calls.request import Request
+from ringtree.runtime.communicator.calls.request import CallRequest
 from ringtree.runtime.communicator.collectives.reductions import Reductions
 from ringtree.runtime.communicator.seated import Algorithm
 
@@ -42,7 +42,7 @@ class Collectives(Reductions):
                     return fresh
         a = readable(x)
         b = target(out, a, (self.size, *a.shape))
-        request = Request("all_gather", b.count, a, b, b.owner if out is None else out)
+        request = CallRequest("all_gather", b.count, a, b, b.owner if out is None else out)
         return self._calls.perform(request, algorithm, async_op)
 
     def broadcast(self, x: Any, root: int = 0, *, algorithm: Algorithm = None, async_op: bool = False) -> Any:
@@ -61,7 +61,7 @@ class Collectives(Reductions):
         else:
             a = b = writable(x, "the array to broadcast into")
             result = x
-        return self._calls.perform(Request("broadcast", a.count, a, b, result, "", root), algorithm, async_op)
+        return self._calls.perform(CallRequest("broadcast", a.count, a, b, result, "", root), algorithm, async_op)
 
     def gather(
         self, x: Any, root: int = 0, *, out: Any = None, algorithm: Algorithm = None, async_op: bool = False
@@ -79,9 +79,9 @@ class Collectives(Reductions):
         a = readable(x)
         count = a.count * self.size
         if self.rank != root:
-            return self._calls.perform(Request("gather", count, a, None, None, "", root), algorithm, async_op)
+            return self._calls.perform(CallRequest("gather", count, a, None, None, "", root), algorithm, async_op)
         b = target(out, a, (self.size, *a.shape))
-        request = Request("gather", count, a, b, b.owner if out is None else out, "", root)
+        request = CallRequest("gather", count, a, b, b.owner if out is None else out, "", root)
         return self._calls.perform(request, algorithm, async_op)
 
     def scatter(
@@ -102,13 +102,13 @@ class Collectives(Reductions):
                     f"scatter needs out on rank {self.rank}: only the root, {root}, knows how much it sends"
                 )
             b = writable(out)
-            request = Request("scatter", b.count * self.size, None, b, out, "", root)
+            request = CallRequest("scatter", b.count * self.size, None, b, out, "", root)
         else:
             if x is None:
                 raise ValueError(f"scatter needs x on the root, rank {root}")
             a = readable(x)
             b = target(out, a, self._block(a.shape))
-            request = Request("scatter", a.count, a, b, b.owner if out is None else out, "", root)
+            request = CallRequest("scatter", a.count, a, b, b.owner if out is None else out, "", root)
         return self._calls.perform(request, algorithm, async_op)
 
     def all_to_all(self, x: Any, *, out: Any = None, algorithm: Algorithm = None, async_op: bool = False) -> Any:
@@ -122,7 +122,7 @@ class Collectives(Reductions):
         a = readable(x)
         self._block(a.shape)
         b = target(out, a, a.shape)
-        request = Request("all_to_all", a.count, a, b, b.owner if out is None else out)
+        request = CallRequest("all_to_all", a.count, a, b, b.owner if out is None else out)
         return self._calls.perform(request, algorithm, async_op)
 
     def barrier(self, *, algorithm: Algorithm = None, async_op: bool = False) -> Any:
@@ -132,7 +132,7 @@ class Collectives(Reductions):
         if not async_op and self._call(code, token, token, "max", -1):
             return None
         a = readable(token)
-        return self._calls.perform(Request("barrier", 1, a, a, None, "max"), algorithm, async_op)
+        return self._calls.perform(CallRequest("barrier", 1, a, a, None, "max"), algorithm, async_op)
 
     def execute(
         self,

@@ -15,7 +15,7 @@ from ringtree.plan import at_once, order
 from ringtree.runtime.arrays import readable, target
 from ringtree.runtime.communicator.calls.calls import CODE, RANK_ORDER
 from ringtree.runtime.communicator.calls.operations import Operation
-from ringtree.runtime.communicator.calls.request import Request
+from ringtree.runtime.communicator.calls.request import CallRequest
 from ringtree.runtime.communicator.seated import Algorithm, Member
 from ringtree.verify import ReductionOrder, rank_order
 
@@ -62,7 +62,7 @@ class Reductions(Member):
                     return fresh
         a = readable(x, dtype)
         b = target(out, a, a.shape)
-        request = Request("all_reduce", a.count, a, b, b.owner if out is None else out, op)
+        request = CallRequest("all_reduce", a.count, a, b, b.owner if out is None else out, op)
         return self._calls.perform(request, algorithm, async_op)
 
     def reduce_scatter(
@@ -87,7 +87,7 @@ class Reductions(Member):
                 return fresh
         a = readable(x, dtype)
         b = target(out, a, self._block(a.shape))
-        request = Request("reduce_scatter", a.count, a, b, b.owner if out is None else out, op)
+        request = CallRequest("reduce_scatter", a.count, a, b, b.owner if out is None else out, op)
         return self._calls.perform(request, algorithm, async_op)
 
     def reduce(
@@ -115,9 +115,9 @@ class Reductions(Member):
         root = self._root(root)
         a = readable(x, dtype)
         if self.rank != root:
-            return self._calls.perform(Request("reduce", a.count, a, None, None, op, root), algorithm, async_op)
+            return self._calls.perform(CallRequest("reduce", a.count, a, None, None, op, root), algorithm, async_op)
         b = target(out, a, a.shape)
-        request = Request("reduce", a.count, a, b, b.owner if out is None else out, op, root)
+        request = CallRequest("reduce", a.count, a, b, b.owner if out is None else out, op, root)
         return self._calls.perform(request, algorithm, async_op)
 
     def scan(
@@ -141,7 +141,7 @@ class Reductions(Member):
                 return fresh
         a = readable(x, dtype)
         b = target(out, a, a.shape)
-        request = Request("scan", a.count, a, b, b.owner if out is None else out, op)
+        request = CallRequest("scan", a.count, a, b, b.owner if out is None else out, op)
         return self._calls.perform(request, algorithm, async_op)
 
     def exscan(
@@ -167,9 +167,9 @@ class Reductions(Member):
                 return fresh
         a = readable(x, dtype)
         if self.rank == 0:
-            return self._calls.perform(Request("exscan", a.count, a, None, None, op), algorithm, async_op)
+            return self._calls.perform(CallRequest("exscan", a.count, a, None, None, op), algorithm, async_op)
         b = target(out, a, a.shape)
-        request = Request("exscan", a.count, a, b, b.owner if out is None else out, op)
+        request = CallRequest("exscan", a.count, a, b, b.owner if out is None else out, op)
         return self._calls.perform(request, algorithm, async_op)
 
     def _in_order(self, deterministic: bool | str, collective: str, algorithm: Algorithm) -> Algorithm:

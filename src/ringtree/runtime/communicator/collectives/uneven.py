@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ringtree.errors import Mismatch
 from ringtree.runtime.arrays import Array, readable, target, writable
 from ringtree.runtime.communicator.calls.operations import Operation
-from ringtree.runtime.communicator.calls.request import Request
+from ringtree.runtime.communicator.calls.request import CallRequest
 from ringtree.runtime.communicator.collectives.collectives import Collectives
 from ringtree.runtime.communicator.seated import Algorithm
 
@@ -166,9 +166,9 @@ class UnevenCollectives(Collectives):
         op: Operation = "",
         root: int = -1,
         width: int = 1,
-    ) -> Request:
+    ) -> CallRequest:
         counts = rows * (width if x is None else _width(x))
-        return Request(collective, int(counts.sum()), x, out, result, op, root, counts)
+        return CallRequest(collective, int(counts.sum()), x, out, result, op, root, counts)
 
     def _listed(self, counts: Any, what: str = "counts") -> Counts:
         """Rows by rank, as the caller listed them."""
