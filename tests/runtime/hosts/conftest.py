@@ -116,15 +116,20 @@ def ranks(lab: Lab, ports: Iterator[int]) -> Iterator[Ranks]:
         crew.stop()
 
 
-@pytest.fixture(scope="session")
-def lab() -> Iterator[Lab]:
-    """Three hosts without a limit of rate."""
+def made_lab() -> Iterator[Lab]:
+    """Three hosts without a limit of rate; skips where none can be made."""
     if not available("shm"):
         pytest.skip("the native engine is not built")
     if why := missing():
         pytest.skip(why)
     with Lab(3) as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def lab() -> Iterator[Lab]:
+    """Hosts for all tests that leave them as they are."""
+    yield from made_lab()
 
 
 @pytest.fixture(scope="session")

@@ -15,13 +15,20 @@ import pytest
 from ringtree.errors import PeerDied, Poisoned
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.launch.crew import Outcome
-from tests.runtime.hosts.conftest import HostCrew, Layout, Ranks
+from tests.runtime.hosts.conftest import HostCrew, Layout, Ranks, made_lab
 from tests.runtime.hosts.lab import Lab
 from tests.waiting import until
 
 LAYOUT: Layout = (2, 1, 1)
 VICTIM = 3
 """The rank, alone on host 2, that something happens to."""
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    """Hosts that no other test's ranks are on: their links are cut."""
+    yield from made_lab()
+
 
 CALLS: dict[str, Callable[[Communicator], object]] = {
     "all_reduce": lambda c: c.all_reduce(np.ones(100_000, np.float32)),
