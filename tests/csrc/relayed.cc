@@ -1,0 +1,133 @@
+// Ranks of two hosts that a bridge joins over TCP on the loopback: reductions, broadcasts and messages of many sizes,
+// one call behind another. Each host is a segment of its own; its ranks are threads. Run under sanitizers.
+#include <arpa/inet.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "group/group.h"
+#include "programs.h"
+#include "wires/tcp.h"
+
+namespace {
+
+using ringtree::Group;
+
+constexpr int ranks = 3, slots = 8;
+constexpr std::size_t slot_bytes = 4096;
+const std::vector<int> host_of = {0, 0, 1};
+
+int listening(std::uint16_t& port) {
+  int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  if (bind(fd, reinterpret_cast<sockaddr*>(&address), length) != 0 || listen(fd, 16) != 0) std::abort();
+  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
+  port = ntohs(address.sin_port);
+  return fd;
+}
+
+// Every rank's sum of what all pass in.
+void all_reduce(Group& group, const programs::Program& program, std::vector<int>& data) {
+  ringtree::Hooks hooks;
+  const auto chunks = program.chunks;
+  std::vector<std::int64_t> sizes, offsets;
+  const auto count = static_cast<std::int64_t>(data.size());
+  for (int c = 0; c < chunks; c++) {
+    offsets.push_back(count * c / chunks);
+    sizes.push_back(count * (c + 1) / chunks - count * c / chunks);
+  }
+  ringtree::Binding binding;
+  binding.sizes = sizes;
+  binding.input_offsets = binding.output_offsets = offsets;
+  binding.window = slot_bytes / sizeof(int);
+  binding.dtype = static_cast<int>(ringtree::Dtype::int32);
+  binding.count = static_cast<std::uint64_t>(count);
+  binding.op = static_cast<int>(ringtree::Op::sum);
+  binding.collective = "all_reduce";
+  std::vector<int> out(data.size());
+  auto plan = group.prepare(program.encoded(), binding);
+  group.run(plan, reinterpret_cast<std::byte*>(data.data()), reinterpret_cast<std::byte*>(out.data()), hooks);
+  data = out;
+}
+
+// Whether all calls of a rank had the results they must have.
+bool calls(Group& group, int rank, int turns) {
+  bool right = true;
+  for (int turn = 0; turn < turns; turn++) {
+    const int count = std::vector<int>{1, 7, 50, 500, 1500, 7000}[turn % 6];
+    std::vector<int> data(count, turn + rank);
+    all_reduce(group,
+               turn % 3 == 0   ? programs::one_shot(rank, ranks)
+               : turn % 3 == 1 ? programs::two_shot(rank, ranks)
+                               : programs::ring(rank, ranks),
+               data);
+    right &= data == std::vector<int>(count, ranks * turn + 3);
+    std::vector<int> sent(std::min(count, 1000), rank == turn % ranks ? turn : -1);
+    programs::broadcast(group, rank, ranks, turn % ranks, sent);
+    right &= sent == std::vector<int>(sent.size(), turn);
+    ringtree::Hooks hooks;
+    std::vector<int> out(count, rank), in(count);
+    auto at = [](std::vector<int>& of) { return reinterpret_cast<std::byte*>(of.data()); };
+    const auto nbytes = count * sizeof(int);
+    const int dtype = static_cast<int>(ringtree::Dtype::int32);
+    ringtree::Operation both[] = {{true, (rank + 1) % ranks, turn, at(out), nbytes, dtype},
+                                  {false, (rank + ranks - 1) % ranks, turn, at(in), nbytes, dtype}};
+    group.exchange(both, hooks);
+    right &= in == std::vector<int>(count, (rank + ranks - 1) % ranks);
+  }
+  return right;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int turns = argc > 1 ? std::atoi(argv[1]) : 60;
+  ringtree::Layout layout(ranks, slots, slot_bytes);
+  std::vector<std::unique_ptr<void, decltype(&std::free)>> memory;
+  for (int host = 0; host < 2; host++) {
+    memory.emplace_back(std::aligned_alloc(4096, layout.total), std::free);
+    std::memset(memory.back().get(), 0, layout.total);
+  }
+  std::vector<int> listeners;
+  std::vector<ringtree::TcpWire::Peer> peers(ranks);
+  for (auto& peer : peers) {
+    peer.host = "127.0.0.1";
+    listeners.push_back(listening(peer.port));
+  }
+  std::vector<std::thread> threads;
+  std::vector<int> right(ranks);
+  for (int rank = 0; rank < ranks; rank++)
+    threads.emplace_back([&, rank] {
+      ringtree::TcpWire::Options wire{listeners[rank], 1, peers};
+      ringtree::Network network{host_of, [wire](int rank, ringtree::Wire::Sink& sink) {
+                                  return std::make_unique<ringtree::TcpWire>(rank, wire, sink);
+                                }};
+      ringtree::Endpoint::Options endpoint;
+      endpoint.timeout_s = 60;
+      endpoint.oversubscribed = true;
+      Group::Options options{slots, slot_bytes, true, endpoint};
+      options.network = network;
+      Group group(memory[host_of[rank]].get(), rank, ranks, options);
+      try {
+        right[rank] = calls(group, rank, turns);
+      } catch (const std::exception& error) {
+        std::fprintf(stderr, "rank %d: %s\n", rank, error.what());
+      }
+      group.close();
+    });
+  for (auto& thread : threads) thread.join();
+  for (int rank = 0; rank < ranks; rank++)
+    if (!right[rank]) return std::fprintf(stderr, "rank %d: wrong\n", rank), EXIT_FAILURE;
+  std::printf("%d turns of calls and messages between ranks of two hosts\n", turns);
+}
