@@ -250,8 +250,8 @@ void TcpWire::bury() {
   any_dead_ = false;
 }
 
-// Few connections are read at once, which saves the question which of them have something: those that the peers made, by
-// which they send. Now and then epoll is asked all the same, for the others, and for those that are new or full.
+// Few connections are read at once, which saves the question which of them have something: those that the peers made,
+// by which they send. Now and then epoll is asked all the same, for the others, and for those that are new or full.
 bool TcpWire::progress() {
   bool asks = ++turns_ % turns_between_epolls == 0 || connections_.size() > few_connections;
   return asks ? progress_by_events() : progress_by_reading();
