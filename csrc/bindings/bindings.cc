@@ -120,7 +120,10 @@ class GroupObject {
     {
       PythonHooks hooks;
       hooks.blocking();
-      base = group_.add_region(fd, nbytes * group_.ranks(), std::nullopt, hooks);
+      // Of the shares of ranks elsewhere no page is needed here.
+      auto reserved = group_.over_hosts() ? std::optional<std::size_t>(0) : std::nullopt;
+      base = group_.add_region(fd, nbytes * group_.ranks(), reserved, hooks);
+      if (reserved) ringtree::Mapping::prefault_large(base + nbytes * group_.rank(), nbytes);
     }
     auto window = group_.add_window(base, nbytes);
     return nb::make_tuple(window, reinterpret_cast<std::uintptr_t>(group_.in_window(window, group_.rank(), 0, nbytes)));

@@ -13,9 +13,10 @@ namespace ringtree {
 
 namespace {
 
-constexpr std::int64_t absent_ns = 300'000;    // a caller that moved nothing for so long computes
-constexpr std::int64_t tick_ns = 250'000'000;  // heartbeats are looked after so often
-constexpr std::int64_t farewell_ns = 2'000'000'000;
+constexpr std::int64_t absent_ns = 300'000;          // a caller that moved nothing for so long computes
+constexpr std::int64_t tick_ns = 250'000'000;        // heartbeats are looked after so often
+constexpr std::int64_t farewell_ns = 2'000'000'000;  // a peer that is there sends heartbeats more often
+constexpr std::int64_t impatience_ns = 500'000'000;
 
 // The entry of a lane without its number and its payload.
 struct DescriptorHead {
@@ -136,7 +137,21 @@ void Bridge::settle() noexcept {
 void Bridge::probe(int peer) noexcept {
   std::lock_guard lock(mutex_);
   guard([&] {
+    probed_ = peer;
     if (wire_ && !wire_->connected(peer)) wire_->connect(peer);
+  });
+}
+
+void Bridge::announce(std::uint64_t call, const Fingerprint& print) noexcept {
+  std::lock_guard lock(mutex_);
+  guard([&] {
+    int peer = std::exchange(probed_, -1);
+    if (!wire_ || peer < 0 || peers_[peer]->announced == call) return;
+    peers_[peer]->announced = call;
+    auto frame = frame_to(peer, Frame::Kind::call);
+    frame.number = call;
+    std::memcpy(frame.head.data(), &print, sizeof print);
+    wire_->send(peer, frame, nullptr);
   });
 }
 
@@ -265,9 +280,16 @@ bool Bridge::arrived(int from, const Frame& frame) {
     case Frame::Kind::credit:
       take_credits(peer, frame);
       return true;
+    case Frame::Kind::call:
+      take_credits(peer, frame);
+      endpoint_.health().report_call(from, frame.number, head_of<Fingerprint>(frame));
+      return true;
     case Frame::Kind::left:
-      endpoint_.health().report_left(from);
+      endpoint_.health().report_left_here(from);
       arrived_ = true;
+      return true;
+    case Frame::Kind::gone:
+      endpoint_.health().report_left(from);
       return true;
     case Frame::Kind::failure:
       endpoint_.health().report_foreign_failure(static_cast<Failure>(frame.number & 0xff),
@@ -377,18 +399,23 @@ void Bridge::loop() {
   }
 }
 
+// Returns when every peer has read all that was sent to it. Gives up on peers that are silent, and soon where the group
+// has failed.
 void Bridge::close() {
   if (!thread_.joinable()) return;
   retire();
-  {
+  auto step = [this](void (Wire::*announce)()) {
     std::lock_guard lock(mutex_);
-    guard([&] { wire_->leave(); });
-  }
-  for (auto until = now_ns() + farewell_ns; now_ns() < until; usleep(50)) {
+    guard([&] { (wire_.get()->*announce)(); });
+  };
+  step(&Wire::leave);
+  for (auto moved_ns = now_ns();; usleep(50)) {
     std::lock_guard lock(mutex_);
-    move();
+    if (move()) moved_ns = now_ns();
     if (wire_->finished()) break;
+    if (now_ns() - moved_ns > (endpoint_.health().failed() ? impatience_ns : farewell_ns)) break;
   }
+  step(&Wire::depart);
   stopping_.store(true);
   std::uint64_t one = 1;
   (void)!write(stop_, &one, sizeof one);

@@ -39,6 +39,7 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
   void rest() noexcept override { visited_ns_.store(0, std::memory_order_relaxed); }
   void settle() noexcept override;
   void probe(int peer) noexcept override;
+  void announce(std::uint64_t call, const Fingerprint& print) noexcept override;
   std::byte* staging(int peer) override;
 
   // Memory that this rank sends from without a copy; regions are numbered as the interpreter's.
@@ -57,6 +58,7 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
     Outgoing<Piece> pipe_arrived;
     std::uint64_t lane_credited = 0, pipe_credited = 0;  // messages of the peer's that were given back to it
     std::uint64_t lane_staged = 0, pipe_staged = 0;      // the last message with a payload in staging
+    std::uint64_t announced = 0;                         // the last call of this rank's that the peer knows of
     bool owes = false;                                   // whether it is in owing_
     std::string text;                                    // of a failure that arrives
   };
@@ -93,6 +95,7 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
   std::vector<int> owing_;
   bool may_owe_ = false;  // whether credits of a few slots may wait for a frame that goes anyway
   std::unique_ptr<Wire> wire_;
+  int probed_ = -1;
   bool arrived_ = false;                      // whether something was published since the last look
   std::atomic<std::int64_t> visited_ns_ = 0;  // when a caller last moved frames
   std::atomic<bool> stopping_ = false;

@@ -101,6 +101,7 @@ class Group {
   int rank() const { return endpoint_->rank(); }
   int ranks() const { return ranks_; }
   bool threads() const { return threads_; }
+  bool over_hosts() const { return bridge_ != nullptr; }
 
  private:
   void check_rank(int rank) const;

@@ -13,6 +13,10 @@ void Health::report_left(int rank) {
   wake_others();
 }
 
+void Health::report_left_here(int rank) {
+  left_here_[rank].store(true, std::memory_order_release);
+}
+
 void Health::report_lost(int rank, std::string why) {
   if (std::lock_guard lock(lost_); !why.empty()) why_lost_.emplace(rank, std::move(why));
   member(rank).lost.store(1, std::memory_order_release);

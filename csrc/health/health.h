@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "error.h"
 #include "health/process_watch.h"
@@ -27,10 +28,15 @@ class Health {
   };
 
   Health(Segment& segment, int rank, InheritedLiveness inherited)
-      : segment_(segment), rank_(rank), watch_(segment, std::move(inherited), rank) {}
+      : segment_(segment),
+        rank_(rank),
+        watch_(segment, std::move(inherited), rank),
+        left_here_(segment.layout().ranks) {}
 
   // Reports. Each wakes those that may wait for it.
   void report_left(int rank);
+  // To this rank alone: what `rank` sent to others of this host may still be on its way.
+  void report_left_here(int rank);
   void report_lost(int rank, std::string why = {});  // it died, or nothing more can come from it
   void report_call(int rank, std::uint64_t call, const Fingerprint& print);
   // Fails the group for every member: the first report counts. `rank`: the rank that died, else -1.
@@ -39,7 +45,10 @@ class Health {
   void report_foreign_failure(Failure kind, int rank, const std::string& text);
   void observe(Observer* observer) { observer_ = observer; }
 
-  bool left(int rank) const { return segment_.member(rank).left.load(std::memory_order_acquire) != 0; }
+  bool left(int rank) const {
+    return segment_.member(rank).left.load(std::memory_order_acquire) != 0 ||
+           left_here_[rank].load(std::memory_order_acquire);
+  }
   bool died(int rank) const;
   std::string how_died(int rank) const;  // as in "died (process 12 ended)"
   // A rank's call of that number; only the last few are kept.
@@ -67,6 +76,7 @@ class Health {
   int rank_;
   ProcessWatch watch_;
   std::atomic<bool> raised_ = false;
+  std::vector<std::atomic<bool>> left_here_;
   Observer* observer_ = nullptr;
   std::map<int, std::string> why_lost_;  // guarded by
   mutable std::mutex lost_;

@@ -69,6 +69,7 @@ std::string Interpreter::where() const {
 
 // In a slow wait: compares this rank's call with those of the others, and looks for messages that no rank expects.
 void Interpreter::inspect() {
+  if (auto relay = endpoint_.relay()) relay->announce(call_, plan_->print);
   for (int peer = 0; peer < endpoint_.ranks(); peer++) {
     if (peer == endpoint_.rank()) continue;
     compare(peer);

@@ -40,7 +40,7 @@ std::byte* aligned_addresses(std::size_t nbytes) {
 }  // namespace
 
 Mapping::Mapping(int fd, std::size_t nbytes, std::size_t reserved) : nbytes_(nbytes) {
-  if (int error = posix_fallocate(fd, 0, static_cast<off_t>(reserved))) fail(error, "reserve", reserved);
+  if (int error = reserved ? posix_fallocate(fd, 0, static_cast<off_t>(reserved)) : 0) fail(error, "reserve", reserved);
   base_ = aligned_addresses(nbytes_);
   if (mmap(base_, nbytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
     int error = errno;

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+
+#include "interpreter/call.h"
 
 namespace ringtree {
 
@@ -20,6 +23,8 @@ class Relay {
   virtual void settle() noexcept = 0;
   // A wait for `peer` is slow: finds out whether it can still be reached.
   virtual void probe(int peer) noexcept = 0;
+  // What this rank calls, for the peer that was probed last: its own call may be another.
+  virtual void announce(std::uint64_t call, const Fingerprint& print) noexcept = 0;
   // Where the payloads of a peer's messages lie that are too long for a descriptor, `slot_bytes` each.
   virtual std::byte* staging(int peer) = 0;
 };

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <system_error>
+#include <utility>
 
 #include "machine.h"
 
@@ -226,7 +227,7 @@ bool TcpWire::end_frame(Connection& c) {
     answer.frame.kind = Frame::Kind::farewell;
     push(c, std::move(answer));
   }
-  if (c.frame.kind == Frame::Kind::farewell) c.farewell = true;
+  if (c.frame.kind == Frame::Kind::farewell) c.awaits_farewell = false;
   if (!sink_.arrived(c.peer, c.frame)) fail(c, "sent what nobody asked for");
   return !c.dead;
 }
@@ -289,6 +290,10 @@ bool TcpWire::progress_by_events() {
 
 void TcpWire::tick() {
   auto now = now_ns();
+  if (std::exchange(full_, false)) {
+    epoll_event event{EPOLLIN, {nullptr}};
+    epoll_ctl(events_, EPOLL_CTL_ADD, options_.listener, &event);
+  }
   for (std::size_t k = 0; k < connections_.size(); k++) {
     auto& c = *connections_[k];
     if (c.dead) continue;
@@ -304,19 +309,30 @@ void TcpWire::tick() {
   bury();
 }
 
-void TcpWire::leave() {
-  leaving_ = true;
-  for (std::size_t k = 0; k < connections_.size(); k++) {
-    auto& c = *connections_[k];
-    if (c.dead || c.peer < 0) continue;
+// By the connection that this rank's data takes, so that it comes behind the data; by the peer's where there is no
+// other.
+void TcpWire::announce_to_all(Frame::Kind kind) {
+  for (std::size_t peer = 0; peer < to_.size(); peer++) {
+    auto c = to_[peer] ? to_[peer] : from_[peer];
+    if (!c || c->dead) continue;
+    c->awaits_farewell = kind == Frame::Kind::left && !left_[peer];
     Sending last;
-    last.frame.kind = Frame::Kind::left;
-    push(c, std::move(last));
+    last.frame.kind = kind;
+    push(*c, std::move(last));
   }
 }
 
+void TcpWire::leave() {
+  leaving_ = true;
+  announce_to_all(Frame::Kind::left);
+}
+
+void TcpWire::depart() {
+  announce_to_all(Frame::Kind::gone);
+}
+
 bool TcpWire::finished() const {
-  return std::ranges::all_of(connections_, [](auto& c) { return c->dead || c->peer < 0 || c->farewell; });
+  return std::ranges::none_of(connections_, [](auto& c) { return !c->dead && c->awaits_farewell; });
 }
 
 }  // namespace ringtree

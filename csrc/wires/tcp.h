@@ -40,6 +40,7 @@ class TcpWire final : public Wire {
   bool connected(int peer) const override { return to_[peer] || from_[peer]; }
   bool finished() const override;
   void leave() override;
+  void depart() override;
 
  private:
   using Connection = tcp::Connection;
@@ -58,6 +59,7 @@ class TcpWire final : public Wire {
   void accept_all();
   void watch(Connection& c, bool writes);
   void fail(Connection& c, const std::string& why);
+  void announce_to_all(Frame::Kind kind);
   void bury();
 
   int rank_;
@@ -67,7 +69,7 @@ class TcpWire final : public Wire {
   std::vector<std::unique_ptr<Connection>> connections_;
   std::vector<Connection*> to_, from_;  // by peer: made here, made there
   std::vector<bool> left_, lost_;       // by peer
-  bool leaving_ = false, any_dead_ = false;
+  bool leaving_ = false, any_dead_ = false, full_ = false;
   unsigned turns_ = 0;
 };
 

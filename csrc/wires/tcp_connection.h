@@ -40,7 +40,7 @@ struct Sending {
 struct Connection {
   int fd = -1;
   int peer = -1;  // -1: not yet known
-  bool outgoing = false, greeted = false, dead = false, writes = false, farewell = false;
+  bool outgoing = false, greeted = false, dead = false, writes = false, awaits_farewell = false;
   std::deque<Sending> queue;
   std::int64_t sent_ns = now_ns(), heard_ns = now_ns();
   // What arrives: a head (hello, welcome, frame), then a payload.

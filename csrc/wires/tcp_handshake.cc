@@ -57,6 +57,10 @@ void TcpWire::connect(int peer) {
 void TcpWire::accept_all() {
   for (;;) {
     int fd = accept4(options_.listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {  // until the next tick: the listener stays readable
+      full_ = true;
+      epoll_ctl(events_, EPOLL_CTL_DEL, options_.listener, nullptr);
+    }
     if (fd < 0) return;
     int on = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);

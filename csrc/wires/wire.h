@@ -13,7 +13,7 @@
 namespace ringtree {
 
 struct Frame {
-  enum class Kind : std::uint32_t { descriptor, piece, credit, left, farewell, failure, heartbeat };
+  enum class Kind : std::uint32_t { descriptor, piece, credit, call, left, farewell, gone, failure, heartbeat };
 
   Kind kind;
   std::uint32_t nbytes;                    // of the payload that follows
@@ -52,10 +52,12 @@ class Wire {
   // Readable when progress() has something to do.
   virtual int descriptor() const = 0;
   virtual bool connected(int peer) const = 0;
-  // Whether all was handed to the network, and every connected peer answered the farewell.
-  virtual bool finished() const = 0;
-  // Announces to every connected peer that this rank leaves.
+  // Announces to every connected peer that this rank leaves, behind all that was sent to it.
   virtual void leave() = 0;
+  // Whether every peer to which leave() announced it has answered, and so has read all, or is lost.
+  virtual bool finished() const = 0;
+  // After that: announces to every connected peer that nothing of this rank's is under way to anybody.
+  virtual void depart() = 0;
 };
 
 }  // namespace ringtree

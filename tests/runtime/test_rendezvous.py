@@ -72,7 +72,14 @@ def test_another_secret_or_size_is_refused(served: tuple[Server, tuple[str, int]
 
 @pytest.mark.parametrize(
     "noise",
-    [b"GET / HTTP/1.1\r\n\r\n", struct.pack("<I", 1 << 31), struct.pack("<I", 4) + b"null", b"\0" * 5000, b"\xff" * 64],
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        struct.pack("<I", 1 << 31),
+        struct.pack("<I", 4) + b"null",
+        b"\0" * 5000,
+        b"\xff" * 64,
+        struct.pack("<I", 1020) + b"[" * 1020,
+    ],
 )
 def test_strangers_are_dropped_and_disturb_nobody(served: tuple[Server, tuple[str, int]], noise: bytes) -> None:
     with socket.create_connection(served[1], timeout=5) as stranger:
@@ -91,6 +98,22 @@ def test_a_rank_that_reaches_nobody_names_the_address() -> None:
         port = unused.getsockname()[1]
     with pytest.raises(TimeoutError, match=f"rank 2 did not reach rank 0 at RINGTREE_ADDRESS=127.0.0.1:{port}"):
         Rendezvous(("127.0.0.1", port), SECRET, 2, 3, 0.3)
+
+
+def test_an_address_in_use_or_unknown_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(RuntimeError, match=f"RINGTREE_ADDRESS=127.0.0.1:{port} .*expected a free port"):
+            listen("127.0.0.1", port)
+    with pytest.raises(RuntimeError, match=r"RINGTREE_ADDRESS=no.such.host.invalid:1 .*expected an address"):
+        listen("no.such.host.invalid", 1)
+
+
+def test_another_service_is_no_rank_0() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other, ThreadPoolExecutor(1) as pool:
+        pool.submit(lambda: other.accept()[0].sendall(b"SSH-2.0-OpenSSH_9.6\r\n"))
+        with pytest.raises(RuntimeError, match="is no rank 0 of ringtree"):
+            client(other.getsockname()[:2], 1)
 
 
 @pytest.mark.parametrize("text", ["host", "host:", ":1", "host:port", "host:0", "host:70000"])

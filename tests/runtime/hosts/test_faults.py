@@ -12,11 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ringtree.errors import PeerDied, Poisoned
+from ringtree.errors import Mismatch, PeerDied, Poisoned
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.launch.crew import Outcome
-from tests.runtime.hosts.conftest import HostCrew, Layout, Ranks, made_lab
-from tests.runtime.hosts.lab import Lab
+from ringtree.runtime.launch.spawn_processes import Processes
+from tests.runtime.hosts.conftest import HostCrew, Layout, Ranks, made_lab, parameters_on
+from tests.runtime.hosts.lab import Lab, missing
 from tests.waiting import until
 
 LAYOUT: Layout = (2, 1, 1)
@@ -180,3 +181,38 @@ def test_a_wrong_secret_is_refused(lab: Lab, ranks: Ranks) -> None:
     stories = dict(outcomes)
     assert "secret" in stories[1].story and "RINGTREE_SECRET" in stories[1].story
     assert "rank 1 did not come" in stories[0].story
+
+
+@pytest.mark.parametrize("odd", [0, VICTIM])
+def test_another_call_on_another_host_is_named_on_all(ranks: Ranks, odd: int) -> None:
+    """Also where the two calls have no message in common."""
+
+    def rank(comm: Communicator) -> list[str]:
+        try:
+            (comm.all_gather if comm.rank == odd else comm.all_reduce)(np.ones(8))
+            comm.barrier()
+        except Exception as error:  # noqa: BLE001
+            return [type(error).__name__, str(error)]
+        return ["none", ""]
+
+    for kind, message in survivors(ranks(LAYOUT, rank).finish()).values():
+        assert kind == Mismatch.__name__, (kind, message)
+        assert "all_gather" in message and "all_reduce" in message and f"rank {odd}" in message
+
+
+def test_what_was_sent_before_leaving_arrives_over_a_slow_link(ports: Iterator[int]) -> None:
+    """A second's worth of bytes is on its way when the sender leaves."""
+    if why := missing():
+        pytest.skip(why)
+
+    def rank(comm: Communicator) -> float:
+        x = np.full(1 << 17, comm.rank, np.float64)
+        comm.barrier()
+        comm.broadcast(x, 1)
+        comm.close()
+        return float(x.sum())
+
+    with Lab(2, "10mbit") as slow:
+        crew = HostCrew(Processes("shm", parameters_on(slow, (1, 1), next(ports), 60.0), (rank, ()), False))
+        assert survivors(crew.finish()) == {0: float(1 << 17), 1: float(1 << 17)}
+        crew.stop()

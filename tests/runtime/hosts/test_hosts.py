@@ -152,3 +152,52 @@ def script(comm: Communicator, seed: int, calls: int) -> float:
 @pytest.mark.parametrize("seed", [1, 2, *(pytest.param(s, marks=pytest.mark.slow) for s in range(3, 20))])
 def test_random_scripts_of_calls_and_messages(host_pools: HostPools, layout: Layout, seed: int) -> None:
     assert host_pools(layout).run(script, seed, 60) == [0] * sum(layout)
+
+
+def groups_in_a_loop(comm: Communicator) -> int:
+    for _ in range(100):
+        group = comm.split(0)
+        assert group is not None
+        group.all_reduce(np.ones(4))
+        group.close()
+    return 100
+
+
+@pytest.mark.parametrize("layout", [(2, 1), (1, 1, 2)], ids=str)
+def test_a_group_is_left_behind_its_last_call(host_pools: HostPools, layout: Layout) -> None:
+    """A rank that leaves may overtake none of what it sent, to no rank of any host."""
+    assert host_pools(layout).run(groups_in_a_loop) == [100] * sum(layout)
+
+
+def resident_MiB_of_an_array(comm: Communicator) -> float:
+    x = comm.empty(1 << 23, np.float64)
+    x[:] = 1.0
+    with open("/proc/self/status") as lines:
+        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("RssShmem"))
+
+
+def test_arrays_of_ranks_elsewhere_take_no_memory(ranks: Ranks) -> None:
+    """64 MiB a rank: a host has that of its own ranks."""
+    outcomes = dict(ranks((1, 1, 1), resident_MiB_of_an_array).finish())
+    assert all(64 <= outcomes[rank].result < 100 for rank in range(3)), [outcomes[r].result for r in range(3)]
+
+
+def one_sided(comm: Communicator) -> list[str]:
+    x, refused = comm.empty(10, np.float64), []
+    elsewhere = (comm.rank + 1) % comm.size
+    for call in (
+        lambda: comm.put(np.ones(10), elsewhere, x),
+        lambda: comm.signal(elsewhere),
+        lambda: comm.wait_signal(elsewhere),
+    ):
+        try:
+            call()
+        except ValueError as error:
+            refused.append(str(error))
+    return refused
+
+
+def test_one_sided_access_to_another_host_is_refused_by_name(host_pools: HostPools) -> None:
+    for rank, refused in enumerate(host_pools((1, 1)).run(one_sided)):
+        assert len(refused) == 3
+        assert all(f"rank {1 - rank} is on another host than rank {rank}" in text for text in refused), refused

@@ -24,6 +24,15 @@ class Hosts:
     def __init__(self, address: tuple[str, int], secret: bytes, rank: int, size: int, timeout_s: float) -> None:
         self._secret, self._rank = secret, rank
         self._server = Server(listen(*address), secret, size) if rank == 0 else None
+        try:
+            self._meet(address, secret, size, timeout_s)
+        except BaseException:  # another attempt may follow
+            if self._server:
+                self._server.close()
+            raise
+
+    def _meet(self, address: tuple[str, int], secret: bytes, size: int, timeout_s: float) -> None:
+        rank = self._rank
         self._rendezvous = Rendezvous(address, secret, rank, size, timeout_s)
         self.job = self._rendezvous.job
         self.latency_s = 0.0

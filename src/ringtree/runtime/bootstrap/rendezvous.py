@@ -9,6 +9,7 @@ sent its value; its key is a text that they derive alike.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import hmac
 import json
@@ -89,7 +90,7 @@ class _Connection:
         del self._unread[: 4 + nbytes]
         try:
             message = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise ConnectionError("what is no message") from None
         if not isinstance(message, dict):
             raise ConnectionError("what is no message")
@@ -106,10 +107,16 @@ class Server:
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ)
         listener.setblocking(False)
+        self._stopping = False
         threading.Thread(target=self._serve, name="ringtree rendezvous", daemon=True).start()
 
+    def close(self) -> None:
+        """Ends the service, and frees its address."""
+        self._stopping = True
+        self._listener.close()
+
     def _serve(self) -> None:
-        while True:
+        while not self._stopping:
             for key, _ in self._selector.select(CHECK_S):
                 if key.data is None:
                     self._accept()
@@ -139,7 +146,7 @@ class Server:
                 else:
                     self._admit(connection, message)
                 message = connection.next()
-        except (OSError, KeyError, TypeError, ValueError, AttributeError):  # a stranger, or a rank that ended
+        except Exception:  # noqa: BLE001  # whatever a stranger sends, or a rank that ended: the others are served
             self._drop(connection)
 
     def _admit(self, connection: _Connection, hello: dict[str, Any]) -> None:
@@ -153,6 +160,8 @@ class Server:
 
     def _meet(self, connection: _Connection, request: dict[str, Any]) -> None:
         rank, names, subject = request["rank"], request["names"], request["subject"]
+        if not 0 <= rank < len(names):
+            raise ValueError(f"rank {rank} of {len(names)}")
         meeting = self._meetings.setdefault(request["key"], _Meeting(names, subject))
         if meeting.names != names or meeting.subject != subject:
             why = f"ranks disagree: rank {names[rank]} came for {subject}, others for {meeting.subject}"
@@ -275,7 +284,7 @@ class Rendezvous:
                 wire = socket.create_connection((host, port), timeout=max(late_s - time.monotonic(), 0.1))
                 break
             except OSError as error:
-                if time.monotonic() > late_s:
+                if isinstance(error, socket.gaierror) or time.monotonic() > late_s:
                     raise TimeoutError(
                         f"rank {self._rank} did not reach rank 0 at RINGTREE_ADDRESS={host}:{port} within "
                         f"{timeout_s:g} s ({error}): is rank 0 running, and is that its address on this network?"
@@ -286,8 +295,11 @@ class Rendezvous:
         connection = _Connection(wire)
         try:
             self._prove(connection)
-        except TimeoutError:
-            raise TimeoutError(f"who listens at RINGTREE_ADDRESS={host}:{port} is no rank 0 of ringtree") from None
+        except (OSError, KeyError, TypeError) as error:
+            connection.wire.close()
+            raise RuntimeError(
+                f"rank {self._rank}: who listens at RINGTREE_ADDRESS={host}:{port} is no rank 0 of ringtree ({error})"
+            ) from None
         return connection
 
     def _prove(self, connection: _Connection) -> None:
@@ -316,8 +328,12 @@ class Rendezvous:
 
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket at that address of this host; at all addresses where it is none of this host's own (behind a
-    translation of addresses)."""
-    family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+    translation of addresses). RuntimeError names RINGTREE_ADDRESS."""
+    cannot = f"rank 0 cannot listen at RINGTREE_ADDRESS={host}:{port}"
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+    except socket.gaierror as error:
+        raise RuntimeError(f"{cannot} ({error}); expected an address of this host") from None
     for where in (host, ""):
         listener = socket.socket(family, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -325,11 +341,11 @@ def listen(host: str, port: int) -> socket.socket:
             listener.bind((where, port))
             listener.listen(1024)
             return listener
-        except OSError:
+        except OSError as error:
             listener.close()
-            if where == "":
-                raise
-    raise OSError(f"cannot listen at {host}:{port}")
+            if error.errno != errno.EADDRNOTAVAIL or where == "":
+                raise RuntimeError(f"{cannot} ({error}); expected a free port of this host") from None
+    raise AssertionError("one of the two was returned or refused")
 
 
 def same_kernel() -> str:

@@ -46,7 +46,8 @@ def allocate(
     else:
         check_liveness = partial(endpoint.check_liveness, "empty", list(range(parameters.ranks)))
         group = BootstrapGroup(key, parameters.rank, parameters.names, subject, parameters.timeout_s, check_liveness)
-        fd, _ = parameters.bootstrap.share(group, share * parameters.ranks)
+        several = len(set(parameters.bootstrap.hosts(group))) > 1  # then each rank's part exists on its own host only
+        fd, _ = parameters.bootstrap.share(group, share * parameters.ranks, reserved=0 if several else None)
     try:
         window, address = endpoint.add_window(fd, share)
     finally:
