@@ -1,4 +1,4 @@
-"""ringtree beside Gloo, Open MPI and MPICH over hosts that are namespaces of this machine, by turns (root).
+"""Times beside Gloo, Open MPI and MPICH over hosts that are namespaces of this machine, by turns (root).
 
     python -m benchmarks.over_hosts --hosts 3 --ranks 2 --rate 2gbit --ops all_reduce,all_gather --sizes 4M,16M,64M
     python -m benchmarks.over_hosts --hosts 2 --ranks 1 --peers ringtree,gloo,openmpi,mpich --home ~/.cache/peers

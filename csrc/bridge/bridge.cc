@@ -9,6 +9,8 @@
 #include <set>
 #include <system_error>
 
+#include "bridge/heads.h"
+
 namespace ringtree {
 
 namespace {
@@ -17,30 +19,6 @@ constexpr std::int64_t absent_ns = 300'000;          // a caller that moved noth
 constexpr std::int64_t tick_ns = 250'000'000;        // heartbeats are looked after so often
 constexpr std::int64_t farewell_ns = 2'000'000'000;  // a peer that is there sends heartbeats more often
 constexpr std::int64_t impatience_ns = 500'000'000;
-
-// The entry of a lane without its number and its payload.
-struct DescriptorHead {
-  Fingerprint print;
-  std::uint32_t call, size;
-};
-struct PieceHead {
-  std::uint64_t total;
-  std::int32_t tag;
-  std::int16_t dtype;
-  std::uint16_t first;
-};
-static_assert(sizeof(DescriptorHead) == sizeof(Frame::head) && sizeof(PieceHead) <= sizeof(Frame::head));
-
-template <class Head>
-Head head_of(const Frame& frame) {
-  Head head;
-  std::memcpy(&head, frame.head.data(), sizeof head);
-  return head;
-}
-
-Protocol protocol_of(const Frame& frame) {
-  return static_cast<Protocol>(head_of<DescriptorHead>(frame).size >> 30);
-}
 
 }  // namespace
 
@@ -244,121 +222,6 @@ bool Bridge::pay() {
     give_credits(to, true);
   }
   return true;
-}
-
-std::byte* Bridge::place(int from, const Frame& frame) {
-  auto& peer = *peers_[from];
-  switch (frame.kind) {
-    case Frame::Kind::descriptor:
-      if (!peer.lane_arrived.room() || frame.nbytes > segment_.layout().slot_bytes) return nullptr;
-      if (!peer.lane_arrived.opened) segment_.open(peer.lane_arrived, from, rank_);
-      if (protocol_of(frame) != Protocol::inlined) return staged(from, frame.number);
-      return frame.nbytes <= Descriptor::room ? peer.lane_arrived.blank().payload : nullptr;
-    case Frame::Kind::piece: {
-      if (!peer.pipe_arrived.room() || frame.nbytes > segment_.layout().piece_bytes) return nullptr;
-      if (!peer.pipe_arrived.opened) segment_.open(peer.pipe_arrived, from, rank_);
-      if (frame.nbytes <= Piece::room) return peer.pipe_arrived.blank().payload;
-      auto index = (frame.number - 1) % segment_.layout().pieces;
-      return segment_.existing(segment_.piece_staging(from, rank_, index, frame.nbytes), frame.nbytes);
-    }
-    case Frame::Kind::failure:
-      if (frame.nbytes > sizeof(Poison::text)) return nullptr;
-      peer.text.resize(frame.nbytes);
-      return reinterpret_cast<std::byte*>(peer.text.data());
-    default:
-      return nullptr;
-  }
-}
-
-bool Bridge::arrived(int from, const Frame& frame) {
-  auto& peer = *peers_[from];
-  switch (frame.kind) {
-    case Frame::Kind::descriptor:
-    case Frame::Kind::piece:
-      take_credits(peer, frame);
-      return publish(from, frame, peer);
-    case Frame::Kind::credit:
-      take_credits(peer, frame);
-      return true;
-    case Frame::Kind::call:
-      take_credits(peer, frame);
-      endpoint_.health().report_call(from, frame.number, head_of<Fingerprint>(frame));
-      return true;
-    case Frame::Kind::left:
-      endpoint_.health().report_left_here(from);
-      arrived_ = true;
-      return true;
-    case Frame::Kind::gone:
-      endpoint_.health().report_left(from);
-      return true;
-    case Frame::Kind::failure:
-      endpoint_.health().report_foreign_failure(static_cast<Failure>(frame.number & 0xff),
-                                                static_cast<std::int32_t>(frame.number >> 32), peer.text);
-      arrived_ = true;
-      return true;
-    default:
-      return true;
-  }
-}
-
-bool Bridge::publish(int from, const Frame& frame, Peer& peer) {
-  arrived_ = true;
-  if (frame.kind == Frame::Kind::descriptor) {
-    auto& lane = peer.lane_arrived;
-    if (!lane.room() || frame.number != lane.published() + 1) return false;
-    if (!lane.opened) segment_.open(lane, from, rank_);
-    auto head = head_of<DescriptorHead>(frame);
-    auto& descriptor = lane.blank();
-    descriptor.print = head.print;
-    descriptor.call = head.call;
-    bool inlined = protocol_of(frame) == Protocol::inlined;
-    descriptor.set_protocol(inlined ? Protocol::inlined : Protocol::copy, frame.nbytes);
-    if (!inlined) {
-      descriptor.location = {(frame.number - 1) & (segment_.layout().depth - 1), 0};
-      peer.lane_staged = frame.number;
-    }
-    lane.publish();
-    return true;
-  }
-  auto& pipe = peer.pipe_arrived;
-  if (!pipe.room() || frame.number != pipe.published() + 1) return false;
-  if (!pipe.opened) segment_.open(pipe, from, rank_);
-  auto head = head_of<PieceHead>(frame);
-  auto& piece = pipe.blank();
-  piece.total = head.total;
-  piece.tag = head.tag;
-  piece.dtype = head.dtype;
-  piece.first = head.first;
-  piece.nbytes = frame.nbytes;
-  if (frame.nbytes > Piece::room) peer.pipe_staged = frame.number;
-  pipe.publish();
-  return true;
-}
-
-// Credits count modulo 2^32; never more than are out.
-void Bridge::take_credits(Peer& peer, const Frame& frame) {
-  auto take = [](auto& lane, std::uint32_t credit) {
-    auto given = credit - static_cast<std::uint32_t>(lane.released());
-    for (auto left = std::min<std::uint64_t>(given < 1u << 31 ? given : 0, lane.held()); left > 0; left--)
-      lane.release();
-    return given != 0;
-  };
-  bool any = take(peer.lane_sent, frame.lane_credit);
-  any |= take(peer.pipe_sent, frame.pipe_credit);
-  arrived_ |= any;
-}
-
-// The bytes of a zero-copy message are with the network: they may be overwritten.
-void Bridge::sent(int to, const Frame& frame) {
-  if (frame.kind != Frame::Kind::descriptor || protocol_of(frame) != Protocol::zero_copy) return;
-  segment_.lane_copied(rank_, to).store(frame.number, std::memory_order_release);
-  arrived_ = true;
-}
-
-void Bridge::lost(int peer, const std::string& why) {
-  if (endpoint_.health().left(peer)) return;
-  endpoint_.health().report_lost(peer, why);
-  arrived_ = true;
 }
 
 // One rank of each other host hears of a failure, and its host with it.

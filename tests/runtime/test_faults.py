@@ -241,7 +241,7 @@ def test_a_death_before_a_synchronization_is_named_too(call: str, victim: int, t
 
     def rank(comm: Communicator) -> None:
         if comm.rank == victim:
-            pytest.MonkeyPatch().setattr(AbstractSocket, "share", lambda *_: die())
+            pytest.MonkeyPatch().setattr(AbstractSocket, "share", lambda *_, **__: die())
         expected = rf"rank {victim} died .* while rank \d waited for its peers in {call}"
         with Naps(dies.is_set) as naps, pytest.raises(PeerDied, match=expected):
             comm.split(0) if call == "split" else comm.empty(5)

@@ -1,0 +1,125 @@
+// The part of the bridge that takes what arrives: messages into the lanes of this host, credits, and reports on peers.
+#include <algorithm>
+#include <utility>
+
+#include "bridge/bridge.h"
+#include "bridge/heads.h"
+
+namespace ringtree {
+
+std::byte* Bridge::place(int from, const Frame& frame) {
+  auto& peer = *peers_[from];
+  switch (frame.kind) {
+    case Frame::Kind::descriptor:
+      if (!peer.lane_arrived.room() || frame.nbytes > segment_.layout().slot_bytes) return nullptr;
+      if (!peer.lane_arrived.opened) segment_.open(peer.lane_arrived, from, rank_);
+      if (protocol_of(frame) != Protocol::inlined) return staged(from, frame.number);
+      return frame.nbytes <= Descriptor::room ? peer.lane_arrived.blank().payload : nullptr;
+    case Frame::Kind::piece: {
+      if (!peer.pipe_arrived.room() || frame.nbytes > segment_.layout().piece_bytes) return nullptr;
+      if (!peer.pipe_arrived.opened) segment_.open(peer.pipe_arrived, from, rank_);
+      if (frame.nbytes <= Piece::room) return peer.pipe_arrived.blank().payload;
+      auto index = (frame.number - 1) % segment_.layout().pieces;
+      return segment_.existing(segment_.piece_staging(from, rank_, index, frame.nbytes), frame.nbytes);
+    }
+    case Frame::Kind::failure:
+      if (frame.nbytes > sizeof(Poison::text)) return nullptr;
+      peer.text.resize(frame.nbytes);
+      return reinterpret_cast<std::byte*>(peer.text.data());
+    default:
+      return nullptr;
+  }
+}
+
+bool Bridge::arrived(int from, const Frame& frame) {
+  auto& peer = *peers_[from];
+  switch (frame.kind) {
+    case Frame::Kind::descriptor:
+    case Frame::Kind::piece:
+      take_credits(peer, frame);
+      return publish(from, frame, peer);
+    case Frame::Kind::credit:
+      take_credits(peer, frame);
+      return true;
+    case Frame::Kind::call:
+      take_credits(peer, frame);
+      endpoint_.health().report_call(from, frame.number, head_of<Fingerprint>(frame));
+      return true;
+    case Frame::Kind::left:
+      endpoint_.health().report_left_here(from);
+      arrived_ = true;
+      return true;
+    case Frame::Kind::gone:
+      endpoint_.health().report_left(from);
+      return true;
+    case Frame::Kind::failure:
+      endpoint_.health().report_foreign_failure(static_cast<Failure>(frame.number & 0xff),
+                                                static_cast<std::int32_t>(frame.number >> 32), peer.text);
+      arrived_ = true;
+      return true;
+    default:
+      return true;
+  }
+}
+
+bool Bridge::publish(int from, const Frame& frame, Peer& peer) {
+  arrived_ = true;
+  if (frame.kind == Frame::Kind::descriptor) {
+    auto& lane = peer.lane_arrived;
+    if (!lane.room() || frame.number != lane.published() + 1) return false;
+    if (!lane.opened) segment_.open(lane, from, rank_);
+    auto head = head_of<DescriptorHead>(frame);
+    auto& descriptor = lane.blank();
+    descriptor.print = head.print;
+    descriptor.call = head.call;
+    bool inlined = protocol_of(frame) == Protocol::inlined;
+    descriptor.set_protocol(inlined ? Protocol::inlined : Protocol::copy, frame.nbytes);
+    if (!inlined) {
+      descriptor.location = {(frame.number - 1) & (segment_.layout().depth - 1), 0};
+      peer.lane_staged = frame.number;
+    }
+    lane.publish();
+    return true;
+  }
+  auto& pipe = peer.pipe_arrived;
+  if (!pipe.room() || frame.number != pipe.published() + 1) return false;
+  if (!pipe.opened) segment_.open(pipe, from, rank_);
+  auto head = head_of<PieceHead>(frame);
+  auto& piece = pipe.blank();
+  piece.total = head.total;
+  piece.tag = head.tag;
+  piece.dtype = head.dtype;
+  piece.first = head.first;
+  piece.nbytes = frame.nbytes;
+  if (frame.nbytes > Piece::room) peer.pipe_staged = frame.number;
+  pipe.publish();
+  return true;
+}
+
+// Credits count modulo 2^32; never more than are out.
+void Bridge::take_credits(Peer& peer, const Frame& frame) {
+  auto take = [](auto& lane, std::uint32_t credit) {
+    auto given = credit - static_cast<std::uint32_t>(lane.released());
+    for (auto left = std::min<std::uint64_t>(given < 1u << 31 ? given : 0, lane.held()); left > 0; left--)
+      lane.release();
+    return given != 0;
+  };
+  bool any = take(peer.lane_sent, frame.lane_credit);
+  any |= take(peer.pipe_sent, frame.pipe_credit);
+  arrived_ |= any;
+}
+
+// The bytes of a zero-copy message are with the network: they may be overwritten.
+void Bridge::sent(int to, const Frame& frame) {
+  if (frame.kind != Frame::Kind::descriptor || protocol_of(frame) != Protocol::zero_copy) return;
+  segment_.lane_copied(rank_, to).store(frame.number, std::memory_order_release);
+  arrived_ = true;
+}
+
+void Bridge::lost(int peer, const std::string& why) {
+  if (endpoint_.health().left(peer)) return;
+  endpoint_.health().report_lost(peer, why);
+  arrived_ = true;
+}
+
+}  // namespace ringtree

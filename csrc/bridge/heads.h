@@ -1,0 +1,35 @@
+// What a frame has of a message besides its number and its payload.
+#pragma once
+
+#include <cstring>
+
+#include "memory/segment.h"
+#include "wires/wire.h"
+
+namespace ringtree {
+
+// The entry of a lane without its number and its payload.
+struct DescriptorHead {
+  Fingerprint print;
+  std::uint32_t call, size;
+};
+struct PieceHead {
+  std::uint64_t total;
+  std::int32_t tag;
+  std::int16_t dtype;
+  std::uint16_t first;
+};
+static_assert(sizeof(DescriptorHead) == sizeof(Frame::head) && sizeof(PieceHead) <= sizeof(Frame::head));
+
+template <class Head>
+inline Head head_of(const Frame& frame) {
+  Head head;
+  std::memcpy(&head, frame.head.data(), sizeof head);
+  return head;
+}
+
+inline Protocol protocol_of(const Frame& frame) {
+  return static_cast<Protocol>(head_of<DescriptorHead>(frame).size >> 30);
+}
+
+}  // namespace ringtree
