@@ -224,6 +224,12 @@ bool Bridge::pay() {
   return true;
 }
 
+void Bridge::send_failure(int to, Failure kind, int rank, const std::string& text) {
+  auto frame = frame_to(to, Frame::Kind::failure);
+  frame.number = static_cast<std::uint64_t>(static_cast<std::uint32_t>(rank)) << 32 | static_cast<unsigned>(kind);
+  wire_->send(to, frame, text.substr(0, sizeof(Poison::text) - 1));
+}
+
 // One rank of each other host hears of a failure, and its host with it.
 void Bridge::failed(Failure kind, int rank, const std::string& text) noexcept {
   std::lock_guard lock(mutex_);
@@ -232,9 +238,7 @@ void Bridge::failed(Failure kind, int rank, const std::string& text) noexcept {
     for (int peer = 0; wire_ && peer < endpoint_.ranks(); peer++) {
       if (heard.contains(hosts_[peer]) || peer == rank || endpoint_.health().left(peer)) continue;
       heard.insert(hosts_[peer]);
-      auto frame = frame_to(peer, Frame::Kind::failure);
-      frame.number = static_cast<std::uint64_t>(static_cast<std::uint32_t>(rank)) << 32 | static_cast<unsigned>(kind);
-      wire_->send(peer, frame, text.substr(0, sizeof(Poison::text) - 1));
+      send_failure(peer, kind, rank, text);
     }
   });
 }
@@ -262,6 +266,17 @@ void Bridge::loop() {
   }
 }
 
+// Before leaving: a peer that still waits for this rank is to learn why it leaves, not only that it did.
+void Bridge::pass_failure_on() {
+  std::lock_guard lock(mutex_);
+  guard([&] {
+    auto failure = endpoint_.health().failure();
+    for (int peer = 0; failure && peer < endpoint_.ranks(); peer++)
+      if (peers_[peer] && peer != failure->rank && wire_->connected(peer))
+        send_failure(peer, failure->kind, failure->rank, failure->what());
+  });
+}
+
 // Returns when every peer has read all that was sent to it. Gives up on peers that are silent, and soon where the group
 // has failed.
 void Bridge::close() {
@@ -271,6 +286,7 @@ void Bridge::close() {
     std::lock_guard lock(mutex_);
     guard([&] { (wire_.get()->*announce)(); });
   };
+  pass_failure_on();
   step(&Wire::leave);
   for (auto moved_ns = now_ns();; usleep(50)) {
     std::lock_guard lock(mutex_);

@@ -70,6 +70,8 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
   void failed(Failure kind, int rank, const std::string& text) noexcept override;
 
   void relay(int peer);
+  void send_failure(int to, Failure kind, int rank, const std::string& text);
+  void pass_failure_on();
   void send_message(int to, const Descriptor& descriptor, std::uint64_t number);
   void send_message(int to, const Piece& piece, std::uint64_t number);
   bool publish(int from, const Frame& frame, Peer& peer);

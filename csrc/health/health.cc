@@ -79,6 +79,12 @@ bool Health::write_failure(Failure kind, int rank, const std::string& text) {
   return true;
 }
 
+std::optional<Error> Health::failure() const {
+  auto& poison = segment_.header().poison;
+  if (poison.state.load(std::memory_order_acquire) != 2) return {};
+  return Error(static_cast<Failure>(poison.kind), poison.rank, poison.text);
+}
+
 void Health::raise_failure() {
   auto& poison = segment_.header().poison;
   // The rank that set the state to 1 writes a few hundred bytes and goes on, unless it was killed just there.

@@ -54,6 +54,8 @@ class Health {
   // A rank's call of that number; only the last few are kept.
   std::optional<Fingerprint> call_of(int rank, std::uint64_t call) const;
   bool failed() const { return segment_.header().poison.state.load(std::memory_order_relaxed) != 0; }
+  // The failure, where it is written down.
+  std::optional<Error> failure() const;
   // Throws the failure itself at the first query of this rank, then that the group can no longer be used.
   [[noreturn]] void raise_failure();
   // Marks the failure as not yet raised to the caller: an asynchronous call keeps it until a caller waits.
