@@ -24,8 +24,9 @@ ringtree::TcpWire::Proof proof_of(const nb::bytes& given) {
   return proof;
 }
 
-ringtree::Network tcp(std::vector<int> hosts, int listener, std::uint64_t group, const std::vector<Address>& peers) {
-  ringtree::TcpWire::Options options{listener, group, {}};
+ringtree::Network tcp(std::vector<int> hosts, int listener, std::uint64_t group, const std::vector<Address>& peers,
+                      std::uint32_t connections) {
+  ringtree::TcpWire::Options options{listener, group, {}, connections};
   for (auto& [host, port, to_it, from_it] : peers)
     options.peers.push_back({host, static_cast<std::uint16_t>(port), proof_of(to_it), proof_of(from_it)});
   if (options.peers.size() != hosts.size()) throw std::invalid_argument("expected an address for every rank");
@@ -38,5 +39,5 @@ ringtree::Network tcp(std::vector<int> hosts, int listener, std::uint64_t group,
 
 void bind_network(nb::module_& m) {
   nb::class_<ringtree::Network>(m, "Network");
-  m.def("tcp", tcp, "hosts"_a, nb::kw_only(), "listener"_a, "group"_a, "peers"_a);
+  m.def("tcp", tcp, "hosts"_a, nb::kw_only(), "listener"_a, "group"_a, "peers"_a, "connections"_a);
 }

@@ -7,16 +7,28 @@
 
 namespace ringtree {
 
+namespace {
+
+// Whether a message of that number may come: long ones come in any order.
+template <class Lane>
+bool expected(const Lane& lane, std::uint64_t number, std::uint64_t depth) {
+  return number > lane.published() && number - lane.given_back() <= depth;
+}
+
+}  // namespace
+
 std::byte* Bridge::place(int from, const Frame& frame) {
   auto& peer = *peers_[from];
   switch (frame.kind) {
     case Frame::Kind::descriptor:
-      if (!peer.lane_arrived.room() || frame.nbytes > segment_.layout().slot_bytes) return nullptr;
+      if (!expected(peer.lane_arrived, frame.number, segment_.layout().depth)) return nullptr;
+      if (frame.nbytes > segment_.layout().slot_bytes) return nullptr;
       if (!peer.lane_arrived.opened) segment_.open(peer.lane_arrived, from, rank_);
       if (protocol_of(frame) != Protocol::inlined) return staged(from, frame.number);
       return frame.nbytes <= Descriptor::room ? peer.lane_arrived.blank().payload : nullptr;
     case Frame::Kind::piece: {
-      if (!peer.pipe_arrived.room() || frame.nbytes > segment_.layout().piece_bytes) return nullptr;
+      if (!expected(peer.pipe_arrived, frame.number, segment_.layout().pieces)) return nullptr;
+      if (frame.nbytes > segment_.layout().piece_bytes) return nullptr;
       if (!peer.pipe_arrived.opened) segment_.open(peer.pipe_arrived, from, rank_);
       if (frame.nbytes <= Piece::room) return peer.pipe_arrived.blank().payload;
       auto index = (frame.number - 1) % segment_.layout().pieces;

@@ -15,15 +15,12 @@
 
 namespace ringtree {
 
-using tcp::Connection, tcp::Hello, tcp::Sending;
+using tcp::Connection, tcp::Sending, tcp::Unsent;
 
 namespace {
 
-constexpr std::int64_t silence_ns = 3'000'000'000;     // a peer that sends nothing for so long is lost
-constexpr std::int64_t unanswered_ns = 6'000'000'000;  // the kernel asks at 0, 1 and 3 s: a link may just be coming up
-constexpr std::int64_t heartbeat_ns = 500'000'000;
 constexpr std::size_t read_bytes = 16384;  // small frames arrive many at a time; large payloads go where they belong
-constexpr std::size_t few_connections = 4;
+constexpr std::size_t few_connections = 3;
 constexpr unsigned turns_between_epolls = 8;
 constexpr int most_parts = 32;  // of one system call
 
@@ -38,10 +35,7 @@ TcpWire::TcpWire(int rank, Options options, Sink& sink)
       options_(std::move(options)),
       sink_(sink),
       events_(epoll_create1(EPOLL_CLOEXEC)),
-      to_(options_.peers.size()),
-      from_(options_.peers.size()),
-      left_(options_.peers.size()),
-      lost_(options_.peers.size()) {
+      links_(options_.peers.size()) {
   if (events_ < 0) throw failed("cannot make an epoll descriptor");
   epoll_event event{EPOLLIN, {nullptr}};
   if (options_.listener >= 0 && epoll_ctl(events_, EPOLL_CTL_ADD, options_.listener, &event) != 0)
@@ -54,35 +48,38 @@ TcpWire::~TcpWire() {
   close(events_);
 }
 
-void TcpWire::watch(Connection& c, bool writes) {
-  epoll_event event{EPOLLIN | (writes ? EPOLLOUT : 0u), {&c}};
+void TcpWire::watch(Connection& c) {
+  epoll_event event{(c.paused ? 0u : EPOLLIN) | (c.writes ? EPOLLOUT : 0u), {&c}};
   epoll_ctl(events_, EPOLL_CTL_MOD, c.fd, &event);
-  c.writes = writes;
 }
 
-// What answers may go by the peer's own connection; everything else goes by ours, and so stays in order.
-Connection* TcpWire::way_to(int peer, bool answers) {
-  if (lost_[peer]) return nullptr;
-  if (!to_[peer] && answers && from_[peer]) return from_[peer];
-  if (!to_[peer]) connect(peer);
-  return to_[peer];
+// A connection that is paused is not read.
+void TcpWire::pause(Connection& c, bool paused) {
+  if (c.dead || c.paused == paused) return;
+  c.paused = paused;
+  watch(c);
 }
 
 void TcpWire::send(int peer, const Frame& frame, const std::byte* payload) {
-  auto c = way_to(peer, frame.kind == Frame::Kind::credit);
-  if (!c || c->dead) return;
+  auto& link = links_[peer];
   Sending sending;
   sending.frame = frame;
   sending.payload = payload;
-  if (c->queue.empty() && !c->writes && (sending.done = sent_at_once(*c, frame, payload)) == sending.nbytes()) {
-    if (payload) sink_.sent(peer, frame);
-    return;
+  sending.payload_bytes = frame.nbytes;
+  if (tcp::in_order(frame.kind)) sending.frame.sequence = link.sent++;
+  auto way = way_for(peer, frame.nbytes);
+  if (link.streams && payload) sending.unsent = &link.streams->unsent.emplace_back(Unsent{frame});
+  if (way && way->queue.empty()) sending.done = sent_at_once(*way, sending.frame, payload);
+  if (sending.done == sending.nbytes()) {
+    if (payload) completed(peer, frame, sending.unsent);
+  } else if (way) {
+    enqueue(*way, std::move(sending));
+  } else {
+    push(peer, std::move(sending));
   }
-  c->queue.push_back(std::move(sending));
-  write(*c);
 }
 
-// How many bytes the network took; where there is no room, write() waits for some.
+// How many bytes the network took.
 std::size_t TcpWire::sent_at_once(Connection& c, const Frame& frame, const std::byte* payload) {
   iovec parts[2] = {{const_cast<Frame*>(&frame), sizeof frame}, {const_cast<std::byte*>(payload), frame.nbytes}};
   msghdr message{};
@@ -97,12 +94,23 @@ void TcpWire::send(int peer, const Frame& frame, std::string payload) {
   Sending sending;
   sending.frame = frame;
   sending.frame.nbytes = static_cast<std::uint32_t>(payload.size());
+  sending.payload_bytes = payload.size();
   sending.own = std::move(payload);
-  if (auto c = way_to(peer, false)) push(*c, std::move(sending));
+  if (tcp::in_order(frame.kind)) sending.frame.sequence = links_[peer].sent++;
+  push(peer, std::move(sending));
 }
 
-void TcpWire::push(Connection& c, Sending sending) {
-  if (c.dead) return;
+// By the pair's connection, in order; where there is none yet it is made.
+void TcpWire::push(int peer, Sending sending) {
+  connect(peer);
+  auto& link = links_[peer];
+  if (link.connection)
+    enqueue(*link.connection, std::move(sending));
+  else if (link.any())
+    link.waiting.push_back(std::move(sending));
+}
+
+void TcpWire::enqueue(Connection& c, Sending sending) {
   c.queue.push_back(std::move(sending));
   if (!c.writes) write(c);
 }
@@ -114,9 +122,9 @@ void TcpWire::write(Connection& c) {
     std::size_t whole = 0;
     for (auto& s : c.queue) {
       if (n + 2 > most_parts) break;
-      if (s.done < s.head()) parts[n++] = {reinterpret_cast<std::byte*>(&s.frame) + s.done, s.head() - s.done};
-      auto rest = s.nbytes() - std::max(s.done, s.head());
-      if (rest) parts[n++] = {const_cast<std::byte*>(s.bytes()) + (s.nbytes() - s.head() - rest), rest};
+      if (s.done < s.head_bytes) parts[n++] = {reinterpret_cast<std::byte*>(&s.frame) + s.done, s.head_bytes - s.done};
+      auto rest = s.nbytes() - std::max(s.done, s.head_bytes);
+      if (rest) parts[n++] = {const_cast<std::byte*>(s.bytes()) + (s.payload_bytes - rest), rest};
       whole += s.nbytes() - s.done;
     }
     msghdr message{};
@@ -135,19 +143,31 @@ void TcpWire::write(Connection& c) {
       s.done += step;
       left -= step;
       if (s.done < s.nbytes()) break;
-      auto frame = s.frame;
-      bool completed = s.framed && s.payload;
+      auto sent = std::move(s);
       c.queue.pop_front();
-      if (completed) sink_.sent(c.peer, frame);
+      if (sent.payload) completed(c.peer, sent.frame, sent.unsent);
     }
     if (static_cast<std::size_t>(written) < whole) break;
   }
-  if (c.writes != !c.queue.empty()) watch(c, !c.queue.empty());
+  if (c.writes == !c.queue.empty()) return;
+  c.writes = !c.writes;
+  watch(c);
+}
+
+// Reports the payloads that the network has taken, in the order of their frames.
+void TcpWire::completed(int peer, const Frame& frame, Unsent* unsent) {
+  if (!unsent) return sink_.sent(peer, frame);
+  unsent->done = true;
+  for (auto& all = links_[peer].streams->unsent; !all.empty() && all.front().done;) {
+    auto first = all.front().frame;
+    all.pop_front();
+    sink_.sent(peer, first);
+  }
 }
 
 bool TcpWire::read(Connection& c) {
   bool moved = false;
-  for (;;) {
+  while (!c.paused) {
     auto rest = c.in_payload ? c.frame.nbytes - c.payload_done : 0;
     std::byte small[read_bytes];
     iovec parts[2] = {{c.in_payload ? c.target + c.payload_done : nullptr, rest}, {small, sizeof small}};
@@ -169,11 +189,13 @@ bool TcpWire::read(Connection& c) {
     auto direct = std::min<std::size_t>(got, rest);
     if (direct) {
       c.payload_done += direct;
-      if (c.payload_done == c.frame.nbytes && !end_frame(c)) return moved;
+      if (c.payload_done == c.frame.nbytes && !end_frame(c, small, static_cast<std::size_t>(got) - direct))
+        return moved;
     }
     if (!consume(c, small, static_cast<std::size_t>(got) - direct)) return moved;
     if (static_cast<std::size_t>(got) < rest + sizeof small) return moved;  // there is no more
   }
+  return moved;
 }
 
 // Bytes of heads, and of payloads that came with them. False: the connection is at its end.
@@ -185,7 +207,7 @@ bool TcpWire::consume(Connection& c, const std::byte* from, std::size_t nbytes) 
       c.payload_done += step;
       from += step;
       nbytes -= step;
-      if (c.payload_done == c.frame.nbytes && !end_frame(c)) return false;
+      if (c.payload_done == c.frame.nbytes && !end_frame(c, from, nbytes)) return false;
       continue;
     }
     auto step = std::min(nbytes, c.head_bytes() - c.head_done);
@@ -196,19 +218,21 @@ bool TcpWire::consume(Connection& c, const std::byte* from, std::size_t nbytes) 
     if (c.head_done < c.head_bytes()) continue;
     c.head_done = 0;
     if (!c.greeted) {
-      Hello hello{};
-      std::memcpy(&hello, c.head.data(), c.head_bytes());
-      if (!greet(c, hello)) return false;
+      if (!greet(c)) return false;
       continue;
     }
+    if (c.stream && c.outgoing) {
+      fail(c, "sent what nobody asked for");
+      return false;
+    }
     std::memcpy(&c.frame, c.head.data(), sizeof(Frame));
-    if (!begin_payload(c)) return false;
+    if (hold(c, from, nbytes) || !begin_payload(c)) return false;
   }
   return true;
 }
 
 bool TcpWire::begin_payload(Connection& c) {
-  if (c.frame.nbytes == 0) return end_frame(c);
+  if (c.frame.nbytes == 0) return deliver(c);
   c.target = sink_.place(c.peer, c.frame);
   if (!c.target) {
     fail(c, "sent what nobody asked for");
@@ -219,49 +243,45 @@ bool TcpWire::begin_payload(Connection& c) {
   return true;
 }
 
-bool TcpWire::end_frame(Connection& c) {
+bool TcpWire::end_frame(Connection& c, const std::byte* from, std::size_t nbytes) {
   c.in_payload = false;
+  if (!early(c)) return deliver(c);
+  c.whole = true;
+  wait_for_turn(c, from, nbytes);
+  return false;
+}
+
+// Reports a frame that is all there and has its turn.
+bool TcpWire::deliver(Connection& c) {
+  auto& link = links_[c.peer];
+  c.whole = false;
   if (c.frame.kind == Frame::Kind::left) {
-    left_[c.peer] = true;
+    link.left = true;
     Sending answer;
     answer.frame.kind = Frame::Kind::farewell;
-    push(c, std::move(answer));
+    push(c.peer, std::move(answer));
   }
-  if (c.frame.kind == Frame::Kind::farewell) c.awaits_farewell = false;
+  if (c.frame.kind == Frame::Kind::farewell) link.awaits_farewell = false;
   if (!sink_.arrived(c.peer, c.frame)) fail(c, "sent what nobody asked for");
+  if (c.dead || !tcp::in_order(c.frame.kind)) return !c.dead;
+  link.arrived++;
+  release_held(link);
   return !c.dead;
 }
 
-void TcpWire::fail(Connection& c, const std::string& why) {
-  if (c.dead) return;
-  c.dead = any_dead_ = true;
-  epoll_ctl(events_, EPOLL_CTL_DEL, c.fd, nullptr);
-  shutdown(c.fd, SHUT_RDWR);
-  if (c.peer < 0) return;
-  if (to_[c.peer] == &c) to_[c.peer] = nullptr;
-  if (from_[c.peer] == &c) from_[c.peer] = nullptr;
-  if (left_[c.peer] || leaving_ || lost_[c.peer]) return;
-  lost_[c.peer] = true;
-  sink_.lost(c.peer, why);
-}
-
-void TcpWire::bury() {
-  if (!any_dead_) return;
-  std::erase_if(connections_, [](auto& c) { return c->dead; });
-  any_dead_ = false;
-}
-
-// Few connections are read at once, which saves the question which of them have something: those that the peers made,
-// by which they send. Now and then epoll is asked all the same, for the others, and for those that are new or full.
+// Few connections are read at once, which saves the question which of them have something. Now and then epoll is asked
+// all the same, for those that are new or full.
 bool TcpWire::progress() {
-  bool asks = ++turns_ % turns_between_epolls == 0 || connections_.size() > few_connections;
+  bool asks = ++turns_ % turns_between_epolls == 0 || connections_.size() > 2 * few_connections;
+  auto brings = [](auto& c) { return !c->stream || !c->outgoing; };
+  asks = asks || std::ranges::count_if(connections_, brings) > static_cast<std::ptrdiff_t>(few_connections);
   return asks ? progress_by_events() : progress_by_reading();
 }
 
 bool TcpWire::progress_by_reading() {
   bool moved = false;
   for (std::size_t k = 0; k < connections_.size(); k++)
-    if (auto& c = *connections_[k]; !c.dead && c.greeted && !c.outgoing) moved |= read(c);
+    if (auto& c = *connections_[k]; !c.dead && c.greeted && !c.paused && !(c.stream && c.outgoing)) moved |= read(c);
   bury();
   return moved;
 }
@@ -282,57 +302,11 @@ bool TcpWire::progress_by_events() {
       write(*c);
       moved |= c->queue.size() != before;
     }
+    if (!c->dead && c->paused && (events[k].events & (EPOLLHUP | EPOLLERR))) fail(*c, "closed its connection");
     if (!c->dead && (events[k].events & (EPOLLIN | EPOLLHUP | EPOLLERR))) moved |= read(*c);
   }
   bury();
   return moved;
-}
-
-void TcpWire::tick() {
-  auto now = now_ns();
-  if (std::exchange(full_, false)) {
-    epoll_event event{EPOLLIN, {nullptr}};
-    epoll_ctl(events_, EPOLL_CTL_ADD, options_.listener, &event);
-  }
-  for (std::size_t k = 0; k < connections_.size(); k++) {
-    auto& c = *connections_[k];
-    if (c.dead) continue;
-    if (now - c.heard_ns > (c.greeted ? silence_ns : unanswered_ns)) {
-      fail(c, c.greeted ? "was silent for 3 s" : "did not answer for 6 s");
-      continue;
-    }
-    if (!c.greeted || c.writes || now - c.sent_ns < heartbeat_ns) continue;
-    Sending beat;
-    beat.frame.kind = Frame::Kind::heartbeat;
-    push(c, std::move(beat));
-  }
-  bury();
-}
-
-// By the connection that this rank's data takes, so that it comes behind the data; by the peer's where there is no
-// other.
-void TcpWire::announce_to_all(Frame::Kind kind) {
-  for (std::size_t peer = 0; peer < to_.size(); peer++) {
-    auto c = to_[peer] ? to_[peer] : from_[peer];
-    if (!c || c->dead) continue;
-    c->awaits_farewell = kind == Frame::Kind::left && !left_[peer];
-    Sending last;
-    last.frame.kind = kind;
-    push(*c, std::move(last));
-  }
-}
-
-void TcpWire::leave() {
-  leaving_ = true;
-  announce_to_all(Frame::Kind::left);
-}
-
-void TcpWire::depart() {
-  announce_to_all(Frame::Kind::gone);
-}
-
-bool TcpWire::finished() const {
-  return std::ranges::none_of(connections_, [](auto& c) { return !c->dead && c->awaits_farewell; });
 }
 
 }  // namespace ringtree

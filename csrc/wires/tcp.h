@@ -1,6 +1,8 @@
-// The wire for machines that have nothing but TCP. Each rank listens; a rank that has something to send connects, and
-// what it sends goes by its own connection, so two ranks that send to each other have two. What only answers (credits,
-// heartbeats) may go back by a peer's.
+// The wire for machines that have nothing but TCP. Each rank listens; a rank that has something to send connects. A
+// pair has one connection, which carries the frames of both: what one side sends brings along what the kernel has to
+// acknowledge of the other's, and so saves packets. If both connect at once, the lower rank's connection stays.
+//
+// Where a connection has no room for a long payload, further ones may carry payloads (tcp_streams.cc).
 #pragma once
 
 #include <netinet/in.h>
@@ -26,6 +28,7 @@ class TcpWire final : public Wire {
     int listener = -1;  // a listening socket, which the wire closes
     std::uint64_t group = 0;
     std::vector<Peer> peers;
+    std::uint32_t connections = 1;  // by which long frames to a peer go, at most
   };
 
   TcpWire(int rank, Options options, Sink& sink);
@@ -37,28 +40,49 @@ class TcpWire final : public Wire {
   bool progress() override;
   void tick() override;
   int descriptor() const override { return events_; }
-  bool connected(int peer) const override { return to_[peer] || from_[peer]; }
+  bool connected(int peer) const override { return links_[peer].any(); }
   bool finished() const override;
   void leave() override;
   void depart() override;
 
  private:
   using Connection = tcp::Connection;
+  using Link = tcp::Link;
+  using Sending = tcp::Sending;
 
-  Connection* way_to(int peer, bool answers);
-  void push(Connection& c, tcp::Sending sending);
+  Connection* dial(int peer, std::uint32_t stream);
+  void accept_all();
+  bool greet(Connection& c);
+  bool answered(Connection& c);
+  bool hello(Connection& c);
+  void adopt(Connection& c);
+
+  void push(int peer, Sending sending);
+  void enqueue(Connection& c, Sending sending);
   std::size_t sent_at_once(Connection& c, const Frame& frame, const std::byte* payload);
   void write(Connection& c);
+  void completed(int peer, const Frame& frame, tcp::Unsent* unsent);
+
   bool read(Connection& c);
   bool consume(Connection& c, const std::byte* from, std::size_t nbytes);
   bool begin_payload(Connection& c);
-  bool end_frame(Connection& c);
-  bool greet(Connection& c, const tcp::Hello& hello);
+  bool end_frame(Connection& c, const std::byte* from, std::size_t nbytes);
+
+  Connection* way_for(int peer, std::size_t nbytes);
+  bool early(Connection& c);
+  bool hold(Connection& c, const std::byte* from, std::size_t nbytes);
+  void wait_for_turn(Connection& c, const std::byte* from, std::size_t nbytes);
+  bool deliver(Connection& c);
+  void release_held(Link& link);
+  bool silent(const Connection& c, std::int64_t now) const;
+
   bool progress_by_reading();
   bool progress_by_events();
-  void accept_all();
-  void watch(Connection& c, bool writes);
+  void watch(Connection& c);
+  void pause(Connection& c, bool paused);
+  void discard(Connection& c);
   void fail(Connection& c, const std::string& why);
+  void lose(int peer, const std::string& why);
   void announce_to_all(Frame::Kind kind);
   void bury();
 
@@ -67,8 +91,7 @@ class TcpWire final : public Wire {
   Sink& sink_;
   int events_;
   std::vector<std::unique_ptr<Connection>> connections_;
-  std::vector<Connection*> to_, from_;  // by peer: made here, made there
-  std::vector<bool> left_, lost_;       // by peer
+  std::vector<Link> links_;  // by peer
   bool leaving_ = false, any_dead_ = false, full_ = false;
   unsigned turns_ = 0;
 };

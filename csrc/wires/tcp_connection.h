@@ -3,9 +3,9 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <deque>
+#include <memory>
 #include <string>
 
 #include "machine.h"
@@ -13,48 +13,97 @@
 
 namespace ringtree::tcp {
 
-constexpr std::uint64_t magic = 0x31307474676e6972;  // "ringtt01"
+constexpr std::uint64_t magic = 0x32307474676e6972;  // "ringtt02"
+
+// Whether frames of that kind are reported in the order in which they were sent.
+inline bool in_order(Frame::Kind kind) {
+  using Kind = Frame::Kind;
+  return kind != Kind::credit && kind != Kind::heartbeat && kind != Kind::call && kind != Kind::farewell &&
+         kind != Kind::failure;
+}
 
 // What a connecting rank presents, and what the one that listens expects: a keyed digest of both ranks.
 using Proof = std::array<std::byte, 32>;
 
-// The first bytes of a connection. The welcome that answers it is the magic alone.
+// The first bytes of a connection. `stream`: 0 for the connection that serves both directions, else which of those that
+// take long frames one way.
 struct Hello {
   std::uint64_t magic, group;
   std::int32_t from, to;
+  std::uint32_t stream, reserved;
   Proof proof;
+};
+
+// The first bytes of the other side: frames may follow, or its own connection takes the place of this one.
+enum class Answer : std::uint64_t { welcome = magic, crossed = magic + 1 };
+
+// A payload on its way: such are reported in the order in which they were sent, by whichever connection.
+struct Unsent {
+  Frame frame{};
+  bool done = false;
 };
 
 struct Sending {
   Frame frame{};
   const std::byte* payload = nullptr;
-  std::string own;     // the payload, where the wire keeps it
-  bool framed = true;  // else `own` is all that is sent
+  std::string own;  // the payload, where the wire keeps it
+  std::size_t head_bytes = sizeof(Frame);
+  std::size_t payload_bytes = 0;
+  Unsent* unsent = nullptr;
   std::size_t done = 0;
 
-  std::size_t head() const { return framed ? sizeof(Frame) : 0; }
-  std::size_t nbytes() const { return head() + (framed ? frame.nbytes : own.size()); }
+  std::size_t nbytes() const { return head_bytes + payload_bytes; }
   const std::byte* bytes() const { return payload ? payload : reinterpret_cast<const std::byte*>(own.data()); }
 };
 
 struct Connection {
   int fd = -1;
-  int peer = -1;  // -1: not yet known
-  bool outgoing = false, greeted = false, dead = false, writes = false, awaits_farewell = false;
+  int peer = -1;             // -1: not yet known
+  std::uint32_t stream = 0;  // as in Hello
+  bool outgoing = false, greeted = false, dead = false;
+  bool writes = false, paused = false;  // what is watched: room to write; nothing to read
+  bool holds = false;                   // its frame waits for earlier ones that come by other connections
   std::deque<Sending> queue;
   std::int64_t sent_ns = now_ns(), heard_ns = now_ns();
-  // What arrives: a head (hello, welcome, frame), then a payload.
+  // What arrives: a head (hello, answer, frame), then a payload.
   alignas(Frame) std::array<std::byte, sizeof(Hello)> head;
   std::size_t head_done = 0;
   Frame frame{};
   std::byte* target = nullptr;
   std::size_t payload_done = 0;
   bool in_payload = false;
+  bool whole = false;  // the frame that waits has all its payload
+  std::string held;    // what has come behind the frame that waits
 
   ~Connection() {
     if (fd >= 0) close(fd);
   }
-  std::size_t head_bytes() const { return greeted ? sizeof(Frame) : outgoing ? sizeof(magic) : sizeof(Hello); }
+  std::size_t head_bytes() const { return greeted ? sizeof(Frame) : outgoing ? sizeof(Answer) : sizeof(Hello); }
+};
+
+// The connections that take long frames one way.
+struct Streams {
+  static constexpr std::size_t most = 16;
+
+  std::array<Connection*, most> sending{}, receiving{};
+  std::deque<Unsent> unsent;
+  std::uint32_t opened = 0;  // of those that send
+  bool refused = false;      // the peer takes no more
+};
+
+// What the wire has with a peer.
+struct Link {
+  Connection* connection = nullptr;     // carries frames, both ways
+  Connection* connecting = nullptr;     // made here, and not yet answered
+  std::int64_t crossed_ns = 0;          // since when the peer's own connection is expected in place of that
+  std::deque<Sending> waiting;          // for a connection
+  std::uint16_t sent = 0, arrived = 0;  // the next frames' numbers, of those in order
+  bool left = false, lost = false, awaits_farewell = false;
+  bool releasing = false;    // frames that were held
+  std::int64_t held_ns = 0;  // since when one is
+  std::unique_ptr<Streams> streams;
+
+  bool any() const { return connection || connecting || crossed_ns; }
 };
 
 }  // namespace ringtree::tcp

@@ -6,52 +6,82 @@
 
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <system_error>
+#include <utility>
 
 #include "wires/tcp.h"
 
 namespace ringtree {
 
-using tcp::Connection, tcp::Hello, tcp::Sending, tcp::magic;
+using tcp::Answer, tcp::Connection, tcp::Hello, tcp::Link, tcp::Sending, tcp::Streams, tcp::magic;
 
-void TcpWire::connect(int peer) {
-  if (to_[peer] || lost_[peer] || left_[peer]) return;
-  auto& where = options_.peers[peer];
-  sockaddr_storage address{};
-  socklen_t length;
+namespace {
+
+constexpr int stream_timeout_ms = 3000;
+
+// Length of the address, 0 if the text is none.
+socklen_t parse(const std::string& host, std::uint16_t port, sockaddr_storage& address) {
   auto v4 = reinterpret_cast<sockaddr_in*>(&address);
   auto v6 = reinterpret_cast<sockaddr_in6*>(&address);
-  if (inet_pton(AF_INET, where.host.c_str(), &v4->sin_addr) == 1) {
+  if (inet_pton(AF_INET, host.c_str(), &v4->sin_addr) == 1) {
     v4->sin_family = AF_INET;
-    v4->sin_port = htons(where.port);
-    length = sizeof *v4;
-  } else if (inet_pton(AF_INET6, where.host.c_str(), &v6->sin6_addr) == 1) {
+    v4->sin_port = htons(port);
+    return sizeof *v4;
+  }
+  if (inet_pton(AF_INET6, host.c_str(), &v6->sin6_addr) == 1) {
     v6->sin6_family = AF_INET6;
-    v6->sin6_port = htons(where.port);
-    length = sizeof *v6;
-  } else {
-    lost_[peer] = true;
-    return sink_.lost(peer, "has no address: '" + where.host + "'");
+    v6->sin6_port = htons(port);
+    return sizeof *v6;
+  }
+  return 0;
+}
+
+template <class T>
+Sending raw(const T& value) {
+  Sending sending;
+  sending.own.assign(reinterpret_cast<const char*>(&value), sizeof value);
+  sending.head_bytes = 0;
+  sending.payload_bytes = sizeof value;
+  return sending;
+}
+
+}  // namespace
+
+void TcpWire::connect(int peer) {
+  auto& link = links_[peer];
+  if (link.any() || link.lost || link.left || leaving_) return;
+  link.connecting = dial(peer, 0);
+}
+
+// nullptr where that failed at once.
+Connection* TcpWire::dial(int peer, std::uint32_t stream) {
+  auto& where = options_.peers[peer];
+  sockaddr_storage address{};
+  auto length = parse(where.host, where.port, address);
+  if (length == 0) {
+    lose(peer, "has no address: '" + where.host + "'");
+    return nullptr;
   }
   auto c = std::make_unique<Connection>();
   c->fd = socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (c->fd < 0) throw std::system_error(errno, std::generic_category(), "cannot make a socket");
   c->peer = peer;
+  c->stream = stream;
   c->outgoing = true;
   int on = 1;
   setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (stream) setsockopt(c->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &stream_timeout_ms, sizeof stream_timeout_ms);
   auto& made = *connections_.emplace_back(std::move(c));
-  to_[peer] = &made;
+  made.writes = true;
   epoll_event event{EPOLLIN | EPOLLOUT, {&made}};
   epoll_ctl(events_, EPOLL_CTL_ADD, made.fd, &event);
-  made.writes = true;
-  Hello hello{magic, options_.group, rank_, peer, where.to_it};
-  Sending first;
-  first.framed = false;
-  first.own.assign(reinterpret_cast<const char*>(&hello), sizeof hello);
-  made.queue.push_back(std::move(first));
-  if (::connect(made.fd, reinterpret_cast<sockaddr*>(&address), length) != 0 && errno != EINPROGRESS)
-    fail(made, std::string("cannot be connected to: ") + std::strerror(errno));
+  made.queue.push_back(raw(Hello{magic, options_.group, rank_, peer, stream, 0, where.to_it}));
+  if (::connect(made.fd, reinterpret_cast<sockaddr*>(&address), length) == 0 || errno == EINPROGRESS) return &made;
+  auto why = std::string("cannot be connected to: ") + std::strerror(errno);
+  discard(made);
+  if (!stream) lose(peer, why);
+  return nullptr;
 }
 
 void TcpWire::accept_all() {
@@ -72,30 +102,80 @@ void TcpWire::accept_all() {
   }
 }
 
-// Whether the other side is who it has to be. Somebody else's connection is closed without an answer.
-bool TcpWire::greet(Connection& c, const Hello& hello) {
-  if (c.outgoing) {
-    c.greeted = hello.magic == magic;
-    if (!c.greeted) fail(c, "answered in another protocol");
-    return c.greeted;
+// The first bytes of the other side have come. False: the connection is at its end.
+bool TcpWire::greet(Connection& c) {
+  return c.outgoing ? answered(c) : hello(c);
+}
+
+bool TcpWire::answered(Connection& c) {
+  Answer answer;
+  std::memcpy(&answer, c.head.data(), sizeof answer);
+  auto& link = links_[c.peer];
+  if (answer == Answer::crossed && c.stream == 0) {  // the peer is the lower rank, and connects as well
+    link.connecting = nullptr;
+    link.crossed_ns = now_ns();
+    discard(c);
+    return false;
   }
+  if (answer != Answer::welcome) {
+    fail(c, "answered in another protocol");
+    return false;
+  }
+  c.greeted = true;
+  if (c.stream)
+    link.streams->sending[c.stream] = &c;
+  else
+    adopt(c);
+  return !c.dead;
+}
+
+// Whether the other side is who it has to be. Somebody else's connection is closed without an answer.
+bool TcpWire::hello(Connection& c) {
+  Hello hello{};
+  std::memcpy(&hello, c.head.data(), sizeof hello);
   auto known = hello.magic == magic && hello.group == options_.group && hello.to == rank_ && hello.from >= 0 &&
-               hello.from < static_cast<int>(options_.peers.size()) && hello.from != rank_ && !from_[hello.from];
+               hello.from < static_cast<int>(options_.peers.size()) && hello.from != rank_;
   int differs = known ? 0 : 1;
   for (std::size_t i = 0; known && i < hello.proof.size(); i++)  // as long for any proof
     differs |= std::to_integer<int>(hello.proof[i] ^ options_.peers[hello.from].from_it[i]);
-  if (differs) {
-    fail(c, "");
+  auto link = differs ? nullptr : &links_[hello.from];
+  if (link && hello.stream) {  // beside a connection, and none twice
+    if (!link->streams) link->streams = std::make_unique<Streams>();
+    if (!link->connection || hello.stream >= Streams::most || link->streams->receiving[hello.stream]) link = nullptr;
+  }
+  if (!link) {
+    discard(c);
+    return false;
+  }
+  c.stream = hello.stream;
+  if (!c.stream && (link->connection || (link->connecting && rank_ < hello.from))) {
+    auto crossed = Answer::crossed;
+    ::send(c.fd, &crossed, sizeof crossed, MSG_NOSIGNAL | MSG_DONTWAIT);
+    discard(c);
     return false;
   }
   c.peer = hello.from;
   c.greeted = true;
-  from_[c.peer] = &c;
-  Sending welcome;
-  welcome.framed = false;
-  welcome.own.assign(reinterpret_cast<const char*>(&magic), sizeof magic);
-  push(c, std::move(welcome));
+  c.queue.push_back(raw(Answer::welcome));
+  if (c.stream) {
+    link->streams->receiving[c.stream] = &c;
+    write(c);
+  } else {
+    adopt(c);
+  }
   return !c.dead;
+}
+
+// The pair's connection is there: what was to be sent waits for nothing else.
+void TcpWire::adopt(Connection& c) {
+  auto& link = links_[c.peer];
+  if (auto ours = std::exchange(link.connecting, nullptr); ours && ours != &c) discard(*ours);
+  link.connection = &c;
+  link.crossed_ns = 0;
+  c.queue.insert(c.queue.end(), std::make_move_iterator(link.waiting.begin()),
+                 std::make_move_iterator(link.waiting.end()));
+  link.waiting.clear();
+  write(c);
 }
 
 }  // namespace ringtree

@@ -13,9 +13,10 @@
 namespace ringtree {
 
 struct Frame {
-  enum class Kind : std::uint32_t { descriptor, piece, credit, call, left, farewell, gone, failure, heartbeat };
+  enum class Kind : std::uint16_t { descriptor, piece, credit, call, left, farewell, gone, failure, heartbeat };
 
   Kind kind;
+  std::uint16_t sequence;                  // the wire's own: the order of what goes by several connections
   std::uint32_t nbytes;                    // of the payload that follows
   std::uint64_t number;                    // of the message in its lane or pipe; of a failure, its kind
   std::uint32_t lane_credit, pipe_credit;  // messages of the receiver's that were given back, modulo 2^32

@@ -49,10 +49,12 @@ class InheritedLiveness:
 class Network:
     """On which host each rank of a group is, and the wire to those on others. For one group."""
 
-def tcp(hosts: list[int], *, listener: int, group: int, peers: list[tuple[str, int, bytes, bytes]]) -> Network:
+def tcp(
+    hosts: list[int], *, listener: int, group: int, peers: list[tuple[str, int, bytes, bytes]], connections: int
+) -> Network:
     """`hosts`: a number for each rank. `listener`: a listening socket, the wire's from then on. `group`: a digest of the
     group's key. `peers`: of each rank a numeric address and a port, the 32 bytes that this rank presents to it, and
-    those that it has to present here."""
+    those that it has to present here. `connections`: by which long payloads to a peer go, at most."""
 
 class Group:
     """One rank's endpoint in a group that shares the memory behind `fd` (a memfd of segment_bytes, zeroed at creation).

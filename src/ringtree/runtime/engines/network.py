@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import secrets
 from collections.abc import Sequence
 from typing import Any, cast
@@ -40,7 +41,13 @@ class Listening:
             from_it = self._bootstrap.proof(key, peer, me, self.address[2])
             peers.append((host, port, to_it, from_it))
         group = int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "little")
-        return native_module().tcp(list(hosts), listener=self._socket.detach(), group=group, peers=peers)
+        return native_module().tcp(
+            list(hosts),
+            listener=self._socket.detach(),
+            group=group,
+            peers=peers,
+            connections=int(os.environ.get("RINGTREE_CONNECTIONS", "4")),
+        )
 
     def close(self) -> None:
         """Where no group came of it."""

@@ -1,0 +1,121 @@
+// How connections of the TCP wire end: heartbeats and silence, loss, and leaving.
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "wires/tcp.h"
+
+namespace ringtree {
+
+using tcp::Connection, tcp::Sending;
+
+namespace {
+
+constexpr std::int64_t silence_ns = 3'000'000'000;     // a peer that sends nothing for so long is lost
+constexpr std::int64_t unanswered_ns = 6'000'000'000;  // the kernel asks at 0, 1 and 3 s: a link may just be coming up
+constexpr std::int64_t heartbeat_ns = 500'000'000;
+
+}  // namespace
+
+// Whether a connection that ought to bring something has brought nothing for 3 s.
+bool TcpWire::silent(const Connection& c, std::int64_t now) const {
+  if (c.holds) return false;
+  if (!c.stream) return now - c.heard_ns > silence_ns;
+  auto held_ns = links_[c.peer].held_ns;
+  return !c.outgoing && (c.in_payload || held_ns) && now - std::max(c.heard_ns, held_ns) > silence_ns;
+}
+
+void TcpWire::tick() {
+  auto now = now_ns();
+  if (std::exchange(full_, false)) {
+    epoll_event event{EPOLLIN, {nullptr}};
+    epoll_ctl(events_, EPOLL_CTL_ADD, options_.listener, &event);
+  }
+  for (std::size_t k = 0; k < connections_.size(); k++) {
+    auto& c = *connections_[k];
+    if (c.dead) continue;
+    if (c.greeted ? silent(c, now) : now - c.heard_ns > unanswered_ns) {
+      fail(c, c.greeted ? "was silent for 3 s" : "did not answer for 6 s");
+      continue;
+    }
+    if (!c.greeted || c.stream || c.writes || now - c.sent_ns < heartbeat_ns) continue;
+    Sending beat;
+    beat.frame.kind = Frame::Kind::heartbeat;
+    enqueue(c, std::move(beat));
+  }
+  for (std::size_t peer = 0; peer < links_.size(); peer++)
+    if (links_[peer].crossed_ns && now - links_[peer].crossed_ns > unanswered_ns)
+      lose(static_cast<int>(peer), "did not connect for 6 s");
+  bury();
+}
+
+void TcpWire::announce_to_all(Frame::Kind kind) {
+  for (std::size_t peer = 0; peer < links_.size(); peer++) {
+    auto& link = links_[peer];
+    if (!link.any()) continue;
+    link.awaits_farewell = kind == Frame::Kind::left && !link.left;
+    Sending last;
+    last.frame.kind = kind;
+    last.frame.sequence = link.sent++;
+    push(static_cast<int>(peer), std::move(last));
+  }
+}
+
+void TcpWire::leave() {
+  leaving_ = true;
+  announce_to_all(Frame::Kind::left);
+}
+
+void TcpWire::depart() {
+  announce_to_all(Frame::Kind::gone);
+}
+
+bool TcpWire::finished() const {
+  return std::ranges::none_of(links_, [](auto& link) { return link.awaits_farewell; });
+}
+
+// Closes a connection about which there is nothing to report.
+void TcpWire::discard(Connection& c) {
+  if (c.dead) return;
+  c.dead = any_dead_ = true;
+  epoll_ctl(events_, EPOLL_CTL_DEL, c.fd, nullptr);
+  shutdown(c.fd, SHUT_RDWR);
+}
+
+void TcpWire::fail(Connection& c, const std::string& why) {
+  if (c.dead) return;
+  discard(c);
+  if (c.peer < 0) return;
+  if (c.stream && !c.greeted)
+    links_[c.peer].streams->refused = true;
+  else
+    lose(c.peer, why);
+}
+
+// All connections to that peer end; one that left, or that this rank leaves, is no loss.
+void TcpWire::lose(int peer, const std::string& why) {
+  auto& link = links_[peer];
+  if (link.lost) return;
+  link.lost = !link.left && !leaving_;
+  link.awaits_farewell = false;
+  link.connection = link.connecting = nullptr;
+  link.crossed_ns = 0;
+  for (auto& c : connections_)
+    if (c->peer == peer) discard(*c);
+  if (link.lost) sink_.lost(peer, why);
+}
+
+void TcpWire::bury() {
+  if (!any_dead_) return;
+  for (auto& c : connections_)
+    if (c->dead && c->peer >= 0 && c->stream && links_[c->peer].streams) {
+      auto& streams = *links_[c->peer].streams;
+      for (auto of : {&streams.sending, &streams.receiving}) std::ranges::replace(*of, c.get(), nullptr);
+    }
+  std::erase_if(connections_, [](auto& c) { return c->dead; });
+  any_dead_ = false;
+}
+
+}  // namespace ringtree
