@@ -125,6 +125,7 @@ def main() -> None:
     parser.add_argument("--hosts", type=int, default=2)
     parser.add_argument("--ranks", type=int, default=1, help="of each host")
     parser.add_argument("--rate", default="", help="of each host's link, as tc writes it: 2gbit")
+    parser.add_argument("--flow-rate", default="", help="of each connection")
     parser.add_argument("--peers", default="ringtree")
     parser.add_argument("--ops", default="all_reduce")
     parser.add_argument("--sizes", default="8,4K,64K,1M,16M")
@@ -136,7 +137,7 @@ def main() -> None:
     sizes, ops, peers = [size(s) for s in given.sizes.split(",")], given.ops.split(","), given.peers.split(",")
     times: dict[str, dict[str, list[float]]] = {peer: {} for peer in peers}
     what = [given.ops, ",".join(map(str, sizes)), str(given.seconds)]
-    with Lab(given.hosts, given.rate) as lab, tempfile.TemporaryDirectory() as folder:
+    with Lab(given.hosts, given.rate, given.flow_rate) as lab, tempfile.TemporaryDirectory() as folder:
         for _ in range(given.rounds):
             for peer in peers:
                 started = commands(peer, lab, given.hosts, given.ranks, given.home, what, Path(folder))

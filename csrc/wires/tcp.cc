@@ -15,7 +15,7 @@
 
 namespace ringtree {
 
-using tcp::Connection, tcp::Sending, tcp::Unsent;
+using tcp::Connection, tcp::Part, tcp::Sending, tcp::Unsent;
 
 namespace {
 
@@ -62,16 +62,28 @@ void TcpWire::pause(Connection& c, bool paused) {
 
 void TcpWire::send(int peer, const Frame& frame, const std::byte* payload) {
   auto& link = links_[peer];
+  auto width = payload ? width_for(peer, frame.nbytes) : 0;
+  if (width == 0) return send_part(peer, link.connection, {frame, 0, frame.nbytes}, payload);
+  std::uint32_t begin = 0;
+  for (std::uint32_t k = 1; k <= width && !link.lost; k++) {
+    auto end = static_cast<std::uint32_t>(std::uint64_t{frame.nbytes} * k / width);
+    send_part(peer, link.streams->sending[k], {frame, begin, end - begin}, payload + begin);
+    begin = end;
+  }
+}
+
+// `way`: nullptr: the pair's connection, once it is there.
+void TcpWire::send_part(int peer, Connection* way, Part part, const std::byte* payload) {
+  auto& link = links_[peer];
   Sending sending;
-  sending.frame = frame;
+  if (tcp::in_order(part.frame.kind)) part.turn = link.sent++;
+  sending.part = part;
   sending.payload = payload;
-  sending.payload_bytes = frame.nbytes;
-  if (tcp::in_order(frame.kind)) sending.frame.sequence = link.sent++;
-  auto way = way_for(peer, frame.nbytes);
-  if (link.streams && payload) sending.unsent = &link.streams->unsent.emplace_back(Unsent{frame});
-  if (way && way->queue.empty()) sending.done = sent_at_once(*way, sending.frame, payload);
+  sending.payload_bytes = part.nbytes;
+  if (link.streams && payload) sending.unsent = &link.streams->unsent.emplace_back(Unsent{part});
+  if (way && way->queue.empty()) sending.done = sent_at_once(*way, sending);
   if (sending.done == sending.nbytes()) {
-    if (payload) completed(peer, frame, sending.unsent);
+    if (payload) completed(peer, sending);
   } else if (way) {
     enqueue(*way, std::move(sending));
   } else {
@@ -80,11 +92,12 @@ void TcpWire::send(int peer, const Frame& frame, const std::byte* payload) {
 }
 
 // How many bytes the network took.
-std::size_t TcpWire::sent_at_once(Connection& c, const Frame& frame, const std::byte* payload) {
-  iovec parts[2] = {{const_cast<Frame*>(&frame), sizeof frame}, {const_cast<std::byte*>(payload), frame.nbytes}};
+std::size_t TcpWire::sent_at_once(Connection& c, const Sending& sending) {
+  iovec parts[2] = {{const_cast<Part*>(&sending.part), sending.head_bytes},
+                    {const_cast<std::byte*>(sending.payload), sending.payload_bytes}};
   msghdr message{};
   message.msg_iov = parts;
-  message.msg_iovlen = frame.nbytes ? 2 : 1;
+  message.msg_iovlen = sending.payload_bytes ? 2 : 1;
   auto written = sendmsg(c.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   c.sent_ns = now_ns();
   return written < 0 ? 0 : static_cast<std::size_t>(written);
@@ -92,12 +105,25 @@ std::size_t TcpWire::sent_at_once(Connection& c, const Frame& frame, const std::
 
 void TcpWire::send(int peer, const Frame& frame, std::string payload) {
   Sending sending;
-  sending.frame = frame;
-  sending.frame.nbytes = static_cast<std::uint32_t>(payload.size());
+  auto& part = sending.part;
+  part.frame = frame;
+  part.frame.nbytes = part.nbytes = static_cast<std::uint32_t>(payload.size());
+  if (tcp::in_order(frame.kind)) part.turn = links_[peer].sent++;
   sending.payload_bytes = payload.size();
   sending.own = std::move(payload);
-  if (tcp::in_order(frame.kind)) sending.frame.sequence = links_[peer].sent++;
   push(peer, std::move(sending));
+}
+
+void TcpWire::keep_payloads() {
+  auto keep = [](std::deque<Sending>& queue) {
+    for (auto& s : queue) {
+      if (!s.payload || !s.own.empty()) continue;
+      s.own.assign(reinterpret_cast<const char*>(s.payload), s.payload_bytes);
+      s.payload = nullptr;
+    }
+  };
+  for (auto& c : connections_) keep(c->queue);
+  for (auto& link : links_) keep(link.waiting);
 }
 
 // By the pair's connection, in order; where there is none yet it is made.
@@ -122,7 +148,7 @@ void TcpWire::write(Connection& c) {
     std::size_t whole = 0;
     for (auto& s : c.queue) {
       if (n + 2 > most_parts) break;
-      if (s.done < s.head_bytes) parts[n++] = {reinterpret_cast<std::byte*>(&s.frame) + s.done, s.head_bytes - s.done};
+      if (s.done < s.head_bytes) parts[n++] = {reinterpret_cast<std::byte*>(&s.part) + s.done, s.head_bytes - s.done};
       auto rest = s.nbytes() - std::max(s.done, s.head_bytes);
       if (rest) parts[n++] = {const_cast<std::byte*>(s.bytes()) + (s.payload_bytes - rest), rest};
       whole += s.nbytes() - s.done;
@@ -145,7 +171,7 @@ void TcpWire::write(Connection& c) {
       if (s.done < s.nbytes()) break;
       auto sent = std::move(s);
       c.queue.pop_front();
-      if (sent.payload) completed(c.peer, sent.frame, sent.unsent);
+      if (sent.payload) completed(c.peer, sent);
     }
     if (static_cast<std::size_t>(written) < whole) break;
   }
@@ -155,20 +181,20 @@ void TcpWire::write(Connection& c) {
 }
 
 // Reports the payloads that the network has taken, in the order of their frames.
-void TcpWire::completed(int peer, const Frame& frame, Unsent* unsent) {
-  if (!unsent) return sink_.sent(peer, frame);
-  unsent->done = true;
+void TcpWire::completed(int peer, const Sending& sending) {
+  if (!sending.unsent) return sink_.sent(peer, sending.part.frame);
+  sending.unsent->done = true;
   for (auto& all = links_[peer].streams->unsent; !all.empty() && all.front().done;) {
-    auto first = all.front().frame;
+    auto part = all.front().part;
     all.pop_front();
-    sink_.sent(peer, first);
+    if (part.last()) sink_.sent(peer, part.frame);
   }
 }
 
 bool TcpWire::read(Connection& c) {
   bool moved = false;
   while (!c.paused) {
-    auto rest = c.in_payload ? c.frame.nbytes - c.payload_done : 0;
+    auto rest = c.in_payload ? c.part.nbytes - c.payload_done : 0;
     std::byte small[read_bytes];
     iovec parts[2] = {{c.in_payload ? c.target + c.payload_done : nullptr, rest}, {small, sizeof small}};
     msghdr message{};
@@ -189,8 +215,7 @@ bool TcpWire::read(Connection& c) {
     auto direct = std::min<std::size_t>(got, rest);
     if (direct) {
       c.payload_done += direct;
-      if (c.payload_done == c.frame.nbytes && !end_frame(c, small, static_cast<std::size_t>(got) - direct))
-        return moved;
+      if (c.payload_done == c.part.nbytes && !end_frame(c, small, static_cast<std::size_t>(got) - direct)) return moved;
     }
     if (!consume(c, small, static_cast<std::size_t>(got) - direct)) return moved;
     if (static_cast<std::size_t>(got) < rest + sizeof small) return moved;  // there is no more
@@ -202,12 +227,12 @@ bool TcpWire::read(Connection& c) {
 bool TcpWire::consume(Connection& c, const std::byte* from, std::size_t nbytes) {
   while (nbytes > 0) {
     if (c.in_payload) {
-      auto step = std::min<std::size_t>(nbytes, c.frame.nbytes - c.payload_done);
+      auto step = std::min<std::size_t>(nbytes, c.part.nbytes - c.payload_done);
       std::memcpy(c.target + c.payload_done, from, step);
       c.payload_done += step;
       from += step;
       nbytes -= step;
-      if (c.payload_done == c.frame.nbytes && !end_frame(c, from, nbytes)) return false;
+      if (c.payload_done == c.part.nbytes && !end_frame(c, from, nbytes)) return false;
       continue;
     }
     auto step = std::min(nbytes, c.head_bytes() - c.head_done);
@@ -225,19 +250,22 @@ bool TcpWire::consume(Connection& c, const std::byte* from, std::size_t nbytes) 
       fail(c, "sent what nobody asked for");
       return false;
     }
-    std::memcpy(&c.frame, c.head.data(), sizeof(Frame));
+    std::memcpy(&c.part, c.head.data(), sizeof(Part));
     if (hold(c, from, nbytes) || !begin_payload(c)) return false;
   }
   return true;
 }
 
 bool TcpWire::begin_payload(Connection& c) {
-  if (c.frame.nbytes == 0) return deliver(c);
-  c.target = sink_.place(c.peer, c.frame);
-  if (!c.target) {
+  if (c.part.nbytes == 0) return deliver(c);
+  auto& part = c.part;
+  bool within = part.offset <= part.frame.nbytes && part.nbytes <= part.frame.nbytes - part.offset;
+  auto target = within ? sink_.place(c.peer, part.frame) : nullptr;
+  if (!target) {
     fail(c, "sent what nobody asked for");
     return false;
   }
+  c.target = target + part.offset;
   c.payload_done = 0;
   c.in_payload = true;
   return true;
@@ -251,19 +279,20 @@ bool TcpWire::end_frame(Connection& c, const std::byte* from, std::size_t nbytes
   return false;
 }
 
-// Reports a frame that is all there and has its turn.
+// A part is all there and has its turn: with the last of its frame that is reported.
 bool TcpWire::deliver(Connection& c) {
   auto& link = links_[c.peer];
+  auto& frame = c.part.frame;
   c.whole = false;
-  if (c.frame.kind == Frame::Kind::left) {
+  if (frame.kind == Frame::Kind::left) {
     link.left = true;
     Sending answer;
-    answer.frame.kind = Frame::Kind::farewell;
+    answer.part.frame.kind = Frame::Kind::farewell;
     push(c.peer, std::move(answer));
   }
-  if (c.frame.kind == Frame::Kind::farewell) link.awaits_farewell = false;
-  if (!sink_.arrived(c.peer, c.frame)) fail(c, "sent what nobody asked for");
-  if (c.dead || !tcp::in_order(c.frame.kind)) return !c.dead;
+  if (frame.kind == Frame::Kind::farewell) link.awaits_farewell = false;
+  if (c.part.last() && !sink_.arrived(c.peer, frame)) fail(c, "sent what nobody asked for");
+  if (c.dead || !tcp::in_order(frame.kind)) return !c.dead;
   link.arrived++;
   release_held(link);
   return !c.dead;

@@ -28,7 +28,7 @@ class TcpWire final : public Wire {
     int listener = -1;  // a listening socket, which the wire closes
     std::uint64_t group = 0;
     std::vector<Peer> peers;
-    std::uint32_t connections = 1;  // by which long frames to a peer go, at most
+    std::uint32_t connections = 1;  // by which long payloads to a peer go, at most
   };
 
   TcpWire(int rank, Options options, Sink& sink);
@@ -36,6 +36,7 @@ class TcpWire final : public Wire {
 
   void send(int peer, const Frame& frame, const std::byte* payload) override;
   void send(int peer, const Frame& frame, std::string payload) override;
+  void keep_payloads() override;
   void connect(int peer) override;
   bool progress() override;
   void tick() override;
@@ -59,16 +60,19 @@ class TcpWire final : public Wire {
 
   void push(int peer, Sending sending);
   void enqueue(Connection& c, Sending sending);
-  std::size_t sent_at_once(Connection& c, const Frame& frame, const std::byte* payload);
+  void send_part(int peer, Connection* way, tcp::Part part, const std::byte* payload);
+  std::size_t sent_at_once(Connection& c, const Sending& sending);
   void write(Connection& c);
-  void completed(int peer, const Frame& frame, tcp::Unsent* unsent);
+  void completed(int peer, const Sending& sending);
 
   bool read(Connection& c);
   bool consume(Connection& c, const std::byte* from, std::size_t nbytes);
   bool begin_payload(Connection& c);
   bool end_frame(Connection& c, const std::byte* from, std::size_t nbytes);
 
-  Connection* way_for(int peer, std::size_t nbytes);
+  std::uint32_t width_for(int peer, std::size_t nbytes);
+  void measure(int peer);
+  bool open_streams(int peer, std::uint32_t wanted);
   bool early(Connection& c);
   bool hold(Connection& c, const std::byte* from, std::size_t nbytes);
   void wait_for_turn(Connection& c, const std::byte* from, std::size_t nbytes);

@@ -37,17 +37,27 @@ struct Hello {
 // The first bytes of the other side: frames may follow, or its own connection takes the place of this one.
 enum class Answer : std::uint64_t { welcome = magic, crossed = magic + 1 };
 
+// What a connection carries: a frame, or the part of one that begins at `offset` of its payload. `turn`: its place
+// among those that are reported in order, whichever connection they take.
+struct Part {
+  Frame frame{};
+  std::uint32_t offset = 0, nbytes = 0, turn = 0, reserved = 0;
+
+  bool last() const { return offset + nbytes == frame.nbytes; }
+};
+static_assert(sizeof(Part) == 64);
+
 // A payload on its way: such are reported in the order in which they were sent, by whichever connection.
 struct Unsent {
-  Frame frame{};
+  Part part{};
   bool done = false;
 };
 
 struct Sending {
-  Frame frame{};
+  Part part{};
   const std::byte* payload = nullptr;
   std::string own;  // the payload, where the wire keeps it
-  std::size_t head_bytes = sizeof(Frame);
+  std::size_t head_bytes = sizeof(Part);
   std::size_t payload_bytes = 0;
   Unsent* unsent = nullptr;
   std::size_t done = 0;
@@ -62,23 +72,23 @@ struct Connection {
   std::uint32_t stream = 0;  // as in Hello
   bool outgoing = false, greeted = false, dead = false;
   bool writes = false, paused = false;  // what is watched: room to write; nothing to read
-  bool holds = false;                   // its frame waits for earlier ones that come by other connections
+  bool holds = false;                   // its part waits for earlier ones that come by other connections
   std::deque<Sending> queue;
   std::int64_t sent_ns = now_ns(), heard_ns = now_ns();
-  // What arrives: a head (hello, answer, frame), then a payload.
-  alignas(Frame) std::array<std::byte, sizeof(Hello)> head;
+  // What arrives: a head (hello, answer, part), then a payload.
+  std::array<std::byte, sizeof(Hello)> head;
   std::size_t head_done = 0;
-  Frame frame{};
+  Part part{};
   std::byte* target = nullptr;
   std::size_t payload_done = 0;
   bool in_payload = false;
-  bool whole = false;  // the frame that waits has all its payload
-  std::string held;    // what has come behind the frame that waits
+  bool whole = false;  // what waits has all its payload
+  std::string held;    // what has come behind it
 
   ~Connection() {
     if (fd >= 0) close(fd);
   }
-  std::size_t head_bytes() const { return greeted ? sizeof(Frame) : outgoing ? sizeof(Answer) : sizeof(Hello); }
+  std::size_t head_bytes() const { return greeted ? sizeof(Part) : outgoing ? sizeof(Answer) : sizeof(Hello); }
 };
 
 // The connections that take long frames one way.
@@ -89,6 +99,11 @@ struct Streams {
   std::deque<Unsent> unsent;
   std::uint32_t opened = 0;  // of those that send
   bool refused = false;      // the peer takes no more
+  // How many of them a payload is spread over, and what is measured to choose that.
+  std::uint32_t width = 1;
+  bool settled = false;
+  std::uint64_t given_bytes = 0, acknowledged_bytes = 0, busy_us = 0;
+  double rate_Bps = 0;
 };
 
 // What the wire has with a peer.
@@ -97,7 +112,7 @@ struct Link {
   Connection* connecting = nullptr;     // made here, and not yet answered
   std::int64_t crossed_ns = 0;          // since when the peer's own connection is expected in place of that
   std::deque<Sending> waiting;          // for a connection
-  std::uint16_t sent = 0, arrived = 0;  // the next frames' numbers, of those in order
+  std::uint32_t sent = 0, arrived = 0;  // the next turns
   bool left = false, lost = false, awaits_farewell = false;
   bool releasing = false;    // frames that were held
   std::int64_t held_ns = 0;  // since when one is

@@ -42,7 +42,7 @@ void TcpWire::tick() {
     }
     if (!c.greeted || c.stream || c.writes || now - c.sent_ns < heartbeat_ns) continue;
     Sending beat;
-    beat.frame.kind = Frame::Kind::heartbeat;
+    beat.part.frame.kind = Frame::Kind::heartbeat;
     enqueue(c, std::move(beat));
   }
   for (std::size_t peer = 0; peer < links_.size(); peer++)
@@ -57,8 +57,8 @@ void TcpWire::announce_to_all(Frame::Kind kind) {
     if (!link.any()) continue;
     link.awaits_farewell = kind == Frame::Kind::left && !link.left;
     Sending last;
-    last.frame.kind = kind;
-    last.frame.sequence = link.sent++;
+    last.part.frame.kind = kind;
+    last.part.turn = link.sent++;
     push(static_cast<int>(peer), std::move(last));
   }
 }

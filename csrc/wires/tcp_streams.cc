@@ -1,8 +1,12 @@
-// Long frames by connections of their own: two that send to each other by one connection make each other's packets
-// wait, and a network may allow a single connection only a part of its bandwidth.
+// Long payloads by connections of their own: two ranks that send to each other by one connection make each other's
+// packets wait, and a network may allow a single connection only a part of its bandwidth.
 //
-// Frames are numbered. Each connection carries whole frames in order; a frame whose turn has not come waits, and its
-// connection with it. A long payload is received meanwhile, as its place does not depend on the frames before it.
+// Each connection carries frames, or parts of them, in order. What has not its turn among all of a pair's connections
+// waits, and its connection with it; a long payload is received meanwhile, as its place does not depend on the frames
+// before it. A payload is spread over twice as many streams as long as that makes a pair much faster.
+#include <linux/tcp.h>
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -16,37 +20,73 @@ using tcp::Connection, tcp::Link, tcp::Streams;
 namespace {
 
 constexpr std::size_t long_bytes = 4096;
+constexpr std::size_t spread_bytes = 32768;           // shorter payloads are not cut
+constexpr std::uint64_t measured_bytes = 4ull << 20;  // a rate is asked for after so many,
+constexpr std::uint64_t measured_us = 20'000;         // and known after so long: the kernel counts in ticks
+constexpr double much_faster = 1.4;
+
+struct Sent {
+  std::uint64_t acknowledged_bytes, busy_us;
+};
+
+// What a connection has sent since it was made, and for how long it had something to send.
+Sent sent_by(const Connection& c) {
+  tcp_info info{};
+  socklen_t length = sizeof info;
+  getsockopt(c.fd, IPPROTO_TCP, TCP_INFO, &info, &length);
+  return {info.tcpi_bytes_acked, info.tcpi_busy_time};
+}
 
 }  // namespace
 
-// The connection for a payload of that length: of several streams the one that has the least to send. Another is opened
-// when all have something.
-Connection* TcpWire::way_for(int peer, std::size_t nbytes) {
+// By how many streams a payload of that length goes; 0: by the pair's connection.
+std::uint32_t TcpWire::width_for(int peer, std::size_t nbytes) {
   auto& link = links_[peer];
-  if (nbytes < long_bytes) return link.connection;
+  if (nbytes < long_bytes || options_.connections == 0) return 0;
   if (!link.streams) link.streams = std::make_unique<Streams>();
-  if (!link.connection) return nullptr;
+  if (!link.connection || !open_streams(peer, 1)) return 0;
+  if (nbytes < spread_bytes) return 1;
   auto& streams = *link.streams;
-  Connection* least = nullptr;
-  std::uint32_t ready = 0;
-  for (auto c : streams.sending) {
-    if (!c) continue;
-    ready++;
-    if (!least || c->queue.size() < least->queue.size()) least = c;
-  }
-  if ((!least || !least->queue.empty()) && ready == streams.opened && ready < options_.connections && !streams.refused)
-    streams.refused = dial(peer, ++streams.opened) == nullptr;
-  return least ? least : link.connection;
+  streams.given_bytes += nbytes;
+  if (!streams.settled && streams.given_bytes >= measured_bytes) measure(peer);
+  return streams.width;
+}
+
+// Whether so many streams are there; opens those that are not.
+bool TcpWire::open_streams(int peer, std::uint32_t wanted) {
+  auto& streams = *links_[peer].streams;
+  while (streams.opened < wanted && !streams.refused) streams.refused = dial(peer, ++streams.opened) == nullptr;
+  auto last = streams.sending.begin() + 1 + wanted;
+  return std::all_of(streams.sending.begin() + 1, last, [](auto c) { return c && !c->dead; });
+}
+
+// How fast payloads have gone since the last time, and what follows for how they are spread.
+void TcpWire::measure(int peer) {
+  auto& streams = *links_[peer].streams;
+  auto [acknowledged_bytes, busy_us] = sent_by(*streams.sending[1]);
+  streams.given_bytes = 0;
+  if (busy_us - streams.busy_us < measured_us) return;
+  auto nbytes = static_cast<double>(acknowledged_bytes - streams.acknowledged_bytes) * streams.width;
+  auto rate_Bps = nbytes * 1e6 / static_cast<double>(busy_us - streams.busy_us);
+  bool wider = streams.rate_Bps == 0 || rate_Bps > much_faster * streams.rate_Bps;
+  if (!wider) streams.width = std::max(streams.width / 2, 1u);
+  bool more = wider && !streams.refused && 2 * streams.width <= options_.connections;
+  if (more && !open_streams(peer, 2 * streams.width)) return;  // until they are there
+  streams.settled = !more;
+  if (more) streams.width *= 2;
+  streams.rate_Bps = rate_Bps;
+  streams.acknowledged_bytes = acknowledged_bytes;
+  streams.busy_us = busy_us;
 }
 
 // Whether the frame whose head has come is ahead of others that are to be reported before it.
 bool TcpWire::early(Connection& c) {
-  return tcp::in_order(c.frame.kind) && c.frame.sequence != links_[c.peer].arrived;
+  return tcp::in_order(c.part.frame.kind) && c.part.turn != links_[c.peer].arrived;
 }
 
 // Whether the frame whose head has come must wait before its payload; `from`: what has come behind the head.
 bool TcpWire::hold(Connection& c, const std::byte* from, std::size_t nbytes) {
-  if (!early(c) || c.frame.nbytes >= long_bytes) return false;
+  if (!early(c) || c.part.frame.nbytes >= long_bytes) return false;
   wait_for_turn(c, from, nbytes);
   return true;
 }

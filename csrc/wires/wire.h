@@ -13,10 +13,9 @@
 namespace ringtree {
 
 struct Frame {
-  enum class Kind : std::uint16_t { descriptor, piece, credit, call, left, farewell, gone, failure, heartbeat };
+  enum class Kind : std::uint32_t { descriptor, piece, credit, call, left, farewell, gone, failure, heartbeat };
 
   Kind kind;
-  std::uint16_t sequence;                  // the wire's own: the order of what goes by several connections
   std::uint32_t nbytes;                    // of the payload that follows
   std::uint64_t number;                    // of the message in its lane or pipe; of a failure, its kind
   std::uint32_t lane_credit, pipe_credit;  // messages of the receiver's that were given back, modulo 2^32
@@ -44,6 +43,8 @@ class Wire {
   virtual void send(int peer, const Frame& frame, const std::byte* payload) = 0;
   // The same with a payload that the wire keeps.
   virtual void send(int peer, const Frame& frame, std::string payload) = 0;
+  // Payloads that are still to be sent may go away now.
+  virtual void keep_payloads() = 0;
   // Connects to `peer`, if it is not connected.
   virtual void connect(int peer) = 0;
   // Moves what can be moved now; never waits. Whether anything moved.

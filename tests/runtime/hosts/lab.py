@@ -46,16 +46,33 @@ def missing() -> str:
     return ""
 
 
-class Lab:
-    """Hosts 0..n-1 at 10.99.0.1 and on. `rate`: of each host's link, as tc writes it."""
+def per_flow(rate: str, flow_rate: str) -> list[str]:
+    """Commands for tc: a bucket for each low byte of the sender's port, which is random where it connected."""
+    under = "filter add dev eth0 parent 1: protocol ip prio 1"
+    commands = [
+        "qdisc add dev eth0 root handle 1: htb default 1 r2q 1000",
+        f"class add dev eth0 parent 1: classid 1:1 htb rate {rate} burst 512kb cburst 512kb",
+        f"{under} handle 2: u32 divisor 256",
+        f"{under} u32 ht 800:: match ip protocol 6 0xff hashkey mask 0x00ff0000 at 20 link 2:",
+    ]
+    for byte in range(256):
+        limit = f"rate 1mbit ceil {flow_rate} burst 64kb cburst 64kb quantum 9000"
+        commands.append(f"class add dev eth0 parent 1:1 classid 1:{byte + 16:x} htb {limit}")
+        commands.append(f"{under} u32 ht 2:{byte:x}: match ip protocol 6 0xff flowid 1:{byte + 16:x}")
+    return commands
 
-    def __init__(self, hosts: int, rate: str = "") -> None:
+
+class Lab:
+    """Hosts 0..n-1 at 10.99.0.1 and on. `rate`: of each host's link, as tc writes it; `flow_rate`: of each connection
+    over it, by the host that sends (two in some hundred share a bucket)."""
+
+    def __init__(self, hosts: int, rate: str = "", flow_rate: str = "") -> None:
         self._processes: list[subprocess.Popen[bytes]] = []
         try:
             self._switch = self._namespace()
             self._in(self._switch, "ip link add bridge type bridge")
             self._in(self._switch, "ip link set bridge up")
-            self._hosts = [self._host(host, rate) for host in range(hosts)]
+            self._hosts = [self._host(host, rate, flow_rate) for host in range(hosts)]
         except BaseException:
             self.close()
             raise
@@ -118,7 +135,7 @@ class Lab:
             time.sleep(0.01)
         raise RuntimeError("unshare made no namespace")
 
-    def _host(self, host: int, rate: str) -> int:
+    def _host(self, host: int, rate: str, flow_rate: str) -> int:
         pid = self._namespace()
         self._in(self._switch, f"ip link add port{host} type veth peer name eth0 netns {pid}")
         self._in(self._switch, f"ip link set port{host} master bridge up")
@@ -127,13 +144,19 @@ class Lab:
             self._in(pid, command)
         if rate:
             limit = f"root tbf rate {rate} burst 512kb latency 50ms"
-            self._in(pid, f"tc qdisc add dev eth0 {limit}")
             self._in(self._switch, f"tc qdisc add dev port{host} {limit}")
+            if not flow_rate:
+                self._in(pid, f"tc qdisc add dev eth0 {limit}")
+        if flow_rate:
+            self._in(pid, "tc -batch -", "\n".join(per_flow(rate or "100gbit", flow_rate)))
         return pid
 
-    def _in(self, pid: int, command: str) -> str:
+    def _in(self, pid: int, command: str, given: str = "") -> str:
         done = subprocess.run(
-            ["nsenter", "-t", str(pid), "-n", "-u", "-m", "sh", "-c", command], capture_output=True, text=True
+            ["nsenter", "-t", str(pid), "-n", "-u", "-m", "sh", "-c", command],
+            input=given,
+            capture_output=True,
+            text=True,
         )
         if done.returncode:
             raise RuntimeError(f"{command}: {done.stderr.strip()}")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -10,8 +12,12 @@ import numpy as np
 import pytest
 
 from ringtree.runtime.communicator.communicator import Communicator
-from tests.runtime.hosts.conftest import HostPools, Layout, Ranks, host_of
+from ringtree.runtime.engines.network import most_connections
+from tests.runtime.hosts.conftest import PORT, HostPool, HostPools, Layout, Ranks, host_of
 from tests.runtime.hosts.lab import Lab
+
+ESTABLISHED = "01"
+"""As /proc has it."""
 
 
 def hosts_found(comm: Communicator) -> list[int]:
@@ -52,6 +58,30 @@ def test_the_links_carry_what_the_schedule_says(host_pools: HostPools, lab: Lab)
     for host in range(3):
         expected = sum(row for rank, row in enumerate(rows) if hosts[rank] == host) * 20 / 19
         assert 1.0 < came[host] / expected < 1.1
+
+
+def connections(comm: Communicator, nbytes: int, calls: int) -> int:
+    """How many connections this rank's host has after that."""
+    x = np.ones(nbytes // 4, np.float32)
+    for _ in range(calls):
+        comm.all_reduce(x, out=x)
+        x[:] = 1.0
+    rows = Path("/proc/thread-self/net/tcp").read_text().splitlines()[1:]
+    return sum(row.split()[3] == ESTABLISHED for row in rows)
+
+
+def test_long_payloads_are_spread_where_a_connection_is_slower_than_the_link(lab: Lab) -> None:
+    with Lab(2, "1gbit", "200mbit") as slow, closing(HostPool(slow, (1, 1), PORT)) as pool:
+        before = pool.run(connections, 8, 1)
+        after = pool.run(connections, 1 << 20, 40)
+    assert all(now - was >= 2 + 2 + 4 for now, was in zip(after, before, strict=True))  # streams of both directions
+
+
+@pytest.mark.parametrize("text", ["-1", "16", "many"])
+def test_a_wrong_number_of_connections_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RINGTREE_CONNECTIONS", text)
+    with pytest.raises(ValueError, match=f"RINGTREE_CONNECTIONS is '{text}': expected 0 to 15"):
+        most_connections()
 
 
 def groups_in_groups(comm: Communicator) -> list[float]:

@@ -12,9 +12,19 @@ from ringtree.runtime.bootstrap.bootstrap import NetworkBootstrap
 from ringtree.runtime.engines.engine import GroupParameters, native_module
 
 NO_PROOF = bytes(32)
+CONNECTIONS, MOST_CONNECTIONS = "8", 15
 
 Address = tuple[str, int, str]
 """Numeric address, port, nonce."""
+
+
+def most_connections() -> int:
+    """By how many connections long payloads go to a peer, at most (RINGTREE_CONNECTIONS). ValueError for another
+    value than 0 to 15."""
+    text = os.environ.get("RINGTREE_CONNECTIONS", CONNECTIONS)
+    if not text.isdecimal() or int(text) > MOST_CONNECTIONS:
+        raise ValueError(f"RINGTREE_CONNECTIONS is {text!r}: expected 0 to {MOST_CONNECTIONS}")
+    return int(text)
 
 
 class Listening:
@@ -46,7 +56,7 @@ class Listening:
             listener=self._socket.detach(),
             group=group,
             peers=peers,
-            connections=int(os.environ.get("RINGTREE_CONNECTIONS", "4")),
+            connections=most_connections(),
         )
 
     def close(self) -> None:
