@@ -112,6 +112,13 @@ void Bridge::settle() noexcept {
   });
 }
 
+void Bridge::keep_payloads() noexcept {
+  std::lock_guard lock(mutex_);
+  guard([&] {
+    if (wire_) wire_->keep_payloads();
+  });
+}
+
 void Bridge::probe(int peer) noexcept {
   std::lock_guard lock(mutex_);
   guard([&] {
@@ -170,7 +177,9 @@ void Bridge::send_message(int to, const Descriptor& descriptor, std::uint64_t nu
   const std::byte* payload = descriptor.payload;
   if (descriptor.protocol() == Protocol::copy)
     payload = segment_.outbox(rank_) + location.base * segment_.layout().slot_bytes;
-  if (descriptor.protocol() == Protocol::zero_copy) payload = regions_.at(location.base) + location.offset;
+  if (descriptor.protocol() == Protocol::zero_copy)
+    payload = location.base == Descriptor::Location::memory ? reinterpret_cast<const std::byte*>(location.offset)
+                                                            : regions_.at(location.base) + location.offset;
   wire_->send(to, frame, payload);
 }
 

@@ -38,6 +38,7 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
   bool advance() noexcept override;
   void rest() noexcept override { visited_ns_.store(0, std::memory_order_relaxed); }
   void settle() noexcept override;
+  void keep_payloads() noexcept override;
   void probe(int peer) noexcept override;
   void announce(std::uint64_t call, const Fingerprint& print) noexcept override;
   std::byte* staging(int peer) override;

@@ -61,17 +61,27 @@ void Interpreter::run(const std::shared_ptr<PreparedProgram>& shared, std::uint6
   spaces_[static_cast<int>(Space::input)] = input;
   spaces_[static_cast<int>(Space::output)] = output;
   spaces_[static_cast<int>(Space::scratch)] = scratch_.get();
+  auto relay = endpoint_.relay();
+  try {
+    run_windows();
+  } catch (...) {
+    if (relay) relay->keep_payloads();
+    throw;
+  }
+  if (relay) relay->settle();
+  assert(outbox_.open() == 0);
+}
+
+void Interpreter::run_windows() {
   recorder_ = recording_.load(std::memory_order_relaxed);
   if (recorder_) {
-    recorder_->begin(plan.print, sends_at_once());
-    for (std::int64_t window = 0; window < plan.windows; window++) run_window<true>(window);
+    recorder_->begin(plan_->print, sends_at_once());
+    for (std::int64_t window = 0; window < plan_->windows; window++) run_window<true>(window);
   } else {
-    for (std::int64_t window = 0; window < plan.windows; window++) run_window<false>(window);
+    for (std::int64_t window = 0; window < plan_->windows; window++) run_window<false>(window);
   }
   for (auto& send : zero_copy_sends_) await_completion(send);
   zero_copy_sends_.clear();
-  if (auto relay = endpoint_.relay()) relay->settle();
-  assert(outbox_.open() == 0);
 }
 
 void Interpreter::start_recording(std::size_t most, bool lazily) {
@@ -162,7 +172,8 @@ std::size_t Interpreter::move(const PreparedProgram::Instruction& i, std::int64_
 }
 
 // Whether the bytes of a lazy slot can be sent from the other target, or from the source of a copy: short ones because
-// they travel within the descriptor, long ones if peers can read them where they lie (see zero_copy.cc).
+// they travel within the descriptor, long ones if peers can read them where they lie (see zero_copy.cc), or if they all
+// go to other hosts.
 bool Interpreter::send_in_place(const PreparedProgram::Instruction& i, std::int64_t window, SendDescriptor& send) {
   const PreparedProgram::Operand* left = nullptr;
   for (int k = 0; k < i.targets; k++) {
@@ -182,8 +193,11 @@ bool Interpreter::send_in_place(const PreparedProgram::Instruction& i, std::int6
   auto data = memory(*left, window, 0);
   if (!fits) {
     bool changes = plan_->finish && left->space == Space::output;
-    if (!zero_copy_ || send.nbytes < worth_zero_copy || i.overwritten || changes) return false;
-    if ((send.region = region_of(data, send.nbytes)) < 0) return false;
+    if (send.nbytes < worth_zero_copy || changes) return false;
+    if (leaves_host(i))
+      send.region = anywhere;
+    else if (!zero_copy_ || i.overwritten || (send.region = region_of(data, send.nbytes)) < 0)
+      return false;
     send.protocol = Protocol::zero_copy;
   }
   send.data = data;
@@ -310,8 +324,7 @@ void Interpreter::signal(const PreparedProgram::Instruction& i) {
     descriptor.location = {static_cast<std::uint64_t>(send.slot), 0};
     outbox_.signalled(send.slot, i.peer, publish<recorded>(i, send.nbytes));
   } else {
-    auto offset = static_cast<std::uint64_t>(send.data - regions_[send.region].base);
-    descriptor.location = {static_cast<std::uint64_t>(send.region), offset};
+    descriptor.location = location(send);
     zero_copy_sends_.push_back({i.peer, publish<recorded>(i, send.nbytes), send.data, send.data + send.nbytes});
   }
   ring<recorded>(i.peer);

@@ -59,9 +59,11 @@ class Interpreter : Situation {
     std::size_t nbytes = 0;
     Protocol protocol = Protocol::inlined;
     int slot = -1;    // the slot it keeps open
-    int region = -1;  // where data lies in place
+    int region = -1;  // where data lies in place; `anywhere`: for the bridge alone, which reads this process's memory
     alignas(cache_line) std::byte small[Descriptor::room];
   };
+  static constexpr int anywhere = -2;
+
   // Bytes that a peer reads in place, until it has released the message.
   struct ZeroCopySend {
     int peer;
@@ -73,10 +75,13 @@ class Interpreter : Situation {
     Fingerprint print;
   };
 
+  void run_windows();
   template <bool recorded>
   void run_window(std::int64_t window);
   std::size_t move(const PreparedProgram::Instruction& i, std::int64_t window);
   bool send_in_place(const PreparedProgram::Instruction& i, std::int64_t window, SendDescriptor& send);
+  bool leaves_host(const PreparedProgram::Instruction& i) const;
+  Descriptor::Location location(const SendDescriptor& send) const;
   std::byte* stage(SendDescriptor& send);
   void close(SendDescriptor& send);
   void apply(const PreparedProgram::Instruction& i, std::int64_t window, std::size_t nbytes, std::byte* slot);

@@ -25,6 +25,22 @@ int Interpreter::region_of(const std::byte* begin, std::size_t nbytes) const {
   return begin + nbytes <= region.base + region.nbytes ? number : -1;
 }
 
+// Whether all who are sent a lazy slot are on other hosts: the bridge sends its bytes from where they lie. Their
+// completion waits for the network alone, never for what a peer does.
+bool Interpreter::leaves_host(const PreparedProgram::Instruction& i) const {
+  if (!endpoint_.relay()) return false;
+  auto end = plan_->instructions.data() + plan_->instructions.size();
+  for (auto signal = &i + 1; signal < end && signal->kind == Kind::signal && signal->reg == i.reg; signal++)
+    if (!endpoint_.elsewhere(signal->peer)) return false;
+  return true;
+}
+
+Descriptor::Location Interpreter::location(const SendDescriptor& send) const {
+  if (send.region == anywhere) return {Descriptor::Location::memory, reinterpret_cast<std::uintptr_t>(send.data)};
+  auto offset = static_cast<std::uint64_t>(send.data - regions_[send.region].base);
+  return {static_cast<std::uint64_t>(send.region), offset};
+}
+
 // Waits until no peer reads these bytes in place any more.
 void Interpreter::settle(const std::byte* begin, const std::byte* end) {
   auto& stuck = endpoint_.segment().member(endpoint_.rank()).stuck;

@@ -27,8 +27,10 @@ enum class Protocol : std::uint32_t { inlined, copy, zero_copy };
 struct alignas(cache_line) Descriptor {
   static constexpr std::size_t room = 224;
   struct Location {
-    std::uint64_t base;    // slot or region
-    std::uint64_t offset;  // in a region
+    static constexpr std::uint64_t memory = UINT64_MAX;
+
+    std::uint64_t base;    // slot or region; `memory`: of the sender's process, for its bridge alone
+    std::uint64_t offset;  // in a region; an address
   };
 
   Counter number;
