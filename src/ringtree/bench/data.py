@@ -86,7 +86,8 @@ def table(rank: int, ranks: int, dtype: np.dtype[Any], op: str) -> NDArray[np.fl
 
 @dataclass(frozen=True)
 class Data:
-    """What one case's ranks hold and must get. `count`: elements of the whole vector; `op` counts if it reduces."""
+    """The inputs and expected outputs of one case. `count`: elements of the whole vector; `op` applies where it
+    reduces."""
 
     collective: Collective
     ranks: int
@@ -119,7 +120,7 @@ class Data:
                 part[:] = known
 
     def wrong(self, y: Values, rank: int, iteration: int) -> int:
-        """How many elements of `rank`'s output `y` are not, bit for bit, what they must be."""
+        """The number of elements of `rank`'s output `y` that differ in any bit from the expected ones."""
         bits = np.dtype(f"u{self.dtype.itemsize}")
         total = 0
         _, labels, origins = self.collective.promised(rank, self.ranks, self.blocks, self.root)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Times = NDArray[np.float64]
 
 AUTO_SECONDS = 0.1
-"""Where no number of iterations is given: as many calls as take about this long …"""
+"""Seconds that the timed calls take about, where no number of iterations is given …"""
 AUTO_ITERATIONS = (20, 1000)
 """… but no fewer and no more than these. nccl-tests does 20."""
 
@@ -30,7 +30,8 @@ ACROSS = {0: "rank 0", 1: "avg", 2: "min", 3: "max"}
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How to measure: warm-up calls, timed calls (None: see AUTO_SECONDS), whether each is checked, whose time."""
+    """Settings of a measurement: warm-up calls, timed calls (None: see AUTO_SECONDS), whether each is checked, whose
+    time."""
 
     warmup: int = 5
     iterations: int | None = None
@@ -115,7 +116,7 @@ def _time(comm: Communicator, data: Data, effort: Effort, side: Side) -> Sample:
 
 
 def _enough(comm: Communicator, seconds: float) -> int:
-    """How many calls to time when each takes about `seconds`; the same number on every rank."""
+    """The number of calls to time when each takes about `seconds`; the same on every rank."""
     slowest = float(comm.all_reduce(np.array([seconds]), op="max")[0])
     low, high = AUTO_ITERATIONS
     return int(min(max(AUTO_SECONDS / max(slowest, 1e-9), low), high))

@@ -1,4 +1,4 @@
-"""What a measured row was predicted to take, by the costs that calls on this machine are planned by."""
+"""The predicted time of a measured row, by the costs that calls on this machine are planned by."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept of a measurement: a row a case, and the machine they were measured on. The only way back from
+"""The record of a measurement: a row for each case, and the machine they were measured on. The only way back from
 measuring to planning is this file."""
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ SHORTEST_US, LONGEST_US = 1e-6, 1e15
 
 
 def _lacking(row: object) -> str:
-    """What a row lacks to be shown; empty where it lacks nothing."""
+    """The reason why a row cannot be shown; empty where it can."""
     if not isinstance(row, Mapping):
         return "expected an object"
     for name, needed in NAMES.items():

@@ -1,4 +1,4 @@
-"""What to measure: the cases that sizes make."""
+"""The cases of a measurement, by their sizes."""
 
 from __future__ import annotations
 

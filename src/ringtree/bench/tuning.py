@@ -37,7 +37,7 @@ PROGRAMS = (
 """One synchronization or two, all ranks alike or one that does the work, bytes copied or joined: no two costs always
 come together."""
 OVERSUBSCRIBED = ("all_reduce",)
-"""Those measured over more ranks than cores: in them all ranks wait for all; in others the last rank need not wait."""
+"""The collectives measured over more ranks than cores: all ranks wait for all, which others do not need."""
 ALONE = PROGRAMS[:1]
 """Measured on one rank alone, always: determines the costs of a call and of a copy."""
 SIZES = (8, 512, 4 << 10, 32 << 10, 256 << 10, 2 << 20, 16 << 20, 64 << 20)
@@ -49,7 +49,7 @@ CALLS_NBYTES = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """What was measured: each call's median over the turns of its size, of which there were `turns` in all."""
+    """Measured calls, each with its median over the turns of its size; `turns` is the number of turns of all sizes."""
 
     calls: tuple[MeasuredCall, ...]
     turns: int
