@@ -1,4 +1,4 @@
-"""What names a cluster: a machine, how many of it, and the network between them."""
+"""The arguments that name a cluster: a machine, the number of nodes, and the network between them."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def _size(nbytes: float) -> str:
 
 
 def _crossing(before: SweepLine, after: SweepLine, over: str) -> float:
-    """Where the second's best overtakes the first's, both lines being straight on logarithmic axes."""
+    """The size or rank count at which `after`'s best overtakes `before`'s; lines are straight on logarithmic axes."""
     low, high = (float(getattr(case, over)) for case in (before, after))
     old, new = ([case.times_s.get(name, inf) for case in (before, after)] for name in (before.best, after.best))
     if inf in (*old, *new) or 0 in (*old, *new):
