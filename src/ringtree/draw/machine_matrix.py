@@ -61,7 +61,7 @@ class Matrix:
 
 
 def matrix(paths: Paths) -> Matrix:
-    """Of the machine whose paths these are; of its first MOST GPUs and NICs, where it has more."""
+    """The matrix of paths between a machine's GPUs and NICs; of the first MOST of them, where it has more."""
     machine = paths.machine
     devices = (*machine.gpus, *machine.nics)[:MOST]
     rates = [d.rate_Bps or inf if (d := machine.devices[n]).kind is DeviceKind.NIC else inf for n in devices]

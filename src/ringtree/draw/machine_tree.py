@@ -13,9 +13,9 @@ from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, Machin
 HOLDING = (LinkKind.PCIE, LinkKind.SHM)
 """The links by which a device hangs on another; where these lead nowhere, any that leaves a NUMA node."""
 DEEPEST = 64
-"""How many devices may hang on one another; PCIe has 256 buses, machines at most ten or so."""
+"""The most devices that may hang on one another; PCIe has 256 buses, machines at most ten or so."""
 ENDS = (DeviceKind.NVSWITCH, DeviceKind.SWITCH)
-"""What joins devices, and so hangs on none."""
+"""Kinds of devices that join others, and so hang on none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ def _refuse_deep(machine: Machine, held: Mapping[int, Link | None]) -> None:
 
 
 def _look(machine: Machine, branch: Branch) -> tuple[object, ...]:
-    """What makes two branches alike."""
+    """The properties by which two branches are compared; equal where they are alike."""
     link = branch.link
     how = None if link is None else (link.kind, link.generation, link.width, link.bandwidth_Bps)
     return (

@@ -73,7 +73,7 @@ def _path(children: Children, root: int) -> str:
 
 
 def _below(children: Children, root: int) -> dict[int, int]:
-    """How many ranks are below each."""
+    """The number of ranks below each rank of a tree."""
     order = [root]
     for rank in order:
         order += children.get(rank, [])

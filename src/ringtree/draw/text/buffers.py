@@ -1,4 +1,4 @@
-"""What the ranks' buffers hold after a round, as columns of a grid: a row a rank, a column a chunk."""
+"""The contents of the ranks' buffers after a round, as columns of a grid: a row a rank, a column a chunk."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def gap(rows: int) -> Column:
 
 
 def _start(s: Schedule, buffer: Buffer, rank: int) -> int:
-    """Which position on the whole vector the rank's buffer begins with; -1 for scratch."""
+    """The position on the whole vector at which the rank's buffer begins; -1 for scratch."""
     if buffer is Buffer.SCRATCH:
         return -1
     return 0 if buffer is Buffer.DATA else s.postcondition(rank).start

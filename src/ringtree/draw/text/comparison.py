@@ -18,7 +18,7 @@ from ringtree.ir.units import count, duration, size
 LEAST_S = 1e-15
 """Below a clock's resolution no ratio is computed."""
 MOST_ROWS = 16
-"""Of more ranks, those are listed whose times differ most."""
+"""The most ranks in a table: the ones whose times differ most."""
 MOST_DEVIATIONS = 5
 
 
@@ -67,7 +67,7 @@ def all_begun_seconds(trace: Trace) -> float:
 
 
 def _ranks(both: tuple[Trace, Trace], names: tuple[str, str]) -> list[str]:
-    """What each rank spent its time on, in both; without what neither did."""
+    """Seconds of each rank by kind of work in both traces, without kinds that neither has."""
     seconds = np.stack([uncovered(trace)[0].kind_seconds() for trace in both], axis=-1)  # [ranks, kinds, 2]
     work = work_of(*both)
     kinds = [kind for kind in work if seconds[:, kind].any()]
@@ -95,7 +95,7 @@ def _bytes(both: tuple[Trace, Trace], names: tuple[str, str]) -> list[str]:
 
 
 def _calls(both: tuple[Trace, Trace], names: tuple[str, str]) -> list[str]:
-    """How long each call took, from its first event on any rank to its last."""
+    """The time of each call, from its first event on any rank to its last."""
     if len(both[0].calls) != len(both[1].calls):
         counts = " and ".join(f"{name} {len(trace.calls)}" for name, trace in zip(names, both, strict=True))
         return [f"calls are not compared: {counts}"]
@@ -118,8 +118,9 @@ def _call_seconds(trace: Trace) -> NDArray[np.float64]:
 
 
 def _messages(both: tuple[Trace, Trace], names: tuple[str, str]) -> list[str]:
-    """How long each message took from being handed over until the receiver had it. The k-th from one rank to another is
-    compared with the k-th of the other trace. Where one has more of them, cut to other lengths, their whole is."""
+    """The time of each message from being handed over until the receiver had it. The k-th from one rank to another is
+    compared with the k-th of the other trace; where the numbers differ (other lengths), all messages of the pair
+    together."""
     a, b = (_MessagesByPair.of(trace) for trace in both)
     keys, in_a, in_b = np.intersect1d(a.keys, b.keys, return_indices=True)
     alike = a.counts[in_a] == b.counts[in_b]
@@ -177,7 +178,7 @@ class _MessagesByPair(NamedTuple):
 
 
 def _furthest(a: NDArray[np.float64], b: NDArray[np.float64]) -> list[int]:
-    """Where the two differ most, as many as are listed."""
+    """The positions at which `a` and `b` differ most, the MOST_DEVIATIONS first ones."""
     found: list[int] = np.argsort(-np.abs(a - b), kind="stable")[:MOST_DEVIATIONS].tolist()
     return found
 

@@ -16,7 +16,7 @@ ABOVE = -2
 
 
 class Frame(NamedTuple):
-    """What is shown of one round; number -1 is the start. `sends` by rank, `columns` with a cell per shown rank."""
+    """The picture of one round; number -1 is the start. `sends` by rank, `columns` with a cell per shown rank."""
 
     number: int
     sends: dict[int, str]
@@ -24,7 +24,7 @@ class Frame(NamedTuple):
 
     @property
     def says_anything(self) -> bool:
-        """Whether something is sent, or lies in any buffer."""
+        """Whether a message is sent in this round, or any buffer holds a value."""
         return bool(self.sends) or any(cell.text not in ("", "·") for column in self.columns for cell in column.cells)
 
 

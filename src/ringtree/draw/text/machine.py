@@ -12,7 +12,7 @@ from ringtree.ir import units
 from ringtree.machines.machine import DeviceKind, Machine, NoteKind
 
 MOST_ROWS = 48
-"""Of a tree; in one that has more, neighbours alike are one row."""
+"""The most rows of a tree; in a larger one, neighbours alike share a row."""
 MOST_STARS = 12
 """Devices or groups of them whose links are printed one by one."""
 NO_BREAK = "\N{NO-BREAK SPACE}"
@@ -92,7 +92,7 @@ def _bandwidth(bundle: Bundle) -> str:
 
 
 def _ends(machine: Machine, bundle: Bundle) -> str:
-    """Which pairs, as short as may be: between any two of some, else each of some with each of others."""
+    """The pairs of a bundle, as short as may be: between any two of some, else each of some with each of others."""
     both = sorted({n for pair in bundle.pairs for n in pair})
     if len(both) > 2 and len(set(bundle.pairs)) == len(both) * (len(both) - 1) // 2:
         return f"between any two of {machine_words.names(machine, both)}"

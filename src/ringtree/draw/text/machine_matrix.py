@@ -118,7 +118,7 @@ def _name(found: Matrix, group: Group) -> str:
 
 
 def _legend(found: Matrix, width: int) -> Iterator[Line]:
-    """What the kinds are, how many pairs have each; and the NICs' names."""
+    """The meaning of each kind, the number of its pairs, and the NICs' names."""
     machine = found.paths.machine
     gpus = len(machine.gpus)
     above = np.triu(np.ones_like(found.kinds, dtype=bool), 1)

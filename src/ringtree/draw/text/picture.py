@@ -43,7 +43,8 @@ class _Arrow:
 
 @dataclass(frozen=True, slots=True)
 class _Stroke:
-    """What is drawn as one line: a star of arrows from the hub (`out`) or to it, or an exchange of two arrows."""
+    """The content of one line of the picture: a star of arrows from the hub (`out`) or to it, or an exchange of two
+    arrows."""
 
     hub: int
     spokes: tuple[tuple[int, str], ...]  # rank, label
@@ -249,7 +250,7 @@ class _Page:
         return line.rstrip()
 
     def _ink(self, strokes: list[_Stroke]) -> dict[int, str]:
-        """What these strokes put where, a character a column."""
+        """The characters of these strokes, by column."""
         ink: dict[int, str] = {}
         senders = set[int]()
         for stroke in strokes:

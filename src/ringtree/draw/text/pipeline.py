@@ -33,8 +33,8 @@ def _passes(trace: Trace) -> tuple[Trace, NDArray[np.bool_], NDArray[np.int64]]:
 
 
 def bubble(trace: Trace) -> float:
-    """What ranks waited, from the first work's begin to the last one's end, over what they computed; all ranks
-    together. ValueError where there is no work."""
+    """The time that ranks waited, from the first work's begin to the last one's end, over the time that they computed,
+    of all ranks together. ValueError: if the trace has no work."""
     work, _, _ = _passes(trace)
     busy_s = float((work.end_s - work.start_s).sum())
     if not busy_s > 0:

@@ -1,4 +1,4 @@
-"""Which rounds of a schedule repeat, so that a view shows them once."""
+"""The rounds of a schedule that repeat, which a view shows once."""
 
 from __future__ import annotations
 

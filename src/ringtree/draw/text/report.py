@@ -31,7 +31,7 @@ class Point(NamedTuple):
 
 
 class Crossing(NamedTuple):
-    """Where line `below` stops being below line `above`."""
+    """The point at which line `below` stops being below line `above`."""
 
     below: int
     above: int
@@ -98,7 +98,7 @@ def curves(chosen: Sequence[Point], statistic: int, x: str) -> dict[int, Curve]:
 
 
 def crossings(lines: Mapping[int, Curve]) -> list[Crossing]:
-    """Where any two of them cross, by rising x. To touch is not to cross."""
+    """The points at which any two lines cross, by rising x. To touch is not to cross."""
     logs = {line: np.log(np.array(curve, dtype=np.float64)).T for line, curve in lines.items()}
     found = [
         Crossing(*((a, b) if first < 0 else (b, a)), float(np.exp(at)))

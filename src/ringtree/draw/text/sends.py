@@ -1,4 +1,4 @@
-"""What each rank sends in a round, in a few words: `3 +> 1` adds chunk 3 to rank 1's, `0:4 -> 2,3` stores four."""
+"""The sends of each rank in a round, in a few words: `3 +> 1` adds chunk 3 to rank 1's, `0:4 -> 2,3` stores four."""
 
 from __future__ import annotations
 
