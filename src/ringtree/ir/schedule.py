@@ -240,7 +240,7 @@ class Schedule:
         return np.array([self.buffer_chunks(b) for b in Buffer], dtype=np.int64)
 
     def repetitions(self, block: Block, which: NDArray[np.int64], start: int = 0) -> Transfers:
-        """Those repetitions of a block written out one after the other, rounds counted from `start`."""
+        """The repetitions `which` of a block, written out one after the other, rounds counted from `start`."""
         rows, shift, lengths = block.rows, block.shift, np.maximum(self.lengths, 1)
         i = np.repeat(which, len(rows))
 
