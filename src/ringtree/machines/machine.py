@@ -39,7 +39,7 @@ class LinkKind(str, Enum):
 
 
 class PathKind(IntEnum):
-    """How two devices reach one another, the nearest first, by NCCL's names and numbers (graph.h).
+    """The kind of path between two devices, the nearest first, by NCCL's names and numbers (graph.h).
 
     NVL NVLink (or xGMI) alone, NVB NVLink through one GPU, C2C the CPU's own NVLink, PIX at most one PCIe switch,
     PXB several, P2C GPU - C2C - CPU - PCIe - NIC, PXN a NIC through another GPU, PHB through a CPU, SYS between two

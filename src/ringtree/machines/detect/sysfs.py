@@ -45,7 +45,7 @@ class Sysfs:
         return tuple(sorted(filter(str.isprintable, names), key=natural))
 
     def real(self, path: str) -> str:
-        """Where a link leads, below the root; empty where there is nothing, or it leads out."""
+        """The target of a link, below the root; empty where there is none, or the link leads out."""
         try:
             found = (self._root / path).resolve(strict=True)
         except (OSError, RuntimeError):  # a link that leads to itself
