@@ -36,7 +36,7 @@ class MessageMethods(Connected):
     Rsend = Send
 
     def Bsend(self, buf: Any, dest: int, tag: int = 0) -> None:
-        """Of a copy, which is kept until it is sent: no buffer needs to be attached."""
+        """Sends a copy, which is kept until it is sent: no buffer needs to be attached."""
         self.Ibsend(buf, dest, tag)
 
     @direct

@@ -1,4 +1,4 @@
-"""What MPI has and ringtree has not: each name, and what there is instead."""
+"""Names of MPI that ringtree lacks, each with its replacement."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ NO_OP = Op("NO_OP", None, lambda a, b: a)
 
 
 def native(op: Any) -> Any:
-    """What ringtree's methods take: an Op of here, a function of two arrays, or what they already know."""
+    """The `op=` that ringtree's methods take for an Op of this module; any other value is returned as it is."""
     if not isinstance(op, Op):
         return op
     if op.native is None:

@@ -1,4 +1,4 @@
-"""What concerns the process, not a communicator: beginning and end, clock, names, versions."""
+"""Calls about the process, not a communicator: beginning and end, clock, names, versions."""
 
 from __future__ import annotations
 

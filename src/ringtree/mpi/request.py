@@ -130,7 +130,8 @@ class Request:
 
     @classmethod
     def waitany(cls, requests: Sequence[Self], status: Status | None = None) -> tuple[int, Any]:
-        """Which one is done, and its object; UNDEFINED where none is active."""
+        """Waits until a call is done; returns its position and its object, or UNDEFINED and None where none is
+        active."""
         active = [index for index, request in enumerate(requests) if request]
         if not active:
             return UNDEFINED, _nothing(status)

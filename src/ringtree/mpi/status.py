@@ -53,7 +53,7 @@ class Status:
         self.nbytes = datatype.size * count
 
     def Is_cancelled(self) -> bool:
-        """What `Set_cancelled` set; no call of this library cancels."""
+        """The value that `Set_cancelled` set; no call of this library cancels."""
         return self.cancelled
 
     def Set_cancelled(self, flag: bool) -> None:
