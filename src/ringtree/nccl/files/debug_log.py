@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class LogLine:
-    """How often a kind of line occurs, and its first occurrence: text and line number in the file."""
+    """A kind of line: the number of times it occurs, and its first occurrence, as text and line number in the file."""
 
     times: int
     text: str

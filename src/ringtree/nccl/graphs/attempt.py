@@ -76,7 +76,7 @@ class Leg(Enum):
 
 
 class GpuOrder(Enum):
-    """How the next GPU is chosen: any that fits, the GPUs' own order, or the last channel's."""
+    """The rule by which the next GPU is chosen: any that fits, the GPUs' own order, or the last channel's."""
 
     FREE = "free"
     PCI = "pci"

@@ -91,5 +91,5 @@ RCCL_SHARE = {
     "tree": ((0.06, 0.0, 0.11), (0.06, 0.0, 0.59)),
     "ring": ((0.08, 0.0, 1.0), (0.08, 0.0, 1.0)),
 }
-"""Of all channels' bandwidth: up to two nodes, and on more. These three are its model for eight MI300X joined all to
-all (tuning_model_5); it has others for older GPUs."""
+"""Shares of all channels' bandwidth: up to two nodes, and on more. These three are RCCL's model for eight MI300X joined
+all to all (tuning_model_5); it has others for older GPUs."""
