@@ -33,7 +33,7 @@ def machine_page(cluster: Cluster, channels: Sequence[Channels] = (), between: t
 def machine_data(
     cluster: Cluster, channels: Sequence[Channels] = (), between: tuple[int, int] = (0, 1)
 ) -> dict[str, Any]:
-    """What the machine's view reads, as JSON."""
+    """The input of the machine's view, as JSON."""
     machine = cluster.machine
     if len(machine.devices) > MOST_DEVICES:
         much = f"{len(machine.devices):,} devices; expected at most {MOST_DEVICES:,}"
@@ -150,7 +150,7 @@ def _links(machine: Machine) -> list[dict[str, Any]]:
 
 
 def _together(links: Sequence[Link]) -> float:
-    """Of links side by side, in B/s; JSON has no infinity."""
+    """The bandwidth of links side by side, in B/s; JSON has no infinity."""
     return min(sum(k.bandwidth_Bps for k in links), 1e18)
 
 
