@@ -36,7 +36,8 @@ def communicator(group: dist.ProcessGroup | None = None) -> Communicator:
 
 
 def communicators() -> list[Communicator]:
-    """Those behind all process groups of this backend that this process has: what it sends goes through them."""
+    """The communicators behind all process groups of this backend in this process; all that it sends goes through
+    them."""
     return [part.communicator for part in made_here]
 
 
@@ -61,7 +62,7 @@ def dump_flight_recorder() -> Path | None:
 
 
 def _serving(group: dist.ProcessGroup | None) -> Any:
-    """What serves this group of torch's, the default one for None."""
+    """The backend that serves a group of torch's (None: the default one). ValueError: if another backend serves it."""
     import torch.distributed as dist
 
     asked = dist.group.WORLD if group is None else group

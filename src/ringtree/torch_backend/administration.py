@@ -70,7 +70,7 @@ class Administration(Launching):
         """The numbers begin at 0 on all ranks, and need no agreement."""
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """Of the waits that begin from now on, on this rank."""
+        """Sets the timeout of waits that begin from now on, on this rank."""
         self._communicator.set_timeout(timeout.total_seconds())
         self._recorder.timeout_s = timeout.total_seconds()
 

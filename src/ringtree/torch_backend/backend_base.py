@@ -26,7 +26,7 @@ from ringtree.torch_backend.work import GroupWork
 class Backend(
     GroupCollectives, GroupMessages, MonitoredBarrier, CommunicationBuffers, Administration, dist.BackendBase
 ):
-    """What serves the tensors of the CPU in a process group of torch's own."""
+    """The backend for tensors of the CPU in a process group of torch's own."""
 
     def __init__(self, communicator: Communicator, store: Any, timeout: timedelta) -> None:
         super().__init__(communicator.rank, communicator.size)

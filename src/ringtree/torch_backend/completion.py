@@ -81,7 +81,7 @@ class _Threads:
         self._local = threading.local()
 
     def here(self) -> bool:
-        """Whether this is one of them."""
+        """Whether the caller runs on one of these threads."""
         return hasattr(self._local, "working")
 
     def run(self, task: Callable[[], None]) -> None:
@@ -145,7 +145,7 @@ def run(task: Callable[[], None]) -> None:
 
 
 def here() -> bool:
-    """Whether this is one of the threads that complete futures."""
+    """Whether the caller runs on one of the threads that complete futures."""
     return _threads.here()
 
 

@@ -28,7 +28,7 @@ from ringtree.torch_backend.tensors import Tensors
 
 Described = tuple[tuple[torch.Size, torch.dtype], ...]
 Report = Callable[[int, str, Exception], Path | None]
-"""What writes down what is here when a rank's call fails, and why: where to, or None."""
+"""A function of rank, reason and error that writes the records when a rank's call fails; returns the file, or None."""
 
 
 def _size() -> int:
@@ -47,7 +47,7 @@ _records = itertools.count()  # of collectives, by which the dumps of several ra
 
 
 def living() -> list[FlightRecorder]:
-    """Of the groups that there are, the newest last."""
+    """The recorders of the living groups, the newest last."""
     return sorted(_recorders, key=lambda recorder: recorder.created)
 
 

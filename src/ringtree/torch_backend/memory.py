@@ -15,7 +15,7 @@ from ringtree.torch_backend.launching import Launching
 
 
 class CommunicationBuffers(Launching):
-    """What `module.set_allocate_memory_from_process_group_for_comm(True)` of fully_shard calls."""
+    """Allocation for fully_shard, after `module.set_allocate_memory_from_process_group_for_comm(True)`."""
 
     def _open(self, communicator: Communicator, recorder: FlightRecorder) -> None:
         super()._open(communicator, recorder)

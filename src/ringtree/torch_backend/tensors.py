@@ -60,7 +60,7 @@ def reduced(out: torch.Tensor, read: bool = False) -> Target:
 
 
 def in_order(x: torch.Tensor) -> bool:
-    """Whether its memory holds its elements one after another, as they are."""
+    """Whether a tensor's memory holds its elements in order, as they are."""
     return x.is_contiguous() and not x.is_conj() and not x.is_neg()
 
 
@@ -101,7 +101,7 @@ def filled_jointly(outs: Tensors) -> Target:
 
 
 def together(afters: Sequence[After | None]) -> After | None:
-    """What is to be done after a call that filled several."""
+    """One function that does all of `afters`, after a call that filled several tensors; None where there is none."""
     some = [after for after in afters if after is not None]
 
     def all_of_them() -> None:
@@ -112,7 +112,7 @@ def together(afters: Sequence[After | None]) -> After | None:
 
 
 def elements(x: torch.Tensor) -> int:
-    """How many of the engine's elements those of `x` are to a call that only moves them."""
+    """The number of the engine's elements in `x`, to a call that only moves them."""
     count: int = x.numel() if x.dtype in ENGINE_TYPES else x.nbytes
     return count
 
@@ -122,7 +122,7 @@ def _as_bytes(x: torch.Tensor) -> torch.Tensor:
 
 
 def _adjoin(xs: Tensors) -> bool:
-    """Whether they lie one after another in one storage."""
+    """Whether tensors lie one after another in one storage."""
     storage, dtype, end = xs[0].untyped_storage().data_ptr(), xs[0].dtype, xs[0].data_ptr()
     for x in xs:
         if x.numel() == 0 or x.data_ptr() != end or x.dtype is not dtype or not x.is_contiguous():
@@ -160,7 +160,7 @@ _BY_VALUE = {kind.value: name for kind, name in _NAMES.items()}  # an enum of to
 
 
 def operation(reduce_op: Any) -> Operation:
-    """What a `ReduceOp`, or a `RedOpType`, is called here. ValueError for one that there is not."""
+    """The communicator's operation for a `ReduceOp` or a `RedOpType`. ValueError: if there is none."""
     kind = getattr(reduce_op, "op", reduce_op)
     found = _BY_VALUE.get(kind.value)
     if found is not None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ringtree.torch_backend.work import Pending
 
 GRACE_S = 5.0
-"""How long a process that ends without destroying its groups still takes part in what it began."""
+"""Seconds that a process which ends without destroying its groups still takes part in calls that it began."""
 
 _all: WeakSet[UnderWay] = WeakSet()
 

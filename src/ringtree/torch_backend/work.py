@@ -1,4 +1,4 @@
-"""What torch gets back from a call: its Work, with a future."""
+"""The result of a call for torch: its Work, with a future."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ringtree.torch_backend.tensors import After
 from ringtree.torch_backend.under_way import UnderWay
 
 NO_TIMEOUT = timedelta(0)
-"""What torch's C++ passes for none."""
+"""The value that torch's C++ passes for no timeout."""
 
 
 class GroupWork(dist.Work):
@@ -78,7 +78,7 @@ class Pending(GroupWork):
     when it has ended; until then it is one of `under_way`, and `kept` is kept. `completions` completes its future."""
 
     owed = True
-    """Whether other ranks may wait for it: then the group is not left before it has ended."""
+    """Whether other ranks may wait for this call: then the group is not left before it has ended."""
 
     def __init__(
         self,
@@ -121,7 +121,8 @@ class Pending(GroupWork):
         return True
 
     def ended(self, timeout_s: float | None) -> bool:
-        """Whether it ends, well or badly, within this time: None is the group's own, after which TimedOut is raised."""
+        """Waits until the call ends, well or badly; False after `timeout_s`. None: the group's own, then TimedOut is
+        raised."""
         if self._finished:
             return True
         error: Exception | None = None
@@ -138,7 +139,7 @@ class Pending(GroupWork):
         return True
 
     def overdue(self) -> bool:
-        """Whether it has been under way for longer than the group's timeout; it ends with an error then."""
+        """Whether the call has been under way for longer than the group's timeout; it ends with an error then."""
         limit_s = self._entry.recorder.timeout_s
         if time_ns() - self._entry.begun_ns < limit_s * 1e9:
             return False
