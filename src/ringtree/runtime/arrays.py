@@ -24,7 +24,7 @@ PAIR_DTYPES: dict[Dtype, np.dtype[Any]] = {
 }
 """Their layouts; the fields may have any names."""
 _RAW = {1: Dtype.UINT8, 2: Dtype.UINT16}
-"""What holds the bits of a type that is named, by its size in bytes."""
+"""The type that holds the bits of a named type, by its size in bytes."""
 _HINTS = {
     "O": "; other objects travel by the calls whose names end in _object",
     "V": "; a pair is laid out as C does it: np.dtype([...], align=True)",
@@ -153,7 +153,7 @@ def dtype_named(dtype: Any) -> np.dtype[Any]:
 
 
 def _meant(found: Dtype, named: Any, what: str = "the array") -> Dtype:
-    """What elements of type `found` are when the caller names their type."""
+    """The type of elements that are stored as `found` when the caller names their type."""
     if named is None:
         return found
     label = str(named).removeprefix("torch.")
@@ -176,7 +176,7 @@ def _is_tensor(x: Any) -> bool:
 
 
 def _plain(tensor: Any) -> bool:
-    """Whether its memory holds its elements in order: a lazily negated or conjugated view does not."""
+    """Whether a tensor's memory holds its elements in order: a lazily negated or conjugated view does not."""
     return bool(tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg())
 
 

@@ -1,4 +1,4 @@
-"""How the members of a group find each other before they have lanes: they exchange small values.
+"""The interface by which members of a group meet before they have lanes: they exchange small values.
 
 `ringtree.runtime.bootstrap.abstract_socket` serves the processes of one machine, and hands them memory in common as
 well; `in_process` serves the threads of one process. What brings members of several machines together is another.

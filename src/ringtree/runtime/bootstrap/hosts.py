@@ -1,4 +1,4 @@
-"""How the ranks of several hosts meet, and which of them share a host.
+"""The bootstrap of ranks on several hosts, and the proof of which ranks share a host.
 
 Two ranks are on one host if one can connect to a unix socket of the other's, whose name is a random number: then the
 kernel hands memory from one to the other. Host names, boot ids and addresses prove nothing: containers of one machine
@@ -102,7 +102,7 @@ class Hosts:
         return made
 
     def proof(self, key: str, source: int, target: int, nonce: str) -> bytes:
-        """What member `source` presents to member `target`, whose nonce it is."""
+        """The proof that member `source` presents to member `target`, whose nonce it is."""
         return proof(self._secret, "lane", key, str(source), str(target), nonce)
 
 

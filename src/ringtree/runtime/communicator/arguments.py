@@ -34,6 +34,6 @@ def seconds(timeout: Any) -> float:
 
 
 def described(x: Any) -> str:
-    """What kind of thing it is, in a sentence."""
+    """The type of `x`, with its article."""
     name = type(x).__name__
     return "None" if x is None else f"an {name}" if name[0] in "aeiou" else f"a {name}"

@@ -82,7 +82,7 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         root: int = 0,
         algorithm: Algorithm = None,
     ) -> BoundPlan:
-        """What a call on a whole vector of `count` elements runs: `.part.program` is this rank's program (its `name`,
+        """The plan of a call on a whole vector of `count` elements: `.part.program` is this rank's program (its `name`,
         its `digest()`), `.why` the reason for the choice. `dtype` may name the type of raw bits, as "bfloat16"."""
         promise = find_collective(collective)
         kind = BY_LABEL.get(str(dtype).removeprefix("torch.")) or readable(np.empty(0, dtype_named(dtype))).dtype

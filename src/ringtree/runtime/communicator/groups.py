@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Groups(Collectives):
-    """How a communicator makes others, each of which makes others in turn. They live on when this one is closed."""
+    """Calls by which a communicator makes others, which live on when this one is closed."""
 
     _grouped: dict[tuple[int, ...], int]  # how often `group` was called with these ranks
     _offspring: WeakSet[Communicator]
@@ -135,7 +135,7 @@ class Groups(Collectives):
             raise TimedOut(f"{call}: {late}; expected ranks {_shown(parameters.names)} to make it alike") from None
 
     def _made_from_here(self, made: Communicator) -> Communicator:
-        """What records this group's calls records those of groups that are made from it, too."""
+        """Adds a group made from this one, also to the recordings of this one's calls."""
         self._offspring.add(made)
         for recording in self._recordings:
             recording.admit(made)

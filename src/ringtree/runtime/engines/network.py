@@ -43,5 +43,5 @@ class Listening:
         return native_module().tcp(list(hosts), listener=self._socket.detach(), group=group, peers=peers)
 
     def close(self) -> None:
-        """Where no group came of it."""
+        """Closes the listening socket, where no group came of it."""
         self._socket.close()

@@ -127,7 +127,7 @@ class Windows(Protocol):
 
 
 class RecordsEvents(Protocol):
-    """What was moved, and when."""
+    """Counters of moved bytes, and events with their times."""
 
     def counters(self) -> NDArray[np.int64]: ...
     def reset_counters(self) -> None: ...

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _numbers = itertools.count()
 GRACE_S = 5.0
-"""What survivors of a failure have to end by themselves."""
+"""Seconds that survivors of a failure have to end by themselves."""
 
 
 def spawn(

@@ -1,4 +1,4 @@
-"""What happened on all ranks while a block of a program ran: `with comm.trace() as recording`.
+"""Traces of all ranks while a block of a program runs: `with comm.trace() as recording`.
 
 Recorded are collective calls and messages between two ranks, the communicator's own and those of the groups that were
 made from it, and the spans of the program's own work: `with comm.span("forward 3")`. One-sided access is not.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ringtree.runtime.communicator.communicator import Communicator
 
 MOST_EVENTS = 1 << 20
-"""Of one rank in one group: 40 MB, taken as they fill."""
+"""The most events of one rank in one group: 40 MB, taken as they fill."""
 
 
 class Recording:

@@ -1,5 +1,5 @@
-"""What is kept of calls: their plans, and facts of the schedules that callers gave. The last used are kept: ever-new
-lengths do not pile up."""
+"""Caches of calls: their plans, and facts of the schedules that callers gave. The last used are kept: ever-new lengths
+do not pile up."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ringtree.runtime.engines.protocols import PreparedPrograms
 KEPT = 1024
 
 Key = tuple[Any, ...]
-"""What a call was asked for, with all that decides its plan."""
+"""A call's request, with all that decides its plan."""
 CallSignature = tuple[int, str, int, str, int, int, int]
-"""What the fast path knows a call by: as `remember` takes it, less the plan."""
+"""The fast path's key of a call: the arguments of `remember`, less the plan."""
 
 
 class Plans:

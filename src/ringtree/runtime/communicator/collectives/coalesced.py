@@ -164,7 +164,7 @@ def _placed(result: Any, into: Array | None) -> Any:
 
 
 def _by_type(arrays: list[Array]) -> list[list[int]]:
-    """Which arrays are of one type and kind, in order of first mention."""
+    """Positions of arrays of one type and kind, in order of first mention."""
     groups: dict[tuple[Any, ...], list[int]] = {}
     for i, a in enumerate(arrays):
         groups.setdefault((a.dtype, type(a.owner).__module__, a.owner.dtype), []).append(i)
@@ -176,7 +176,7 @@ def _new(arrays: list[Array], alike: list[int]) -> Any:
 
 
 def _spans(arrays: list[Array], alike: list[int], parts: int) -> Iterator[tuple[int, slice]]:
-    """Where each of them lies in what is packed, or in each of `parts` parts of it."""
+    """The slice of each array `alike` in the packed array, or in each of its `parts` parts."""
     at = 0
     for i in alike:
         count = arrays[i].count // parts

@@ -1,4 +1,4 @@
-"""What was started and not waited for: collectives and messages, alone and several together."""
+"""Handles of calls under way: collectives and messages, alone and several together."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Work:
         self._endpoint, self._ticket, self._result = endpoint, ticket, result
 
     def done(self) -> bool:
-        """Whether it has ended, well or badly; never waits."""
+        """Whether the call has ended, well or badly; never waits."""
         return self._endpoint.done(self._ticket)
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -112,7 +112,7 @@ class Message(Work):
 
 
 class Together:
-    """What was begun together, and has ended when all of it has."""
+    """Works begun together, which have ended when all of them have."""
 
     def __init__(self, works: Sequence[Work], result: Any) -> None:
         self._works, self._result = works, result

@@ -29,7 +29,7 @@ def _stored(dtype: Dtype) -> np.dtype[Any]:
 
 
 STORED = {dtype: _stored(dtype) for dtype in Dtype}
-"""How elements lie in memory: short floats as their bits."""
+"""The numpy type of elements in memory: short floats are stored as their bits."""
 
 
 def _located(better: Callable[[Values, Values], Values], a: Values, b: Values) -> Values:
@@ -133,7 +133,8 @@ def narrow(values: Values, dtype: Dtype) -> Values:
 
 @cache
 def _float8(dtype: Dtype) -> NDArray[np.float32]:
-    """What each of the 256 patterns is. e4m3fn has no infinities, and one NaN of each sign; e5m2 is as IEEE 754."""
+    """The value of each of the 256 patterns. e4m3fn has no infinities, and one NaN of each sign; e5m2 is as IEEE
+    754."""
     mantissa_bits, bias = (3, 7) if dtype is Dtype.FLOAT8_E4M3FN else (2, 15)
     code = np.arange(128)
     exponent, mantissa = code >> mantissa_bits, (code & ((1 << mantissa_bits) - 1)) / (1 << mantissa_bits)

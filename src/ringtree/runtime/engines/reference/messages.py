@@ -266,7 +266,7 @@ class ReferenceMessages:
 
 
 def message_name(dtype: Dtype, nbytes: int, tag: int) -> str:
-    """What a message is called in a trace: as in "message(float32, count 8, tag 3)"."""
+    """The name of a message in a trace, such as "message(float32, count 8, tag 3)"."""
     if tag == PARTS:
         return f"exchange_parts({dtype.label})"
     count = f"{dtype.label}, count {nbytes // dtype.itemsize}"

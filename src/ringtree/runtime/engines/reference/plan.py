@@ -50,7 +50,7 @@ class PreparedProgram:
 
     @property
     def windows(self) -> int:
-        """How many times the program is run: once even where there is nothing to move, so that all ranks take part."""
+        """The number of times that the program is run: once even for an empty call, so that all ranks take part."""
         return max(-(-max(self.sizes, default=0) // self.window), 1)
 
     def lengths(self, part: ChunkRange, window: int) -> list[int]:
