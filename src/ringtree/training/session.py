@@ -107,7 +107,7 @@ class Session:
 
 
 def _routed(trainer: Trainer, counted: dict[str, int], load: Load | None) -> tuple[Counter[str], Load | None]:
-    """What this rank's layers of experts have sent and done since."""
+    """Bytes sent and load of this rank's layers of experts since `counted` and `load`."""
     now = load_of(trainer.model)
     sent = Counter({what: nbytes - counted[what] for what, nbytes in trainer.counted().items()})
     return sent, now - load if now is not None and load is not None else None

@@ -92,19 +92,19 @@ def load(trainer: Trainer, checkpoint: Path) -> None:
 
 
 def _weights(trainer: Trainer) -> dict[str, Tensor]:
-    """What this rank has of the model. What others have, too, is written by one of them."""
+    """This rank's part of the model. Parameters that several ranks have are written by one of them."""
     return {f"weights/{name}": value.detach() for name, value in named(trainer.model).items()}
 
 
 def _state(trainer: Trainer) -> dict[str, Tensor]:
-    """What this rank has of the optimizer's state."""
+    """This rank's part of the optimizer's state."""
     state = holder(trainer.optimizer).state
     its = {name: state[parameter] for name, parameter in _changed(trainer).items() if parameter in state}
     return {f"optimizer/{n}/{k}": v for n, kinds in its.items() for k, v in kinds.items() if isinstance(v, Tensor)}
 
 
 def _changed(trainer: Trainer) -> dict[str, Tensor]:
-    """Those parameters that this rank's optimizer changes, by their names."""
+    """The parameters that this rank's optimizer changes, by their names."""
     its = {id(p) for group in holder(trainer.optimizer).param_groups for p in group["params"]}
     return {name: value for name, value in named(trainer.model).items() if id(value) in its}
 

@@ -26,8 +26,8 @@ from ringtree.training.core.sizes import capacity
 
 
 class Route(NamedTuple):
-    """Where tokens go: the choices that are kept, sorted by expert ([kept] `token`, `gate`), and of each expert how
-    often it was `chosen` and how many of these it has `kept` ([experts])."""
+    """The experts that tokens go to: the choices that are kept, sorted by expert ([kept] `token`, `gate`), and the
+    number of times that each expert was `chosen` and of these `kept` ([experts])."""
 
     token: Tensor
     gate: Tensor
@@ -36,7 +36,7 @@ class Route(NamedTuple):
 
 
 def route(likelihoods: Tensor, top_k: int, most: int) -> Route:
-    """Of [tokens, experts], where an expert takes `most`."""
+    """The route of tokens by `likelihoods` [tokens, experts], each to `top_k` experts, where an expert takes `most`."""
     tokens, experts = likelihoods.shape
     gates, choices = likelihoods.topk(top_k, dim=-1)
     if top_k > 1:
@@ -164,7 +164,7 @@ class MixtureOfExperts(nn.Module):
 
 
 def layers(model: nn.Module) -> list[MixtureOfExperts]:
-    """Those of this rank's blocks."""
+    """The layers of experts in this rank's blocks."""
     return [part for part in model.modules() if isinstance(part, MixtureOfExperts)]
 
 
@@ -180,5 +180,5 @@ def total(loads: Sequence[Load]) -> Load | None:
 
 
 def load_of(model: nn.Module) -> Load | None:
-    """Of all layers of this rank together; None where no layer has experts."""
+    """The load of all layers of this rank together; None where no layer has experts."""
     return total([layer.load for layer in layers(model)])

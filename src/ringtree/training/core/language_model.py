@@ -1,4 +1,4 @@
-"""What is trained: a transformer that foretells a text's next byte, in plain torch. It knows nothing of ranks.
+"""The trained model: a transformer that predicts a text's next byte, in plain torch. It knows nothing of ranks.
 
 Strategies take its parts by name, so the names are the same under every layout: those of one process.
 """

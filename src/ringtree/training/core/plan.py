@@ -86,7 +86,7 @@ class TrainingPlan:
 
     @property
     def positions(self) -> int:
-        """Of each sequence, those that a rank has."""
+        """The number of positions of each sequence that a rank has."""
         return self.shape.context // self.layout.cp
 
     @property

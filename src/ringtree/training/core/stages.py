@@ -1,4 +1,4 @@
-"""What a rank has of a model: its stages of a pipeline, one after another, and their parameters, by the names that one
+"""A rank's part of a model: its stages of a pipeline, one after another, and their parameters, by the names that one
 process has under every layout."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def parts(model: nn.Module) -> Sequence[nn.Module]:
 
 
 def each(apply: Apply, model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module:
-    """What a strategy makes of the model, or of its stages one by one."""
+    """Applies a strategy to the model, or to its stages one by one."""
     if isinstance(model, Stages):
         return Stages(apply(stage, plan, mesh) for stage in model)
     return apply(model, plan, mesh)

@@ -1,4 +1,4 @@
-"""What a step is made of: forward and backward passes, by which the gradients of its rows come into the parameters, and
+"""The parts of a step: forward and backward passes, by which the gradients of its rows come into the parameters, and
 the optimizer, which changes these by them. A trace of the step has each of these phases as a span.
 
 A strategy with another order of passes, as a pipeline, gives the trainer a `ForwardBackward` of its own.
@@ -68,7 +68,7 @@ def phase(name: str, work: str = "") -> Iterator[None]:
 
 
 def phase_at(moment_ns: int) -> str:
-    """That of a moment, the innermost; "" for none."""
+    """The innermost phase at a moment; "" for none."""
     at = [(begun, name) for name, begun, ended in LATEST if begun <= moment_ns <= ended]
     return max(at)[1] if at else ""
 
@@ -76,7 +76,7 @@ def phase_at(moment_ns: int) -> str:
 KINDS: dict[str, type[torch.optim.Optimizer]] = {"adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
 
 STATE = {"adamw": ("exp_avg", "exp_avg_sq"), "sgd": ()}
-"""What they remember of each parameter, in tensors of its shape."""
+"""The optimizers' state of each parameter: names of tensors of its shape."""
 
 
 def optimizer_of(settings: TrainingSettings, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
@@ -85,13 +85,13 @@ def optimizer_of(settings: TrainingSettings, parameters: Iterable[nn.Parameter])
 
 
 def holder(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
-    """That which has this rank's state: ZeRO 1's is within another, for all parameters."""
+    """The optimizer that has this rank's state: ZeRO 1's is within another, for all parameters."""
     own: torch.optim.Optimizer = getattr(optimizer, "optim", optimizer)
     return own
 
 
 PASSES = 3
-"""What a step computes, in forward passes: a backward is two."""
+"""The computation of a step, in forward passes: a backward is two."""
 
 
 def slow_down(model: nn.Module, factor: float) -> None:

@@ -1,4 +1,4 @@
-"""What is read: the source of Python's standard library, which is on any machine that runs this, byte by byte."""
+"""The training text: the source of Python's standard library, which is on any machine that runs this, byte by byte."""
 
 from __future__ import annotations
 

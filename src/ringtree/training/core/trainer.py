@@ -99,7 +99,7 @@ class Trainer:
 
     @property
     def staleness(self) -> Counter[int]:
-        """How many of this rank's reads were so stale, where training is asynchronous."""
+        """The number of this rank's reads by their staleness, where training is asynchronous."""
         return self.model.staleness if isinstance(self.model, Worker) else Counter()
 
     def drain(self) -> None:

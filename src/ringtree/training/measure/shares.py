@@ -22,9 +22,9 @@ WORK = (Event.COPY, Event.REDUCE, Event.STALL)
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Of one collective over one axis in a step: seconds that a rank was at work in it (copying, adding up, short of
-    room) and waited in it for others, on the average over all ranks; and the bytes that all of them sent, by which
-    algorithms."""
+    """The cost of one collective over one axis in a step: seconds that a rank was at work in it (copying, adding up,
+    short of room) and waited in it for others, on the average over all ranks; and the bytes that all of them sent, by
+    which algorithms."""
 
     collective: str
     axis: str
@@ -161,7 +161,7 @@ def compare(
 
 
 def _why(share: Share, ranks: int) -> str:
-    """Which of the algorithms that ran send more than others would."""
+    """A note on those algorithms that ran and send more than others would; empty without one."""
 
     def busiest(algorithm: str) -> float:
         return REGISTRY[algorithm].costs[share.collective].evaluate(ranks, 1.0)[1]

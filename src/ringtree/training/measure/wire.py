@@ -14,7 +14,8 @@ from ringtree.torch_backend import communicator, communicators
 
 
 def received_nbytes() -> int:
-    """What this rank received from others in collectives and messages of every living group, since it was made."""
+    """Bytes that this rank received from others in collectives and messages of every living group, since it was
+    made."""
     return sum(int(c.counters()[:, 0].sum()) for c in communicators()) if dist.is_initialized() else 0
 
 

@@ -20,8 +20,8 @@ from ringtree.training.strategies.asynchronous.peers import Peer
 
 
 class Exchange(Protocol):
-    """How weights come to a worker, and its gradients to where they are applied. Of `drain`, `collect` and `close`:
-    all ranks come, after as many steps each."""
+    """The way of weights to a worker, and of its gradients to the rank that applies them. All ranks call `drain`,
+    `collect` and `close`, after as many steps each."""
 
     @property
     def updated(self) -> Updated | None:
@@ -116,7 +116,7 @@ class Pushing(torch.optim.Optimizer):
                 self.state[p] |= {"step": steps.clone(), kind: part}
 
     def hand_out(self) -> None:
-        """What model and state have been given goes to where they are kept; all come."""
+        """Sends the model's weights and the state to the ranks that keep them; all ranks call it."""
         flat, steps = self._worker.flat, torch.zeros(())
         vectors = {"weights": flat.weights}
         for kind in self._kinds:
