@@ -84,7 +84,7 @@ class _Runs:
 
 
 def _split(moves: Moves) -> NDArray[np.bool_]:
-    """Whether each move is to a rank that writes overlapping ranges in its round: there one round's reduction may be
+    """Whether the target of each move writes overlapping ranges in its round: there one round's reduction may be
     several steps."""
     rows, cells = moves.rows, moves.layout.cells
     if not np.any(rows.count > 1):
