@@ -231,7 +231,7 @@ def _suspects(
 
 
 def _impossible(planned: Planned, row: NcclTestsRow) -> bool:
-    """Whether the row was quicker than the bound of the cluster it is planned for."""
+    """Whether the row was quicker than the bound of its planned cluster."""
     return planned.bound.time_s > IMPOSSIBLE * row.time_s
 
 
