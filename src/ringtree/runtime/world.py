@@ -23,7 +23,7 @@ def init(*, engine: str | None = None, timeout_s: float | None = None) -> Commun
 
     Rank and size come from `ringtree run`, torchrun, mpirun (Open MPI, MPICH) or srun; without any of them it is a
     world of one. `timeout_s` bounds every wait of the group (default: RINGTREE_TIMEOUT, else 300). Calls are planned by
-    rank 0's cost cost of this machine, where `ringtree tune` has measured it.
+    rank 0's cost parameters of this machine, where `ringtree tune` has measured it.
     """
     global _made
     world = detect()

@@ -36,7 +36,7 @@ class Hosts:
         self._rendezvous = Rendezvous(address, secret, rank, size, timeout_s)
         self.job = self._rendezvous.job
         self.latency_s = 0.0
-        """Of a message between hosts: the longest way to rank 0's host."""
+        """The latency of a message between hosts: the longest to rank 0's host."""
         names = tuple(map(str, range(size)))
         world = BootstrapGroup(f"{self.job}/hosts", rank, names, f"the job of {size} ranks", timeout_s)
         self.host_of = self._found(world)
