@@ -19,7 +19,7 @@ _made = 0
 
 
 def init(*, engine: str | None = None, timeout_s: float | None = None) -> Communicator:
-    """This rank's communicator with all ranks of its job; returns when all have called it.
+    """Returns this rank's communicator with all ranks of its job, when all have called it.
 
     Rank and size come from `ringtree run`, torchrun, mpirun (Open MPI, MPICH) or srun; without any of them it is a
     world of one. `timeout_s` bounds every wait of the group (default: RINGTREE_TIMEOUT, else 300). Calls are planned by

@@ -53,7 +53,7 @@ class Mesh:
         return self[axis]
 
     def close(self) -> None:
-        """Closes its communicators."""
+        """Closes the communicators of the mesh."""
         for communicator in self._made.values():
             communicator.close()
 

@@ -40,7 +40,7 @@ class Recording:
 
     @property
     def trace(self) -> Trace:
-        """RuntimeError until the block has ended."""
+        """The trace of all ranks. RuntimeError: until the block has ended."""
         if self._trace is None:
             raise RuntimeError("a recording has its trace when its block has ended")
         return self._trace

@@ -63,7 +63,8 @@ class Scaled:
 
 def scaled(factor: Any) -> Scaled:
     """A sum in which each rank's values are multiplied by its own `factor` first, in their type (16- and 8-bit floats
-    in float32, rounded once); integers by whole numbers only."""
+    in float32, rounded once). The call raises TypeError: if integers are scaled by another number, or elements are bool
+    or pairs; ValueError: if the factor does not fit the type."""
     return Scaled(factor)
 
 

@@ -34,7 +34,8 @@ class Coalesced(Collectives):
         algorithm: Algorithm = None,
         deterministic: bool | str = False,
     ) -> list[Any]:
-        """all_reduce of each array. Without `out`, arrays of one type that are returned share memory."""
+        """all_reduce of each array: a list of arrays in the shapes of `xs`. Without `out`, those of one type share
+        memory. ValueError: if `out` has another number of arrays."""
         given: dict[str, Any] = {"dtype": dtype, "algorithm": algorithm, "deterministic": deterministic}
         if isinstance(as_op(op), Op):
             return [self.all_reduce(x, op, out=o, **given) for x, o in zip(xs, _outs(out, xs), strict=True)]
@@ -60,7 +61,8 @@ class Coalesced(Collectives):
         algorithm: Algorithm = None,
         deterministic: bool | str = False,
     ) -> list[Any]:
-        """reduce_scatter of each array: the first axis of each is cut into one block a rank."""
+        """reduce_scatter of each array [rows, ...]: a list of [rows / size, ...]. ValueError: if `size` does not divide
+        the rows of one, or `out` has another number of arrays."""
         given: dict[str, Any] = {"dtype": dtype, "algorithm": algorithm, "deterministic": deterministic}
         if isinstance(as_op(op), Op):
             return [self.reduce_scatter(x, op, out=o, **given) for x, o in zip(xs, _outs(out, xs), strict=True)]
@@ -81,7 +83,7 @@ class Coalesced(Collectives):
         return results if out is None else list(out)
 
     def all_gather_coalesced(self, xs: Arrays, *, out: Arrays | None = None, algorithm: Algorithm = None) -> list[Any]:
-        """all_gather of each array: all ranks' are stacked on a new first axis."""
+        """all_gather of each array: a list of [size, *x.shape]. ValueError: if `out` has another number of arrays."""
         n = self.size
         arrays = [readable(x) for x in xs]
         targets = _targets(out, arrays, [(n, *a.shape) for a in arrays])
@@ -121,8 +123,8 @@ class Coalesced(Collectives):
         deterministic: bool | str = False,
         async_op: bool = False,
     ) -> Any:
-        """all_reduce, in place, of arrays of `counts` elements each, packed one after another into `flat`: Mismatch
-        where ranks packed other counts."""
+        """all_reduce, in place, of arrays of `counts` elements each, packed one after another into `flat`
+        [sum(counts)], which it returns. Mismatch: if ranks packed other counts."""
         chosen = self._in_order(deterministic, "all_reduce", algorithm)
         return self._packed("all_reduce", flat, flat, counts, chosen, op, dtype=dtype, async_op=async_op)
 

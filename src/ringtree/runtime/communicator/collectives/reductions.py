@@ -39,7 +39,8 @@ class Reductions(Member):
         deterministic: bool | str = False,
         async_op: bool = False,
     ) -> Any:
-        """The reduction of all ranks' `x`, on every rank.
+        """The reduction of all ranks' `x`, on every rank: an array of the shape, element type and kind of `x`, or
+        `out`. `x` has as many elements, of one type, on all ranks.
 
         `op`: a name (docs/types.md has those of each type, and how an average is rounded), `ringtree.scaled(factor)`,
         or a Python function of two arrays (see `ringtree.Op`). `dtype` names what the bits of a raw uint8 or
@@ -76,7 +77,8 @@ class Reductions(Member):
         deterministic: bool | str = False,
         async_op: bool = False,
     ) -> Any:
-        """Block `rank` of the reduction of all ranks' `x`, whose first axis is cut into one block a rank."""
+        """Block `rank` of the reduction of all ranks' `x` [rows, ...], whose first axis is cut into one block a rank:
+        [rows / size, ...]. ValueError: if `size` does not divide the rows. Other arguments as in all_reduce."""
         if deterministic:
             algorithm = self._in_order(deterministic, "reduce_scatter", algorithm)
         blocked = type(x) is _ndarray and x.ndim and not x.shape[0] % self.size
@@ -102,7 +104,8 @@ class Reductions(Member):
         deterministic: bool | str = False,
         async_op: bool = False,
     ) -> Any:
-        """The reduction of all ranks' `x` at the root; None elsewhere, where `out` is left alone."""
+        """The reduction of all ranks' `x` at the root, in the shape of `x`; None elsewhere, where `out` is left alone.
+        Other arguments as in all_reduce."""
         if self.rank != root:
             out = None
         if deterministic:
@@ -131,7 +134,8 @@ class Reductions(Member):
         deterministic: bool | str = False,
         async_op: bool = False,
     ) -> Any:
-        """The reduction of `x` of ranks 0 to this one."""
+        """The reduction of `x` of ranks 0 to this one, in the shape of `x`. Arguments as in all_reduce. ValueError: if
+        `op` is "avg"."""
         if deterministic:
             algorithm = self._in_order(deterministic, "scan", algorithm)
         if not async_op and dtype is None:
@@ -155,7 +159,8 @@ class Reductions(Member):
         deterministic: bool | str = False,
         async_op: bool = False,
     ) -> Any:
-        """The reduction of `x` of the ranks before this one; None on rank 0, where `out` is left alone."""
+        """The reduction of `x` of the ranks before this one, in the shape of `x`; None on rank 0, where `out` is left
+        alone. Arguments as in all_reduce. ValueError: if `op` is "avg"."""
         if self.rank == 0:
             out = None
         if deterministic:

@@ -31,7 +31,9 @@ class UnevenCollectives(Collectives):
     def all_gather_v(
         self, x: Any, counts: Rows = None, *, out: Any = None, algorithm: Algorithm = None, async_op: bool = False
     ) -> Any:
-        """All ranks' rows, rank 0's first, on every rank."""
+        """All ranks' rows, rank 0's first, on every rank: [sum(counts), ...]. `x` [rows, ...]; `counts` [size], whole
+        numbers: each rank's rows, which a small call gathers where it is None. ValueError: if counts[rank] is not the
+        rows of `x`. Mismatch: if rows differ in length between ranks."""
         a = _rowed(x, "x")
         known = self._gathered(a) if counts is None else self._stated(counts, a)
         b = target(out, a, (int(known.sum()), *a.shape[1:]))
@@ -48,7 +50,8 @@ class UnevenCollectives(Collectives):
         algorithm: Algorithm = None,
         async_op: bool = False,
     ) -> Any:
-        """All ranks' rows, rank 0's first, at the root; None elsewhere, where `out` is left alone."""
+        """All ranks' rows, rank 0's first, at the root: [sum(counts), ...]; None elsewhere, where `out` is left alone.
+        Arguments and errors as in all_gather_v."""
         root = self._root(root)
         a = _rowed(x, "x")
         known = self._gathered(a) if counts is None else self._stated(counts, a)
@@ -69,10 +72,13 @@ class UnevenCollectives(Collectives):
         algorithm: Algorithm = None,
         async_op: bool = False,
     ) -> Any:
-        """The root's first counts[0] rows to rank 0, the next to rank 1 and so on.
+        """This rank's counts[rank] rows of the root's `x`: the first counts[0] go to rank 0, the next to rank 1 and so
+        on.
 
-        The root gives `x` and `counts`, which a small broadcast sends to the others; elsewhere `x` is not looked at,
-        and `out` must be given."""
+        The root gives `x` [sum(counts), ...] and `counts` [size], which a small broadcast sends to the others;
+        elsewhere `x` is ignored, and `out` must be given. ValueError: if one of these is missing, or the sum is not the
+        rows of `x`. Mismatch: if `out` or `counts` elsewhere do not agree with the root's.
+        """
         root = self._root(root)
         announced = np.empty(self.size + 1, np.int64)
         if self.rank == root:
@@ -112,7 +118,8 @@ class UnevenCollectives(Collectives):
         deterministic: bool | str = False,
         async_op: bool = False,
     ) -> Any:
-        """This rank's counts[rank] rows of the reduction of all ranks' `x`, of which rank 0 has the first."""
+        """This rank's counts[rank] rows of the reduction of all ranks' `x` [sum(counts), ...], of which rank 0 has the
+        first. `counts` [size], the same on all ranks. ValueError: if the sum is not the rows of `x`."""
         if deterministic:
             algorithm = self._in_order(deterministic, "reduce_scatter", algorithm)
         a = _rowed(x, "x", dtype)
@@ -133,11 +140,13 @@ class UnevenCollectives(Collectives):
         algorithm: Algorithm = None,
         async_op: bool = False,
     ) -> Any:
-        """The first counts[0] rows of `x` to rank 0, the next to rank 1 and so on; what came from rank 0 comes first.
+        """Sends the first counts[0] rows of `x` to rank 0, the next to rank 1 and so on; returns the received rows,
+        rank 0's first.
 
-        `counts` is this rank's row, which a small all_gather joins to a matrix, or on all ranks that [size, size]
-        matrix: what each rank (row) sends to each (column). Mismatch where `out_counts`, what this rank expects from
-        each, is something else."""
+        `counts` is this rank's row [size], which a small all_gather joins to a matrix, or on all ranks that matrix
+        [size, size]: the rows that each rank (first axis) sends to each (second). ValueError: if this rank's sum is not
+        the rows of `x`. Mismatch: if `out_counts` [size], the rows that this rank expects from each, differ.
+        """
         a = _rowed(x, "x")
         given = np.asarray(counts)
         if given.ndim == 2:
