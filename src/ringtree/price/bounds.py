@@ -28,8 +28,8 @@ SEND_RECV = "send_recv"
 
 @dataclass(frozen=True, slots=True)
 class LowerBound:
-    """`time_s` is the longest of the others: `latency_s` (however few the bytes), `bandwidth_s` (the narrowest cut,
-    which `bottleneck` names) and `work_s` (adding up)."""
+    """A lower bound in seconds. `time_s` is the longest of the others: `latency_s` (however few the bytes),
+    `bandwidth_s` (the narrowest cut, which `bottleneck` names) and `work_s` (adding up)."""
 
     time_s: float
     latency_s: float
@@ -64,8 +64,8 @@ class Bounds:
         self._least_s = dict[tuple[int | None, bool], float]()
 
     def bound(self, collective: str, nbytes: int, root: int = 0) -> LowerBound:
-        """For a whole vector of `nbytes`. `send_recv`: each rank's to the next (nccl-tests' sendrecv). ValueError for a
-        topology whose ranks cannot all reach one another."""
+        """The lower bound for a whole vector of `nbytes`. `send_recv`: each rank's to the next (nccl-tests' sendrecv).
+        ValueError: if `nbytes` is below 0, `root` is no rank, or the ranks cannot all reach one another."""
         if collective == SEND_RECV:
             return self._to_the_next(nbytes)
         promise = find_collective(collective)
@@ -209,5 +209,5 @@ def bound(
     collective: str, where: Topology | Cluster, nbytes: int, *, root: int = 0, in_network: bool = False
 ) -> LowerBound:
     """The lower bound of any schedule's time there, on a whole vector of `nbytes`. `in_network`: switches add and copy.
-    For many sizes `Bounds` searches the cuts once."""
+    Errors as in `Bounds.bound`. For many sizes `Bounds` searches the cuts once."""
     return Bounds(where, in_network=in_network).bound(collective, nbytes, root)

@@ -24,9 +24,9 @@ WIRE_MESSAGE_S = 6e-6
 
 @dataclass(frozen=True, slots=True)
 class Hosts:
-    """`host_of`: the number of each rank's host. `memory`: of each host. `latency_s` and `bandwidth_Bps`: the
-    network's, from host to host, and of each host's link, each way. `turns`: how many ranks share a core, where that is
-    more than one: hosts that are containers of one machine share its cores."""
+    """Ranks on several hosts, as a place to price. `host_of`: the number of each rank's host. `memory`: of each host.
+    `latency_s` and `bandwidth_Bps`: the network's, from host to host, and of each host's link, each way. `turns`: the
+    ranks that share a core, where more than one do: hosts that are containers of one machine share its cores."""
 
     host_of: tuple[int, ...]
     memory: SharedMemory
