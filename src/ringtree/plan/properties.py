@@ -111,7 +111,7 @@ def _in_a_row(schedule: Schedule) -> int | None:
 
 @lru_cache(maxsize=1024)
 def prove_own(algorithm: str, collective: str, ranks: int, root: int | None = None) -> None:
-    """Proves a user's own algorithm before it runs, once; those published here, tests prove. ProofError, with rank,
-    chunk and reason."""
+    """Proves a user's own algorithm before it runs, once; tests prove the published ones. ProofError, with rank, chunk
+    and reason: if the proof fails."""
     if find(algorithm).origin:
         prove(build(algorithm, collective, ranks, root))

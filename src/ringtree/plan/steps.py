@@ -51,7 +51,7 @@ class CallTuning:
 
     @property
     def pieces(self) -> int:
-        """The algorithm's own option of that name; 1 where it is not given."""
+        """The algorithm's own option `pieces`; 1 where it is not given."""
         return int(dict(self.options).get("pieces", 1))
 
     def apply(self, algorithm: str, collective: str, ranks: int, root: int | None = None) -> Schedule:
