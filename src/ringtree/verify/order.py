@@ -15,7 +15,7 @@ class ReductionOrder(IntEnum):
     """The order of a schedule's sums; an order permits all operations that the orders of lower number permit."""
 
     ANY = 0
-    """In any order: the operation must commute."""
+    """Any order: the operation must commute."""
     ASSOCIATIVE = 1
     """Only neighbouring runs of ranks are joined, the lower on the left: the operation need not commute."""
     FOLD = 2
@@ -25,7 +25,7 @@ class ReductionOrder(IntEnum):
 def rank_order(schedule: Schedule) -> ReductionOrder:
     """The order in which a proved schedule of a reducing collective adds up, the least of all its outputs'.
 
-    Runs do not go round: n-1 is no neighbour of 0. ValueError for a collective that reduces nothing. Cost as prove's.
+    Runs do not go round: n-1 is no neighbour of 0. ValueError: if the collective reduces nothing. Cost as prove's.
     """
     s = schedule
     if not s.promise.reduces:
