@@ -30,9 +30,9 @@ def fit(traces: Sequence[Trace], ranks: int | None = None) -> Topology:
 
     `latency_s`: from a message's start to its receipt by a rank that waited for it. `message_s`: half the time of a
     message that had already arrived, since a simulation charges both ends and a trace shows one. `step_s`, `copy_Bps`
-    and `reduce_Bps`: the least relative errors, where a reduction has as many sources as its rank waited for
-    since its last copy or reduction, and its own. The cost of a byte depends on the size, through the caches: measure
-    at about the sizes to be predicted. ValueError where no trace has a message.
+    and `reduce_Bps`: the least relative errors, where a reduction has as many sources as its rank waited for since its
+    last copy or reduction, and its own. The cost of a byte depends on the size, through the caches: measure at about
+    the sizes to be predicted. ValueError: if no trace has a message.
     """
     parts = [_messages(trace) for trace in traces]
     late_s, had_s = (np.concatenate([part[k] for part in parts] or [np.zeros(0)]) for k in (0, 1))
