@@ -51,7 +51,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Times of all calls of one side, in seconds, and how many elements were wrong, over all ranks and calls."""
+    """Times of all calls of one side, in seconds, and the number of wrong elements over all ranks and calls."""
 
     seconds: tuple[float, ...]
     wrong: int | None
@@ -68,8 +68,9 @@ class Sample:
 
 
 def measure(comm: Communicator, case: SweepCase, effort: Effort) -> tuple[Sample | None, Sample]:
-    """(out-of-place, in-place) as all ranks agree on them. A barrier, which has no data, has no out-of-place side; a
-    broadcast only ever fills its own array, so that out-of-place the root copies its data there first."""
+    """Measures a case; all ranks call it and get the same (out-of-place, in-place). A barrier, which has no data, has
+    no out-of-place side; a broadcast only ever fills its own array, so that out-of-place the root copies its data there
+    first."""
     data = _data(comm, case)
     apart = None
     if not data.collective.repeats:
@@ -78,7 +79,7 @@ def measure(comm: Communicator, case: SweepCase, effort: Effort) -> tuple[Sample
 
 
 def measure_apart(comm: Communicator, case: SweepCase, effort: Effort) -> Sample:
-    """The out-of-place side alone; a barrier has none."""
+    """Measures the out-of-place side alone; a barrier has none."""
     data = _data(comm, case)
     return _time(comm, data, effort, _apart(comm, case, data, effort))
 

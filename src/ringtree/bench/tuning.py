@@ -56,8 +56,8 @@ class Tuning:
 
 
 def tune(ranks: Sequence[int], seconds: float, step: Callable[[str], None], most_nbytes: int = SIZES[-1]) -> Tuning:
-    """Measures for about `seconds`, each size up to `most_nbytes` once at least. `step` receives the next case.
-    RankFailed where ranks cannot be started or do not come through."""
+    """Measures for about `seconds`, each size up to `most_nbytes` once at least. `step` receives the next case as text.
+    RankFailed: if ranks cannot be started or fail."""
     cores = usable_cores()
     table = [row for n in sorted({1, *ranks}) for row in rows(n, cores, most_nbytes)]
     times, turns = in_turns(table, seconds, step)
@@ -67,8 +67,8 @@ def tune(ranks: Sequence[int], seconds: float, step: Callable[[str], None], most
 def in_turns(
     table: Sequence[Sequence[SweepCase]], seconds: float, step: Callable[[str], None]
 ) -> tuple[dict[SweepCase, list[float]], int]:
-    """Median seconds of each case, one a turn of its row, whose cases have one number of ranks; and how many turns
-    there were. Next is always the row that had the least time so far."""
+    """(the median seconds of each case in the turns of its row, whose cases have one number of ranks; the number of
+    turns). Next is always the row that had the least time so far."""
     times: dict[SweepCase, list[float]] = {case: [] for row in table for case in row}
     spent_s, turns = [0.0] * len(table), 0
     with ExitStack() as stack:
