@@ -43,7 +43,8 @@ def flat(data: Any, dtype: np.dtype[Any] | None = None) -> Array:
 
 
 def block(spec: Any, blocks: int = 1) -> Array:
-    """The elements that `spec` means, where it gives the number in each of `blocks`; all of them without."""
+    """The elements that `spec` means, where it gives the number in each of `blocks`; all of them without. ValueError:
+    if the buffer is too short."""
     if type(spec) is np.ndarray and spec.flags.c_contiguous:
         return _whole(spec if spec.ndim == 1 else spec.reshape(-1), blocks)
     data, given, datatype = _parts(spec)
@@ -61,7 +62,7 @@ def block(spec: Any, blocks: int = 1) -> Array:
 
 
 def octets(spec: Any, writable: bool = False) -> Array:
-    """The same as bytes: what a message carries."""
+    """The elements that `spec` means as bytes, [bytes] of uint8, as a message has them."""
     line = _plain_octets(spec)
     if line is None:
         line = _as_octets(block(spec))
@@ -84,7 +85,8 @@ def checked(line: Array, writable: bool = True) -> Array:
 
 
 def placed(spec: Any, ranks: int) -> tuple[Array, list[int], list[int]]:
-    """Uneven blocks: the buffer as a line, and each rank's count and displacement in elements of it."""
+    """Uneven blocks: the buffer as a line, and each rank's count and displacement in elements of it. ValueError: if it
+    is too short, or has no counts and is not evenly divisible."""
     data, given, datatype = _parts(spec)
     line = flat(data, None if datatype is None else datatype.dtype)
     counts, starts = given if isinstance(given, tuple) else (given, None)

@@ -51,7 +51,8 @@ class Blocks:
 
 @translating
 class UnevenForms(Connected):
-    """Counts and displacements as MPI has them. A call whose counts not all ranks know exchanges them first."""
+    """Collectives of uneven blocks, with buffers as [array, counts, displacements, type], in elements, as MPI has them.
+    A call whose counts not all ranks know exchanges them first."""
 
     def Gatherv(self, sendbuf: Any, recvbuf: Any, root: int = 0, **how: Any) -> Any:
         """Collects every rank's `sendbuf` into the root's `recvbuf`, by its counts and displacements."""
@@ -93,7 +94,8 @@ class UnevenForms(Connected):
         return _unpacking(made, into, room)
 
     def Reduce_scatter(self, sendbuf: Any, recvbuf: Any, recvcounts: Any = None, op: Op = SUM, **how: Any) -> Any:
-        """In place, all input lies in `recvbuf`, and the result at its start."""
+        """Reduces every rank's `sendbuf` by `op`; recvcounts[r] elements go to rank r's `recvbuf`. In place, all input
+        lies in `recvbuf`, and the result at its start."""
         comm = self._comm
         out = checked(block(recvbuf))
         if recvcounts is None:
