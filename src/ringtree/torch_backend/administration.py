@@ -82,8 +82,8 @@ class Administration(Launching):
             self._alarm = Alarm(self._communicator)
 
     def abort(self) -> None:
-        """Ends what is under way in this group with an error, on all ranks, whichever thread waits for it. Any thread
-        may call it. What remains is to destroy the group."""
+        """Ends the calls under way in this group with an error, on all ranks, whichever thread waits for them. Any
+        thread may call it. What remains is to destroy the group."""
         self._communicator.abort()
 
     def errored(self) -> Exception | None:

@@ -43,5 +43,5 @@ class Backend(
         return self.allreduce(tensors, opts)
 
     def supports_tensor_alloc(self, device: Any) -> bool:
-        """`device`: from torch's C++ it is a number, of the kind of device that this backend serves."""
+        """True: the CPU. `device`: from torch's C++ it is a number, of the kind of device that this backend serves."""
         return isinstance(device, int) or super().supports_tensor_alloc(device)

@@ -113,13 +113,13 @@ class Queue:
             return self._running or self._may_run()
 
     def add(self, hung: Hung, inside: bool) -> None:
-        """`inside`: by a callback of this queue."""
+        """Adds a callback. `inside`: a callback of this queue adds it."""
         with self._lock:
             (self._inner if inside else self._waiting).append(hung)
 
     def go_on(self) -> None:
-        """Runs those that may run: one of them in a thread of the program's or in a callback, which have more to do,
-        and the others elsewhere."""
+        """Runs the callbacks that may run: one of them in a thread of the program's or in a callback, which have more
+        to do, and the others elsewhere."""
         free = completion.here() and callback_context.get() is PROGRAM
         while self._run_first():
             if not free:

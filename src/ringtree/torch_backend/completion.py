@@ -37,7 +37,7 @@ class Completions:
         self._led = False
 
     def add(self, work: Any) -> None:
-        """`work.complete()` will be called, once, after the work has ended."""
+        """Makes a thread call `work.complete()`, once, after the work has ended."""
         with self._lock:
             self._waiting.append(work)
             if self._led:
@@ -140,7 +140,7 @@ _threads = _Threads()
 
 
 def run(task: Callable[[], None]) -> None:
-    """Runs it on another thread."""
+    """Runs the task on another thread."""
     _threads.run(task)
 
 

@@ -64,8 +64,8 @@ def prefix() -> Path:
 
 
 def dump(rank: int) -> Path | None:
-    """Writes what this process's groups did last: the pickle that the analyser reads, whose path it returns, and the
-    same as JSON. None where nothing is recorded, or it cannot be written."""
+    """Writes the last operations of this process's groups: the pickle that the analyser reads, whose path it returns,
+    and the same as JSON. None where nothing is recorded, or it cannot be written."""
     if RING.maxlen == 0:
         return None
     path = prefix()

@@ -35,7 +35,7 @@ def plain(x: torch.Tensor) -> torch.Tensor:
 
 
 def sent(x: torch.Tensor) -> torch.Tensor:
-    """`x` to be read by a call that only moves it."""
+    """The memory of `x` for a call that only moves it."""
     x = plain(x)
     return x if x.dtype in ENGINE_TYPES else _as_bytes(x.contiguous())
 
@@ -48,7 +48,7 @@ def filled(out: torch.Tensor, read: bool = False) -> Target:
 
 
 def reduced(out: torch.Tensor, read: bool = False) -> Target:
-    """The same for a call that reduces, which takes the engine's types only."""
+    """Memory as of `filled` for a call that reduces, which takes the engine's types only."""
     out = plain(out)
     if in_order(out):
         return out, None
@@ -65,14 +65,15 @@ def in_order(x: torch.Tensor) -> bool:
 
 
 def one(xs: Tensors) -> torch.Tensor:
-    """The only tensor of a list: a group of the CPU's has one for each rank."""
+    """The only tensor of a list: a group of the CPU's has one for each rank. ValueError: if there are more, or none."""
     if len(xs) != 1:
         raise ValueError(f"got {len(xs)} tensors; expected one")
     return xs[0]
 
 
 def blocks(x: torch.Tensor, ranks: int) -> torch.Tensor:
-    """`x` with a first axis that can be cut into one block a rank."""
+    """`x` with a first axis that can be cut into one block a rank. ValueError: if `ranks` does not divide its
+    elements."""
     x = plain(x)
     if x.dim() and x.shape[0] % ranks == 0:
         return x
@@ -82,13 +83,13 @@ def blocks(x: torch.Tensor, ranks: int) -> torch.Tensor:
 
 
 def joined(xs: Tensors) -> torch.Tensor:
-    """The elements of all of them, one after another: where they lie so, as they lie."""
+    """The elements of all tensors, one after another, [elements]: a view where they lie so."""
     pieces = [sent(x) for x in xs]
     return _neighbours(pieces) if _adjoin(pieces) else torch.cat([p.detach().reshape(-1) for p in pieces])
 
 
 def filled_jointly(outs: Tensors) -> Target:
-    """Memory for the elements of all of them, one after another; `filled` otherwise."""
+    """Memory for the elements of all tensors, one after another, [elements]; otherwise as `filled`."""
     outs = [plain(out) for out in outs]
     if _adjoin(outs):
         memory = _neighbours(outs)

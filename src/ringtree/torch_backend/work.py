@@ -26,7 +26,8 @@ NO_TIMEOUT = timedelta(0)
 
 
 class GroupWork(dist.Work):
-    """`outputs` are what the future holds: a list of tensors. `callbacks` runs what hangs on it; torch, where None."""
+    """torch's Work of a call. `outputs`: the future's value, a list of tensors. `callbacks` runs its callbacks; torch,
+    where None."""
 
     def __init__(self, outputs: Sequence[torch.Tensor], callbacks: Callbacks | None) -> None:
         super().__init__()
@@ -74,7 +75,7 @@ class Done(GroupWork):
 
 
 class Pending(GroupWork):
-    """A call under way: `began` in ringtree's words, `entry` the flight recorder's, `after` what is still to be done
+    """A call under way: `began` is ringtree's Work, `entry` the flight recorder's, `after` the step still to be done
     when it has ended; until then it is one of `under_way`, and `kept` is kept. `completions` completes its future."""
 
     owed = True
@@ -107,7 +108,8 @@ class Pending(GroupWork):
 
     @opaque
     def wait(self, timeout: timedelta | None = None) -> bool:
-        """Raises what the call ended with, each time; or TimedOut when `timeout` passed first, and then it goes on."""
+        """Waits until the call ends; raises its error, each time, or TimedOut when `timeout` passed first; the call
+        goes on then."""
         limit_s = None if timeout is None or timeout <= NO_TIMEOUT else timeout.total_seconds()
         try:
             ended = self.ended(limit_s)
@@ -220,7 +222,7 @@ class Pending(GroupWork):
 
 
 def first_ended(works: list[Pending], limit_s: float) -> Pending | None:
-    """One that has ended, of works that mostly end in the order in which they were asked about."""
+    """One of `works` that has ended, None after `limit_s` seconds; works mostly end in the order of the list."""
     if works[0].ended(limit_s):
         return works[0]
     return next((work for work in works if work.is_completed()), None)
