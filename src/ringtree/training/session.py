@@ -38,8 +38,9 @@ class _Part(NamedTuple):
 
 @dataclass(slots=True)
 class Session:
-    """After each step `report(step, loss, seconds)` is called, in asynchronous training with this rank's own loss, and
-    then `kept(trainer)`. The default process group is there, of one rank too; all ranks run it together."""
+    """A run of a trainer. After each step it calls `report(step, loss, seconds)`, in asynchronous training with this
+    rank's own loss, and then `kept(trainer)`. The default process group exists, of one rank too; all ranks run it
+    together."""
 
     trainer: Trainer
     report: Callable[[int, float, float], None]
@@ -50,7 +51,7 @@ class Session:
     _calls: list[DrawnCall] = field(default_factory=list)
 
     def run(self) -> TrainingRecord:
-        """The steps that are left. The last one is traced. ValueError where none are."""
+        """Takes the steps that are left, and traces the last one. ValueError: if there are none."""
         trainer = self.trainer
         first, last = trainer.steps_done + 1, trainer.plan.settings.steps
         if first > last:

@@ -45,8 +45,8 @@ def latest(folder: Path) -> Path | None:
 
 
 def save(trainer: Trainer, folder: Path) -> Path:
-    """Writes a checkpoint into a folder, each rank a part of it; all come here. One of as many steps is replaced.
-    OSError where it cannot be written; those that were there stay."""
+    """Writes a checkpoint into a folder, each rank a part of it; all ranks call it. One of as many steps is replaced.
+    OSError: if it cannot be written; earlier ones stay."""
     made = folder / f"step-{trainer.steps_done:08}"
     unfinished, replaced = (folder / f".{made.name}.{what}" for what in ("unfinished", "replaced"))
 
@@ -73,7 +73,7 @@ def save(trainer: Trainer, folder: Path) -> Path:
 
 
 def load(trainer: Trainer, checkpoint: Path) -> None:
-    """Loads a checkpoint of any layout into a trainer; all ranks call it. ValueError, with the difference, where the
+    """Loads a checkpoint of any layout into a trainer; all ranks call it. ValueError, with the difference: if the
     checkpoint is not whole, or another model's or optimizer's."""
     steps = _on_first(lambda: _checked(checkpoint, trainer.plan))
     state = holder(trainer.optimizer).state

@@ -58,7 +58,7 @@ LATEST: deque[tuple[str, int, int]] = deque(maxlen=4096)
 
 @contextmanager
 def phase(name: str, work: str = "") -> Iterator[None]:
-    """While its block runs. `work`: what a trace calls it, if not by the phase's name."""
+    """A phase of a step, while its block runs. `work`: its name in a trace, if not the phase's."""
     begun_ns = time_ns()
     try:
         with communicator().span(work or name) if dist.is_initialized() else nullcontext():
@@ -95,7 +95,7 @@ PASSES = 3
 
 
 def slow_down(model: nn.Module, factor: float) -> None:
-    """Makes a rank slower than the others, to show what waits for it. After each forward it sleeps, for as long as a
+    """Makes a rank slower than the others, to show the waits for it. After each forward it sleeps, for as long as a
     step that takes `factor` times what this one's computation does would still take. The processor's time counts, so
     that it is as much slower on a busy machine."""
     begun_s = 0.0

@@ -18,7 +18,7 @@ TORCHS = {"allgather": "all_gather", "allreduce": "all_reduce", "_allgather_base
 
 
 def called(step: Callable[[], object]) -> list[list[DrawnCall]]:
-    """Takes a step; what each rank called in it, on every rank. All ranks come."""
+    """Takes a step; returns each rank's calls in it, on every rank. All ranks call it."""
     before = newest()
     step()
     mine = since(before)

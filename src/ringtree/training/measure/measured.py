@@ -46,7 +46,7 @@ class TrainingRecord:
 
     @property
     def traffic(self) -> tuple[Traffic, ...]:
-        """The formulas, what depends on the data being known."""
+        """The formulas, with measured bytes where these depend on the data."""
         return known(traffic(self.plan), self.routed)
 
     @property
@@ -104,7 +104,7 @@ class TrainingRecord:
         return step_picture(self.calls)
 
     def record(self) -> dict[str, Any]:
-        """All of it but the trace, as JSON has it."""
+        """The record but the trace, as JSON."""
         staleness = self.plan.layout.staleness
         return {
             "plan": asdict(self.plan) | {"layout": asdict(self.plan.layout) | {"staleness": _finite(staleness)}},

@@ -62,7 +62,7 @@ def measure(plan: TrainingPlan, steps: int = 2) -> MemoryUse:
 
 
 def held(trainer: Trainer) -> Held:
-    """Costs nothing."""
+    """The memory of a trainer on this rank; costs nothing."""
     parameters, optimizers = list(named(trainer.model).values()), [holder(trainer.optimizer)]
     if isinstance(trainer.model, Worker) and (part := trainer.model.exchange.updated) is not None:
         parameters.append(part.weights)

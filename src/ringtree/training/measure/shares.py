@@ -36,9 +36,9 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """Formula and count beside one another. `whats`: what goes by this collective over this axis by the formula, empty
-    without one. `counted_nbytes`: of the trace, by which `algorithms`; None where it has none. `why` that is more,
-    where it is known."""
+    """Formula and count beside one another. `whats`: the traffic of this collective over this axis by the formula,
+    empty without one. `counted_nbytes`: of the trace, by which `algorithms`; None where it has none. `why` that is
+    more, where it is known."""
 
     whats: tuple[str, ...]
     collective: str

@@ -115,7 +115,7 @@ class Server(ABC):
 
 
 class Ordering(Server):
-    """Rank 0's, which makes the order."""
+    """Rank 0's server, which makes the order."""
 
     def __init__(self, part: Updated, group: Any, order: UpdateOrder, servers: int) -> None:
         self._order, self._servers = order, servers

@@ -29,9 +29,9 @@ def split(
     examples: Sequence[Tensor],
     leaf: Callable[[nn.Module], bool] = lambda module: False,
 ) -> list[fx.GraphModule]:
-    """len(cuts) + 1 parts, which share the module's parameters under their names. `cuts`: names of modules or nodes,
-    each the first of its part, in the graph's order. `examples`: inputs, of which shapes and types matter. `leaf`:
-    modules that are not looked into, beside torch's own. ValueError where the graph cannot be cut so."""
+    """Cuts a module into len(cuts) + 1 parts, which share its parameters under their names. `cuts`: names of modules or
+    nodes, each the first of its part, in the graph's order. `examples`: inputs, of which shapes and types matter.
+    `leaf`: modules that are not looked into, beside torch's own. ValueError: if the graph cannot be cut so."""
     whole = fx.GraphModule(module, _Tracer(leaf).trace(module))
     _Values(whole).run(*examples)
     part_of = _parts(whole.graph, cuts)
