@@ -15,15 +15,15 @@ from typing import Any
 
 from ringtree.runtime.bootstrap.abstract_socket import ABSTRACT_SOCKET
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
-from ringtree.runtime.bootstrap.rendezvous import Rendezvous, Server, listen, proof, same_kernel
+from ringtree.runtime.bootstrap.rendezvous import Rendezvous, RendezvousServer, listen, proof, same_kernel
 
 
-class Hosts:
+class MultiHostBootstrap:
     """A HostBootstrap of ranks on one or several hosts: memory is shared by the members of each host."""
 
     def __init__(self, address: tuple[str, int], secret: bytes, rank: int, size: int, timeout_s: float) -> None:
         self._secret, self._rank = secret, rank
-        self._server = Server(listen(*address), secret, size) if rank == 0 else None
+        self._server = RendezvousServer(listen(*address), secret, size) if rank == 0 else None
         try:
             self._meet(address, secret, size, timeout_s)
         except BaseException:  # another attempt may follow

@@ -97,7 +97,7 @@ class _Connection:
         return message
 
 
-class Server:
+class RendezvousServer:
     """Rank 0's: collects the values of each meeting and sends them to its members. A thread of its own serves."""
 
     def __init__(self, listener: socket.socket, secret: bytes, size: int) -> None:
