@@ -41,7 +41,7 @@ class Effort:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class CallSide:
     """One way to make the call, out-of-place or in-place: what to fill, what to check (None: nothing), the call."""
 
     x: Values | None
@@ -84,7 +84,7 @@ def measure_apart(comm: Communicator, case: SweepCase, effort: Effort) -> Sample
     return _time(comm, data, effort, _apart(comm, case, data, effort))
 
 
-def in_place(comm: Communicator, case: SweepCase, effort: Effort) -> Side:
+def in_place(comm: Communicator, case: SweepCase, effort: Effort) -> CallSide:
     """The in-place call, with arrays of its own that are still 0."""
     return _in_place(comm, case, _data(comm, case), effort)
 
@@ -95,7 +95,7 @@ def _data(comm: Communicator, case: SweepCase) -> Data:
     return Data(promise, comm.size, case.count, datatype(case.dtype), op, max(case.root, 0))
 
 
-def _time(comm: Communicator, data: Data, effort: Effort, side: Side) -> Sample:
+def _time(comm: Communicator, data: Data, effort: Effort, side: CallSide) -> Sample:
     clock = time.perf_counter
     times: list[float] = []
     wrong = 0
@@ -135,16 +135,16 @@ def _buffer(comm: Communicator, elements: int, data: Data, effort: Effort) -> Va
     return np.zeros(elements, data.dtype)
 
 
-def _apart(comm: Communicator, case: SweepCase, data: Data, effort: Effort) -> Side:
+def _apart(comm: Communicator, case: SweepCase, data: Data, effort: Effort) -> CallSide:
     """Input and output are two arrays."""
     held, owed = data.held(comm.rank), data.owed(comm.rank)
     first = _buffer(comm, data.length(held), data, effort)
     second = _buffer(comm, data.length(owed), data, effort)
     x, y = first if held else None, second if owed else None
-    return Side(x, y, _call(comm, case, x, y))
+    return CallSide(x, y, _call(comm, case, x, y))
 
 
-def _in_place(comm: Communicator, case: SweepCase, data: Data, effort: Effort) -> Side:
+def _in_place(comm: Communicator, case: SweepCase, data: Data, effort: Effort) -> CallSide:
     """Input and output are windows of one array, as NCCL has it: the block that is gathered is where it ends."""
     held, owed = data.held(comm.rank), data.owed(comm.rank)
     first = min((w.start for w in (held, owed) if w), default=0)
@@ -157,7 +157,7 @@ def _in_place(comm: Communicator, case: SweepCase, data: Data, effort: Effort) -
 
     x = window(held)
     y = x if held == owed else window(owed)
-    return Side(x, y, _call(comm, case, x, y))
+    return CallSide(x, y, _call(comm, case, x, y))
 
 
 def _call(comm: Communicator, case: SweepCase, x: Values | None, y: Values | None) -> Callable[[], object]:

@@ -22,7 +22,7 @@ MOST = 640
 
 
 @dataclass(frozen=True, eq=False)
-class Matrix:
+class PathMatrix:
     """`devices` are the GPUs, then the NICs, by number; `kinds` and `bandwidths_Bps` between each two of them. A NIC's
     rate is counted into its bandwidths."""
 
@@ -60,7 +60,7 @@ class Matrix:
         )
 
 
-def matrix(paths: Paths) -> Matrix:
+def matrix(paths: Paths) -> PathMatrix:
     """The matrix of paths between a machine's GPUs and NICs; of the first MOST of them, where it has more."""
     machine = paths.machine
     devices = (*machine.gpus, *machine.nics)[:MOST]
@@ -73,16 +73,16 @@ def matrix(paths: Paths) -> Matrix:
                 path = paths.between(a, b)
                 kinds[i, j] = path.kind
                 bandwidths_Bps[i, j] = min(path.bandwidth_Bps, rates[i], rates[j])
-    return Matrix(paths, devices, kinds, bandwidths_Bps)
+    return PathMatrix(paths, devices, kinds, bandwidths_Bps)
 
 
-def kind_of(found: Matrix, some: Sequence[int], others: Sequence[int]) -> PathKind:
+def kind_of(found: PathMatrix, some: Sequence[int], others: Sequence[int]) -> PathKind:
     """Between two groups of `twins`, or within one."""
     i, j = _pair(some, others)
     return PathKind(int(found.kinds[i, j]))
 
 
-def bandwidth_of(found: Matrix, some: Sequence[int], others: Sequence[int]) -> float:
+def bandwidth_of(found: PathMatrix, some: Sequence[int], others: Sequence[int]) -> float:
     """In B/s; 0 from a device to itself."""
     i, j = _pair(some, others)
     return float(found.bandwidths_Bps[i, j])

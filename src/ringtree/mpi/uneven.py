@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ringtree.mpi.buffers import Array, block, checked, octets, placed
+from ringtree.mpi.buffers import NumpyArray, block, checked, octets, placed
 from ringtree.mpi.constants import in_place
 from ringtree.mpi.errors import ERR_TRUNCATE, Exception, translating
 from ringtree.mpi.op import SUM, Op, native
@@ -30,17 +30,17 @@ class Blocks:
             n == 0 or place == end for n, place, end in zip(self.counts, self.places, ends, strict=False)
         )
 
-    def of(self, rank: int) -> Array:
+    def of(self, rank: int) -> NumpyArray:
         """The elements of one rank's block, without a copy."""
         return self.line[self.places[rank] : self.places[rank] + self.counts[rank]]
 
-    def packed(self) -> Array:
+    def packed(self) -> NumpyArray:
         """All blocks, one after another."""
         if self._adjoin:
             return self.line[self.places[0] : self.places[0] + sum(self.counts)]
         return np.concatenate([self.of(rank) for rank in range(len(self.counts))])
 
-    def unpack(self, room: Array) -> None:
+    def unpack(self, room: NumpyArray) -> None:
         """Brings what was received to `packed` to its places."""
         if not self._adjoin:
             start = 0
@@ -110,7 +110,7 @@ class UnevenForms(Connected):
     Ireduce_scatter = started(Reduce_scatter)
 
 
-def _unpacking(made: Any, blocks: Blocks, room: Array) -> Any:
+def _unpacking(made: Any, blocks: Blocks, room: NumpyArray) -> Any:
     """The end of a call that receives to `room`: at once, or when what was started is done."""
     if isinstance(made, Work):
         return Request(made, lambda _: blocks.unpack(room))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ringtree.draw import machine_words
-from ringtree.draw.machine_matrix import Matrix, matrix, rules
+from ringtree.draw.machine_matrix import PathMatrix, matrix, rules
 from ringtree.draw.machine_tree import Branch, tree
 from ringtree.machines.channels import Channels
 from ringtree.machines.clusters import Cluster
@@ -164,7 +164,7 @@ def _key(link: Link) -> tuple[int, int, str]:
     return min(link.source, link.target), max(link.source, link.target), link.kind.value
 
 
-def _matrix(machine: Machine, found: Matrix, number: dict[tuple[int, int, str], int]) -> dict[str, Any]:
+def _matrix(machine: Machine, found: PathMatrix, number: dict[tuple[int, int, str], int]) -> dict[str, Any]:
     """Row by row; `first` is where each pair's path begins among `links`, None where that would be too much."""
     data: dict[str, Any] = {
         "devices": list(found.devices),

@@ -166,13 +166,13 @@ class Bounds:
         best = cuts.widest([shared, way_in, way_out])
         return best, best is way_out
 
-    def _ones(self) -> list[cuts.Alike]:
+    def _ones(self) -> list[cuts.AlikeSets]:
         """The sets of one rank each."""
         kinds = self._graph.kind[: self._graph.ranks]
         _, first, count = np.unique(kinds, return_index=True, return_counts=True)
         return [([rank], times) for rank, times in zip(first.tolist(), count.tolist(), strict=True)]
 
-    def _hosts(self) -> list[cuts.Alike]:
+    def _hosts(self) -> list[cuts.AlikeSets]:
         """The ranks of each host."""
         hosts = self.topology.hosts
         order = np.lexsort((self._graph.kind[: len(hosts)], hosts))

@@ -27,7 +27,7 @@ from ringtree.torch_backend.failures import FAILURES, with_text
 from ringtree.torch_backend.tensors import Tensors
 
 Described = tuple[tuple[torch.Size, torch.dtype], ...]
-Report = Callable[[int, str, Exception], Path | None]
+Reporter = Callable[[int, str, Exception], Path | None]
 """A function of rank, reason and error that writes the records when a rank's call fails; returns the file, or None."""
 
 
@@ -54,7 +54,7 @@ def living() -> list[FlightRecorder]:
 class FlightRecorder:
     """One group's part: its names, and the numbers of its operations. All ranks number a group's collectives alike."""
 
-    def __init__(self, communicator: Communicator, backend: str, timeout_s: float, report: Report) -> None:
+    def __init__(self, communicator: Communicator, backend: str, timeout_s: float, report: Reporter) -> None:
         self.communicator = weakref.ref(communicator)
         self.backend = backend
         self.timeout_s = timeout_s

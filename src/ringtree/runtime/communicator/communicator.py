@@ -30,7 +30,7 @@ from ringtree.runtime.communicator.collectives.objects import Objects
 from ringtree.runtime.communicator.groups import Groups
 from ringtree.runtime.communicator.messages.messages import PendingMessages
 from ringtree.runtime.communicator.messages.point_to_point import PointToPoint
-from ringtree.runtime.communicator.seated import Algorithm
+from ringtree.runtime.communicator.seated import AlgorithmChoice
 from ringtree.runtime.communicator.windows.one_sided import OneSided
 from ringtree.runtime.engines.engine import GroupParameters, join
 from ringtree.runtime.engines.protocols import Endpoint
@@ -86,7 +86,7 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         *,
         op: str = "sum",
         root: int = 0,
-        algorithm: Algorithm = None,
+        algorithm: AlgorithmChoice = None,
     ) -> BoundPlan:
         """The plan of a call on a whole vector of `count` elements of `dtype` (a numpy dtype, or the name of raw bits'
         type, as "bfloat16"): `.part.program` is this rank's program (its `name`, its `digest()`), `.why` the reason for

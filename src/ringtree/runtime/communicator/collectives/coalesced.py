@@ -16,7 +16,7 @@ from ringtree.runtime.arrays import Array, new, readable, target, writable
 from ringtree.runtime.communicator.calls.operations import Op, Operation, as_op
 from ringtree.runtime.communicator.calls.request import CallRequest
 from ringtree.runtime.communicator.collectives.collectives import Collectives
-from ringtree.runtime.communicator.seated import Algorithm
+from ringtree.runtime.communicator.seated import AlgorithmChoice
 
 Arrays = Sequence[Any]
 
@@ -31,7 +31,7 @@ class Coalesced(Collectives):
         *,
         out: Arrays | None = None,
         dtype: Any = None,
-        algorithm: Algorithm = None,
+        algorithm: AlgorithmChoice = None,
         deterministic: bool | str = False,
     ) -> list[Any]:
         """all_reduce of each array: a list of arrays in the shapes of `xs`. Without `out`, those of one type share
@@ -58,7 +58,7 @@ class Coalesced(Collectives):
         *,
         out: Arrays | None = None,
         dtype: Any = None,
-        algorithm: Algorithm = None,
+        algorithm: AlgorithmChoice = None,
         deterministic: bool | str = False,
     ) -> list[Any]:
         """reduce_scatter of each array [rows, ...]: a list of [rows / size, ...]. ValueError: if `size` does not divide
@@ -82,7 +82,9 @@ class Coalesced(Collectives):
                 results[i] = _placed(mine[span].reshape(shapes[i]), targets[i])
         return results if out is None else list(out)
 
-    def all_gather_coalesced(self, xs: Arrays, *, out: Arrays | None = None, algorithm: Algorithm = None) -> list[Any]:
+    def all_gather_coalesced(
+        self, xs: Arrays, *, out: Arrays | None = None, algorithm: AlgorithmChoice = None
+    ) -> list[Any]:
         """all_gather of each array: a list of [size, *x.shape]. ValueError: if `out` has another number of arrays."""
         n = self.size
         arrays = [readable(x) for x in xs]
@@ -98,7 +100,7 @@ class Coalesced(Collectives):
                 results[i] = _placed(rows[:, span].reshape((n, *arrays[i].shape)), targets[i])
         return results if out is None else list(out)
 
-    def broadcast_coalesced(self, xs: Arrays, root: int = 0, *, algorithm: Algorithm = None) -> list[Any]:
+    def broadcast_coalesced(self, xs: Arrays, root: int = 0, *, algorithm: AlgorithmChoice = None) -> list[Any]:
         """Fills each array with the root's, and returns them."""
         root = self._root(root)
         here = self.rank == root
@@ -119,7 +121,7 @@ class Coalesced(Collectives):
         op: Operation = "sum",
         *,
         dtype: Any = None,
-        algorithm: Algorithm = None,
+        algorithm: AlgorithmChoice = None,
         deterministic: bool | str = False,
         async_op: bool = False,
     ) -> Any:
@@ -134,7 +136,7 @@ class Coalesced(Collectives):
         flat: Any,
         into: Any,
         counts: Sequence[int],
-        algorithm: Algorithm,
+        algorithm: AlgorithmChoice,
         op: Operation = "",
         root: int = -1,
         *,

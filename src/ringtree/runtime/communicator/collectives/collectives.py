@@ -18,7 +18,7 @@ from ringtree.runtime.communicator.calls.calls import CODE
 from ringtree.runtime.communicator.calls.operations import Operation
 from ringtree.runtime.communicator.calls.request import CallRequest
 from ringtree.runtime.communicator.collectives.reductions import Reductions
-from ringtree.runtime.communicator.seated import Algorithm
+from ringtree.runtime.communicator.seated import AlgorithmChoice
 
 _ALL_GATHER, _GATHER, _SCATTER = CODE["all_gather"], CODE["gather"], CODE["scatter"]
 _BROADCAST, _ALL_TO_ALL, _BARRIER = CODE["broadcast"], CODE["all_to_all"], CODE["barrier"]
@@ -29,7 +29,7 @@ _ndarray, _empty = np.ndarray, np.empty
 class Collectives(Reductions):
     """All ranks of the group make the same calls in the same order."""
 
-    def all_gather(self, x: Any, *, out: Any = None, algorithm: Algorithm = None, async_op: bool = False) -> Any:
+    def all_gather(self, x: Any, *, out: Any = None, algorithm: AlgorithmChoice = None, async_op: bool = False) -> Any:
         """All ranks' `x`, stacked on a new first axis: [size, *x.shape]. `out` may have any shape of that many
         elements."""
         code = _ALL_GATHER if algorithm is None else self._code(_ALL_GATHER, algorithm)
@@ -46,7 +46,7 @@ class Collectives(Reductions):
         request = CallRequest("all_gather", b.count, a, b, b.owner if out is None else out)
         return self._calls.perform(request, algorithm, async_op)
 
-    def broadcast(self, x: Any, root: int = 0, *, algorithm: Algorithm = None, async_op: bool = False) -> Any:
+    def broadcast(self, x: Any, root: int = 0, *, algorithm: AlgorithmChoice = None, async_op: bool = False) -> Any:
         """Fills `x` with the root's, and returns it. `x` has as many elements, of one type, on all ranks; elsewhere
         than at the root it must be writable and contiguous."""
         code = _BROADCAST if algorithm is None else self._code(_BROADCAST, algorithm)
@@ -66,7 +66,7 @@ class Collectives(Reductions):
         return self._calls.perform(CallRequest("broadcast", a.count, a, b, result, "", root), algorithm, async_op)
 
     def gather(
-        self, x: Any, root: int = 0, *, out: Any = None, algorithm: Algorithm = None, async_op: bool = False
+        self, x: Any, root: int = 0, *, out: Any = None, algorithm: AlgorithmChoice = None, async_op: bool = False
     ) -> Any:
         """All ranks' `x` at the root, stacked on a new first axis: [size, *x.shape]; None elsewhere, where `out` is
         left alone."""
@@ -88,7 +88,7 @@ class Collectives(Reductions):
         return self._calls.perform(request, algorithm, async_op)
 
     def scatter(
-        self, x: Any, root: int = 0, out: Any = None, *, algorithm: Algorithm = None, async_op: bool = False
+        self, x: Any, root: int = 0, out: Any = None, *, algorithm: AlgorithmChoice = None, async_op: bool = False
     ) -> Any:
         """Block `rank` of the root's `x` [rows, ...], whose first axis is cut into one block a rank: [rows / size,
         ...]. Other ranks' `x` is ignored, and they must give `out`, of the block's size (else ValueError). ValueError:
@@ -115,7 +115,7 @@ class Collectives(Reductions):
             request = CallRequest("scatter", a.count, a, b, b.owner if out is None else out, "", root)
         return self._calls.perform(request, algorithm, async_op)
 
-    def all_to_all(self, x: Any, *, out: Any = None, algorithm: Algorithm = None, async_op: bool = False) -> Any:
+    def all_to_all(self, x: Any, *, out: Any = None, algorithm: AlgorithmChoice = None, async_op: bool = False) -> Any:
         """Sends block i of `x` [rows, ...], cut along its first axis, to rank i; block i of the result, in the shape of
         `x`, came from rank i. ValueError: if `size` does not divide the rows."""
         blocked = type(x) is _ndarray and x.ndim and not x.shape[0] % self.size
@@ -130,7 +130,7 @@ class Collectives(Reductions):
         request = CallRequest("all_to_all", a.count, a, b, b.owner if out is None else out)
         return self._calls.perform(request, algorithm, async_op)
 
-    def barrier(self, *, algorithm: Algorithm = None, async_op: bool = False) -> Any:
+    def barrier(self, *, algorithm: AlgorithmChoice = None, async_op: bool = False) -> Any:
         """Returns when all ranks have called it."""
         token = self._token
         code = _BARRIER if algorithm is None else self._code(_BARRIER, algorithm)

@@ -16,7 +16,7 @@ from ringtree.runtime.arrays import readable, target
 from ringtree.runtime.communicator.calls.calls import CODE, RANK_ORDER
 from ringtree.runtime.communicator.calls.operations import Operation
 from ringtree.runtime.communicator.calls.request import CallRequest
-from ringtree.runtime.communicator.seated import Algorithm, Member
+from ringtree.runtime.communicator.seated import AlgorithmChoice, Member
 from ringtree.verify import ReductionOrder, rank_order
 
 _ALL_REDUCE, _REDUCE_SCATTER, _REDUCE = CODE["all_reduce"], CODE["reduce_scatter"], CODE["reduce"]
@@ -35,7 +35,7 @@ class Reductions(Member):
         *,
         out: Any = None,
         dtype: Any = None,
-        algorithm: Algorithm = None,
+        algorithm: AlgorithmChoice = None,
         deterministic: bool | str = False,
         async_op: bool = False,
     ) -> Any:
@@ -73,7 +73,7 @@ class Reductions(Member):
         *,
         out: Any = None,
         dtype: Any = None,
-        algorithm: Algorithm = None,
+        algorithm: AlgorithmChoice = None,
         deterministic: bool | str = False,
         async_op: bool = False,
     ) -> Any:
@@ -100,7 +100,7 @@ class Reductions(Member):
         *,
         out: Any = None,
         dtype: Any = None,
-        algorithm: Algorithm = None,
+        algorithm: AlgorithmChoice = None,
         deterministic: bool | str = False,
         async_op: bool = False,
     ) -> Any:
@@ -130,7 +130,7 @@ class Reductions(Member):
         *,
         out: Any = None,
         dtype: Any = None,
-        algorithm: Algorithm = None,
+        algorithm: AlgorithmChoice = None,
         deterministic: bool | str = False,
         async_op: bool = False,
     ) -> Any:
@@ -155,7 +155,7 @@ class Reductions(Member):
         *,
         out: Any = None,
         dtype: Any = None,
-        algorithm: Algorithm = None,
+        algorithm: AlgorithmChoice = None,
         deterministic: bool | str = False,
         async_op: bool = False,
     ) -> Any:
@@ -177,7 +177,7 @@ class Reductions(Member):
         request = CallRequest("exscan", a.count, a, b, b.owner if out is None else out, op)
         return self._calls.perform(request, algorithm, async_op)
 
-    def _in_order(self, deterministic: bool | str, collective: str, algorithm: Algorithm) -> Algorithm:
+    def _in_order(self, deterministic: bool | str, collective: str, algorithm: AlgorithmChoice) -> AlgorithmChoice:
         """The algorithm that a promise about the order leaves."""
         if deterministic is False or deterministic is True:
             return algorithm

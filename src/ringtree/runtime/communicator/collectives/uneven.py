@@ -19,9 +19,9 @@ from ringtree.runtime.arrays import Array, readable, target, writable
 from ringtree.runtime.communicator.calls.operations import Operation
 from ringtree.runtime.communicator.calls.request import CallRequest
 from ringtree.runtime.communicator.collectives.collectives import Collectives
-from ringtree.runtime.communicator.seated import Algorithm
+from ringtree.runtime.communicator.seated import AlgorithmChoice
 
-Counts = NDArray[np.int64]
+RowCounts = NDArray[np.int64]
 Rows = Sequence[int] | NDArray[Any] | None
 
 
@@ -29,7 +29,7 @@ class UnevenCollectives(Collectives):
     """All ranks of the group make the same calls in the same order."""
 
     def all_gather_v(
-        self, x: Any, counts: Rows = None, *, out: Any = None, algorithm: Algorithm = None, async_op: bool = False
+        self, x: Any, counts: Rows = None, *, out: Any = None, algorithm: AlgorithmChoice = None, async_op: bool = False
     ) -> Any:
         """All ranks' rows, rank 0's first, on every rank: [sum(counts), ...]. `x` [rows, ...]; `counts` [size], whole
         numbers: each rank's rows, which a small call gathers where it is None. ValueError: if counts[rank] is not the
@@ -47,7 +47,7 @@ class UnevenCollectives(Collectives):
         counts: Rows = None,
         *,
         out: Any = None,
-        algorithm: Algorithm = None,
+        algorithm: AlgorithmChoice = None,
         async_op: bool = False,
     ) -> Any:
         """All ranks' rows, rank 0's first, at the root: [sum(counts), ...]; None elsewhere, where `out` is left alone.
@@ -69,7 +69,7 @@ class UnevenCollectives(Collectives):
         root: int = 0,
         *,
         out: Any = None,
-        algorithm: Algorithm = None,
+        algorithm: AlgorithmChoice = None,
         async_op: bool = False,
     ) -> Any:
         """This rank's counts[rank] rows of the root's `x`: the first counts[0] go to rank 0, the next to rank 1 and so
@@ -114,7 +114,7 @@ class UnevenCollectives(Collectives):
         *,
         out: Any = None,
         dtype: Any = None,
-        algorithm: Algorithm = None,
+        algorithm: AlgorithmChoice = None,
         deterministic: bool | str = False,
         async_op: bool = False,
     ) -> Any:
@@ -137,7 +137,7 @@ class UnevenCollectives(Collectives):
         *,
         out: Any = None,
         out_counts: Rows = None,
-        algorithm: Algorithm = None,
+        algorithm: AlgorithmChoice = None,
         async_op: bool = False,
     ) -> Any:
         """Sends the first counts[0] rows of `x` to rank 0, the next to rank 1 and so on; returns the received rows,
@@ -168,7 +168,7 @@ class UnevenCollectives(Collectives):
     def _uneven(
         self,
         collective: str,
-        rows: Counts,
+        rows: RowCounts,
         x: Array | None,
         out: Array | None,
         result: Any,
@@ -179,7 +179,7 @@ class UnevenCollectives(Collectives):
         counts = rows * (width if x is None else _width(x))
         return CallRequest(collective, int(counts.sum()), x, out, result, op, root, counts)
 
-    def _listed(self, counts: Any, what: str = "counts") -> Counts:
+    def _listed(self, counts: Any, what: str = "counts") -> RowCounts:
         """Rows by rank, as the caller listed them."""
         listed = np.asarray(counts)
         if listed.shape != (self.size,):
@@ -190,21 +190,21 @@ class UnevenCollectives(Collectives):
             raise ValueError(f"{what} is {listed.tolist()}; expected no number below 0")
         return listed.astype(np.int64)
 
-    def _stated(self, counts: Rows, x: Array) -> Counts:
+    def _stated(self, counts: Rows, x: Array) -> RowCounts:
         """Listed counts, of which this rank's are those of `x`."""
         known = self._listed(counts)
         if known[self.rank] != x.shape[0]:
             raise ValueError(f"x has {x.shape[0]} rows; expected {known[self.rank]}, counts of rank {self.rank}")
         return known
 
-    def _gathered(self, x: Array) -> Counts:
+    def _gathered(self, x: Array) -> RowCounts:
         """All ranks' counts of rows, by a small call; Mismatch where their rows are of different lengths."""
         table = self.all_gather(np.array([_width(x), x.shape[0]], np.int64))
         _agree(table[:, 0])
-        rows: Counts = table[:, 1].copy()
+        rows: RowCounts = table[:, 1].copy()
         return rows
 
-    def _joined(self, x: Array, sent: Counts, out_counts: Rows) -> Counts:
+    def _joined(self, x: Array, sent: RowCounts, out_counts: Rows) -> RowCounts:
         """All ranks' counts of what they send, by a small call; Mismatch, on all of them, where one expects other."""
         n = self.size
         mine = np.full(1 + 2 * n, -1, np.int64)
@@ -213,13 +213,13 @@ class UnevenCollectives(Collectives):
             mine[n + 1 :] = self._listed(out_counts, "out_counts")
         table = self.all_gather(mine)
         _agree(table[:, 0])
-        matrix: Counts = table[:, 1 : n + 1].copy()
+        matrix: RowCounts = table[:, 1 : n + 1].copy()
         for rank, wanted in enumerate(table[:, n + 1 :]):
             if wanted[0] >= 0:
                 self._compare(matrix, rank, wanted)
         return matrix
 
-    def _compare(self, matrix: Counts, rank: int, wanted: Counts, alone: bool = False) -> None:
+    def _compare(self, matrix: RowCounts, rank: int, wanted: RowCounts, alone: bool = False) -> None:
         other = np.flatnonzero(matrix[:, rank] != wanted)
         if len(other):
             source = int(other[0])
@@ -251,7 +251,7 @@ def _width(x: Array) -> int:
     return math.prod(x.shape[1:])
 
 
-def _agree(widths: Counts) -> None:
+def _agree(widths: RowCounts) -> None:
     if np.any(widths != widths[0]):
         other = int(np.flatnonzero(widths != widths[0])[0])
         raise Mismatch(

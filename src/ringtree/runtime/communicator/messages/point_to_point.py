@@ -22,7 +22,7 @@ from ringtree.runtime.communicator.messages.messages import (
 )
 from ringtree.runtime.communicator.messages.work import Message, Together
 from ringtree.runtime.communicator.seated import Member
-from ringtree.runtime.engines.protocols import ANY, COPY, PARTS, Operation
+from ringtree.runtime.engines.protocols import ANY, COPY, PARTS, MessageOperation
 
 _ndarray = np.ndarray
 _BYTES = 5  # uint8's code: pickles
@@ -94,7 +94,7 @@ class PointToPoint(Member):
         """Rank src's `x` into rank dst's `out`, which it returns there: without one, a new array like its own `x`.
         The other ranks need not call it, and return None at once where they do."""
         src, dst = peer(src, self.size), peer(dst, self.size)
-        operations: list[Operation] = []
+        operations: list[MessageOperation] = []
         if self.rank == src:
             given = readable(x)
             operations.append((True, dst, COPY, given.address, given.nbytes, int(given.dtype), False))
@@ -123,7 +123,7 @@ class PointToPoint(Member):
             kind = f"{own.count} {own.dtype.label}; expected {mine.count} {mine.dtype.label}, as this rank sends itself"
             raise ValueError(f"outs[{self.rank}] has {kind}")
         memmove(own.address, mine.address, own.nbytes)
-        operations: list[tuple[Operation, Array]] = []
+        operations: list[tuple[MessageOperation, Array]] = []
         for rank, (x, out) in enumerate(zip(given, filled, strict=True)):
             if rank != self.rank:
                 operations.append(((True, rank, PARTS, x.address, x.nbytes, int(x.dtype), False), x))
@@ -156,7 +156,7 @@ class PointToPoint(Member):
         """Sends and receives that start together: see Batch."""
         return Batch(self.size, self._exchange)
 
-    def _exchange(self, operations: list[Operation]) -> list[tuple[int, int, int]]:
+    def _exchange(self, operations: list[MessageOperation]) -> list[tuple[int, int, int]]:
         statuses: list[tuple[int, int, int]] = self._endpoint.exchange(operations, self._parameters.timeout_s)
         return statuses
 

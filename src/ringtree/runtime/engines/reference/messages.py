@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ringtree.errors import Mismatch, PeerDied, TimedOut
 from ringtree.ir.trace import Event
-from ringtree.runtime.engines.protocols import ANY, COPY, PARTS, Operation
+from ringtree.runtime.engines.protocols import ANY, COPY, PARTS, MessageOperation
 from ringtree.runtime.types import Dtype
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class ReferenceMessages:
         self.transfers: dict[int, PostedOperation] = {}
         self.numbers = count(1)
 
-    def exchange(self, operations: list[Operation], timeout_s: float) -> list[Status]:
+    def exchange(self, operations: list[MessageOperation], timeout_s: float) -> list[Status]:
         transfers = [PostedOperation(*operation) for operation in operations]
         self._exchange(transfers, timeout_s)
         return [t.message.status for t in transfers if t.message is not None]
@@ -96,7 +96,7 @@ class ReferenceMessages:
     def recv_at_most(self, x: Any, peer: int, tag: int) -> int:
         return -1
 
-    def post(self, operation: Operation) -> int:
+    def post(self, operation: MessageOperation) -> int:
         with self.group.changed:
             self.group.raise_failure(self.rank)
             number = next(self.numbers)
