@@ -36,7 +36,7 @@ def reduce_scatter(ranks: int, *, aggregate: int | None = None) -> Schedule:
     roots, levels = max(top // width - 1, 0), width.bit_length() - 2
 
     def slot(behind: NDArray[np.int64]) -> NDArray[np.int64]:
-        """In scratch: one for each subtree's root, then one a level for each that is walked at a time."""
+        """The chunk in scratch: one for each subtree's root, then one a level for each that is walked at a time."""
         level = np.frexp(behind & -behind)[1] - 2
         return np.where(behind % width, roots + behind // width % trees * levels + level, behind // width - 1)
 

@@ -43,7 +43,7 @@ class Algorithm:
 
     @property
     def summary(self) -> str:
-        """Its text's first line."""
+        """The first line of the algorithm's text."""
         return self.text.strip().partition("\n")[0]
 
     @property
@@ -128,7 +128,7 @@ def _served(module: ModuleType) -> dict[str, Callable[..., Schedule]]:
 REGISTRY: dict[str, Algorithm] = {}
 """The algorithms of this folder, filled in by `published`."""
 _own: dict[str, tuple[object, Algorithm]] = {}
-"""By name the registered object, and its algorithm."""
+"""The registered objects and their algorithms, by name."""
 _lock = RLock()
 """Ranks may be threads, and a file that is loaded may itself register."""
 

@@ -65,7 +65,7 @@ def _with_nics(machine: Machine, text: str) -> Machine:
 
 
 def of_machines(text: str, ranks: int) -> Topology:
-    """As many of a machine as make up the ranks, on the fabric its NICs are for."""
+    """The cluster of as many of a machine as make up the ranks, on the fabric its NICs are for."""
     try:
         machine = find(text)
     except ValueError as refusal:

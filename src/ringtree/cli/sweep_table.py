@@ -15,7 +15,7 @@ from ringtree.ir.units import duration, size
 from ringtree.price import LowerBound
 
 MOST_TABLES = 4
-"""With more sizes than this at several numbers of ranks, a table of the best alone."""
+"""The most sizes with a table each, at several numbers of ranks; with more, one table of the best."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from ringtree.training.strategies.strategy import Traffic
 
 
 def lines(plan: TrainingPlan, width: int) -> list[Line]:
-    """All of it, within `width` columns."""
+    """The whole plan as lines, within `width` columns."""
     axes = {axis: getattr(plan.layout, axis) for axis in AXES}
     before, after = [*_head(plan), ""], ["", *_groups(plan, width), *_held(plan), "", *_sent(plan)]
     return [*((TextSpan(line),) for line in before), *mesh(axes, width), *((TextSpan(line),) for line in after)]

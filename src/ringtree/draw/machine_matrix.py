@@ -83,7 +83,7 @@ def kind_of(found: PathMatrix, some: Sequence[int], others: Sequence[int]) -> Pa
 
 
 def bandwidth_of(found: PathMatrix, some: Sequence[int], others: Sequence[int]) -> float:
-    """In B/s; 0 from a device to itself."""
+    """The bandwidth between two devices in B/s; 0 from a device to itself."""
     i, j = _pair(some, others)
     return float(found.bandwidths_Bps[i, j])
 
@@ -104,7 +104,7 @@ class Rule(NamedTuple):
 
 
 def rules(paths: Paths, fabric: Fabric | None = None) -> tuple[Rule, ...]:
-    """For P2P, then for GPUDirect RDMA: what applies before what does not."""
+    """The rules for P2P, then for GPUDirect RDMA; each first as it applies, then as it does not."""
     gpus = range(len(paths.machine.gpus))
     pairs = [p2p(paths, a, b) for a, b in combinations(gpus, 2)]
     near = [gdr(paths, g, nic, fabric) for g in gpus for nic in paths.nearest_nics(g)[:1]]

@@ -103,8 +103,8 @@ def _bundle(links: Sequence[Link], directed: Mapping[tuple[int, int, LinkKind], 
 
 
 def _holders(machine: Machine) -> dict[int, Link | None]:
-    """For each device the link by which it is reached from its NUMA node, None for one on which things begin to hang.
-    Switches of a network hang on nothing."""
+    """The link by which each device is reached from its NUMA node, None for one on which others begin to hang. Switches
+    of a network hang on nothing."""
     held: dict[int, Link | None] = dict.fromkeys(machine.of_kind(DeviceKind.CPU))
     _grow(machine, held, list(held), HOLDING)
     for n in machine.of_kind(DeviceKind.CPU):

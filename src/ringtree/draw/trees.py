@@ -21,7 +21,7 @@ from ringtree.ir.schedule import Schedule
 ROOT = -1
 ABSENT = -2
 FEW = 2
-"""As many different trees are worth drawing; more are mostly one path, begun at another rank for each chunk."""
+"""The most different trees that are worth drawing; more are mostly one path, begun at another rank for each chunk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def _rooted(shapes: NDArray[np.int32]) -> bool:
 
 
 def _merged(shapes: NDArray[np.int32]) -> list[tuple[int, ...]]:
-    """For each shape the tree it is a part of: those of one root that nowhere contradict each other are one."""
+    """The tree that each shape is a part of: shapes of one root that nowhere contradict each other are one."""
     begun = defaultdict[int, list[NDArray[np.int32]]](list)
     into = list[NDArray[np.int32]]()
     for shape in shapes:

@@ -330,7 +330,7 @@ class Schedule:
 
 
 def _zeros(gap: NDArray[np.int64], drift: int, times: int, ranks: int) -> NDArray[np.int64]:
-    """For each gap the number of repetitions i < times in which gap + i*drift is a multiple of ranks."""
+    """The number of repetitions i < times in which gap + i*drift is a multiple of ranks, for each gap."""
     i = np.arange(times, dtype=np.int64)
     table = np.bincount((-i * drift) % ranks, minlength=ranks)
     return table[gap % ranks]

@@ -19,7 +19,7 @@ from ringtree.pages import assemble, encode
 
 MOST_DEVICES = 4096
 NOTES = (NoteKind.TRAP, NoteKind.ASSUMED, NoteKind.SOURCE)
-"""In the order in which the page lists them."""
+"""Kinds of notes in the order in which the page lists them."""
 MOST_ROUTED = 160
 """GPUs and NICs of a machine whose paths the page has link by link."""
 

@@ -169,7 +169,7 @@ def _gathered(algorithm: str, collective: str, ranks: int, root: int | None) -> 
 
 
 def _rounded(nbytes: int) -> int:
-    """To the next power of two."""
+    """The next power of two."""
     return 1 << (nbytes - 1).bit_length() if nbytes else 0
 
 

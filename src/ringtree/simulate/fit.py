@@ -63,8 +63,8 @@ def _typical(values: Floats) -> float:
 
 
 def _messages(trace: Trace) -> tuple[Floats, Floats]:
-    """For each message the seconds from its start to the receiver's wait (below 0: the receiver waited first), and to
-    its receipt."""
+    """Seconds from each message's start to the receiver's wait (below 0: the receiver waited first), and to its
+    receipt."""
     send, wait = trace.messages()
     return trace.start_s[wait] - trace.start_s[send], trace.end_s[wait] - trace.start_s[send]
 
@@ -89,7 +89,7 @@ def _work(traces: Sequence[Trace]) -> tuple[float, float, float]:
 
 
 def _read(trace: Trace) -> NDArray[np.int64]:
-    """For each event the number of messages its rank received since its last copy or reduction, at least 1."""
+    """The number of messages that each event's rank received since its last copy or reduction, at least 1."""
     order = np.lexsort((trace.start_s, trace.rank))
     kind = trace.kind[order]
     taken = np.cumsum(kind == Event.WAIT)

@@ -28,7 +28,7 @@ TOLERANCE = 1e-12
 SPARE = 1e-6
 """The relative excess over a link's bandwidth that counts as rounding."""
 EVENT = np.array([Event.COPY, Event.REDUCE, Event.SEND, Event.WAIT], dtype=np.int32)
-"""By the kind of instruction."""
+"""Events by the kind of instruction."""
 
 
 def play(job: Job, code: Code, topology: Topology, conditions: Conditions) -> Simulation | None:

@@ -154,7 +154,7 @@ class Topology:
         return np.concatenate([[0], np.cumsum(taken.sum(axis=1))]), table[taken]
 
     def _tree(self, source: int) -> dict[int, int]:
-        """For each node that can be reached the last link of its route: level by level, each with its least latency."""
+        """The last link of the route to each node that can be reached: level by level, each with its least latency."""
         links, targets, latency = self._leaving, self.target, self.latency_s
         tree, level = {source: -1}, {source: 0.0}
         while level:

@@ -1,4 +1,4 @@
-"""The same calls for a torch that takes a backend for one device, written in Python, into its own process group:
+"""The group's calls for a torch that takes a backend for one device, written in Python, into its own process group:
 `torch.distributed.BackendBase`, after 2.13. There `"cpu:ringtree,cuda:nccl"` is one group.
 
 torch's C++ calls the methods by the families' names; a method that is not overridden raises that it is not supported.

@@ -15,7 +15,7 @@ SERVES = {
     "BackendBase": ("ringtree.torch_backend.backend_base", "Backend"),
     "ProcessGroup": ("ringtree.torch_backend.process_group", "ProcessGroup"),
 }
-"""By the class that torch has to be served by, the first it has: ours, and where it is."""
+"""Our class and its module, by the class of torch's that it derives from: the first that torch has."""
 JOINS = "ringtree.torch_backend.creation"
 
 made_here: WeakSet[Any] = WeakSet()

@@ -1,4 +1,4 @@
-"""The same schedule with its ranks renamed."""
+"""The schedule with its ranks renamed."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _chunks(schedule: Schedule, buffer: Column, chunk: Column, names: NDArray[np
 
 
 def _split_at_blocks(rows: Transfers, size: int) -> Transfers:
-    """The same rows, none of which reaches over a multiple of `size`."""
+    """The rows, cut so that none reaches over a multiple of `size`."""
     if not np.any((rows.source_chunk % size + rows.count > size) | (rows.target_chunk % size + rows.count > size)):
         return rows
     index, offset = parts(rows.count)

@@ -17,9 +17,9 @@ class ReductionOrder(IntEnum):
     ANY = 0
     """Any order: the operation must commute."""
     ASSOCIATIVE = 1
-    """Only neighbouring runs of ranks are joined, the lower on the left: the operation need not commute."""
+    """Joins of neighbouring runs of ranks only, the lower on the left: the operation need not commute."""
     FOLD = 2
-    """All at once, in rank order, wherever a sum is formed: the same bits by every schedule that does so."""
+    """One sum of all ranks at once, in rank order, wherever it is formed: the same bits by every such schedule."""
 
 
 def rank_order(schedule: Schedule) -> ReductionOrder:

@@ -84,7 +84,7 @@ def _below(children: Children, root: int) -> dict[int, int]:
 
 
 def _drawn(children: Children, root: int, below: dict[int, int], deepest: int, *, fold: bool) -> list[str]:
-    """With `fold` the children of one rank that have none themselves share a line."""
+    """The lines of a tree. With `fold` the children of one rank that have none themselves share a line."""
     lines = [str(root)]
     waiting: list[tuple[list[int], str, bool, int]] = []  # ranks of a line, what is before them, whether last, depth
 

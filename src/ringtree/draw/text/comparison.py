@@ -59,7 +59,7 @@ def _makespans(both: tuple[Trace, Trace], names: tuple[str, str]) -> list[str]:
 
 
 def all_begun_seconds(trace: Trace) -> float:
-    """From when the last of the ranks began to the end."""
+    """Seconds from the last rank's begin to the end of the trace."""
     begun_s = np.full(trace.ranks, -np.inf)  # where nothing is recorded
     np.maximum.at(begun_s, trace.rank, -trace.start_s)
     recorded = begun_s[np.isfinite(begun_s)]
@@ -171,7 +171,7 @@ class _MessagesByPair(NamedTuple):
         return _MessagesByPair(pair, sent_s, taken_s, *np.unique(pair, return_index=True, return_counts=True))
 
     def whole_s(self) -> NDArray[np.float64]:
-        """For each pair, from handing over its first message to the last one's being taken."""
+        """Seconds of each pair from handing over its first message until the last one is taken."""
         last_s = np.maximum.reduceat(self.taken_s, self.first) if len(self.first) else self.taken_s
         whole_s: NDArray[np.float64] = last_s - self.sent_s[self.first]
         return whole_s

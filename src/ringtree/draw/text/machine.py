@@ -28,7 +28,7 @@ NOTES = {NoteKind.TRAP: ("trap", "wrong"), NoteKind.ASSUMED: ("assumed", "new"),
 
 
 def head_line(machine: Machine) -> Line:
-    """Its name, and what it has of each kind of device."""
+    """The machine's name, and its number of devices of each kind."""
     return TextSpan(machine.name, "head"), TextSpan(f": {machine_words.kinds(machine)}")
 
 
@@ -119,7 +119,7 @@ def _star(machine: Machine, some: Sequence[int], others: Sequence[int]) -> str:
 
 
 def note_lines(machine: Machine, width: int, sources: bool = False) -> list[Line]:
-    """Its notes, in the order of NOTES; equal notes of several things once."""
+    """The machine's notes, in the order of NOTES; equal notes of several things once."""
     lines: list[Line] = []
     for kind, (word, role) in NOTES.items():
         if kind is NoteKind.SOURCE and not sources:

@@ -116,7 +116,8 @@ def _all(rows: Transfers) -> list[_Arrow | None]:
 
 
 def _pitch(rounds: list[list[_Arrow]], columns: int, width: int) -> int:
-    """From one column to the next: wide enough for every label where the page is; 0 where it has no room at all."""
+    """Characters from one column to the next: enough for every label where the page is wide enough; 0 where it has no
+    room at all."""
     most = (width - MARGIN - 2) // max(columns - 1, 1)
     if most < NARROWEST:
         return 0

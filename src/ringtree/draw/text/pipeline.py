@@ -63,7 +63,7 @@ def pipeline(trace: Trace, width: int = 100) -> str:
 
 
 def _rows(trace: Trace, cells: int) -> list[str]:
-    """In each cell what took the most of it; nothing where that is less than half."""
+    """Rows of cells: each shows the work that took the most of it; nothing where that is less than half."""
     work, backward, number = _passes(trace)
     zero_s, cell_s = work.start_s.min(), work.makespan_s / cells
     most, glyphs = np.full((trace.ranks, cells), 0.5), np.full((trace.ranks, cells), IDLE)

@@ -137,8 +137,8 @@ def _at(curve: Curve, x: float) -> float:
 
 
 def report_text(records: Mapping[str, Record]) -> str:
-    """For every collective and number of ranks: the best line at each size, how much slower the next is, and where the
-    best changes."""
+    """The report as text, for every collective and number of ranks: the best line at each size, how much slower the
+    next is, and where the best changes."""
     names, all_points = points(records)
     groups: dict[tuple[tuple[str, str, str], int], list[Point]] = {}
     for p in all_points:

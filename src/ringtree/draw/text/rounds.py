@@ -29,7 +29,7 @@ from ringtree.ir.schedule import Schedule, Transfers
 
 MOST_RANKS = 16
 MOST_LINES = 240
-"""As many lines of rounds, about; each is a line a rank."""
+"""The most lines of rounds, about; each round is a line a rank."""
 MOST_WORDS = 1 << 24
 """No more memory than this many words of 8 bytes is taken to play a schedule for a view."""
 MOST_TRANSFERS = 1 << 20

@@ -31,7 +31,7 @@ GLYPHS = {Event.COPY: "▒", Event.REDUCE: "█", Event.WAIT: "·", Event.STALL:
 WORK = {Event.COPY: "copies", Event.REDUCE: "reduces", Event.WAIT: "waits", Event.STALL: "stalls"}
 """The kinds of a rank's work, as the tables head them."""
 OWN_WORK = {Event.COMPUTE: "computes"}
-"""The same, where the program recorded spans of its own: the rest of their time."""
+"""The further kind of work where the program recorded spans of its own: the rest of their time."""
 ON_PATH, UNDER_WAY = "━", "╌"
 _PATH_LEGEND = "critical path: ━ the rank, ╌ its message"
 

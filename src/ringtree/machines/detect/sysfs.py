@@ -28,7 +28,7 @@ class Sysfs:
             return ""
 
     def line(self, path: str) -> str:
-        """Its first line, what cannot be printed left out: a name that goes into files and on screens."""
+        """The file's first line without unprintable characters: a name that goes into files and on screens."""
         first = self.text(path).partition("\n")[0]
         return first if first.isprintable() else "".join(c for c in first if c.isprintable())
 

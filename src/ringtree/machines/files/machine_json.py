@@ -63,7 +63,7 @@ def parse(data: str | bytes, file: str) -> Machine:
 
 
 def built(data: object, file: str) -> Machine:
-    """From JSON's values; every element is checked before it is used."""
+    """The machine of JSON's values; every element is checked before it is used."""
     if not isinstance(data, dict) or "machine" not in data:
         raise ValueError(f"{file}: {_short(data)}; expected a machine: an object with machine, devices and links")
     for key in data:

@@ -74,7 +74,7 @@ class _Tree:
         return self.draft.machine()
 
     def _groups(self, level: str) -> list[int]:
-        """By position, the first of the devices that meet at that level or nearer; ValueError where the matrix is no
+        """The first of the devices that meet at that level or nearer, by position. ValueError: if the matrix is no
         tree's."""
         first = list(self.positions)
         for a in self.positions:

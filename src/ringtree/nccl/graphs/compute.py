@@ -39,7 +39,7 @@ between machines. In GB/s, as NCCL prints them."""
 
 
 def compute(system: System, pattern: Pattern, least: int, most: int) -> Found | None:
-    """None where nothing fits at any speed."""
+    """The channels that a search finds; None where nothing fits at any speed."""
     gpus = len(system.gpus)
     if gpus == 1 and pattern is not Pattern.RING:
         pattern = Pattern.TREE

@@ -6,7 +6,7 @@ Latencies in microseconds, bandwidths in GB/s (1e9 bytes); rows LL, LL128, Simpl
 from __future__ import annotations
 
 ALGORITHMS = ("tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat")
-"""In NCCL's order, which decides between equal times."""
+"""The algorithms in NCCL's order, which decides between equal times."""
 PROTOCOLS = ("ll", "ll128", "simple")
 
 BASE_LATENCY_us = {

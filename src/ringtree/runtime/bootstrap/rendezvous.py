@@ -29,7 +29,7 @@ from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
 MOST_BYTES = 1 << 26
 """A longer message is refused unread."""
 HELLO_BYTES = 1 << 10
-"""The same before a rank has proved who it is."""
+"""The longest message before a rank has proved who it is."""
 PROVE_S = 5.0
 """Seconds that a connection may take to prove that it knows the secret."""
 MIN_RTT_AT = 148

@@ -15,7 +15,7 @@ def whole(value: Any, what: str) -> int:
 
 
 def int64(value: Any, what: str) -> int:
-    """The same; ValueError where 64 bits are too few."""
+    """A whole number of any kind as `whole` takes it. ValueError: if 64 bits are too few."""
     number = whole(value, what)
     if not -1 << 63 <= number < 1 << 63:
         raise ValueError(f"{what} is {number}; expected 64 bits at most")

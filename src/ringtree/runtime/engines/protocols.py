@@ -17,7 +17,7 @@ ANY = -1
 COPY, PARTS = -2, -3
 """Tags that no receive of a user's takes: of `copy` and of `exchange_parts`."""
 FREE = -4
-"""From here down, such tags for what is built on a communicator."""
+"""The first of such tags, downwards, for layers on a communicator."""
 
 MessageOperation = tuple[bool, int, int, int, int, int, bool]
 """(is it a send, peer, tag, address, bytes, type's code, may the message be shorter), as engines take them."""

@@ -29,7 +29,7 @@ from ringtree.runtime.tracing.files import gather
 GRACE_S = 5.0
 """Seconds that survivors have to report when a rank has died, and all ranks after Ctrl-C, before they are stopped."""
 STOP_S = 2.0
-"""From SIGTERM to SIGKILL."""
+"""Seconds from SIGTERM to SIGKILL."""
 DRAIN_S = 0.5
 """Seconds that output is still read when all ranks have ended: a grandchild may hold the pipe."""
 LONGEST_LINE = 1 << 20

@@ -36,7 +36,7 @@ class RankRecording:
     what: What = "calls"
 
     def calls(self) -> list[str]:
-        """As in "all_reduce(float32, sum, count 8) by ring"."""
+        """The calls' names, such as "all_reduce(float32, sum, count 8) by ring"."""
         named = ((text, self.programs.get(digest)) for text, digest in self.recorded.calls)
         return [text if name is None else f"{text} by {name}" for text, name in named]
 

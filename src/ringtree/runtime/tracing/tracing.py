@@ -120,7 +120,7 @@ class Recording:
 
 
 def _recorded(communicator: Communicator) -> dict[What, Recorded]:
-    """All that this group's recordings wrote down so far."""
+    """The events that this group's recordings have so far."""
     endpoint, spans = communicator._endpoint, communicator._spans
     calls, messages = endpoint.recorded(), endpoint.recorded_messages()
     assert spans is not None and calls is not None and messages is not None

@@ -52,7 +52,7 @@ COLUMNS = ("query.weight", "key.weight", "value.weight", "up.weight", "up.bias")
 ROWS = ("joined.weight", "down.weight")
 """The parameters that tensor parallel ranks divide, along their first and their second dimension."""
 EXPERTS = ".experts."
-"""In the name of every parameter that is a stack of all experts'."""
+"""A part of the name of every parameter that is a stack of all experts'."""
 
 
 def held(plan: TrainingPlan) -> Shapes:

@@ -24,7 +24,7 @@ class Assumed:
 
     @staticmethod
     def of(given: Mapping[str, str]) -> Assumed:
-        """From texts, as a command line has them; ValueError, in one line, where one is none."""
+        """The assumptions of texts, as a command line has them. ValueError, in one line: if one is none."""
         for key in given:
             if key not in _KEYS:
                 raise ValueError(f"assume {key!r}: expected one of {', '.join(f'{k}=' for k in _KEYS)}")

@@ -99,7 +99,7 @@ def _walk(parsed: Parsed) -> None:
 
 
 def _pci(parsed: Parsed, element: Element, above: int) -> int | None:
-    """Its device's number where others may be below it."""
+    """The number of the element's device where others may be below it."""
     busid = element.text("busid").strip().lower()
     if not pci.is_busid(busid):
         element.refuse("expected a busid such as 0000:a1:00.0")

@@ -45,7 +45,7 @@ CODE = {name: code for code, name in enumerate(COLLECTIVES)}
 """Numbers of the collectives on the fast path; a forced algorithm's calls have numbers of their own."""
 
 RANK_ORDER = "in rank order"
-"""In place of an algorithm's name: any algorithm that reduces all ranks in order at once."""
+"""The value, in place of an algorithm's name, for any algorithm that reduces all ranks in order at once."""
 
 
 class Calls:
@@ -361,7 +361,7 @@ class Calls:
 
 @cache
 def _serving(wished: str) -> dict[str, str]:
-    """By collective, the first of the algorithms named that serves it."""
+    """The first of the named algorithms that serves each collective, by collective."""
     names = wished.split(",")
     try:
         return {collective: name for name in reversed(names) for collective in find(name).serves}

@@ -60,7 +60,7 @@ class Decisions:
         where: SharedMemory | Hosts,
         rank_order: bool = False,
     ) -> Decision:
-        """For a whole vector of `nbytes` (root -1: none). `rank_order` as in plan.choose."""
+        """The decision for a whole vector of `nbytes` (root -1: none). `rank_order` as in plan.choose."""
         ranks, at = group.ranks, root if root >= 0 else None
 
         def make() -> Decision:
@@ -78,7 +78,7 @@ class Decisions:
     def cut(
         self, group: GroupParameters, algorithm: str, collective: str, root: int, nbytes: int, memory: SharedMemory
     ) -> Decision:
-        """The same for an algorithm that the caller names; `steps.slots` is how many staging slots it needs, cut or
+        """The decision for an algorithm that the caller names; `steps.slots` is how many staging slots it needs, cut or
         not."""
         ranks, at = group.ranks, root if root >= 0 else None
 

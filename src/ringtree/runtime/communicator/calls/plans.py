@@ -53,7 +53,7 @@ class Plans:
             self.endpoint.remember(*signature, plan=bound.plan, offset=offset)
 
     def programs(self) -> dict[int, str]:
-        """By the digests of their calls, the names of what they run."""
+        """The names of the programs of calls, by the calls' digests."""
         return {bound.part.digest: bound.part.program.name for bound in self._bound.values()}
 
     def clear(self) -> None:

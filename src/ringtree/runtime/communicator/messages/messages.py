@@ -135,7 +135,7 @@ def peer(rank: int, size: int) -> int:
 
 
 def source(rank: int, size: int) -> int:
-    """The same, where ANY is allowed."""
+    """The rank as `peer` checks it, or ANY."""
     number = whole(rank, "rank")
     return ANY if number == ANY else peer(number, size)
 

@@ -217,7 +217,7 @@ class ReferenceMessages:
         self._note(Event.WAIT, message, receiver, message.source)
 
     def _note(self, kind: Event, message: MessageInFlight, rank: int, peer: int) -> None:
-        """In what that rank records, where it does; what a rank sends itself is not."""
+        """Records an event of a message for that rank, where it records; messages to itself are not recorded."""
         recorder = self.group.recorders.get(rank)
         if recorder is not None and rank != peer:
             size, dtype, tag = len(message.payload), Dtype(message.dtype), message.tag
