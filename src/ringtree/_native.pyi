@@ -160,7 +160,7 @@ class Group:
         out_address: int,
         out_count: int,
     ) -> bool:
-        """The same by addresses and a type's code; 0 and 0 where there is no x or out. By position only."""
+        """The fast path by addresses and a type's code; 0 and 0 where there is no x or out. By position only."""
 
     def exchange(
         self, operations: list[tuple[bool, int, int, int, int, int, bool]], timeout_s: float
@@ -181,10 +181,10 @@ class Group:
         True. Otherwise touches nothing and returns False."""
 
     def recv(self, x: Any, peer: int, tag: int) -> bool:
-        """The same for a receive into x, which must be writable."""
+        """The fast path of a receive into x, which must be writable."""
 
     def recv_at_most(self, x: Any, peer: int, tag: int) -> int:
-        """The same where the message may be shorter than x: its bytes, or -1 in place of False."""
+        """The fast path of a receive whose message may be shorter than x: its bytes, or -1 in place of False."""
 
     def post(self, operation: tuple[bool, int, int, int, int, int, bool]) -> int:
         """Begins one of exchange's operations and returns its number. Its memory must stay until it is complete, or the
@@ -254,8 +254,8 @@ class Group:
         """Publishes the value of a key that this rank has claimed: up to 496 bytes, a longer one as b""."""
 
     def record(self, most_events: int) -> None:
-        """From the next collective call on, writes down what this rank does in them, anew, and at most so many events: what
-        more there are is counted. 0 ends it and forgets it. It does not wait for a call that runs to end, to begin it does."""
+        """Records this rank's events in collective calls from the next one on, anew, and at most so many: further ones
+        are counted. 0 ends it and forgets it. It does not wait for a call that runs to end, to begin it does."""
 
     def recorded(
         self,
@@ -294,8 +294,8 @@ class Group:
         """The members with these ranks, for a group made of them in their order."""
 
     def check_liveness(self, what: str, ranks: list[int], absent: list[int]) -> None:
-        """For a wait for these members in `what`: raises if one has died, or the group has failed, or one has left that
-        has not come yet. `absent`: the positions of those in `ranks`."""
+        """Checks the members that a wait in `what` is for: raises if one has died, or the group has failed, or one has
+        left that has not come yet. `absent`: the positions of those in `ranks`."""
 
     def poison(self, message: str) -> None:
         """Fails the group for every member, with this message. From any thread; waits of others end within milliseconds."""

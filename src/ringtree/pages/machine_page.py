@@ -61,7 +61,7 @@ def machine_data(
 
 
 def _routes(cluster: Cluster, between: tuple[int, int]) -> tuple[CopyRoute, ...]:
-    """None where there are not two GPUs, or a path is unknown."""
+    """The routes of a copy between two GPUs; empty where there are not two, or a path is unknown."""
     if max(between) >= len(cluster.machine.gpus):
         return ()
     try:

@@ -93,7 +93,7 @@ class Arrangement:
         return [max(self.cell, _wide(c)) for c in columns]
 
     def _fitting(self, columns: Sequence[GridColumn]) -> list[GridColumn]:
-        """The first columns, as many as have room."""
+        """Columns spread over all of them, as many as have room."""
         shown = list(columns)
         room, apart = len(shown), 1
         while room > 3 and sum(self._widths(shown)) + apart * len(shown) > self.room:

@@ -158,7 +158,7 @@ class _Search:
                 yield kind
 
     def _faster(self) -> None:
-        """The same channels at a higher speed: rings everywhere, NVLS between machines, trees within."""
+        """The channels at a higher speed: rings everywhere, NVLS between machines, trees within."""
         assert self.found is not None
         terms = replace(self.found.terms, least=self.found.count)
         position = next((n for n, s in enumerate(self.speeds) if s <= terms.inter_MBps), len(self.speeds) - 1)

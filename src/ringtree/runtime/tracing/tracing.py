@@ -113,7 +113,7 @@ class Recording:
         return {"source": "measured", "machine": self._machine(), "engine": self._communicator._engine}
 
     def _machine(self) -> str:
-        """With the cores of all ranks: this one may be bound to one of them."""
+        """This machine with the cores of all ranks: this one may be bound to one of them."""
         system = os.uname()
         cores = self._communicator._calls.cores
         return f"{count(cores, 'core')}, {system.sysname} {system.release} {system.machine}"

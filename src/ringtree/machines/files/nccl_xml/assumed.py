@@ -15,7 +15,8 @@ _KEYS = ("gpu", "nic", "nvlink", "gdr")
 
 @dataclass(frozen=True, slots=True)
 class Assumed:
-    """None where nothing was given. `nvlink`: the layout of the GPUs' NVLinks (or xGMI), one of NVLINKS."""
+    """Facts assumed of a machine, None where nothing was given. `nvlink`: the layout of the GPUs' NVLinks (or xGMI),
+    one of NVLINKS."""
 
     gpu: parts.GpuPart | None = None
     nic_Bps: float | None = None

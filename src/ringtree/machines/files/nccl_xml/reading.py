@@ -1,4 +1,4 @@
-"""From elements to a machine. A statement that NCCL misreads is noted as a TRAP, a missing fact as ASSUMED."""
+"""Reads a machine from elements. A statement that NCCL misreads is noted as a TRAP, a missing fact as ASSUMED."""
 
 from __future__ import annotations
 

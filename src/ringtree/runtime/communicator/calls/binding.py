@@ -1,4 +1,4 @@
-"""From a schedule to a plan that an engine can run: this rank's program, and where its chunks lie in memory."""
+"""Turns a schedule into a plan that an engine can run: this rank's program, and the places of its chunks in memory."""
 
 from __future__ import annotations
 
