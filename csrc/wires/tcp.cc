@@ -60,7 +60,7 @@ void TcpWire::watch(Connection& c, bool writes) {
   c.writes = writes;
 }
 
-// What answers may go by the peer's own connection; everything else goes by ours, and so stays in order.
+// The connection of a frame: answers may go by the peer's own; everything else goes by ours, and so stays in order.
 Connection* TcpWire::way_to(int peer, bool answers) {
   if (lost_[peer]) return nullptr;
   if (!to_[peer] && answers && from_[peer]) return from_[peer];
@@ -82,7 +82,7 @@ void TcpWire::send(int peer, const Frame& frame, const std::byte* payload) {
   write(*c);
 }
 
-// How many bytes the network took; where there is no room, write() waits for some.
+// The number of bytes that the network took; where there is no room, write() waits for some.
 std::size_t TcpWire::sent_at_once(Connection& c, const Frame& frame, const std::byte* payload) {
   iovec parts[2] = {{const_cast<Frame*>(&frame), sizeof frame}, {const_cast<std::byte*>(payload), frame.nbytes}};
   msghdr message{};

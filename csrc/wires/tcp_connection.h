@@ -15,7 +15,7 @@ namespace ringtree::tcp {
 
 constexpr std::uint64_t magic = 0x31307474676e6972;  // "ringtt01"
 
-// What a connecting rank presents, and what the one that listens expects: a keyed digest of both ranks.
+// The proof that a connecting rank presents and the listening one expects: a keyed digest of both ranks.
 using Proof = std::array<std::byte, 32>;
 
 // The first bytes of a connection. The welcome that answers it is the magic alone.
@@ -43,7 +43,7 @@ struct Connection {
   bool outgoing = false, greeted = false, dead = false, writes = false, awaits_farewell = false;
   std::deque<Sending> queue;
   std::int64_t sent_ns = now_ns(), heard_ns = now_ns();
-  // What arrives: a head (hello, welcome, frame), then a payload.
+  // The arriving bytes: a head (hello, welcome, frame), then a payload.
   alignas(Frame) std::array<std::byte, sizeof(Hello)> head;
   std::size_t head_done = 0;
   Frame frame{};
