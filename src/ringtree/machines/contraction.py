@@ -22,7 +22,7 @@ class Contracted:
 
     @cached_property
     def paths(self) -> Paths:
-        """The machine's name."""
+        """The paths of the contracted machine."""
         return Paths(self.machine)
 
 

@@ -36,7 +36,7 @@ class Copy:
     lands: bool = True
 
     def seconds(self, nbytes: float) -> float:
-        """Alone."""
+        """Seconds of the copy of `nbytes` alone."""
         return self.latency_s + nbytes / self.bandwidth_Bps
 
 

@@ -27,7 +27,8 @@ Figures = dict[Ends, list[tuple[float, float, int, int]]]
 
 
 def write(machine: Machine, path: str | Path) -> None:
-    """Writes the file; ValueError, before anything is written, where this format cannot express the machine."""
+    """Writes the machine to a file. ValueError, before anything is written: if this format cannot express the
+    machine."""
     data = text(machine)
     Path(path).write_text(data)
 
