@@ -62,8 +62,8 @@ def absolute(reference: str) -> str:
 
 
 def load(reference: str) -> Function:
-    """The function that FILE.py:FUNCTION names; the file is executed once in this process. ValueError where there is
-    no such file or function, and for an exception of the file."""
+    """The function that FILE.py:FUNCTION names; the file is executed once in this process. ValueError: if there is no
+    such file or function, or the file raises."""
     path, _, function = reference.rpartition(":")
     if not Path(path).is_file():
         raise ValueError(f"{reference}: no file {path}; expected FILE.py:FUNCTION")
