@@ -222,7 +222,8 @@ class Schedule:
         return self.promise.postcondition(rank, self.ranks, self.chunks, self.root or 0)
 
     def expand(self) -> Transfers:
-        """All transfers as plain rows with absolute rounds. Memory: 33 bytes a transfer; ValueError over MOST_ROWS."""
+        """All transfers as plain rows with absolute rounds. Memory: 33 bytes a transfer. ValueError: if more than
+        MOST_ROWS."""
         if self.transfers > MOST_ROWS:
             raise ValueError(
                 f"{self.name}: {self.transfers:,} transfers are too many to write out one by one; expected at most "
@@ -297,7 +298,8 @@ class Schedule:
         return total
 
     def then(self, after: Schedule, collective: str, name: str | None = None) -> Schedule:
-        """This schedule, then `after`, as one schedule of `collective`: a concatenation, since both are in place."""
+        """This schedule, then `after`, as one schedule of `collective`: a concatenation. ValueError: unless both are in
+        place, of the same ranks, chunks and switches."""
         mine = (self.ranks, self.chunks, self.switches, self.in_place)
         theirs = (after.ranks, after.chunks, after.switches, after.in_place)
         if mine != theirs or not self.in_place:
