@@ -14,7 +14,7 @@ from ringtree.transform.rows import cut, expand_block, parts
 
 
 def relabel(schedule: Schedule, order: Sequence[int] | NDArray[np.integer]) -> Schedule:
-    """Rank r becomes rank order[r]; the root with it.
+    """Makes rank r rank order[r], and the root with it. ValueError: unless `order` [ranks] is a permutation.
 
     Where the vector is blocks by rank, blocks are renamed too, so that it stays the same collective: block r becomes
     block order[r]. A ring's all_reduce stays as short as it was under any order; blocks that move on through
