@@ -42,7 +42,8 @@ class Effort:
 
 @dataclass(frozen=True, slots=True)
 class CallSide:
-    """One way to make the call, out-of-place or in-place: what to fill, what to check (None: nothing), the call."""
+    """One way to make the call, out-of-place or in-place: the input to fill, the output to check (None: neither), the
+    call."""
 
     x: Values | None
     y: Values | None

@@ -1,4 +1,4 @@
-"""A machine as a tree: what hangs below which NUMA node. The links that are no branches are what joins the rest."""
+"""A machine as a tree: the devices below each NUMA node. The links that are no branches join the rest."""
 
 from __future__ import annotations
 

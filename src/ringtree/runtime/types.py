@@ -75,7 +75,7 @@ LOCATING = ("minloc", "maxloc")
 
 
 class DtypeFamily(NamedTuple):
-    """Types that are reduced alike: by what, in what, and how an average ends."""
+    """Types that are reduced alike: their operations, the type computed in, and the end of an average."""
 
     dtypes: tuple[Dtype, ...]
     ops: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""A machine for a terminal: what hangs below which NUMA node, what joins the rest, and what is to be known of it."""
+"""A machine for a terminal: the devices below each NUMA node, the links between the rest, and the notes."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ def received_nbytes() -> int:
 
 
 def meet() -> None:
-    """Waits for all ranks, in a group that is not counted: it separates what they send before from what they send
-    after."""
+    """Waits for all ranks, in a group that is not counted: it separates their earlier messages from their later
+    ones."""
     if dist.is_initialized():
         _apart(communicator()).barrier()
 

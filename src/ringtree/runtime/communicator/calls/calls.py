@@ -166,7 +166,7 @@ class Calls:
         self._endpoint.run(*self._barrier(r.collective, r.dtype, r.root, r.count, digest))
 
     def synchronize_for(self, what: str, async_op: bool) -> Work | None:
-        """Synchronizes before the call `what`, of which no rank knows what the others exchange."""
+        """Synchronizes before the call `what`, in which no rank knows the others' sizes."""
         barrier = self._barrier(what, Dtype.UINT8, -1, 0, 0)
         if async_op:
             return Work(self._endpoint, self._endpoint.start(*barrier), None)

@@ -103,7 +103,7 @@ def decode(
 
 
 def _find_subjects(steps: list[DecodedInstruction]) -> None:
-    """A signal is about what was last written to its slot, a wait about what is read of its message."""
+    """Gives each signal the chunk last written to its slot, and each wait the chunk read of its message."""
     staged: dict[int, int] = {}  # slot register -> chunk
     came: dict[int, int] = {}  # message register -> position of its wait
     for at, step in enumerate(steps):
