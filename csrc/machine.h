@@ -1,4 +1,4 @@
-// What the machine gives: cache lines, a pause in a spin, the clock, futexes.
+// Primitives of the machine: cache lines, a pause in a spin, the clock, futexes.
 #pragma once
 
 #include <linux/futex.h>

@@ -1,4 +1,5 @@
-"""The project speaks the field's words: none of those that docs/glossary.md replaced comes back in its old sense."""
+"""The project speaks the field's words, in sentences that begin with their subject: no word that docs/glossary.md
+replaced comes back in its old sense."""
 
 from __future__ import annotations
 
@@ -31,6 +32,10 @@ OLD = {
     r'(?<!")\bsaid\b|\bSaid\b|\btold\b': "computed, decided, reported, returned: name who does it",
 }
 """Old words, as patterns, and their replacements. The key "said" of `ringtree explain --json` stays."""
+FRAGMENTS = re.compile(r'^ *r?"""(What|How|Of|Which|Where|When|Whose|Those|That|By|For|To|It|They)\b.*', re.MULTILINE)
+"""Beginnings of a docstring whose subject the reader must find elsewhere."""
+OF_OTHERS = {"Op", "Mismatch", "PeerDied", "Poisoned", "TimedOut"}
+"""Class names that ringtree has twice: beside ours MPI's, or the same error as torch's programs catch it."""
 RECORDS = ("docs/decisions/", "docs/torch_suite.md", "docs/glossary.md", "tests/test_words.py")
 """Pages of what was, and of words."""
 
@@ -58,3 +63,23 @@ def test_no_old_word_comes_back(sources: list[tuple[str, str]], old: str, now: s
         for match in re.finditer(old, text, re.IGNORECASE if old.islower() else 0)
     ]
     assert not found, f"expected {now}"
+
+
+def test_docstrings_begin_with_their_subject(sources: list[tuple[str, str]]) -> None:
+    found = [
+        f"{name}:{text.count(chr(10), 0, match.start()) + 1}: {match[0].strip()}"
+        for name, text in sources
+        if name.startswith("src/")
+        for match in FRAGMENTS.finditer(text)
+    ]
+    assert not found, "expected a noun or a verb first, as in: Returns the number of …, The size of …"
+
+
+def test_a_class_name_has_one_meaning(sources: list[tuple[str, str]]) -> None:
+    homes: dict[str, list[str]] = {}
+    for file, text in sources:
+        if file.startswith("src/") and file.endswith(".py"):
+            for name in re.findall(r"^class ([A-Z]\w*)", text, re.MULTILINE):
+                homes.setdefault(name, []).append(file)
+    twice = {name: files for name, files in homes.items() if len(files) > 1 and name not in OF_OTHERS}
+    assert not twice, "expected a name that says what of"

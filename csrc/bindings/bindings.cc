@@ -120,7 +120,7 @@ class GroupObject {
     {
       PythonHooks hooks;
       hooks.blocking();
-      // Of the shares of ranks elsewhere no page is needed here.
+      // No page of the shares of ranks elsewhere is needed here.
       auto reserved = group_.over_hosts() ? std::optional<std::size_t>(0) : std::nullopt;
       base = group_.add_region(fd, nbytes * group_.ranks(), reserved, hooks);
       if (reserved) ringtree::Mapping::prefault_large(base + nbytes * group_.rank(), nbytes);
@@ -188,7 +188,7 @@ class GroupObject {
   ringtree::FastPath known_;
 };
 
-// What is odd (a numpy integer as root, no operation) is for the slow path to take or to refuse.
+// Odd arguments (a numpy integer as root, no operation) are for the slow path to take or to refuse.
 bool whole(PyObject* given, Py_ssize_t& number) {
   int odd = 0;
   if (!PyLong_Check(given)) return false;

@@ -1,4 +1,4 @@
-// What the files that know Python share: the GIL, buffers, errors.
+// Shared parts of the files that know Python: the GIL, buffers, errors.
 #pragma once
 
 #include <nanobind/nanobind.h>

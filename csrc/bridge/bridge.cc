@@ -80,7 +80,7 @@ void Bridge::add_region(const std::byte* base) {
   regions_.push_back(base);
 }
 
-// What cannot be sent makes the group fail, as the caller is in the middle of a call.
+// An error here makes the group fail, as the caller is in the middle of a call.
 void Bridge::guard(const std::function<void()>& action) noexcept {
   try {
     action();

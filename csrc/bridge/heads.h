@@ -1,4 +1,4 @@
-// What a frame has of a message besides its number and its payload.
+// The part of a message that a frame has besides its number and its payload.
 #pragma once
 
 #include <cstring>

@@ -83,7 +83,7 @@ class Group {
   }
   void publish(std::uint64_t key, std::span<const std::byte> value) { segment_->memo().publish(key, value); }
 
-  // What came from each peer in calls and messages; nothing from this rank itself.
+  // Bytes and messages received from each peer in calls and messages; nothing from this rank itself.
   struct Counted {
     std::int64_t bytes, messages;
   };

@@ -18,15 +18,15 @@ struct Fingerprint {
   bool operator==(const Fingerprint&) const = default;
 };
 
-// What a collective is called has no meaning here but in messages; a name not in the table reads "schedule".
+// Names of collectives, which have no meaning here but in messages; a name not in the table reads "schedule".
 inline constexpr std::string_view collective_names[] = {
     "schedule",   "all_reduce", "reduce_scatter", "all_gather", "broadcast",      "reduce",  "gather", "scatter",
     "all_to_all", "barrier",    "scan",           "exscan",     "exchange_parts", "message", "copy"};
 
 std::uint32_t pack(std::string_view collective, int dtype, int op, int root);
 
-// Of a message: its digest is the tag. A message with a tag of the engine's users' own is named after the tag; parts of
-// an exchange, which are of any sizes, have one fingerprint for all sizes.
+// The fingerprint of a message: its digest is the tag. A message with a tag of the engine's users' own is named after
+// the tag; parts of an exchange, which are of any sizes, have one fingerprint for all sizes.
 Fingerprint print_of_message(int dtype, std::uint64_t count, int tag);
 
 // As in "all_reduce(float32, sum, count 8)", "broadcast(float32, count 5, root 1)",

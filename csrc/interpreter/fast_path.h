@@ -13,7 +13,7 @@
 
 namespace ringtree {
 
-// What the elements of a call are: a buffer's format of up to 3 characters, or a type's code. 0: what is never
+// The type of a call's elements: a buffer's format of up to 3 characters, or a type's code. 0: calls that are never
 // remembered.
 using Form = std::uint32_t;
 
@@ -30,7 +30,7 @@ inline Form form_of(int dtype) {
   return 1u << 24 | static_cast<Form>(dtype);
 }
 
-// What makes calls alike. Counts are of elements.
+// The properties in which calls are alike. Counts are of elements.
 struct CallSignature {
   int collective;
   Form form;
@@ -45,7 +45,7 @@ struct CallSignature {
   bool operator==(const CallSignature&) const = default;
 };
 
-// Where a call's memory lies.
+// The memory of a call.
 struct Bytes {
   std::byte* data = nullptr;
   std::int64_t nbytes = 0;

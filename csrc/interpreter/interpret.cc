@@ -365,7 +365,7 @@ void Interpreter::release(int peer) {
   ring<recorded>(peer);
 }
 
-// What an operation does at its end, with what this rank owes of this window, once, while it is in cache; its bytes.
+// Finishes the operation on this rank's results of this window, once, while they are in cache; returns their bytes.
 std::size_t Interpreter::finish(std::int64_t window) {
   std::size_t nbytes = 0;
   for (auto& run : plan_->outputs) {

@@ -53,7 +53,7 @@ class Interpreter : Situation {
     int peer = -1;
     std::uint64_t number = 0;
   };
-  // What a slot register stands for: bytes on their way out.
+  // The content of a slot register: bytes on their way out.
   struct SendDescriptor {
     const std::byte* data = nullptr;
     std::size_t nbytes = 0;

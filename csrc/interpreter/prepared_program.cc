@@ -292,7 +292,7 @@ void find_overwritten(PreparedProgram& plan, const std::byte* input, const std::
   for (std::size_t at = 0; at < plan.instructions.size(); at++) {
     auto& i = plan.instructions[at];
     if (!i.lazy || i.pieces != 1) continue;
-    // What may be sent in place: a memory target beside the slot, or the source of a copy.
+    // The operand that may be sent in place: a memory target beside the slot, or the source of a copy.
     const PreparedProgram::Operand* left = nullptr;
     for (int k = 0; k < i.targets; k++)
       if (in_memory(plan.operands[i.operand + k])) left = &plan.operands[i.operand + k];

@@ -1,4 +1,4 @@
-// What came from a peer: written by one thread at a time, read by any.
+// Counters of messages from a peer: written by one thread at a time, read by any.
 #pragma once
 
 #include <atomic>

@@ -60,7 +60,7 @@ class Recorder {
     last_ = sends_at_once ? unknown : Ticks::now();
   }
 
-  // What was done since the last event of this call, or since resume().
+  // Records the work since the last event of this call, or since resume().
   void note(Did did, int peer, std::size_t nbytes, int chunk) {
     auto start = std::exchange(last_, Ticks::now());
     add({start, last_, nbytes, peer, chunk, call_, did});
@@ -90,7 +90,7 @@ class Recorder {
     add({start, end, nbytes, peer, static_cast<std::int32_t>(number & INT32_MAX), call_, did});
   }
 
-  // What was done since the last event is none of the events.
+  // The time since the last event belongs to no event.
   void resume() { last_ = Ticks::now(); }
   // A wait for room begins, which note() ends.
   void stall() {

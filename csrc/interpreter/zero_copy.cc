@@ -100,7 +100,7 @@ bool Interpreter::copy_for_good(int peer) {
   return true;
 }
 
-// Where the bytes of a zero-copy message can be read: in the region, or in the copy made of them.
+// The address at which a zero-copy message's bytes can be read: in the region, or in the copy made of them.
 const std::byte* Interpreter::in_region(const Descriptor& descriptor, int peer) {
   auto number = descriptor.number.load(std::memory_order_relaxed);
   if (auto copy = copies_.find({peer, number}); copy != copies_.end()) return copy->second.data();

@@ -43,7 +43,7 @@ std::size_t dtype_bytes(int dtype);
 // sources, but not overlap one otherwise. 16- and 8-bit floats are rounded once, at the end.
 using Reduce = void (*)(void* target, const void* const* sources, int nsources, std::size_t count);
 
-// What is done to a result once, when all is reduced: an average is divided by the number of ranks (integers truncate
+// The end of a reduction, done once to its result: an average is divided by the number of ranks (integers truncate
 // toward zero), and a logical value that was joined with nothing becomes 0 or 1.
 using Finish = void (*)(void* data, std::size_t count, int ranks);
 
@@ -56,7 +56,7 @@ struct Kernels {
 // The widest set of loops this machine runs.
 const Kernels& kernels();
 
-// Those that are compiled once; each instruction set's table begins with them.
+// The kernels that are compiled once; each instruction set's table begins with them.
 Kernels narrow_kernels();
 
 // One per instruction set.

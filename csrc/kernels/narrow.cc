@@ -77,7 +77,7 @@ struct Pair {
   }
 };
 
-// Of two pairs the better one; a NaN is better than anything, and of equals, NaNs too, the one of the smaller index.
+// The better one of two pairs; a NaN is better than anything, and of equals, NaNs too, the one of the smaller index.
 template <class Better>
 struct Located {
   template <class P>

@@ -62,7 +62,7 @@ class Sender {
 
   std::uint64_t published() const { return published_; }
 
-  // How many messages the receiver has given back.
+  // The number of messages that the receiver has given back.
   std::uint64_t given_back() const {
     refresh();
     return seen_;

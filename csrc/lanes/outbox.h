@@ -40,7 +40,7 @@ class Outbox {
   }
 
   int slots() const { return static_cast<int>(slots_.size()); }
-  // How many slots registers name: none between calls. Any thread may ask.
+  // The number of slots that registers name: none between calls. Any thread may ask.
   int open() const { return open_.load(std::memory_order_relaxed); }
 
   // The first peer that still holds a slot; -1 if registers hold all of them.

@@ -34,8 +34,8 @@ class Memo {
 
   explicit Memo(Entry* table) : table_(table) {}
 
-  // What is known of a key, which is not 0; where nothing is, this rank claims it. `prefault` makes an entry's memory
-  // exist before the first write.
+  // The value known of a key, which is not 0; where there is none, this rank claims it. `prefault` makes an entry's
+  // memory exist before the first write.
   template <class Prefault>
   Found find(std::uint64_t key, Prefault prefault) {
     for (int i = 0; i < tries; i++) {

@@ -20,7 +20,7 @@ namespace ringtree {
 using Sync = RealSync;
 using Counter = Sync::atomic<std::uint64_t>;
 
-// How a message's payload reaches the receiver.
+// The way of a message's payload to the receiver.
 enum class Protocol : std::uint32_t { inlined, copy, zero_copy };
 
 // One message of a collective. The first line holds all of a short message, so that 32 bytes cost one cache line.
@@ -73,7 +73,7 @@ struct alignas(cache_line) Poison {
   char text[2036];
 };
 
-// What a rank's last calls were: a sequence lock each, read by others only when a wait is slow.
+// The record of a rank's last calls: a sequence lock each, read by others only when a wait is slow.
 struct CallRecord {
   std::atomic<std::uint64_t> version;  // 2 * call, odd while it is being written
   std::atomic<std::uint64_t> count;
@@ -142,7 +142,7 @@ struct Layout {
   std::size_t members, opened, outboxes, lanes, lane_bytes, signals, heads, head_bytes, memo, pipes, pipe_bytes, total;
 
   std::uint64_t shape() const;
-  // What is reserved at first: staging slots, too, or (`lazily`) not even those; all of it where the kernel cannot
+  // The bytes reserved at first: staging slots, too, or (`lazily`) not even those; all of it where the kernel cannot
   // reserve memory later.
   std::size_t reserved(bool lazily) const { return !Mapping::can_prefault() ? total : lazily ? outboxes : lanes; }
 };
@@ -224,7 +224,7 @@ class Segment {
   std::byte* base_;
   std::byte* lazy_;  // what lies from here on is prefaulted when it is first used
   int rank_ = -1;
-  // Which pages from `lazy_` on this rank has prefaulted; any of its threads sets them.
+  // The pages from `lazy_` on that this rank has prefaulted; any of its threads sets them.
   std::vector<std::uint8_t> prefaulted_;
 };
 

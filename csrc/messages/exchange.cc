@@ -76,7 +76,7 @@ class Exchange::Awaited : public Situation {
   Awaited(Exchange& exchange, std::vector<Operation*> operations, Until until, bool may_withdraw = false)
       : exchange_(exchange), operations_(std::move(operations)), until_(until), may_withdraw_(may_withdraw) {}
 
-  // What was so when this wait last moved messages: which one was as wanted (-1: none was), and the peer of the first
+  // The state when this wait last moved messages: which one was as wanted (-1: none was), and the peer of the first
   // that was not complete (-1: it may be anyone).
   int last_found() const { return last_found_; }
   int last_peer() const { return last_peer_; }
@@ -92,7 +92,7 @@ class Exchange::Awaited : public Situation {
   }
   bool helps_at_once() const override { return true; }
 
-  // Which one is as wanted; -1 while none is. With the mutex held, as all but the Situation's.
+  // The operation that is as wanted; -1 while none is. With the mutex held, as all but the Situation's.
   int found() const {
     if (until_ == one_begun) return exchange_.matching_.find(operations_[0]->peer, operations_[0]->tag) ? 0 : -1;
     auto done = [](auto o) { return o->complete; };

@@ -1,4 +1,4 @@
-// Which message goes to which receive: MPI's rules, and nothing about how bytes move.
+// The matching of messages with receives: MPI's rules, and nothing about how bytes move.
 //
 // A receive takes the earliest message that fits; a message goes to the earliest posted receive that fits. Earliest is
 // by arrival and by posting, over all senders and wildcards, so that messages between two ranks with one tag keep their
@@ -16,12 +16,12 @@ namespace ringtree {
 
 inline constexpr int any = -1;  // any source, any tag
 
-// What messages with a tag of the engine's users' own are called in errors.
+// The name, in errors, of messages with a tag of the engine's users' own.
 inline std::string own_name(int tag) {
   return tag == -2 ? "copy" : tag == -3 ? "exchange_parts" : "messages " + std::to_string(tag);
 }
 
-// How long a message a receive takes: as long as its memory; or shorter; or any, kept in memory of its own.
+// The length of message that a receive takes: as long as its memory; or shorter; or any, kept in memory of its own.
 enum class Length { exact, at_most, any };
 
 struct Operation {

@@ -15,7 +15,7 @@ namespace ringtree {
 class ProgressThread {
  public:
   enum class Need { none, others_see_to_it, wanted };
-  // What it does its work on.
+  // The object that the thread works on.
   struct Duty {
     virtual ~Duty() = default;
     virtual bool move() noexcept = 0;  // moves what can be moved now; whether anything was

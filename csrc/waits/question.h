@@ -17,7 +17,7 @@ template <class Ask, class... Of>
   requires Pure<Ask, Of...>
 class Question {
  public:
-  // What is asked about must outlive the question.
+  // The arguments must outlive the question.
   explicit Question(Ask, const Of*... of) : of_(of...) {}
   bool operator()() const {
     return std::apply([](auto*... of) { return Ask{}(*of...); }, of_);

@@ -1,4 +1,4 @@
-// What an endpoint asks of whoever serves its lanes to ranks of other hosts (bridge/bridge.h).
+// The interface of an endpoint to the server of its lanes to ranks of other hosts (bridge/bridge.h).
 #pragma once
 
 #include <cstddef>
@@ -23,11 +23,11 @@ class Relay {
   virtual void settle() noexcept = 0;
   // A wait for `peer` is slow: finds out whether it can still be reached.
   virtual void probe(int peer) noexcept = 0;
-  // What this rank calls, for the peer that was probed last: its own call may be another.
+  // Announces this rank's call to the peer that was probed last: its own call may be another.
   virtual void announce(std::uint64_t call, const Fingerprint& print) noexcept = 0;
-  // A call ends before its bytes are sent: they may go away.
+// A call ends before its bytes are sent: they may go away.
   virtual void keep_payloads() noexcept = 0;
-  // Where the payloads of a peer's messages lie that are too long for a descriptor, `slot_bytes` each.
+  // The memory of payloads from a peer that are too long for a descriptor, `slot_bytes` each.
   virtual std::byte* staging(int peer) = 0;
 };
 

@@ -15,14 +15,14 @@
 
 namespace ringtree {
 
-// What a wait calls in the host language.
+// Callbacks of a wait into the host language.
 struct Hooks {
   virtual ~Hooks() = default;
   virtual void blocking() {}     // the first short spin failed: let go of locks of the host
   virtual void interrupted() {}  // every 50 ms; throws Interrupted when the host wants the wait to end
 };
 
-// What is being waited for.
+// The subject of a wait.
 struct Situation {
   virtual ~Situation() = default;
   virtual std::string where() const = 0;                // as in "all_reduce, call 17"
@@ -43,7 +43,7 @@ class Endpoint {
 
   Endpoint(Segment& segment, int rank, InheritedLiveness inherited, Options options);
 
-  // How long a wait may take; several waits may share one that began earlier.
+  // The time limit of a wait; several waits may share one that began earlier.
   struct Patience {
     explicit Patience(double seconds) : seconds(seconds) {}
     double seconds;
@@ -84,7 +84,7 @@ class Endpoint {
   Relay* relay() const { return relay_; }
   void set_relay(Relay* relay) { relay_ = relay; }
   bool elsewhere(int peer) const { return relay_ && relay_->serves(peer); }
-  // Where a peer's messages are staged.
+  // The memory in which a peer's messages are staged.
   std::byte* staging(int peer) { return elsewhere(peer) ? relay_->staging(peer) : segment_.outbox(peer); }
 
   Health& health() { return health_; }

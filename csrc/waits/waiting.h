@@ -7,7 +7,7 @@
 
 namespace ringtree {
 
-// How a rank that sleeps is woken. `Sync` supplies the futex.
+// The sleep of a rank until it is woken. `Sync` supplies the futex.
 //
 // The doorbell is set before the last work and the last question, so a peer that stores what is waited for after those
 // sees the doorbell and rings. There is no fence between the peer's store and its look at the doorbell, so a sleeper

@@ -1,4 +1,4 @@
-// How connections of the TCP wire are made and accepted, and how both sides prove who they are.
+// Makes and accepts the connections of the TCP wire, whose two sides prove who they are.
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>

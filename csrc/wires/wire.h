@@ -27,7 +27,7 @@ class Wire {
  public:
   struct Sink {
     virtual ~Sink() = default;
-    // Where the payload of a frame that arrives is to be written; nullptr: it breaks the rules, and its peer is lost.
+    // The memory for an arriving frame's payload; nullptr: the frame breaks the rules, and its peer is lost.
     virtual std::byte* place(int peer, const Frame& frame) = 0;
     // All of the frame is there; false: it breaks the rules.
     virtual bool arrived(int peer, const Frame& frame) = 0;

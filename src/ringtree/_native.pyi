@@ -39,15 +39,15 @@ def segment_bytes(ranks: int, slots: int, slot_bytes: int) -> int:
     """Size of a group's segment: header, records, staging slots, lanes and point-to-point lanes."""
 
 def reserved_bytes(ranks: int, slots: int, slot_bytes: int, lazily: bool) -> int:
-    """How much of it a group reserves when it is made: all but its n^2 lanes; `lazily`, as a group that is made from another,
-    not its staging slots either. The rest is reserved when it is first used; on kernels that cannot (before Linux 5.14),
-    all of it is reserved at first."""
+    """Bytes of shared memory that a group reserves when it is made: all but its n^2 lanes; `lazily`, as a group that is
+    made from another, not its staging slots either. The rest is reserved when it is first used; on kernels that cannot
+    (before Linux 5.14), all of it is reserved at first."""
 
 class InheritedLiveness:
-    """The members of a group to be, as a group that they are in knows them: what tells whether they live."""
+    """The members of a group to be, as a group that they are in knows them: by this it checks that they live."""
 
 class Network:
-    """On which host each rank of a group is, and the wire to those on others. For one group."""
+    """The host of each rank of one group, and the wire to ranks on other hosts."""
 
 def tcp(
     hosts: list[int], *, listener: int, group: int, peers: list[tuple[str, int, bytes, bytes]], connections: int
@@ -162,7 +162,7 @@ class Group:
         out_address: int,
         out_count: int,
     ) -> bool:
-        """The same by addresses and a type's code; 0 and 0 where there is no x or out. By position only."""
+        """The fast path by addresses and a type's code; 0 and 0 where there is no x or out. By position only."""
 
     def exchange(
         self, operations: list[tuple[bool, int, int, int, int, int, bool]], timeout_s: float
@@ -183,27 +183,29 @@ class Group:
         True. Otherwise touches nothing and returns False."""
 
     def recv(self, x: Any, peer: int, tag: int) -> bool:
-        """The same for a receive into x, which must be writable."""
+        """The fast path of a receive into x, which must be writable."""
 
     def recv_at_most(self, x: Any, peer: int, tag: int) -> int:
-        """The same where the message may be shorter than x: its bytes, or -1 in place of False."""
+        """The fast path of a receive whose message may be shorter than x: its bytes, or -1 in place of False."""
 
     def post(self, operation: tuple[bool, int, int, int, int, int, bool]) -> int:
         """Begins one of exchange's operations and returns its number. Its memory must stay until it is complete, or the
         group closed. It goes on by itself, on a thread of the group's that sleeps while nothing can move."""
 
     def test(self, number: int) -> bool:
-        """Whether it has ended: is complete, or never will be for the group has failed. Moves messages; never waits."""
+        """Whether an operation has ended: is complete, or never will be for the group has failed. Moves messages; never
+        waits."""
 
     def complete(self, numbers: list[int], first: bool, timeout_s: float) -> int:
-        """Waits until all of these are complete, or (`first`) one of them, and returns its place in the list. -1 when
-        `timeout_s` passed first; below 0 it is the group's, and TimedOut is raised. All stay under way then."""
+        """Waits until all of these operations are complete, or (`first`) one of them, and returns its position in the
+        list. -1 when `timeout_s` passed first; below 0 it is the group's, and TimedOut is raised. All stay under way
+        then."""
 
     def status(self, number: int) -> tuple[int, int, int]:
         """(source, tag, nbytes) of one that is complete; ValueError while it is not."""
 
     def drop(self, number: int) -> bool:
-        """Forgets it, if it is complete. Otherwise False."""
+        """Forgets an operation, if it is complete. Otherwise False."""
 
     def probe(self, peer: int, tag: int, timeout_s: float) -> tuple[int, int, int] | None:
         """(source, tag, nbytes) of the earliest message that has begun to arrive and that fits; waits as `complete`
@@ -246,15 +248,16 @@ class Group:
         """Staging slots of this rank that a call has taken and not closed: 0 between calls."""
 
     def known(self, key: int) -> bytes | bool | None:
-        """What a rank of the group has published for a key (64 bits, not 0). True: nothing, and this rank has claimed it and
-        is to publish; False: another rank has claimed it, and not published yet; None: there is no room for the key."""
+        """The value that a rank of the group has published for a key (64 bits, not 0). True: nothing, and this rank has
+        claimed it and is to publish; False: another rank has claimed it, and not published yet; None: there is no room
+        for the key."""
 
     def publish(self, key: int, value: bytes) -> None:
         """Publishes the value of a key that this rank has claimed: up to 496 bytes, a longer one as b""."""
 
     def record(self, most_events: int) -> None:
-        """From the next collective call on, writes down what this rank does in them, anew, and at most so many events: what
-        more there are is counted. 0 ends it and forgets it. It does not wait for a call that runs to end, to begin it does."""
+        """Records this rank's events in collective calls from the next one on, anew, and at most so many: further ones
+        are counted. 0 ends it and forgets it. It does not wait for a call that runs to end, to begin it does."""
 
     def recorded(
         self,
@@ -272,27 +275,29 @@ class Group:
         ]
         | None
     ):
-        """What was written down so far, in the order in which it was done: columns kind, start_s, end_s, nbytes, peer, chunk
-        and call of ringtree.ir.trace, seconds of CLOCK_MONOTONIC; what `call` counts, as (text, digest modulo 2^32); and
-        how many events were dropped. None where nothing is recorded. At any time, also when the group has failed.
+        """The events recorded so far, in the order in which they happened: columns kind, start_s, end_s, nbytes, peer,
+        chunk and call of ringtree.ir.trace, seconds of CLOCK_MONOTONIC; what `call` counts, as (text, digest modulo
+        2^32); and how many events were dropped. None where nothing is recorded. At any time, also when the group has
+        failed.
 
         A rank's events cover a call from its beginning to its end without gaps, but for releases that wake a peer. A SEND
         has no length, nor has what copies or reduces up to 1 KiB. A SEND's time is that of the event before it; of the first
         one of a call, right after the message is out."""
 
     def recorded_messages(self) -> Any:
-        """The same of messages between two ranks, in the order in which each was done with, by whichever thread. A SEND is
-        from handing the message over until its last byte is out; a WAIT from when the program waits for any message, and
-        the one before it has come, until it is there, no time where the program does not wait; a STALL as long as a send
-        that did not go out at once is waited for. `chunk` is the message's number among those of its pair of ranks, modulo
-        2^31, and the digest its tag. What a rank sends itself is not recorded. None where nothing is recorded."""
+        """The recorded events of messages between two ranks, in the order in which each was done with, by whichever
+        thread. A SEND is from handing the message over until its last byte is out; a WAIT from when the program waits
+        for any message, and the one before it has come, until it is there, no time where the program does not wait; a
+        STALL as long as a send that did not go out at once is waited for. `chunk` is the message's number among those
+        of its pair of ranks, modulo 2^31, and the digest its tag. What a rank sends itself is not recorded. None where
+        nothing is recorded."""
 
     def inherited(self, ranks: list[int]) -> InheritedLiveness:
         """The members with these ranks, for a group made of them in their order."""
 
     def check_liveness(self, what: str, ranks: list[int], absent: list[int]) -> None:
-        """For a wait for these members in `what`: raises if one has died, or the group has failed, or one has left that
-        has not come yet. `absent`: the positions of those in `ranks`."""
+        """Checks the members that a wait in `what` is for: raises if one has died, or the group has failed, or one has
+        left that has not come yet. `absent`: the positions of those in `ranks`."""
 
     def poison(self, message: str) -> None:
         """Fails the group for every member, with this message. From any thread; waits of others end within milliseconds."""

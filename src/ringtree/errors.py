@@ -1,4 +1,4 @@
-"""What can go wrong between ranks. Each message names the call, the rank, and what was expected.
+"""Errors between ranks. Each message names the call, the rank, and what was expected.
 
 A user's own mistake (a wrong type, a root that does not exist) is a ValueError or TypeError instead, on that rank only.
 """

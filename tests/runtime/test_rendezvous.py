@@ -12,16 +12,16 @@ import pytest
 
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
 from ringtree.runtime.bootstrap.environment import rendezvous_address
-from ringtree.runtime.bootstrap.rendezvous import Rendezvous, Server, listen
+from ringtree.runtime.bootstrap.rendezvous import Rendezvous, RendezvousServer, listen
 
 SECRET = b"a secret"
 
 
 @pytest.fixture
-def served() -> tuple[Server, tuple[str, int]]:
+def served() -> tuple[RendezvousServer, tuple[str, int]]:
     listener = listen("127.0.0.1", 0)
     address = listener.getsockname()[:2]
-    return Server(listener, SECRET, 3), address
+    return RendezvousServer(listener, SECRET, 3), address
 
 
 def group(rank: int, key: str = "k", size: int = 3, subject: str = "a test", timeout_s: float = 5.0) -> BootstrapGroup:
@@ -38,7 +38,7 @@ def client(address: tuple[str, int], rank: int, secret: bytes = SECRET, size: in
     return Rendezvous(address, secret, rank, size, 5.0)
 
 
-def test_every_rank_gets_every_value(served: tuple[Server, tuple[str, int]]) -> None:
+def test_every_rank_gets_every_value(served: tuple[RendezvousServer, tuple[str, int]]) -> None:
     clients = [client(served[1], rank) for rank in range(3)]
     assert {c.job for c in clients} == {served[0].job}
     for turn in range(3):
@@ -46,13 +46,13 @@ def test_every_rank_gets_every_value(served: tuple[Server, tuple[str, int]]) -> 
         assert found == [[{"rank": r, "turn": turn} for r in range(3)]] * 3
 
 
-def test_one_who_does_not_come_is_named(served: tuple[Server, tuple[str, int]]) -> None:
+def test_one_who_does_not_come_is_named(served: tuple[RendezvousServer, tuple[str, int]]) -> None:
     clients = [client(served[1], rank) for rank in range(2)]
     found = together(*(lambda r=r: clients[r].exchange(group(r, timeout_s=0.5), r) for r in range(2)))
     assert [str(e) for e in found] == ["rank 2 did not come to a test within 0.5 s"] * 2
 
 
-def test_ranks_that_contradict_each_other_are_refused(served: tuple[Server, tuple[str, int]]) -> None:
+def test_ranks_that_contradict_each_other_are_refused(served: tuple[RendezvousServer, tuple[str, int]]) -> None:
     clients = [client(served[1], rank) for rank in range(2)]
     found = together(
         lambda: clients[0].exchange(group(0, "x", timeout_s=1.0), 0),
@@ -63,7 +63,7 @@ def test_ranks_that_contradict_each_other_are_refused(served: tuple[Server, tupl
     assert any("two processes are rank 1" in str(e) for e in twice)
 
 
-def test_another_secret_or_size_is_refused(served: tuple[Server, tuple[str, int]]) -> None:
+def test_another_secret_or_size_is_refused(served: tuple[RendezvousServer, tuple[str, int]]) -> None:
     with pytest.raises(RuntimeError, match="RINGTREE_SECRET"):
         client(served[1], 1, b"another")
     with pytest.raises(RuntimeError, match="rank 1 has 5 ranks in its job, rank 0 has 3"):
@@ -81,7 +81,9 @@ def test_another_secret_or_size_is_refused(served: tuple[Server, tuple[str, int]
         struct.pack("<I", 1020) + b"[" * 1020,
     ],
 )
-def test_strangers_are_dropped_and_disturb_nobody(served: tuple[Server, tuple[str, int]], noise: bytes) -> None:
+def test_strangers_are_dropped_and_disturb_nobody(
+    served: tuple[RendezvousServer, tuple[str, int]], noise: bytes
+) -> None:
     with socket.create_connection(served[1], timeout=5) as stranger:
         stranger.sendall(noise)
         with pytest.raises(ConnectionError):  # after the nonce, nothing but the end

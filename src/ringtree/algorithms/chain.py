@@ -19,13 +19,13 @@ WHEN = "long vectors over few ranks, or where every rank is near to the next one
 
 @cost(n - 1, S, pipelines=True)
 def broadcast(ranks: int, root: int, *, pieces: int = 1) -> Schedule:
-    """From the root to the rank before it."""
+    """The chain from the root to the rank before it."""
     return _chain("broadcast", ranks, root, root, pieces)
 
 
 @cost(n - 1, S, pipelines=True)
 def reduce(ranks: int, root: int, *, pieces: int = 1) -> Schedule:
-    """From the rank after the root to the root."""
+    """The chain from the rank after the root to the root."""
     return _chain("reduce", ranks, root + 1, root, pieces)
 
 

@@ -48,36 +48,36 @@ class Expression:
         return ()
 
     def __add__(self, other: Expression | int) -> Expression:
-        return Operation("+", self, as_expression(other))
+        return BinaryOperation("+", self, as_expression(other))
 
     def __radd__(self, other: int) -> Expression:
-        return Operation("+", as_expression(other), self)
+        return BinaryOperation("+", as_expression(other), self)
 
     def __sub__(self, other: Expression | int) -> Expression:
-        return Operation("-", self, as_expression(other))
+        return BinaryOperation("-", self, as_expression(other))
 
     def __rsub__(self, other: int) -> Expression:
-        return Operation("-", as_expression(other), self)
+        return BinaryOperation("-", as_expression(other), self)
 
     def __mul__(self, other: Expression | int) -> Expression:
-        return Operation("*", self, as_expression(other))
+        return BinaryOperation("*", self, as_expression(other))
 
     def __rmul__(self, other: int) -> Expression:
-        return Operation("*", as_expression(other), self)
+        return BinaryOperation("*", as_expression(other), self)
 
     def __truediv__(self, other: Expression | int) -> Expression:
-        return Operation("/", self, as_expression(other))
+        return BinaryOperation("/", self, as_expression(other))
 
     def __rtruediv__(self, other: int) -> Expression:
-        return Operation("/", as_expression(other), self)
+        return BinaryOperation("/", as_expression(other), self)
 
     def __lt__(self, other: Expression | int) -> Expression:
         """1 where it is less, else 0."""
-        return Operation("<", self, as_expression(other))
+        return BinaryOperation("<", self, as_expression(other))
 
     def __gt__(self, other: Expression | int) -> Expression:
         """1 where it is greater, else 0."""
-        return Operation(">", self, as_expression(other))
+        return BinaryOperation(">", self, as_expression(other))
 
     def __repr__(self) -> str:
         return str(self)
@@ -128,7 +128,7 @@ class _Bytes(Expression):
         return "S"
 
 
-class Operation(Expression):
+class BinaryOperation(Expression):
     """Two expressions and their operator: one of + - * / < >."""
 
     __slots__ = ("left", "right", "sign")

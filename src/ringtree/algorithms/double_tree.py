@@ -35,7 +35,7 @@ def all_reduce(ranks: int) -> Schedule:
 
 @cost(lg(n), S, pipelines=True)
 def broadcast(ranks: int, root: int) -> Schedule:
-    """By mirror among the others for odd n, by shift among them for even n; any root by rotation."""
+    """The second tree mirrors the other ranks for odd n, and shifts them for even n; any root by rotation."""
     position = np.arange(ranks)
     others = position[1:]
     second = np.append(0, ranks - others if ranks % 2 else others % (ranks - 1) + 1)
@@ -50,7 +50,7 @@ def reduce(ranks: int, root: int) -> Schedule:
 
 
 def _down(ranks: int, first: Ranks, second: Ranks) -> Transfers:
-    """From position 0 of both trees down, chunk 0 in the first and chunk 1 in the second; a level is a round."""
+    """Rows from position 0 of both trees down, chunk 0 in the first and chunk 1 in the second; a level is a round."""
     parent = parents(ranks)
     child: Ranks = np.arange(1, ranks)
     depth, above = np.zeros(ranks, dtype=np.int64), np.arange(ranks)

@@ -61,7 +61,8 @@ def _rows(count: int, own: Chunk, first: int) -> list[Transfers]:
         return round, mid, chunk
 
     def down(low: int, high: int, round: int, above: int, at: Chunk) -> None:
-        """From `round` on the sum of all before `low` can be read at rank `above`; where low is 0 there is none."""
+        """Rows down a subtree: from `round` on rank `above` has the sum of all before `low`; where low is 0 there is
+        none."""
         ready, chunk = left[mid := (low + high) // 2]
         if low < mid:
             round = join(round, mid, BEFORE, (above, at)) if low else 0

@@ -62,7 +62,7 @@ def reduce(ranks: int, root: int, *, group: int | None = None, distances: Matrix
 
 
 def _levels(ranks: int, distances: Matrix) -> list[NDArray[np.int64]]:
-    """For each rank the first one of its group: alone, then with those at the least distance, …, then with all."""
+    """The first rank of each rank's group: alone, then with those at the least distance, …, then with all."""
     apart = np.asarray(distances, dtype=np.float64)
     if apart.shape != (ranks, ranks) or not np.array_equal(apart, apart.T):
         raise ValueError(f"locality_tree: distances are {apart.shape}; expected a symmetric matrix over {ranks} ranks")

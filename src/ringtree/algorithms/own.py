@@ -62,8 +62,8 @@ def absolute(reference: str) -> str:
 
 
 def load(reference: str) -> Function:
-    """The function that FILE.py:FUNCTION names; the file is executed once in this process. ValueError where there is
-    no such file or function, and for an exception of the file."""
+    """The function that FILE.py:FUNCTION names; the file is executed once in this process. ValueError: if there is no
+    such file or function, or the file raises."""
     path, _, function = reference.rpartition(":")
     if not Path(path).is_file():
         raise ValueError(f"{reference}: no file {path}; expected FILE.py:FUNCTION")
@@ -145,7 +145,8 @@ class Installed:
 
 
 def alike(one: object, other: object) -> bool:
-    """Whether it is one function, or one of a file that was executed twice: as a program, and for FILE.py:FUNCTION."""
+    """Whether two objects are one function, or one function of a file that was executed twice: as a program, and for
+    FILE.py:FUNCTION."""
     codes = [getattr(what, "__code__", None) for what in (one, other)]
     top = all(getattr(what, "__qualname__", "") == getattr(what, "__name__", None) for what in (one, other))
     files = {Path(code.co_filename).resolve() for code in codes if code}

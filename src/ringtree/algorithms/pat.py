@@ -30,13 +30,14 @@ def all_gather(ranks: int, *, aggregate: int | None = None) -> Schedule:
 
 @cost(lg(n), (n - 1) / n * S)
 def reduce_scatter(ranks: int, *, aggregate: int | None = None) -> Schedule:
-    """The same trees upwards. The neighbour's sum arrives first: with it the own input goes into the partial."""
+    """The trees of all_gather upwards. The neighbour's sum arrives first: with it the own input goes into the
+    partial."""
     trees, top = _trees(ranks, aggregate), 1 << (ranks - 1).bit_length()
     width = max(top // (2 * trees), 2)  # of the subtrees that are walked one after another
     roots, levels = max(top // width - 1, 0), width.bit_length() - 2
 
     def slot(behind: NDArray[np.int64]) -> NDArray[np.int64]:
-        """In scratch: one for each subtree's root, then one a level for each that is walked at a time."""
+        """The chunk in scratch: one for each subtree's root, then one a level for each that is walked at a time."""
         level = np.frexp(behind & -behind)[1] - 2
         return np.where(behind % width, roots + behind // width % trees * levels + level, behind // width - 1)
 

@@ -25,7 +25,7 @@ def wrapped(rows: Transfers, chunks: int) -> Transfers:
 
 
 def runs(source: int, target: int, blocks: NDArray[np.int64], round: int) -> Transfers:
-    """These blocks from `source` to `target`, neighbours in one row."""
+    """The rows of these blocks from `source` to `target`, neighbours in one row."""
     order = np.sort(blocks)
     first = np.flatnonzero(np.diff(order, prepend=-2) != 1)
     count = np.diff(np.append(first, len(order)))

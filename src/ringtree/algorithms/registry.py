@@ -43,7 +43,7 @@ class Algorithm:
 
     @property
     def summary(self) -> str:
-        """Its text's first line."""
+        """The first line of the algorithm's text."""
         return self.text.strip().partition("\n")[0]
 
     @property
@@ -64,8 +64,8 @@ class Algorithm:
         return ", ".join(found[name] for name in sorted(found))
 
     def function(self, collective_name: str) -> Callable[..., Schedule]:
-        """The function that makes its schedules for a collective; ValueError with the served ones where it serves
-        another."""
+        """The function that makes its schedules for a collective. ValueError, with the served ones: if it serves
+        others."""
         collective(collective_name)
         if collective_name not in self.functions:
             expected = f"one of {', '.join(serving(collective_name))}"
@@ -76,7 +76,7 @@ class Algorithm:
 
     def build(self, collective_name: str, ranks: int, root: int | None = None, **options: object) -> Schedule:
         """The schedule for `ranks` ranks. A rooted collective's root is 0 unless given; others take none. `options` are
-        the algorithm's own, which its docstring names."""
+        the algorithm's own, which its docstring names. ValueError: for another root, number of ranks or option."""
         promise, function = collective(collective_name), self.function(collective_name)
         ranks = _whole(ranks, "ranks")
         if ranks < 1:
@@ -108,7 +108,7 @@ def _whole(value: object, what: str) -> int:
 
 
 def read(module: ModuleType) -> Algorithm:
-    """A published algorithm from its module. ImportError where it lacks a cost, its source or when to use it."""
+    """A published algorithm from its module. ImportError: if it lacks a cost, its source or when to use it."""
     functions = _served(module)
     costs = {name: found.cost for name, found in vars(module).items() if name in functions and hasattr(found, "cost")}
     source, when = getattr(module, "SOURCE", ""), getattr(module, "WHEN", "")
@@ -128,7 +128,7 @@ def _served(module: ModuleType) -> dict[str, Callable[..., Schedule]]:
 REGISTRY: dict[str, Algorithm] = {}
 """The algorithms of this folder, filled in by `published`."""
 _own: dict[str, tuple[object, Algorithm]] = {}
-"""By name the registered object, and its algorithm."""
+"""The registered objects and their algorithms, by name."""
 _lock = RLock()
 """Ranks may be threads, and a file that is loaded may itself register."""
 
@@ -166,8 +166,8 @@ def register(what: Own, name: str | None = None, *, origin: str | None = None) -
 
 
 def find(name: str) -> Algorithm:
-    """The algorithm of that name, or of the function that FILE.py:FUNCTION names; ValueError naming the known ones
-    otherwise."""
+    """The algorithm of that name, or of the function that FILE.py:FUNCTION names. ValueError, with the known ones: if
+    there is none."""
     if name in REGISTRY:
         return REGISTRY[name]
     with _lock:
@@ -194,7 +194,7 @@ def known() -> list[str]:
 
 
 def build(name: str, collective_name: str, ranks: int, root: int | None = None, **options: object) -> Schedule:
-    """The schedule of algorithm `name` for a collective; ValueError with the known ones when there is none."""
+    """The schedule of algorithm `name` for a collective. ValueError, with the known ones: if there is none."""
     return find(name).build(collective_name, ranks, root, **options)
 
 
@@ -205,5 +205,5 @@ def serving(collective_name: str) -> list[str]:
 
 
 def pairs() -> list[tuple[str, str]]:
-    """Every (algorithm, collective) that is published here."""
+    """Every published (algorithm, collective)."""
     return [(name, c) for name, a in REGISTRY.items() for c in a.functions]

@@ -47,7 +47,7 @@ def _parents(order: Ranks, size: int) -> Ranks:
 
 
 def _down(parent: Ranks, chunk: int) -> Transfers:
-    """From the root, which is its own parent, down; a level is a round."""
+    """Rows from the root, which is its own parent, down; a level is a round."""
     depth, above = np.zeros_like(parent), np.arange(len(parent))
     while np.any(parent[above] != above):
         depth += parent[above] != above

@@ -28,7 +28,7 @@ Axis = tuple[int, int]  # number of ranks along it, and the difference of their 
 
 @lru_cache(maxsize=64)
 def shape(ranks: int, dimensions: int) -> tuple[int, ...]:
-    """That many factors of `ranks` with the least sum, in rising order."""
+    """The `dimensions` factors of `ranks` with the least sum, in rising order."""
     divisors = [d for d in range(1, ranks + 1) if ranks % d == 0]
     return min((f for f in combinations_with_replacement(divisors, dimensions) if prod(f) == ranks), key=sum)
 

@@ -42,7 +42,8 @@ _STEP: dict[str, Any] = {
 
 
 def datatype(name: str) -> np.dtype[Any]:
-    """The numpy dtype of that name, which may be nccl-tests' (float, double, bfloat16, f8e4m3)."""
+    """The numpy dtype of that name, which may be nccl-tests' (float, double, bfloat16, f8e4m3). ValueError: if there is
+    none, or its package is missing."""
     wanted = _NAMES.get(name, name)
     if wanted not in TYPES:
         why = "; there is no table of exact complex numbers or pairs to check with" if wanted in BY_LABEL else ""
@@ -54,7 +55,7 @@ def datatype(name: str) -> np.dtype[Any]:
 
 
 def exact_up_to(dtype: np.dtype[Any]) -> int:
-    """Every integer from 0 to this is representable: for floats 2 ** (bits of the significand)."""
+    """The integer up to which all from 0 on are representable: for floats 2 ** (bits of the significand)."""
     if dtype.kind in "iu":
         return int(np.iinfo(dtype).max)
     bits = {"bool": 0, "float8_e5m2": 3, "float8_e4m3fn": 4, "bfloat16": 8, "float16": 11, "float32": 24, "float64": 53}
@@ -62,7 +63,8 @@ def exact_up_to(dtype: np.dtype[Any]) -> int:
 
 
 def table(rank: int, ranks: int, dtype: np.dtype[Any], op: str) -> NDArray[np.float64]:
-    """One rank's numbers, as float64 (each exact in `dtype`, as is every partial result of `op` over `ranks`)."""
+    """One rank's numbers [PERIOD] as float64 (each exact in `dtype`, as is every partial result of `op` over
+    `ranks`)."""
     draw = np.random.default_rng(rank)
     most = min(exact_up_to(dtype), 100)
     low = 0 if dtype.kind in "ub" else -1
@@ -86,7 +88,8 @@ def table(rank: int, ranks: int, dtype: np.dtype[Any], op: str) -> NDArray[np.fl
 
 @dataclass(frozen=True)
 class Data:
-    """What one case's ranks hold and must get. `count`: elements of the whole vector; `op` counts if it reduces."""
+    """The inputs and expected outputs of one case. `count`: elements of the whole vector; `op` applies where it
+    reduces."""
 
     collective: Collective
     ranks: int
@@ -119,7 +122,7 @@ class Data:
                 part[:] = known
 
     def wrong(self, y: Values, rank: int, iteration: int) -> int:
-        """How many elements of `rank`'s output `y` are not, bit for bit, what they must be."""
+        """The number of elements of `rank`'s output `y` that differ in any bit from the expected ones."""
         bits = np.dtype(f"u{self.dtype.itemsize}")
         total = 0
         _, labels, origins = self.collective.promised(rank, self.ranks, self.blocks, self.root)

@@ -1,4 +1,5 @@
-"""Where a figure was measured. A number without its machine means nothing, so every record carries this."""
+"""The machine that a figure was measured on. A number without its machine means nothing, so every record carries
+this."""
 
 from __future__ import annotations
 
@@ -89,7 +90,7 @@ def _binary(size: str) -> str:
 
 
 def _count(cpu_list: str) -> int:
-    """How many a list such as "0-3,8" names."""
+    """The number of CPUs in a list such as "0-3,8"."""
     total = 0
     for part in filter(None, cpu_list.split(",")):
         low, _, high = part.partition("-")

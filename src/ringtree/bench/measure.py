@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Times = NDArray[np.float64]
 
 AUTO_SECONDS = 0.1
-"""Where no number of iterations is given: as many calls as take about this long …"""
+"""Seconds that the timed calls take about, where no number of iterations is given …"""
 AUTO_ITERATIONS = (20, 1000)
 """… but no fewer and no more than these. nccl-tests does 20."""
 
@@ -30,7 +30,8 @@ ACROSS = {0: "rank 0", 1: "avg", 2: "min", 3: "max"}
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How to measure: warm-up calls, timed calls (None: see AUTO_SECONDS), whether each is checked, whose time."""
+    """Settings of a measurement: warm-up calls, timed calls (None: see AUTO_SECONDS), whether each is checked, whose
+    time."""
 
     warmup: int = 5
     iterations: int | None = None
@@ -40,8 +41,9 @@ class Effort:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
-    """One way to make the call, out-of-place or in-place: what to fill, what to check (None: nothing), the call."""
+class CallSide:
+    """One way to make the call, out-of-place or in-place: the input to fill, the output to check (None: neither), the
+    call."""
 
     x: Values | None
     y: Values | None
@@ -50,7 +52,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Times of all calls of one side, in seconds, and how many elements were wrong, over all ranks and calls."""
+    """Times of all calls of one side, in seconds, and the number of wrong elements over all ranks and calls."""
 
     seconds: tuple[float, ...]
     wrong: int | None
@@ -67,8 +69,9 @@ class Sample:
 
 
 def measure(comm: Communicator, case: SweepCase, effort: Effort) -> tuple[Sample | None, Sample]:
-    """(out-of-place, in-place) as all ranks agree on them. A barrier, which has no data, has no out-of-place side; a
-    broadcast only ever fills its own array, so that out-of-place the root copies its data there first."""
+    """Measures a case; all ranks call it and get the same (out-of-place, in-place). A barrier, which has no data, has
+    no out-of-place side; a broadcast only ever fills its own array, so that out-of-place the root copies its data there
+    first."""
     data = _data(comm, case)
     apart = None
     if not data.collective.repeats:
@@ -77,12 +80,12 @@ def measure(comm: Communicator, case: SweepCase, effort: Effort) -> tuple[Sample
 
 
 def measure_apart(comm: Communicator, case: SweepCase, effort: Effort) -> Sample:
-    """The out-of-place side alone; a barrier has none."""
+    """Measures the out-of-place side alone; a barrier has none."""
     data = _data(comm, case)
     return _time(comm, data, effort, _apart(comm, case, data, effort))
 
 
-def in_place(comm: Communicator, case: SweepCase, effort: Effort) -> Side:
+def in_place(comm: Communicator, case: SweepCase, effort: Effort) -> CallSide:
     """The in-place call, with arrays of its own that are still 0."""
     return _in_place(comm, case, _data(comm, case), effort)
 
@@ -93,7 +96,7 @@ def _data(comm: Communicator, case: SweepCase) -> Data:
     return Data(promise, comm.size, case.count, datatype(case.dtype), op, max(case.root, 0))
 
 
-def _time(comm: Communicator, data: Data, effort: Effort, side: Side) -> Sample:
+def _time(comm: Communicator, data: Data, effort: Effort, side: CallSide) -> Sample:
     clock = time.perf_counter
     times: list[float] = []
     wrong = 0
@@ -115,7 +118,7 @@ def _time(comm: Communicator, data: Data, effort: Effort, side: Side) -> Sample:
 
 
 def _enough(comm: Communicator, seconds: float) -> int:
-    """How many calls to time when each takes about `seconds`; the same number on every rank."""
+    """The number of calls to time when each takes about `seconds`; the same on every rank."""
     slowest = float(comm.all_reduce(np.array([seconds]), op="max")[0])
     low, high = AUTO_ITERATIONS
     return int(min(max(AUTO_SECONDS / max(slowest, 1e-9), low), high))
@@ -133,16 +136,16 @@ def _buffer(comm: Communicator, elements: int, data: Data, effort: Effort) -> Va
     return np.zeros(elements, data.dtype)
 
 
-def _apart(comm: Communicator, case: SweepCase, data: Data, effort: Effort) -> Side:
+def _apart(comm: Communicator, case: SweepCase, data: Data, effort: Effort) -> CallSide:
     """Input and output are two arrays."""
     held, owed = data.held(comm.rank), data.owed(comm.rank)
     first = _buffer(comm, data.length(held), data, effort)
     second = _buffer(comm, data.length(owed), data, effort)
     x, y = first if held else None, second if owed else None
-    return Side(x, y, _call(comm, case, x, y))
+    return CallSide(x, y, _call(comm, case, x, y))
 
 
-def _in_place(comm: Communicator, case: SweepCase, data: Data, effort: Effort) -> Side:
+def _in_place(comm: Communicator, case: SweepCase, data: Data, effort: Effort) -> CallSide:
     """Input and output are windows of one array, as NCCL has it: the block that is gathered is where it ends."""
     held, owed = data.held(comm.rank), data.owed(comm.rank)
     first = min((w.start for w in (held, owed) if w), default=0)
@@ -155,7 +158,7 @@ def _in_place(comm: Communicator, case: SweepCase, data: Data, effort: Effort) -
 
     x = window(held)
     y = x if held == owed else window(owed)
-    return Side(x, y, _call(comm, case, x, y))
+    return CallSide(x, y, _call(comm, case, x, y))
 
 
 def _call(comm: Communicator, case: SweepCase, x: Values | None, y: Values | None) -> Callable[[], object]:

@@ -1,4 +1,4 @@
-"""What a measured row was predicted to take, by the costs that calls on this machine are planned by."""
+"""The predicted time of a measured row, by the costs that calls on this machine are planned by."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def shared_memory(ranks: int) -> SharedMemory:
 
 
 class Predicted(BenchRow):
-    """A row, and what its out-of-place call was predicted to take."""
+    """A row, and the predicted time of its out-of-place call in microseconds."""
 
     predicted_us: float
 
 
 def predicted(row: BenchRow) -> Predicted:
-    """By the cost parameters of this machine's tuned file, else by those built in."""
+    """The row with its prediction, by the cost parameters of this machine's tuned file, else by those built in."""
     memory = shared_memory(row["ranks"])
     root = row["root"] if find_collective(row["collective"]).rooted else None
     what = (row["algorithm"], row["collective"], row["ranks"], root, row["nbytes"])

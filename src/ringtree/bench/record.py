@@ -1,4 +1,4 @@
-"""What is kept of a measurement: a row a case, and the machine they were measured on. The only way back from
+"""The record of a measurement: a row for each case, and the machine they were measured on. The only way back from
 measuring to planning is this file."""
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ if TYPE_CHECKING:
 
 
 class BenchRow(TypedDict):
-    """One case. Times are medians over iterations, of the slowest rank unless asked otherwise; `nbytes` is the whole
-    vector's; `wrong` counts elements over all iterations and ranks. None: there is no such side, or no check.
-    A barrier has no out-of-place side: its `time_us` is the in-place one.
-    """
+    """One measured case. Times are medians over iterations, of the slowest rank unless asked otherwise; `nbytes` is the
+    whole vector's; `wrong` counts elements over all iterations and ranks. None: there is no such side, or no check. A
+    barrier has no out-of-place side: its `time_us` is the in-place one."""
 
     collective: str
     ranks: int
@@ -57,7 +56,7 @@ def bandwidths(collective: str, ranks: int, nbytes: int, time_us: float) -> tupl
 
 
 def row(case: SweepCase, chosen: tuple[str, str], apart: Sample | None, in_place: Sample, *, threads: bool) -> BenchRow:
-    """`chosen`: the algorithm that ran and its program's digest."""
+    """The row of a case. `chosen`: the algorithm that ran and its program's digest."""
     first = apart or in_place
     algbw, busbw = bandwidths(case.collective, case.ranks, case.nbytes, first.median_us)
     in_algbw, in_busbw = bandwidths(case.collective, case.ranks, case.nbytes, in_place.median_us)
@@ -113,8 +112,9 @@ def write(path: Path, rows: Sequence[BenchRow], effort: Effort) -> None:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A record as `write` leaves it. For other programs' figures, a row needs only a collective, ranks, nbytes, dtype,
-    op and a time (out of place or in); `library` names the program. ValueError where the file is something else."""
+    """The record in a file that `write` wrote. For other programs' figures, a row needs only a collective, ranks,
+    nbytes, dtype, op and a time (out of place or in); `library` names the program. ValueError: if the file is something
+    else. OSError: if it cannot be read."""
     try:
         record = json.loads(path.read_text(encoding="utf-8-sig"))
     except RecursionError:
@@ -149,7 +149,7 @@ SHORTEST_US, LONGEST_US = 1e-6, 1e15
 
 
 def _lacking(row: object) -> str:
-    """What a row lacks to be shown; empty where it lacks nothing."""
+    """The reason why a row cannot be shown; empty where it can."""
     if not isinstance(row, Mapping):
         return "expected an object"
     for name, needed in NAMES.items():

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 def rows(
     table: Sequence[SweepCase], effort: Effort, *, threads: bool = False, traces: list[Trace] | None = None
 ) -> Iterator[BenchRow]:
-    """Measures the cases of one table, which all have one number of ranks. `traces` gets a trace of one more call of
-    each, made after it was measured."""
+    """Yields the measured row of each case of one table, which all have one number of ranks. `traces` gets a trace of
+    one more call of each, made after it was measured. RankFailed: if a rank fails."""
     if not table:
         return
     with Pool(table[0].ranks, threads=threads, pin=True) as pool:
@@ -35,8 +35,8 @@ def rows(
 
 
 def traced(comm: Communicator, case: SweepCase, effort: Effort) -> Trace | None:
-    """One in-place call, lined up as the timed ones, after one that warms up; all ranks call this, rank 0 has the
-    trace. The barrier that lines up is left out, unless that is the case."""
+    """Traces one in-place call, lined up as the timed ones, after one that warms up; all ranks call this, rank 0 gets
+    the trace. The barrier that lines up is left out, unless that is the case."""
     call = in_place(comm, case, effort).call
     call()
     with comm.trace() as recording:
@@ -50,8 +50,8 @@ def traced(comm: Communicator, case: SweepCase, effort: Effort) -> Trace | None:
 
 
 def in_sequence(traces: Sequence[Trace], name: str) -> Trace:
-    """One after another, with a little time between, as of as many ranks as the largest has. Where they have different
-    numbers of ranks; the calls name it."""
+    """The traces one after another, with a little time between, as one trace of as many ranks as the largest has; the
+    calls name their number of ranks where these differ."""
     parts, end_s = [], 0.0
     ranks = max(trace.ranks for trace in traces)
     for trace in traces:

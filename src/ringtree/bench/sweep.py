@@ -1,4 +1,4 @@
-"""What to measure: the cases that sizes make."""
+"""The cases of a measurement, by their sizes."""
 
 from __future__ import annotations
 
@@ -26,19 +26,20 @@ class SweepCase:
 
     @property
     def nbytes(self) -> int:
-        """nccl-tests' size: the larger of what a rank gives and what it gets, that is the whole vector."""
+        """nccl-tests' size: the larger of a rank's input and output in bytes, that is the whole vector."""
         return self.count * datatype(self.dtype).itemsize
 
     @property
     def elements(self) -> int:
-        """nccl-tests' count: elements a rank gives (or gets, where that is the smaller)."""
+        """nccl-tests' count: elements of a rank's input (or of its output, where that is smaller)."""
         return self.count // self.ranks if find_collective(self.collective).blocked else self.count
 
 
 def cases(
     collective: str, ranks: int, nbytes: Sequence[int], dtype: str, op: str, root: int, algorithm: str
 ) -> Iterator[SweepCase]:
-    """The cases of one table. Sizes too small to differ from the one before, once cut into n blocks, are left out."""
+    """The cases of one table. Sizes too small to differ from the one before, once cut into n blocks, are left out.
+    ValueError: if `root` is no rank."""
     promise = find_collective(collective)
     itemsize = datatype(dtype).itemsize
     if promise.rooted and not 0 <= root < ranks:
@@ -66,7 +67,8 @@ def cases(
 def plan(
     collective: str, ranks: Sequence[int], nbytes: Sequence[int], dtype: str, op: str, root: int, algorithm: str
 ) -> list[list[SweepCase]]:
-    """The tables of a sweep: for each number of ranks one for each algorithm. "all": all that serve it."""
+    """The tables of a sweep: for each number of ranks one for each algorithm. "all": all that serve it. ValueError: if
+    the algorithm or the operation does not serve the collective."""
     find_collective(collective)
     if algorithm == "all":
         names = serving(collective)

@@ -37,7 +37,7 @@ PROGRAMS = (
 """One synchronization or two, all ranks alike or one that does the work, bytes copied or joined: no two costs always
 come together."""
 OVERSUBSCRIBED = ("all_reduce",)
-"""Those measured over more ranks than cores: in them all ranks wait for all; in others the last rank need not wait."""
+"""The collectives measured over more ranks than cores: all ranks wait for all, which others do not need."""
 ALONE = PROGRAMS[:1]
 """Measured on one rank alone, always: determines the costs of a call and of a copy."""
 SIZES = (8, 512, 4 << 10, 32 << 10, 256 << 10, 2 << 20, 16 << 20, 64 << 20)
@@ -49,15 +49,15 @@ CALLS_NBYTES = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """What was measured: each call's median over the turns of its size, of which there were `turns` in all."""
+    """Measured calls, each with its median over the turns of its size; `turns` is the number of turns of all sizes."""
 
     calls: tuple[MeasuredCall, ...]
     turns: int
 
 
 def tune(ranks: Sequence[int], seconds: float, step: Callable[[str], None], most_nbytes: int = SIZES[-1]) -> Tuning:
-    """Measures for about `seconds`, each size up to `most_nbytes` once at least. `step` receives the next case.
-    RankFailed where ranks cannot be started or do not come through."""
+    """Measures for about `seconds`, each size up to `most_nbytes` once at least. `step` receives the next case as text.
+    RankFailed: if ranks cannot be started or fail."""
     cores = usable_cores()
     table = [row for n in sorted({1, *ranks}) for row in rows(n, cores, most_nbytes)]
     times, turns = in_turns(table, seconds, step)
@@ -67,8 +67,8 @@ def tune(ranks: Sequence[int], seconds: float, step: Callable[[str], None], most
 def in_turns(
     table: Sequence[Sequence[SweepCase]], seconds: float, step: Callable[[str], None]
 ) -> tuple[dict[SweepCase, list[float]], int]:
-    """Median seconds of each case, one a turn of its row, whose cases have one number of ranks; and how many turns
-    there were. Next is always the row that had the least time so far."""
+    """(the median seconds of each case in the turns of its row, whose cases have one number of ranks; the number of
+    turns). Next is always the row that had the least time so far."""
     times: dict[SweepCase, list[float]] = {case: [] for row in table for case in row}
     spent_s, turns = [0.0] * len(table), 0
     with ExitStack() as stack:

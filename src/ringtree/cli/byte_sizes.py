@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 MOST_BYTES = 1 << 50
-"""Of a size: a thousand ranks' of it are still counted in 64 bits."""
+"""The largest size: a thousand ranks' bytes are still counted in 64 bits."""
 LEAST_FACTOR = 1.001
-"""From one size to the next: a smaller one's list would not end."""
+"""The least factor from one size to the next: a smaller one's list would not end."""
 MOST_SIZES = 1000
 
 

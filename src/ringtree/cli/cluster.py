@@ -1,4 +1,4 @@
-"""What names a cluster: a machine, how many of it, and the network between them."""
+"""The arguments that name a cluster: a machine, the number of nodes, and the network between them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _with_nics(machine: Machine, text: str) -> Machine:
 
 
 def of_machines(text: str, ranks: int) -> Topology:
-    """As many of a machine as make up the ranks, on the fabric its NICs are for."""
+    """The cluster of as many of a machine as make up the ranks, on the fabric its NICs are for."""
     try:
         machine = find(text)
     except ValueError as refusal:

@@ -1,4 +1,4 @@
-"""What is not as it should be, in the words of a command line: stragglers, and links that are slowed or failed."""
+"""Faults of a topology as a command line names them: stragglers, and links that are slowed or failed."""
 
 from __future__ import annotations
 

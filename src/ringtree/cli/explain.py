@@ -59,7 +59,7 @@ WIDTHS = (13, 14, 13, 15, 13, 13, 9)
 
 
 def lines(found: Explanation, assumed: Sequence[str] = ()) -> Iterator[str]:
-    """All of it. `assumed`: what was taken from the log to name the cluster."""
+    """The whole explanation as lines. `assumed`: the facts taken from the log to name the cluster."""
     log = found.log
     yield f"# {log.collective} over {found.cluster.ranks} ranks: {log.path} compared with the prediction"
     yield f"# on {describe(found.cluster)}"
@@ -167,7 +167,7 @@ def _most(suspect: Suspect) -> str:
 
 
 def record(found: Explanation) -> dict[str, Any]:
-    """As JSON has it."""
+    """The explanation as JSON."""
     return {
         "collective": found.log.collective,
         "ranks": found.cluster.ranks,

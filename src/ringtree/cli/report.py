@@ -1,4 +1,4 @@
-"""What bench wrote, shown: `ringtree report`."""
+"""`ringtree report`: shows records that bench wrote."""
 
 from __future__ import annotations
 

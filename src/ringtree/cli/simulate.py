@@ -42,7 +42,7 @@ _WITH = re.compile(r"(.+\.py:[^:]*|[^:]*):([^:]*):([^:]*)(?::([^:]*))?")
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """What is simulated: a schedule, or the programs of a file in the rank's view, on `nbytes` bytes."""
+    """The subject of a simulation: a schedule, or the programs of a file in the rank's view, on `nbytes` bytes."""
 
     schedule: Schedule
     what: Schedule | Sequence[Program]

@@ -1,4 +1,4 @@
-"""What a command is about: an algorithm by its name, or a schedule in a file."""
+"""The subject of a command: an algorithm by its name, or a schedule in a file."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def from_file(args: argparse.Namespace, *others: str) -> Imported:
 
 
 def is_given(value: object) -> bool:
-    """Whether an argument was, by its value; 0 is one."""
+    """Whether an argument was given, by its value; 0 counts as given."""
     return value is not None and value is not False and value != []
 
 

@@ -30,7 +30,7 @@ from ringtree.verify import prove
 Where = Callable[[int], Topology | Cluster]
 
 MOST_TRANSFERS = 1 << 22
-"""Of a schedule that is written out to be priced."""
+"""The most transfers of a schedule that is written out to be priced."""
 MOST_PROVED, MOST_PROVED_RANKS, PROVED_RANKS = 100_000, 512, 16
 """Transfers and ranks of a user's own schedule that is proved before it is priced; for a longer one, one over so few
 ranks is."""
@@ -102,7 +102,7 @@ def whole_node_counts(text: str, each: int) -> list[int]:
 
 
 def _algorithms(collective: str, asked: str | None) -> list[str]:
-    """Those asked for; else those that stand for all over any number of ranks, or all that serve."""
+    """The algorithms asked for; else those that stand for all over any number of ranks, or all that serve."""
     known = serving(collective)
     if asked in (None, "all"):
         return (asked is None and representatives(collective)) or known

@@ -15,7 +15,7 @@ from ringtree.ir.units import duration, size
 from ringtree.price import LowerBound
 
 MOST_TABLES = 4
-"""With more sizes than this at several numbers of ranks, a table of the best alone."""
+"""The most sizes with a table each, at several numbers of ranks; with more, one table of the best."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def _size(nbytes: float) -> str:
 
 
 def _crossing(before: SweepLine, after: SweepLine, over: str) -> float:
-    """Where the second's best overtakes the first's, both lines being straight on logarithmic axes."""
+    """The size or rank count at which `after`'s best overtakes `before`'s; lines are straight on logarithmic axes."""
     low, high = (float(getattr(case, over)) for case in (before, after))
     old, new = ([case.times_s.get(name, inf) for case in (before, after)] for name in (before.best, after.best))
     if inf in (*old, *new) or 0 in (*old, *new):

@@ -52,7 +52,7 @@ STYLES = {
     "far": "#e69f00",
     "farthest": "#d55e00",
 }
-"""Of the pieces of a line, by what they are; Okabe and Ito's colours."""
+"""Styles of a line's pieces by their kind; Okabe and Ito's colours."""
 
 
 def printable(text: str) -> str:

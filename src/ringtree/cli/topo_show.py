@@ -80,7 +80,7 @@ def lines(cluster: Cluster, graphs: Sequence[Channels], width: int, sources: boo
 
 
 def _network(cluster: Cluster) -> str:
-    """What joins the nodes, in a line."""
+    """The network between the nodes, in a line."""
     fabric = cluster.fabric
     over = f"{fabric.name}, {units.duration(fabric.latency_s)} from NIC to NIC" if fabric else ""
     spine = f", oversubscribed {cluster.oversubscription:g} to 1" if cluster.oversubscription > 1 else ""
@@ -90,7 +90,7 @@ def _network(cluster: Cluster) -> str:
 
 
 def _channels(cluster: Cluster, file: Path | None) -> Sequence[Channels]:
-    """Those of the graph file, else what NCCL would find there; nothing where there is nothing to find."""
+    """The channels of the graph file, else those that NCCL's search finds; empty for a node of one GPU."""
     if file is not None:
         return tuple(graph_xml.read(file, cluster.machine).values())
     return tuple(graphs(cluster).values()) if len(cluster.machine.gpus) > 1 else ()

@@ -17,7 +17,7 @@ from ringtree.training.strategies.strategy import Traffic
 
 
 def lines(plan: TrainingPlan, width: int) -> list[Line]:
-    """All of it, within `width` columns."""
+    """The whole plan as lines, within `width` columns."""
     axes = {axis: getattr(plan.layout, axis) for axis in AXES}
     before, after = [*_head(plan), ""], ["", *_groups(plan, width), *_held(plan), "", *_sent(plan)]
     return [*((TextSpan(line),) for line in before), *mesh(axes, width), *((TextSpan(line),) for line in after)]
@@ -37,7 +37,7 @@ def _head(plan: TrainingPlan) -> Iterator[str]:
 
 
 def _rows(plan: TrainingPlan) -> str:
-    """How many of a step's sequences a rank reads, and in how many parts."""
+    """The number of a step's sequences that a rank reads, and of the micro-batches they come in."""
     rows = f", each rank {plan.settings.batch // plan.layout.pieces}" if plan.layout.pieces > 1 else ""
     count = plan.layout.micro_batches
     return rows if count == 1 else f"{rows}, in {count} micro-batches"
@@ -56,7 +56,7 @@ def _groups(plan: TrainingPlan, width: int) -> Iterator[str]:
 
 
 def _held(plan: TrainingPlan) -> Iterator[str]:
-    """Which layers and how many parameters a rank has."""
+    """The layers and the number of parameters of each rank, in lines."""
     if plan.layout.pp == 1:
         yield f"each rank has {most_parameters(plan, 0):,} parameters"
         return

@@ -26,7 +26,7 @@ ERRORS = "RINGTREE_TRAIN_ERRORS"
 BROKEN_PIPE = 141
 """The exit code of a rank whose reader has gone, as `| head` does."""
 WRAPPED = re.compile(r"error when running the callback: RuntimeError: (.*?) At: ")
-"""What DDP's C++ makes of an error of the backend's."""
+"""The text in which DDP's C++ wraps an error of the backend's."""
 TIMEOUT_S = 120.0
 """Default timeout of a call in seconds."""
 SESSION = "ringtree.cli.train_session"

@@ -1,4 +1,4 @@
-"""What a run of training came to, as text: loss, rate, where a step's time went, its bytes beside the formula."""
+"""The result of a run of training, as text: loss, rate, where a step's time went, its bytes beside the formula."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _rate(measured: TrainingRecord) -> Iterator[str]:
 
 
 def _memory(measured: TrainingRecord) -> Iterator[str]:
-    """Of the rank that holds the most."""
+    """The memory of the rank that holds the most."""
     held = measured.held
     most = max(held, key=lambda its: its.in_all)
     who = "every rank holds" if len(set(held)) == 1 else f"rank {held.index(most)} holds the most:"
@@ -129,7 +129,7 @@ def _beside(formula: int, counted: int | None) -> tuple[str, str, str]:
 
 
 def _experts(measured: TrainingRecord) -> Iterator[str]:
-    """Of the last step, over all layers and ranks."""
+    """The load of the experts in the last step, over all layers and ranks."""
     load = measured.load
     if load is None:
         return

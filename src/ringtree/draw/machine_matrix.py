@@ -22,7 +22,7 @@ MOST = 640
 
 
 @dataclass(frozen=True, eq=False)
-class Matrix:
+class PathMatrix:
     """`devices` are the GPUs, then the NICs, by number; `kinds` and `bandwidths_Bps` between each two of them. A NIC's
     rate is counted into its bandwidths."""
 
@@ -60,8 +60,8 @@ class Matrix:
         )
 
 
-def matrix(paths: Paths) -> Matrix:
-    """Of the machine whose paths these are; of its first MOST GPUs and NICs, where it has more."""
+def matrix(paths: Paths) -> PathMatrix:
+    """The matrix of paths between a machine's GPUs and NICs; of the first MOST of them, where it has more."""
     machine = paths.machine
     devices = (*machine.gpus, *machine.nics)[:MOST]
     rates = [d.rate_Bps or inf if (d := machine.devices[n]).kind is DeviceKind.NIC else inf for n in devices]
@@ -73,17 +73,17 @@ def matrix(paths: Paths) -> Matrix:
                 path = paths.between(a, b)
                 kinds[i, j] = path.kind
                 bandwidths_Bps[i, j] = min(path.bandwidth_Bps, rates[i], rates[j])
-    return Matrix(paths, devices, kinds, bandwidths_Bps)
+    return PathMatrix(paths, devices, kinds, bandwidths_Bps)
 
 
-def kind_of(found: Matrix, some: Sequence[int], others: Sequence[int]) -> PathKind:
+def kind_of(found: PathMatrix, some: Sequence[int], others: Sequence[int]) -> PathKind:
     """Between two groups of `twins`, or within one."""
     i, j = _pair(some, others)
     return PathKind(int(found.kinds[i, j]))
 
 
-def bandwidth_of(found: Matrix, some: Sequence[int], others: Sequence[int]) -> float:
-    """In B/s; 0 from a device to itself."""
+def bandwidth_of(found: PathMatrix, some: Sequence[int], others: Sequence[int]) -> float:
+    """The bandwidth between two devices in B/s; 0 from a device to itself."""
     i, j = _pair(some, others)
     return float(found.bandwidths_Bps[i, j])
 
@@ -104,7 +104,7 @@ class Rule(NamedTuple):
 
 
 def rules(paths: Paths, fabric: Fabric | None = None) -> tuple[Rule, ...]:
-    """For P2P, then for GPUDirect RDMA: what applies before what does not."""
+    """The rules for P2P, then for GPUDirect RDMA; each first as it applies, then as it does not."""
     gpus = range(len(paths.machine.gpus))
     pairs = [p2p(paths, a, b) for a, b in combinations(gpus, 2)]
     near = [gdr(paths, g, nic, fabric) for g in gpus for nic in paths.nearest_nics(g)[:1]]

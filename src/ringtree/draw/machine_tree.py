@@ -1,4 +1,4 @@
-"""A machine as a tree: what hangs below which NUMA node. The links that are no branches are what joins the rest."""
+"""A machine as a tree: the devices below each NUMA node. The links that are no branches join the rest."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, Machin
 HOLDING = (LinkKind.PCIE, LinkKind.SHM)
 """The links by which a device hangs on another; where these lead nowhere, any that leaves a NUMA node."""
 DEEPEST = 64
-"""How many devices may hang on one another; PCIe has 256 buses, machines at most ten or so."""
+"""The most devices that may hang on one another; PCIe has 256 buses, machines at most ten or so."""
 ENDS = (DeviceKind.NVSWITCH, DeviceKind.SWITCH)
-"""What joins devices, and so hangs on none."""
+"""Kinds of devices that join others, and so hang on none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +103,8 @@ def _bundle(links: Sequence[Link], directed: Mapping[tuple[int, int, LinkKind], 
 
 
 def _holders(machine: Machine) -> dict[int, Link | None]:
-    """For each device the link by which it is reached from its NUMA node, None for one on which things begin to hang.
-    Switches of a network hang on nothing."""
+    """The link by which each device is reached from its NUMA node, None for one on which others begin to hang. Switches
+    of a network hang on nothing."""
     held: dict[int, Link | None] = dict.fromkeys(machine.of_kind(DeviceKind.CPU))
     _grow(machine, held, list(held), HOLDING)
     for n in machine.of_kind(DeviceKind.CPU):
@@ -146,7 +146,7 @@ def _refuse_deep(machine: Machine, held: Mapping[int, Link | None]) -> None:
 
 
 def _look(machine: Machine, branch: Branch) -> tuple[object, ...]:
-    """What makes two branches alike."""
+    """The properties by which two branches are compared; equal where they are alike."""
     link = branch.link
     how = None if link is None else (link.kind, link.generation, link.width, link.bandwidth_Bps)
     return (

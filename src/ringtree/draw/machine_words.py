@@ -1,4 +1,4 @@
-"""How devices and links are called in pictures of a machine."""
+"""Names of devices and links in pictures of a machine."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _of(kind: LinkKind, links: Iterable[Link]) -> list[Link]:
 
 
 def about(device: Device) -> str:
-    """What is known of it beside its name: vendor, model, rate, as one line; empty where nothing is."""
+    """A device's vendor, model and rate in one line, as far as known; empty where none is."""
     vendor = VENDORS.get(device.vendor.lower(), device.vendor)
     model = device.model if vendor.lower() in device.model.lower() else f"{vendor} {device.model}"
     rate = units.line_rate(device.rate_Bps) if device.rate_Bps else ""
@@ -107,7 +107,7 @@ def about(device: Device) -> str:
 
 
 def further(device: Device) -> Iterator[str]:
-    """What a file or sysfs reports of one device beyond the catalogue."""
+    """Facts that a file or sysfs reports of one device beyond the catalogue."""
     if "cpus" in device.attributes:
         yield f"{device.attributes['cpus']} CPUs"
     if device.attributes.get("memory_bytes", "").isdecimal():

@@ -23,7 +23,7 @@ COLUMN, ROW, HEAD, MARGIN, REPEATS = 150, 34, 40, 110, 80
 """Pixels: of a rank's column, of a row, above the first one, left of them for the phases, right for what repeats."""
 
 MOST_ROWS = 8
-"""Of a block that repeats."""
+"""The most rows of a block that repeats."""
 
 COLOURS = {
     "all_reduce": "#0072b2",
@@ -115,7 +115,7 @@ def levels(calls: Sequence[Sequence[DrawnCall]]) -> list[list[DrawnCall]]:
 
 
 def in_rows(level: Sequence[DrawnCall]) -> list[list[DrawnCall]]:
-    """What is alike and has room side by side in one row, the others below."""
+    """Rows of calls: calls that are alike and have room side by side share a row, the others follow below."""
     rows: list[list[DrawnCall]] = []
     for call in sorted(level, key=lambda call: call.ranks):
         row = next((row for row in rows if all(call.beside(other) for other in row)), None)
@@ -142,7 +142,7 @@ def folded(rows: Sequence[list[DrawnCall]]) -> list[tuple[list[list[DrawnCall]],
 
 
 def _times(looks: Sequence[object], at: int, size: int) -> int:
-    """How often the `size` rows from there on follow one another."""
+    """The number of times that the `size` rows from position `at` on follow one another."""
     times = 1
     while looks[at : at + size] == looks[at + times * size : at + (times + 1) * size]:
         times += 1

@@ -21,7 +21,7 @@ from ringtree.ir.schedule import Schedule
 ROOT = -1
 ABSENT = -2
 FEW = 2
-"""As many different trees are worth drawing; more are mostly one path, begun at another rank for each chunk."""
+"""The most different trees that are worth drawing; more are mostly one path, begun at another rank for each chunk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +50,12 @@ def trees(schedule: Schedule) -> tuple[ChunkTree, ...]:
 
 
 def few(found: tuple[ChunkTree, ...]) -> bool:
-    """Whether these are trees worth drawing, and not a path for each chunk."""
+    """Whether the trees are worth drawing: few different ones, not a path for each chunk."""
     return bool(found) and len(found[0].parent) > 2 and len({t.parent for t in found}) <= FEW
 
 
 def _hops(s: Schedule) -> tuple[Ints, Ints, Ints, NDArray[np.bool_]]:
-    """What went from one participant to another, as columns: source, target, chunk, whether it was complete."""
+    """The moves between participants, as columns: source, target, chunk, whether the chunk was complete."""
     moves = Moves.of(s)
     contents = Contents.at_start(s, moves.layout)
     everyone = contributors(s)[-1]
@@ -95,7 +95,7 @@ def _grown(
 
 
 def _rooted(shapes: NDArray[np.int32]) -> bool:
-    """Whether each has one root, and every member is below it."""
+    """Whether each tree has one root with every member below it."""
     if np.any((shapes == ROOT).sum(axis=1) != 1):
         return False
     above = np.where(shapes < 0, np.arange(shapes.shape[1]), shapes)
@@ -106,7 +106,7 @@ def _rooted(shapes: NDArray[np.int32]) -> bool:
 
 
 def _merged(shapes: NDArray[np.int32]) -> list[tuple[int, ...]]:
-    """For each shape the tree it is a part of: those of one root that nowhere contradict each other are one."""
+    """The tree that each shape is a part of: shapes of one root that nowhere contradict each other are one."""
     begun = defaultdict[int, list[NDArray[np.int32]]](list)
     into = list[NDArray[np.int32]]()
     for shape in shapes:

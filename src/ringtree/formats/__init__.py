@@ -16,9 +16,9 @@ __all__ = ["FORMATS", "Format", "FormatError", "Imported", "load"]
 
 
 class Format(NamedTuple):
-    """`name`: the format's name in errors. `begins`: whether a file has this format, by its bytes from the first that
-    is no space. `read`: the file's schedule, from its path and bytes; FormatError, ScheduleError or UnicodeDecodeError
-    where it is broken."""
+    """A file format. `name`: its name in errors. `begins`: whether a file has this format, by its bytes from the first
+    that is no space. `read`: the file's schedule, from its path and bytes; FormatError, ScheduleError or
+    UnicodeDecodeError where it is broken."""
 
     name: str
     begins: Callable[[bytes], bool]
@@ -26,8 +26,8 @@ class Format(NamedTuple):
 
 
 def load(path: str | Path) -> Imported:
-    """The schedule in a file of one of FORMATS. FormatError, in one line, where it is none of them or a broken one;
-    `verify` checks whether it keeps its collective's postcondition."""
+    """The schedule in a file of one of FORMATS. FormatError, in one line: if the file is missing, broken or of no such
+    format; `verify` checks whether the schedule keeps its collective's postcondition."""
     path = Path(path)
     data = read_bytes(path).removeprefix(b"\xef\xbb\xbf")
     start = data.lstrip()

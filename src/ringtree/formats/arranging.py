@@ -18,7 +18,7 @@ from ringtree.ir.text import format_schedule
 MOST_ROUNDS = 256
 """Above this number of rounds all are listed in one order: trying costs some milliseconds a round."""
 
-Columns = dict[str, NDArray[np.int64]]
+MoveColumns = dict[str, NDArray[np.int64]]
 
 
 class ChunkMove(NamedTuple):
@@ -64,7 +64,7 @@ _ORDERS = (
 )
 
 
-def _sorted(columns: Columns, keys: Sequence[str]) -> Transfers:
+def _sorted(columns: MoveColumns, keys: Sequence[str]) -> Transfers:
     """Round by round; additions into one target as they came; then by kind, and by `keys`."""
     c = columns
     names = ("round", "order", "reduce", "sbuf", "tbuf", "count", *keys)
@@ -82,7 +82,7 @@ def _sorted(columns: Columns, keys: Sequence[str]) -> Transfers:
     )
 
 
-def _joined(columns: Columns) -> Columns:
+def _joined(columns: MoveColumns) -> MoveColumns:
     """Rows of one move and round whose chunks adjoin at both ends as one, with their `count`."""
     by = np.lexsort((columns["chunk"], columns["move"]))
     c = {name: column[by] for name, column in columns.items()}

@@ -41,7 +41,8 @@ _GZIP_LEVEL = 2
 
 def write(trace: Trace, path: str | Path) -> None:
     """Writes the trace, packed by gzip where the name ends in .gz. The same trace gives the same bytes. A file at
-    `path` is replaced only when all is written."""
+    `path` is replaced only when all is written. ValueError: if the trace is too long for the format. OSError: if it
+    cannot be written."""
     if len(trace) and not trace.makespan_s <= LONGEST_S:
         raise ValueError(f"a trace of {trace.makespan_s:g} s cannot be written; expected at most {LONGEST_S:g} s")
     with replacing(Path(path)) as file:
@@ -215,7 +216,7 @@ def is_trace(path: str | Path) -> bool:
 
 
 def read(path: str | Path) -> Trace:
-    """The trace that `write` wrote to a file, packed or not. FormatError, in one line, where it is not."""
+    """The trace that `write` wrote to a file, packed or not. FormatError, in one line: if the file is no such trace."""
     path = Path(path)
     document = _document(path)
     other = document.get("otherData") if isinstance(document, dict) else None

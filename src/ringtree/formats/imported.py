@@ -21,8 +21,8 @@ class FormatError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """`programs`: the file's, one per rank, thread blocks as threads (none if the file is a schedule). `facts`: the
-    file's further attributes, by the file's own names."""
+    """The content of a file. `programs`: one per rank, thread blocks as threads (none if the file is a schedule).
+    `facts`: the file's further attributes, by the file's own names."""
 
     schedule: Schedule
     programs: tuple[Program, ...] = ()
@@ -30,7 +30,7 @@ class Imported:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The whole file; FormatError where it is none, or too large to be a schedule."""
+    """The whole file. FormatError: if it is no file, cannot be read or is too large for a schedule."""
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):

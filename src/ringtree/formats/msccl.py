@@ -31,7 +31,7 @@ MOST_EFFORT = 2**20
 
 
 def from_bytes(path: Path, data: bytes) -> Imported:
-    """The file's schedule and its programs. FormatError, in one line, where it is no MSCCL program or a broken one."""
+    """The file's schedule and its programs. FormatError, in one line: if it is no MSCCL program or a broken one."""
     algo = read_algo(path, data)
     memory = _memory(algo)
     programs = tuple(_Writer(algo, gpu, memory).program() for gpu in algo.gpus)

@@ -49,7 +49,7 @@ class _Op(NamedTuple):
 
 
 def from_bytes(path: Path, data: bytes) -> Imported:
-    """The plan's schedule and programs. FormatError, in one line, where it is no plan, or one that is not supported."""
+    """The plan's schedule and programs. FormatError, in one line: if it is no plan, or not a supported one."""
     try:
         plan = json.loads(data)
     except RecursionError:

@@ -40,7 +40,7 @@ class Alike:
 
 
 def alike(schedule: Schedule) -> Iterator[Alike]:
-    """All ranks, by kinds."""
+    """All ranks of a schedule, by kinds of ranks that are alike."""
     shared = columns(schedule)
     renumbered = _renumbered(schedule, shared)
     for ranks in _kinds(renumbered):

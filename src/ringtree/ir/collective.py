@@ -166,7 +166,7 @@ COLLECTIVES: dict[str, Collective] = {
 
 
 def collective(name: str) -> Collective:
-    """The collective of that name; ValueError naming the known ones otherwise."""
+    """The collective of that name. ValueError, with the known ones: if there is none."""
     try:
         return COLLECTIVES[name]
     except KeyError:

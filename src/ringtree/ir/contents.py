@@ -105,7 +105,7 @@ class Promised:
 
 
 def contributors(s: Schedule) -> Bits:
-    """For each rank the set of its contributors, who are ranks 0, 1, …"""
+    """The set of each rank's contributors, who are ranks 0, 1, …"""
     many = np.array([len(s.promise.contributors(rank, s.ranks)) for rank in range(s.ranks)])
     word = np.clip(many[:, None] - 64 * np.arange((s.ranks + 63) // 64), 0, 64).astype(np.uint64)
     return np.where(word == 0, np.uint64(0), ~np.uint64(0) >> (np.uint64(64) - word))

@@ -114,12 +114,12 @@ class _Sorted:
 
 
 def seconds_by_what(path: Iterable[PathStep]) -> dict[What, float]:
-    """How much of the path each kind of step takes, the most first."""
+    """Seconds of the path that each kind of step takes, the most first."""
     return _seconds((step.what, step) for step in path)
 
 
 def seconds_by_rank(path: Iterable[PathStep]) -> dict[int, float]:
-    """How much of the path lies on each rank, the most first."""
+    """Seconds of the path that lie on each rank, the most first."""
     return _seconds((step.rank, step) for step in path)
 
 

@@ -108,13 +108,13 @@ def _steps(table: NDArray[np.int64], moduli: NDArray[np.int64], lag: int = 1) ->
 
 
 def _ends(broken: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """For each i the first j >= i where `broken`; the last is taken as broken."""
+    """The first j >= i where `broken`, for each i; the last is taken as broken."""
     index = np.where(broken, np.arange(len(broken)), len(broken) - 1)
     return np.minimum.accumulate(index[::-1])[::-1]
 
 
 def _run_ends(steps: NDArray[np.int64], joined: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """For each row the last row of the run of equal steps that starts there; `joined[i]`: i and i+1 may be in one."""
+    """The last row, for each row, of the run of equal steps that starts there; `joined[i]`: i and i+1 may be in one."""
     m = len(joined) + 1
     changes = np.ones(m, np.bool_)
     changes[1:-1] = ~joined[1:] | np.any(np.diff(steps, axis=0) != 0, axis=1)

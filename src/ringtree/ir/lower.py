@@ -22,7 +22,7 @@ from ringtree.ir.schedule import Buffer, Schedule, Transfers
 
 
 def lower(schedule: Schedule) -> tuple[Program, ...]:
-    """Every rank's program."""
+    """Every rank's program, in order of ranks. ValueError: if the schedule has switches."""
     shared = columns(schedule)
     return tuple(_program(schedule, shared, rank) for rank in range(schedule.ranks))
 
@@ -42,7 +42,7 @@ class Columns:
 
 
 def columns(schedule: Schedule) -> Columns:
-    """The columns that lowering reads; ValueError for a schedule with switches."""
+    """The columns that lowering reads. ValueError: if the schedule has switches."""
     if schedule.switches:
         raise ValueError(f"{schedule.name}: has {schedule.switches} switches; programs are written for ranks only")
     rows = schedule.expand()

@@ -112,7 +112,7 @@ def _cells(s: Schedule, layout: CellLayout, rows: Transfers, side: str) -> Ints:
 
 
 def _occurrence(round_: NDArray[np.int32], target: Ints, cells: int) -> Ints:
-    """For each move the number of earlier moves of its round that write the same cell."""
+    """The number of earlier moves of its round that write the same cell, for each move."""
     key = round_.astype(np.int64) * max(cells, 1) + target
     order = np.argsort(key, kind="stable")
     sorted_keys = key[order]

@@ -43,7 +43,7 @@ class ScheduleTextError(ValueError):
 
 
 def parse_schedule(text: str) -> Schedule:
-    """Returns the schedule of the text. Raises ScheduleTextError; legality is checked by spec.check."""
+    """Returns the schedule of the text. ScheduleTextError: if the text is none; spec.check checks legality."""
     lines = [
         (number, line.rstrip())
         for number, line in enumerate(text.splitlines(), 1)

@@ -222,7 +222,8 @@ class Schedule:
         return self.promise.postcondition(rank, self.ranks, self.chunks, self.root or 0)
 
     def expand(self) -> Transfers:
-        """All transfers as plain rows with absolute rounds. Memory: 33 bytes a transfer; ValueError over MOST_ROWS."""
+        """All transfers as plain rows with absolute rounds. Memory: 33 bytes a transfer. ValueError: if more than
+        MOST_ROWS."""
         if self.transfers > MOST_ROWS:
             raise ValueError(
                 f"{self.name}: {self.transfers:,} transfers are too many to write out one by one; expected at most "
@@ -240,7 +241,7 @@ class Schedule:
         return np.array([self.buffer_chunks(b) for b in Buffer], dtype=np.int64)
 
     def repetitions(self, block: Block, which: NDArray[np.int64], start: int = 0) -> Transfers:
-        """Those repetitions of a block written out one after the other, rounds counted from `start`."""
+        """The repetitions `which` of a block, written out one after the other, rounds counted from `start`."""
         rows, shift, lengths = block.rows, block.shift, np.maximum(self.lengths, 1)
         i = np.repeat(which, len(rows))
 
@@ -297,7 +298,8 @@ class Schedule:
         return total
 
     def then(self, after: Schedule, collective: str, name: str | None = None) -> Schedule:
-        """This schedule, then `after`, as one schedule of `collective`: a concatenation, since both are in place."""
+        """This schedule, then `after`, as one schedule of `collective`: a concatenation. ValueError: unless both are in
+        place, of the same ranks, chunks and switches."""
         mine = (self.ranks, self.chunks, self.switches, self.in_place)
         theirs = (after.ranks, after.chunks, after.switches, after.in_place)
         if mine != theirs or not self.in_place:
@@ -330,7 +332,7 @@ class Schedule:
 
 
 def _zeros(gap: NDArray[np.int64], drift: int, times: int, ranks: int) -> NDArray[np.int64]:
-    """For each gap the number of repetitions i < times in which gap + i*drift is a multiple of ranks."""
+    """The number of repetitions i < times in which gap + i*drift is a multiple of ranks, for each gap."""
     i = np.arange(times, dtype=np.int64)
     table = np.bincount((-i * drift) % ranks, minlength=ranks)
     return table[gap % ranks]

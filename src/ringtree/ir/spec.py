@@ -13,7 +13,8 @@ class ScheduleError(ValueError):
 
 
 def check(schedule: Schedule) -> None:
-    """Raises ScheduleError at the first rule broken. Cost: O(rows), times the repetitions for counts over 1."""
+    """Checks the schedule. ScheduleError: at the first rule broken. Cost: O(rows), times the repetitions for counts
+    over 1."""
     s, promise = schedule, schedule.promise
     if s.ranks < 1:
         raise ScheduleError(f"{s.name}: {s.ranks} ranks; expected at least 1")

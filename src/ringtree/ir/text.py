@@ -192,8 +192,8 @@ class _Writer:
         return f" for {', '.join(v.range() for v in shown)}" if shown else ""
 
     def _variable(self, name: str, level: int) -> _Variable:
-        """For `r` a rank, where one walks through the ranks without wrapping; for others the round, or how far the
-        source, the target or a chunk has moved; else a plain count."""
+        """The variable of a loop: for `r` a rank, where one walks through the ranks without wrapping; for others the
+        round, or the distance that the source, the target or a chunk has moved; else a plain count."""
         times = self.family.loops[level].times
         moves = [b for m in self.members for b in m.loops[level].by]
         for member in self.members:

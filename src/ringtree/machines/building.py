@@ -19,7 +19,7 @@ class MachineBuilder:
         self._notes: dict[Note, None] = {}
 
     def add(self, device: Device) -> str:
-        """Adds the device and returns its name. ValueError where the name is taken."""
+        """Adds the device and returns its name. ValueError: if the name is taken."""
         if device.name in self._devices:
             raise ValueError(f"two devices are named {device.name!r}; expected names that differ")
         self._devices[device.name] = device
@@ -32,7 +32,7 @@ class MachineBuilder:
         return name
 
     def cpu(self, name: str, model: str, *, numa: int = -1) -> str:
-        """A NUMA node of a CPU of `parts.CPUS`."""
+        """Adds a NUMA node of a CPU of `parts.CPUS`; returns its name. KeyError: if the model is none of them."""
         part = parts.CPUS[model]
         self.note(NoteKind.SOURCE, model, part.source)
         attributes = {"arch": part.arch, "familyid": str(part.family), "modelid": str(part.modelid)}
@@ -41,7 +41,7 @@ class MachineBuilder:
         )
 
     def gpu(self, name: str, model: str, *, busid: str = "", numa: int = -1) -> str:
-        """A GPU of `parts.GPUS`."""
+        """Adds a GPU of `parts.GPUS`; returns its name. KeyError: if the model is none of them."""
         part = parts.GPUS[model]
         self.note(NoteKind.SOURCE, model, part.source)
         return self.add(
@@ -59,7 +59,7 @@ class MachineBuilder:
         )
 
     def nic(self, name: str, model: str, *, busid: str = "", numa: int = -1, fabric: str = "") -> str:
-        """A NIC of `parts.NICS`; attribute `fabric`: the one that it is made for, where given."""
+        """Adds a NIC of `parts.NICS`, with the `fabric` that it is made for; returns its name. KeyError as above."""
         part = parts.NICS[model]
         self.note(NoteKind.SOURCE, model, part.source)
         attributes = {"ports": str(part.ports)} | ({"fabric": fabric} if fabric else {})
@@ -78,7 +78,8 @@ class MachineBuilder:
         )
 
     def nvswitch(self, name: str, generation: int, chips: int = 1) -> str:
-        """One device for all NVSwitches of a domain, as NCCL has it; attributes `generation`, `chips` and `sharp`."""
+        """Adds one device for all NVSwitches of a domain, as NCCL has it, with attributes `generation`, `chips` and
+        `sharp`; returns its name."""
         part = parts.NVSWITCH[generation]
         self.note(NoteKind.SOURCE, f"NVSwitch {generation}", part.source)
         attributes = {"generation": str(generation), "chips": str(chips), "sharp": str(int(part.sharp))}
@@ -126,7 +127,7 @@ class MachineBuilder:
         self._notes[Note(kind, about, text)] = None
 
     def machine(self, name: str) -> Machine:
-        """The finished machine. ValueError where a link names no device."""
+        """The finished machine. ValueError: if a link names no device."""
         number = {device: n for n, device in enumerate(self._devices)}
         links: list[Link] = []
         for a, b, link in self._links:

@@ -18,8 +18,8 @@ MOST_OVERSUBSCRIPTION = 1e6
 
 @dataclass(frozen=True)
 class Cluster:
-    """`nodes` times a machine. `oversubscription`: the leaves' bandwidth to the spine over the spine's, at least 1.
-    `sharp`: the switches reduce."""
+    """A cluster: `nodes` times a machine. `oversubscription`: the leaves' bandwidth to the spine over the spine's, at
+    least 1. `sharp`: the switches reduce."""
 
     machine: Machine
     nodes: int = 1
@@ -44,7 +44,7 @@ class Cluster:
 
     @property
     def name(self) -> str:
-        """Such as `dgx-h100 x4`; of one node the machine's name."""
+        """The cluster's name, such as `dgx-h100 x4`; of one node the machine's name."""
         return self.machine.name if self.nodes == 1 else f"{self.machine.name} x{self.nodes}"
 
     @property

@@ -22,7 +22,7 @@ class Contracted:
 
     @cached_property
     def paths(self) -> Paths:
-        """The machine's name."""
+        """The paths of the contracted machine."""
         return Paths(self.machine)
 
 
@@ -69,7 +69,7 @@ def contract(machine: Machine) -> Contracted:
 
 
 def _shares(machine: Machine, ranks: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """For each rank its NICs, by device number: ranks with the same nearest NICs share them out in order."""
+    """The NICs of each rank, by device number: ranks with the same nearest NICs share them out in order."""
     paths = Paths(machine)
     near = [tuple(machine.nics[k] for k in paths.nics_near(r)) for r in ranks]
     out = []

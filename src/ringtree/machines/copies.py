@@ -83,8 +83,8 @@ def in_machine(machine: Machine, a: int, b: int) -> tuple[CopyRoute, ...]:
 
 
 def to_machine(machine: Machine, a: int, b: int, fabric: Fabric) -> tuple[CopyRoute, ...]:
-    """To GPU b of another such machine: by the kernel where the fabric neither has RDMA nor reaches a GPU, else into
-    its memory, and with RDMA also by buffers in the hosts' memories."""
+    """The routes of a copy from GPU a to GPU b of another such machine: by the kernel where the fabric neither has RDMA
+    nor reaches a GPU, else into its memory, and with RDMA also by buffers in the hosts' memories."""
     one = contract(machine)
     steps, nics = CopySteps(one.paths), one.machine.nics
     if -1 in (one.home[a], one.home[b]):
@@ -111,7 +111,8 @@ def to_machine(machine: Machine, a: int, b: int, fabric: Fabric) -> tuple[CopyRo
 
 
 def from_storage(machine: Machine, disk: int, gpu: int) -> tuple[CopyRoute, ...]:
-    """From a disk, by device number, to a GPU, by local rank: GPUDirect Storage, and by the host's memory."""
+    """The routes of a copy from a disk, by device number, to a GPU, by local rank: GPUDirect Storage, and by the host's
+    memory."""
     steps, target = CopySteps(Paths(machine)), machine.gpus[gpu]
     path = steps.paths.between(disk, target)
     direct = _gds(machine, disk, target, path.kind)

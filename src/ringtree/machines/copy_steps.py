@@ -36,7 +36,7 @@ class Copy:
     lands: bool = True
 
     def seconds(self, nbytes: float) -> float:
-        """Alone."""
+        """Seconds of the copy of `nbytes` alone."""
         return self.latency_s + nbytes / self.bandwidth_Bps
 
 
@@ -107,7 +107,7 @@ class CopySteps:
         return (*steps, sent, wire, got, arrives, pages)
 
     def from_disk(self, disk: int, gpu: int) -> tuple[Copy, ...]:
-        """By the memory of the disk's own host."""
+        """The copies from a disk to a GPU by the memory of the disk's own host."""
         cpu = self.cpu(disk)
         return (self.copy("disk to host", self.paths.between(disk, cpu), Mover.DISK), self._unstage(cpu, gpu))
 

@@ -45,7 +45,7 @@ the switch's latency. SHM: a cache line from core to core."""
 
 
 def latency_s(link: Link) -> float:
-    """The link's own, or its kind's where it has none."""
+    """The link's own latency, or its kind's where it has none."""
     return link.latency_s or LATENCY_S[link.kind]
 
 

@@ -39,7 +39,7 @@ class LinkKind(str, Enum):
 
 
 class PathKind(IntEnum):
-    """How two devices reach one another, the nearest first, by NCCL's names and numbers (graph.h).
+    """The kind of path between two devices, the nearest first, by NCCL's names and numbers (graph.h).
 
     NVL NVLink (or xGMI) alone, NVB NVLink through one GPU, C2C the CPU's own NVLink, PIX at most one PCIe switch,
     PXB several, P2C GPU - C2C - CPU - PCIe - NIC, PXN a NIC through another GPU, PHB through a CPU, SYS between two
@@ -113,7 +113,7 @@ class Note:
 
 @dataclass(frozen=True, eq=False)
 class Machine:
-    """Devices and the directed links between them. The k-th GPU is local rank k."""
+    """A machine: devices and the directed links between them. The k-th GPU is local rank k."""
 
     name: str
     devices: tuple[Device, ...]
@@ -153,7 +153,7 @@ class Machine:
         return self.of_kind(DeviceKind.NIC)
 
     def device(self, name: str) -> int:
-        """The number of the device of that name; ValueError where there is none."""
+        """The number of the device of that name. ValueError: if there is none."""
         if name not in self._numbers:
             some = ", ".join(d.name for d in self.devices[:4]) + (", …" if len(self.devices) > 4 else "")
             raise ValueError(f"{self.name} has no device {name!r}: expected one of {some}")
@@ -164,7 +164,8 @@ class Machine:
         return self._leaving[device]
 
     def part(self, gpus: Iterable[int]) -> Machine:
-        """The machine with those GPUs alone, by local rank, in the order given; everything else stays."""
+        """The machine with those GPUs alone, by local rank, in the order given; everything else stays. ValueError: if
+        one is given twice, or none."""
         wanted = [self._gpu(g) for g in gpus]
         if len(set(wanted)) < len(wanted) or not wanted:
             raise ValueError(f"{self.name}: expected GPUs that differ, at least one")

@@ -180,7 +180,7 @@ C2C = {
         "NVIDIA GB200 NVL72 data sheet: 900 GB/s both ways for a Grace, which two GPUs share; latency: none published",
     ),
 }
-"""From a GPU to its CPU."""
+"""Links from a GPU to its CPU."""
 
 SATA = LinkGeneration(
     LinkKind.PCIE, 0, 6 * Gbps * 8 / 10, 150e-9, f"SATA-IO: 6 Gb/s, 8b/10b, as a lane of PCIe; {_HOP}"
@@ -242,7 +242,7 @@ GPUS = {
         GpuPart("Ascend 910B", "huawei", 0, "HCCS", 7, 4, 1600e9, (0xD802,), "Huawei Atlas 800T A2 data sheet"),
     )
 }
-"""By model. Device ids: the PCI ID repository."""
+"""GPUs by model. Device ids: the PCI ID repository."""
 
 _INTEL, _EPYC = "GenuineIntel", "AuthenticAMD"
 _MESH = "between NUMA nodes of a socket: the memory bandwidth of one, which the mesh carries"
@@ -290,7 +290,7 @@ CPUS = {
         Cpu("Grace", "NVIDIA", "arm64", 0, 0, 5, 100e9, 100e9, "NVIDIA Grace: coherent links from socket to socket"),
     )
 }
-"""By model. Links of 2 bytes a transfer, counted as their makers do."""
+"""CPUs by model. Links of 2 bytes a transfer, counted as their makers do."""
 
 NICS = {
     n.model: n
@@ -353,7 +353,7 @@ NICS = {
         Nic("Accelerated 80G", "microsoft", 80 * Gbps, 1, 4, False, (), "Azure: NC A100 v4, 80 Gb/s of Ethernet"),
     )
 }
-"""By model."""
+"""NICs by model."""
 
 
 def gpu_by_id(vendor: int, device: int) -> GpuPart | None:

@@ -66,8 +66,8 @@ class Paths:
         self._cpu: dict[int, int | None] = {}
 
     def between(self, source: int, target: int) -> Path:
-        """By device number: the path of the nearest kind, then the most bandwidth, then the fewest links. No path
-        goes through a GPU, but one of NVLinks alone, or through a NIC, but to its network."""
+        """The path between two devices, by number: of the nearest kind, then the most bandwidth, then the fewest links.
+        No path goes through a GPU, but one of NVLinks alone, or through a NIC, but to its network."""
         path = self._known.get((source, target))
         if path is None:
             tree = self._trees.get(source) or self._trees.setdefault(
@@ -81,8 +81,9 @@ class Paths:
         return self.between(self.machine.gpus[a], self.machine.gpus[b])
 
     def to_nic(self, gpu: int, nic: int, fabric: Fabric | None = None) -> Path:
-        """From a GPU, by local rank, to a NIC, by its position among the machine's, as NCCL sends: through another GPU
-        (PXN) that is near the NIC, with GPUDirect RDMA, and an NVLink away, where that is faster or spares the CPU."""
+        """The path from a GPU, by local rank, to a NIC, by its position among the machine's, as NCCL sends: through
+        another GPU (PXN) that is near the NIC, with GPUDirect RDMA, and an NVLink away, where that is faster or spares
+        the CPU."""
         own = self.between(self.machine.gpus[gpu], self.machine.nics[nic])
         relay = self._neighbour[nic]
         if relay is None or relay == gpu:
@@ -94,7 +95,7 @@ class Paths:
         return first.then(then, PathKind.PXN)
 
     def through_cpu(self, source: int, target: int) -> Path:
-        """By device number: the path of data that may not go directly, through the source's own CPU. DIS where the
+        """The path of data that may not go directly, through the source's own CPU, by device number. DIS where the
         machine lists no CPU."""
         cpu = self.cpu(source)
         if cpu is None:
@@ -146,7 +147,7 @@ class Paths:
 
     @cached_property
     def _neighbour(self) -> tuple[int | None, ...]:
-        """For each NIC the GPU that is nearest to it, by local rank; NICs that share their GPUs have one each."""
+        """The GPU nearest to each NIC, by local rank; NICs that share their GPUs have one each."""
         out: list[int | None] = []
         taken: dict[int, int] = {}
         for n in self.machine.nics:

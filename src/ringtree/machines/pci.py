@@ -21,7 +21,7 @@ VENDORS = {
     0x1AE0: "google", 0x14E4: "broadcom", 0x1000: "broadcom", 0x1414: "microsoft", 0x104C: "texas instruments",
     0x1AF4: "virtio", 0x144D: "samsung",
 }  # fmt: skip
-"""By PCI vendor id (pci-ids.ucw.cz)."""
+"""Makers by PCI vendor id (pci-ids.ucw.cz)."""
 
 
 def generation(speed: str) -> int:

@@ -1,5 +1,5 @@
-"""From a cluster to its topology: a machine's devices and links for each node, the network between, and the routes of
-NCCL's data from GPU to GPU and between a GPU and a NIC, as tables."""
+"""Turns a cluster into its topology: a machine's devices and links for each node, the network between, and the routes
+of NCCL's data from GPU to GPU and between a GPU and a NIC, as tables."""
 
 from __future__ import annotations
 

@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 
 from ringtree.mpi.datatype import Datatype
 
-Array = NDArray[Any]
+NumpyArray = NDArray[Any]
 _OCTET = np.dtype("u1")
 _NOTHING = np.empty(0, _OCTET)
 _frombuffer = np.frombuffer
 _UNFIT = (AttributeError, BufferError, TypeError, ValueError)  # no buffer, or too short, or not contiguous
 
 
-def flat(data: Any, dtype: np.dtype[Any] | None = None) -> Array:
+def flat(data: Any, dtype: np.dtype[Any] | None = None) -> NumpyArray:
     """All of `data` in one dimension, over the same memory; as elements of `dtype`, else of its own type."""
     if data is None:
         return np.empty(0, dtype or _OCTET)
@@ -35,15 +35,16 @@ def flat(data: Any, dtype: np.dtype[Any] | None = None) -> Array:
         data = data.T
         if not data.flags.c_contiguous:
             raise ValueError("a buffer is not contiguous; expected a contiguous array")
-    line: Array = data.reshape(-1)
+    line: NumpyArray = data.reshape(-1)
     if dtype is None or line.dtype == dtype:
         return line
     octets = line.view(_OCTET) if line.size else _NOTHING
     return octets[: octets.size // dtype.itemsize * dtype.itemsize].view(dtype)
 
 
-def block(spec: Any, blocks: int = 1) -> Array:
-    """The elements that `spec` means, where it gives the number in each of `blocks`; all of them without."""
+def block(spec: Any, blocks: int = 1) -> NumpyArray:
+    """The elements that `spec` means, where it gives the number in each of `blocks`; all of them without. ValueError:
+    if the buffer is too short."""
     if type(spec) is np.ndarray and spec.flags.c_contiguous:
         return _whole(spec if spec.ndim == 1 else spec.reshape(-1), blocks)
     data, given, datatype = _parts(spec)
@@ -60,15 +61,15 @@ def block(spec: Any, blocks: int = 1) -> Array:
     return line[start : start + count * blocks]
 
 
-def octets(spec: Any, writable: bool = False) -> Array:
-    """The same as bytes: what a message carries."""
+def octets(spec: Any, writable: bool = False) -> NumpyArray:
+    """The elements that `spec` means as bytes, [bytes] of uint8, as a message has them."""
     line = _plain_octets(spec)
     if line is None:
         line = _as_octets(block(spec))
     return checked(line) if writable else line
 
 
-def octet_blocks(spec: Any, blocks: int, writable: bool = False) -> Array:
+def octet_blocks(spec: Any, blocks: int, writable: bool = False) -> NumpyArray:
     """`block` as bytes: [blocks, bytes of one]."""
     line = _plain_octets(spec, blocks)
     if line is None:
@@ -76,15 +77,16 @@ def octet_blocks(spec: Any, blocks: int, writable: bool = False) -> Array:
     return checked(line, writable).reshape(blocks, -1)
 
 
-def checked(line: Array, writable: bool = True) -> Array:
+def checked(line: NumpyArray, writable: bool = True) -> NumpyArray:
     """Returns `line`; raises ValueError where it is read-only and `writable` is asked for."""
     if writable and not line.flags.writeable:
         raise ValueError("a receive buffer is read-only; expected a writable array")
     return line
 
 
-def placed(spec: Any, ranks: int) -> tuple[Array, list[int], list[int]]:
-    """Uneven blocks: the buffer as a line, and each rank's count and displacement in elements of it."""
+def placed(spec: Any, ranks: int) -> tuple[NumpyArray, list[int], list[int]]:
+    """Uneven blocks: the buffer as a line, and each rank's count and displacement in elements of it. ValueError: if it
+    is too short, or has no counts and is not evenly divisible."""
     data, given, datatype = _parts(spec)
     line = flat(data, None if datatype is None else datatype.dtype)
     counts, starts = given if isinstance(given, tuple) else (given, None)
@@ -105,7 +107,7 @@ def placed(spec: Any, ranks: int) -> tuple[Array, list[int], list[int]]:
     return line, sizes, displacements
 
 
-def _misfit(line: Array, count: int, start: int, blocks: int = 1) -> ValueError:
+def _misfit(line: NumpyArray, count: int, start: int, blocks: int = 1) -> ValueError:
     if count < 0:
         return ValueError(f"a count of {count} elements; expected 0 or more")
     elements = f"{count} element{'' if count == 1 else 's'}"
@@ -150,13 +152,13 @@ def _per_rank(given: Any, ranks: int, what: str) -> list[int]:
     return numbers
 
 
-def _whole(line: Array, blocks: int) -> Array:
+def _whole(line: NumpyArray, blocks: int) -> NumpyArray:
     if line.size % blocks:
         raise ValueError(f"a buffer of {line.size} elements: expected a number that {blocks} ranks divide")
     return line
 
 
-def _exported(data: Any, dtype: np.dtype[Any] | None) -> Array:
+def _exported(data: Any, dtype: np.dtype[Any] | None) -> NumpyArray:
     if isinstance(data, list | tuple | dict | str | int | float):
         raise TypeError(f"{type(data).__name__} is no buffer; expected an array, or anything with the buffer protocol")
     if dtype is not None:
@@ -175,7 +177,7 @@ def _exported(data: Any, dtype: np.dtype[Any] | None) -> Array:
     raise TypeError(f"{type(data).__name__} is no buffer; expected an array, or anything with the buffer protocol")
 
 
-def _plain_octets(spec: Any, blocks: int = 1) -> Array | None:
+def _plain_octets(spec: Any, blocks: int = 1) -> NumpyArray | None:
     """The common cases, cut short; None for what is to be looked at closely."""
     try:
         if type(spec) is not list and type(spec) is not tuple:
@@ -190,5 +192,5 @@ def _plain_octets(spec: Any, blocks: int = 1) -> Array | None:
     return None
 
 
-def _as_octets(line: Array) -> Array:
+def _as_octets(line: NumpyArray) -> NumpyArray:
     return line.view(_OCTET) if line.size else _NOTHING

@@ -17,7 +17,9 @@ from ringtree.mpi.request import Connected, started
 
 @translating
 class CollectiveMethods(Connected):
-    """All ranks of the Comm make the same calls in the same order. IN_PLACE, or None, as MPI has it."""
+    """The collectives on buffers; all ranks of the Comm make the same calls in the same order. Buffers are contiguous
+    arrays, or MPI's lists [array, count, type] of them. IN_PLACE, or None, as MPI has it. Errors are `Exception`s where
+    MPI has a class for them."""
 
     def Barrier(self, **how: Any) -> Any:
         """Returns when all ranks have entered."""
@@ -67,7 +69,8 @@ class CollectiveMethods(Connected):
         return self._comm.all_reduce(out if in_place(sendbuf) else block(sendbuf), native(op), out=out, **how)
 
     def Reduce_scatter_block(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, **how: Any) -> Any:
-        """In place, all input lies in `recvbuf`, and the result in its first block."""
+        """Reduces every rank's `sendbuf` by `op`; block r goes to rank r's `recvbuf`. In place, all input lies in
+        `recvbuf`, and the result in its first block."""
         comm = self._comm
         x = block(recvbuf if in_place(sendbuf) else sendbuf, comm.size).reshape(comm.size, -1)
         out = x[0] if in_place(sendbuf) else block(recvbuf)
@@ -79,7 +82,7 @@ class CollectiveMethods(Connected):
         return self._comm.scan(out if in_place(sendbuf) else block(sendbuf), native(op), out=out, **how)
 
     def Exscan(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, **how: Any) -> Any:
-        """Rank 0's `recvbuf` is left alone."""
+        """Reduces the `sendbuf`s of the ranks before this one into `recvbuf`; rank 0's is left alone."""
         out = checked(block(recvbuf))
         return self._comm.exscan(out if in_place(sendbuf) else block(sendbuf), native(op), out=out, **how)
 

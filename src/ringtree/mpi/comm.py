@@ -106,11 +106,12 @@ class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods):
         return CONGRUENT if mine == its else SIMILAR if sorted(mine) == sorted(its) else UNEQUAL
 
     def Split(self, color: int = 0, key: int = 0) -> Comm:
-        """COMM_NULL for a rank that passes UNDEFINED."""
+        """The Comm of the ranks that pass the same `color`, ordered by `key`; COMM_NULL for a rank that passes
+        UNDEFINED."""
         return Intracomm(self._comm.split(None if color == UNDEFINED else color, key))
 
     def Split_type(self, split_type: int, key: int = 0, info: object = None) -> Comm:
-        """COMM_TYPE_SHARED: the ranks of this rank's host."""
+        """The Comm of the ranks of this rank's host, for COMM_TYPE_SHARED."""
         return self.Split(UNDEFINED if split_type == UNDEFINED else self._comm.hosts[self._comm.rank], key)
 
     def Dup(self, info: object = None) -> Comm:
@@ -120,12 +121,12 @@ class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods):
     Clone = Dup
 
     def Create(self, group: Group) -> Comm:
-        """All ranks of this Comm call it; COMM_NULL for those outside the group."""
+        """The Comm of a group; all ranks of this Comm call it. COMM_NULL for those outside the group."""
         place = group.rank
         return self.Split(UNDEFINED if place == UNDEFINED else 0, place)
 
     def Create_group(self, group: Group, tag: int = 0) -> Comm:
-        """Only the ranks of the group call it."""
+        """The Comm of a group; only its ranks call it."""
         here = self._comm.ranks
         return Intracomm(self._comm.group([here.index(member) for member in group.members]))
 
@@ -172,7 +173,7 @@ class _World(Intracomm):
 
 
 class _Self(Intracomm):
-    """This rank alone."""
+    """A Comm of this rank alone."""
 
     def _join(self) -> Communicator:
         world = COMM_WORLD._comm

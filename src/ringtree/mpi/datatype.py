@@ -23,7 +23,8 @@ class Datatype:
 
     @classmethod
     def fromcode(cls, code: str) -> Datatype:
-        """By typestring: a letter of the array module's ("i"), C's ("d"), numpy's ("<f8"), or MPI's name ("INT")."""
+        """The type of a typestring: a letter of the array module's ("i"), C's ("d"), numpy's ("<f8"), or MPI's name
+        ("INT"). KeyError: if there is none."""
         if code in cls._predefined:
             return cls._predefined[code]
         try:

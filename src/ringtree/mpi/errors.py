@@ -23,11 +23,11 @@ _CLASS_BY_KIND = {
     errors.TimedOut: ERR_OTHER,
 }
 _CLASS_BY_START = {"root ": ERR_ROOT, "no rank ": ERR_RANK, "tag ": ERR_TAG}
-"""What a ValueError's message starts with where MPI has an error class for it."""
+"""MPI's error class by the start of a ValueError's message."""
 
 
 class Exception(RuntimeError):
-    """What went wrong, as MPI classifies it; the text is ringtree's own error's, which is the `__cause__`."""
+    """An error with MPI's error class; the text is that of ringtree's own error, which is the `__cause__`."""
 
     def __init__(self, error_class: int = SUCCESS, text: str = "") -> None:
         super().__init__(error_class, text)

@@ -63,7 +63,8 @@ class Group:
         return a._of([m for m in a.members if m not in b.members])
 
     def Translate_ranks(self, ranks: Sequence[int] | None = None, group: Group | None = None) -> list[int]:
-        """What `ranks` (all) of this group are called in `group` (the world); UNDEFINED for those not in it."""
+        """The ranks in `group` (default: the world) of `ranks` (default: all) of this group; UNDEFINED for those not in
+        it."""
         of = {PROC_NULL: PROC_NULL}
         of.update((m, m if group is None else UNDEFINED) for m in self.members)
         if group is not None:

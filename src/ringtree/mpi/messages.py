@@ -22,7 +22,8 @@ ROOM = 1 << 15
 
 @translating
 class MessageMethods(Connected):
-    """A message shorter than the buffer is received; a longer one is an error (ERR_TRUNCATE). PROC_NULL is no rank."""
+    """Messages between two ranks. A buffer is a contiguous array of any type that MPI has. A message shorter than the
+    buffer is received; a longer one is an Exception of ERR_TRUNCATE. PROC_NULL is no rank."""
 
     @direct
     def Send(self, buf: Any, dest: int, tag: int = 0) -> None:
@@ -36,7 +37,7 @@ class MessageMethods(Connected):
     Rsend = Send
 
     def Bsend(self, buf: Any, dest: int, tag: int = 0) -> None:
-        """Of a copy, which is kept until it is sent: no buffer needs to be attached."""
+        """Sends a copy, which is kept until it is sent: no buffer needs to be attached."""
         self.Ibsend(buf, dest, tag)
 
     @direct
@@ -138,7 +139,7 @@ class MessageMethods(Connected):
     ibsend = isend
 
     def recv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
-        """The object. `buf` is not needed: the message carries its length."""
+        """Receives an object. `buf` is not needed: the message carries its length."""
         if source == PROC_NULL:
             return self.Recv(None, source, tag, status)
         if status is None:
@@ -149,7 +150,8 @@ class MessageMethods(Connected):
         return pickle.loads(room.data)
 
     def irecv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
-        """The request's `wait` returns the object. `buf`: memory for its pickle, or the number of bytes."""
+        """Begins to receive an object, which the request's `wait` returns. `buf`: memory for its pickle, or its
+        bytes."""
         if source == PROC_NULL:
             return Request(NOTHING)
         room = octets(buf if hasattr(buf, "__len__") else np.empty(buf or ROOM, np.uint8), True)

@@ -1,4 +1,4 @@
-"""What MPI has and ringtree has not: each name, and what there is instead."""
+"""Names of MPI that ringtree lacks, each with its replacement."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ _BEGINNINGS = {"Neighbor_": _NEIGHBORS, "Ineighbor_": _NEIGHBORS, "neighbor_": _
 
 
 class Missing(NotImplementedError, AttributeError):
-    """MPI has it, ringtree.mpi has not. An AttributeError as well, so that hasattr answers."""
+    """The error for a name of MPI that ringtree.mpi lacks. An AttributeError as well, so that hasattr answers."""
 
 
 def missing_name(name: str) -> AttributeError:
-    """For a name that the module does not have."""
+    """The error for a name that the module lacks."""
     return _error(f"ringtree.mpi.{name}", _INSTEAD.get(name), f"module 'ringtree.mpi' has no attribute {name!r}")
 
 
 def missing_method(name: str) -> AttributeError:
-    """For a method that a Comm does not have."""
+    """The error for a method that a Comm lacks."""
     found = _METHODS.get(name)
     found = found or next((text for end, text in _ENDINGS.items() if name.endswith(end)), None)
     found = found or next((text for start, text in _BEGINNINGS.items() if name.startswith(start)), None)
@@ -56,7 +56,7 @@ def missing_method(name: str) -> AttributeError:
 
 
 def missing_of_type(name: str) -> AttributeError:
-    """For a method that a Datatype does not have."""
+    """The error for a method that a Datatype lacks."""
     found = _DERIVED if name.startswith("Create_") or name == "Commit" else None
     return _error(f"Datatype.{name}", found, f"a Datatype of ringtree.mpi has no {name!r}")
 

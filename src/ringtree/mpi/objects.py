@@ -15,7 +15,8 @@ Reduction = Callable[[Any, Any], Any]
 
 @translating
 class ObjectMethods(Connected):
-    """Convenient, and slow beside the upper-case methods; from ranks that one trusts, as a pickle may run anything."""
+    """Collectives of Python objects, slow beside the upper-case methods; only among trusted ranks: a pickle may run
+    anything."""
 
     def barrier(self) -> None:
         """Returns when all ranks have entered."""
@@ -42,7 +43,7 @@ class ObjectMethods(Connected):
         return self._comm.all_to_all_object(sendobj)
 
     def reduce(self, sendobj: Any, op: Reduction = SUM, root: int = 0) -> Any:
-        """In rank order."""
+        """The reduction of all ranks' objects in rank order, on the root; None elsewhere."""
         return self._comm.reduce_object(sendobj, op, root)
 
     def allreduce(self, sendobj: Any, op: Reduction = SUM) -> Any:
@@ -50,10 +51,10 @@ class ObjectMethods(Connected):
         return self._comm.all_reduce_object(sendobj, op)
 
     def scan(self, sendobj: Any, op: Reduction = SUM) -> Any:
-        """The reduction of ranks 0 to this one's."""
+        """The reduction of the objects of ranks 0 to this one."""
         return reduce(op, self.allgather(sendobj)[: self._comm.rank + 1])
 
     def exscan(self, sendobj: Any, op: Reduction = SUM) -> Any:
-        """The reduction of ranks before this one's; None on rank 0."""
+        """The reduction of the objects of the ranks before this one; None on rank 0."""
         before = self.allgather(sendobj)[: self._comm.rank]
         return reduce(op, before) if before else None

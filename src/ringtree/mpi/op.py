@@ -15,7 +15,8 @@ UserFunction = Callable[[Any, Any, Any], Any]
 
 
 class Op:
-    """`native`: the value for `op=` of ringtree's own methods. A call with two objects reduces them."""
+    """A reduction operation. `native`: the value for `op=` of ringtree's own methods. A call with two objects reduces
+    them."""
 
     name: str
 
@@ -101,7 +102,8 @@ NO_OP = Op("NO_OP", None, lambda a, b: a)
 
 
 def native(op: Any) -> Any:
-    """What ringtree's methods take: an Op of here, a function of two arrays, or what they already know."""
+    """The `op=` of ringtree's methods for an Op of this module; any other value as it is. ValueError: if the operation
+    reduces objects only."""
     if not isinstance(op, Op):
         return op
     if op.native is None:

@@ -1,4 +1,4 @@
-"""What concerns the process, not a communicator: beginning and end, clock, names, versions."""
+"""Calls about the process, not a communicator: beginning and end, clock, names, versions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def Init() -> None:
 
 
 def Init_thread(required: int = THREAD_MULTIPLE) -> int:
-    """Joins the group;returns THREAD_MULTIPLE for every `required`."""
+    """Joins the world; returns THREAD_MULTIPLE for every `required`."""
     Init()
     return THREAD_MULTIPLE
 
@@ -64,16 +64,16 @@ def Is_thread_main() -> bool:
 
 
 def Alloc_mem(size: int, info: object = None) -> memoryview:
-    """Zeroed memory of `size` bytes; `info` is ignored."""
+    """Returns zeroed memory of `size` bytes; `info` is ignored."""
     return memoryview(bytearray(size))
 
 
 def Free_mem(mem: memoryview) -> None:
-    """Memory is Python's own: it is freed without references."""
+    """Does nothing: the memory is Python's own, freed without references."""
 
 
 def Attach_buffer(buf: object) -> None:
-    """Not needed: Bsend keeps a copy by itself."""
+    """Keeps `buf` for Detach_buffer; Bsend needs none, for it keeps a copy by itself."""
     global _attached
     _attached = buf
 

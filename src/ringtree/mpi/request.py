@@ -23,7 +23,8 @@ Statuses = list[Status] | None
 
 @translating
 class Request:
-    """`work` is ringtree's Work or Message, None once it is done; `finish` runs then, once, and gives the object."""
+    """A call under way. `work` is ringtree's Work or Message, None once it is done; `finish` runs then, once, and gives
+    the object."""
 
     __slots__ = ("_finish", "_work")
 
@@ -39,7 +40,7 @@ class Request:
         return True
 
     def wait(self, status: Status | None = None) -> Any:
-        """The received object; None where the call has none."""
+        """Waits until the call is done; returns the received object, None where the call has none."""
         return self._wait(status)
 
     def Test(self, status: Status | None = None) -> bool:
@@ -130,7 +131,8 @@ class Request:
 
     @classmethod
     def waitany(cls, requests: Sequence[Self], status: Status | None = None) -> tuple[int, Any]:
-        """Which one is done, and its object; UNDEFINED where none is active."""
+        """Waits until a call is done; returns its position and its object, or UNDEFINED and None where none is
+        active."""
         active = [index for index, request in enumerate(requests) if request]
         if not active:
             return UNDEFINED, _nothing(status)
@@ -159,7 +161,8 @@ class Request:
 
     @classmethod
     def waitsome(cls, requests: Sequence[Self], statuses: Statuses = None) -> tuple[list[int] | None, list[Any] | None]:
-        """The indices of those that are done, at least one, and their objects; None where none is active."""
+        """Waits until a call at least is done; returns the indices of all that are and their objects; None where none
+        is active."""
         active = [request._work for request in requests if request]
         if active:
             ringtree.wait_any(active)

@@ -12,7 +12,8 @@ _BYTE = Datatype.fromcode("BYTE")
 
 
 class Status:
-    """Filled by the call it is given to; an empty one has ANY_SOURCE, ANY_TAG and no bytes."""
+    """A message's source, tag and length, filled by the call it is passed to; an empty one has ANY_SOURCE, ANY_TAG, no
+    bytes."""
 
     def __init__(self, status: Status | None = None) -> None:
         if not (status is None or isinstance(status, Status)):
@@ -23,7 +24,8 @@ class Status:
             self.__dict__.update(status.__dict__)
 
     def fill(self, message: Any) -> None:
-        """From a message that has `source`, `tag` and `nbytes`; from anything else, as for a call without one."""
+        """Fills the status from a message that has `source`, `tag` and `nbytes`; from anything else, as an empty
+        one."""
         self.source = getattr(message, "source", ANY_SOURCE)
         self.tag = getattr(message, "tag", ANY_TAG)
         self.nbytes = getattr(message, "nbytes", 0)
@@ -53,7 +55,7 @@ class Status:
         self.nbytes = datatype.size * count
 
     def Is_cancelled(self) -> bool:
-        """What `Set_cancelled` set; no call of this library cancels."""
+        """The value that `Set_cancelled` set; no call of this library cancels."""
         return self.cancelled
 
     def Set_cancelled(self, flag: bool) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ringtree.mpi.buffers import Array, block, checked, octets, placed
+from ringtree.mpi.buffers import NumpyArray, block, checked, octets, placed
 from ringtree.mpi.constants import in_place
 from ringtree.mpi.errors import ERR_TRUNCATE, Exception, translating
 from ringtree.mpi.op import SUM, Op, native
@@ -30,17 +30,17 @@ class Blocks:
             n == 0 or place == end for n, place, end in zip(self.counts, self.places, ends, strict=False)
         )
 
-    def of(self, rank: int) -> Array:
+    def of(self, rank: int) -> NumpyArray:
         """The elements of one rank's block, without a copy."""
         return self.line[self.places[rank] : self.places[rank] + self.counts[rank]]
 
-    def packed(self) -> Array:
+    def packed(self) -> NumpyArray:
         """All blocks, one after another."""
         if self._adjoin:
             return self.line[self.places[0] : self.places[0] + sum(self.counts)]
         return np.concatenate([self.of(rank) for rank in range(len(self.counts))])
 
-    def unpack(self, room: Array) -> None:
+    def unpack(self, room: NumpyArray) -> None:
         """Brings what was received to `packed` to its places."""
         if not self._adjoin:
             start = 0
@@ -51,7 +51,8 @@ class Blocks:
 
 @translating
 class UnevenForms(Connected):
-    """Counts and displacements as MPI has them. A call whose counts not all ranks know exchanges them first."""
+    """Collectives of uneven blocks, with buffers as [array, counts, displacements, type], in elements, as MPI has them.
+    A call whose counts not all ranks know exchanges them first."""
 
     def Gatherv(self, sendbuf: Any, recvbuf: Any, root: int = 0, **how: Any) -> Any:
         """Collects every rank's `sendbuf` into the root's `recvbuf`, by its counts and displacements."""
@@ -93,7 +94,8 @@ class UnevenForms(Connected):
         return _unpacking(made, into, room)
 
     def Reduce_scatter(self, sendbuf: Any, recvbuf: Any, recvcounts: Any = None, op: Op = SUM, **how: Any) -> Any:
-        """In place, all input lies in `recvbuf`, and the result at its start."""
+        """Reduces every rank's `sendbuf` by `op`; recvcounts[r] elements go to rank r's `recvbuf`. In place, all input
+        lies in `recvbuf`, and the result at its start."""
         comm = self._comm
         out = checked(block(recvbuf))
         if recvcounts is None:
@@ -108,7 +110,7 @@ class UnevenForms(Connected):
     Ireduce_scatter = started(Reduce_scatter)
 
 
-def _unpacking(made: Any, blocks: Blocks, room: Array) -> Any:
+def _unpacking(made: Any, blocks: Blocks, room: NumpyArray) -> Any:
     """The end of a call that receives to `room`: at once, or when what was started is done."""
     if isinstance(made, Work):
         return Request(made, lambda _: blocks.unpack(room))

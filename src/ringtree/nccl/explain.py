@@ -25,7 +25,7 @@ from ringtree.nccl.tuning.variables import named
 WELL = 0.7
 """A plateau of at least this share of the predicted one is no fault: models, hosts and fabrics differ by as much."""
 WELL_COPIED = 0.4
-"""The same where a kernel or a CPU copies data in a cluster without faults."""
+"""The least share where a kernel or a CPU copies data in a cluster without faults."""
 SLOWED = 0.85
 """A fault leaves at most this share of the speed; where NCCL's log shows one, a plateau below this share is slow."""
 RING = ("ring", "simple")
@@ -231,7 +231,7 @@ def _suspects(
 
 
 def _impossible(planned: Planned, row: NcclTestsRow) -> bool:
-    """Whether the row was quicker than the bound of the cluster it is planned for."""
+    """Whether the row was quicker than the bound of its planned cluster."""
     return planned.bound.time_s > IMPOSSIBLE * row.time_s
 
 

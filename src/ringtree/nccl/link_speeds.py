@@ -25,7 +25,7 @@ LOCAL_GBps = 5000.0
 NIC_UNKNOWN_GBps = 10 / 8
 """GB/s of a NIC of unknown speed: 10 Gbit/s, as in NCCL."""
 PCI_OF_NOMINAL = 12 / 15.754
-"""For a PCIe link of unknown generation: NCCL's bandwidth of Gen3 x16 over the nominal one."""
+"""The factor for a PCIe link of unknown generation: NCCL's bandwidth of Gen3 x16 over the nominal one."""
 
 
 def seen(machine: Machine) -> Machine:
@@ -66,12 +66,12 @@ def nvlink_GBps(sm: int) -> float:
 
 
 def nic_GBps(nic: Device) -> float:
-    """All ports of a NIC."""
+    """The bandwidth of all ports of a NIC together, in GB/s."""
     return nic.rate_Bps / 1e9 or NIC_UNKNOWN_GBps
 
 
 def cpu_GBps(cpu: Device) -> float:
-    """From a CPU to the next, by its vendor and model."""
+    """The bandwidth from a CPU to the next, by its vendor and model."""
     maker = cpu_maker(cpu)
     if maker != "intel":
         return CPU_GBps.get(maker, LOCAL_GBps)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 FOLDER = Path(__file__).parent
 
 SCRIPTS = ("d3.min", "elements", "figures", "shell")
-"""What every page has, in the order in which it is read."""
+"""Scripts of every page, in the order in which they are read."""
 
 VIEWS: dict[str, tuple[str, ...]] = {
     "schedule": ("ink", "wording", "contents", "layouts", "stage", "buffers", "transfers", "player", "view"),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ringtree.draw import machine_words
-from ringtree.draw.machine_matrix import Matrix, matrix, rules
+from ringtree.draw.machine_matrix import PathMatrix, matrix, rules
 from ringtree.draw.machine_tree import Branch, tree
 from ringtree.machines.channels import Channels
 from ringtree.machines.clusters import Cluster
@@ -19,7 +19,7 @@ from ringtree.pages import assemble, encode
 
 MOST_DEVICES = 4096
 NOTES = (NoteKind.TRAP, NoteKind.ASSUMED, NoteKind.SOURCE)
-"""In the order in which the page lists them."""
+"""Kinds of notes in the order in which the page lists them."""
 MOST_ROUTED = 160
 """GPUs and NICs of a machine whose paths the page has link by link."""
 
@@ -33,7 +33,7 @@ def machine_page(cluster: Cluster, channels: Sequence[Channels] = (), between: t
 def machine_data(
     cluster: Cluster, channels: Sequence[Channels] = (), between: tuple[int, int] = (0, 1)
 ) -> dict[str, Any]:
-    """What the machine's view reads, as JSON."""
+    """The input of the machine's view, as JSON."""
     machine = cluster.machine
     if len(machine.devices) > MOST_DEVICES:
         much = f"{len(machine.devices):,} devices; expected at most {MOST_DEVICES:,}"
@@ -61,7 +61,7 @@ def machine_data(
 
 
 def _routes(cluster: Cluster, between: tuple[int, int]) -> tuple[CopyRoute, ...]:
-    """None where there are not two GPUs, or a path is unknown."""
+    """The routes of a copy between two GPUs; empty where there are not two, or a path is unknown."""
     if max(between) >= len(cluster.machine.gpus):
         return ()
     try:
@@ -150,7 +150,7 @@ def _links(machine: Machine) -> list[dict[str, Any]]:
 
 
 def _together(links: Sequence[Link]) -> float:
-    """Of links side by side, in B/s; JSON has no infinity."""
+    """The bandwidth of links side by side, in B/s; JSON has no infinity."""
     return min(sum(k.bandwidth_Bps for k in links), 1e18)
 
 
@@ -164,7 +164,7 @@ def _key(link: Link) -> tuple[int, int, str]:
     return min(link.source, link.target), max(link.source, link.target), link.kind.value
 
 
-def _matrix(machine: Machine, found: Matrix, number: dict[tuple[int, int, str], int]) -> dict[str, Any]:
+def _matrix(machine: Machine, found: PathMatrix, number: dict[tuple[int, int, str], int]) -> dict[str, Any]:
     """Row by row; `first` is where each pair's path begins among `links`, None where that would be too much."""
     data: dict[str, Any] = {
         "devices": list(found.devices),

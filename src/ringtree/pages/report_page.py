@@ -12,7 +12,7 @@ from ringtree.pages import assemble, encode
 
 MOST_ROWS = 20_000
 MACHINE = ("cpu", "cores", "caches", "numa_nodes", "memory_bytes")
-"""What makes two machines different ones; the rest of a record's `machine` is versions."""
+"""Keys by which two machines differ; the rest of a record's `machine` is versions."""
 
 
 def report_page(records: Mapping[str, Record], command: str = "bench") -> str:
@@ -22,7 +22,7 @@ def report_page(records: Mapping[str, Record], command: str = "bench") -> str:
 
 
 def report_data(records: Mapping[str, Record]) -> dict[str, Any]:
-    """What the report's view reads, as JSON."""
+    """The input of the report's view, as JSON."""
     rows = sum(len(record["rows"]) for record in records.values())
     if rows > MOST_ROWS:
         raise ValueError(f"{rows:,} rows: too many for a page: expected at most {MOST_ROWS:,}")

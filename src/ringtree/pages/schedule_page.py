@@ -18,7 +18,7 @@ from ringtree.topology.graph import Topology
 
 MOST_TRANSFERS = 2_000_000
 MOST_CONTENTS_NBYTES = 256 << 20
-"""What the page may need to hold whose contributions are in every chunk of every rank."""
+"""The most bytes that the page may need to hold the contributions in every chunk of every rank."""
 
 
 def schedule_page(schedule: Schedule, topology: Topology | None = None, traces: Sequence[Trace] = ()) -> str:
@@ -32,7 +32,7 @@ def schedule_page(schedule: Schedule, topology: Topology | None = None, traces: 
 
 
 def schedule_data(s: Schedule, topology: Topology | None = None) -> dict[str, Any]:
-    """What the schedule's view reads, as JSON."""
+    """The input of the schedule's view, as JSON."""
     _refuse_large(s)
     check(s)
     if topology is not None and topology.ranks != s.ranks:

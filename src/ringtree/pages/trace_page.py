@@ -15,10 +15,10 @@ from ringtree.ir.trace import COLUMNS, Event, Trace
 from ringtree.pages import assemble, encode
 
 MOST_EVENTS = 3_000_000
-"""What a browser can hold; beyond it the page is refused."""
+"""The most events that a browser can hold; beyond it the page is refused."""
 
 STEPS = ("copy", "reduce", "message", "wait", "stall", "idle", "compute")
-"""What a step of the critical path may be, in the order in which the page numbers them."""
+"""The kinds of a step of the critical path, in the order in which the page numbers them."""
 
 
 def trace_page(traces: Sequence[Trace], title: str = "") -> str:
@@ -35,8 +35,7 @@ def _title(trace: Trace) -> str:
 
 
 def trace_data(traces: Sequence[Trace]) -> dict[str, Any]:
-    """What the view "trace" of a page reads. ValueError where there are more events than a browser can hold, or no
-    rank."""
+    """The input of the trace's view, as JSON. ValueError: if there are more than MOST_EVENTS events, or no rank."""
     if not all(trace.ranks for trace in traces):
         raise ValueError("a trace of no ranks: expected at least one")
     events = sum(map(len, traces))

@@ -1,4 +1,4 @@
-"""Which algorithm for which call, and how it is cut for the size. What it would take is asked of `price`."""
+"""The choice of an algorithm for a call, and its cut for the size. `price` computes the times."""
 
 from ringtree.plan.choose import (
     Candidate,

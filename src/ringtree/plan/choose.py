@@ -57,8 +57,9 @@ def choose(
 ) -> Choice:
     """Returns the algorithm for a call on a whole vector of `nbytes`. Every rank must pass the same values.
 
-    `rank_order`: only algorithms that agree with one another to the last bit. Raises ValueError where no algorithm
-    serves the collective. Cost: milliseconds for the first size between two powers of two, then a cache look-up."""
+    `rank_order`: only algorithms that agree with one another to the last bit. ValueError: if no algorithm serves the
+    collective. Cost: milliseconds for the first size between two powers of two, then a cache look-up.
+    """
     names = at_once(collective) if rank_order else shortlist(collective, ranks)
     if not names:
         raise ValueError(f"no algorithm for {collective} reduces all ranks in order at once")
@@ -117,7 +118,7 @@ def chosen(found: list[Candidate]) -> Candidate:
 
 
 def shortlist(collective: str, ranks: int) -> tuple[str, ...]:
-    """Returns the names of the candidate algorithms, fewest rounds first."""
+    """Returns the names of the candidate algorithms, fewest rounds first. ValueError: if there is none."""
     names = serving(collective)
     if not names:
         raise ValueError(f"no algorithm serves {collective!r}")

@@ -29,7 +29,7 @@ MOST_PIECES = 64
 
 @dataclass(frozen=True, slots=True)
 class HostChoice:
-    """An algorithm and its tuning, and the reason for both as text."""
+    """An algorithm and its tuning, with the reason for both as text."""
 
     algorithm: str
     steps: CallTuning

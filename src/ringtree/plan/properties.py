@@ -1,4 +1,4 @@
-"""What follows from an algorithm's schedules: the order in which it adds up, how many joinings follow one another, and
+"""Properties of an algorithm by its schedules: the order in which it adds up, how many joinings follow one another, and
 whether a user's own is right.
 
 Schedules over a few ranks stand for any number. What was found is kept by the algorithm's name.
@@ -22,8 +22,8 @@ COMPARED_RANKS = 8
 
 @dataclass(frozen=True, slots=True)
 class Joinings:
-    """Of a reduction over COMPARED_RANKS: its rounds, the most joinings that follow one another for a result, and
-    whether whole vectors (or blocks) are joined, not pieces of them."""
+    """A reduction over COMPARED_RANKS: its rounds, the most joinings that follow one another for a result, and whether
+    whole vectors (or blocks) are joined, not pieces of them."""
 
     rounds: int
     in_a_row: int
@@ -71,7 +71,7 @@ def in_rank_order(collective: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=256)
 def joinings(algorithm: str, collective: str) -> Joinings:
-    """What a reduction by an algorithm that joins in rank order does over COMPARED_RANKS."""
+    """The joinings of a reduction over COMPARED_RANKS. ValueError: if the algorithm does not join in rank order."""
     schedule = build(algorithm, collective, COMPARED_RANKS)
     in_a_row = _in_a_row(schedule)
     if in_a_row is None:
@@ -111,7 +111,7 @@ def _in_a_row(schedule: Schedule) -> int | None:
 
 @lru_cache(maxsize=1024)
 def prove_own(algorithm: str, collective: str, ranks: int, root: int | None = None) -> None:
-    """Proves a user's own algorithm before it runs, once; those published here, tests prove. ProofError, with rank,
-    chunk and reason."""
+    """Proves a user's own algorithm before it runs, once; tests prove the published ones. ProofError, with rank, chunk
+    and reason: if the proof fails."""
     if find(algorithm).origin:
         prove(build(algorithm, collective, ranks, root))

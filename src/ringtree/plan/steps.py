@@ -1,4 +1,4 @@
-"""How an algorithm's schedule is cut for a size: named steps, each a transform, all by one model.
+"""The cut of an algorithm's schedule for a size: named steps, each a transform, all by one model.
 
 Sending b bytes in m messages one after the other over R rounds takes (R-1+m) * (latency + b/m/bandwidth), which is
 least with m = sqrt((R-1) * b / (latency * bandwidth)). `latency * bandwidth`, the bytes that move in one message's
@@ -32,9 +32,9 @@ from ringtree.price.memory import Counts, SharedMemory, Workload, counts
 from ringtree.verify import prove_programs
 
 MOST_TRANSFERS = 8192
-"""Of a schedule that is cut: it is proved at the first call of its kind, in up to 0.2 s over 8 ranks, 1 s over 64."""
+"""The most transfers of a cut schedule, whose proof at the first call takes up to 0.2 s over 8 ranks, 1 s over 64."""
 MOST_INSTRUCTIONS = 4096
-"""Of the longest program."""
+"""The most instructions of the longest program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class CallTuning:
 
     @property
     def pieces(self) -> int:
-        """The algorithm's own option of that name; 1 where it is not given."""
+        """The algorithm's own option `pieces`; 1 where it is not given."""
         return int(dict(self.options).get("pieces", 1))
 
     def apply(self, algorithm: str, collective: str, ranks: int, root: int | None = None) -> Schedule:
@@ -169,7 +169,7 @@ def _gathered(algorithm: str, collective: str, ranks: int, root: int | None) -> 
 
 
 def _rounded(nbytes: int) -> int:
-    """To the next power of two."""
+    """The next power of two."""
     return 1 << (nbytes - 1).bit_length() if nbytes else 0
 
 

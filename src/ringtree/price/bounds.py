@@ -28,8 +28,8 @@ SEND_RECV = "send_recv"
 
 @dataclass(frozen=True, slots=True)
 class LowerBound:
-    """`time_s` is the longest of the others: `latency_s` (however few the bytes), `bandwidth_s` (the narrowest cut,
-    which `bottleneck` names) and `work_s` (adding up)."""
+    """A lower bound in seconds. `time_s` is the longest of the others: `latency_s` (however few the bytes),
+    `bandwidth_s` (the narrowest cut, which `bottleneck` names) and `work_s` (adding up)."""
 
     time_s: float
     latency_s: float
@@ -64,8 +64,8 @@ class Bounds:
         self._least_s = dict[tuple[int | None, bool], float]()
 
     def bound(self, collective: str, nbytes: int, root: int = 0) -> LowerBound:
-        """For a whole vector of `nbytes`. `send_recv`: each rank's to the next (nccl-tests' sendrecv). ValueError for a
-        topology whose ranks cannot all reach one another."""
+        """The lower bound for a whole vector of `nbytes`. `send_recv`: each rank's to the next (nccl-tests' sendrecv).
+        ValueError: if `nbytes` is below 0, `root` is no rank, or the ranks cannot all reach one another."""
         if collective == SEND_RECV:
             return self._to_the_next(nbytes)
         promise = find_collective(collective)
@@ -166,13 +166,13 @@ class Bounds:
         best = cuts.widest([shared, way_in, way_out])
         return best, best is way_out
 
-    def _ones(self) -> list[cuts.Alike]:
+    def _ones(self) -> list[cuts.AlikeSets]:
         """The sets of one rank each."""
         kinds = self._graph.kind[: self._graph.ranks]
         _, first, count = np.unique(kinds, return_index=True, return_counts=True)
         return [([rank], times) for rank, times in zip(first.tolist(), count.tolist(), strict=True)]
 
-    def _hosts(self) -> list[cuts.Alike]:
+    def _hosts(self) -> list[cuts.AlikeSets]:
         """The ranks of each host."""
         hosts = self.topology.hosts
         order = np.lexsort((self._graph.kind[: len(hosts)], hosts))
@@ -209,5 +209,5 @@ def bound(
     collective: str, where: Topology | Cluster, nbytes: int, *, root: int = 0, in_network: bool = False
 ) -> LowerBound:
     """The lower bound of any schedule's time there, on a whole vector of `nbytes`. `in_network`: switches add and copy.
-    For many sizes `Bounds` searches the cuts once."""
+    Errors as in `Bounds.bound`. For many sizes `Bounds` searches the cuts once."""
     return Bounds(where, in_network=in_network).bound(collective, nbytes, root)

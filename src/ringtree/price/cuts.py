@@ -22,7 +22,7 @@ MANY = 256
 """Above this number of links, the first ones determine the name of all."""
 
 
-Alike = tuple[Sequence[int], int]
+AlikeSets = tuple[Sequence[int], int]
 """A set of ranks, and the number of sets like it."""
 
 
@@ -101,7 +101,7 @@ def prefix(graph: Graph, firsts: Iterable[int]) -> Cut:
     return widest(_whole(graph, range(r), range(r, n)) for r in firsts)
 
 
-def all_reduce(graph: Graph, partitions: Iterable[Sequence[Alike]]) -> Cut:
+def all_reduce(graph: Graph, partitions: Iterable[Sequence[AlikeSets]]) -> Cut:
     """Each partition of the ranks into k sets: every element enters one of them at least 2(k-1) times: the least
     number of one-way calls until each of k knows of all (Harary and Schwenk 1974). Switches must neither add nor
     copy."""
@@ -109,7 +109,7 @@ def all_reduce(graph: Graph, partitions: Iterable[Sequence[Alike]]) -> Cut:
     return widest([nothing, *(_together(graph, sets) for sets in partitions if sum(count for _, count in sets) > 1)])
 
 
-def _together(graph: Graph, sets: Sequence[Alike]) -> Cut:
+def _together(graph: Graph, sets: Sequence[AlikeSets]) -> Cut:
     """All sets' incoming links together take 2(k-1) vectors."""
     cuts = [_whole(graph, _but(graph, ranks), ranks) for ranks, _ in sets]
     k = sum(count for _, count in sets)
@@ -117,7 +117,7 @@ def _together(graph: Graph, sets: Sequence[Alike]) -> Cut:
     return Cut(2 * (k - 1) / total, widest(cuts).inside, k)
 
 
-def tight_sets(graph: Graph, cut: Cut) -> list[Alike]:
+def tight_sets(graph: Graph, cut: Cut) -> list[AlikeSets]:
     """A partition of the ranks: the smallest sets as narrow as the worst for all_gather, and the other ranks one by
     one."""
     n, found, left = graph.ranks, list[set[int]](), set(range(graph.ranks))

@@ -19,14 +19,14 @@ LATENCY_S = 30e-6
 BANDWIDTH_BPS = 1.25e9
 """A message's time over TCP and a 10 Gbit/s link, for want of better."""
 WIRE_MESSAGE_S = 6e-6
-"""What a rank's core has to do for a message that it sends or receives over TCP."""
+"""Seconds of a core's work for a message that its rank sends or receives over TCP."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hosts:
-    """`host_of`: the number of each rank's host. `memory`: of each host. `latency_s` and `bandwidth_Bps`: the
-    network's, from host to host, and of each host's link, each way. `turns`: how many ranks share a core, where that is
-    more than one: hosts that are containers of one machine share its cores."""
+    """Ranks on several hosts, as a place to price. `host_of`: the number of each rank's host. `memory`: of each host.
+    `latency_s` and `bandwidth_Bps`: the network's, from host to host, and of each host's link, each way. `turns`: the
+    ranks that share a core, where more than one do: hosts that are containers of one machine share its cores."""
 
     host_of: tuple[int, ...]
     memory: SharedMemory
@@ -36,14 +36,14 @@ class Hosts:
 
     @property
     def source(self) -> str:
-        """Where the costs are from, in words."""
+        """The source of the costs, in words."""
         return (
             f"{len(set(self.host_of))} hosts, {self.latency_s * 1e6:.3g} us and {self.bandwidth_Bps / 1e9:.3g} GB/s "
             f"between them; {self.memory.parameters.source}"
         )
 
     def each(self) -> int:
-        """How many ranks every host has, where all have as many and they are consecutive; else 0."""
+        """The ranks of every host, where all have as many and they are consecutive; else 0."""
         ranks, hosts = len(self.host_of), len(set(self.host_of))
         each = ranks // hosts
         alike = ranks % hosts == 0 and all(len(set(self.host_of[at : at + each])) == 1 for at in range(0, ranks, each))
@@ -55,8 +55,8 @@ class Hosts:
         return _topology(self, 1 << (nbytes - 1).bit_length() if nbytes else 0)
 
     def seconds(self, schedule: Schedule, nbytes: int) -> float:
-        """Of the schedule on its links, and of the messages to and from the network, each of which costs a system call
-        and more: those of the busiest rank, or where ranks take turns on cores, a core's."""
+        """Seconds of the schedule on its links, plus those of the messages to and from the network, each of which costs
+        a system call and more: the busiest rank's, or where ranks take turns on cores, a core's."""
         ends = _remote_ends(schedule, self.host_of)
         messages = max(float(ends.max()), float(ends.mean()) * self.turns)
         return Priced(schedule, self.topology(nbytes)).seconds(nbytes) + messages * WIRE_MESSAGE_S
@@ -82,7 +82,7 @@ def _topology(hosts: Hosts, nbytes: int) -> Topology:
 
 
 def _remote_ends(schedule: Schedule, host_of: tuple[int, ...]) -> NDArray[np.int64]:
-    """How many messages to or from other hosts each rank has."""
+    """The number of messages to or from other hosts that each rank has, [ranks]."""
     host, ends = np.asarray(host_of), np.zeros(len(host_of), np.int64)
     for block in schedule.blocks:
         rows = expand_block(schedule, block).rows

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ringtree.topology import Topology
 
 MOST_SEARCHES = 64
-"""With more ranks than this, the farthest two are not searched among all."""
+"""The most ranks among all of which the farthest two are searched."""
 
 
 def least_s(topology: Topology, root: int | None = None, *, towards: bool = False) -> float:

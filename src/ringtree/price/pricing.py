@@ -21,9 +21,9 @@ all."""
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """`seconds` is `latency_s` (that of a vector of no bytes), `bandwidth_s` (added by its bytes on links) and `work_s`
-    (added by copying and reducing them). `busiest`: the link with the longest time of bytes, `busiest_s`. `blocks_s`:
-    the seconds added by each block of the schedule."""
+    """A predicted time in parts. `seconds` is `latency_s` (that of a vector of no bytes), `bandwidth_s` (added by its
+    bytes on links) and `work_s` (added by copying and reducing them). `busiest`: the link with the longest time of
+    bytes, `busiest_s`. `blocks_s`: the seconds added by each block of the schedule."""
 
     seconds: float
     latency_s: float
@@ -46,8 +46,8 @@ class _Part:
 
 
 class Priced:
-    """A schedule read for a topology, to be priced at any size. ValueError for more ranks than the topology has, or
-    ranks with no route between them. Memory: O(rows of the blocks)."""
+    """A schedule read for a topology, to be priced at any size. ValueError: if it has more ranks than the topology, or
+    ranks without a route between them. Memory: O(rows of the blocks)."""
 
     def __init__(self, schedule: Schedule, topology: Topology) -> None:
         _check(schedule, topology)
@@ -141,8 +141,8 @@ class Priced:
 
 
 def quote(schedule: Schedule, topology: Topology, nbytes: int) -> Quote:
-    """The time of the schedule on a whole vector of `nbytes`, and its parts; its rank r is the topology's rank r. For
-    many sizes `Priced` reads the schedule once."""
+    """The time of the schedule on a whole vector of `nbytes`, and its parts; its rank r is the topology's rank r.
+    Errors as in `Priced`, which reads the schedule once for many sizes."""
     return Priced(schedule, topology).quote(nbytes)
 
 

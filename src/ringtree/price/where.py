@@ -1,4 +1,4 @@
-"""The one question of cost: how long a schedule takes at a place of any kind."""
+"""The time of a schedule at a place of any kind: the one function to ask for a cost."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ def seconds(schedule: Schedule, where: Where, nbytes: int) -> float:
     """Seconds of the schedule on a whole vector of `nbytes`; its rank r is the topology's rank r.
 
     Links, and hosts with a network between: every rank's clock advances round by round. Memory: in closed form over the
-    work of each rank in each round.
-    ValueError for a schedule that cannot run there. For many sizes `Priced`, or a `memory.Workload`, reads the schedule
-    once."""
+    work of each rank in each round. For many sizes `Priced`, or a `memory.Workload`, reads the schedule once.
+
+    ValueError: if the schedule cannot run there, or `nbytes` is below 0. TypeError: if `where` is no such place.
+    """
     if nbytes < 0:
         raise ValueError(f"{nbytes} bytes; expected at least 0")
     if isinstance(where, memory.SharedMemory):

@@ -15,16 +15,17 @@ from ringtree.runtime.communicator.arguments import described
 from ringtree.runtime.types import BY_LABEL, PAIRS, SHORT_FLOATS, Dtype
 
 _BY_TYPE: dict[type, Dtype] = {np.dtype(char).type: BY_LABEL[np.dtype(char).name] for char in "?bhilqBHILQefdFD"}
-"""By the type of numpy's scalars; ml_dtypes' are added when they are met, so that it is imported by its users only."""
+"""Element types by the type of numpy's scalars; ml_dtypes' are added when they are met, so that it is imported by its
+users only."""
 _BY_TENSOR_TYPE: dict[Any, Dtype] = {}
-"""By torch's, as they are met."""
+"""Element types by torch's dtypes, as they are met."""
 _FROM_ML_DTYPES = (Dtype.BFLOAT16, Dtype.FLOAT8_E4M3FN, Dtype.FLOAT8_E5M2)
 PAIR_DTYPES: dict[Dtype, np.dtype[Any]] = {
     d: np.dtype(list(zip(("value", "index"), d.label.split("_"), strict=True)), align=True) for d in PAIRS
 }
-"""Their layouts; the fields may have any names."""
+"""The layouts of pairs; the fields may have any names."""
 _RAW = {1: Dtype.UINT8, 2: Dtype.UINT16}
-"""What holds the bits of a type that is named, by its size in bytes."""
+"""The type that holds the bits of a named type, by its size in bytes."""
 _HINTS = {
     "O": "; other objects travel by the calls whose names end in _object",
     "V": "; a pair is laid out as C does it: np.dtype([...], align=True)",
@@ -58,7 +59,7 @@ class Array:
         return self.address < other.address + other.nbytes and other.address < self.address + self.nbytes
 
     def copy(self) -> Array:
-        """The same contents in memory of its own."""
+        """A copy in memory of its own."""
         if _is_tensor(self.owner):
             return readable(self.owner.clone(), self.named)
         return readable(self.owner.copy(), self.named)
@@ -153,7 +154,7 @@ def dtype_named(dtype: Any) -> np.dtype[Any]:
 
 
 def _meant(found: Dtype, named: Any, what: str = "the array") -> Dtype:
-    """What elements of type `found` are when the caller names their type."""
+    """The type of elements that are stored as `found` when the caller names their type."""
     if named is None:
         return found
     label = str(named).removeprefix("torch.")
@@ -176,7 +177,7 @@ def _is_tensor(x: Any) -> bool:
 
 
 def _plain(tensor: Any) -> bool:
-    """Whether its memory holds its elements in order: a lazily negated or conjugated view does not."""
+    """Whether a tensor's memory holds its elements in order: a lazily negated or conjugated view does not."""
     return bool(tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg())
 
 

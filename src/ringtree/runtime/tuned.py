@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "RINGTREE_TOPOLOGY"
 VERSION = 1
-"""Of the parameters' form: another one's are not read."""
+"""The version of the parameters' form: parameters of another one are not read."""
 LARGEST_BYTES = 1 << 24
 TYPICAL_NBYTES = 2 << 20
 """The bytes in arrays at which the topology's own costs, which know one size only, are those of the parameters."""

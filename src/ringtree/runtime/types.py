@@ -48,7 +48,7 @@ for _dtype, _itemsize in zip(
 BY_LABEL = {d.label: d for d in Dtype}
 INTEGERS = tuple(Dtype(code) for code in range(Dtype.INT8, Dtype.UINT64 + 1))
 SHORT_FLOATS = (Dtype.FLOAT16, Dtype.BFLOAT16, Dtype.FLOAT8_E4M3FN, Dtype.FLOAT8_E5M2)
-"""What numpy has no arithmetic of its own for, or only a slow one: computed in float32."""
+"""Types for which numpy has no arithmetic, or a slow one: computed in float32."""
 COMPLEX = (Dtype.COMPLEX64, Dtype.COMPLEX128)
 PAIRS = tuple(Dtype(code) for code in range(Dtype.FLOAT32_INT32, Dtype.FLOAT64_INT32 + 1))
 
@@ -75,7 +75,7 @@ LOCATING = ("minloc", "maxloc")
 
 
 class DtypeFamily(NamedTuple):
-    """Types that are reduced alike: by what, in what, and how an average ends."""
+    """Types that are reduced alike: their operations, the type computed in, and the end of an average."""
 
     dtypes: tuple[Dtype, ...]
     ops: tuple[str, ...]
@@ -115,7 +115,7 @@ _FAMILY = {dtype: family for family in FAMILIES for dtype in family.dtypes}
 
 
 def supported(dtype: Dtype, op: str) -> bool:
-    """Whether elements of that type are reduced so."""
+    """Whether elements of that type are reduced by that operation."""
     return op in _FAMILY[dtype].ops
 
 

@@ -7,7 +7,7 @@ import os
 from ringtree.runtime.bootstrap.abstract_socket import ABSTRACT_SOCKET
 from ringtree.runtime.bootstrap.bootstrap import HostBootstrap
 from ringtree.runtime.bootstrap.environment import SECRET, detect, rendezvous_address, trace_folder
-from ringtree.runtime.bootstrap.hosts import Hosts
+from ringtree.runtime.bootstrap.hosts import MultiHostBootstrap
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import GroupParameters, default_engine
 from ringtree.runtime.tracing.files import record_until_exit
@@ -19,11 +19,11 @@ _made = 0
 
 
 def init(*, engine: str | None = None, timeout_s: float | None = None) -> Communicator:
-    """This rank's communicator with all ranks of its job; returns when all have called it.
+    """Returns this rank's communicator with all ranks of its job, when all have called it.
 
     Rank and size come from `ringtree run`, torchrun, mpirun (Open MPI, MPICH) or srun; without any of them it is a
     world of one. `timeout_s` bounds every wait of the group (default: RINGTREE_TIMEOUT, else 300). Calls are planned by
-    rank 0's cost cost of this machine, where `ringtree tune` has measured it.
+    rank 0's cost parameters of this machine, where `ringtree tune` has measured it.
     """
     global _made
     world = detect()
@@ -44,14 +44,14 @@ def init(*, engine: str | None = None, timeout_s: float | None = None) -> Commun
     return communicator
 
 
-_met: Hosts | None = None
+_met: MultiHostBootstrap | None = None
 
 
-def _hosts(address: tuple[str, int], rank: int, size: int, timeout_s: float) -> Hosts:
+def _hosts(address: tuple[str, int], rank: int, size: int, timeout_s: float) -> MultiHostBootstrap:
     """This process's way to the ranks of other hosts, made once."""
     global _met
     if _met is None:
-        _met = Hosts(address, os.environ.get(SECRET, "").encode(), rank, size, timeout_s)
+        _met = MultiHostBootstrap(address, os.environ.get(SECRET, "").encode(), rank, size, timeout_s)
     return _met
 
 

@@ -18,9 +18,9 @@ MOST_PRICED = 400
 
 
 def arrange(schedule: Schedule, where: Where, nbytes: int) -> tuple[int, ...]:
-    """Returns the order for `relabel` with the least `price.seconds` of the orders tried: the ranks' own, the ring's,
-    both reversed, and for few ranks exchanges of two in the best one. Never worse than the ranks' own order. The root
-    keeps its number. Cost: one `price.seconds` per order, at most 400."""
+    """Returns the order, [ranks], for `relabel` with the least `price.seconds` of the orders tried: the ranks' own, the
+    ring's, both reversed, and for few ranks exchanges of two in the best one. Never worse than the ranks' own order.
+    The root keeps its number. Cost: one `price.seconds` per order, at most 400."""
     topology = topology_of(where)
     ranks = schedule.ranks
     if ranks != topology.ranks:

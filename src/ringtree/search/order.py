@@ -15,8 +15,9 @@ ROUNDING = 1 + 1e-9
 
 
 def order(where: Where) -> tuple[int, ...]:
-    """Returns the ranks in ring order: the ranks of a host are consecutive, the load of the busiest link is least, then
-    the load of all links; the ranks' own order where no other is better. Up to 8 ranks are searched exactly.
+    """Returns the ranks in ring order, [ranks]: the ranks of a host are consecutive, the load of the busiest link is
+    least, then the load of all links; the ranks' own order where no other is better. Up to 8 ranks are searched
+    exactly.
 
     Hosts with the same number of ranks are ordered alike: only the first one is searched, and links between hosts are
     judged on the first few hosts."""

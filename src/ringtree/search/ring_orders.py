@@ -31,7 +31,7 @@ def ring_order(routes: Routes, before: Sequence[int] | None = None) -> RingOrder
 
 
 def turned(order: RingOrder) -> RingOrder:
-    """Returns the same ring, starting from position 0."""
+    """Returns the ring, starting from position 0."""
     at = order.index(0)
     return order[at:] + order[:at]
 

@@ -23,7 +23,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Code:
-    """Those of rank r are the rows first[r]:first[r+1]. Releases are left out: they take no time.
+    """Instructions of all ranks, rank r's in rows first[r]:first[r+1]. Releases are left out: they take no time.
 
     `peer` of a copy or a reduction: the sender of the message it reads, -1 where none. `nbytes` of a wait are those of
     the signal it takes. `chunk`: the position on the whole vector, -1 where it is several or none.

@@ -16,7 +16,7 @@ MOST = 1e9
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """By default no disturbance.
+    """Disturbances of a simulation; by default there are none.
 
     `delay_s`: seconds by rank, by which it starts every job late. `slowdown`: factors by rank, on all its own work.
     `links`: factors on the bandwidth of the link from one node to another, by their numbers; 0: it has failed.
@@ -30,7 +30,8 @@ class Conditions:
     seed: int = 0
 
     def check(self, topology: Topology) -> None:
-        """ValueError at the first entry whose rank or link the topology lacks, or whose value is out of range."""
+        """Checks the conditions. ValueError: if the topology lacks an entry's rank or link, or a value is out of
+        range."""
         most = f", at most {MOST:g}"
         rules = (("delay_s", self.delay_s, 0.0, "at least 0"), ("slowdown", self.slowdown, 1 / MOST, "more than 0"))
         for what, given, least, expected in rules:
@@ -48,7 +49,7 @@ class Conditions:
             raise ValueError(f"jitter is {self.jitter}; expected at least 0{most}")
 
     def applied(self, topology: Topology) -> Topology:
-        """The topology with its links as they are under these conditions."""
+        """The topology with its links under these conditions."""
         if not self.links:
             return topology
         bandwidth_Bps = topology.bandwidth_Bps.copy()

@@ -30,9 +30,9 @@ def fit(traces: Sequence[Trace], ranks: int | None = None) -> Topology:
 
     `latency_s`: from a message's start to its receipt by a rank that waited for it. `message_s`: half the time of a
     message that had already arrived, since a simulation charges both ends and a trace shows one. `step_s`, `copy_Bps`
-    and `reduce_Bps`: the least relative errors, where a reduction has as many sources as its rank waited for
-    since its last copy or reduction, and its own. The cost of a byte depends on the size, through the caches: measure
-    at about the sizes to be predicted. ValueError where no trace has a message.
+    and `reduce_Bps`: the least relative errors, where a reduction has as many sources as its rank waited for since its
+    last copy or reduction, and its own. The cost of a byte depends on the size, through the caches: measure at about
+    the sizes to be predicted. ValueError: if no trace has a message.
     """
     parts = [_messages(trace) for trace in traces]
     late_s, had_s = (np.concatenate([part[k] for part in parts] or [np.zeros(0)]) for k in (0, 1))
@@ -63,8 +63,8 @@ def _typical(values: Floats) -> float:
 
 
 def _messages(trace: Trace) -> tuple[Floats, Floats]:
-    """For each message the seconds from its start to the receiver's wait (below 0: the receiver waited first), and to
-    its receipt."""
+    """Seconds from each message's start to the receiver's wait (below 0: the receiver waited first), and to its
+    receipt."""
     send, wait = trace.messages()
     return trace.start_s[wait] - trace.start_s[send], trace.end_s[wait] - trace.start_s[send]
 
@@ -89,7 +89,7 @@ def _work(traces: Sequence[Trace]) -> tuple[float, float, float]:
 
 
 def _read(trace: Trace) -> NDArray[np.int64]:
-    """For each event the number of messages its rank received since its last copy or reduction, at least 1."""
+    """The number of messages that each event's rank received since its last copy or reduction, at least 1."""
     order = np.lexsort((trace.start_s, trace.rank))
     kind = trace.kind[order]
     taken = np.cumsum(kind == Event.WAIT)

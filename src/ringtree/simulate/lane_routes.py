@@ -19,7 +19,7 @@ NONE = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairRoutes:
-    """For each of many pairs: its links, link[first[k] : first[k + 1]], their least bandwidth, the sum of their
+    """Routes of many pairs, each with its links, link[first[k] : first[k + 1]], their least bandwidth, the sum of their
     latencies, and the first link, NONE where the route is empty. `lost`: whether the pair has no route."""
 
     first: Ints
@@ -49,8 +49,8 @@ class PairRoutes:
 
 
 class LaneRoutes:
-    """By lane: `port` (NONE where there is no route), and `routes`, over the links that some lane takes, renumbered:
-    `used` are the topology's numbers, `bandwidth` their bandwidths in B/s."""
+    """The routes of lanes: `port` by lane (NONE where there is no route), and `routes`, over the links that some lane
+    takes, renumbered: `used` are the topology's numbers, `bandwidth` their bandwidths in B/s."""
 
     def __init__(self, topology: Topology, source: Ints, target: Ints, job: Ints) -> None:
         found = PairRoutes.of(topology, source, target)

@@ -28,7 +28,7 @@ TOLERANCE = 1e-12
 SPARE = 1e-6
 """The relative excess over a link's bandwidth that counts as rounding."""
 EVENT = np.array([Event.COPY, Event.REDUCE, Event.SEND, Event.WAIT], dtype=np.int32)
-"""By the kind of instruction."""
+"""Events by the kind of instruction."""
 
 
 def play(job: Job, code: Code, topology: Topology, conditions: Conditions) -> Simulation | None:
@@ -92,7 +92,7 @@ def _trace(job: Job, code: Code, sweep: _Sweep, topology: Topology) -> Trace:
 
 
 def _shared(link: Ints, port: Ints, links: int) -> NDArray[np.bool_]:
-    """Which messages meet those of another port on that link; messages of one port never overlap."""
+    """Whether each message meets those of another port on its link; messages of one port never overlap."""
     low, high = np.full(links, np.iinfo(np.int64).max), np.full(links, -1)
     np.minimum.at(low, link, port)
     np.maximum.at(high, link, port)

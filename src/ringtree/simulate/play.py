@@ -42,8 +42,8 @@ def play(
     their own `nbytes`. `slots`: number of staging slots of a rank (of a lane, where ranks have several threads), None
     for any number.
 
-    The same arguments give the same result, bit for bit. StuckError for a deadlock; ValueError for ranks or conditions
-    that the topology lacks.
+    The same arguments give the same result, bit for bit. StuckError: if the programs deadlock. ValueError: if the
+    topology lacks ranks or conditions, or `slots` is below 1.
     """
     jobs = _jobs(what, nbytes)
     conditions.check(topology)
@@ -66,7 +66,8 @@ def play_events(
     conditions: Conditions = ALL_IS_WELL,
     slots: int | None = None,
 ) -> Simulation:
-    """The same, event by event, for messages that meet. Jobs without code are read from their programs."""
+    """The simulation of `play`, event by event, for messages that meet. Jobs without code are read from their
+    programs."""
     actual = conditions.applied(topology)
     steps = join([_read(job, slots) if code is None else of_code(code) for job, code in zip(jobs, codes, strict=True)])
     calls = [job.called for job in jobs]

@@ -42,8 +42,8 @@ class Job:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Simulation:
-    """`time_s`: from the start of the first job to the end of all. Per link of the topology: the seconds in
-    which it was busy, and the bytes that crossed it."""
+    """The result of a simulation. `time_s`: seconds from the start of the first job to the end of all. `link_busy_s`,
+    `link_nbytes` [links]: the seconds in which each link of the topology was busy, and the bytes that crossed it."""
 
     trace: Trace
     topology: Topology
@@ -53,4 +53,4 @@ class Simulation:
 
 
 class StuckError(RuntimeError):
-    """Deadlock of a simulation: one line with the waiting rank, the message it waits for, and the failed link."""
+    """A deadlock in a simulation: one line with the waiting rank, the message it waits for, and the failed link."""

@@ -49,7 +49,7 @@ class ClusterTopology(Topology):
         return ClusterTopology(**columns, inner=routes)
 
     def routes(self, source: Ints, target: Ints) -> tuple[Ints, Ints] | None:
-        """As a topology's, O(links of the routes): pairs without such a path are searched."""
+        """The routes as a topology's, in O(links of the routes): pairs without such a path are searched."""
         known = (source < self.ranks) & (target < self.ranks)
         taken, there = self._inner_routes(np.where(known, source, 0), np.where(known, target, 0))
         there &= known & ~np.any((self.bandwidth_Bps[taken] == 0) & (taken >= 0), axis=1)

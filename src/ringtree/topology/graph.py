@@ -30,11 +30,11 @@ SLOWEST_BPS = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Topology:
-    """Links are columns, one row each; at most one link goes from one node to another. A link of bandwidth 0 has
-    failed.
+    """Ranks and switches as nodes, and links as columns [links]; at most one link goes from one node to another. A link
+    of bandwidth 0 has failed.
 
-    `nodes` are their names, `hosts` each rank's host (all on one by default). A rank's own work costs `message_s` a
-    message, at either end, `step_s` a copy or a reduction, and its bytes over `copy_Bps` or `reduce_Bps`.
+    `nodes` are their names, `hosts` [ranks] each rank's host (all on one by default). A rank's own work costs
+    `message_s` a message, at either end, `step_s` a copy or a reduction, and its bytes over `copy_Bps` or `reduce_Bps`.
     """
 
     name: str
@@ -62,7 +62,8 @@ class Topology:
         hosts: ArrayLike = 0,
         **costs: float,
     ) -> Topology:
-        """A topology from columns or scalars, broadcast together. ValueError at the first impossible element."""
+        """A topology from columns [links] or scalars, broadcast together. ValueError: at the first impossible
+        element."""
         spread = np.broadcast_arrays(*map(np.atleast_1d, (source, target, latency_s, bandwidth_Bps)))
         columns: dict[str, Any] = {
             key: np.ascontiguousarray(c, dtype=t) for c, (key, t) in zip(spread, LINK_COLUMNS.items(), strict=True)
@@ -83,7 +84,7 @@ class Topology:
         return len(self.source)
 
     def link(self, source: int, target: int) -> int:
-        """The number of the link from one node to another; ValueError where there is none."""
+        """The number of the link from one node to another. ValueError: if there is none."""
         for node in (source, target):
             if not 0 <= node < len(self.nodes):
                 raise ValueError(f"{self.name} has no node {node}: expected 0..{len(self.nodes) - 1}")
@@ -93,7 +94,7 @@ class Topology:
         return found
 
     def node(self, name: str) -> int:
-        """The number of the node of that name; ValueError where there is none."""
+        """The number of the node of that name. ValueError: if there is none."""
         if name not in self._numbers:
             some = ", ".join(self.nodes[:4]) + (", …" if len(self.nodes) > 4 else "")
             raise ValueError(f"{self.name} has no node {name!r}: expected one of {some}")
@@ -104,7 +105,7 @@ class Topology:
         return f"{self.nodes[self.source[link]]} -> {self.nodes[self.target[link]]}"
 
     def find(self, source: NDArray[np.integer[Any]], target: NDArray[np.integer[Any]]) -> NDArray[np.intp]:
-        """For each pair of nodes [pairs] the number of the link between them, -1 where there is none."""
+        """The number of the link between each pair of nodes, [pairs]; -1 where there is none."""
         keys, order = self._sorted
         if not len(keys):
             return np.full(len(source), -1, np.intp)
@@ -153,7 +154,7 @@ class Topology:
         return np.concatenate([[0], np.cumsum(taken.sum(axis=1))]), table[taken]
 
     def _tree(self, source: int) -> dict[int, int]:
-        """For each node that can be reached the last link of its route: level by level, each with its least latency."""
+        """The last link of the route to each node that can be reached: level by level, each with its least latency."""
         links, targets, latency = self._leaving, self.target, self.latency_s
         tree, level = {source: -1}, {source: 0.0}
         while level:

@@ -53,7 +53,7 @@ class Wires:
         return len(self.source)
 
     def between(self, node: Ints, leaves: Ints, other: Ints, enters: Ints) -> Ints:
-        """For each pair of machines and ports the links from one to the other [pairs, links], by number, padded with
+        """The links from one to the other of each pair of machines and ports, [pairs, links], by number, padded with
         -1."""
         return np.full((len(node), 0), -1)
 

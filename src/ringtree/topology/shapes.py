@@ -23,7 +23,8 @@ MOST_DIRECT = 5000
 def direct(
     ranks: int, *, latency_s: float = LATENCY_S, bandwidth_Bps: float = BANDWIDTH_BPS, **costs: float
 ) -> Topology:
-    """A link of its own from every rank to every other."""
+    """Ranks with a link from every one to every other. ValueError: if there are too many links. `costs` as in
+    Topology."""
     if ranks > MOST_DIRECT:
         raise ValueError(
             f"direct: {ranks * (ranks - 1):,} links for {ranks} ranks; expected at most {MOST_DIRECT} ranks"
@@ -37,7 +38,7 @@ def direct(
 def switch(
     ranks: int, *, latency_s: float = LATENCY_S, bandwidth_Bps: float = BANDWIDTH_BPS, **costs: float
 ) -> Topology:
-    """One switch that never blocks; a link up to it and one down from it for each rank."""
+    """Ranks at one switch that never blocks: a link up to it and one down from it for each. `costs` as in Topology."""
     rank = np.arange(ranks)
     source, target = _both_ways(rank, np.full(ranks, ranks))
     nodes = (*_names(ranks), "switch")
@@ -45,13 +46,13 @@ def switch(
 
 
 def ring(ranks: int, *, latency_s: float = LATENCY_S, bandwidth_Bps: float = BANDWIDTH_BPS, **costs: float) -> Topology:
-    """A link each way between neighbours; messages between others pass through the ranks between."""
+    """Ranks in a ring: a link each way between neighbours; messages between others pass through the ranks between."""
     return _grid("ring", (ranks,), latency_s, bandwidth_Bps, costs)
 
 
 def torus(*dims: int, latency_s: float = LATENCY_S, bandwidth_Bps: float = BANDWIDTH_BPS, **costs: float) -> Topology:
     """A grid that is closed in every dimension, a link each way between neighbours. The last dimension's neighbours
-    have consecutive ranks."""
+    have consecutive ranks. ValueError: if there are no dimensions."""
     if not dims:
         raise ValueError("torus: no dimensions; expected such as 4, 4")
     return _grid("torus " + "x".join(map(str, dims)), dims, latency_s, bandwidth_Bps, costs)

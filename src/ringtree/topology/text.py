@@ -39,7 +39,7 @@ _NUMBER = r"(\d+\.?\d*(?:e[+-]?\d+)?|\.\d+)\s*"
 
 
 def parse(text: str, ranks: int) -> Topology:
-    """The topology of that shape for `ranks` ranks; ValueError, in one line, where the shape has none."""
+    """The topology of that shape for `ranks` ranks. ValueError, in one line: if there is none."""
     name, _, rest = text.partition(":")
     if name not in SHAPES:
         raise ValueError(f"topology {text!r}: no shape {name!r}; expected one of {', '.join(SHAPES)}")
@@ -64,7 +64,7 @@ def parse(text: str, ranks: int) -> Topology:
 
 
 def seconds(text: str) -> float:
-    """`5us` as seconds; ValueError where the unit is none of s, ms, us, ns."""
+    """The seconds of a text such as `5us`. ValueError: if the unit is none of s, ms, us, ns."""
     found = re.fullmatch(_NUMBER + "(s|ms|us|µs|ns)", text.strip())
     if found is None:
         raise ValueError(f"{text!r} is no time; expected such as 5us (units: s, ms, us, ns)")
@@ -72,7 +72,7 @@ def seconds(text: str) -> float:
 
 
 def bytes_per_second(text: str) -> float:
-    """`25GB/s` or, in bits, `200Gb/s` as bytes a second; `inf` for no limit."""
+    """The bytes a second of a text such as `25GB/s` or, in bits, `200Gb/s`; `inf`: no limit. ValueError: for others."""
     if text == "inf":
         return inf
     found = re.fullmatch(_NUMBER + "([KkMGT]?)(B|b)(?:/s|ps)", text.strip())
@@ -82,7 +82,7 @@ def bytes_per_second(text: str) -> float:
 
 
 def load(path: str | Path) -> Topology:
-    """The topology in a JSON file; ValueError, in one line, naming file and element where it is none."""
+    """The topology in a JSON file. ValueError, in one line with file and element: if it is none."""
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"{path}: {'not a file' if path.exists() else 'no such file'}; expected a topology")
@@ -107,7 +107,7 @@ def load(path: str | Path) -> Topology:
 
 
 def save(topology: Topology, path: str | Path) -> None:
-    """Writes the topology as JSON; `load` gives it back."""
+    """Writes the topology as JSON, which `load` reads. OSError: if it cannot be written."""
     Path(path).write_text(dumps(topology))
 
 

@@ -29,22 +29,25 @@ __all__ = ["communicator", "communicators", "dump_flight_recorder", "monitored_b
 
 
 def communicator(group: dist.ProcessGroup | None = None) -> Communicator:
-    """The communicator behind a process group of this backend, for what torch has no name for: `trace()`, `counters()`,
-    `chosen()`. Its collectives are in one order with the group's own."""
+    """The communicator behind a process group of this backend, for calls that torch lacks: `trace()`, `counters()`,
+    `chosen()`. Its collectives are in one order with the group's own. ValueError: if another backend serves the
+    group."""
     behind: Communicator = _serving(group).communicator
     return behind
 
 
 def communicators() -> list[Communicator]:
-    """Those behind all process groups of this backend that this process has: what it sends goes through them."""
+    """The communicators behind all process groups of this backend in this process; all that it sends goes through
+    them."""
     return [part.communicator for part in made_here]
 
 
 def monitored_barrier(
     group: dist.ProcessGroup | None = None, timeout: timedelta | None = None, wait_all_ranks: bool = False
 ) -> None:
-    """torch.distributed's, which it reserves for Gloo: a barrier that names, to every rank that came, all that did not.
-    The group goes on after that. A rank that is not in the group returns at once."""
+    """torch.distributed's monitored_barrier, which torch reserves for Gloo: a barrier that names, to every rank that
+    came, all that did not. The group goes on after that. A rank that is not in the group returns at once. TimedOut: if
+    a rank has not come after `timeout` (default: the group's). ValueError: if another backend serves the group."""
     import torch.distributed as dist
 
     if group is not dist.GroupMember.NON_GROUP_MEMBER:
@@ -52,8 +55,8 @@ def monitored_barrier(
 
 
 def dump_flight_recorder() -> Path | None:
-    """Writes what this rank's groups did last, as is done when a call fails, and returns the file's path. None where
-    nothing is recorded (TORCH_FR_BUFFER_SIZE=0), or it cannot be written."""
+    """Writes the last operations of this rank's groups, as is done when a call fails, and returns the file's path. None
+    where nothing is recorded (TORCH_FR_BUFFER_SIZE=0), or it cannot be written."""
     import torch.distributed as dist
 
     path: Path | None = import_module(DUMPS).dump(dist.get_rank())
@@ -61,7 +64,7 @@ def dump_flight_recorder() -> Path | None:
 
 
 def _serving(group: dist.ProcessGroup | None) -> Any:
-    """What serves this group of torch's, the default one for None."""
+    """The backend that serves a group of torch's (None: the default one). ValueError: if another backend serves it."""
     import torch.distributed as dist
 
     asked = dist.group.WORLD if group is None else group

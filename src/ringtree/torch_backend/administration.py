@@ -70,7 +70,7 @@ class Administration(Launching):
         """The numbers begin at 0 on all ranks, and need no agreement."""
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """Of the waits that begin from now on, on this rank."""
+        """Sets the timeout of waits that begin from now on, on this rank."""
         self._communicator.set_timeout(timeout.total_seconds())
         self._recorder.timeout_s = timeout.total_seconds()
 
@@ -82,8 +82,8 @@ class Administration(Launching):
             self._alarm = Alarm(self._communicator)
 
     def abort(self) -> None:
-        """Ends what is under way in this group with an error, on all ranks, whichever thread waits for it. Any thread
-        may call it. What remains is to destroy the group."""
+        """Ends the calls under way in this group with an error, on all ranks, whichever thread waits for them. Any
+        thread may call it. What remains is to destroy the group."""
         self._communicator.abort()
 
     def errored(self) -> Exception | None:

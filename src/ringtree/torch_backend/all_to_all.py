@@ -27,7 +27,8 @@ class AllToAll(Launching):
 
     @taking(AllToAllOptions, output_tensors=1, input_tensors=1)
     def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any) -> GroupWork:
-        """inputs[r] goes to rank r; outputs[r] came from there."""
+        """Sends inputs[r] to rank r, and fills outputs[r] from there. ValueError: unless both lists have one tensor a
+        rank."""
         if len(outputs) != self._size or len(inputs) != self._size:
             got = f"got {len(inputs)} inputs and {len(outputs)} outputs"
             raise ValueError(f"{got}; expected {self._size} of each, one for each rank")
@@ -41,7 +42,8 @@ class AllToAll(Launching):
     def all_to_all_single(
         self, output: torch.Tensor, input: torch.Tensor, out_splits: Sequence[int], in_splits: Sequence[int], opts: Any
     ) -> GroupWork:
-        """The first in_splits[0] rows of `input` go to rank 0, and so on; without splits all are alike."""
+        """Sends the first in_splits[0] rows of `input` to rank 0, and so on; the first out_splits[0] rows of `output`
+        came from rank 0. Without splits all are alike."""
         x, (out, after) = sent(input), filled(output)
         given, gotten = self._elements(input, in_splits, "input"), self._elements(output, out_splits, "output")
         even = not in_splits and not out_splits

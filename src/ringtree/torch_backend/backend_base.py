@@ -1,4 +1,4 @@
-"""The same calls for a torch that takes a backend for one device, written in Python, into its own process group:
+"""The group's calls for a torch that takes a backend for one device, written in Python, into its own process group:
 `torch.distributed.BackendBase`, after 2.13. There `"cpu:ringtree,cuda:nccl"` is one group.
 
 torch's C++ calls the methods by the families' names; a method that is not overridden raises that it is not supported.
@@ -26,7 +26,7 @@ from ringtree.torch_backend.work import GroupWork
 class Backend(
     GroupCollectives, GroupMessages, MonitoredBarrier, CommunicationBuffers, Administration, dist.BackendBase
 ):
-    """What serves the tensors of the CPU in a process group of torch's own."""
+    """The backend for tensors of the CPU in a process group of torch's own."""
 
     def __init__(self, communicator: Communicator, store: Any, timeout: timedelta) -> None:
         super().__init__(communicator.rank, communicator.size)
@@ -43,5 +43,5 @@ class Backend(
         return self.allreduce(tensors, opts)
 
     def supports_tensor_alloc(self, device: Any) -> bool:
-        """`device`: from torch's C++ it is a number, of the kind of device that this backend serves."""
+        """True: the CPU. `device`: from torch's C++ it is a number, of the kind of device that this backend serves."""
         return isinstance(device, int) or super().supports_tensor_alloc(device)

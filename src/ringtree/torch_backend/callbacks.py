@@ -31,8 +31,8 @@ what was in the last queue, so that a chain of callbacks without an end needs no
 
 
 class CallbackContext(NamedTuple):
-    """Where in a program code runs. `depth`: the callbacks around it, at most DEEPEST; `groups`: whose futures those
-    hang on; `queue`: where the innermost was."""
+    """The callbacks around running code. `depth`: their number, at most DEEPEST; `groups`: the groups whose futures
+    they hang on; `queue`: the queue of the innermost."""
 
     depth: int
     groups: frozenset[Callbacks]
@@ -47,17 +47,17 @@ _owners: WeakKeyDictionary[Any, Callbacks] = WeakKeyDictionary()
 
 
 class Callbacks:
-    """Those on the futures of a group's collectives."""
+    """The callbacks on the futures of a group's collectives."""
 
     def __init__(self) -> None:
         self._queues: dict[int, Queue] = {}
 
     def own(self, future: Any) -> None:
-        """What is hung on this future comes here."""
+        """Makes this object run the callbacks of that future."""
         _owners[future] = self
 
     def depth(self) -> int:
-        """In how many callbacks this is called: 0 where none of them is this group's."""
+        """The number of callbacks around the caller: 0 where none of them is this group's."""
         here = callback_context.get()
         return here.depth if self in here.groups else 0
 
@@ -113,13 +113,13 @@ class Queue:
             return self._running or self._may_run()
 
     def add(self, hung: Hung, inside: bool) -> None:
-        """`inside`: by a callback of this queue."""
+        """Adds a callback. `inside`: a callback of this queue adds it."""
         with self._lock:
             (self._inner if inside else self._waiting).append(hung)
 
     def go_on(self) -> None:
-        """Runs those that may run: one of them in a thread of the program's or in a callback, which have more to do,
-        and the others elsewhere."""
+        """Runs the callbacks that may run: one of them in a thread of the program's or in a callback, which have more
+        to do, and the others elsewhere."""
         free = completion.here() and callback_context.get() is PROGRAM
         while self._run_first():
             if not free:

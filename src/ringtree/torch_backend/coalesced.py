@@ -36,7 +36,7 @@ class CoalescedOperations(Launching):
 
     @taking(AllreduceCoalescedOptions, tensors=1)
     def allreduce_coalesced(self, tensors: Tensors, opts: Any) -> GroupWork:
-        """In place. Small tensors of one type go together."""
+        """Reduces each tensor over all ranks, in place. Small tensors of one type go together."""
         op = operation(opts.reduceOp)
         packs = _packs(tensors)
         targets = [filled_jointly(pack) if len(pack) > 1 else reduced(pack[0], read=True) for pack in packs]
@@ -55,7 +55,7 @@ class CoalescedOperations(Launching):
 
     @taking(AllgatherOptions, outputs=1, inputs=1)
     def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any) -> GroupWork:
-        """outputs[i]: all ranks' inputs[i], joined or stacked."""
+        """Fills outputs[i] with all ranks' inputs[i], joined or stacked on a first axis."""
         xs, targets = [sent(x) for x in inputs], [filled(out) for out in outputs]
         return self._together("all_gather_into_tensor_coalesced", opts, inputs, outputs, _begin_all_gather, xs, targets)
 
@@ -63,7 +63,7 @@ class CoalescedOperations(Launching):
 
     @taking(ReduceScatterOptions, outputs=1, inputs=1)
     def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any) -> GroupWork:
-        """outputs[i]: this rank's block of the reduction of inputs[i]."""
+        """Fills outputs[i] with this rank's block of the reduction of inputs[i], joined or stacked as above."""
         op = operation(opts.reduceOp)
         xs, targets = [blocks(x, self._size) for x in inputs], [reduced(out) for out in outputs]
 
@@ -76,7 +76,8 @@ class CoalescedOperations(Launching):
 
     @taking(AllgatherOptions, output_lists=2, input_list=1)
     def allgather_coalesced(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> GroupWork:
-        """outputs[r][i]: what rank r gives as inputs[i], which is of one size on all ranks."""
+        """Fills outputs[r][i] with rank r's inputs[i], which is of one size on all ranks. ValueError: if a list is too
+        short."""
         if len(outputs) != self._size or any(len(row) != len(inputs) for row in outputs):
             raise ValueError(
                 f"outputs are lists of {[len(row) for row in outputs]} tensors; expected {self._size} lists of "

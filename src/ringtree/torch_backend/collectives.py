@@ -28,7 +28,8 @@ _ALL_GATHER, _REDUCE_SCATTER = CODE["all_gather"], CODE["reduce_scatter"]
 
 
 class GroupCollectives(Lists, AllToAll, CoalescedOperations, Sparse):
-    """Tensors come in lists, of which a CPU backend's calls take one each; roots are ranks of this group."""
+    """The backend's collectives. Tensors are dense ones on the CPU (else TypeError), in lists of one (else ValueError),
+    of any type for calls that move them and of docs/types.md's for those that reduce. Roots are ranks of this group."""
 
     @taking(AllreduceOptions, tensors=1)
     def allreduce(self, tensors: Tensors, opts: Any) -> GroupWork:
@@ -67,7 +68,7 @@ class GroupCollectives(Lists, AllToAll, CoalescedOperations, Sparse):
 
     @taking(ReduceOptions, tensors=1)
     def reduce(self, tensors: Tensors, opts: Any) -> GroupWork:
-        """At the root in place; elsewhere the tensor stays as it is."""
+        """Reduces the tensor over all ranks into the root's, in place; elsewhere it stays as it is."""
         root, op = self._root(opts), operation(opts.reduceOp)
         x, after = reduced(one(tensors), read=True)
         if self._rank != root:
@@ -78,7 +79,7 @@ class GroupCollectives(Lists, AllToAll, CoalescedOperations, Sparse):
 
     @taking(AllgatherOptions, output=0, input=0)
     def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any) -> GroupWork:
-        """`output`: all ranks' `input`, joined or stacked."""
+        """Fills `output` with all ranks' `input`, joined along the first axis or stacked on a new one."""
         x, (out, after) = sent(input), filled(output)
         return self.launch(
             "all_gather_into_tensor",
@@ -94,7 +95,8 @@ class GroupCollectives(Lists, AllToAll, CoalescedOperations, Sparse):
 
     @taking(ReduceScatterOptions, outputTensor=0, inputTensor=0)
     def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any) -> GroupWork:
-        """`output`: this rank's block of the reduction of `input`, which has one a rank, joined or stacked."""
+        """Fills `output` with this rank's block of the reduction of `input`, which has one a rank, joined or
+        stacked."""
         op, x = operation(opts.reduceOp), blocks(input, self._size)
         out, after = reduced(output)
         return self.launch(

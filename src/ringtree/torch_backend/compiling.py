@@ -1,4 +1,4 @@
-"""How torch.compile is kept from compiling the backend itself.
+"""Keeps torch.compile from compiling the backend itself.
 
 Between the graphs that it made of a program, torch looks at every Python function that begins, for what else may become
 a graph. Where torch's C++ calls a process group, as DDP does before a forward pass, that function would be ours.

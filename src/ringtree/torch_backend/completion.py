@@ -37,7 +37,7 @@ class Completions:
         self._led = False
 
     def add(self, work: Any) -> None:
-        """`work.complete()` will be called, once, after the work has ended."""
+        """Makes a thread call `work.complete()`, once, after the work has ended."""
         with self._lock:
             self._waiting.append(work)
             if self._led:
@@ -81,7 +81,7 @@ class _Threads:
         self._local = threading.local()
 
     def here(self) -> bool:
-        """Whether this is one of them."""
+        """Whether the caller runs on one of these threads."""
         return hasattr(self._local, "working")
 
     def run(self, task: Callable[[], None]) -> None:
@@ -140,12 +140,12 @@ _threads = _Threads()
 
 
 def run(task: Callable[[], None]) -> None:
-    """Runs it on another thread."""
+    """Runs the task on another thread."""
     _threads.run(task)
 
 
 def here() -> bool:
-    """Whether this is one of the threads that complete futures."""
+    """Whether the caller runs on one of the threads that complete futures."""
     return _threads.here()
 
 

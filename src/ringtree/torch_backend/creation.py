@@ -1,4 +1,4 @@
-"""How a process group's members find each other.
+"""The bootstrap of a process group's members.
 
 A group that is made from the default group needs no store: its members bootstrap as sub-groups of a communicator do.
 Otherwise the first member makes a unique bootstrap key and writes it into torch's store, where the other members read
@@ -64,7 +64,7 @@ def join(
 
 
 class _Joining:
-    """How one member joins a group."""
+    """The steps by which one member joins a group."""
 
     def __init__(self, store: Any, rank: int, ranks: tuple[int, ...], timeout_s: float) -> None:
         self.store, self.rank, self.ranks, self.timeout_s = store, rank, ranks, timeout_s

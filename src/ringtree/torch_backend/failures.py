@@ -24,7 +24,7 @@ class Poisoned(errors.Poisoned, DistBackendError):
 
 
 FAILURES = (errors.PeerDied, errors.Mismatch, errors.TimedOut, errors.Poisoned)
-"""What ends a group: after one of them it can only be destroyed. All else is the caller's mistake."""
+"""Errors that end a group: it can only be destroyed then. All others are the caller's mistakes."""
 
 
 def with_text(error: Exception, text: str) -> Exception:

@@ -23,7 +23,7 @@ from ringtree import __version__
 from ringtree.torch_backend.flight_recorder import RING, Described, FlightEntry, FlightRecorder, living
 
 VERSION = "2.10"
-"""Of PyTorch's format: 2.13's."""
+"""The version of PyTorch's format: 2.13's."""
 
 _DTYPES = {
     "float32": "Float",
@@ -56,7 +56,7 @@ _writing = threading.Lock()
 
 
 def prefix() -> Path:
-    """Of the files' names; the rank follows."""
+    """The beginning of the files' names; the rank follows."""
     for name in ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"):
         if text := os.environ.get(name):
             return Path(text)
@@ -64,8 +64,8 @@ def prefix() -> Path:
 
 
 def dump(rank: int) -> Path | None:
-    """Writes what this process's groups did last: the pickle that the analyser reads, whose path it returns, and the
-    same as JSON. None where nothing is recorded, or it cannot be written."""
+    """Writes the last operations of this process's groups: the pickle that the analyser reads, whose path it returns,
+    and the same as JSON. None where nothing is recorded, or it cannot be written."""
     if RING.maxlen == 0:
         return None
     path = prefix()

@@ -27,8 +27,8 @@ from ringtree.torch_backend.failures import FAILURES, with_text
 from ringtree.torch_backend.tensors import Tensors
 
 Described = tuple[tuple[torch.Size, torch.dtype], ...]
-Report = Callable[[int, str, Exception], Path | None]
-"""What writes down what is here when a rank's call fails, and why: where to, or None."""
+Reporter = Callable[[int, str, Exception], Path | None]
+"""A function of rank, reason and error that writes the records when a rank's call fails; returns the file, or None."""
 
 
 def _size() -> int:
@@ -47,14 +47,14 @@ _records = itertools.count()  # of collectives, by which the dumps of several ra
 
 
 def living() -> list[FlightRecorder]:
-    """Of the groups that there are, the newest last."""
+    """The recorders of the living groups, the newest last."""
     return sorted(_recorders, key=lambda recorder: recorder.created)
 
 
 class FlightRecorder:
     """One group's part: its names, and the numbers of its operations. All ranks number a group's collectives alike."""
 
-    def __init__(self, communicator: Communicator, backend: str, timeout_s: float, report: Report) -> None:
+    def __init__(self, communicator: Communicator, backend: str, timeout_s: float, report: Reporter) -> None:
         self.communicator = weakref.ref(communicator)
         self.backend = backend
         self.timeout_s = timeout_s

@@ -17,8 +17,8 @@ Method = Callable[..., GroupWork]
 
 
 def taking(kind: type, **depths: int) -> Callable[[Method], Method]:
-    """A method whose arguments are these and options of that kind. Depths: 1 for a list of tensors, 2 for a list of
-    such, 0 for what is taken as it is."""
+    """A decorator for a method whose arguments are these and options of that kind. Depths: 1 for a list of tensors, 2
+    for a list of such, 0 for other arguments."""
 
     def decorate(method: Method) -> Method:
         @wraps(method)

@@ -1,4 +1,4 @@
-"""What every family of a process group's calls builds on: the group's state, and `launch`, which makes every call.
+"""The base of a process group's calls: the group's state, and `launch`, which makes every call.
 
 All collectives of a group go through `launch`, in the order of the calls. `launch` names them for the profiler, records
 them in the flight recorder, and makes them synchronous or not.
@@ -26,12 +26,13 @@ Short = tuple[int, torch.Tensor, torch.Tensor, Operation, int]
 """A call as `_made_shortly` takes it."""
 
 KEPT = 64
-"""How many works of single numbers live on when the program lets go of them. DDP's join() gives such a work to torch's
-C++, which holds its C++ half alone and asks it for its future in the backward pass; but that is the Python half's."""
+"""The number of works of single numbers that live on when the program drops them. DDP's join() gives such a work to
+torch's C++, which holds its C++ half alone and asks it for its future in the backward pass; but that is the Python
+half's."""
 
 
 class Level:
-    """Where collectives of a group are made in one order: the program's, or those of its callbacks of one depth."""
+    """Collectives of a group that are made in one order: the program's, or those of its callbacks of one depth."""
 
     def __init__(self, communicator: Communicator, recorder: FlightRecorder) -> None:
         self.communicator, self.recorder = communicator, recorder
@@ -103,7 +104,7 @@ class Launching:
         return Done(outputs, self._callbacks)
 
     def _level(self, name: str, inputs: Tensors, outputs: Tensors) -> Level:
-        """That of the callback which makes a call, as it does on all ranks: its first call makes the level."""
+        """The level of the callback which makes a call, as it does on all ranks: its first call makes the level."""
         depth = self._callbacks.depth()
         level = self._levels.get(depth) if depth else self._program
         if level is None:

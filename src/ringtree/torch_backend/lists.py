@@ -31,11 +31,12 @@ _ALL_GATHER, _REDUCE_SCATTER = CODE["all_gather"], CODE["reduce_scatter"]
 
 
 class Lists(Launching):
-    """Outer lists have one entry, or none where a rank that is not the root has nothing to give or to get."""
+    """The backend's collectives of lists. Outer lists have one entry, or none where a rank that is not the root has
+    nothing to give or to get."""
 
     @taking(AllgatherOptions, output_tensors=2, input_tensors=1)
     def allgather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> GroupWork:
-        """outputs[0][r]: what rank r gives."""
+        """Fills outputs[0][r] with rank r's input."""
         row, x = self._row(outputs, "outputs"), sent(one(inputs))
         out, after = filled_jointly(row)
         counts = [elements(o) for o in row]
@@ -51,7 +52,7 @@ class Lists(Launching):
 
     @taking(ReduceScatterOptions, output_tensors=1, input_tensors=2)
     def reduce_scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> GroupWork:
-        """outputs[0]: this rank's entry of the lists, each reduced over all ranks."""
+        """Fills outputs[0] with this rank's entry of the lists, each reduced over all ranks."""
         row, op = self._row(inputs, "inputs"), operation(opts.reduceOp)
         out, after = reduced(one(outputs))
         x, counts = joined(row), [i.numel() for i in row]
@@ -67,7 +68,7 @@ class Lists(Launching):
 
     @taking(GatherOptions, output_tensors=2, input_tensors=1)
     def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> GroupWork:
-        """outputs[0][r] at the root: what rank r gives."""
+        """Fills outputs[0][r] at the root with rank r's input."""
         root, x = self._root(opts), sent(one(inputs))
         if self._rank != root:
             return self.launch("gather", opts, inputs, (), lambda c, a: c.gather(x, root, async_op=a))
@@ -77,7 +78,7 @@ class Lists(Launching):
 
     @taking(ScatterOptions, output_tensors=1, input_tensors=2)
     def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> GroupWork:
-        """outputs[0]: this rank's entry of the root's list."""
+        """Fills outputs[0] with this rank's entry of the root's list."""
         root = self._root(opts)
         out, after = filled(one(outputs))
         row = self._row(inputs, "inputs") if self._rank == root else ()

@@ -21,8 +21,8 @@ AGAIN_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """Where a process is. `boot` is one machine's from its start to its end, `network` one network namespace's there,
-    which an abstract unix socket does not leave; "" where the system does not report it."""
+    """The host of a process. `boot` is one machine's from its start to its end, `network` one network namespace's
+    there, which an abstract unix socket does not leave; "" where the system does not report it."""
 
     name: str
     boot: str

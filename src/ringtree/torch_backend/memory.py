@@ -15,7 +15,7 @@ from ringtree.torch_backend.launching import Launching
 
 
 class CommunicationBuffers(Launching):
-    """What `module.set_allocate_memory_from_process_group_for_comm(True)` of fully_shard calls."""
+    """Allocation for fully_shard, after `module.set_allocate_memory_from_process_group_for_comm(True)`."""
 
     def _open(self, communicator: Communicator, recorder: FlightRecorder) -> None:
         super()._open(communicator, recorder)
@@ -28,8 +28,8 @@ class CommunicationBuffers(Launching):
     def allocate_tensor(
         self, size: int | Sequence[int], dtype: torch.dtype | None = None, device: Any = None
     ) -> torch.Tensor:
-        """An uninitialized tensor. All ranks come to their first call together; later ones are this rank's own. Where
-        there is no shared memory (any more), an ordinary tensor."""
+        """An uninitialized tensor of shape `size`. All ranks make their first call together; later ones are this rank's
+        own. An ordinary tensor where there is no shared memory (any more)."""
         shape = (size,) if isinstance(size, int) else tuple(size)
         wanted = dtype or torch.get_default_dtype()
         nbytes = math.prod(shape) * wanted.itemsize

@@ -36,8 +36,8 @@ class Received(Pending):
 
 
 class GroupMessages(Launching):
-    """A call takes one tensor, in a list. Sends and receives begin at once, also during other calls of this rank, and
-    go on while it computes. Two messages of one rank with one tag keep their order."""
+    """The backend's messages: a call takes one tensor, in a list. Sends and receives begin at once, also during other
+    calls of this rank, and go on while it computes. Two messages of one rank with one tag keep their order."""
 
     def _open(self, communicator: Communicator, recorder: FlightRecorder) -> None:
         super()._open(communicator, recorder)
@@ -45,7 +45,7 @@ class GroupMessages(Launching):
 
     @opaque
     def send(self, tensors: Tensors, dst: int, tag: int = 0) -> GroupWork:
-        """The work has ended when the tensor may be changed again."""
+        """Sends the tensor to rank `dst` of the group. The work has ended when the tensor may be changed again."""
         entry = self._recorder.begin_message("send", tensors, dst, tag)
         return self._posted(Pending, entry, tensors, lambda: self._communicator.isend(sent(one(tensors)), dst, tag))
 

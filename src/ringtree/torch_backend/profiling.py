@@ -26,7 +26,7 @@ class ProfiledOperation:
             self._ended = torch.ops.profiler._call_end_callbacks_on_jit_fut._RecordFunction(record, self._end)
 
     def end(self) -> None:
-        """It has ended. Returns when the profiler knows."""
+        """Reports the operation's end; returns when the profiler knows."""
         if self._end.done():
             return
         if threading.get_ident() == self._thread:

@@ -1,4 +1,5 @@
-"""How torch learns that there is a backend "ringtree". Costs next to nothing: what serves a group is loaded with it."""
+"""Registers the backend "ringtree" with torch. Costs next to nothing: code that serves a group is loaded with the
+group."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ SERVES = {
     "BackendBase": ("ringtree.torch_backend.backend_base", "Backend"),
     "ProcessGroup": ("ringtree.torch_backend.process_group", "ProcessGroup"),
 }
-"""By the class that torch has to be served by, the first it has: ours, and where it is."""
+"""Our class and its module, by the class of torch's that it derives from: the first that torch has."""
 JOINS = "ringtree.torch_backend.creation"
 
 made_here: WeakSet[Any] = WeakSet()
@@ -32,7 +33,7 @@ def register() -> None:
 
 
 def autoload() -> None:
-    """What torch calls when it is imported: its entry points `torch.backends`. The import that finds this has
+    """Does nothing: torch calls this function as an entry point `torch.backends`, and importing this module has
     registered."""
 
 
@@ -61,8 +62,8 @@ def create(options: Any, pg_options: Any) -> Any:
 
 
 def served(group: Any) -> Any:
-    """What serves a process group of torch's: the group itself up to torch 2.13, its backend for the CPU after. None
-    where that is another backend's."""
+    """The object that serves a process group of torch's: the group itself up to torch 2.13, its backend for the CPU
+    after. None where that is another backend's."""
     import torch
 
     if hasattr(group, "communicator"):

@@ -25,7 +25,7 @@ class Sparse(Launching):
 
     def _open(self, communicator: Communicator, recorder: FlightRecorder) -> None:
         super()._open(communicator, recorder)
-        self._last: dict[Communicator, Task] = {}
+        self._last: dict[Communicator, SparseCall] = {}
 
     def _all_reduce_sparse(self, tensors: Tensors, opts: Any) -> GroupWork:
         [out] = tensors
@@ -37,7 +37,7 @@ class Sparse(Launching):
         x = out.detach().coalesce()
         total: list[torch.Tensor] = []
 
-        def call(c: Communicator, async_op: bool) -> Task:
+        def call(c: Communicator, async_op: bool) -> SparseCall:
             # In the group's own order, so that a rank which makes another call here raises Mismatch.
             barrier = c._calls.synchronize_for("all_reduce of sparse tensors", async_op)
 
@@ -46,7 +46,7 @@ class Sparse(Launching):
                     barrier.wait()
                 total.append(_sum(c.beside("sparse"), x))
 
-            self._last[c] = task = Task(run, self._last.get(c))
+            self._last[c] = task = SparseCall(run, self._last.get(c))
             if not async_op:
                 task.wait(None)
             return task
@@ -65,10 +65,10 @@ def _sum(c: Communicator, x: torch.Tensor) -> torch.Tensor:
     return torch.sparse_coo_tensor(indices.t(), values, x.shape, check_invariants=False).coalesce()
 
 
-class Task:
+class SparseCall:
     """A call in a thread of its own, which starts after the task `before`. It has the interface of an engine's work."""
 
-    def __init__(self, run: Callable[[], object], before: Task | None) -> None:
+    def __init__(self, run: Callable[[], object], before: SparseCall | None) -> None:
         self._run, self._before = run, before
         self._ended = threading.Event()
         self._error: Exception | None = None

@@ -35,7 +35,7 @@ def plain(x: torch.Tensor) -> torch.Tensor:
 
 
 def sent(x: torch.Tensor) -> torch.Tensor:
-    """`x` to be read by a call that only moves it."""
+    """The memory of `x` for a call that only moves it."""
     x = plain(x)
     return x if x.dtype in ENGINE_TYPES else _as_bytes(x.contiguous())
 
@@ -48,7 +48,7 @@ def filled(out: torch.Tensor, read: bool = False) -> Target:
 
 
 def reduced(out: torch.Tensor, read: bool = False) -> Target:
-    """The same for a call that reduces, which takes the engine's types only."""
+    """Memory as of `filled` for a call that reduces, which takes the engine's types only."""
     out = plain(out)
     if in_order(out):
         return out, None
@@ -60,19 +60,20 @@ def reduced(out: torch.Tensor, read: bool = False) -> Target:
 
 
 def in_order(x: torch.Tensor) -> bool:
-    """Whether its memory holds its elements one after another, as they are."""
+    """Whether a tensor's memory holds its elements in order, as they are."""
     return x.is_contiguous() and not x.is_conj() and not x.is_neg()
 
 
 def one(xs: Tensors) -> torch.Tensor:
-    """The only tensor of a list: a group of the CPU's has one for each rank."""
+    """The only tensor of a list: a group of the CPU's has one for each rank. ValueError: if there are more, or none."""
     if len(xs) != 1:
         raise ValueError(f"got {len(xs)} tensors; expected one")
     return xs[0]
 
 
 def blocks(x: torch.Tensor, ranks: int) -> torch.Tensor:
-    """`x` with a first axis that can be cut into one block a rank."""
+    """`x` with a first axis that can be cut into one block a rank. ValueError: if `ranks` does not divide its
+    elements."""
     x = plain(x)
     if x.dim() and x.shape[0] % ranks == 0:
         return x
@@ -82,13 +83,13 @@ def blocks(x: torch.Tensor, ranks: int) -> torch.Tensor:
 
 
 def joined(xs: Tensors) -> torch.Tensor:
-    """The elements of all of them, one after another: where they lie so, as they lie."""
+    """The elements of all tensors, one after another, [elements]: a view where they lie so."""
     pieces = [sent(x) for x in xs]
     return _neighbours(pieces) if _adjoin(pieces) else torch.cat([p.detach().reshape(-1) for p in pieces])
 
 
 def filled_jointly(outs: Tensors) -> Target:
-    """Memory for the elements of all of them, one after another; `filled` otherwise."""
+    """Memory for the elements of all tensors, one after another, [elements]; otherwise as `filled`."""
     outs = [plain(out) for out in outs]
     if _adjoin(outs):
         memory = _neighbours(outs)
@@ -101,7 +102,7 @@ def filled_jointly(outs: Tensors) -> Target:
 
 
 def together(afters: Sequence[After | None]) -> After | None:
-    """What is to be done after a call that filled several."""
+    """One function that does all of `afters`, after a call that filled several tensors; None where there is none."""
     some = [after for after in afters if after is not None]
 
     def all_of_them() -> None:
@@ -112,7 +113,7 @@ def together(afters: Sequence[After | None]) -> After | None:
 
 
 def elements(x: torch.Tensor) -> int:
-    """How many of the engine's elements those of `x` are to a call that only moves them."""
+    """The number of the engine's elements in `x`, to a call that only moves them."""
     count: int = x.numel() if x.dtype in ENGINE_TYPES else x.nbytes
     return count
 
@@ -122,7 +123,7 @@ def _as_bytes(x: torch.Tensor) -> torch.Tensor:
 
 
 def _adjoin(xs: Tensors) -> bool:
-    """Whether they lie one after another in one storage."""
+    """Whether tensors lie one after another in one storage."""
     storage, dtype, end = xs[0].untyped_storage().data_ptr(), xs[0].dtype, xs[0].data_ptr()
     for x in xs:
         if x.numel() == 0 or x.data_ptr() != end or x.dtype is not dtype or not x.is_contiguous():
@@ -160,7 +161,7 @@ _BY_VALUE = {kind.value: name for kind, name in _NAMES.items()}  # an enum of to
 
 
 def operation(reduce_op: Any) -> Operation:
-    """What a `ReduceOp`, or a `RedOpType`, is called here. ValueError for one that there is not."""
+    """The communicator's operation for a `ReduceOp` or a `RedOpType`. ValueError: if there is none."""
     kind = getattr(reduce_op, "op", reduce_op)
     found = _BY_VALUE.get(kind.value)
     if found is not None:

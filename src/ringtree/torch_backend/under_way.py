@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ringtree.torch_backend.work import Pending
 
 GRACE_S = 5.0
-"""How long a process that ends without destroying its groups still takes part in what it began."""
+"""Seconds that a process which ends without destroying its groups still takes part in calls that it began."""
 
 _all: WeakSet[UnderWay] = WeakSet()
 
@@ -42,7 +42,7 @@ class UnderWay:
             self._works[work] = None
 
     def discard(self, work: Pending) -> None:
-        """It has ended."""
+        """Removes a work that has ended."""
         with self._lock:
             self._works.pop(work, None)
 
@@ -53,18 +53,18 @@ class UnderWay:
                 work.owed = False
 
     def hang(self, work: Pending) -> None:
-        """Callbacks may hang on its future."""
+        """Keeps a work whose future may have callbacks."""
         with self._lock:
             self._hanging.add(work)
 
     def completed(self, work: Pending) -> None:
-        """They have ended."""
+        """Removes a work whose callbacks have ended."""
         with self._lock:
             self._hanging.discard(work)
 
     def drain(self, timeout_s: float) -> None:
-        """Waits for those that other ranks may wait for, and for callbacks; for so long at most. A callback does not
-        wait for callbacks."""
+        """Waits for works that other ranks may wait for, and for callbacks; for `timeout_s` seconds at most. A callback
+        does not wait for callbacks."""
         until = time.monotonic() + timeout_s
         while (work := self._owed()) and work.ended(max(until - time.monotonic(), 0.0)):
             pass

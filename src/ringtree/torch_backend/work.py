@@ -1,4 +1,4 @@
-"""What torch gets back from a call: its Work, with a future."""
+"""The result of a call for torch: its Work, with a future."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from ringtree.torch_backend.tensors import After
 from ringtree.torch_backend.under_way import UnderWay
 
 NO_TIMEOUT = timedelta(0)
-"""What torch's C++ passes for none."""
+"""The value that torch's C++ passes for no timeout."""
 
 
 class GroupWork(dist.Work):
-    """`outputs` are what the future holds: a list of tensors. `callbacks` runs what hangs on it; torch, where None."""
+    """torch's Work of a call. `outputs`: the future's value, a list of tensors. `callbacks` runs its callbacks; torch,
+    where None."""
 
     def __init__(self, outputs: Sequence[torch.Tensor], callbacks: Callbacks | None) -> None:
         super().__init__()
@@ -74,11 +75,11 @@ class Done(GroupWork):
 
 
 class Pending(GroupWork):
-    """A call under way: `began` in ringtree's words, `entry` the flight recorder's, `after` what is still to be done
+    """A call under way: `began` is ringtree's Work, `entry` the flight recorder's, `after` the step still to be done
     when it has ended; until then it is one of `under_way`, and `kept` is kept. `completions` completes its future."""
 
     owed = True
-    """Whether other ranks may wait for it: then the group is not left before it has ended."""
+    """Whether other ranks may wait for this call: then the group is not left before it has ended."""
 
     def __init__(
         self,
@@ -107,7 +108,8 @@ class Pending(GroupWork):
 
     @opaque
     def wait(self, timeout: timedelta | None = None) -> bool:
-        """Raises what the call ended with, each time; or TimedOut when `timeout` passed first, and then it goes on."""
+        """Waits until the call ends; raises its error, each time, or TimedOut when `timeout` passed first; the call
+        goes on then."""
         limit_s = None if timeout is None or timeout <= NO_TIMEOUT else timeout.total_seconds()
         try:
             ended = self.ended(limit_s)
@@ -121,7 +123,8 @@ class Pending(GroupWork):
         return True
 
     def ended(self, timeout_s: float | None) -> bool:
-        """Whether it ends, well or badly, within this time: None is the group's own, after which TimedOut is raised."""
+        """Waits until the call ends, well or badly; False after `timeout_s`. None: the group's own, then TimedOut is
+        raised."""
         if self._finished:
             return True
         error: Exception | None = None
@@ -138,7 +141,7 @@ class Pending(GroupWork):
         return True
 
     def overdue(self) -> bool:
-        """Whether it has been under way for longer than the group's timeout; it ends with an error then."""
+        """Whether the call has been under way for longer than the group's timeout; it ends with an error then."""
         limit_s = self._entry.recorder.timeout_s
         if time_ns() - self._entry.begun_ns < limit_s * 1e9:
             return False
@@ -219,7 +222,7 @@ class Pending(GroupWork):
 
 
 def first_ended(works: list[Pending], limit_s: float) -> Pending | None:
-    """One that has ended, of works that mostly end in the order in which they were asked about."""
+    """One of `works` that has ended, None after `limit_s` seconds; works mostly end in the order of the list."""
     if works[0].ended(limit_s):
         return works[0]
     return next((work for work in works if work.is_completed()), None)

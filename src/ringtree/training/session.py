@@ -38,8 +38,9 @@ class _Part(NamedTuple):
 
 @dataclass(slots=True)
 class Session:
-    """After each step `report(step, loss, seconds)` is called, in asynchronous training with this rank's own loss, and
-    then `kept(trainer)`. The default process group is there, of one rank too; all ranks run it together."""
+    """A run of a trainer. After each step it calls `report(step, loss, seconds)`, in asynchronous training with this
+    rank's own loss, and then `kept(trainer)`. The default process group exists, of one rank too; all ranks run it
+    together."""
 
     trainer: Trainer
     report: Callable[[int, float, float], None]
@@ -50,7 +51,7 @@ class Session:
     _calls: list[DrawnCall] = field(default_factory=list)
 
     def run(self) -> TrainingRecord:
-        """The steps that are left. The last one is traced. ValueError where none are."""
+        """Takes the steps that are left, and traces the last one. ValueError: if there are none."""
         trainer = self.trainer
         first, last = trainer.steps_done + 1, trainer.plan.settings.steps
         if first > last:
@@ -107,7 +108,7 @@ class Session:
 
 
 def _routed(trainer: Trainer, counted: dict[str, int], load: Load | None) -> tuple[Counter[str], Load | None]:
-    """What this rank's layers of experts have sent and done since."""
+    """Bytes sent and load of this rank's layers of experts since `counted` and `load`."""
     now = load_of(trainer.model)
     sent = Counter({what: nbytes - counted[what] for what, nbytes in trainer.counted().items()})
     return sent, now - load if now is not None and load is not None else None

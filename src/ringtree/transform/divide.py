@@ -108,7 +108,8 @@ def channels(schedule: Schedule, k: int) -> Schedule:
 def share(*schedules: Schedule) -> Schedule:
     """Different schedules of one collective side by side in the same rounds, each on its share of every chunk.
 
-    Named after the first. Blocks are joined pairwise where they repeat alike, else written out.
+    Named after the first. Blocks are joined pairwise where they repeat alike, else written out. ValueError: unless all
+    are of one collective, ranks, root and switches, and all or none in place.
     """
     first, k = schedules[0], len(schedules)
     heads = [(s.collective, s.ranks, s.root, s.switches) for s in schedules]

@@ -52,7 +52,8 @@ PHASES: dict[str, tuple[tuple[Phase, ...], ...]] = {
 def nest(
     collective: str, inner: ScheduleBuilder, outer: ScheduleBuilder, ranks: int, group: int, root: int | None = None
 ) -> Schedule:
-    """`collective` over `ranks` ranks in groups of `group` consecutive ones: `inner` in each, `outer` between them.
+    """The schedule of `collective` over `ranks` ranks in groups of `group` consecutive ones: `inner` in each, `outer`
+    between them. ValueError: if `group` does not divide `ranks`.
 
     all_reduce: each group reduce-scatters; ranks of the same index all-reduce their shard; each group all-gathers.
     Where inner does not serve these, each group reduces to its first rank, the first ranks all-reduce, each broadcasts.

@@ -1,4 +1,4 @@
-"""From two buffers to one."""
+"""Schedules in place: from two buffers to one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ringtree.ir.schedule import Block, Buffer, Column, Schedule, Transfers
 
 
 def in_place(schedule: Schedule) -> Schedule:
-    """The same schedule on DATA, so that it can be composed.
+    """The schedule on DATA, so that it can be composed.
 
     Where every row moves a position of the vector to the same position and no row reduces, input and output become
     one; else the output is collected in scratch and copied to DATA in one more, local round. Cost: O(transfers).

@@ -1,4 +1,4 @@
-"""The same schedule with its ranks renamed."""
+"""The schedule with its ranks renamed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ringtree.transform.rows import cut, expand_block, parts
 
 
 def relabel(schedule: Schedule, order: Sequence[int] | NDArray[np.integer]) -> Schedule:
-    """Rank r becomes rank order[r]; the root with it.
+    """Makes rank r rank order[r], and the root with it. ValueError: unless `order` [ranks] is a permutation.
 
     Where the vector is blocks by rank, blocks are renamed too, so that it stays the same collective: block r becomes
     block order[r]. A ring's all_reduce stays as short as it was under any order; blocks that move on through
@@ -70,7 +70,7 @@ def _chunks(schedule: Schedule, buffer: Column, chunk: Column, names: NDArray[np
 
 
 def _split_at_blocks(rows: Transfers, size: int) -> Transfers:
-    """The same rows, none of which reaches over a multiple of `size`."""
+    """The rows, cut so that none reaches over a multiple of `size`."""
     if not np.any((rows.source_chunk % size + rows.count > size) | (rows.target_chunk % size + rows.count > size)):
         return rows
     index, offset = parts(rows.count)

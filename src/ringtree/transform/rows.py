@@ -13,7 +13,8 @@ from ringtree.ir.schedule import Block, Schedule, Transfers
 
 
 def refine(schedule: Schedule, chunks: int) -> Schedule:
-    """The same with every chunk cut evenly so that there are `chunks` of them (a multiple of what there are)."""
+    """The schedule with every chunk cut evenly so that there are `chunks` of them (a multiple of the present
+    number)."""
     by, rest = divmod(chunks, schedule.chunks)
     if by < 1 or rest:
         raise ValueError(f"{schedule.name}: has {schedule.chunks} chunks; expected a multiple of that, got {chunks}")
@@ -29,7 +30,7 @@ def refine(schedule: Schedule, chunks: int) -> Schedule:
 
 
 def alike(*schedules: Schedule) -> list[Schedule]:
-    """The same schedules, each refined to the fewest chunks that suit all."""
+    """The schedules, each refined to the fewest chunks that suit all."""
     chunks = lcm(*(s.chunks for s in schedules))
     return [refine(s, chunks) for s in schedules]
 
@@ -37,17 +38,17 @@ def alike(*schedules: Schedule) -> list[Schedule]:
 def move(
     rows: Transfers, source_chunk: NDArray[np.int32], target_chunk: NDArray[np.int32], count: NDArray[np.int32]
 ) -> Transfers:
-    """The same rows with other chunks."""
+    """The rows with other chunks."""
     return replace(rows, source_chunk=source_chunk, target_chunk=target_chunk, count=count)
 
 
 def single(rows: Transfers) -> Transfers:
-    """The same, one chunk a row."""
+    """The rows with one chunk a row."""
     return cut(rows, *parts(rows.count), 1) if np.any(rows.count > 1) else rows
 
 
 def parts(counts: NDArray[np.int32]) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
-    """For every chunk of every row: the row's index, and the chunk's position in the row."""
+    """The row's index and the chunk's position in the row, for every chunk of every row."""
     return np.arange(len(counts)).repeat(counts), positions(counts).astype(np.int32)
 
 
@@ -73,7 +74,7 @@ def fuse(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
 
 
 def later(rows: Transfers, rounds: int) -> Transfers:
-    """The same rows, that many rounds later."""
+    """The rows, that many rounds later."""
     return replace(rows, round=(rows.round + rounds).astype(np.int32))
 
 

@@ -16,7 +16,7 @@ from ringtree.verify.schedules import prove
 Case = tuple[str, Callable[[], Schedule]]
 """A name for messages, and the function that builds the schedule (in the process that proves it)."""
 
-Progress = Callable[[int, int], None]
+ProgressCallback = Callable[[int, int], None]
 """Called with the number of finished cases, and of all cases."""
 
 
@@ -71,7 +71,7 @@ def prove_many(
     *,
     programs: bool = True,
     processes: int = 2,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     most_transfers: int | None = None,
 ) -> Report:
     """Proves every case's schedule and, unless it has switches or `programs` is False, the programs it lowers to.

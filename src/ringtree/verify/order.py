@@ -15,17 +15,17 @@ class ReductionOrder(IntEnum):
     """The order of a schedule's sums; an order permits all operations that the orders of lower number permit."""
 
     ANY = 0
-    """In any order: the operation must commute."""
+    """Any order: the operation must commute."""
     ASSOCIATIVE = 1
-    """Only neighbouring runs of ranks are joined, the lower on the left: the operation need not commute."""
+    """Joins of neighbouring runs of ranks only, the lower on the left: the operation need not commute."""
     FOLD = 2
-    """All at once, in rank order, wherever a sum is formed: the same bits by every schedule that does so."""
+    """One sum of all ranks at once, in rank order, wherever it is formed: the same bits by every such schedule."""
 
 
 def rank_order(schedule: Schedule) -> ReductionOrder:
     """The order in which a proved schedule of a reducing collective adds up, the least of all its outputs'.
 
-    Runs do not go round: n-1 is no neighbour of 0. ValueError for a collective that reduces nothing. Cost as prove's.
+    Runs do not go round: n-1 is no neighbour of 0. ValueError: if the collective reduces nothing. Cost as prove's.
     """
     s = schedule
     if not s.promise.reduces:
@@ -84,7 +84,7 @@ class _Runs:
 
 
 def _split(moves: Moves) -> NDArray[np.bool_]:
-    """Whether each move is to a rank that writes overlapping ranges in its round: there one round's reduction may be
+    """Whether the target of each move writes overlapping ranges in its round: there one round's reduction may be
     several steps."""
     rows, cells = moves.rows, moves.layout.cells
     if not np.any(rows.count > 1):

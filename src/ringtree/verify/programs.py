@@ -46,9 +46,9 @@ def prove_programs(
     even: bool = False,
     alike: bool = False,
 ) -> ProgramProof:
-    """Accepts the programs of all ranks if with `slots` slots (default: however many it takes) they end without
+    """Accepts the programs of all ranks if with `slots` slots (default: as many as they need) they end without
     deadlock, no race between threads, between a reader and a later writer, or, where they are aliasable, between input
-    and output, and with exactly the collective's postcondition; else raises ProofError.
+    and output, and with exactly the collective's postcondition. ProofError: if not.
 
     `in_place`: input and output are one memory, position by position; otherwise a program that writes its input is
     refused. `even`: all chunks are of one size, so that labels of operands need not be right; `alike`: where the

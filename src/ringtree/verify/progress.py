@@ -1,4 +1,4 @@
-"""Whether the programs end, and the number of slots they need.
+"""Checks that the programs end, and finds the number of slots they need.
 
 Threads are sequential and wait on counters that only grow, and the pairs of waits and signals are fixed (wiring). So a
 thread that can continue stays able to until it does, all maximal executions have the same steps, and one execution

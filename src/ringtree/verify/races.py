@@ -1,4 +1,4 @@
-"""Whether every pair of conflicting accesses is ordered, for any timing.
+"""Checks that every pair of conflicting accesses is ordered, for any timing.
 
 Two steps conflict when they touch the same chunk of the same rank's memory and one of them writes. They are ordered
 by program order, by `after`, and by a signal and the wait that takes it; that a slot was reused orders steps too, but

@@ -20,7 +20,7 @@ from ringtree.verify.wording import ProofError, origins_of, promise_in_words, ra
 Value = tuple[int, int]
 NOTHING: Value = (-1, 0)
 SPOILED = -2
-"""As a label; the origins are then the step that spoiled it, as thread << 32 | step."""
+"""The label of a spoiled chunk, whose origins are then the step that spoiled it, as thread << 32 | step."""
 
 
 def replay(w: Wiring, runs: Runs, *, even: bool = False, alike: bool = False) -> None:

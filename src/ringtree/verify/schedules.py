@@ -38,8 +38,8 @@ class Proof:
 
 
 def prove(schedule: Schedule) -> Proof:
-    """Accepts the schedule if every rank ends with exactly its collective's postcondition, no contribution missing
-    or counted twice; else raises ProofError (or ScheduleError where it is not even a legal schedule)."""
+    """Accepts the schedule if every rank ends with exactly its collective's postcondition, no contribution missing or
+    counted twice. ProofError: if not; ScheduleError: if it is no legal schedule."""
     check(schedule)
     moves = Moves.of(schedule)
     end = Contents.at_start(schedule, moves.layout)

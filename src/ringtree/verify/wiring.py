@@ -93,9 +93,9 @@ class Wiring:
 
 
 def wire(programs: Sequence[Program], *, in_place: bool = False) -> Wiring:
-    """Reads the programs (sorted by rank). ProofError where they cannot be wired: a message without a signal
-    or without a wait, a slot sent before it is filled, a message never released, an operand outside its buffer, a write
-    to the input."""
+    """Reads the programs (sorted by rank). ProofError: if they cannot be wired, for a message without a signal or
+    without a wait, a slot sent before it is filled, a message never released, an operand outside its buffer, a write to
+    the input."""
     w = Wiring(programs, threaded=any(len(p.threads) > 1 for p in programs), in_place=in_place)
     for p in programs:
         w.at.append(list(range(len(w.threads), len(w.threads) + len(p.threads))))

@@ -8,8 +8,9 @@ from ringtree.ir.collective import REDUCED
 
 
 class ProofError(ValueError):
-    """A postcondition that is not met, or an unsafe program. `rank`, `chunk` (position on the whole vector) and
-    `round`: the position, -1 where it has no meaning; the message has the expected and the found contents."""
+    """An error of a proof: a postcondition that is not met, or an unsafe program. `rank`, `chunk` (position on the
+    whole vector) and `round`: the position, -1 where it has no meaning; the message has the expected and the found
+    contents."""
 
     def __init__(self, message: str, *, rank: int = -1, chunk: int = -1, round: int = -1) -> None:
         super().__init__(message)

@@ -10,7 +10,7 @@ import pytest
 
 from ringtree.price import CostParameters  # noqa: F401  # loaded before ranks are forked
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
-from ringtree.runtime.bootstrap.hosts import Hosts
+from ringtree.runtime.bootstrap.hosts import MultiHostBootstrap
 from ringtree.runtime.engines.engine import GroupParameters
 from ringtree.runtime.launch.crew import Outcome
 from ringtree.runtime.launch.spawn import Pool
@@ -30,7 +30,7 @@ class Moved:
 
     def __init__(self, lab: Lab, host: int, rank: int, size: int, port: int, timeout_s: float, secret: bytes) -> None:
         self._lab, self._host = lab, host
-        self._hosts: Hosts | None = None
+        self._hosts: MultiHostBootstrap | None = None
         self._arguments: Any = ((lab.address(0), port), secret, rank, size, timeout_s)
 
     def __getattr__(self, name: str) -> Any:
@@ -38,7 +38,7 @@ class Moved:
             raise AttributeError(name)
         if self._hosts is None:
             self._lab.enter(self._host)
-            self._hosts = Hosts(*self._arguments)
+            self._hosts = MultiHostBootstrap(*self._arguments)
         return getattr(self._hosts, name)
 
     def exchange(self, group: BootstrapGroup, value: Any = None) -> list[Any]:

@@ -95,7 +95,7 @@ SHAPE = (
     Option("balance", float, "W", "weight of the load-balancing loss (default 0.01)"),
 )
 EXPERTS = 8
-"""With --ep alone: the same model for 2, 4 and 8 ranks."""
+"""The number of experts with --ep alone: the same model for 2, 4 and 8 ranks."""
 GROUPS = (("how the work is divided", LAYOUT), ("training", SETTINGS), ("the model", SHAPE))
 NEEDS = {
     "schedule": (("pp",), "it sets the order of a pipeline"),

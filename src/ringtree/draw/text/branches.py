@@ -73,7 +73,7 @@ def _path(children: Children, root: int) -> str:
 
 
 def _below(children: Children, root: int) -> dict[int, int]:
-    """How many ranks are below each."""
+    """The number of ranks below each rank of a tree."""
     order = [root]
     for rank in order:
         order += children.get(rank, [])
@@ -84,7 +84,7 @@ def _below(children: Children, root: int) -> dict[int, int]:
 
 
 def _drawn(children: Children, root: int, below: dict[int, int], deepest: int, *, fold: bool) -> list[str]:
-    """With `fold` the children of one rank that have none themselves share a line."""
+    """The lines of a tree. With `fold` the children of one rank that have none themselves share a line."""
     lines = [str(root)]
     waiting: list[tuple[list[int], str, bool, int]] = []  # ranks of a line, what is before them, whether last, depth
 

@@ -1,4 +1,4 @@
-"""What the ranks' buffers hold after a round, as columns of a grid: a row a rank, a column a chunk."""
+"""The contents of the ranks' buffers after a round, as columns of a grid: a row a rank, a column a chunk."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FAR = 1 << 40
 """Separates a label's distance from its position from the values that are no label."""
 
 
-class Cell(NamedTuple):
+class GridCell(NamedTuple):
     """`new`: written in this round. `kept`: what the collective promises there."""
 
     text: str
@@ -31,11 +31,11 @@ class Cell(NamedTuple):
     kept: bool = False
 
 
-class Column(NamedTuple):
+class GridColumn(NamedTuple):
     """A column of a view: its heading, and a cell per shown rank."""
 
     head: str
-    cells: tuple[Cell, ...]
+    cells: tuple[GridCell, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Grid:
             columns += [(buffer, c) for c in chunk.tolist()]
         return Grid(s, rows, np.hstack(cells), np.hstack(positions), tuple(columns), Promised.of(s, layout))
 
-    def columns(self, contents: Contents, written: Ints) -> list[Column]:
+    def columns(self, contents: Contents, written: Ints) -> list[GridColumn]:
         """The contents of the rows, the cells `written` marked. Equal neighbours are one column where there are many;
         of too many, a column of dots replaces some."""
         new, kept = (np.zeros(len(contents.label) + 1, dtype=np.bool_) for _ in range(2))  # the last: no such cell
@@ -79,7 +79,7 @@ class Grid:
         fold = len(self.column) > MOST_UNFOLDED
         first = self._changes(label, sets, marks) if fold else np.arange(len(self.column))
         stops = np.append(first[1:], len(self.column))
-        found = list[Column]()
+        found = list[GridColumn]()
         for at in gapped(len(first), MOST_FOLDED):
             if at is None:
                 found.append(gap(len(self.rows)))
@@ -87,9 +87,9 @@ class Grid:
             c = int(first[at])
             many = int(stops[at]) - c
             texts = self._texts(label[:, c], sets[:, c], c, many)
-            cells = tuple(Cell(text, *mark) for text, mark in zip(texts, marks[:, c].tolist(), strict=True))
+            cells = tuple(GridCell(text, *mark) for text, mark in zip(texts, marks[:, c].tolist(), strict=True))
             buffer, chunk = self.column[c]
-            found.append(Column(chunk_label(buffer, chunk, many, 1), cells))
+            found.append(GridColumn(chunk_label(buffer, chunk, many, 1), cells))
         return found
 
     def _changes(self, label: Ints, sets: Bits, marks: NDArray[np.bool_]) -> Ints:
@@ -121,13 +121,13 @@ class Grid:
                 yield contributors if home else f"{contributors}.{chunk_label(Buffer.DATA, chunk, many, 0)}"
 
 
-def gap(rows: int) -> Column:
+def gap(rows: int) -> GridColumn:
     """Stands for columns that are left out."""
-    return Column("…", (Cell("…"),) * rows)
+    return GridColumn("…", (GridCell("…"),) * rows)
 
 
 def _start(s: Schedule, buffer: Buffer, rank: int) -> int:
-    """Which position on the whole vector the rank's buffer begins with; -1 for scratch."""
+    """The position on the whole vector at which the rank's buffer begins; -1 for scratch."""
     if buffer is Buffer.SCRATCH:
         return -1
     return 0 if buffer is Buffer.DATA else s.postcondition(rank).start

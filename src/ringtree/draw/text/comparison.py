@@ -18,7 +18,7 @@ from ringtree.ir.units import count, duration, size
 LEAST_S = 1e-15
 """Below a clock's resolution no ratio is computed."""
 MOST_ROWS = 16
-"""Of more ranks, those are listed whose times differ most."""
+"""The most ranks in a table: the ones whose times differ most."""
 MOST_DEVIATIONS = 5
 
 
@@ -59,7 +59,7 @@ def _makespans(both: tuple[Trace, Trace], names: tuple[str, str]) -> list[str]:
 
 
 def all_begun_seconds(trace: Trace) -> float:
-    """From when the last of the ranks began to the end."""
+    """Seconds from the last rank's begin to the end of the trace."""
     begun_s = np.full(trace.ranks, -np.inf)  # where nothing is recorded
     np.maximum.at(begun_s, trace.rank, -trace.start_s)
     recorded = begun_s[np.isfinite(begun_s)]
@@ -67,7 +67,7 @@ def all_begun_seconds(trace: Trace) -> float:
 
 
 def _ranks(both: tuple[Trace, Trace], names: tuple[str, str]) -> list[str]:
-    """What each rank spent its time on, in both; without what neither did."""
+    """Seconds of each rank by kind of work in both traces, without kinds that neither has."""
     seconds = np.stack([uncovered(trace)[0].kind_seconds() for trace in both], axis=-1)  # [ranks, kinds, 2]
     work = work_of(*both)
     kinds = [kind for kind in work if seconds[:, kind].any()]
@@ -95,7 +95,7 @@ def _bytes(both: tuple[Trace, Trace], names: tuple[str, str]) -> list[str]:
 
 
 def _calls(both: tuple[Trace, Trace], names: tuple[str, str]) -> list[str]:
-    """How long each call took, from its first event on any rank to its last."""
+    """The time of each call, from its first event on any rank to its last."""
     if len(both[0].calls) != len(both[1].calls):
         counts = " and ".join(f"{name} {len(trace.calls)}" for name, trace in zip(names, both, strict=True))
         return [f"calls are not compared: {counts}"]
@@ -118,8 +118,9 @@ def _call_seconds(trace: Trace) -> NDArray[np.float64]:
 
 
 def _messages(both: tuple[Trace, Trace], names: tuple[str, str]) -> list[str]:
-    """How long each message took from being handed over until the receiver had it. The k-th from one rank to another is
-    compared with the k-th of the other trace. Where one has more of them, cut to other lengths, their whole is."""
+    """The time of each message from being handed over until the receiver had it. The k-th from one rank to another is
+    compared with the k-th of the other trace; where the numbers differ (other lengths), all messages of the pair
+    together."""
     a, b = (_MessagesByPair.of(trace) for trace in both)
     keys, in_a, in_b = np.intersect1d(a.keys, b.keys, return_indices=True)
     alike = a.counts[in_a] == b.counts[in_b]
@@ -170,14 +171,14 @@ class _MessagesByPair(NamedTuple):
         return _MessagesByPair(pair, sent_s, taken_s, *np.unique(pair, return_index=True, return_counts=True))
 
     def whole_s(self) -> NDArray[np.float64]:
-        """For each pair, from handing over its first message to the last one's being taken."""
+        """Seconds of each pair from handing over its first message until the last one is taken."""
         last_s = np.maximum.reduceat(self.taken_s, self.first) if len(self.first) else self.taken_s
         whole_s: NDArray[np.float64] = last_s - self.sent_s[self.first]
         return whole_s
 
 
 def _furthest(a: NDArray[np.float64], b: NDArray[np.float64]) -> list[int]:
-    """Where the two differ most, as many as are listed."""
+    """The positions at which `a` and `b` differ most, the MOST_DEVIATIONS first ones."""
     found: list[int] = np.argsort(-np.abs(a - b), kind="stable")[:MOST_DEVIATIONS].tolist()
     return found
 

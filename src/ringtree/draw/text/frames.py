@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from ringtree.draw.text.buffers import Cell, Column, gap
+from ringtree.draw.text.buffers import GridCell, GridColumn, gap
 from ringtree.draw.text.labels import spread
 from ringtree.draw.text.lines import Line, TextSpan
 
@@ -16,15 +16,15 @@ ABOVE = -2
 
 
 class Frame(NamedTuple):
-    """What is shown of one round; number -1 is the start. `sends` by rank, `columns` with a cell per shown rank."""
+    """The picture of one round; number -1 is the start. `sends` by rank, `columns` with a cell per shown rank."""
 
     number: int
     sends: dict[int, str]
-    columns: list[Column]
+    columns: list[GridColumn]
 
     @property
     def says_anything(self) -> bool:
-        """Whether something is sent, or lies in any buffer."""
+        """Whether a message is sent in this round, or any buffer holds a value."""
         return bool(self.sends) or any(cell.text not in ("", "·") for column in self.columns for cell in column.cells)
 
 
@@ -89,16 +89,16 @@ class Arrangement:
         which = f"rank {first}" if first == last else f"ranks {first} to {last}"
         return (TextSpan(f"{'':{self.margin}}{'…':>{self.rank}}  {which}", "faint"),)
 
-    def _widths(self, columns: Sequence[Column]) -> list[int]:
+    def _widths(self, columns: Sequence[GridColumn]) -> list[int]:
         return [max(self.cell, _wide(c)) for c in columns]
 
-    def _fitting(self, columns: Sequence[Column]) -> list[Column]:
-        """As many of the columns as have room."""
+    def _fitting(self, columns: Sequence[GridColumn]) -> list[GridColumn]:
+        """Columns spread over all of them, as many as have room."""
         shown = list(columns)
         room, apart = len(shown), 1
         while room > 3 and sum(self._widths(shown)) + apart * len(shown) > self.room:
             room, apart = room - 1, 2
-            shown, before = list[Column](), -1
+            shown, before = list[GridColumn](), -1
             for at in spread(len(columns), room):
                 left_out = at > before + 1 or columns[at].head == "…"
                 if left_out and shown[-1].head != "…":
@@ -109,11 +109,11 @@ class Arrangement:
         return shown
 
 
-def _wide(column: Column) -> int:
+def _wide(column: GridColumn) -> int:
     return max(len(column.head), *(len(cell.text) for cell in column.cells))
 
 
-def _cell(cell: Cell, width: int) -> tuple[TextSpan, ...]:
+def _cell(cell: GridCell, width: int) -> tuple[TextSpan, ...]:
     text = f"*{cell.text}" if cell.new else cell.text
     role = " ".join(word for word, is_so in (("new", cell.new), ("kept", cell.kept)) if is_so)
     role = role or ("faint" if cell.text in ("·", "…") else "")

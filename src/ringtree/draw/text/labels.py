@@ -1,4 +1,4 @@
-"""How the text views name chunks, and ranks by the set."""
+"""Names of chunks and of sets of ranks in the text views."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def gapped(total: int, room: int) -> Iterator[int | None]:
 
 
 def targets(to: Sequence[int], source: int, of: int) -> str:
-    """Those that a rank sends to: `3`, `1-3,7`, `all`, `all others`."""
+    """The ranks that a rank sends to: `3`, `1-3,7`, `all`, `all others`."""
     if of > 2 and len(set(to) | {source}) == of:
         return "all" if source in to else "all others"
     return ",".join(_run(run) for run in runs(sorted(to), of + 1))

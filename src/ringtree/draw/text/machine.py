@@ -1,4 +1,4 @@
-"""A machine for a terminal: what hangs below which NUMA node, what joins the rest, and what is to be known of it."""
+"""A machine for a terminal: the devices below each NUMA node, the links between the rest, and the notes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ringtree.ir import units
 from ringtree.machines.machine import DeviceKind, Machine, NoteKind
 
 MOST_ROWS = 48
-"""Of a tree; in one that has more, neighbours alike are one row."""
+"""The most rows of a tree; in a larger one, neighbours alike share a row."""
 MOST_STARS = 12
 """Devices or groups of them whose links are printed one by one."""
 NO_BREAK = "\N{NO-BREAK SPACE}"
@@ -28,7 +28,7 @@ NOTES = {NoteKind.TRAP: ("trap", "wrong"), NoteKind.ASSUMED: ("assumed", "new"),
 
 
 def head_line(machine: Machine) -> Line:
-    """Its name, and what it has of each kind of device."""
+    """The machine's name, and its number of devices of each kind."""
     return TextSpan(machine.name, "head"), TextSpan(f": {machine_words.kinds(machine)}")
 
 
@@ -92,7 +92,7 @@ def _bandwidth(bundle: Bundle) -> str:
 
 
 def _ends(machine: Machine, bundle: Bundle) -> str:
-    """Which pairs, as short as may be: between any two of some, else each of some with each of others."""
+    """The pairs of a bundle, as short as may be: between any two of some, else each of some with each of others."""
     both = sorted({n for pair in bundle.pairs for n in pair})
     if len(both) > 2 and len(set(bundle.pairs)) == len(both) * (len(both) - 1) // 2:
         return f"between any two of {machine_words.names(machine, both)}"
@@ -119,7 +119,7 @@ def _star(machine: Machine, some: Sequence[int], others: Sequence[int]) -> str:
 
 
 def note_lines(machine: Machine, width: int, sources: bool = False) -> list[Line]:
-    """Its notes, in the order of NOTES; equal notes of several things once."""
+    """The machine's notes, in the order of NOTES; equal notes of several things once."""
     lines: list[Line] = []
     for kind, (word, role) in NOTES.items():
         if kind is NoteKind.SOURCE and not sources:

@@ -7,7 +7,7 @@ from textwrap import wrap
 
 import numpy as np
 
-from ringtree.draw.machine_matrix import Matrix, Rule, bandwidth_of, kind_of, matrix, rules
+from ringtree.draw.machine_matrix import PathMatrix, Rule, bandwidth_of, kind_of, matrix, rules
 from ringtree.draw.text.labels import spread
 from ringtree.draw.text.lines import Line, TextSpan
 from ringtree.machines.machine import PathKind
@@ -47,14 +47,14 @@ def matrix_lines(paths: Paths, width: int) -> list[Line]:
     return [*kinds, (), *bandwidths, (), *noted, *_legend(found, width)]
 
 
-def _kind(found: Matrix, a: Group, b: Group) -> TextSpan:
+def _kind(found: PathMatrix, a: Group, b: Group) -> TextSpan:
     if a == b and len(a) == 1:
         return TextSpan("X", "faint")
     kind = kind_of(found, a, b)
     return TextSpan(kind.name, role_of(kind))
 
 
-def _bandwidth(found: Matrix, a: Group, b: Group) -> TextSpan:
+def _bandwidth(found: PathMatrix, a: Group, b: Group) -> TextSpan:
     if a == b and len(a) == 1:
         return TextSpan("X", "faint")
     GBps = bandwidth_of(found, a, b) / 1e9
@@ -72,7 +72,9 @@ def role_of(kind: PathKind) -> str:
     return {PathKind.PHB: "far", PathKind.SYS: "farthest"}.get(kind, "faint")
 
 
-def _table(found: Matrix, width: int, corner: str, cell: Callable[[Group, Group], TextSpan], rows: int) -> list[Line]:
+def _table(
+    found: PathMatrix, width: int, corner: str, cell: Callable[[Group, Group], TextSpan], rows: int
+) -> list[Line]:
     """A column a group, and a row each of those before position `rows`, with its NUMA node at the end."""
     every = [(position,) for position in range(len(found.devices))]
     groups: Sequence[Group] = every if _fits(found, every, width) else found.twins
@@ -94,7 +96,7 @@ def _table(found: Matrix, width: int, corner: str, cell: Callable[[Group, Group]
     return lines
 
 
-def _fits(found: Matrix, groups: Sequence[Group], width: int) -> bool:
+def _fits(found: PathMatrix, groups: Sequence[Group], width: int) -> bool:
     names = [_name(found, g) for g in groups]
     return max(map(len, names)) + len(names) * (max(map(len, [*names, "0000"])) + 2) + len("  NUMA") <= width
 
@@ -107,7 +109,7 @@ def _row(name: str, cells: Sequence[TextSpan], cut: Sequence[int], label: int, r
     return (*spans, TextSpan(f"  {end}", "faint"))
 
 
-def _name(found: Matrix, group: Group) -> str:
+def _name(found: PathMatrix, group: Group) -> str:
     """GPU3, GPU0–7 of neighbours, GPU0+2 of others."""
     first = found.name(group[0])
     if len(group) == 1:
@@ -117,8 +119,8 @@ def _name(found: Matrix, group: Group) -> str:
     return f"{first}+{len(group) - 1}"
 
 
-def _legend(found: Matrix, width: int) -> Iterator[Line]:
-    """What the kinds are, how many pairs have each; and the NICs' names."""
+def _legend(found: PathMatrix, width: int) -> Iterator[Line]:
+    """The meaning of each kind, the number of its pairs, and the NICs' names."""
     machine = found.paths.machine
     gpus = len(machine.gpus)
     above = np.triu(np.ones_like(found.kinds, dtype=bool), 1)

@@ -11,7 +11,7 @@ from ringtree.draw.text.lines import Line, TextSpan
 MOST = 8
 """Rows, columns and small tables that are written out; of more, the first ones and the last."""
 MOST_TABLES = 4
-"""Of more rows."""
+"""The most small tables where each has more than four rows."""
 GAP = "    "
 
 

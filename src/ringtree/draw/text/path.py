@@ -55,7 +55,7 @@ def _nbytes(trace: Trace, step: PathStep) -> int:
 
 
 def _runs(kinds: Sequence[object]) -> list[_Run]:
-    """From left to right: the pattern that covers most, if it is there twice at least."""
+    """Repeated patterns from left to right: the pattern that covers most, if it is there twice at least."""
     runs, at = list[_Run](), 0
     while at < len(kinds):
         best = _Run(at, 1, 1)

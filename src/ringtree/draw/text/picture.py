@@ -43,7 +43,8 @@ class _Arrow:
 
 @dataclass(frozen=True, slots=True)
 class _Stroke:
-    """What is drawn as one line: a star of arrows from the hub (`out`) or to it, or an exchange of two arrows."""
+    """The content of one line of the picture: a star of arrows from the hub (`out`) or to it, or an exchange of two
+    arrows."""
 
     hub: int
     spokes: tuple[tuple[int, str], ...]  # rank, label
@@ -115,7 +116,8 @@ def _all(rows: Transfers) -> list[_Arrow | None]:
 
 
 def _pitch(rounds: list[list[_Arrow]], columns: int, width: int) -> int:
-    """From one column to the next: wide enough for every label where the page is; 0 where it has no room at all."""
+    """Characters from one column to the next: enough for every label where the page is wide enough; 0 where it has no
+    room at all."""
     most = (width - MARGIN - 2) // max(columns - 1, 1)
     if most < NARROWEST:
         return 0
@@ -249,7 +251,7 @@ class _Page:
         return line.rstrip()
 
     def _ink(self, strokes: list[_Stroke]) -> dict[int, str]:
-        """What these strokes put where, a character a column."""
+        """The characters of these strokes, by column."""
         ink: dict[int, str] = {}
         senders = set[int]()
         for stroke in strokes:

@@ -33,8 +33,8 @@ def _passes(trace: Trace) -> tuple[Trace, NDArray[np.bool_], NDArray[np.int64]]:
 
 
 def bubble(trace: Trace) -> float:
-    """What ranks waited, from the first work's begin to the last one's end, over what they computed; all ranks
-    together. ValueError where there is no work."""
+    """The time that ranks waited, from the first work's begin to the last one's end, over the time that they computed,
+    of all ranks together. ValueError: if the trace has no work."""
     work, _, _ = _passes(trace)
     busy_s = float((work.end_s - work.start_s).sum())
     if not busy_s > 0:
@@ -63,7 +63,7 @@ def pipeline(trace: Trace, width: int = 100) -> str:
 
 
 def _rows(trace: Trace, cells: int) -> list[str]:
-    """In each cell what took the most of it; nothing where that is less than half."""
+    """Rows of cells: each shows the work that took the most of it; nothing where that is less than half."""
     work, backward, number = _passes(trace)
     zero_s, cell_s = work.start_s.min(), work.makespan_s / cells
     most, glyphs = np.full((trace.ranks, cells), 0.5), np.full((trace.ranks, cells), IDLE)

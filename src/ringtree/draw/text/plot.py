@@ -50,7 +50,7 @@ def plot(
 
 
 def role(number: int) -> str:
-    """What a curve's pieces are called."""
+    """The style of a curve's pieces, by the curve's number."""
     return f"series {number % SERIES}"
 
 

@@ -1,4 +1,4 @@
-"""Which rounds of a schedule repeat, so that a view shows them once."""
+"""The rounds of a schedule that repeat, which a view shows once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ALIKE = ("source", "target", "source_buffer", "target_buffer", "count", "reduce"
 
 
 class Repeat(NamedTuple):
-    """From round `start` on `period` rounds are done `times` times; `moves`: what changes each time."""
+    """A repetition: from round `start` on `period` rounds are done `times` times; `moves`: the change each time."""
 
     start: int
     period: int
@@ -71,7 +71,7 @@ def _single(block: Block, start: int, lengths: NDArray[np.int64]) -> Iterator[Re
 
 
 def _step(a: Transfers, b: Transfers, lengths: NDArray[np.int64]) -> Shift | None:
-    """By how much the chunks of round `b` have moved from those of `a`; None where there is more to it."""
+    """The shift of the chunks of round `b` from those of `a`; None where the rounds differ otherwise."""
     if not len(a) or len(a) != len(b) or any(not np.array_equal(getattr(a, x), getattr(b, x)) for x in ALIKE):
         return None
     by: list[int] = []

@@ -31,7 +31,7 @@ class Point(NamedTuple):
 
 
 class Crossing(NamedTuple):
-    """Where line `below` stops being below line `above`."""
+    """The point at which line `below` stops being below line `above`."""
 
     below: int
     above: int
@@ -98,7 +98,7 @@ def curves(chosen: Sequence[Point], statistic: int, x: str) -> dict[int, Curve]:
 
 
 def crossings(lines: Mapping[int, Curve]) -> list[Crossing]:
-    """Where any two of them cross, by rising x. To touch is not to cross."""
+    """The points at which any two lines cross, by rising x. To touch is not to cross."""
     logs = {line: np.log(np.array(curve, dtype=np.float64)).T for line, curve in lines.items()}
     found = [
         Crossing(*((a, b) if first < 0 else (b, a)), float(np.exp(at)))
@@ -137,8 +137,8 @@ def _at(curve: Curve, x: float) -> float:
 
 
 def report_text(records: Mapping[str, Record]) -> str:
-    """For every collective and number of ranks: the best line at each size, how much slower the next is, and where the
-    best changes."""
+    """The report as text, for every collective and number of ranks: the best line at each size, how much slower the
+    next is, and where the best changes."""
     names, all_points = points(records)
     groups: dict[tuple[tuple[str, str, str], int], list[Point]] = {}
     for p in all_points:

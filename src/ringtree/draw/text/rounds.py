@@ -29,7 +29,7 @@ from ringtree.ir.schedule import Schedule, Transfers
 
 MOST_RANKS = 16
 MOST_LINES = 240
-"""As many lines of rounds, about; each is a line a rank."""
+"""The most lines of rounds, about; each round is a line a rank."""
 MOST_WORDS = 1 << 24
 """No more memory than this many words of 8 bytes is taken to play a schedule for a view."""
 MOST_TRANSFERS = 1 << 20
@@ -110,7 +110,7 @@ def _left_out(first: int, last: int, repeated: list[Repeat], shown: set[int]) ->
 
 
 def _legend(s: Schedule, frames: list[Frame], width: int) -> list[str]:
-    """What the notation means, of what is used."""
+    """The meaning of each notation that the frames use."""
     cells = [cell.text for frame in frames for column in frame.columns for cell in column.cells]
     heads = [column.head for frame in frames for column in frame.columns]
     sent = " ".join(text for frame in frames for text in frame.sends.values())
@@ -144,7 +144,7 @@ def _goes_round(text: str) -> bool:
 
 
 def _verdict(s: Schedule, layout: CellLayout, end: Contents) -> Line:
-    """Whether every rank has what it was promised."""
+    """A line that states whether every rank has the postcondition's contents."""
     promised = Promised.of(s, layout)
     kept = promised.kept(end)
     if kept.all():

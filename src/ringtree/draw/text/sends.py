@@ -1,4 +1,4 @@
-"""What each rank sends in a round, in a few words: `3 +> 1` adds chunk 3 to rank 1's, `0:4 -> 2,3` stores four."""
+"""The sends of each rank in a round, in a few words: `3 +> 1` adds chunk 3 to rank 1's, `0:4 -> 2,3` stores four."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _one(source: int, send: _Send, to: list[int], participants: int) -> str:
 
 
 def _shortened(parts: list[str], room: int) -> str:
-    """As many as have room, and how many more there are."""
+    """The first sends, as many as have room, and the number of the others."""
     text = parts[0]
     for number, one in enumerate(parts[1:], 1):
         longer = f"{text}{' ' if one[0] == '…' else ', '}{one}"

@@ -64,7 +64,7 @@ def _figures(side: BandwidthCells | None) -> str:
 
 
 def _fit(value: float, width: int) -> str:
-    """As many decimals, at most two, as the column has room for."""
+    """A number with as many decimals, at most two, as the column has room for."""
     for decimals in (2, 1, 0):
         text = f"{value:.{decimals}f}"
         if len(text) <= width:

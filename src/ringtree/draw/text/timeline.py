@@ -24,14 +24,14 @@ from ringtree.ir.own_work import uncovered
 from ringtree.ir.trace import Event, Trace
 
 MOST_ROWS = 16
-"""Of more ranks, those are drawn that the critical path is longest on, and the first and the last to end."""
+"""The most ranks drawn: those that the critical path is longest on, and the first and the last to end."""
 _ENDS = 2
-"""How many of the first, and of the last to end."""
+"""The number of ranks drawn that end first, and of those that end last."""
 GLYPHS = {Event.COPY: "▒", Event.REDUCE: "█", Event.WAIT: "·", Event.STALL: "×", Event.COMPUTE: "░"}
 WORK = {Event.COPY: "copies", Event.REDUCE: "reduces", Event.WAIT: "waits", Event.STALL: "stalls"}
-"""What a rank spends its time on, as the tables head it."""
+"""The kinds of a rank's work, as the tables head them."""
 OWN_WORK = {Event.COMPUTE: "computes"}
-"""The same, where the program recorded spans of its own: the rest of their time."""
+"""The further kind of work where the program recorded spans of its own: the rest of their time."""
 ON_PATH, UNDER_WAY = "━", "╌"
 _PATH_LEGEND = "critical path: ━ the rank, ╌ its message"
 
@@ -66,19 +66,19 @@ def drawing(trace: Trace, path: Sequence[PathStep], width: int = 100, span_s: fl
 
 
 def work_of(*traces: Trace) -> dict[Event, str]:
-    """What ranks of these traces spend their time on: kinds, and what tables call them."""
+    """The kinds of work in these traces, with their names in tables."""
     return WORK | (OWN_WORK if any((trace.kind == Event.COMPUTE).any() for trace in traces) else {})
 
 
 def legend_of(*traces: Trace) -> str:
-    """What the glyphs stand for, as far as these traces have them."""
+    """The meaning of the glyphs that these traces need."""
     more = {Event.WAIT: " for a message", Event.STALL: " for room"}
     kinds = ", ".join(f"{GLYPHS[kind]} {name}{more.get(kind, '')}" for kind, name in work_of(*traces).items())
     return f"{kinds}; {_PATH_LEGEND}"
 
 
 def heading(trace: Trace) -> str:
-    """What was traced, where, and how long it took."""
+    """A trace's ranks, events, duration and source, in a line."""
     facts = trace.facts
     source = " ".join(filter(None, (facts.get("source", ""), _place(facts.get("topology") or facts.get("machine")))))
     parts = [
@@ -105,7 +105,7 @@ def _place(name: str | None) -> str:
 
 
 def path_line(path: Sequence[PathStep]) -> str:
-    """What the critical path consists of, and on whom it lies."""
+    """The critical path's shares by kind of work and by rank, in a line."""
     total = sum(step.end_s - step.start_s for step in path)
     shares = {name: seconds / total for name, seconds in seconds_by_what(path).items()}
     names = {"idle": "idle (nothing recorded)"}
@@ -200,7 +200,7 @@ def _marks(trace: Trace, path: Sequence[PathStep], cell_s: float, cells: int) ->
 
 
 def table(trace: Trace, ranks: Sequence[int]) -> list[str]:
-    """What each of the ranks did in all, in columns."""
+    """A row for each of the ranks: its seconds by kind of work, its end, and the bytes it sent and received."""
     seconds, (sent, received), work = uncovered(trace)[0].kind_seconds(), trace.traffic_nbytes(), work_of(trace)
     end_s = np.zeros(trace.ranks)
     np.maximum.at(end_s, trace.rank, trace.end_s - trace.start_s.min(initial=np.inf))

@@ -12,7 +12,7 @@ NAMES: tuple[str, ...] = tuple(ENTRIES)
 
 
 def machine(name: str) -> Machine:
-    """The machine of that name. ValueError where there is none."""
+    """The machine of that name. ValueError: if there is none."""
     if name not in ENTRIES:
         raise ValueError(f"no machine is named {name!r}: expected one of {', '.join(NAMES)}")
     return build(ENTRIES[name])

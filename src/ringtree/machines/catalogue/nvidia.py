@@ -13,7 +13,7 @@ _QUADS = " ".join(f"{q + a}-{q + b}" for q in (0, 4) for a, b in combinations(ra
 CUBE_MESH = f"{_QUADS} 0-4 1-5 2-6 3-7"
 """Two quads, all to all, and a link between the GPUs at the same position."""
 HYBRID_CUBE_MESH = "0-1 0-2 0-3x2 0-4x2 1-2x2 1-3 1-5x2 2-3x2 2-6 3-7 4-5 4-6 4-7x2 5-6x2 5-7 6-7x2"
-"""Of six links a GPU: NVIDIA DGX-1 with Tesla V100 system architecture, figure 4."""
+"""NVLinks between GPUs, six each: NVIDIA DGX-1 with Tesla V100 system architecture, figure 4."""
 
 ENTRIES = (
     CatalogueEntry(

@@ -23,7 +23,7 @@ class KfdGpu:
 
 
 def kfd_gpus(sysfs: Sysfs) -> tuple[KfdGpu, ...]:
-    """In the order of KFD's nodes, which is HIP's."""
+    """The GPUs in the order of KFD's nodes, which is HIP's."""
     nodes = {n: _properties(sysfs, f"{NODES}/{n}/properties") for n in sysfs.folder(NODES) if n.isdecimal()}
     busids = {n: _busid(node) for n, node in nodes.items() if node.get("simd_count", 0) > 0}
     return tuple(

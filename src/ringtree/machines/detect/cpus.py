@@ -35,7 +35,7 @@ class Processor:
 
 
 def numa_nodes(sysfs: Sysfs) -> tuple[NumaNode, ...]:
-    """Those with CPUs, by number; one of all CPUs where the system lists none."""
+    """The NUMA nodes with CPUs, by number; one of all CPUs where the system lists none."""
     found = []
     for name in sysfs.folder(NODES):
         if match := re.fullmatch(r"node(\d{1,4})", name, re.ASCII):

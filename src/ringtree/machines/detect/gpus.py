@@ -61,7 +61,7 @@ def _computes(d: PciDevice) -> bool:
 
 
 def gpus(found: Sequence[PciDevice], nvml: Sequence[NvmlGpu], kfd: Sequence[KfdGpu]) -> tuple[DetectedGpu, ...]:
-    """In the order in which their software counts them. Where NVML is present, it reports all NVIDIA GPUs that
+    """The GPUs in the order in which their software counts them. Where NVML is present, it reports all NVIDIA GPUs that
     this process may use."""
     at = {d.busid: d for d in found}
     first = [_nvidia(gpu, at.get(gpu.busid)) for gpu in nvml]

@@ -62,7 +62,7 @@ class PciDevice:
 
 
 def pci_devices(sysfs: Sysfs) -> dict[str, PciDevice]:
-    """By busid, the devices whose busid, class, vendor and device id are known."""
+    """The devices whose busid, class, vendor and device id are known, by busid."""
     found = (_read(sysfs, name) for name in sysfs.folder(DEVICES))
     return {device.busid: device for device in found if device is not None}
 

@@ -10,7 +10,7 @@ from ringtree.machines.detect.sysfs import Sysfs
 
 NET, RDMA, NVME, BLOCK = "sys/class/net", "sys/class/infiniband", "sys/class/nvme", "sys/class/block"
 SATA_Bps = {"1.5": 150e6, "3.0": 300e6, "6.0": 600e6}
-"""By the text of /sys/class/ata_link, Gb/s on the wire: eight of ten bits are data."""
+"""Bytes a second by the text of /sys/class/ata_link, Gb/s on the wire: eight of ten bits are data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def _nvme(sysfs: Sysfs, name: str) -> Disk:
 
 
 def _sata_Bps(sysfs: Sysfs, name: str) -> float:
-    """By the link of the ATA port that a disk hangs on."""
+    """The bandwidth of a disk in B/s, by the link of its ATA port."""
     path = sysfs.real(f"{BLOCK}/{name}")
     port = re.search(r"/ata(\d{1,4})/", path)
     speed = sysfs.text(f"sys/class/ata_link/link{port[1]}/sata_spd") if port else ""

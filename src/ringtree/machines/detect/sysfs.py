@@ -28,7 +28,7 @@ class Sysfs:
             return ""
 
     def line(self, path: str) -> str:
-        """Its first line, what cannot be printed left out: a name that goes into files and on screens."""
+        """The file's first line without unprintable characters: a name that goes into files and on screens."""
         first = self.text(path).partition("\n")[0]
         return first if first.isprintable() else "".join(c for c in first if c.isprintable())
 
@@ -45,7 +45,7 @@ class Sysfs:
         return tuple(sorted(filter(str.isprintable, names), key=natural))
 
     def real(self, path: str) -> str:
-        """Where a link leads, below the root; empty where there is nothing, or it leads out."""
+        """The target of a link, below the root; empty where there is none, or the link leads out."""
         try:
             found = (self._root / path).resolve(strict=True)
         except (OSError, RuntimeError):  # a link that leads to itself

@@ -46,8 +46,8 @@ def looks_like(data: bytes) -> bool:
 
 
 def distance_matrix(data: bytes, file: str) -> DistanceMatrix:
-    """From the text, with its colours and legend; ValueError, in one line with file, line and device, where rows and
-    columns do not fit or differ."""
+    """The distances in a text with its colours and legend. ValueError, in one line with file, line and device: if rows
+    and columns do not fit or differ."""
     lines = _COLOURS.sub("", data.decode("utf-8", "replace")).split("\n")[:_MOST_LINES]
     head = next((n for n, line in enumerate(lines) if re.match(r"\s*GPU\d+\b(?!.*\bX\b)", line)), None)
     if head is None:

@@ -16,8 +16,8 @@ _ARCHIVES = {
 
 
 def file_bytes(path: str | Path, expected: str, most: int) -> bytes:
-    """All of a plain file; ValueError, in one line, where it is none, empty, packed or beyond `most` bytes. `expected`
-    names the wanted file in that line."""
+    """The bytes of a plain file. ValueError, in one line: if it is none, empty, packed or beyond `most` bytes.
+    `expected` names the wanted file in that line."""
     path = Path(path)
     if "\0" in str(path):
         raise ValueError(f"{str(path)!r}: no name of a file; expected {expected}")

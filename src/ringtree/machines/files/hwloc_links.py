@@ -76,7 +76,7 @@ def _is_gpu(element: Element | None) -> bool:
 
 
 def _number(placed: dict[str, Element]) -> None:
-    """In a file with links all GPUs have a <gpu>, by busid."""
+    """Gives all GPUs of a file with links a <gpu>, by busid."""
     slots = {id(e): e for e in placed.values() if _is_gpu(e)}
     if any(e.inside("gpu") for e in slots.values()):
         for n, slot in enumerate(sorted(slots.values(), key=lambda e: e.attributes["busid"])):

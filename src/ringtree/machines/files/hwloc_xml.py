@@ -25,14 +25,14 @@ _FABRIC, _NETWORK = 0x20, 0x10
 
 
 def read(path: str | Path, assume: Mapping[str, str] | None = None) -> Machine:
-    """The machine of a file; ValueError, in one line with file and element, where it is none. hwloc has neither NIC
-    rates nor, mostly, NVLinks: they are assumed as for a cloud's NCCL file, and `assume` gives them alike."""
+    """The machine of a file. ValueError, in one line with file and element: if it is none. hwloc has neither NIC rates
+    nor, mostly, NVLinks: they are assumed as for a cloud's NCCL file, and `assume` gives them alike."""
     data = file_bytes(path, "hwloc's XML", MOST_BYTES)
     return machine_of(elements(data, str(path)), assume)
 
 
 def machine_of(root: Element, assume: Mapping[str, str] | None = None) -> Machine:
-    """As `read`, of elements that were parsed already."""
+    """The machine of elements that were parsed already; otherwise as `read`."""
     if root.tag != "topology":
         root.refuse("expected <topology>, as hwloc's XML starts")
     version = root.attributes.get("version", "1")

@@ -25,7 +25,7 @@ _KINDS: dict[type, type[Enum]] = {Device: DeviceKind, Link: LinkKind, Note: Note
 
 
 def text(machine: Machine) -> str:
-    """The machine as JSON, a device, a link and a note a line; `parse` gives it back."""
+    """The machine as JSON, a device, a link and a note a line, which `parse` reads."""
     names = [d.name for d in machine.devices]
     rows = {
         "devices": [_row(d) for d in machine.devices],
@@ -38,17 +38,17 @@ def text(machine: Machine) -> str:
 
 
 def read(path: str | Path) -> Machine:
-    """The machine in a file; ValueError, in one line naming file and element, where it is none."""
+    """The machine in a file. ValueError, in one line with file and element: if it is none."""
     return parse(file_bytes(path, "a machine as JSON", MOST_BYTES), str(path))
 
 
 def write(machine: Machine, path: str | Path) -> None:
-    """Writes the file; `read` gives the machine back."""
+    """Writes the machine to a file, which `read` reads. OSError: if it cannot be written."""
     Path(path).write_text(text(machine))
 
 
 def parse(data: str | bytes, file: str) -> Machine:
-    """The machine in a text; ValueError as `read`."""
+    """The machine in a text. ValueError as `read`."""
     try:
         return built(json.loads(data), file)
     except RecursionError:
@@ -63,7 +63,7 @@ def parse(data: str | bytes, file: str) -> Machine:
 
 
 def built(data: object, file: str) -> Machine:
-    """From JSON's values; every element is checked before it is used."""
+    """The machine of JSON's values; every element is checked before it is used."""
     if not isinstance(data, dict) or "machine" not in data:
         raise ValueError(f"{file}: {_short(data)}; expected a machine: an object with machine, devices and links")
     for key in data:

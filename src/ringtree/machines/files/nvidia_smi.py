@@ -28,13 +28,13 @@ __all__ = ["looks_like", "parse", "read"]
 
 
 def read(path: str | Path, assume: Mapping[str, str] | None = None) -> Machine:
-    """The machine of a file; ValueError, in one line, where it is none. `assume` gives facts that the text lacks, as
-    for `nccl_xml.read`: {"gpu": "h100-sxm", "nic": "400Gb/s"}."""
+    """The machine of a file. ValueError, in one line: if it is none. `assume` gives facts that the text lacks, as for
+    `nccl_xml.read`: {"gpu": "h100-sxm", "nic": "400Gb/s"}."""
     return parse(file_bytes(path, "the output of nvidia-smi topo -m", MOST_BYTES), str(path), assume)
 
 
 def parse(data: bytes, file: str, assume: Mapping[str, str] | None = None) -> Machine:
-    """As `read`, of the text itself."""
+    """The machine of the text itself; otherwise as `read`."""
     if len(data) > MOST_BYTES:
         raise ValueError(f"{file}: {len(data):,} bytes; expected a matrix of at most {MOST_BYTES:,}")
     given = Assumed.of(assume or {})
@@ -74,7 +74,7 @@ class _Tree:
         return self.draft.machine()
 
     def _groups(self, level: str) -> list[int]:
-        """By position, the first of the devices that meet at that level or nearer; ValueError where the matrix is no
+        """The first of the devices that meet at that level or nearer, by position. ValueError: if the matrix is no
         tree's."""
         first = list(self.positions)
         for a in self.positions:

@@ -19,8 +19,8 @@ EXPECTED = "a machine: topology XML of NCCL, RCCL or hwloc, the output of `nvidi
 
 
 def read(path: str | Path, assume: Mapping[str, str] | None = None) -> Machine:
-    """The machine of a file; ValueError, in one line with file and element, where it is none. `assume` gives facts
-    that a file lacks, as for `nccl_xml.read`: {"gpu": "h100-sxm", "nic": "400Gb/s"}."""
+    """The machine of a file. ValueError, in one line with file and element: if it is none. `assume` gives facts that a
+    file lacks, as for `nccl_xml.read`: {"gpu": "h100-sxm", "nic": "400Gb/s"}."""
     data = file_bytes(path, EXPECTED, MOST_BYTES)
     file, start = str(path), data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     if start == b"<" or data.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -41,8 +41,8 @@ def read(path: str | Path, assume: Mapping[str, str] | None = None) -> Machine:
 
 
 def find(name: str | Path, assume: Mapping[str, str] | None = None) -> Machine:
-    """The machine of the catalogue by that name, else of the file there; ValueError, with the nearest names, where
-    neither is."""
+    """The machine of the catalogue by that name, else of the file there. ValueError, with the nearest names: if there
+    is neither."""
     text = str(name)
     if text in catalogue.NAMES:
         if assume:

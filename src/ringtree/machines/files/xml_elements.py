@@ -54,7 +54,7 @@ class Element:
         raise ValueError(f"{self.where}: {problem}")
 
     def text(self, name: str) -> str:
-        """An attribute that must be there."""
+        """An attribute that must be there (else ValueError)."""
         if name not in self.attributes:
             self.refuse(f"lacks the attribute {name}")
         return self.attributes[name]
@@ -83,7 +83,7 @@ class Element:
 
 
 def elements(data: bytes, file: str) -> Element:
-    """The root; ValueError, in one line with file and line, where it is no XML or beyond the bounds above."""
+    """The root element. ValueError, in one line with file and line: if it is no XML or beyond the bounds above."""
     if len(data) > MOST_BYTES:
         raise ValueError(f"{file}: {len(data):,} bytes; expected at most {MOST_BYTES:,}")
     reader = _Reader(file)
@@ -99,7 +99,7 @@ def elements(data: bytes, file: str) -> Element:
 
 
 def short(text: str) -> str:
-    """At most 40 characters, those that can be printed."""
+    """The printable characters of a text, 40 at most."""
     shown = "".join(c if c.isprintable() else "?" for c in text[:41])
     return shown if len(text) <= 40 else shown[:40] + "…"
 

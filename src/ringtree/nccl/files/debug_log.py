@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class LogLine:
-    """How often a kind of line occurs, and its first occurrence: text and line number in the file."""
+    """A kind of line: the number of times it occurs, and its first occurrence, as text and line number in the file."""
 
     times: int
     text: str
@@ -35,8 +35,8 @@ _SIGNS = {
     "gdr_disabled": ("GPU Direct RDMA", re.compile(r"GPU Direct RDMA Disabled")),
     "p2p_disabled": ("P2P", re.compile(r"P2P is disabled between|Could not enable P2P|isAllDirectP2p 0\b")),
 }
-"""By sign: a substring that every such line has, which is quick to find, and the pattern. NCCL has changed its words
-over time: the later ones come second."""
+"""Signs of a line: a substring that every such line has, which is quick to find, and the pattern. NCCL has changed its
+words over time: the later ones come second."""
 
 
 @dataclass(slots=True)

@@ -220,8 +220,8 @@ def _written(kind: PathKind) -> str:
 
 
 def hosts(machine: Machine) -> tuple[int, ...]:
-    """For each device the number of its host, hosts in the order of their first devices. Devices that links join
-    otherwise than through NVSwitches or a network are of one host. A device that joins hosts is of the first."""
+    """The number of each device's host, hosts in the order of their first devices. Devices that links join otherwise
+    than through NVSwitches or a network are of one host. A device that joins hosts is of the first."""
     above = list(range(len(machine.devices)))
 
     def top(device: int) -> int:

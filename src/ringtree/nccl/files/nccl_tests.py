@@ -33,7 +33,7 @@ COLLECTIVES = {
     "broadcast": "broadcast", "reduce": "reduce", "alltoall": "all_to_all", "sendrecv": "send_recv",
     "gather": "gather", "scatter": "scatter",
 }  # fmt: skip
-"""By their names in nccl-tests."""
+"""Collectives by their names in nccl-tests."""
 TYPE_BYTES = {
     "int8": 1, "uint8": 1, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8, "half": 2, "float": 4, "double": 8,
     "bfloat16": 2, "float16": 2, "float32": 4, "float64": 8, "f8e4m3": 1, "f8e5m2": 1, "fp8_e4m3": 1, "fp8_e5m2": 1,

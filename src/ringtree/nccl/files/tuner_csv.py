@@ -42,7 +42,8 @@ HEADER = "# collective,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nR
 
 @dataclass(frozen=True, slots=True)
 class TunerRow:
-    """From `min_bytes` to `max_bytes`, both included. -1: any, and for `channels` NCCL's own number."""
+    """A rule for sizes from `min_bytes` to `max_bytes`, both included. -1: any, and for `channels` NCCL's own
+    number."""
 
     collective: str
     min_bytes: int

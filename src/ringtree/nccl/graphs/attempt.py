@@ -14,7 +14,7 @@ from ringtree.nccl.graphs.system import GraphPath, System
 PCI_STEPS = 1 << 10
 """Most steps of the attempt in the GPUs' own order, before the search proper."""
 MANY = 64
-"""With more GPUs, the neighbours alone are tried, as on NVSwitches."""
+"""The most GPUs of which all are tried; of more, the neighbours alone, as on NVSwitches."""
 TREES = (Pattern.TREE, Pattern.BALANCED_TREE, Pattern.SPLIT_TREE)
 HEADS = (Pattern.NVLS, Pattern.COLLNET_DIRECT)
 
@@ -76,7 +76,7 @@ class Leg(Enum):
 
 
 class GpuOrder(Enum):
-    """How the next GPU is chosen: any that fits, the GPUs' own order, or the last channel's."""
+    """The rule by which the next GPU is chosen: any that fits, the GPUs' own order, or the last channel's."""
 
     FREE = "free"
     PCI = "pci"

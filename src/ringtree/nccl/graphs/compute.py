@@ -39,7 +39,7 @@ between machines. In GB/s, as NCCL prints them."""
 
 
 def compute(system: System, pattern: Pattern, least: int, most: int) -> Found | None:
-    """None where nothing fits at any speed."""
+    """The channels that a search finds; None where nothing fits at any speed."""
     gpus = len(system.gpus)
     if gpus == 1 and pattern is not Pattern.RING:
         pattern = Pattern.TREE
@@ -158,7 +158,7 @@ class _Search:
                 yield kind
 
     def _faster(self) -> None:
-        """The same channels at a higher speed: rings everywhere, NVLS between machines, trees within."""
+        """The channels at a higher speed: rings everywhere, NVLS between machines, trees within."""
         assert self.found is not None
         terms = replace(self.found.terms, least=self.found.count)
         position = next((n for n, s in enumerate(self.speeds) if s <= terms.inter_MBps), len(self.speeds) - 1)

@@ -84,17 +84,17 @@ class System:
         return tuple(edges)
 
     def gpu_path(self, a: int, b: int) -> GraphPath:
-        """From one GPU to another as the data goes: through a CPU where there is no peer access."""
+        """The path of data from one GPU to another: through a CPU where there is no peer access."""
         if (a, b) not in self._gpu_paths:
             self._gpu_paths[a, b] = self._peer(a, b)
         return self._gpu_paths[a, b]
 
     def to_net(self, gpu: int, net: int) -> GraphPath:
-        """From a GPU to a NIC's port, perhaps through another GPU (PXN)."""
+        """The path from a GPU to a NIC's port, perhaps through another GPU (PXN)."""
         return self._net_paths[0][net][gpu]
 
     def from_net(self, net: int, gpu: int) -> GraphPath:
-        """From a NIC's port to a GPU."""
+        """The path from a NIC's port to a GPU."""
         return self._net_paths[1][net][gpu]
 
     def switch_path(self, gpu: int, out: bool) -> GraphPath:
@@ -154,7 +154,7 @@ class System:
 
     @cached_property
     def local_nets(self) -> tuple[tuple[int, ...], ...]:
-        """For each GPU the NICs it prefers, the first one first: of those it reaches fastest and by the nearest kind of
+        """The NICs that each GPU prefers, the first one first: of those it reaches fastest and by the nearest kind of
         path, as many as there are for each GPU that has the same ones. Sends and receives take a NIC by another rule,
         without sharing the NICs out: `transport.exchange._to_nics`."""
         outward, inward = self._net_paths
@@ -171,12 +171,12 @@ class System:
 
     @cached_property
     def near_gpus(self) -> tuple[tuple[int, ...], ...]:
-        """For each NIC the GPUs it reaches fastest, of them those by the nearest kind of path."""
+        """The GPUs that each NIC reaches fastest, of them those by the nearest kind of path."""
         return tuple(_nearest(paths) for paths in self._net_paths[1])
 
     @cached_property
     def local_gpu(self) -> tuple[int, ...]:
-        """For each NIC the GPU near it that prefers it most, -1 where none does."""
+        """The GPU near each NIC that prefers it most, -1 where none does."""
         out = []
         for net, gpus in enumerate(self.near_gpus):
             having = [(self.local_nets[g].index(net), k, g) for k, g in enumerate(gpus) if net in self.local_nets[g]]
@@ -219,7 +219,7 @@ class System:
 
     @cached_property
     def _up(self) -> tuple[int, ...]:
-        """For each GPU its edge to the NVSwitches, -1 where it has none."""
+        """The edge of each GPU to the NVSwitches, -1 where it has none."""
         leaving = ((e for e in self.machine.leaving(g) if self.edges[e].target == self.switch) for g in self.gpus)
         return tuple(next(edges, -1) for edges in leaving)
 

@@ -20,7 +20,7 @@ EXCHANGES = ("all_to_all", "send_recv", "gather", "scatter")
 
 
 def exchange(comm: NcclCommunicator, collective: str, nbytes: int) -> tuple[Estimate, ...]:
-    """With Simple, and with LL where the pieces are small enough for it."""
+    """The estimates with Simple, and with LL where the pieces are small enough, the fastest first."""
     piece = nbytes if collective == "send_recv" else nbytes / comm.ranks
     channels = _channels(comm)
     kinds = ("ll", "simple") if piece <= channels * PEER_LL_bytes else ("simple",)

@@ -18,7 +18,7 @@ efficiency for a board of eight GPUs (tuning.cc, nvlsEfficiency) of the links' b
 the blocks it runs on (nvls.cc)."""
 
 RING_STEPS, TREE_STEPS, STEPS = 4, 1, 8
-"""Of the eight steps a connection's buffer has with Simple, those of a ring's chunk and of a tree's (collectives.h)."""
+"""Steps of a ring's chunk, of a tree's, and of a connection's buffer, with Simple (collectives.h)."""
 SLICES = 2
 SLICE_bytes = 32 << 10
 """Pieces in which a ring's chunk travels (collectives.h), and the least a piece is (prims_simple.h)."""
@@ -33,6 +33,6 @@ NET_LATENCY_us = FABRICS["infiniband"].latency_s * 1e6
 BLOCKS_OF_A_CHANNEL = 2
 """A channel's factor in NCCL's tables, whose channels are those of the search: each is opened twice (connect.cc)."""
 PEER_CHUNK_bytes = 512 << 10
-"""Of a send or receive over NVLink (init.cc)."""
+"""A chunk of a send or receive over NVLink (init.cc)."""
 PEER_LL_bytes = 16384
-"""Of a channel: up to here a send goes with LL (enqueue.cc)."""
+"""The most bytes of a channel that a send moves with LL (enqueue.cc)."""

@@ -28,9 +28,9 @@ def ring_limits(comm: NcclCommunicator, collective: str, protocol: str) -> list[
 
 
 def ring_us(comm: NcclCommunicator, collective: str, protocol: str, nbytes: int, GBps: float) -> float:
-    """With LL and LL128, latency and transfer. With Simple each slice costs as much as an empty one, where that is more
-    than the first slice takes all round with the others behind it; and in a machine each loop waits for one slice
-    without overlap (between machines the buffers keep NICs busy)."""
+    """Microseconds of a ring: with LL and LL128, latency and transfer. With Simple each slice costs as much as an empty
+    one, where that is more than the first slice takes all round with the others behind it; and in a machine each loop
+    waits for one slice without overlap (between machines the buffers keep NICs busy)."""
     latency = latency_us(comm, collective, "ring", protocol)
     transfer = nbytes / GBps / 1e3
     if protocol != "simple":

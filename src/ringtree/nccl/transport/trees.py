@@ -35,8 +35,8 @@ def tree_limits(comm: NcclCommunicator, collective: str, algorithm: str, protoco
 
 
 def _times_a_nic(comm: NcclCommunicator, algorithm: str) -> float:
-    """How often a node sends the whole vector, of two trees with half each: up and down on two nodes; up, up and to
-    two children on four and more. Switches that reduce take it once."""
+    """The times that a node sends the whole vector, of two trees with half each: up and down on two nodes; up, up and
+    to two children on four and more. Once where switches reduce."""
     if algorithm not in ("tree", "nvls_tree"):
         return 1.0
     return {1: 1.0, 2: 1.0, 3: 1.5}.get(comm.nodes, 2.0)

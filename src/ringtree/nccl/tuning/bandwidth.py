@@ -15,7 +15,7 @@ def steps(comm: NcclCommunicator, collective: str) -> int:
 
 
 def bandwidth_GBps(comm: NcclCommunicator, collective: str, algorithm: str, protocol: str) -> float:
-    """In bytes of the collective (algorithm bandwidth), before corrections by size."""
+    """The algorithm bandwidth in GB/s (bytes of the collective), before corrections by size."""
     bus = _bus_GBps(comm, collective, algorithm, protocol)
     if collective in ("all_gather", "reduce_scatter") and algorithm != "ring":
         return bus

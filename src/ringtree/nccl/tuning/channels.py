@@ -1,4 +1,4 @@
-"""How NCCL splits a size: the channels it runs on, and the length of chunks where switches reduce."""
+"""NCCL's split of a size: the channels it runs on, and the length of chunks where switches reduce."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _shortened(chunk: int, shorter: tuple[tuple[int, int], ...], share: float) -
 
 
 def tree_chunk_bytes(sm: int, nodes: int, per_node: int, nic_GBps: float, near_nic: bool) -> int:
-    """Of NVLSTree, at most (nvls.cc). `near_nic`: no CPU between a GPU and its NIC."""
+    """The longest chunk of NVLSTree (nvls.cc). `near_nic`: no CPU between a GPU and its NIC."""
     if sm < BLACKWELL or nic_GBps < FAST_NIC_GBps:
         return 64 * KiB if nodes >= 4 else 128 * KiB
     if nodes == 2:

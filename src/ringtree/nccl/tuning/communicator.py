@@ -73,7 +73,7 @@ class NcclCommunicator:
 
     @property
     def column(self) -> int:
-        """Of the tables: 1, 2, or more nodes."""
+        """The column of NCCL's tables: 1, 2, or more nodes."""
         return min(self.nodes, 3) - 1
 
     @cached_property

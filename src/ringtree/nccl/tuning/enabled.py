@@ -36,7 +36,7 @@ def candidates(
 
 
 def enabled(comm: NcclCommunicator, collective: str, algorithm: str, protocol: str) -> bool:
-    """Whether NCCL would consider it, no variable set but by the fabric's plugin."""
+    """Whether NCCL would consider the algorithm with the protocol, no variable set but by the fabric's plugin."""
     graph = comm.graph(algorithm)
     if graph is None or algorithm not in COLLECTIVES.get(collective, ()):
         return False

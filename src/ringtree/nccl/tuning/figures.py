@@ -6,7 +6,7 @@ Latencies in microseconds, bandwidths in GB/s (1e9 bytes); rows LL, LL128, Simpl
 from __future__ import annotations
 
 ALGORITHMS = ("tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat")
-"""In NCCL's order, which decides between equal times."""
+"""The algorithms in NCCL's order, which decides between equal times."""
 PROTOCOLS = ("ll", "ll128", "simple")
 
 BASE_LATENCY_us = {
@@ -91,5 +91,5 @@ RCCL_SHARE = {
     "tree": ((0.06, 0.0, 0.11), (0.06, 0.0, 0.59)),
     "ring": ((0.08, 0.0, 1.0), (0.08, 0.0, 1.0)),
 }
-"""Of all channels' bandwidth: up to two nodes, and on more. These three are its model for eight MI300X joined all to
-all (tuning_model_5); it has others for older GPUs."""
+"""Shares of all channels' bandwidth: up to two nodes, and on more. These three are RCCL's model for eight MI300X joined
+all to all (tuning_model_5); it has others for older GPUs."""

@@ -54,7 +54,7 @@ EFA = TuningSettings(
 
 
 def settings(cluster: Cluster, sm: int) -> TuningSettings:
-    """Of the cluster's fabric; NCCL's own where there is no network, or none that needs a plugin."""
+    """The settings of the cluster's fabric; NCCL's own where there is no network, or none that needs a plugin."""
     fabric = cluster.fabric.name if cluster.fabric is not None and cluster.nodes > 1 else ""
     if fabric == "efa":
         return EFA if sm >= 90 else EFA_OLD

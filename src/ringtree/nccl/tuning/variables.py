@@ -1,4 +1,4 @@
-"""How NCCL_ALGO and NCCL_PROTO spell the algorithms and protocols."""
+"""Names of the algorithms and protocols in NCCL_ALGO and NCCL_PROTO."""
 
 from __future__ import annotations
 

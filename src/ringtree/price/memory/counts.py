@@ -26,7 +26,7 @@ MESSAGES, STEPS, COPIED, FETCHED, REDUCED = range(len(KINDS))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counts:
-    """Work of a schedule, counted per rank and kind.
+    """The work of a schedule, counted per rank and kind.
 
     `work` [rows, ranks, kinds]: consecutive steps, such as the sending and the receiving half of a round; the last
     three kinds in chunks, of which a vector has `chunks`. `times` [rows]: repetitions of each row. `synchronizations`:

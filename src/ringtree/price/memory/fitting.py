@@ -59,7 +59,7 @@ def fit(calls: Sequence[MeasuredCall], source: str = "") -> CostParameters:
 
 
 def errors(parameters: CostParameters, calls: Sequence[MeasuredCall]) -> tuple[float, float]:
-    """The predictions' relative errors: the median, and the 90th percentile."""
+    """The predictions' relative errors, as shares of the measured times: the median, and the 90th percentile."""
     found = np.abs(_times(calls, parameters) @ costs(parameters) / [c.time_s for c in calls] - 1)
     return float(np.median(found)), float(np.quantile(found, 0.9))
 

@@ -87,8 +87,8 @@ def costs(parameters: CostParameters) -> Floats:
 
 
 def multiples(work: Workload, memory: SharedMemory, nbytes: int) -> Floats:
-    """How often a call pays each of `costs(memory.parameters)`. The parameters themselves only determine the busiest
-    rank."""
+    """The number of times that a call pays each of `costs(memory.parameters)`. The parameters themselves only determine
+    the busiest rank."""
     spent, sizes = _spent(work, memory, nbytes), memory.parameters.memory_nbytes
     times = np.zeros(len(CALL_COSTS) + len(RATES) * len(sizes))
     times[: len(CALL_COSTS)] = (spent.calls, spent.latencies, *spent.work[:COPIED], spent.turns, spent.switches)
@@ -131,7 +131,8 @@ def _spent(work: Workload, memory: SharedMemory, nbytes: int) -> _Spent:
 
 
 def _slowest(work: Floats, price: Floats, cores: int) -> Floats:
-    """Of each row of work [rows, ranks, kinds] its busiest rank's or, if that is longer, all ranks' over the cores."""
+    """The busiest rank's work of each row of `work` [rows, ranks, kinds], or if that is longer, all ranks' over the
+    cores."""
     busiest: Floats = work[np.arange(len(work)), np.argmax(work @ price, axis=1)]
     if work.shape[1] <= cores:
         return busiest
@@ -141,6 +142,7 @@ def _slowest(work: Floats, price: Floats, cores: int) -> Floats:
 
 
 def _windows(known: Counts, chunk_nbytes: float, split: int, slot_bytes: int) -> int:
-    """How often the engine goes through the program: as often as a message of the widest transfer fills a slot."""
+    """The number of times that the engine runs the program: as often as a message of the widest transfer fills a
+    slot."""
     widest = min(split, known.widest) if split else known.widest
     return max(ceil(chunk_nbytes * widest / slot_bytes), 1)

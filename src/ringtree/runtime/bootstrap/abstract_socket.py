@@ -27,13 +27,13 @@ from ringtree.runtime.bootstrap.shared_memory import reserve
 MESSAGE_BYTES = 1 << 18
 
 CHECK_S = 0.1
-"""How often a member that waits checks whether the others live."""
+"""Seconds between two checks of a waiting member whether the others live."""
 
 RETRY_S = 0.02
-"""How long a member that came before the leader sleeps, unless the leader rings."""
+"""Seconds that a member which came before the leader sleeps, unless the leader rings."""
 
 GRACE_S = 1.0
-"""How long a leader that gives up stays to answer later members with the reason."""
+"""Seconds that a leader which gives up stays to answer later members with the reason."""
 
 
 class AbstractSocket:
@@ -173,7 +173,7 @@ class Leader:
         selector.register(connection, selectors.EVENT_READ, rank)
 
     def _contradiction(self, hello: dict[str, Any]) -> str:
-        """How a member's hello contradicts this group; "" where it does not."""
+        """The contradiction between a member's hello and this group; "" where there is none."""
         group, name, leader = self._group, hello["name"], self._group.named([0])
         if hello["member"] in self._connections or not 0 < hello["member"] < hello["members"]:
             return f"two processes claim to be rank {name} of {group.subject}"

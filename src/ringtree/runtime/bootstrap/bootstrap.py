@@ -1,4 +1,4 @@
-"""How the members of a group find each other before they have lanes: they exchange small values.
+"""The interface by which members of a group meet before they have lanes: they exchange small values.
 
 `ringtree.runtime.bootstrap.abstract_socket` serves the processes of one machine, and hands them memory in common as
 well; `in_process` serves the threads of one process. What brings members of several machines together is another.
@@ -62,7 +62,7 @@ class Bootstrap(Protocol):
 
 
 class HostBootstrap(Bootstrap, Protocol):
-    """The same among members that can share memory, all of them or those of one host each."""
+    """A bootstrap among members that can share memory, all of them or those of one host each."""
 
     def share(
         self, group: BootstrapGroup, nbytes: int, value: Any = None, reserved: int | None = None
@@ -80,8 +80,8 @@ class HostBootstrap(Bootstrap, Protocol):
 
 
 class NetworkBootstrap(HostBootstrap, Protocol):
-    """The same where members are on several hosts: `share` gives each host memory of its own. `latency_s`: a message's
-    time between hosts, 0 where it is unknown; the same for all members."""
+    """A bootstrap of members on several hosts: `share` gives each host memory of its own. `latency_s`: a message's time
+    between hosts, 0 where it is unknown; the same for all members."""
 
     latency_s: float
 

@@ -49,7 +49,7 @@ def detect(env: Mapping[str, str] | None = None) -> World:
 
 
 def rendezvous_address(env: Mapping[str, str] | None = None) -> tuple[str, int] | None:
-    """Where rank 0 meets the ranks of other hosts; None where all are on one host. ValueError for another text."""
+    """RINGTREE_ADDRESS as (host, port); None where all ranks are on one host. ValueError: if it is no host:port."""
     text = (os.environ if env is None else env).get(ADDRESS)
     if not text:
         return None
@@ -60,7 +60,7 @@ def rendezvous_address(env: Mapping[str, str] | None = None) -> tuple[str, int] 
 
 
 def trace_folder(env: Mapping[str, str] | None = None) -> Path | None:
-    """Where `ringtree run --trace` wants what this rank records."""
+    """The folder in which `ringtree run --trace` collects recordings; None without it."""
     folder = (os.environ if env is None else env).get(TRACE_FOLDER)
     return Path(folder) if folder else None
 

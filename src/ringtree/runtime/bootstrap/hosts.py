@@ -1,4 +1,4 @@
-"""How the ranks of several hosts meet, and which of them share a host.
+"""The bootstrap of ranks on several hosts, and the proof of which ranks share a host.
 
 Two ranks are on one host if one can connect to a unix socket of the other's, whose name is a random number: then the
 kernel hands memory from one to the other. Host names, boot ids and addresses prove nothing: containers of one machine
@@ -15,15 +15,15 @@ from typing import Any
 
 from ringtree.runtime.bootstrap.abstract_socket import ABSTRACT_SOCKET
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
-from ringtree.runtime.bootstrap.rendezvous import Rendezvous, Server, listen, proof, same_kernel
+from ringtree.runtime.bootstrap.rendezvous import Rendezvous, RendezvousServer, listen, proof, same_kernel
 
 
-class Hosts:
+class MultiHostBootstrap:
     """A HostBootstrap of ranks on one or several hosts: memory is shared by the members of each host."""
 
     def __init__(self, address: tuple[str, int], secret: bytes, rank: int, size: int, timeout_s: float) -> None:
         self._secret, self._rank = secret, rank
-        self._server = Server(listen(*address), secret, size) if rank == 0 else None
+        self._server = RendezvousServer(listen(*address), secret, size) if rank == 0 else None
         try:
             self._meet(address, secret, size, timeout_s)
         except BaseException:  # another attempt may follow
@@ -36,7 +36,7 @@ class Hosts:
         self._rendezvous = Rendezvous(address, secret, rank, size, timeout_s)
         self.job = self._rendezvous.job
         self.latency_s = 0.0
-        """Of a message between hosts: the longest way to rank 0's host."""
+        """The latency of a message between hosts: the longest to rank 0's host."""
         names = tuple(map(str, range(size)))
         world = BootstrapGroup(f"{self.job}/hosts", rank, names, f"the job of {size} ranks", timeout_s)
         self.host_of = self._found(world)
@@ -102,7 +102,7 @@ class Hosts:
         return made
 
     def proof(self, key: str, source: int, target: int, nonce: str) -> bytes:
-        """What member `source` presents to member `target`, whose nonce it is."""
+        """The proof that member `source` presents to member `target`, whose nonce it is."""
         return proof(self._secret, "lane", key, str(source), str(target), nonce)
 
 

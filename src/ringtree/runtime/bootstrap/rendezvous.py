@@ -1,4 +1,4 @@
-"""How the ranks of several hosts exchange small values: at a server in rank 0's process, over TCP.
+"""The exchange of small values between the ranks of several hosts: at a server in rank 0's process, over TCP.
 
 The server listens at RINGTREE_ADDRESS as long as rank 0 lives. A rank that connects and the server prove to each other
 that they know the job's secret (RINGTREE_SECRET), by an HMAC over a nonce of each side, before either reads anything
@@ -29,11 +29,11 @@ from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
 MOST_BYTES = 1 << 26
 """A longer message is refused unread."""
 HELLO_BYTES = 1 << 10
-"""The same before a rank has proved who it is."""
+"""The longest message before a rank has proved who it is."""
 PROVE_S = 5.0
-"""How long a connection may take to prove that it knows the secret."""
+"""Seconds that a connection may take to prove that it knows the secret."""
 MIN_RTT_AT = 148
-"""Where Linux's struct tcp_info has tcpi_min_rtt, in microseconds."""
+"""The offset of tcpi_min_rtt, in microseconds, in Linux's struct tcp_info."""
 CHECK_S = 0.1
 RETRY_S = 0.05
 
@@ -97,7 +97,7 @@ class _Connection:
         return message
 
 
-class Server:
+class RendezvousServer:
     """Rank 0's: collects the values of each meeting and sends them to its members. A thread of its own serves."""
 
     def __init__(self, listener: socket.socket, secret: bytes, size: int) -> None:

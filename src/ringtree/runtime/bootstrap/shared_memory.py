@@ -36,8 +36,8 @@ def reserve(nbytes: int, what: str, whole: int = 0) -> int:
 
 
 def memory_available_bytes() -> int:
-    """What this process may still take, less a margin for others. Nothing else refuses a memfd that is too large: where
-    memory itself is the limit, its pages are handed out until the kernel ends processes."""
+    """Bytes that this process may still take, less a margin for others. Nothing else refuses a memfd that is too large:
+    where memory itself is the limit, its pages are handed out until the kernel ends processes."""
     bounds = []
     with contextlib.suppress(OSError, StopIteration, ValueError):
         with open("/proc/meminfo") as lines:

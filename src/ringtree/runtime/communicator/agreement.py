@@ -32,7 +32,8 @@ def agreed(
 
 
 def _cut(text: str) -> bytes:
-    """In TEXT_BYTES; what is longer ends in its digest, so that it is equal where the whole is."""
+    """The text in TEXT_BYTES bytes; a longer one ends in its digest, so that two are equal where the whole texts
+    are."""
     data = text.encode()
     if len(data) > TEXT_BYTES:
         data = data[: TEXT_BYTES - 20] + b"... " + hashlib.sha256(data).hexdigest()[:16].encode()

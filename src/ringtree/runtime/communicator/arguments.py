@@ -15,7 +15,7 @@ def whole(value: Any, what: str) -> int:
 
 
 def int64(value: Any, what: str) -> int:
-    """The same; ValueError where 64 bits are too few."""
+    """A whole number of any kind as `whole` takes it. ValueError: if 64 bits are too few."""
     number = whole(value, what)
     if not -1 << 63 <= number < 1 << 63:
         raise ValueError(f"{what} is {number}; expected 64 bits at most")
@@ -34,6 +34,6 @@ def seconds(timeout: Any) -> float:
 
 
 def described(x: Any) -> str:
-    """What kind of thing it is, in a sentence."""
+    """The type of `x`, with its article."""
     name = type(x).__name__
     return "None" if x is None else f"an {name}" if name[0] in "aeiou" else f"a {name}"

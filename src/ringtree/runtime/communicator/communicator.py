@@ -30,7 +30,7 @@ from ringtree.runtime.communicator.collectives.objects import Objects
 from ringtree.runtime.communicator.groups import Groups
 from ringtree.runtime.communicator.messages.messages import PendingMessages
 from ringtree.runtime.communicator.messages.point_to_point import PointToPoint
-from ringtree.runtime.communicator.seated import Algorithm
+from ringtree.runtime.communicator.seated import AlgorithmChoice
 from ringtree.runtime.communicator.windows.one_sided import OneSided
 from ringtree.runtime.engines.engine import GroupParameters, join
 from ringtree.runtime.engines.protocols import Endpoint
@@ -45,8 +45,14 @@ if TYPE_CHECKING:
 class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
     """A group of ranks on one or several hosts, and this rank's number in it. `ringtree.init()` makes one.
 
-    `call_at` is the fast path by addresses (see it in _native.pyi), for arrays of kinds that ringtree does not
-    know; the methods teach it the calls.
+    Every call may raise: TypeError for an element type that docs/types.md lacks, or an `out` of another type than the
+    input; ValueError for an `out` of another number of elements, read-only or not contiguous, a root that is no rank of
+    the group, or an algorithm that is unknown or does not serve the collective; Mismatch if ranks make different calls,
+    PeerDied if a rank ends, TimedOut after `timeout_s`, Poisoned if the group failed before; RuntimeError if it is
+    closed.
+
+    `call_at` is the fast path by addresses (see it in _native.pyi), for arrays of kinds that ringtree does not know;
+    the methods teach it the calls.
     """
 
     def __init__(self, engine: str, parameters: GroupParameters) -> None:
@@ -80,10 +86,12 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         *,
         op: str = "sum",
         root: int = 0,
-        algorithm: Algorithm = None,
+        algorithm: AlgorithmChoice = None,
     ) -> BoundPlan:
-        """What a call on a whole vector of `count` elements runs: `.part.program` is this rank's program (its `name`,
-        its `digest()`), `.why` the reason for the choice. `dtype` may name the type of raw bits, as "bfloat16"."""
+        """The plan of a call on a whole vector of `count` elements of `dtype` (a numpy dtype, or the name of raw bits'
+        type, as "bfloat16"): `.part.program` is this rank's program (its `name`, its `digest()`), `.why` the reason for
+        the choice. ValueError: if no such collective, root or algorithm exists. TypeError: if `op` does not apply to
+        `dtype`."""
         promise = find_collective(collective)
         kind = BY_LABEL.get(str(dtype).removeprefix("torch.")) or readable(np.empty(0, dtype_named(dtype))).dtype
         operation = ("max" if promise.repeats else op) if promise.reduces else ""
@@ -95,8 +103,8 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         return self._hosts
 
     def counters(self) -> NDArray[np.int64]:
-        """[size, 2]: bytes of payload received from each rank, in collectives and in messages between two ranks, and
-        how many messages, since the last reset."""
+        """[size, 2] of int64: bytes of payload received from each rank, in collectives and in messages between two
+        ranks, and the number of messages, since the last reset."""
         counted: NDArray[np.int64] = self._endpoint.counters()
         for group in self._besides.values():
             counted = counted + group.counters()
@@ -115,9 +123,10 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         return open_here + sum(group.slots_open for group in self._besides.values())
 
     def trace(self, *, most_events: int | None = None) -> Recording:
-        """Records what all ranks do in a block of their programs: `with comm.trace() as recording`, and after the
+        """Records the calls of all ranks in a block of their programs: `with comm.trace() as recording`, and after the
         block `recording.trace`, on every rank. All ranks enter the block, and leave it together. `most_events` of a
-        rank are kept in each group (default 1,048,576: 40 MB); how many more there were is among the trace's facts."""
+        rank are kept in each group (default 1,048,576: 40 MB); the number of dropped ones is among the trace's facts.
+        ValueError: if `most_events` is less than 1."""
         return Recording(self, MOST_EVENTS if most_events is None else whole(most_events, "most_events"))
 
     def span(self, name: str) -> AbstractContextManager[None]:
@@ -132,7 +141,8 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         return self._parameters.timeout_s
 
     def set_timeout(self, timeout_s: float) -> None:
-        """Bounds every wait of this group that begins from now on, on this rank, in seconds."""
+        """Bounds every wait of this group that begins from now on, on this rank, in seconds. ValueError: unless above
+        0."""
         if not timeout_s > 0:
             raise ValueError(f"timeout_s is {timeout_s!r}; expected a positive number of seconds")
         for group in (self, *self._besides.values()):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Groups(Collectives):
-    """How a communicator makes others, each of which makes others in turn. They live on when this one is closed."""
+    """Calls by which a communicator makes others, which live on when this one is closed."""
 
     _grouped: dict[tuple[int, ...], int]  # how often `group` was called with these ranks
     _offspring: WeakSet[Communicator]
@@ -40,7 +40,8 @@ class Groups(Collectives):
 
     def split(self, color: int | None, key: int = 0) -> Communicator | None:
         """The communicator of the ranks that gave the same `color`, ordered by `key`, then by rank here; None for
-        ranks that gave None. All ranks of this group call it."""
+        ranks that gave None. Both are whole numbers of 64 bits (else TypeError, ValueError). All ranks of this group
+        call it."""
         mine = (0, 0, 0) if color is None else (1, int64(color, "color"), int64(key, "key"))
         table = self._agreed("a split", mine).tolist()
         self._made += 1
@@ -58,8 +59,8 @@ class Groups(Collectives):
         timeout_s: float | None = None,
         check_liveness: Callable[[list[int]], None] | None = None,
     ) -> Communicator:
-        """The communicator of these ranks of this group, in this order. The listed ranks call it, each with the same
-        list; other ranks do not.
+        """The communicator of these ranks of this group, in this order. Only the listed ranks call it, each with the
+        same list; other ranks do not.
 
         The bootstrap's key is the number of groups that the members made of these ranks; members may give a `label`
         instead, a text that no other group here has. `timeout_s` bounds the waits of the new group (default:
@@ -90,8 +91,8 @@ class Groups(Collectives):
         return self._communicator(range(self.size), str(self._made), "duplicate")
 
     def mesh(self, **axes: int) -> Mesh:
-        """This group as a grid, as in `mesh(dp=2, tp=4)`: the last axis varies fastest, and one length may be -1:
-        the remaining factor. All ranks call it; see Mesh."""
+        """This group as a grid, as in `mesh(dp=2, tp=4)`: the last axis varies fastest, and one length may be -1: the
+        remaining factor. All ranks call it; see Mesh. ValueError: if the lengths' product is not `size`."""
         self._agreed("a mesh of " + ", ".join(f"{name}={whole(length, name)}" for name, length in axes.items()))
         self._made += 1
         made = self._made
@@ -135,7 +136,7 @@ class Groups(Collectives):
             raise TimedOut(f"{call}: {late}; expected ranks {_shown(parameters.names)} to make it alike") from None
 
     def _made_from_here(self, made: Communicator) -> Communicator:
-        """What records this group's calls records those of groups that are made from it, too."""
+        """Adds a group made from this one, also to the recordings of this one's calls."""
         self._offspring.add(made)
         for recording in self._recordings:
             recording.admit(made)

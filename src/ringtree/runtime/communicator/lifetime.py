@@ -1,4 +1,4 @@
-"""When a communicator ends: closed by its owner, left behind at exit, or inherited by a forked child."""
+"""The end of a communicator: closed by its owner, left behind at exit, or inherited by a forked child."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Mesh:
-    """What `comm.mesh(dp=2, tp=4)` returns. `mesh.tp`, or `mesh["tp"]`, is the communicator of the ranks that differ
+    """The result of `comm.mesh(dp=2, tp=4)`. `mesh.tp`, or `mesh["tp"]`, is the communicator of the ranks that differ
     from this one along that axis alone, in order of their coordinates there. An axis that is called as the mesh's own
     attributes are (shape, close) is reached by mesh["shape"].
 
@@ -53,7 +53,7 @@ class Mesh:
         return self[axis]
 
     def close(self) -> None:
-        """Closes its communicators."""
+        """Closes the communicators of the mesh."""
         for communicator in self._made.values():
             communicator.close()
 

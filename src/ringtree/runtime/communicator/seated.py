@@ -16,7 +16,7 @@ from ringtree.runtime.communicator.messages.messages import PendingMessages
 from ringtree.runtime.engines.engine import GroupParameters
 from ringtree.runtime.engines.protocols import Endpoint
 
-Algorithm = str | Schedule | None
+AlgorithmChoice = str | Schedule | None
 
 
 class Member:
@@ -34,7 +34,7 @@ class Member:
     _made: int
     _token: np.ndarray[Any, np.dtype[np.int32]]
 
-    def _code(self, collective: int, algorithm: Algorithm) -> int:
+    def _code(self, collective: int, algorithm: AlgorithmChoice) -> int:
         """The fast path's code of a collective by a forced algorithm; -1 where it has none."""
         offset = self._calls.offsets.get(algorithm) if isinstance(algorithm, str) else None
         return -1 if offset is None else collective + offset

@@ -1,4 +1,4 @@
-"""What an engine is: it gives a rank an endpoint in a group, which runs programs (see `protocols`).
+"""The table of engines. An engine gives a rank an endpoint in a group, which runs programs (see `protocols`).
 
 An engine is one line in ENGINES: a module with `join(parameters) -> JoinedGroup`, and with `IN_THREADS = True` where
 ranks can only be threads of one process. All engines pass the same contract suite (tests/runtime/test_contract.py),
@@ -31,7 +31,7 @@ ENGINES = {
 
 @dataclass(frozen=True, slots=True)
 class GroupParameters:
-    """What the members of a group agree on before there is a group. `key` is a text that all members derive alike.
+    """The parameters that members agree on before there is a group. `key` is a text that all members derive alike.
 
     `names` are the members' world ranks, for messages. `threads`: the members are threads of one process.
     `check_liveness`, in a group made from another, raises when a member has died. `slots`: how many staging slots a
@@ -69,8 +69,8 @@ class GroupParameters:
 
 @dataclass(frozen=True, slots=True)
 class NetworkParameters:
-    """What the members know of the network between their hosts; 0 is unknown. `turns`: how many ranks share a core, at
-    most. The same for all members."""
+    """The network between the members' hosts; 0 is unknown. `turns`: the most ranks that share a core. The same for all
+    members."""
 
     latency_s: float = 0.0
     bandwidth_Bps: float = 0.0

@@ -60,5 +60,5 @@ class Listening:
         )
 
     def close(self) -> None:
-        """Where no group came of it."""
+        """Closes the listening socket, where no group came of it."""
         self._socket.close()

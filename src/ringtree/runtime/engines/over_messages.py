@@ -36,7 +36,8 @@ class ProgramOverMessages:
         self._unsent: list[tuple[int, Array]] = []  # (peer, chunk)
 
     def run(self, inputs: Chunks) -> Chunks:
-        """From the chunks of this rank's input to those of its output, in the order of their indices."""
+        """Runs the program: takes the chunks of this rank's input and returns those of its output, in the order of
+        indices."""
         self._memory.update({(Space.INPUT, i): chunk for i, chunk in enumerate(inputs)})
         code = self._program.instructions
         for at, i in enumerate(code):

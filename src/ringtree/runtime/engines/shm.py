@@ -56,7 +56,7 @@ def join(parameters: GroupParameters) -> JoinedGroup:
 
 
 def _offer(parameters: GroupParameters, listening: Listening | None) -> list[Any]:
-    """What the others need of this rank: the cores it may use, a world's cost parameters and their source, an
+    """The facts that the others need of this rank: its usable cores, a world's cost parameters and their source, an
     address."""
     mask = sum(1 << core for core in os.sched_getaffinity(0))
     cost = None if parameters.inherited or parameters.rank else parameters.cost
@@ -77,7 +77,7 @@ def staging(ranks: int, needed: int = 0) -> tuple[int, int]:
 
 
 def _union(masks: list[str]) -> int:
-    """How many cores these sets have between them."""
+    """The number of cores in the union of these masks."""
     total = 0
     for mask in masks:
         total |= int(mask, 16)

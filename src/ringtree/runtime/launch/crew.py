@@ -11,7 +11,7 @@ Task = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 class Outcome:
-    """How a rank's task ended: with a result, or with an error (`cause` may be None where it cannot be carried over).
+    """The end of a rank's task: with a result, or with an error (`cause` may be None where it cannot be carried over).
 
     `story`: the rank's traceback, or how its process ended.
     """
@@ -26,7 +26,7 @@ class Outcome:
 
     @property
     def secondary(self) -> bool:
-        """Whether its error only reports that another rank failed."""
+        """Whether the error only reports that another rank failed."""
         return isinstance(self.cause, PeerDied | Poisoned | TimedOut | Mismatch)
 
 

@@ -27,11 +27,11 @@ from ringtree.runtime.launch.spawn_processes import ending
 from ringtree.runtime.tracing.files import gather
 
 GRACE_S = 5.0
-"""What survivors have to report in when a rank has died, and all ranks after Ctrl-C, before they are stopped."""
+"""Seconds that survivors have to report when a rank has died, and all ranks after Ctrl-C, before they are stopped."""
 STOP_S = 2.0
-"""From SIGTERM to SIGKILL."""
+"""Seconds from SIGTERM to SIGKILL."""
 DRAIN_S = 0.5
-"""How long output is still read when all ranks have ended: a grandchild may hold the pipe."""
+"""Seconds that output is still read when all ranks have ended: a grandchild may hold the pipe."""
 LONGEST_LINE = 1 << 20
 """Bytes; a longer one is cut."""
 
@@ -256,7 +256,7 @@ class _Lines:
 
 
 def _prepare(core: int | None, launcher: int) -> Callable[[], None]:
-    """What a rank's process does before it becomes the program."""
+    """The function that a rank's process calls before it becomes the program."""
     prctl = ctypes.CDLL(None).prctl
 
     def prepare() -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _numbers = itertools.count()
 GRACE_S = 5.0
-"""What survivors of a failure have to end by themselves."""
+"""Seconds that survivors of a failure have to end by themselves."""
 
 
 def spawn(
@@ -36,9 +36,10 @@ def spawn(
 ) -> list[Any]:
     """Runs `fn(comm, *args)` on n new ranks and returns their results in order of ranks.
 
-    Ranks are forked processes (`fn` may be a closure; results are pickled), or threads of this one. When one fails,
-    RankFailed is raised with its traceback, after the others have had 5 s to end. `pin`: one rank a core, if they fit.
-    ValueError where this process is itself one of several ranks: all of them would start n more.
+    Ranks are forked processes (`fn` may be a closure; results are pickled), or threads of this one. `timeout_s` bounds
+    their waits in seconds (default: RINGTREE_TIMEOUT, else 300). `pin`: one rank a core, if they fit. RankFailed: if a
+    rank fails, with its traceback, after the others have had 5 s to end. ValueError: if n < 1, or this process is
+    itself one of several ranks: all of them would start n more.
     """
     crew = _crew(n, threads, engine, timeout_s, pin, (fn, args))
     try:
@@ -48,7 +49,8 @@ def spawn(
 
 
 class Pool:
-    """n ranks that live across calls. Ranks that are processes are given pickled, that is importable, functions."""
+    """A pool of n ranks that live across calls. Ranks that are processes take pickled, that is importable, functions.
+    Arguments as in spawn."""
 
     def __init__(
         self,
@@ -63,7 +65,8 @@ class Pool:
         self._crew: Crew | None = _crew(n, threads, engine, timeout_s, pin, None)
 
     def run(self, fn: Callable[..., Any], *args: Any) -> list[Any]:
-        """`fn(comm, *args)` on every rank, with the same communicator each time. A failure ends the pool."""
+        """Runs `fn(comm, *args)` on every rank, with the same communicator each time; returns the results by rank.
+        RankFailed: if a rank fails, which ends the pool. RuntimeError: if the pool has ended."""
         if self._crew is None:
             raise RuntimeError("this pool has ended: a rank failed, or it was closed")
         try:

@@ -97,7 +97,7 @@ class Processes:
 
 
 def ending(code: int) -> str:
-    """How a process ended, in words, from its exit code (negative: a signal's number)."""
+    """The end of a process in words, by its exit code (negative: a signal's number)."""
     if code >= 0:
         return f"exited with code {code}"
     try:

@@ -1,1 +1,1 @@
-"""What ranks did and when: recorded, gathered, made into one trace."""
+"""Recordings of ranks: made, gathered, and joined into one trace."""

@@ -1,4 +1,4 @@
-"""What the ranks of `ringtree run --trace` recorded, on its way to the launcher: a file a rank, in a folder."""
+"""The recordings of `ringtree run --trace` on their way to the launcher: a file a rank, in a folder."""
 
 from __future__ import annotations
 

@@ -22,9 +22,10 @@ LONE = 1 << 20
 
 
 def channels_apart(recorded: Mapping[int, Recorded]) -> tuple[dict[int, Rows], dict[int, Recorded]]:
-    """What the ranks of a group recorded, by rank in the group; peers are ranks of the group too, and the column
-    `chunk` the messages' numbers. For each event its position among the group's channels; and the same without the
-    numbers, and with every SEND before the end of the WAIT that took it, for clocks differ by some tens of ns."""
+    """The position of each event among a group's channels, by rank in the group; and the events without message
+    numbers, and with every SEND before the end of the WAIT that took it, for clocks differ by some tens of ns.
+    `recorded`: the events by rank in the group; peers are ranks of the group too, and the column `chunk` has the
+    messages' numbers."""
     level = {rank: np.full(len(mine.kind), LONE) + (mine.kind == Event.WAIT) for rank, mine in recorded.items()}
     apart = dict(recorded)
     start_s = {rank: mine.start_s.copy() for rank, mine in recorded.items()}

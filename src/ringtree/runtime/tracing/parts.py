@@ -1,4 +1,4 @@
-"""What single ranks recorded, and how it becomes one trace."""
+"""Recordings of single ranks, and their joining into one trace."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ What = Literal["calls", "messages", "spans"]
 
 @dataclass(frozen=True, slots=True)
 class RankRecording:
-    """What one rank recorded in one group, whose key is `group`: its collective calls, its messages or the program's
+    """The recording of one rank in one group, whose key is `group`: its collective calls, its messages or the program's
     own work. `rank`, and the group's `members`, are as the trace counts ranks. `programs`: the program's name for each
     call's digest."""
 
@@ -36,7 +36,7 @@ class RankRecording:
     what: What = "calls"
 
     def calls(self) -> list[str]:
-        """As in "all_reduce(float32, sum, count 8) by ring"."""
+        """The calls' names, such as "all_reduce(float32, sum, count 8) by ring"."""
         named = ((text, self.programs.get(digest)) for text, digest in self.recorded.calls)
         return [text if name is None else f"{text} by {name}" for text, name in named]
 
@@ -100,7 +100,7 @@ def _pieces(parts: Sequence[RankRecording], group: str, noted: dict[str, str]) -
 
 
 def _whose(part: RankRecording, level: int) -> str:
-    """What a channel has, and of which ranks."""
+    """The kind of a channel's events, and its ranks."""
     ranks = f"ranks {', '.join(map(str, part.members))}"
     if part.what == "calls":
         return ranks
@@ -109,7 +109,7 @@ def _whose(part: RankRecording, level: int) -> str:
 
 
 def _messages_apart(parts: Sequence[RankRecording]) -> dict[int, tuple[NDArray[np.int64], Recorded]]:
-    """Of the parts that are messages, by their position in the list: channels among their group's, and what to show."""
+    """The channels and the events to show of the parts that are messages, by their position in the list."""
     groups: dict[str, list[int]] = {}
     for i, part in enumerate(parts):
         if part.what == "messages":

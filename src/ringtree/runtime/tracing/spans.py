@@ -45,7 +45,7 @@ class Spans:
 
 
 class Span:
-    """From entering a block to leaving it, however it is left."""
+    """A span from entering a block to leaving it, however it is left."""
 
     __slots__ = ("_name", "_spans", "_start_s")
 

@@ -1,4 +1,4 @@
-"""What happened on all ranks while a block of a program ran: `with comm.trace() as recording`.
+"""Traces of all ranks while a block of a program runs: `with comm.trace() as recording`.
 
 Recorded are collective calls and messages between two ranks, the communicator's own and those of the groups that were
 made from it, and the spans of the program's own work: `with comm.span("forward 3")`. One-sided access is not.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ringtree.runtime.communicator.communicator import Communicator
 
 MOST_EVENTS = 1 << 20
-"""Of one rank in one group: 40 MB, taken as they fill."""
+"""The most events of one rank in one group: 40 MB, taken as they fill."""
 
 
 class Recording:
@@ -40,7 +40,7 @@ class Recording:
 
     @property
     def trace(self) -> Trace:
-        """RuntimeError until the block has ended."""
+        """The trace of all ranks. RuntimeError: until the block has ended."""
         if self._trace is None:
             raise RuntimeError("a recording has its trace when its block has ended")
         return self._trace
@@ -113,14 +113,14 @@ class Recording:
         return {"source": "measured", "machine": self._machine(), "engine": self._communicator._engine}
 
     def _machine(self) -> str:
-        """With the cores of all ranks: this one may be bound to one of them."""
+        """This machine with the cores of all ranks: this one may be bound to one of them."""
         system = os.uname()
         cores = self._communicator._calls.cores
         return f"{count(cores, 'core')}, {system.sysname} {system.release} {system.machine}"
 
 
 def _recorded(communicator: Communicator) -> dict[What, Recorded]:
-    """All that this group's recordings wrote down so far."""
+    """The events that this group's recordings have so far."""
     endpoint, spans = communicator._endpoint, communicator._spans
     calls, messages = endpoint.recorded(), endpoint.recorded_messages()
     assert spans is not None and calls is not None and messages is not None

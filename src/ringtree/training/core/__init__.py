@@ -1,1 +1,1 @@
-"""What is trained and how it is divided: layout, plan, model, and steps that are the same under every layout."""
+"""The trained model and its division: layout, plan, model, and steps that are the same under every layout."""

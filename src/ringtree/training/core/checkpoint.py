@@ -45,8 +45,8 @@ def latest(folder: Path) -> Path | None:
 
 
 def save(trainer: Trainer, folder: Path) -> Path:
-    """Writes a checkpoint into a folder, each rank a part of it; all come here. One of as many steps is replaced.
-    OSError where it cannot be written; those that were there stay."""
+    """Writes a checkpoint into a folder, each rank a part of it; all ranks call it. One of as many steps is replaced.
+    OSError: if it cannot be written; earlier ones stay."""
     made = folder / f"step-{trainer.steps_done:08}"
     unfinished, replaced = (folder / f".{made.name}.{what}" for what in ("unfinished", "replaced"))
 
@@ -73,7 +73,7 @@ def save(trainer: Trainer, folder: Path) -> Path:
 
 
 def load(trainer: Trainer, checkpoint: Path) -> None:
-    """Loads a checkpoint of any layout into a trainer; all ranks call it. ValueError, with the difference, where the
+    """Loads a checkpoint of any layout into a trainer; all ranks call it. ValueError, with the difference: if the
     checkpoint is not whole, or another model's or optimizer's."""
     steps = _on_first(lambda: _checked(checkpoint, trainer.plan))
     state = holder(trainer.optimizer).state
@@ -92,19 +92,19 @@ def load(trainer: Trainer, checkpoint: Path) -> None:
 
 
 def _weights(trainer: Trainer) -> dict[str, Tensor]:
-    """What this rank has of the model. What others have, too, is written by one of them."""
+    """This rank's part of the model. Parameters that several ranks have are written by one of them."""
     return {f"weights/{name}": value.detach() for name, value in named(trainer.model).items()}
 
 
 def _state(trainer: Trainer) -> dict[str, Tensor]:
-    """What this rank has of the optimizer's state."""
+    """This rank's part of the optimizer's state."""
     state = holder(trainer.optimizer).state
     its = {name: state[parameter] for name, parameter in _changed(trainer).items() if parameter in state}
     return {f"optimizer/{n}/{k}": v for n, kinds in its.items() for k, v in kinds.items() if isinstance(v, Tensor)}
 
 
 def _changed(trainer: Trainer) -> dict[str, Tensor]:
-    """Those parameters that this rank's optimizer changes, by their names."""
+    """The parameters that this rank's optimizer changes, by their names."""
     its = {id(p) for group in holder(trainer.optimizer).param_groups for p in group["params"]}
     return {name: value for name, value in named(trainer.model).items() if id(value) in its}
 

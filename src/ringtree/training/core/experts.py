@@ -26,8 +26,8 @@ from ringtree.training.core.sizes import capacity
 
 
 class Route(NamedTuple):
-    """Where tokens go: the choices that are kept, sorted by expert ([kept] `token`, `gate`), and of each expert how
-    often it was `chosen` and how many of these it has `kept` ([experts])."""
+    """The experts that tokens go to: the choices that are kept, sorted by expert ([kept] `token`, `gate`), and the
+    number of times that each expert was `chosen` and of these `kept` ([experts])."""
 
     token: Tensor
     gate: Tensor
@@ -36,7 +36,7 @@ class Route(NamedTuple):
 
 
 def route(likelihoods: Tensor, top_k: int, most: int) -> Route:
-    """Of [tokens, experts], where an expert takes `most`."""
+    """The route of tokens by `likelihoods` [tokens, experts], each to `top_k` experts, where an expert takes `most`."""
     tokens, experts = likelihoods.shape
     gates, choices = likelihoods.topk(top_k, dim=-1)
     if top_k > 1:
@@ -50,8 +50,8 @@ def route(likelihoods: Tensor, top_k: int, most: int) -> Route:
 
 
 def imbalance(likelihoods: Tensor, chosen: Tensor) -> Tensor:
-    """Switch's loss for any `top_k`: experts x sum of (share of the choices x mean likelihood). 1 where all are alike,
-    `experts` where one has all."""
+    """Switch's loss for any `top_k`, a scalar: experts x sum of (share of the choices x mean likelihood). 1 where all
+    are alike, `experts` where one has all. `likelihoods` [tokens, experts], `chosen` [experts]."""
     return len(chosen) * (chosen / chosen.sum() * likelihoods.mean(0)).sum()
 
 
@@ -102,7 +102,7 @@ class Load:
         return float(self.imbalance) / self.forwards
 
     def record(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The counters as JSON."""
         counts = {"chosen": self.chosen.tolist(), "kept": self.kept.tolist()}
         return {**counts, "dropped": self.dropped, "imbalance": self.mean_imbalance}
 
@@ -121,7 +121,8 @@ class Experts(nn.Module):
         self.down, self.down_bias = drawn(wide, wide, width), drawn(wide, width)
 
     def forward(self, tokens: Tensor, counts: Tensor) -> Tensor:
-        """[tokens, width], the first counts[0] of which are for the first expert here, and so on."""
+        """The experts' results, [tokens, width], of `tokens` [tokens, width], the first counts[0] of which are for the
+        first expert here, and so on."""
         named = (self.up, self.up_bias, self.down, self.down_bias)
         stacks = (part.to_local() if isinstance(part, DTensor) else part for part in named)
         each = zip(tokens.split(counts.tolist()), *(stack.unbind() for stack in stacks), strict=True)
@@ -132,7 +133,7 @@ Dispatch = Callable[[Tensor, Tensor, Experts], Tensor]
 
 
 def at_home(tokens: Tensor, counts: Tensor, experts: Experts) -> Tensor:
-    """All experts are here."""
+    """The experts' results where all experts are on this rank."""
     made: Tensor = experts(tokens, counts)
     return made
 
@@ -164,7 +165,7 @@ class MixtureOfExperts(nn.Module):
 
 
 def layers(model: nn.Module) -> list[MixtureOfExperts]:
-    """Those of this rank's blocks."""
+    """The layers of experts in this rank's blocks."""
     return [part for part in model.modules() if isinstance(part, MixtureOfExperts)]
 
 
@@ -175,10 +176,10 @@ def stacks(model: nn.Module) -> dict[str, nn.Parameter]:
 
 
 def total(loads: Sequence[Load]) -> Load | None:
-    """None of none."""
+    """The sum of loads; None of none."""
     return sum(loads[1:], loads[0]) if loads else None
 
 
 def load_of(model: nn.Module) -> Load | None:
-    """Of all layers of this rank together; None where no layer has experts."""
+    """The load of all layers of this rank together; None where no layer has experts."""
     return total([layer.load for layer in layers(model)])

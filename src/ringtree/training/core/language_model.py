@@ -1,4 +1,4 @@
-"""What is trained: a transformer that foretells a text's next byte, in plain torch. It knows nothing of ranks.
+"""The trained model: a transformer that predicts a text's next byte, in plain torch. It knows nothing of ranks.
 
 Strategies take its parts by name, so the names are the same under every layout: those of one process.
 """
@@ -69,8 +69,8 @@ class TransformerBlock(nn.Module):
 
 
 class Embedding(nn.Module):
-    """Bytes [rows, positions] to vectors [rows, positions, width]: the sum of byte's and position's. `at`:
-    the positions that these bytes are of, where they are not the first ones."""
+    """Bytes [rows, positions] to vectors [rows, positions, width]: the sum of byte's and position's. `at`: the
+    positions of these bytes, where they are not the first ones."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -104,11 +104,12 @@ class LanguageModel(nn.Module):
 
 
 def loss_of(scores: Tensor, wanted: Tensor) -> Tensor:
-    """The mean cross-entropy over all positions."""
+    """The mean cross-entropy over all positions, a scalar: `scores` [rows, positions, vocabulary], `wanted` [rows,
+    positions]."""
     return cross_entropy(scores.flatten(0, 1), wanted.flatten())
 
 
 def language_model(shape: Shape, seed: int) -> LanguageModel:
-    """The same on every rank."""
+    """The model of a seed, the same on every rank."""
     torch.manual_seed(seed)
     return LanguageModel(shape)

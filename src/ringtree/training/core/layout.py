@@ -63,7 +63,7 @@ class ParallelLayout:
         return prod(getattr(self, axis) for axis in AXES)
 
     def size(self, name: str) -> int:
-        """How many ranks a group along an axis has, or along those that a name of JOINED has."""
+        """The number of ranks in a group along an axis, or along those that a name of JOINED has."""
         return prod(getattr(self, axis) for axis in JOINED.get(name, (name,)))
 
     @property

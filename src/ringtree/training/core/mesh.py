@@ -10,7 +10,8 @@ from ringtree.training.core.layout import AXES, JOINED, ParallelLayout
 
 
 class TrainingMesh:
-    """mesh["tp"], mesh["data"]: what torch divides a model over. All ranks of the default group come to make it."""
+    """torch's meshes mesh["tp"], mesh["data"], over which it divides a model. All ranks of the default group make it
+    together."""
 
     def __init__(self, layout: ParallelLayout) -> None:
         self.whole = init_device_mesh("cpu", tuple(getattr(layout, axis) for axis in AXES), mesh_dim_names=AXES)

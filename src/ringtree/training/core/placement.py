@@ -1,4 +1,4 @@
-"""Which layers and how many parameters each rank of a plan has. Needs no torch."""
+"""The layers and the number of parameters of each rank of a plan. Needs no torch."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ MOST_SEED = (1 << 32) - 1
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A language model's: `layers` blocks of attention by `heads` heads and two dense layers, vectors of `width`,
-    sequences of `context` bytes.
+    """The shape of a language model: `layers` blocks of attention by `heads` heads and two dense layers, vectors of
+    `width`, sequences of `context` bytes.
 
     `experts`: pairs of dense layers in each block, of which a token goes to `top_k` (0: one pair for all tokens).
     An expert takes `capacity_factor` times its even share of the tokens at most; `balance`: the weight of the loss that
@@ -51,8 +51,8 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class TrainingSettings:
-    """`batch`: sequences a step, over all ranks; `rate`: of learning. `slow_rank`: for demonstration, one whose
-    computation takes `slow_factor` times as long."""
+    """Settings of a training. `batch`: sequences a step, over all ranks; `rate`: of learning. `slow_rank`: for
+    demonstration, one whose computation takes `slow_factor` times as long."""
 
     steps: int = 100
     batch: int = 16
@@ -86,7 +86,7 @@ class TrainingPlan:
 
     @property
     def positions(self) -> int:
-        """Of each sequence, those that a rank has."""
+        """The number of positions of each sequence that a rank has."""
         return self.shape.context // self.layout.cp
 
     @property

@@ -1,4 +1,4 @@
-"""How large the parts of a model are: what the formulas of the strategies are made of."""
+"""Sizes of a model's parts, of which the formulas of the strategies are made."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from math import ceil, prod
 from ringtree.training.core.plan import Shape, TrainingPlan
 
 ELEMENT_NBYTES = 4
-"""Of float32, which parameters, gradients and activations are."""
+"""Bytes of a float32, which parameters, gradients and activations are."""
 
 Shapes = dict[str, tuple[int, ...]]
 
 
 def parameters(plan: TrainingPlan) -> int:
-    """Of the whole model."""
+    """The number of parameters of the whole model."""
     return sum(prod(size) for size in shapes(plan.shape).values())
 
 
@@ -28,7 +28,7 @@ def activations_nbytes(plan: TrainingPlan) -> int:
 
 
 def shapes(shape: Shape) -> Shapes:
-    """Of every parameter, by its name, in the model's order."""
+    """The shape of every parameter, by its name, in the model's order."""
     width, vocabulary = shape.width, shape.vocabulary
     norm: Shapes = {"weight": (width,), "bias": (width,)}
     attention: Shapes = {f"{name}.weight": (width, width) for name in ("query", "key", "value", "joined")}
@@ -52,11 +52,11 @@ COLUMNS = ("query.weight", "key.weight", "value.weight", "up.weight", "up.bias")
 ROWS = ("joined.weight", "down.weight")
 """The parameters that tensor parallel ranks divide, along their first and their second dimension."""
 EXPERTS = ".experts."
-"""In the name of every parameter that is a stack of all experts'."""
+"""A part of the name of every parameter that is a stack of all experts'."""
 
 
 def held(plan: TrainingPlan) -> Shapes:
-    """Of every parameter, what one of the tensor parallel ranks has of it."""
+    """The shape of every parameter's part on one of the tensor parallel ranks, by its name."""
     its = shapes(plan.shape)
     for name, (first, *rest) in its.items():
         if name.endswith(COLUMNS):
@@ -67,13 +67,13 @@ def held(plan: TrainingPlan) -> Shapes:
 
 
 def held_nbytes(plan: TrainingPlan, named: str = "") -> int:
-    """Of the parameters that the ranks of one model hold together: each of `tp` its part, or the whole of one; of
-    those whose names have `named` in them."""
+    """Bytes of the parameters that the ranks of one model hold together: each of `tp` its part, or the whole of one;
+    only parameters whose names contain `named`."""
     return ELEMENT_NBYTES * plan.layout.tp * sum(prod(size) for name, size in held(plan).items() if named in name)
 
 
 def padded_nbytes(plan: TrainingPlan, ranks: int, experts: bool = False) -> int:
-    """Of the same, the first dimension of each being filled up so that `ranks` divide it: of experts, or of all else.
+    """Bytes as of `held_nbytes`, each first dimension filled up so that `ranks` divide it: of experts, or of all else.
     Of experts, `ep` ranks have a share each, which `ranks` ranks divide."""
     groups = plan.layout.ep if experts else 1
     its = [size for name, size in held(plan).items() if (EXPERTS in name) == experts]
@@ -82,7 +82,7 @@ def padded_nbytes(plan: TrainingPlan, ranks: int, experts: bool = False) -> int:
 
 
 def norms_nbytes(plan: TrainingPlan) -> int:
-    """Of the norms' parameters, two vectors each: two norms in a block, and one before the scores."""
+    """Bytes of the norms' parameters, two vectors each: two norms in a block, and one before the scores."""
     return ELEMENT_NBYTES * (2 * plan.shape.layers + 1) * 2 * plan.shape.width
 
 

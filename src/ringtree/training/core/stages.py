@@ -1,4 +1,4 @@
-"""What a rank has of a model: its stages of a pipeline, one after another, and their parameters, by the names that one
+"""A rank's part of a model: its stages of a pipeline, one after another, and their parameters, by the names that one
 process has under every layout."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Apply = Callable[[nn.Module, TrainingPlan, TrainingMesh], nn.Module]
 
 
 class Stages(nn.ModuleList):
-    """In their order. A layer's name within its stage is its name in the whole model."""
+    """A rank's stages in their order. A layer's name within its stage is its name in the whole model."""
 
 
 def parts(model: nn.Module) -> Sequence[nn.Module]:
@@ -25,7 +25,7 @@ def parts(model: nn.Module) -> Sequence[nn.Module]:
 
 
 def each(apply: Apply, model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module:
-    """What a strategy makes of the model, or of its stages one by one."""
+    """Applies a strategy to the model, or to its stages one by one."""
     if isinstance(model, Stages):
         return Stages(apply(stage, plan, mesh) for stage in model)
     return apply(model, plan, mesh)
@@ -37,7 +37,8 @@ def named(model: nn.Module) -> dict[str, Tensor]:
 
 
 def whole(model: nn.Module, pipeline: dist.ProcessGroup | None) -> dict[str, Tensor]:
-    """All parameters, on every rank, which all come here; copies. `pipeline`: the ranks that have the other stages."""
+    """Copies of all parameters by name, on every rank; all ranks call it. `pipeline`: the ranks that have the other
+    stages."""
     got = {name: value.detach() for name, value in named(model).items()}
     mine = {n: (v.full_tensor() if isinstance(v, DTensor) else v).clone() for n, v in got.items()}
     if not isinstance(model, Stages):

@@ -1,4 +1,4 @@
-"""What a step is made of: forward and backward passes, by which the gradients of its rows come into the parameters, and
+"""The parts of a step: forward and backward passes, by which the gradients of its rows come into the parameters, and
 the optimizer, which changes these by them. A trace of the step has each of these phases as a span.
 
 A strategy with another order of passes, as a pipeline, gives the trainer a `ForwardBackward` of its own.
@@ -58,7 +58,7 @@ LATEST: deque[tuple[str, int, int]] = deque(maxlen=4096)
 
 @contextmanager
 def phase(name: str, work: str = "") -> Iterator[None]:
-    """While its block runs. `work`: what a trace calls it, if not by the phase's name."""
+    """A phase of a step, while its block runs. `work`: its name in a trace, if not the phase's."""
     begun_ns = time_ns()
     try:
         with communicator().span(work or name) if dist.is_initialized() else nullcontext():
@@ -68,7 +68,7 @@ def phase(name: str, work: str = "") -> Iterator[None]:
 
 
 def phase_at(moment_ns: int) -> str:
-    """That of a moment, the innermost; "" for none."""
+    """The innermost phase at a moment; "" for none."""
     at = [(begun, name) for name, begun, ended in LATEST if begun <= moment_ns <= ended]
     return max(at)[1] if at else ""
 
@@ -76,7 +76,7 @@ def phase_at(moment_ns: int) -> str:
 KINDS: dict[str, type[torch.optim.Optimizer]] = {"adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
 
 STATE = {"adamw": ("exp_avg", "exp_avg_sq"), "sgd": ()}
-"""What they remember of each parameter, in tensors of its shape."""
+"""The optimizers' state of each parameter: names of tensors of its shape."""
 
 
 def optimizer_of(settings: TrainingSettings, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
@@ -85,17 +85,17 @@ def optimizer_of(settings: TrainingSettings, parameters: Iterable[nn.Parameter])
 
 
 def holder(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
-    """That which has this rank's state: ZeRO 1's is within another, for all parameters."""
+    """The optimizer that has this rank's state: ZeRO 1's is within another, for all parameters."""
     own: torch.optim.Optimizer = getattr(optimizer, "optim", optimizer)
     return own
 
 
 PASSES = 3
-"""What a step computes, in forward passes: a backward is two."""
+"""The computation of a step, in forward passes: a backward is two."""
 
 
 def slow_down(model: nn.Module, factor: float) -> None:
-    """Makes a rank slower than the others, to show what waits for it. After each forward it sleeps, for as long as a
+    """Makes a rank slower than the others, to show the waits for it. After each forward it sleeps, for as long as a
     step that takes `factor` times what this one's computation does would still take. The processor's time counts, so
     that it is as much slower on a busy machine."""
     begun_s = 0.0

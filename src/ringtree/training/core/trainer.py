@@ -47,7 +47,8 @@ class Trainer:
             self.forward_backward = passes[0](self.model, plan, self.mesh)
 
     def step(self) -> Tensor:
-        """One step; this rank's share of the loss, which all ranks' of "data" average to, and all stages' add up to."""
+        """Takes one step; returns this rank's share of the loss, a scalar, which the ranks of "data" average and the
+        stages add up."""
         rows, wanted = self.rows(self.steps_done)
         self.optimizer.zero_grad()
         loss = self.forward_backward(rows, wanted)
@@ -59,7 +60,8 @@ class Trainer:
         return loss
 
     def rows(self, step: int) -> tuple[Tensor, Tensor]:
-        """This rank's positions of its rows of a step's batch, and what follows them."""
+        """This rank's positions of its rows of a step's batch, and the bytes that follow them, [rows, positions]
+        both."""
         layout, settings = self.plan.layout, self.plan.settings
         given = batch(step, settings.batch, self.plan.shape.context, settings.seed)
         piece = self.at["dp"] * layout.ep + self.at["ep"]
@@ -71,7 +73,7 @@ class Trainer:
         return rows, wanted
 
     def mean_loss(self, loss: Tensor) -> float:
-        """Over all ranks' rows; a call of its own, no part of the step."""
+        """The mean loss over all ranks' rows; a call of its own, no part of the step."""
         return self.mean_losses([float(loss)])[0]
 
     def mean_losses(self, losses: list[float]) -> list[float]:
@@ -85,7 +87,7 @@ class Trainer:
         return [float(mean) for mean in means]
 
     def counted(self) -> dict[str, int]:
-        """Bytes that this rank has sent so far of what formulas can only bound (`Traffic.at_most`)."""
+        """Bytes that this rank has sent so far of traffic that formulas only bound (`Traffic.at_most`), by its name."""
         counts: dict[str, int] = {}
         for strategy in self._used:
             if strategy.counted is not None:
@@ -99,17 +101,17 @@ class Trainer:
 
     @property
     def staleness(self) -> Counter[int]:
-        """How many of this rank's reads were so stale, where training is asynchronous."""
+        """The number of this rank's reads by their staleness, where training is asynchronous."""
         return self.model.staleness if isinstance(self.model, Worker) else Counter()
 
     def drain(self) -> None:
-        """Waits until all that the ranks have sent for their steps has come and is applied. All come; nothing to do but
-        in asynchronous training."""
+        """Waits until all that the ranks have sent for their steps has come and is applied. All ranks call it; nothing
+        to do but in asynchronous training."""
         if isinstance(self.model, Worker):
             self.model.exchange.drain()
 
     def collect(self) -> None:
-        """Drains, and brings weights and the optimizer's state to where all strategies have them. All come."""
+        """Drains, and brings weights and the optimizer's state to where all strategies have them. All ranks call it."""
         if isinstance(self.optimizer, Pushing):
             self.optimizer.collect()
 
@@ -119,12 +121,12 @@ class Trainer:
             self.optimizer.hand_out()
 
     def close(self) -> None:
-        """Settles, and ends what runs beside the steps. All come."""
+        """Drains, and ends threads that run beside the steps. All ranks call it."""
         self.drain()
         if isinstance(self.model, Worker):
             self.model.close()
 
     def weights(self) -> dict[str, Tensor]:
-        """The whole model's, by the names that one process has, on every rank."""
+        """The whole model's weights, by the names that one process has, on every rank."""
         self.collect()
         return whole(self.model, self.mesh.group("pp") if self.mesh is not None else None)

@@ -1,1 +1,1 @@
-"""What a run of training came to: times, bytes, memory, calls."""
+"""Measurements of a run of training: times, bytes, memory, calls."""

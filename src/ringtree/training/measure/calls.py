@@ -1,4 +1,4 @@
-"""What the ranks called in a step, as the flight recorder wrote it down: collectives and messages, in their order."""
+"""The ranks' calls in a step, by the flight recorder: collectives and messages, in their order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TORCHS = {"allgather": "all_gather", "allreduce": "all_reduce", "_allgather_base
 
 
 def called(step: Callable[[], object]) -> list[list[DrawnCall]]:
-    """Takes a step; what each rank called in it, on every rank. All ranks come."""
+    """Takes a step; returns each rank's calls in it, on every rank. All ranks call it."""
     before = newest()
     step()
     mine = since(before)
@@ -28,13 +28,13 @@ def called(step: Callable[[], object]) -> list[list[DrawnCall]]:
 
 
 def newest() -> FlightEntry | None:
-    """What this rank called last."""
+    """This rank's last call; None before the first one."""
     return RING[-1] if RING else None
 
 
 def since(before: FlightEntry | None) -> list[DrawnCall]:
-    """What this rank has called after that. Where a process remembers fewer operations (TORCH_FR_BUFFER_SIZE), the
-    oldest are missing."""
+    """This rank's calls after `before`. Where a process remembers fewer operations (TORCH_FR_BUFFER_SIZE), the oldest
+    are missing."""
     entries = list(takewhile(lambda entry: entry is not before, reversed(RING)))[::-1]
     made = (_call(entry) for entry in sorted(entries, key=_moment_ns))
     return [call for call in made if call.ranks[0] != call.ranks[-1] or len(call.ranks) == 1]  # none to oneself

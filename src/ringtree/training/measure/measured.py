@@ -46,22 +46,22 @@ class TrainingRecord:
 
     @property
     def traffic(self) -> tuple[Traffic, ...]:
-        """The formulas, what depends on the data being known."""
+        """The formulas, with measured bytes where these depend on the data."""
         return known(traffic(self.plan), self.routed)
 
     @property
     def tokens(self) -> int:
-        """Of a step: its bytes of text."""
+        """The tokens of a step: its bytes of text."""
         return self.plan.settings.batch * self.plan.shape.context
 
     @property
     def median_s(self) -> float:
-        """Of a step; without the first, in which much is done once, where there are others."""
+        """The median of a step's seconds; without the first, in which much is done once, where there are others."""
         return median(self.step_s[1:] or self.step_s)
 
     @property
     def tokens_per_s(self) -> float:
-        """Of all ranks, each by its own steps: those of asynchronous training are not as many in the same time."""
+        """Tokens in a second of all ranks, each by its own steps: asynchronous ranks take unequally many."""
         return self.tokens * sum(1 / pace_s for pace_s in self.paces_s) / len(self.paces_s)
 
     @property
@@ -71,12 +71,12 @@ class TrainingRecord:
 
     @property
     def counted_nbytes(self) -> int:
-        """Of the last step."""
+        """Bytes that all ranks together received in the last step."""
         return self.received_nbytes[-1]
 
     @property
     def shares(self) -> list[Share]:
-        """How each rank's time divides into computing, transfers and waits."""
+        """The division of each rank's time into computing, transfers and waits."""
         trace = self.trace if self.plan.layout.staleness is None else held_up(self.trace)
         return shares(trace, self.plan.layout, self.traffic)
 
@@ -96,7 +96,7 @@ class TrainingRecord:
 
     @property
     def picture(self) -> str:
-        """Of the last step's calls, as SVG. ValueError where they are not known."""
+        """The picture of the last step's calls, as SVG. ValueError: if the calls are not known."""
         if not self.remembered:
             raise ValueError(
                 "the calls of a step are not remembered; expected TORCH_FR_BUFFER_SIZE of a few thousand, or nothing"
@@ -104,7 +104,7 @@ class TrainingRecord:
         return step_picture(self.calls)
 
     def record(self) -> dict[str, Any]:
-        """All of it but the trace, as JSON has it."""
+        """The record but the trace, as JSON."""
         staleness = self.plan.layout.staleness
         return {
             "plan": asdict(self.plan) | {"layout": asdict(self.plan.layout) | {"staleness": _finite(staleness)}},

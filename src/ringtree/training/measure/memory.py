@@ -1,4 +1,4 @@
-"""What training takes of a rank's memory, measured: bytes of tensors, by what they are for, and in all at the most."""
+"""Measured memory of a rank in training: bytes of tensors by purpose, and the most in all."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def measure(plan: TrainingPlan, steps: int = 2) -> MemoryUse:
 
 
 def held(trainer: Trainer) -> Held:
-    """Costs nothing."""
+    """The memory of a trainer on this rank; costs nothing."""
     parameters, optimizers = list(named(trainer.model).values()), [holder(trainer.optimizer)]
     if isinstance(trainer.model, Worker) and (part := trainer.model.exchange.updated) is not None:
         parameters.append(part.weights)
@@ -76,7 +76,7 @@ def held(trainer: Trainer) -> Held:
 
 
 def nbytes(tensors: Iterable[Tensor]) -> int:
-    """What they take on this rank: of those that are parts of one memory, that memory once."""
+    """Bytes of tensors on this rank: memory that several tensors are parts of counts once."""
     return sum({storage.data_ptr(): storage.nbytes() for storage in map(_storage, tensors)}.values())
 
 
@@ -103,7 +103,7 @@ def _peak(recorded: Any, begun_ns: int) -> int:
 
 
 def _changes(events: Iterable[Any]) -> Iterator[tuple[int, int, int]]:
-    """When, where and how much was allocated, or, less than 0, freed."""
+    """(time in ns, address, bytes) of each allocation; fewer than 0 bytes where memory was freed."""
     for event in events:
         if event.tag == torch._C._profiler._EventType.Allocation:
             yield event.start_time_ns, event.extra_fields.ptr, event.extra_fields.alloc_size

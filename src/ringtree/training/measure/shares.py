@@ -22,9 +22,9 @@ WORK = (Event.COPY, Event.REDUCE, Event.STALL)
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Of one collective over one axis in a step: seconds that a rank was at work in it (copying, adding up, short of
-    room) and waited in it for others, on the average over all ranks; and the bytes that all of them sent, by which
-    algorithms."""
+    """The cost of one collective over one axis in a step: seconds that a rank was at work in it (copying, adding up,
+    short of room) and waited in it for others, on the average over all ranks; and the bytes that all of them sent, by
+    which algorithms."""
 
     collective: str
     axis: str
@@ -36,9 +36,9 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """Formula and count beside one another. `whats`: what goes by this collective over this axis by the formula, empty
-    without one. `counted_nbytes`: of the trace, by which `algorithms`; None where it has none. `why` that is more,
-    where it is known."""
+    """Formula and count beside one another. `whats`: the traffic of this collective over this axis by the formula,
+    empty without one. `counted_nbytes`: of the trace, by which `algorithms`; None where it has none. `why` that is
+    more, where it is known."""
 
     whats: tuple[str, ...]
     collective: str
@@ -161,7 +161,7 @@ def compare(
 
 
 def _why(share: Share, ranks: int) -> str:
-    """Which of the algorithms that ran send more than others would."""
+    """A note on those algorithms that ran and send more than others would; empty without one."""
 
     def busiest(algorithm: str) -> float:
         return REGISTRY[algorithm].costs[share.collective].evaluate(ranks, 1.0)[1]

@@ -14,13 +14,14 @@ from ringtree.torch_backend import communicator, communicators
 
 
 def received_nbytes() -> int:
-    """What this rank received from others in collectives and messages of every living group, since it was made."""
+    """Bytes that this rank received from others in collectives and messages of every living group, since it was
+    made."""
     return sum(int(c.counters()[:, 0].sum()) for c in communicators()) if dist.is_initialized() else 0
 
 
 def meet() -> None:
-    """Waits for all ranks, in a group that is not counted: it separates what they send before from what they send
-    after."""
+    """Waits for all ranks, in a group that is not counted: it separates their earlier messages from their later
+    ones."""
     if dist.is_initialized():
         _apart(communicator()).barrier()
 

@@ -17,8 +17,8 @@ Sizes = list[int] | None
 
 
 def all_to_all(x: Tensor, group: dist.ProcessGroup, sent: Sizes = None, got: Sizes = None) -> Tensor:
-    """Returns the received rows, by rank. The first sent[0] rows of `x` go to rank 0, and so on; rank 0 sends got[0]
-    rows."""
+    """Returns the received rows, [sum(got), ...], by rank. The first sent[0] rows of `x` [sum(sent), ...] go to rank 0,
+    and so on; rank 0 sends got[0] rows."""
     return _AllToAll.apply(x, group, sent, got)
 
 

@@ -15,7 +15,8 @@ _KEYS = ("gpu", "nic", "nvlink", "gdr")
 
 @dataclass(frozen=True, slots=True)
 class Assumed:
-    """None where nothing was given. `nvlink`: the layout of the GPUs' NVLinks (or xGMI), one of NVLINKS."""
+    """Facts assumed of a machine, None where nothing was given. `nvlink`: the layout of the GPUs' NVLinks (or xGMI),
+    one of NVLINKS."""
 
     gpu: parts.GpuPart | None = None
     nic_Bps: float | None = None
@@ -24,7 +25,7 @@ class Assumed:
 
     @staticmethod
     def of(given: Mapping[str, str]) -> Assumed:
-        """From texts, as a command line has them; ValueError, in one line, where one is none."""
+        """The assumptions of texts, as a command line has them. ValueError, in one line: if one is none."""
         for key in given:
             if key not in _KEYS:
                 raise ValueError(f"assume {key!r}: expected one of {', '.join(f'{k}=' for k in _KEYS)}")

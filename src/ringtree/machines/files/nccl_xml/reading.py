@@ -1,4 +1,4 @@
-"""From elements to a machine. A statement that NCCL misreads is noted as a TRAP, a missing fact as ASSUMED."""
+"""Reads a machine from elements. A statement that NCCL misreads is noted as a TRAP, a missing fact as ASSUMED."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _KNOWN = {
 
 
 def read(path: str | Path, assume: Mapping[str, str] | None = None) -> Machine:
-    """The machine of a file; ValueError, in one line with file and element, where it is none. `assume` gives facts that
+    """The machine of a file. ValueError, in one line with file and element: if it is none. `assume` gives facts that
     the file lacks: `gpu` a model of parts.GPUS, `nic` a rate such as 400Gb/s, `nvlink` nvswitch, mesh, pairs or
     none."""
     data = file_bytes(path, "an NCCL topology file", MOST_BYTES)
@@ -35,7 +35,7 @@ def read(path: str | Path, assume: Mapping[str, str] | None = None) -> Machine:
 
 
 def machine_of(root: Element, assume: Mapping[str, str] | None = None) -> Machine:
-    """As `read`, of elements that were parsed already."""
+    """The machine of elements that were parsed already; otherwise as `read`."""
     given = Assumed.of(assume or {})
     if root.tag != "system":
         root.refuse("expected <system>, as an NCCL topology file starts")
@@ -99,7 +99,7 @@ def _walk(parsed: Parsed) -> None:
 
 
 def _pci(parsed: Parsed, element: Element, above: int) -> int | None:
-    """Its device's number where others may be below it."""
+    """The number of the element's device where others may be below it."""
     busid = element.text("busid").strip().lower()
     if not pci.is_busid(busid):
         element.refuse("expected a busid such as 0000:a1:00.0")

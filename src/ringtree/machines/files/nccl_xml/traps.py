@@ -11,7 +11,7 @@ _ARTIFICIAL = 8
 
 
 def find(parsed: Parsed) -> None:
-    """Notes them in the draft."""
+    """Notes the traps of a file in the draft."""
     _speeds(parsed)
     _uplinks(parsed)
     for number, device in enumerate(parsed.draft.devices):

@@ -25,7 +25,7 @@ class PciTree:
 
 
 def tree(machine: Machine) -> PciTree:
-    """The tree of a machine. ValueError where it has no CPU: in this format all devices hang from CPUs."""
+    """The tree of a machine. ValueError: if it has no CPU, for in this format all devices hang from CPUs."""
     cpus = machine.of_kind(DeviceKind.CPU)
     if not cpus:
         raise ValueError(f"{machine.name} has no CPU; expected one: in NCCL's format all devices hang from CPUs")

@@ -23,11 +23,12 @@ _WIDTHS = (1, 2, 4, 8, 16, 32)
 Attributes = dict[str, str | int | None]
 Ends = tuple[str, str, LinkKind]
 Figures = dict[Ends, list[tuple[float, float, int, int]]]
-"""By ends and kind: bandwidth in B/s, latency in seconds, generation and width."""
+"""Links' bandwidth in B/s, latency in seconds, generation and width, by ends and kind."""
 
 
 def write(machine: Machine, path: str | Path) -> None:
-    """Writes the file; ValueError, before anything is written, where this format cannot express the machine."""
+    """Writes the machine to a file. ValueError, before anything is written: if this format cannot express the
+    machine."""
     data = text(machine)
     Path(path).write_text(data)
 

@@ -1,4 +1,4 @@
-"""From a schedule to a plan that an engine can run: this rank's program, and where its chunks lie in memory."""
+"""Turns a schedule into a plan that an engine can run: this rank's program, and the places of its chunks in memory."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def slots_needed(schedule: Schedule) -> int:
 
 @lru_cache(maxsize=512)
 def slots_needed_by(algorithm: str, collective: str, ranks: int, root: int) -> int:
-    """The same for a registered algorithm that is not cut."""
+    """The slots needed by a registered algorithm that is not cut."""
     return slots_needed(_scheduled(algorithm, collective, ranks, root, None))
 
 
@@ -79,7 +79,7 @@ def _scheduled(algorithm: str, collective: str, ranks: int, root: int, steps: Ca
 
 @lru_cache(maxsize=512)
 def order_of(algorithm: str, collective: str, ranks: int, root: int) -> ReductionOrder:
-    """In which order a registered algorithm adds up."""
+    """The order in which a registered algorithm adds up."""
     return rank_order(_scheduled(algorithm, collective, ranks, root, None))
 
 

@@ -42,14 +42,14 @@ from ringtree.runtime.types import Dtype, op_code
 from ringtree.verify import ProofError, ReductionOrder, prove, rank_order
 
 CODE = {name: code for code, name in enumerate(COLLECTIVES)}
-"""What the fast path knows the collectives by; a forced algorithm's calls have numbers of their own."""
+"""Numbers of the collectives on the fast path; a forced algorithm's calls have numbers of their own."""
 
 RANK_ORDER = "in rank order"
-"""In place of an algorithm's name: any algorithm that reduces all ranks in order at once."""
+"""The value, in place of an algorithm's name, for any algorithm that reduces all ranks in order at once."""
 
 
 class Calls:
-    """What one rank's communicator remembers about its calls."""
+    """The memory of one rank's communicator about its calls."""
 
     def __init__(
         self, joined: JoinedGroup, engine: str, parameters: GroupParameters, beside: Callable[..., Calls]
@@ -166,7 +166,7 @@ class Calls:
         self._endpoint.run(*self._barrier(r.collective, r.dtype, r.root, r.count, digest))
 
     def synchronize_for(self, what: str, async_op: bool) -> Work | None:
-        """Synchronizes before the call `what`, of which no rank knows what the others exchange."""
+        """Synchronizes before the call `what`, in which no rank knows the others' sizes."""
         barrier = self._barrier(what, Dtype.UINT8, -1, 0, 0)
         if async_op:
             return Work(self._endpoint, self._endpoint.start(*barrier), None)
@@ -201,7 +201,7 @@ class Calls:
         return found.plan, address, address
 
     def _in_rank_order(self, part: RankProgram, algorithm: str | Schedule | None) -> bool:
-        """Whether it joins only neighbouring runs of ranks, the lower on the left."""
+        """Whether a reduction joins only neighbouring runs of ranks, the lower on the left."""
         if isinstance(algorithm, Schedule):
             return rank_order(algorithm) >= ReductionOrder.ASSOCIATIVE
         p = part.program
@@ -274,7 +274,7 @@ class Calls:
         ), why + suffix
 
     def _steps(self, algorithm: str, collective: str, root: int, nbytes: int) -> CallTuning:
-        """How the algorithm is cut for a whole vector of `nbytes`; the same on all ranks."""
+        """The cut of the algorithm for a whole vector of `nbytes`; the same on all ranks."""
         return self._decisions.cut(self._parameters, algorithm, collective, root, nbytes, self._memory()).steps
 
     def _where(self) -> SharedMemory | Hosts:
@@ -317,7 +317,7 @@ class Calls:
             self._vouched.keep(schedule, True)
 
     def _slots_for(self, algorithm: str | Schedule, request: CallRequest) -> int:
-        """How many staging slots it needs to end; 0 where that is not known, for it was not proved."""
+        """The staging slots that the algorithm needs to end; 0 where that is unknown, for it was not proved."""
         if not isinstance(algorithm, Schedule):
             collective, root, nbytes = request.collective, request.root, request.count * request.dtype.itemsize
             return self._steps(algorithm, collective, root, nbytes).slots
@@ -361,7 +361,7 @@ class Calls:
 
 @cache
 def _serving(wished: str) -> dict[str, str]:
-    """By collective, the first of the algorithms named that serves it."""
+    """The first of the named algorithms that serves each collective, by collective."""
     names = wished.split(",")
     try:
         return {collective: name for name in reversed(names) for collective in find(name).serves}

@@ -1,4 +1,4 @@
-"""Which algorithm a call takes and how it is cut: computed by one rank of the host, and read by the others.
+"""The algorithm of a call and its cut: computed by one rank of the host, and read by the others.
 
 Every rank would decide alike, and each decision costs milliseconds at the first call of a kind. Where ranks share
 cores, each that decides for itself keeps the others waiting.
@@ -25,11 +25,11 @@ from ringtree.runtime.engines.protocols import Health, Memo
 POLL_S, LONGEST_POLL_S = 2e-4, 2e-2
 """Between polls, at first and at most: hundreds of ranks that poll would keep the one that decides from its core."""
 CHECK_S = 0.05
-"""How often a rank that waits checks whether the others live."""
+"""Seconds between two checks of a waiting rank whether the others live."""
 
 
 class SharedMemo(Memo, Health, Protocol):
-    """What a decision needs of an endpoint: the memo, and whether the ranks that it waits for live."""
+    """The part of an endpoint that decisions need: the memo, and whether the ranks that it waits for live."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Decisions:
         where: SharedMemory | Hosts,
         rank_order: bool = False,
     ) -> Decision:
-        """For a whole vector of `nbytes` (root -1: none). `rank_order` as in plan.choose."""
+        """The decision for a whole vector of `nbytes` (root -1: none). `rank_order` as in plan.choose."""
         ranks, at = group.ranks, root if root >= 0 else None
 
         def make() -> Decision:
@@ -78,7 +78,7 @@ class Decisions:
     def cut(
         self, group: GroupParameters, algorithm: str, collective: str, root: int, nbytes: int, memory: SharedMemory
     ) -> Decision:
-        """The same for an algorithm that the caller names; `steps.slots` is how many staging slots it needs, cut or
+        """The decision for an algorithm that the caller names; `steps.slots` is how many staging slots it needs, cut or
         not."""
         ranks, at = group.ranks, root if root >= 0 else None
 
@@ -115,8 +115,8 @@ class Decisions:
                 self.endpoint.publish(key, value)
 
     def _awaited(self, group: GroupParameters, key: int) -> bytes | bool | None:
-        """What the rank that claimed the key publishes; False where it has not within the group's time limit, for that
-        rank may have been stopped. Raises PeerDied where a member has died."""
+        """The value that the rank which claimed the key publishes; False where it has not within the group's time
+        limit, for that rank may have been stopped. Raises PeerDied where a member has died."""
         began_s = checked_s = time.monotonic()
         poll_s = POLL_S
         while (known := self.endpoint.known(key)) is False:

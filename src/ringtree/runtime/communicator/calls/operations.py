@@ -1,4 +1,5 @@
-"""What a reduction does with two values: the engine's own operations by name, a scaled sum, or a function of yours."""
+"""The operation of a reduction on two values: the engine's own operations by name, a scaled sum, or a function of
+yours."""
 
 from __future__ import annotations
 
@@ -62,16 +63,17 @@ class Scaled:
 
 def scaled(factor: Any) -> Scaled:
     """A sum in which each rank's values are multiplied by its own `factor` first, in their type (16- and 8-bit floats
-    in float32, rounded once); integers by whole numbers only."""
+    in float32, rounded once). The call raises TypeError: if integers are scaled by another number, or elements are bool
+    or pairs; ValueError: if the factor does not fit the type."""
     return Scaled(factor)
 
 
 Operation = str | Op | Scaled | Callable[[Any, Any], Any]
-"""What a reduction's `op` may be."""
+"""The values that a reduction's `op` may have."""
 
 
 def as_op(op: Any) -> Op | Scaled | None:
-    """What `op` is where it is no name of the engine's: a bare function is an Op; None for all else."""
+    """`op` as an Op or a Scaled, also where it is a bare function; None for all else."""
     if isinstance(op, Op | Scaled):
         return op
     return Op(op) if callable(op) else None

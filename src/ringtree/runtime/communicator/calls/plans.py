@@ -1,5 +1,5 @@
-"""What is kept of calls: their plans, and facts of the schedules that callers gave. The last used are kept: ever-new
-lengths do not pile up."""
+"""Caches of calls: their plans, and facts of the schedules that callers gave. The last used are kept: ever-new lengths
+do not pile up."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ringtree.runtime.engines.protocols import PreparedPrograms
 KEPT = 1024
 
 Key = tuple[Any, ...]
-"""What a call was asked for, with all that decides its plan."""
+"""A call's request, with all that decides its plan."""
 CallSignature = tuple[int, str, int, str, int, int, int]
-"""What the fast path knows a call by: as `remember` takes it, less the plan."""
+"""The fast path's key of a call: the arguments of `remember`, less the plan."""
 
 
 class Plans:
@@ -53,7 +53,7 @@ class Plans:
             self.endpoint.remember(*signature, plan=bound.plan, offset=offset)
 
     def programs(self) -> dict[int, str]:
-        """By the digests of their calls, the names of what they run."""
+        """The names of the programs of calls, by the calls' digests."""
         return {bound.part.digest: bound.part.program.name for bound in self._bound.values()}
 
     def clear(self) -> None:

@@ -16,7 +16,7 @@ from ringtree.runtime.arrays import Array, new, readable, target, writable
 from ringtree.runtime.communicator.calls.operations import Op, Operation, as_op
 from ringtree.runtime.communicator.calls.request import CallRequest
 from ringtree.runtime.communicator.collectives.collectives import Collectives
-from ringtree.runtime.communicator.seated import Algorithm
+from ringtree.runtime.communicator.seated import AlgorithmChoice
 
 Arrays = Sequence[Any]
 
@@ -31,10 +31,11 @@ class Coalesced(Collectives):
         *,
         out: Arrays | None = None,
         dtype: Any = None,
-        algorithm: Algorithm = None,
+        algorithm: AlgorithmChoice = None,
         deterministic: bool | str = False,
     ) -> list[Any]:
-        """all_reduce of each array. Without `out`, arrays of one type that are returned share memory."""
+        """all_reduce of each array: a list of arrays in the shapes of `xs`. Without `out`, those of one type share
+        memory. ValueError: if `out` has another number of arrays."""
         given: dict[str, Any] = {"dtype": dtype, "algorithm": algorithm, "deterministic": deterministic}
         if isinstance(as_op(op), Op):
             return [self.all_reduce(x, op, out=o, **given) for x, o in zip(xs, _outs(out, xs), strict=True)]
@@ -57,10 +58,11 @@ class Coalesced(Collectives):
         *,
         out: Arrays | None = None,
         dtype: Any = None,
-        algorithm: Algorithm = None,
+        algorithm: AlgorithmChoice = None,
         deterministic: bool | str = False,
     ) -> list[Any]:
-        """reduce_scatter of each array: the first axis of each is cut into one block a rank."""
+        """reduce_scatter of each array [rows, ...]: a list of [rows / size, ...]. ValueError: if `size` does not divide
+        the rows of one, or `out` has another number of arrays."""
         given: dict[str, Any] = {"dtype": dtype, "algorithm": algorithm, "deterministic": deterministic}
         if isinstance(as_op(op), Op):
             return [self.reduce_scatter(x, op, out=o, **given) for x, o in zip(xs, _outs(out, xs), strict=True)]
@@ -80,8 +82,10 @@ class Coalesced(Collectives):
                 results[i] = _placed(mine[span].reshape(shapes[i]), targets[i])
         return results if out is None else list(out)
 
-    def all_gather_coalesced(self, xs: Arrays, *, out: Arrays | None = None, algorithm: Algorithm = None) -> list[Any]:
-        """all_gather of each array: all ranks' are stacked on a new first axis."""
+    def all_gather_coalesced(
+        self, xs: Arrays, *, out: Arrays | None = None, algorithm: AlgorithmChoice = None
+    ) -> list[Any]:
+        """all_gather of each array: a list of [size, *x.shape]. ValueError: if `out` has another number of arrays."""
         n = self.size
         arrays = [readable(x) for x in xs]
         targets = _targets(out, arrays, [(n, *a.shape) for a in arrays])
@@ -96,7 +100,7 @@ class Coalesced(Collectives):
                 results[i] = _placed(rows[:, span].reshape((n, *arrays[i].shape)), targets[i])
         return results if out is None else list(out)
 
-    def broadcast_coalesced(self, xs: Arrays, root: int = 0, *, algorithm: Algorithm = None) -> list[Any]:
+    def broadcast_coalesced(self, xs: Arrays, root: int = 0, *, algorithm: AlgorithmChoice = None) -> list[Any]:
         """Fills each array with the root's, and returns them."""
         root = self._root(root)
         here = self.rank == root
@@ -117,12 +121,12 @@ class Coalesced(Collectives):
         op: Operation = "sum",
         *,
         dtype: Any = None,
-        algorithm: Algorithm = None,
+        algorithm: AlgorithmChoice = None,
         deterministic: bool | str = False,
         async_op: bool = False,
     ) -> Any:
-        """all_reduce, in place, of arrays of `counts` elements each, packed one after another into `flat`: Mismatch
-        where ranks packed other counts."""
+        """all_reduce, in place, of arrays of `counts` elements each, packed one after another into `flat`
+        [sum(counts)], which it returns. Mismatch: if ranks packed other counts."""
         chosen = self._in_order(deterministic, "all_reduce", algorithm)
         return self._packed("all_reduce", flat, flat, counts, chosen, op, dtype=dtype, async_op=async_op)
 
@@ -132,7 +136,7 @@ class Coalesced(Collectives):
         flat: Any,
         into: Any,
         counts: Sequence[int],
-        algorithm: Algorithm,
+        algorithm: AlgorithmChoice,
         op: Operation = "",
         root: int = -1,
         *,
@@ -164,7 +168,7 @@ def _placed(result: Any, into: Array | None) -> Any:
 
 
 def _by_type(arrays: list[Array]) -> list[list[int]]:
-    """Which arrays are of one type and kind, in order of first mention."""
+    """Positions of arrays of one type and kind, in order of first mention."""
     groups: dict[tuple[Any, ...], list[int]] = {}
     for i, a in enumerate(arrays):
         groups.setdefault((a.dtype, type(a.owner).__module__, a.owner.dtype), []).append(i)
@@ -176,7 +180,7 @@ def _new(arrays: list[Array], alike: list[int]) -> Any:
 
 
 def _spans(arrays: list[Array], alike: list[int], parts: int) -> Iterator[tuple[int, slice]]:
-    """Where each of them lies in what is packed, or in each of `parts` parts of it."""
+    """The slice of each array `alike` in the packed array, or in each of its `parts` parts."""
     at = 0
     for i in alike:
         count = arrays[i].count // parts

@@ -18,7 +18,7 @@ from ringtree.runtime.communicator.calls.calls import CODE
 from ringtree.runtime.communicator.calls.operations import Operation
 from ringtree.runtime.communicator.calls.request import CallRequest
 from ringtree.runtime.communicator.collectives.reductions import Reductions
-from ringtree.runtime.communicator.seated import Algorithm
+from ringtree.runtime.communicator.seated import AlgorithmChoice
 
 _ALL_GATHER, _GATHER, _SCATTER = CODE["all_gather"], CODE["gather"], CODE["scatter"]
 _BROADCAST, _ALL_TO_ALL, _BARRIER = CODE["broadcast"], CODE["all_to_all"], CODE["barrier"]
@@ -29,8 +29,9 @@ _ndarray, _empty = np.ndarray, np.empty
 class Collectives(Reductions):
     """All ranks of the group make the same calls in the same order."""
 
-    def all_gather(self, x: Any, *, out: Any = None, algorithm: Algorithm = None, async_op: bool = False) -> Any:
-        """All ranks' `x`, stacked on a new first axis; `out` may have any shape of that many elements."""
+    def all_gather(self, x: Any, *, out: Any = None, algorithm: AlgorithmChoice = None, async_op: bool = False) -> Any:
+        """All ranks' `x`, stacked on a new first axis: [size, *x.shape]. `out` may have any shape of that many
+        elements."""
         code = _ALL_GATHER if algorithm is None else self._code(_ALL_GATHER, algorithm)
         if not async_op:
             if out is not None:
@@ -45,8 +46,9 @@ class Collectives(Reductions):
         request = CallRequest("all_gather", b.count, a, b, b.owner if out is None else out)
         return self._calls.perform(request, algorithm, async_op)
 
-    def broadcast(self, x: Any, root: int = 0, *, algorithm: Algorithm = None, async_op: bool = False) -> Any:
-        """Fills `x` with the root's, and returns it."""
+    def broadcast(self, x: Any, root: int = 0, *, algorithm: AlgorithmChoice = None, async_op: bool = False) -> Any:
+        """Fills `x` with the root's, and returns it. `x` has as many elements, of one type, on all ranks; elsewhere
+        than at the root it must be writable and contiguous."""
         code = _BROADCAST if algorithm is None else self._code(_BROADCAST, algorithm)
         if not async_op and self._call(code, x, x, "", root):
             return x
@@ -64,9 +66,10 @@ class Collectives(Reductions):
         return self._calls.perform(CallRequest("broadcast", a.count, a, b, result, "", root), algorithm, async_op)
 
     def gather(
-        self, x: Any, root: int = 0, *, out: Any = None, algorithm: Algorithm = None, async_op: bool = False
+        self, x: Any, root: int = 0, *, out: Any = None, algorithm: AlgorithmChoice = None, async_op: bool = False
     ) -> Any:
-        """All ranks' `x` at the root, stacked on a new first axis; None elsewhere, where `out` is left alone."""
+        """All ranks' `x` at the root, stacked on a new first axis: [size, *x.shape]; None elsewhere, where `out` is
+        left alone."""
         if self.rank != root:
             out = None
         code = _GATHER if algorithm is None else self._code(_GATHER, algorithm)
@@ -85,10 +88,11 @@ class Collectives(Reductions):
         return self._calls.perform(request, algorithm, async_op)
 
     def scatter(
-        self, x: Any, root: int = 0, out: Any = None, *, algorithm: Algorithm = None, async_op: bool = False
+        self, x: Any, root: int = 0, out: Any = None, *, algorithm: AlgorithmChoice = None, async_op: bool = False
     ) -> Any:
-        """Block `rank` of the root's `x`, whose first axis is cut into one block a rank. Other ranks' `x` is
-        ignored, and they must give `out`: its size is the block's."""
+        """Block `rank` of the root's `x` [rows, ...], whose first axis is cut into one block a rank: [rows / size,
+        ...]. Other ranks' `x` is ignored, and they must give `out`, of the block's size (else ValueError). ValueError:
+        if `size` does not divide the rows."""
         if self.rank != root:
             x = None
         code = _SCATTER if algorithm is None else self._code(_SCATTER, algorithm)
@@ -111,8 +115,9 @@ class Collectives(Reductions):
             request = CallRequest("scatter", a.count, a, b, b.owner if out is None else out, "", root)
         return self._calls.perform(request, algorithm, async_op)
 
-    def all_to_all(self, x: Any, *, out: Any = None, algorithm: Algorithm = None, async_op: bool = False) -> Any:
-        """Block i of `x` (cut along its first axis) goes to rank i; block i of the result came from rank i."""
+    def all_to_all(self, x: Any, *, out: Any = None, algorithm: AlgorithmChoice = None, async_op: bool = False) -> Any:
+        """Sends block i of `x` [rows, ...], cut along its first axis, to rank i; block i of the result, in the shape of
+        `x`, came from rank i. ValueError: if `size` does not divide the rows."""
         blocked = type(x) is _ndarray and x.ndim and not x.shape[0] % self.size
         if blocked and not async_op:
             code = _ALL_TO_ALL if algorithm is None else self._code(_ALL_TO_ALL, algorithm)
@@ -125,7 +130,7 @@ class Collectives(Reductions):
         request = CallRequest("all_to_all", a.count, a, b, b.owner if out is None else out)
         return self._calls.perform(request, algorithm, async_op)
 
-    def barrier(self, *, algorithm: Algorithm = None, async_op: bool = False) -> Any:
+    def barrier(self, *, algorithm: AlgorithmChoice = None, async_op: bool = False) -> Any:
         """Returns when all ranks have called it."""
         token = self._token
         code = _BARRIER if algorithm is None else self._code(_BARRIER, algorithm)
@@ -147,7 +152,8 @@ class Collectives(Reductions):
     ) -> Any:
         """Runs a schedule as its `collective`, with that method's conventions for `x` and `out`.
 
-        Proves it first (once), and refuses one that cannot be proved: `unproved_ok` runs it all the same.
+        Proves it first (once): ProofError if it cannot be proved; `unproved_ok` runs it all the same. TypeError: if it
+        is no Schedule. ValueError: if it is for another number of ranks.
         """
         self._calls.admit(schedule, unproved_ok)
         promise = schedule.promise

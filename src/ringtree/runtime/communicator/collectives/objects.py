@@ -24,7 +24,7 @@ class Objects(UnevenCollectives):
     """All ranks of the group make the same calls in the same order; objects are any that pickle can write."""
 
     def broadcast_object(self, obj: Any = None, root: int = 0) -> Any:
-        """The root's object, on every rank. Unpickling runs code of the root's: among ranks that trust it only."""
+        """The root's object, on every rank. Unpickling runs code of the root's: only among ranks that trust it."""
         root = self._root(root)
         here = self.rank == root
         data = _written(obj) if here else np.empty(0, np.uint8)
@@ -34,8 +34,8 @@ class Objects(UnevenCollectives):
         return obj if here else pickle.loads(data)
 
     def gather_object(self, obj: Any, root: int = 0) -> list[Any] | None:
-        """All ranks' objects in a list at the root; None elsewhere. Unpickling runs code of the sender: only among
-        ranks that trust each other."""
+        """All ranks' objects in a list [size] at the root; None elsewhere. Unpickling runs code of the sender: only
+        among ranks that trust each other."""
         root = self._root(root)
         data = _written(obj)
         lengths = self.all_gather(np.array([data.size], np.int64)).reshape(-1)
@@ -43,15 +43,15 @@ class Objects(UnevenCollectives):
         return None if joined is None else _read(joined, lengths)
 
     def all_gather_object(self, obj: Any) -> list[Any]:
-        """All ranks' objects in a list, on every rank. Unpickling runs code of the sender: only among ranks that
+        """All ranks' objects in a list [size], on every rank. Unpickling runs code of the sender: only among ranks that
         trust each other."""
         data = _written(obj)
         lengths = self.all_gather(np.array([data.size], np.int64)).reshape(-1)
         return _read(self.all_gather_v(data, lengths), lengths)
 
     def scatter_object(self, objs: Sequence[Any] | None = None, root: int = 0) -> Any:
-        """Object `rank` of the root's list, which has one a rank; elsewhere `objs` is not looked at. Unpickling runs
-        code of the root's: among ranks that trust it only."""
+        """Object `rank` of the root's list, which has one a rank (else ValueError); elsewhere `objs` is ignored.
+        Unpickling runs code of the root's: only among ranks that trust it."""
         root = self._root(root)
         length = np.empty(1, np.int64)
         if self.rank != root:
@@ -62,22 +62,23 @@ class Objects(UnevenCollectives):
         return pickle.loads(self.scatter_v(data, lengths, root))
 
     def all_to_all_object(self, objs: Sequence[Any]) -> list[Any]:
-        """Object i of the list goes to rank i; object i of the result came from rank i. Unpickling runs code of the
-        sender: only among ranks that trust each other."""
+        """Sends object i of the list [size] to rank i; object i of the result came from rank i. ValueError: if the list
+        has another length. Unpickling runs code of the sender: only among ranks that trust each other."""
         data, lengths = _joined([_written(o) for o in self._one_a_rank(objs)])
         table = self.all_gather(lengths)
         return _read(self.all_to_all_v(data, table), table[:, self.rank])
 
     def reduce_object(self, obj: Any, op: Callable[[Any, Any], Any], root: int = 0) -> Any:
         """The objects folded in rank order, op(op(rank 0's, rank 1's), rank 2's) and so on, at the root; None
-        elsewhere. Unpickling runs code of the sender: only among ranks that trust each other."""
+        elsewhere. TypeError: if `op` is no function. Unpickling runs code of the sender: only among ranks that trust
+        each other."""
         fold = _function(op)
         objs = self.gather_object(obj, root)
         return None if objs is None else reduce(fold, objs)
 
     def all_reduce_object(self, obj: Any, op: Callable[[Any, Any], Any]) -> Any:
-        """The objects folded in rank order, on every rank by itself. Unpickling runs code of the sender: only among
-        ranks that trust each other."""
+        """The objects folded in rank order, on every rank by itself. TypeError: if `op` is no function. Unpickling runs
+        code of the sender: only among ranks that trust each other."""
         fold = _function(op)
         return reduce(fold, self.all_gather_object(obj))
 

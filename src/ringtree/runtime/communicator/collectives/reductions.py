@@ -16,7 +16,7 @@ from ringtree.runtime.arrays import readable, target
 from ringtree.runtime.communicator.calls.calls import CODE, RANK_ORDER
 from ringtree.runtime.communicator.calls.operations import Operation
 from ringtree.runtime.communicator.calls.request import CallRequest
-from ringtree.runtime.communicator.seated import Algorithm, Member
+from ringtree.runtime.communicator.seated import AlgorithmChoice, Member
 from ringtree.verify import ReductionOrder, rank_order
 
 _ALL_REDUCE, _REDUCE_SCATTER, _REDUCE = CODE["all_reduce"], CODE["reduce_scatter"], CODE["reduce"]
@@ -35,11 +35,12 @@ class Reductions(Member):
         *,
         out: Any = None,
         dtype: Any = None,
-        algorithm: Algorithm = None,
+        algorithm: AlgorithmChoice = None,
         deterministic: bool | str = False,
         async_op: bool = False,
     ) -> Any:
-        """The reduction of all ranks' `x`, on every rank.
+        """The reduction of all ranks' `x`, on every rank: an array of the shape, element type and kind of `x`, or
+        `out`. `x` has as many elements, of one type, on all ranks.
 
         `op`: a name (docs/types.md has those of each type, and how an average is rounded), `ringtree.scaled(factor)`,
         or a Python function of two arrays (see `ringtree.Op`). `dtype` names what the bits of a raw uint8 or
@@ -72,11 +73,12 @@ class Reductions(Member):
         *,
         out: Any = None,
         dtype: Any = None,
-        algorithm: Algorithm = None,
+        algorithm: AlgorithmChoice = None,
         deterministic: bool | str = False,
         async_op: bool = False,
     ) -> Any:
-        """Block `rank` of the reduction of all ranks' `x`, whose first axis is cut into one block a rank."""
+        """Block `rank` of the reduction of all ranks' `x` [rows, ...], whose first axis is cut into one block a rank:
+        [rows / size, ...]. ValueError: if `size` does not divide the rows. Other arguments as in all_reduce."""
         if deterministic:
             algorithm = self._in_order(deterministic, "reduce_scatter", algorithm)
         blocked = type(x) is _ndarray and x.ndim and not x.shape[0] % self.size
@@ -98,11 +100,12 @@ class Reductions(Member):
         *,
         out: Any = None,
         dtype: Any = None,
-        algorithm: Algorithm = None,
+        algorithm: AlgorithmChoice = None,
         deterministic: bool | str = False,
         async_op: bool = False,
     ) -> Any:
-        """The reduction of all ranks' `x` at the root; None elsewhere, where `out` is left alone."""
+        """The reduction of all ranks' `x` at the root, in the shape of `x`; None elsewhere, where `out` is left alone.
+        Other arguments as in all_reduce."""
         if self.rank != root:
             out = None
         if deterministic:
@@ -127,11 +130,12 @@ class Reductions(Member):
         *,
         out: Any = None,
         dtype: Any = None,
-        algorithm: Algorithm = None,
+        algorithm: AlgorithmChoice = None,
         deterministic: bool | str = False,
         async_op: bool = False,
     ) -> Any:
-        """The reduction of `x` of ranks 0 to this one."""
+        """The reduction of `x` of ranks 0 to this one, in the shape of `x`. Arguments as in all_reduce. ValueError: if
+        `op` is "avg"."""
         if deterministic:
             algorithm = self._in_order(deterministic, "scan", algorithm)
         if not async_op and dtype is None:
@@ -151,11 +155,12 @@ class Reductions(Member):
         *,
         out: Any = None,
         dtype: Any = None,
-        algorithm: Algorithm = None,
+        algorithm: AlgorithmChoice = None,
         deterministic: bool | str = False,
         async_op: bool = False,
     ) -> Any:
-        """The reduction of `x` of the ranks before this one; None on rank 0, where `out` is left alone."""
+        """The reduction of `x` of the ranks before this one, in the shape of `x`; None on rank 0, where `out` is left
+        alone. Arguments as in all_reduce. ValueError: if `op` is "avg"."""
         if self.rank == 0:
             out = None
         if deterministic:
@@ -172,7 +177,7 @@ class Reductions(Member):
         request = CallRequest("exscan", a.count, a, b, b.owner if out is None else out, op)
         return self._calls.perform(request, algorithm, async_op)
 
-    def _in_order(self, deterministic: bool | str, collective: str, algorithm: Algorithm) -> Algorithm:
+    def _in_order(self, deterministic: bool | str, collective: str, algorithm: AlgorithmChoice) -> AlgorithmChoice:
         """The algorithm that a promise about the order leaves."""
         if deterministic is False or deterministic is True:
             return algorithm

@@ -19,9 +19,9 @@ from ringtree.runtime.arrays import Array, readable, target, writable
 from ringtree.runtime.communicator.calls.operations import Operation
 from ringtree.runtime.communicator.calls.request import CallRequest
 from ringtree.runtime.communicator.collectives.collectives import Collectives
-from ringtree.runtime.communicator.seated import Algorithm
+from ringtree.runtime.communicator.seated import AlgorithmChoice
 
-Counts = NDArray[np.int64]
+RowCounts = NDArray[np.int64]
 Rows = Sequence[int] | NDArray[Any] | None
 
 
@@ -29,9 +29,11 @@ class UnevenCollectives(Collectives):
     """All ranks of the group make the same calls in the same order."""
 
     def all_gather_v(
-        self, x: Any, counts: Rows = None, *, out: Any = None, algorithm: Algorithm = None, async_op: bool = False
+        self, x: Any, counts: Rows = None, *, out: Any = None, algorithm: AlgorithmChoice = None, async_op: bool = False
     ) -> Any:
-        """All ranks' rows, rank 0's first, on every rank."""
+        """All ranks' rows, rank 0's first, on every rank: [sum(counts), ...]. `x` [rows, ...]; `counts` [size], whole
+        numbers: each rank's rows, which a small call gathers where it is None. ValueError: if counts[rank] is not the
+        rows of `x`. Mismatch: if rows differ in length between ranks."""
         a = _rowed(x, "x")
         known = self._gathered(a) if counts is None else self._stated(counts, a)
         b = target(out, a, (int(known.sum()), *a.shape[1:]))
@@ -45,10 +47,11 @@ class UnevenCollectives(Collectives):
         counts: Rows = None,
         *,
         out: Any = None,
-        algorithm: Algorithm = None,
+        algorithm: AlgorithmChoice = None,
         async_op: bool = False,
     ) -> Any:
-        """All ranks' rows, rank 0's first, at the root; None elsewhere, where `out` is left alone."""
+        """All ranks' rows, rank 0's first, at the root: [sum(counts), ...]; None elsewhere, where `out` is left alone.
+        Arguments and errors as in all_gather_v."""
         root = self._root(root)
         a = _rowed(x, "x")
         known = self._gathered(a) if counts is None else self._stated(counts, a)
@@ -66,13 +69,16 @@ class UnevenCollectives(Collectives):
         root: int = 0,
         *,
         out: Any = None,
-        algorithm: Algorithm = None,
+        algorithm: AlgorithmChoice = None,
         async_op: bool = False,
     ) -> Any:
-        """The root's first counts[0] rows to rank 0, the next to rank 1 and so on.
+        """This rank's counts[rank] rows of the root's `x`: the first counts[0] go to rank 0, the next to rank 1 and so
+        on.
 
-        The root gives `x` and `counts`, which a small broadcast sends to the others; elsewhere `x` is not looked at,
-        and `out` must be given."""
+        The root gives `x` [sum(counts), ...] and `counts` [size], which a small broadcast sends to the others;
+        elsewhere `x` is ignored, and `out` must be given. ValueError: if one of these is missing, or the sum is not the
+        rows of `x`. Mismatch: if `out` or `counts` elsewhere do not agree with the root's.
+        """
         root = self._root(root)
         announced = np.empty(self.size + 1, np.int64)
         if self.rank == root:
@@ -108,11 +114,12 @@ class UnevenCollectives(Collectives):
         *,
         out: Any = None,
         dtype: Any = None,
-        algorithm: Algorithm = None,
+        algorithm: AlgorithmChoice = None,
         deterministic: bool | str = False,
         async_op: bool = False,
     ) -> Any:
-        """This rank's counts[rank] rows of the reduction of all ranks' `x`, of which rank 0 has the first."""
+        """This rank's counts[rank] rows of the reduction of all ranks' `x` [sum(counts), ...], of which rank 0 has the
+        first. `counts` [size], the same on all ranks. ValueError: if the sum is not the rows of `x`."""
         if deterministic:
             algorithm = self._in_order(deterministic, "reduce_scatter", algorithm)
         a = _rowed(x, "x", dtype)
@@ -130,14 +137,16 @@ class UnevenCollectives(Collectives):
         *,
         out: Any = None,
         out_counts: Rows = None,
-        algorithm: Algorithm = None,
+        algorithm: AlgorithmChoice = None,
         async_op: bool = False,
     ) -> Any:
-        """The first counts[0] rows of `x` to rank 0, the next to rank 1 and so on; what came from rank 0 comes first.
+        """Sends the first counts[0] rows of `x` to rank 0, the next to rank 1 and so on; returns the received rows,
+        rank 0's first.
 
-        `counts` is this rank's row, which a small all_gather joins to a matrix, or on all ranks that [size, size]
-        matrix: what each rank (row) sends to each (column). Mismatch where `out_counts`, what this rank expects from
-        each, is something else."""
+        `counts` is this rank's row [size], which a small all_gather joins to a matrix, or on all ranks that matrix
+        [size, size]: the rows that each rank (first axis) sends to each (second). ValueError: if this rank's sum is not
+        the rows of `x`. Mismatch: if `out_counts` [size], the rows that this rank expects from each, differ.
+        """
         a = _rowed(x, "x")
         given = np.asarray(counts)
         if given.ndim == 2:
@@ -159,7 +168,7 @@ class UnevenCollectives(Collectives):
     def _uneven(
         self,
         collective: str,
-        rows: Counts,
+        rows: RowCounts,
         x: Array | None,
         out: Array | None,
         result: Any,
@@ -170,7 +179,7 @@ class UnevenCollectives(Collectives):
         counts = rows * (width if x is None else _width(x))
         return CallRequest(collective, int(counts.sum()), x, out, result, op, root, counts)
 
-    def _listed(self, counts: Any, what: str = "counts") -> Counts:
+    def _listed(self, counts: Any, what: str = "counts") -> RowCounts:
         """Rows by rank, as the caller listed them."""
         listed = np.asarray(counts)
         if listed.shape != (self.size,):
@@ -181,21 +190,21 @@ class UnevenCollectives(Collectives):
             raise ValueError(f"{what} is {listed.tolist()}; expected no number below 0")
         return listed.astype(np.int64)
 
-    def _stated(self, counts: Rows, x: Array) -> Counts:
+    def _stated(self, counts: Rows, x: Array) -> RowCounts:
         """Listed counts, of which this rank's are those of `x`."""
         known = self._listed(counts)
         if known[self.rank] != x.shape[0]:
             raise ValueError(f"x has {x.shape[0]} rows; expected {known[self.rank]}, counts of rank {self.rank}")
         return known
 
-    def _gathered(self, x: Array) -> Counts:
+    def _gathered(self, x: Array) -> RowCounts:
         """All ranks' counts of rows, by a small call; Mismatch where their rows are of different lengths."""
         table = self.all_gather(np.array([_width(x), x.shape[0]], np.int64))
         _agree(table[:, 0])
-        rows: Counts = table[:, 1].copy()
+        rows: RowCounts = table[:, 1].copy()
         return rows
 
-    def _joined(self, x: Array, sent: Counts, out_counts: Rows) -> Counts:
+    def _joined(self, x: Array, sent: RowCounts, out_counts: Rows) -> RowCounts:
         """All ranks' counts of what they send, by a small call; Mismatch, on all of them, where one expects other."""
         n = self.size
         mine = np.full(1 + 2 * n, -1, np.int64)
@@ -204,13 +213,13 @@ class UnevenCollectives(Collectives):
             mine[n + 1 :] = self._listed(out_counts, "out_counts")
         table = self.all_gather(mine)
         _agree(table[:, 0])
-        matrix: Counts = table[:, 1 : n + 1].copy()
+        matrix: RowCounts = table[:, 1 : n + 1].copy()
         for rank, wanted in enumerate(table[:, n + 1 :]):
             if wanted[0] >= 0:
                 self._compare(matrix, rank, wanted)
         return matrix
 
-    def _compare(self, matrix: Counts, rank: int, wanted: Counts, alone: bool = False) -> None:
+    def _compare(self, matrix: RowCounts, rank: int, wanted: RowCounts, alone: bool = False) -> None:
         other = np.flatnonzero(matrix[:, rank] != wanted)
         if len(other):
             source = int(other[0])
@@ -242,7 +251,7 @@ def _width(x: Array) -> int:
     return math.prod(x.shape[1:])
 
 
-def _agree(widths: Counts) -> None:
+def _agree(widths: RowCounts) -> None:
     if np.any(widths != widths[0]):
         other = int(np.flatnonzero(widths != widths[0])[0])
         raise Mismatch(

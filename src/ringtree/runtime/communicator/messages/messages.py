@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ringtree.runtime.arrays import Array, readable, writable
 from ringtree.runtime.communicator.arguments import whole
 from ringtree.runtime.communicator.messages.work import Message
-from ringtree.runtime.engines.protocols import ANY, Messages, Operation
+from ringtree.runtime.engines.protocols import ANY, MessageOperation, Messages
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -24,13 +24,13 @@ class MessageStatus(NamedTuple):
     nbytes: int
 
 
-def sending(x: Any, dst: int, tag: int, size: int) -> tuple[Operation, Array]:
+def sending(x: Any, dst: int, tag: int, size: int) -> tuple[MessageOperation, Array]:
     """The operation that sends x to rank `dst` of `size`, and the array that must outlive it."""
     array = readable(x)
     return (True, peer(dst, size), tag_of(tag), array.address, array.nbytes, int(array.dtype), False), array
 
 
-def receiving(x: Any, src: int, tag: int, size: int, at_most: bool = False) -> tuple[Operation, Array]:
+def receiving(x: Any, src: int, tag: int, size: int, at_most: bool = False) -> tuple[MessageOperation, Array]:
     """The operation that receives into x from rank `src` of `size` or ANY, and the array that must outlive it."""
     array = writable(x, "the array to receive into")
     whose, which = source(src, size), tag_wanted(tag)
@@ -45,7 +45,7 @@ class PendingMessages:
         self._kept: dict[int, Array] = {}
         self._dropped: deque[int] = deque()  # whose Message is gone
 
-    def post(self, operation: Operation, array: Array, result: Any) -> Message:
+    def post(self, operation: MessageOperation, array: Array, result: Any) -> Message:
         """Begins it. `result`: what the Message is to return, or how to make that from the number of bytes."""
         self._sweep()
         number = self._endpoint.post(operation)
@@ -96,9 +96,9 @@ class Batch:
         b.recv(y, left)
     """
 
-    def __init__(self, size: int, exchange: Callable[[list[Operation]], object]) -> None:
+    def __init__(self, size: int, exchange: Callable[[list[MessageOperation]], object]) -> None:
         self._size, self._exchange = size, exchange
-        self._operations: list[Operation] = []
+        self._operations: list[MessageOperation] = []
         self._arrays: list[Array] = []
 
     def send(self, x: Any, dst: int, tag: int = 0) -> None:
@@ -110,7 +110,7 @@ class Batch:
         self._add(*receiving(x, src, tag, self._size))
         return x
 
-    def _add(self, operation: Operation, array: Array) -> None:
+    def _add(self, operation: MessageOperation, array: Array) -> None:
         self._operations.append(operation)
         self._arrays.append(array)
 
@@ -135,7 +135,7 @@ def peer(rank: int, size: int) -> int:
 
 
 def source(rank: int, size: int) -> int:
-    """The same, where ANY is allowed."""
+    """The rank as `peer` checks it, or ANY."""
     number = whole(rank, "rank")
     return ANY if number == ANY else peer(number, size)
 

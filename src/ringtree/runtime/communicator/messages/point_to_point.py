@@ -22,7 +22,7 @@ from ringtree.runtime.communicator.messages.messages import (
 )
 from ringtree.runtime.communicator.messages.work import Message, Together
 from ringtree.runtime.communicator.seated import Member
-from ringtree.runtime.engines.protocols import ANY, COPY, PARTS, Operation
+from ringtree.runtime.engines.protocols import ANY, COPY, PARTS, MessageOperation
 
 _ndarray = np.ndarray
 _BYTES = 5  # uint8's code: pickles
@@ -37,17 +37,19 @@ class PointToPoint(Member):
     """
 
     def send(self, x: Any, dst: int, tag: int = 0) -> None:
-        """Returns when `x` may be changed again, which may be before `dst` has received it."""
+        """Sends the array `x` to rank `dst`; returns when `x` may be changed again, which may be before `dst` has
+        received it. ValueError: if `dst` is no rank of the group, or `tag` not in 0..2^31-1."""
         if type(x) is _ndarray and self._endpoint.send(x, dst, tag):
             return
         operation, _array = sending(x, dst, tag, self.size)
         self._exchange([operation])
 
     def recv(self, x: Any, src: int = ANY, tag: int = 0, *, at_most: bool = False) -> Any:
-        """Fills `x` with the earliest message of that tag from `src`, which must be of its size and type; returns it.
+        """Fills `x` with the earliest message of that tag from `src` and returns it. Mismatch: if the message is of
+        another size or type. TypeError, ValueError: if `x` is no array, read-only or not contiguous.
 
-        `at_most`: the message may be shorter; returns the part of `x` that it fills, flat. `probe` before, or
-        `irecv` after, reports the message's source and tag.
+        `at_most`: the message may be shorter; returns the part of `x` that it fills, flat. `probe` before, or `irecv`
+        after, reports the message's source and tag.
         """
         if type(x) is _ndarray:
             if not at_most:
@@ -60,7 +62,7 @@ class PointToPoint(Member):
         return _front(array, nbytes) if at_most else x
 
     def isend(self, x: Any, dst: int, tag: int = 0) -> Message:
-        """Begins to send. `x` must stay as it is until the message is done."""
+        """Begins to send `x`, which must stay as it is until the message is done. Errors as in send."""
         operation, array = sending(x, dst, tag, self.size)
         return self._mail.post(operation, array, None)
 
@@ -70,13 +72,14 @@ class PointToPoint(Member):
         return self._mail.post(operation, array, (lambda nbytes: _front(array, nbytes)) if at_most else x)
 
     def probe(self, src: int = ANY, tag: int = ANY) -> MessageStatus:
-        """Waits until a message that fits has begun to arrive; returns its status without receiving it."""
+        """Waits until a message that fits has begun to arrive; returns its source, tag and bytes without receiving
+        it."""
         found = self._endpoint.probe(source(src, self.size), tag_wanted(tag), -1.0)
         assert found is not None  # without a limit it waits, or raises
         return MessageStatus(*found)
 
     def iprobe(self, src: int = ANY, tag: int = ANY) -> MessageStatus | None:
-        """The same without waiting; None if there is no such message yet."""
+        """The status as `probe` returns it, without waiting; None if there is no such message yet."""
         found = self._endpoint.probe(source(src, self.size), tag_wanted(tag), 0.0)
         return None if found is None else MessageStatus(*found)
 
@@ -91,7 +94,7 @@ class PointToPoint(Member):
         """Rank src's `x` into rank dst's `out`, which it returns there: without one, a new array like its own `x`.
         The other ranks need not call it, and return None at once where they do."""
         src, dst = peer(src, self.size), peer(dst, self.size)
-        operations: list[Operation] = []
+        operations: list[MessageOperation] = []
         if self.rank == src:
             given = readable(x)
             operations.append((True, dst, COPY, given.address, given.nbytes, int(given.dtype), False))
@@ -108,9 +111,10 @@ class PointToPoint(Member):
         return filled.owner if out is None else out
 
     def exchange_parts(self, xs: Sequence[Any], outs: Sequence[Any], *, async_op: bool = False) -> Any:
-        """xs[r] goes to rank r, and what comes from there fills outs[r]; returns `outs`. All ranks call it, in one
-        order. Parts may be of any sizes: unlike in all_to_all_v a rank knows its own only, and nothing is asked first.
-        Mismatch, which names both ranks and sizes, where a part is not what its receiver expects."""
+        """Sends xs[r] to rank r, and fills outs[r] with the message from there; returns `outs`. All ranks call it, in
+        one order. Parts may be of any sizes: unlike in all_to_all_v a rank knows its own only, and no call exchanges
+        sizes first. ValueError: unless both lists have `size` arrays. Mismatch, which names both ranks and sizes: if a
+        part is not as its receiver expects."""
         if len(xs) != self.size or len(outs) != self.size:
             raise ValueError(f"got {len(xs)} parts to send and {len(outs)} to fill; expected {self.size} of each")
         given, filled = _apart([readable(x) for x in xs], [writable(out) for out in outs])
@@ -119,7 +123,7 @@ class PointToPoint(Member):
             kind = f"{own.count} {own.dtype.label}; expected {mine.count} {mine.dtype.label}, as this rank sends itself"
             raise ValueError(f"outs[{self.rank}] has {kind}")
         memmove(own.address, mine.address, own.nbytes)
-        operations: list[tuple[Operation, Array]] = []
+        operations: list[tuple[MessageOperation, Array]] = []
         for rank, (x, out) in enumerate(zip(given, filled, strict=True)):
             if rank != self.rank:
                 operations.append(((True, rank, PARTS, x.address, x.nbytes, int(x.dtype), False), x))
@@ -133,14 +137,14 @@ class PointToPoint(Member):
         return outs
 
     def send_object(self, obj: Any, dst: int, tag: int = 0) -> None:
-        """Sends any object that pickle can write."""
+        """Sends any object that pickle can write. ValueError: as in send."""
         data = np.frombuffer(pickle.dumps(obj, pickle.HIGHEST_PROTOCOL), np.uint8)
         address = data.__array_interface__["data"][0]
         self._exchange([(True, peer(dst, self.size), tag_of(tag), address, data.nbytes, _BYTES, False)])
 
     def recv_object(self, src: int = ANY, tag: int = 0) -> Any:
-        """The earliest object of that tag from `src`. It is unpickled, which runs code of the sender's choice: only for
-        groups whose ranks trust each other (all are one user's processes)."""
+        """The earliest object of that tag from `src`. Unpickling runs code of the sender's choice: only for groups
+        whose ranks trust each other (all are one user's processes). ValueError: if the message is no object."""
         whose, which = source(src, self.size), tag_wanted(tag)
         data, sender, tag = self._endpoint.receive(whose, which, _BYTES, self._parameters.timeout_s)
         if not (data.startswith(pickle.PROTO) and data.endswith(pickle.STOP)):
@@ -152,7 +156,7 @@ class PointToPoint(Member):
         """Sends and receives that start together: see Batch."""
         return Batch(self.size, self._exchange)
 
-    def _exchange(self, operations: list[Operation]) -> list[tuple[int, int, int]]:
+    def _exchange(self, operations: list[MessageOperation]) -> list[tuple[int, int, int]]:
         statuses: list[tuple[int, int, int]] = self._endpoint.exchange(operations, self._parameters.timeout_s)
         return statuses
 

@@ -1,4 +1,4 @@
-"""What was started and not waited for: collectives and messages, alone and several together."""
+"""Handles of calls under way: collectives and messages, alone and several together."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ class Work:
         self._endpoint, self._ticket, self._result = endpoint, ticket, result
 
     def done(self) -> bool:
-        """Whether it has ended, well or badly; never waits."""
+        """Whether the call has ended, well or badly; never waits."""
         return self._endpoint.done(self._ticket)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits; False when `timeout` seconds passed first. Raises what the collective raised."""
+        """Waits until the call ends; False when `timeout` seconds (None: without end) passed first. Raises the call's
+        error."""
         return self._endpoint.wait(self._ticket, -1.0 if timeout is None else seconds(timeout))
 
     def __reduce__(self) -> NoReturn:
@@ -69,7 +70,7 @@ class Message(Work):
         return True
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits; False when `timeout` seconds passed first. Raises what the message failed with."""
+        """Waits until the message is done; False when `timeout` seconds passed first. Raises the message's error."""
         if self._status is not None:
             return True
         if self._messages.complete([self._ticket], False, -1.0 if timeout is None else seconds(timeout)) < 0:
@@ -78,23 +79,23 @@ class Message(Work):
         return True
 
     def result(self) -> Any:
-        """Waits, and returns what recv would have returned; None of a send."""
+        """Waits, and returns the result of recv; None for a send."""
         self.wait()
         return self._result(self.nbytes) if callable(self._result) else self._result
 
     @property
     def source(self) -> int:
-        """The rank that sent it."""
+        """The sender's rank. ValueError: while the message is under way."""
         return self._known()[0]
 
     @property
     def tag(self) -> int:
-        """The tag of the message; waits for it."""
+        """The message's tag. ValueError: while the message is under way."""
         return self._known()[1]
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the message; waits for it."""
+        """The message's bytes. ValueError: while the message is under way."""
         return self._known()[2]
 
     def _end(self) -> None:
@@ -112,7 +113,7 @@ class Message(Work):
 
 
 class Together:
-    """What was begun together, and has ended when all of it has."""
+    """Works begun together, which have ended when all of them have."""
 
     def __init__(self, works: Sequence[Work], result: Any) -> None:
         self._works, self._result = works, result
@@ -132,16 +133,16 @@ class Together:
 
 
 def wait_all(works: Iterable[Work], timeout: float | None = None) -> bool:
-    """Waits for all of them, collectives and messages alike; False when `timeout` seconds passed first. Raises what the
-    first of them to have failed raised."""
+    """Waits for all works, collectives and messages alike; False when `timeout` seconds passed first. Raises the error
+    of the first that failed. TypeError, ValueError: if the list has anything else, or nothing."""
     until = None if timeout is None else time.monotonic() + seconds(timeout)
     return all(work.wait(None if until is None else max(until - time.monotonic(), 0.0)) for work in _listed(works))
 
 
 def wait_any(works: Iterable[Work], timeout: float | None = None) -> int:
-    """Waits for one of them and returns its position in the list: the first that has ended. Raises that one's error;
-    TimedOut when `timeout` seconds passed first, after which the works go on. A work that has ended is returned again
-    if it stays in the list."""
+    """Waits for one of the works and returns its position in the list: the first that has ended. Raises that one's
+    error; TimedOut when `timeout` seconds passed first, after which the works go on; TypeError or ValueError as
+    wait_all. A work that has ended is returned again if it stays in the list."""
     listed = _listed(works)
     begun = [work for work in listed if isinstance(work, Message) and work._status is None]
     if len(begun) == len(listed) and len({id(message._messages) for message in begun}) == 1:

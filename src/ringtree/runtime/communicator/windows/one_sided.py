@@ -15,7 +15,7 @@ from ringtree.runtime.communicator.collectives.collectives import Collectives
 from ringtree.runtime.communicator.windows import symmetric
 
 SIGNALS = 8
-"""Per pair of ranks and direction."""
+"""Signals of a pair of ranks in each direction."""
 
 
 class OneSided(Collectives):
@@ -28,8 +28,9 @@ class OneSided(Collectives):
     _windows: list[tuple[int, int, int]]  # of each array: where it begins and ends here, and its window's number
 
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray[Any]:
-        """An array in memory that peers read in place. All ranks of the group ask for the same. It is the group's: the
-        memory is kept until the communicator is closed and the array is gone."""
+        """A zeroed array [*shape] in memory that peers read in place. It is the group's: the memory is kept until the
+        communicator is closed and the array is gone. Mismatch: if the ranks ask for different arrays. OSError: if there
+        is no room."""
         lengths = tuple(whole(n, "shape") for n in (shape if isinstance(shape, tuple | list) else (shape,)))
         wanted = dtype_named(dtype)
         self._agreed(symmetric.request(lengths, wanted))  # a rank that died or asks for else is noticed here
@@ -41,8 +42,9 @@ class OneSided(Collectives):
         return array
 
     def put(self, x: Any, dst: int, window: Any, signal: int | None = None) -> None:
-        """Writes `x` to rank `dst`'s copy of `window`, which is of its size and type. With `signal`, an index, sends
-        that signal then: when `dst` has waited for it, it sees the data."""
+        """Writes `x` to rank `dst`'s copy of `window`. With `signal`, an index 0..7, then sends that signal: when `dst`
+        has waited for it, it sees the data. TypeError, ValueError: if `x` is of another type or size than `window`, or
+        `window` no memory of this group's `empty`."""
         peer, index = self._peer(dst), None if signal is None else _index(signal)
         there, number, offset = self._found(window)
         here = readable(x)
@@ -52,7 +54,7 @@ class OneSided(Collectives):
             self._endpoint.signal(peer, index)
 
     def get(self, window: Any, src: int, out: Any = None) -> Any:
-        """Rank `src`'s copy of `window`, in a new array or in `out`."""
+        """Rank `src`'s copy of `window`, in a new array of its shape or in `out`. Errors as in put."""
         peer = self._peer(src)
         there, number, offset = self._found(window)
         here = new(there, there.shape) if out is None else writable(out)

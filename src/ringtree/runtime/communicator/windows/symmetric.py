@@ -20,12 +20,12 @@ PAGE = 4096
 
 
 def request(shape: tuple[int, ...], dtype: np.dtype[Any]) -> str:
-    """What a rank asks for, to be compared with what the others ask for."""
+    """The text of a rank's request, which must equal the others'."""
     return f"an array of shape {shape} of {dtype.name}"
 
 
 def share_bytes(nbytes: int) -> int:
-    """What a rank's array of `nbytes` takes of the window."""
+    """Bytes of the window that a rank's array of `nbytes` takes: whole pages, one at least."""
     return max(-(-nbytes // PAGE) * PAGE, PAGE)
 
 

@@ -1,4 +1,4 @@
-"""What the endpoints of one group of the reference engine share: lanes, slots, calls, mail, and how it failed."""
+"""The state that endpoints of one group of the reference engine share: lanes, slots, calls, messages, failure."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def _stored(dtype: Dtype) -> np.dtype[Any]:
 
 
 STORED = {dtype: _stored(dtype) for dtype in Dtype}
-"""How elements lie in memory: short floats as their bits."""
+"""The numpy type of elements in memory: short floats are stored as their bits."""
 
 
 def _located(better: Callable[[Values, Values], Values], a: Values, b: Values) -> Values:
@@ -41,7 +41,7 @@ def _located(better: Callable[[Values, Values], Values], a: Values, b: Values) -
 
 
 def _product(a: Values, b: Values) -> Values:
-    """By the parts, each rounded: numpy's own may multiply and add at once, where the machine can."""
+    """The product by its parts, each rounded: numpy's own may multiply and add at once, where the machine can."""
     total = np.empty_like(a)
     total.real, total.imag = a.real * b.real - a.imag * b.imag, a.real * b.imag + a.imag * b.real
     return total
@@ -89,8 +89,9 @@ def reduce(values: Sequence[Values], op: int, dtype: Dtype) -> Values:
 
 
 def finish(values: Values, op: int, ranks: int, dtype: Dtype) -> bool:
-    """In place, once, at the very end: an average is divided, integers as C does, towards zero; and what a logical
-    operation left as it came, because nothing was joined with it, becomes 0 or 1. Whether there was anything to do."""
+    """Finishes a reduction in place, once, at the very end: an average is divided, integers as C does, towards zero;
+    values that a logical operation left as they came, because nothing was joined with them, become 0 or 1. Returns
+    whether there was anything to do."""
     if _NAME[op] in LOGICAL:
         one = narrow(np.ones(1, np.float32), dtype) if dtype in SHORT_FLOATS else 1
         values[:] = np.where(widen(values, dtype) if dtype in SHORT_FLOATS else values, one, 0)
@@ -133,7 +134,8 @@ def narrow(values: Values, dtype: Dtype) -> Values:
 
 @cache
 def _float8(dtype: Dtype) -> NDArray[np.float32]:
-    """What each of the 256 patterns is. e4m3fn has no infinities, and one NaN of each sign; e5m2 is as IEEE 754."""
+    """The value of each of the 256 patterns. e4m3fn has no infinities, and one NaN of each sign; e5m2 is as IEEE
+    754."""
     mantissa_bits, bias = (3, 7) if dtype is Dtype.FLOAT8_E4M3FN else (2, 15)
     code = np.arange(128)
     exponent, mantissa = code >> mantissa_bits, (code & ((1 << mantissa_bits) - 1)) / (1 << mantissa_bits)

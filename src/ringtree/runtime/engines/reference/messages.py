@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ringtree.errors import Mismatch, PeerDied, TimedOut
 from ringtree.ir.trace import Event
-from ringtree.runtime.engines.protocols import ANY, COPY, PARTS, Operation
+from ringtree.runtime.engines.protocols import ANY, COPY, PARTS, MessageOperation
 from ringtree.runtime.types import Dtype
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class ReferenceMessages:
         self.transfers: dict[int, PostedOperation] = {}
         self.numbers = count(1)
 
-    def exchange(self, operations: list[Operation], timeout_s: float) -> list[Status]:
+    def exchange(self, operations: list[MessageOperation], timeout_s: float) -> list[Status]:
         transfers = [PostedOperation(*operation) for operation in operations]
         self._exchange(transfers, timeout_s)
         return [t.message.status for t in transfers if t.message is not None]
@@ -96,7 +96,7 @@ class ReferenceMessages:
     def recv_at_most(self, x: Any, peer: int, tag: int) -> int:
         return -1
 
-    def post(self, operation: Operation) -> int:
+    def post(self, operation: MessageOperation) -> int:
         with self.group.changed:
             self.group.raise_failure(self.rank)
             number = next(self.numbers)
@@ -217,7 +217,7 @@ class ReferenceMessages:
         self._note(Event.WAIT, message, receiver, message.source)
 
     def _note(self, kind: Event, message: MessageInFlight, rank: int, peer: int) -> None:
-        """In what that rank records, where it does; what a rank sends itself is not."""
+        """Records an event of a message for that rank, where it records; messages to itself are not recorded."""
         recorder = self.group.recorders.get(rank)
         if recorder is not None and rank != peer:
             size, dtype, tag = len(message.payload), Dtype(message.dtype), message.tag
@@ -266,7 +266,7 @@ class ReferenceMessages:
 
 
 def message_name(dtype: Dtype, nbytes: int, tag: int) -> str:
-    """What a message is called in a trace: as in "message(float32, count 8, tag 3)"."""
+    """The name of a message in a trace, such as "message(float32, count 8, tag 3)"."""
     if tag == PARTS:
         return f"exchange_parts({dtype.label})"
     count = f"{dtype.label}, count {nbytes // dtype.itemsize}"

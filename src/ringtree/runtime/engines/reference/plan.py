@@ -50,7 +50,7 @@ class PreparedProgram:
 
     @property
     def windows(self) -> int:
-        """How many times the program is run: once even where there is nothing to move, so that all ranks take part."""
+        """The number of times that the program is run: once even for an empty call, so that all ranks take part."""
         return max(-(-max(self.sizes, default=0) // self.window), 1)
 
     def lengths(self, part: ChunkRange, window: int) -> list[int]:
@@ -103,7 +103,7 @@ def decode(
 
 
 def _find_subjects(steps: list[DecodedInstruction]) -> None:
-    """A signal is about what was last written to its slot, a wait about what is read of its message."""
+    """Gives each signal the chunk last written to its slot, and each wait the chunk read of its message."""
     staged: dict[int, int] = {}  # slot register -> chunk
     came: dict[int, int] = {}  # message register -> position of its wait
     for at, step in enumerate(steps):

@@ -21,9 +21,9 @@ class ReferenceWindows:
     rank: int
     ranks: int
     regions: list[Any]
-    """What keeps them mapped."""
+    """The objects that keep the windows mapped."""
     windows: list[tuple[int, int]]
-    """Where each window begins, and a rank's share of it in bytes."""
+    """The address at which each window begins, and a rank's share of it in bytes."""
 
     def add_region(self, fd: int, nbytes: int, offset: int, reserved: int | None = None) -> int:
         memory = mmap.mmap(fd, nbytes)

@@ -71,7 +71,7 @@ def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
 
 
 def busiest_nbytes(plan: TrainingPlan) -> float:
-    """What the busiest rank receives in a step, of weights and gradients; it sends as much."""
+    """Bytes of weights and gradients that the busiest rank receives in a step; it sends as many."""
     others = plan.layout.dp - 1
     return parameters_nbytes(plan) * (2 * others / plan.layout.dp if plan.layout.server == "sharded" else others)
 

@@ -10,7 +10,8 @@ from ringtree.training.core.step import STATE, optimizer_of
 
 
 class Flat:
-    """`weights` and `gradients`, both [parameters] of float32; the model's own are views of them from now on."""
+    """A model's `weights` and `gradients` in one vector each, [parameters] of float32; the model's own are views of
+    them."""
 
     def __init__(self, model: nn.Module) -> None:
         self.parameters = list(model.parameters())
@@ -23,7 +24,7 @@ class Flat:
                 p.data, p.grad = weights, gradients
 
     def views(self, vector: Tensor) -> list[Tensor]:
-        """A vector of as many elements as parts of it in the shapes of the parameters."""
+        """The views of `vector` [parameters] in the shapes of the parameters."""
         parts = vector.split([p.numel() for p in self.parameters])
         return [part.view_as(p) for part, p in zip(parts, self.parameters, strict=True)]
 

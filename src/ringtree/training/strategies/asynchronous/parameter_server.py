@@ -53,7 +53,7 @@ def cuts(length: int, servers: int) -> list[slice]:
     return [slice(a, b) for a, b in pairwise(at)]
 
 
-class Server(ABC):
+class ParameterServer(ABC):
     """One rank's part of the weights, and the thread that serves it."""
 
     def __init__(self, part: Updated, group: Any) -> None:
@@ -114,8 +114,8 @@ class Server(ABC):
         return int(work.source_rank())
 
 
-class Ordering(Server):
-    """Rank 0's, which makes the order."""
+class Ordering(ParameterServer):
+    """Rank 0's server, which makes the order."""
 
     def __init__(self, part: Updated, group: Any, order: UpdateOrder, servers: int) -> None:
         self._order, self._servers = order, servers
@@ -140,7 +140,7 @@ class Ordering(Server):
         self._thread.join()
 
 
-class Following(Server):
+class Following(ParameterServer):
     """The server of a rank other than 0, which receives the order from rank 0."""
 
     def _next(self) -> Iterable[UpdateEvent] | None:
@@ -161,7 +161,7 @@ class Served:
         servers, rank = 1 if plan.layout.server == "central" else plan.layout.dp, group.rank()
         self._cuts = cuts(len(flat.weights), servers)
         self._sending: list[Any] = []
-        self._server: Server | None = None
+        self._server: ParameterServer | None = None
         if rank < servers:
             order = order_of(plan)
             part = Updated(flat.weights[self._cuts[rank]].clone(), plan.settings, self._workers, order.gathered)

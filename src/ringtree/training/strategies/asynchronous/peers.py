@@ -105,7 +105,7 @@ class Peer:
         self._due += self._order.push(rank)
 
     def _apply(self) -> int:
-        """What is due, up to this rank's read: how stale that is; UPDATE if it is not due."""
+        """Applies due updates up to this rank's read; returns the read's staleness, UPDATE if the read is not due."""
         while self._due:
             entry = self._due.popleft()
             if entry.staleness != UPDATE:

@@ -63,7 +63,7 @@ class UpdateOrder:
         return now
 
     def _updates(self) -> list[UpdateEvent]:
-        """Those that every reader allows, once there are enough of them."""
+        """The updates that every reader allows, once there are enough of them."""
         until = min(self._reads.values()) + self._bound
         ready = [update for update in self._waiting if update[1] < until][: self.gathered]
         if len(ready) < self.gathered:

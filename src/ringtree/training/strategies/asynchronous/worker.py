@@ -20,8 +20,8 @@ from ringtree.training.strategies.asynchronous.peers import Peer
 
 
 class Exchange(Protocol):
-    """How weights come to a worker, and its gradients to where they are applied. Of `drain`, `collect` and `close`:
-    all ranks come, after as many steps each."""
+    """The way of weights to a worker, and of its gradients to the rank that applies them. All ranks call `drain`,
+    `collect` and `close`, after as many steps each."""
 
     @property
     def updated(self) -> Updated | None:
@@ -40,13 +40,13 @@ class Exchange(Protocol):
         """Waits until all that was pushed is applied."""
 
     def collect(self, vectors: Mapping[str, Tensor], steps: Tensor) -> None:
-        """Once drained: weights and state, the same on every rank, into whole vectors by their names."""
+        """Copies weights and state, once drained, into whole vectors by their names, the same on every rank."""
 
     def hand_out(self, vectors: Mapping[str, Tensor], steps: Tensor) -> None:
-        """Once drained: weights and state from such vectors to where they are kept."""
+        """Copies weights and state, once drained, from such vectors to the ranks that keep them."""
 
     def close(self) -> None:
-        """Once drained: ends what serves others."""
+        """Ends servers, once drained."""
 
 
 class Worker(nn.Module):
@@ -78,7 +78,7 @@ class Worker(nn.Module):
 
 
 class Reading:
-    """Forward and backward passes on what the worker reads before."""
+    """Forward and backward passes on the weights that the worker reads before."""
 
     def __init__(self, worker: Worker, plan: TrainingPlan) -> None:
         self._worker, self._passes = worker, MicroBatches(worker, plan.layout.micro_batches)
@@ -90,14 +90,14 @@ class Reading:
 
 
 class Pushing(torch.optim.Optimizer):
-    """Replaces the optimizer: its step is made where the weights lie. It has a state while that is collected."""
+    """Replaces the optimizer, whose step is made where the weights lie. It has a state while that is collected."""
 
     def __init__(self, worker: Worker, plan: TrainingPlan) -> None:
         super().__init__(worker.parameters(), {"lr": plan.settings.rate})
         self._worker, self._kinds = worker, STATE[plan.settings.optimizer]
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """To zero, where they are: they lie in one vector."""
+        """Sets the gradients to zero in place: they lie in one vector."""
         self._worker.exchange.sent()
         self._worker.flat.gradients.zero_()
 
@@ -106,7 +106,7 @@ class Pushing(torch.optim.Optimizer):
         self._worker.exchange.push()
 
     def collect(self) -> None:
-        """Model and state are then as one process has them, on every rank; all come."""
+        """Brings model and state to every rank, as one process has them; all ranks call it."""
         flat, steps = self._worker.flat, torch.zeros(())
         vectors = {kind: torch.zeros_like(flat.weights) for kind in self._kinds}
         self._worker.exchange.drain()
@@ -116,7 +116,7 @@ class Pushing(torch.optim.Optimizer):
                 self.state[p] |= {"step": steps.clone(), kind: part}
 
     def hand_out(self) -> None:
-        """What model and state have been given goes to where they are kept; all come."""
+        """Sends the model's weights and the state to the ranks that keep them; all ranks call it."""
         flat, steps = self._worker.flat, torch.zeros(())
         vectors = {"weights": flat.weights}
         for kind in self._kinds:

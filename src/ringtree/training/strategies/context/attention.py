@@ -31,7 +31,7 @@ def ulysses(q: Tensor, k: Tensor, v: Tensor, group: dist.ProcessGroup, causal: b
     [rows, heads, positions, width], of one shape on all ranks. This rank's positions are part r of the n of the
     sequence.
 
-    ValueError where the ranks cannot divide the heads evenly.
+    ValueError: if the ranks cannot divide the heads evenly.
     """
     if q.shape[HEADS] % group.size():
         raise ValueError(f"{q.shape[HEADS]} heads cannot be divided evenly among {group.size()} context parallel ranks")

@@ -27,7 +27,7 @@ from ringtree.training.strategies.strategy import Strategy, Traffic, by_name
 
 
 def positions(plan: TrainingPlan, rank: int) -> list[int]:
-    """Those of each sequence that the context parallel rank has."""
+    """The positions of each sequence that the context parallel rank has."""
     parts = (rank, _parts(plan) - 1 - rank) if is_ring(plan) else (rank,)
     length = plan.shape.context // _parts(plan)
     return [position for part in parts for position in range(part * length, (part + 1) * length)]

@@ -85,8 +85,8 @@ class _RingAttention(Function):
 
 
 def _going_round(kv: Tensor, group: dist.ProcessGroup) -> Iterator[tuple[int, Tensor]]:
-    """Whose keys and values are here, and these: one's own, then those of the rank before, and so on. While the caller
-    works on one pair, the next is on its way."""
+    """(rank, its keys and values): one's own, then those of the rank before, and so on. While the caller works on one
+    pair, the next is on its way."""
     n, me = group.size(), group.rank()
     for step in range(n):
         coming = pass_on(kv, group, KEYS_AND_VALUES) if step < n - 1 else None
@@ -112,7 +112,7 @@ def pass_on(x: Tensor, group: dist.ProcessGroup, tag: int) -> Callable[[], Tenso
 
 
 def _pair(me: int, theirs: int, positions: int, causal: bool) -> tuple[slice, slice]:
-    """Which of this rank's positions attend to which of another's."""
+    """This rank's positions, and those of another that they attend to."""
     everything, early, late = slice(None), slice(positions // 2), slice(positions // 2, None)
     if not causal or theirs == me:
         return everything, everything

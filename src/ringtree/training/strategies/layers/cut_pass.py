@@ -29,9 +29,9 @@ def split(
     examples: Sequence[Tensor],
     leaf: Callable[[nn.Module], bool] = lambda module: False,
 ) -> list[fx.GraphModule]:
-    """len(cuts) + 1 parts, which share the module's parameters under their names. `cuts`: names of modules or nodes,
-    each the first of its part, in the graph's order. `examples`: inputs, of which shapes and types matter. `leaf`:
-    modules that are not looked into, beside torch's own. ValueError where the graph cannot be cut so."""
+    """Cuts a module into len(cuts) + 1 parts, which share its parameters under their names. `cuts`: names of modules or
+    nodes, each the first of its part, in the graph's order. `examples`: inputs, of which shapes and types matter.
+    `leaf`: modules that are not looked into, beside torch's own. ValueError: if the graph cannot be cut so."""
     whole = fx.GraphModule(module, _Tracer(leaf).trace(module))
     _Values(whole).run(*examples)
     part_of = _parts(whole.graph, cuts)
@@ -85,7 +85,7 @@ def _parts(graph: fx.Graph, cuts: Sequence[str]) -> dict[fx.Node, int]:
 
 
 def _is(node: fx.Node, name: str) -> bool:
-    """Whether it is the node of this name, or what the module of this name does."""
+    """Whether a node has this name, or belongs to the module of this name."""
     return name == node.name or name in (at[0] for at in node.meta.get("nn_module_stack", {}).values())
 
 
@@ -131,7 +131,7 @@ def _is_number(made: Any) -> bool:
 
 
 def _is_known(node: fx.Node) -> bool:
-    """Whether it makes a number, which stands in the graph in its place."""
+    """Whether a node makes a number, which stands in the graph in its place."""
     return node.op != "output" and node.meta["made"] is not None and _is_number(node.meta["made"])
 
 

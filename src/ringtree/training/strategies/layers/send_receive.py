@@ -45,7 +45,7 @@ class StageLink:
         self._begun.append((dist.isend(value, group=self.group, group_dst=to, tag=tag), value))
 
     def receive(self, into: Tensor, source: int, tag: int) -> Tensor:
-        """Returns `into`, filled. The current pass is interrupted in a trace while the receive waits."""
+        """Fills `into` and returns it. The current pass is interrupted in a trace while the receive waits."""
         self._span.close()
         dist.recv(into, group=self.group, group_src=source, tag=tag)
         self._span.enter_context(communicator().span(self._pass))

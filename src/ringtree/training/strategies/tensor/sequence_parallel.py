@@ -72,7 +72,7 @@ def apply(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module
 
 
 def sum_norms(model: nn.Module) -> None:
-    """Adds up what the ranks have of the norms' gradients, each of its own positions."""
+    """Adds up the ranks' gradients of the norms, each of its own positions."""
     from torch.distributed.tensor import DTensor
 
     for parameter in model.parameters():

@@ -51,8 +51,8 @@ def apply(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module
 
 
 def cut(between: Placement) -> dict[str, ParallelStyle]:
-    """How a block's layers are divided, where what goes from one to the next is Replicate(), or Shard(1): of
-    positions."""
+    """The division of a block's layers. `between`: the placement of activations from one to the next, Replicate(), or
+    Shard(1): of positions."""
     from torch.distributed.tensor import Replicate
     from torch.distributed.tensor.parallel import ColwiseParallel, PrepareModuleInput, RowwiseParallel
 
