@@ -19,8 +19,8 @@ Address = tuple[str, int, str]
 
 
 def most_connections() -> int:
-    """By how many connections long payloads go to a peer, at most (RINGTREE_CONNECTIONS). ValueError for another
-    value than 0 to 15."""
+    """Returns the most connections that long payloads take to a peer (RINGTREE_CONNECTIONS). ValueError if that is not
+    0 to 15."""
     text = os.environ.get("RINGTREE_CONNECTIONS", CONNECTIONS)
     if not text.isdecimal() or int(text) > MOST_CONNECTIONS:
         raise ValueError(f"RINGTREE_CONNECTIONS is {text!r}: expected 0 to {MOST_CONNECTIONS}")
