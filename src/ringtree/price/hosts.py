@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
@@ -22,24 +22,46 @@ WIRE_MESSAGE_S = 6e-6
 """What a rank's core has to do for a message that it sends or receives over TCP."""
 
 
+FASTEST_BPS = 1e13
+"""No network is faster."""
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkCost:
+    """A measured network: `latency_s` of a message from host to host beside the ranks' own work, `bandwidth_Bps` of a
+    host's link, each way. `source`: where they are from, in words. ValueError for numbers that no network has."""
+
+    latency_s: float
+    bandwidth_Bps: float
+    source: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.latency_s <= 10:
+            raise ValueError(f"network latency_s is {self.latency_s!r}; expected more than 0, at most 10 seconds")
+        if not 1 <= self.bandwidth_Bps <= FASTEST_BPS:
+            raise ValueError(f"network bandwidth_Bps is {self.bandwidth_Bps!r}; expected 1 to {FASTEST_BPS:g}")
+
+
 @dataclass(frozen=True, slots=True)
 class Hosts:
     """`host_of`: the number of each rank's host. `memory`: of each host. `latency_s` and `bandwidth_Bps`: the
     network's, from host to host, and of each host's link, each way. `turns`: how many ranks share a core, where that is
-    more than one: hosts that are containers of one machine share its cores."""
+    more than one: hosts that are containers of one machine share its cores. `measured`: the source of the network's
+    costs, in words, where they were measured."""
 
     host_of: tuple[int, ...]
     memory: SharedMemory
     latency_s: float = LATENCY_S
     bandwidth_Bps: float = BANDWIDTH_BPS
     turns: float = 1.0
+    measured: str = field(default="", compare=False)
 
     @property
     def source(self) -> str:
         """Where the costs are from, in words."""
         return (
             f"{len(set(self.host_of))} hosts, {self.latency_s * 1e6:.3g} us and {self.bandwidth_Bps / 1e9:.3g} GB/s "
-            f"between them; {self.memory.parameters.source}"
+            f"between them{', ' * bool(self.measured)}{self.measured}; {self.memory.parameters.source}"
         )
 
     def each(self) -> int:
