@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ringtree.ir.schedule import Schedule
 from ringtree.price.memory import SharedMemory
 from ringtree.price.pricing import Priced
+from ringtree.price.rounds import distinct
 from ringtree.topology import Topology
 from ringtree.topology.shapes import on_hosts
 from ringtree.transform.rows import expand_block
@@ -79,7 +80,7 @@ class Hosts:
     def seconds(self, schedule: Schedule, nbytes: int) -> float:
         """Of the schedule on its links, and of the messages to and from the network, each of which costs a system call
         and more: those of the busiest rank, or where ranks take turns on cores, a core's."""
-        ends = _remote_ends(schedule, self.host_of)
+        ends = remote_ends(schedule, self.host_of)
         messages = max(float(ends.max()), float(ends.mean()) * self.turns)
         return Priced(schedule, self.topology(nbytes)).seconds(nbytes) + messages * WIRE_MESSAGE_S
 
@@ -103,13 +104,16 @@ def _topology(hosts: Hosts, nbytes: int) -> Topology:
     )
 
 
-def _remote_ends(schedule: Schedule, host_of: tuple[int, ...]) -> NDArray[np.int64]:
+def remote_ends(schedule: Schedule, host_of: tuple[int, ...]) -> NDArray[np.int64]:
     """How many messages to or from other hosts each rank has."""
     host, ends = np.asarray(host_of), np.zeros(len(host_of), np.int64)
     for block in schedule.blocks:
-        rows = expand_block(schedule, block).rows
+        if block.shift.source or block.shift.target:
+            block = expand_block(schedule, block)
+        rows = block.rows  # else each repetition has the same ends
         away = host[rows.source] != host[rows.target]
-        pairs = np.unique(np.stack([rows.round[away], rows.source[away], rows.target[away]]), axis=1)
-        for end in pairs[1:]:
-            ends += np.bincount(end, minlength=len(ends))
+        pair = (rows.round[away].astype(np.int64) * len(ends) + rows.source[away]) * len(ends) + rows.target[away]
+        source, target = np.divmod(distinct(pair) % len(ends) ** 2, len(ends))
+        for end in (source, target):
+            ends += np.bincount(end, minlength=len(ends)) * block.times
     return ends

@@ -9,9 +9,9 @@ bytes copied, fetched from a peer and reduced (by size, because of caches), and 
 choose algorithms and cut schedules by these parameters. The file is a topology, for `ringtree simulate --topology FILE`
 too; RINGTREE_TOPOLOGY=FILE makes init() read another file.
 
-Ranks on several hosts, started as any program is (RINGTREE_ADDRESS set), measure in addition the latency and bandwidth of
-the network between their hosts; rank 0 measures its host and writes the file. A later `ringtree tune` on that host alone
-keeps the network.
+Ranks on several hosts, started as any program is (RINGTREE_ADDRESS set), measure in addition the latency and bandwidth
+of the network between their hosts; rank 0 measures its host and writes the file. A later `ringtree tune` on that host
+alone keeps the network.
 """
 
 from __future__ import annotations
