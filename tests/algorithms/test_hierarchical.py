@@ -7,6 +7,7 @@ import pytest
 from ringtree import algorithms
 from ringtree.algorithms import hierarchical
 from ringtree.ir.collective import COLLECTIVES
+from ringtree.transform import nest_in_hosts
 from ringtree.verify import prove
 
 
@@ -32,6 +33,27 @@ def test_one_group_is_the_inner_algorithm() -> None:
 def test_groups_that_do_not_divide_are_refused() -> None:
     with pytest.raises(ValueError, match="groups of 5 do not divide 12 ranks"):
         algorithms.build("hierarchical", "all_reduce", 12, group=5)
+
+
+@pytest.mark.parametrize("collective", algorithms.REGISTRY["hierarchical"].serves)
+def test_groups_of_any_ranks(collective: str) -> None:
+    root = 3 if COLLECTIVES[collective].rooted else None
+    built = algorithms.build("hierarchical", collective, 4, root, group="0,0,0,1")
+    names = ("chain", "double_tree") if root else ("ring", "halving_doubling")
+    assert built == nest_in_hosts(collective, *map(algorithms.find, names), (0, 0, 0, 1), root)
+    assert built.name == "hierarchical"
+    prove(built)
+
+
+@pytest.mark.parametrize("group", ["0,0,1", "0,0,0,0,1", "0.0.0.1", "a,b,c,d", "0,-1,0,1", ""])
+def test_groups_that_do_not_fit_are_refused(group: str) -> None:
+    with pytest.raises(ValueError, match="expected a size, or the number of each of 4 ranks' group"):
+        algorithms.build("hierarchical", "all_reduce", 4, group=group)
+
+
+def test_a_size_is_a_whole_number() -> None:
+    with pytest.raises(TypeError, match=r"group: got 2\.5; expected a whole number"):
+        algorithms.build("hierarchical", "all_reduce", 4, group=2.5)
 
 
 ALL, SHARDED, TREES = (

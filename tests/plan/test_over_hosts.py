@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from ringtree.algorithms import build
 from ringtree.ir.collective import COLLECTIVES
+from ringtree.ir.schedule import Schedule
 from ringtree.plan import choose_over_hosts
-from ringtree.price import Hosts, SharedMemory
+from ringtree.plan.choose import shortlist
+from ringtree.price import Hosts, SharedMemory, seconds
 from ringtree.verify import prove
 
 MEMORY = SharedMemory(cores=8, slots=8, slot_bytes=1 << 17)
@@ -35,8 +39,39 @@ def test_long_vectors_are_nested_in_equal_hosts(collective: str) -> None:
     assert dict(found.steps.options)["group"] == 2
 
 
-def test_hosts_of_unequal_ranks_are_not_nested() -> None:
-    assert choose_over_hosts("all_reduce", hosts((0, 0, 1)), None, 1 << 26).algorithm != "hierarchical"
+def crossing(schedule: Schedule, layout: tuple[int, ...]) -> tuple[int, float]:
+    """Messages that cross the network, and their part of the vector."""
+    rows, host = schedule.expand(), np.array(layout)
+    away = rows.take(host[rows.source] != host[rows.target])
+    return len(away), float(away.count.sum() / schedule.chunks)
+
+
+@pytest.mark.parametrize("layout", [(0, 0, 0, 1), (0, 1, 0, 1), (0, 1, 1, 1, 2, 2)], ids=str)
+def test_over_a_slow_network_any_hosts_are_nested(layout: tuple[int, ...]) -> None:
+    where = hosts(layout, 1e-3)
+    for nbytes in (8, 1 << 13, 1 << 16, 1 << 24):
+        found = choose_over_hosts("all_reduce", where, None, nbytes)
+        assert found.algorithm == "hierarchical" and " in hosts and " in found.why
+        assert dict(found.steps.options)["group"] == ",".join(map(str, layout))
+        nested = found.steps.apply(found.algorithm, "all_reduce", len(layout))
+        unnested = [build(name, "all_reduce", len(layout)) for name in shortlist("all_reduce", len(layout))]
+        fastest = min((s for s in unnested if s.name != "hierarchical"), key=lambda s: seconds(s, where, nbytes))
+        assert seconds(nested, where, nbytes) < seconds(fastest, where, nbytes)
+        (messages, vectors), (others, other_vectors) = crossing(nested, layout), crossing(fastest, layout)
+        assert vectors <= other_vectors and (messages < others or vectors < other_vectors), fastest.name
+
+
+@pytest.mark.parametrize("collective", ["all_gather", "reduce_scatter", "broadcast", "reduce"])
+def test_other_collectives_are_nested_where_that_is_faster(collective: str) -> None:
+    root = 4 if COLLECTIVES[collective].rooted else None
+    found = [choose_over_hosts(collective, hosts((0, 1, 1, 1, 2, 2), 1e-3), root, n).algorithm for n in (8, 1 << 13)]
+    assert found == ["hierarchical"] * 2
+
+
+def test_many_ranks_at_random_have_a_nesting_that_fits_the_slots() -> None:
+    layout = tuple(int(host) for host in np.random.default_rng(0).integers(0, 6, 30))
+    for collective in ("all_reduce", "all_gather", "reduce_scatter"):
+        assert choose_over_hosts(collective, hosts(layout), None, 1 << 24).algorithm == "hierarchical"
 
 
 def test_a_longer_delay_changes_the_choice() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from ringtree.algorithms import build
 from ringtree.price import Hosts, SharedMemory, seconds
-from ringtree.price.hosts import WIRE_MESSAGE_S
+from ringtree.price.hosts import WIRE_MESSAGE_S, remote_ends
 from ringtree.topology import cluster, on_hosts
 
 MEMORY = SharedMemory(cores=8, slots=8, slot_bytes=1 << 17)
@@ -48,6 +48,21 @@ def test_each_message_over_the_network_costs_its_ranks_core() -> None:
     links_s = seconds(one_shot, SIX.topology(0), 0)
     assert seconds(one_shot, SIX, 0) == pytest.approx(links_s + 8 * WIRE_MESSAGE_S)
     assert seconds(one_shot, turns, 0) >= links_s + 3 * 8 * WIRE_MESSAGE_S
+
+
+@pytest.mark.parametrize("name", ["ring", "double_tree", "chain", "two_shot"])
+def test_messages_over_the_network_are_counted_without_writing_a_schedule_out(name: str) -> None:
+    schedule = build(name, "all_gather" if name == "two_shot" else "broadcast" if name == "chain" else "all_reduce", 6)
+    rows, host = schedule.expand(), np.array(SIX.host_of)
+    pairs = {(k, s, t) for k, s, t in zip(rows.round, rows.source, rows.target, strict=True) if host[s] != host[t]}
+    expected = [sum(rank in pair[1:] for pair in pairs) for rank in range(6)]
+    assert remote_ends(schedule, SIX.host_of).tolist() == expected and sum(expected) > 0
+
+
+def test_a_ring_over_very_many_ranks_is_priced() -> None:
+    ranks = 20_000  # 800 million transfers
+    time_s = seconds(build("ring", "all_reduce", ranks), Hosts(tuple(r // 8 for r in range(ranks)), MEMORY), 8)
+    assert time_s > 2 * (ranks - 1) / 8 * 30e-6
 
 
 def test_no_ranks_are_refused() -> None:

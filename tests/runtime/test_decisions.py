@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ringtree import PeerDied, RankFailed, spawn
+from ringtree.algorithms.groups import written
 from ringtree.plan import CallTuning
+from ringtree.price import Hosts
 from ringtree.price.memory import BUILT_IN, SharedMemory
 from ringtree.runtime.communicator.calls import decisions
 from ringtree.runtime.communicator.calls.decisions import Decision, Decisions
@@ -109,6 +111,18 @@ def test_published_decisions_read_back(decision: Decision) -> None:
     decisions._decided.clear()
     read = Decisions(Memo(*memo.published.values()))._once(GROUP, ("question",), lambda: pytest.fail("decided again"))
     assert (read, read.steps.slots) == (decision, decision.steps.slots)
+
+
+def test_the_hosts_of_many_ranks_are_not_published() -> None:
+    """An entry of the memo has 496 bytes, and a nested algorithm's option names the host of every rank."""
+    hosts = Hosts(tuple(rank * 7 % 15 for rank in range(40)), MEMORY, 1e-3)
+    group, memo = GroupParameters("nowhere", 0, tuple(map(str, range(40))), timeout_s=0.01), Memo(True)
+    decided = Decisions(memo).decide(group, "all_reduce", -1, 8, hosts)
+    assert dict(decided.steps.options)["group"] == written(hosts.host_of)
+    (value,) = memo.published.values()
+    assert len(value) < 496
+    decisions._decided.clear()
+    assert Decisions(Memo(value)).decide(group, "all_reduce", -1, 8, hosts) == decided
 
 
 def decides(comm: Communicator) -> tuple[int, str]:

@@ -115,6 +115,10 @@ def test_a_broken_file_is_one_line(
         ({"figures": [1]}, "expected what `ringtree tune` writes"),
         ({"ranks": None}, "expected what `ringtree tune` writes"),
         ({"date": "\x1b[2J"}, "is no short line of text"),
+        ({"network": 3}, "network is '3'; expected what `ringtree tune` writes"),
+        ({"network": {"latency_s": 1, "source": "x"}}, "lacks 'bandwidth_Bps'"),
+        ({"network": {"latency_s": 0, "bandwidth_Bps": 1e9, "source": "x"}}, "network latency_s is 0.0; expected more"),
+        ({"network": {"latency_s": 1, "bandwidth_Bps": 1e99, "source": "x"}}, "bandwidth_Bps is 1e.99; expected 1 to"),
         ({"machine": {"cpu": "a\nb", "cores": 1}}, "1 cores of a..b; this is "),
     ],
 )

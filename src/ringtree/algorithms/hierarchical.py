@@ -1,9 +1,9 @@
 """Hierarchical: one algorithm inside groups of consecutive ranks, another between the groups (transform.nest).
 
 Between groups a rank sends 1/g of the vector where the collective can be sharded. Options: `group` (the
-size of a group, a divisor of n), `inner` and `outer` (names of algorithms). By default g is the greatest divisor of n
-that is at most its square root, inside is a ring, between is halving-doubling, for broadcast and reduce a chain and a
-double tree; a prime n has no groups.
+size of a group, a divisor of n; or each rank's group, such as 0,0,1,0: any ranks, transform.nest_in_hosts), `inner` and
+`outer` (names of algorithms). By default g is the greatest divisor of n that is at most its square root, inside is a
+ring, between is halving-doubling, for broadcast and reduce a chain and a double tree; a prime n has no groups.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from dataclasses import replace
 from math import isqrt
 
 from ringtree.algorithms.cost import S, Term, at_most, cost, lg, minimum, power_of_two
+from ringtree.algorithms.groups import read
 from ringtree.algorithms.registry import find
 from ringtree.ir.schedule import Schedule
-from ringtree.transform import nest
+from ringtree.transform import nest, nest_in_hosts
 
 SOURCE = (
     "Karonis and others: Exploiting hierarchy in parallel computer networks to optimize collective operation "
@@ -35,7 +36,7 @@ q = Term("q", lambda ranks: power_of_two(h.of(ranks)), "q: the largest power of 
 
 @cost(2 * (g - 1) + 2 * lg(q) + 2 * (h > q), 2 * (g - 1) / g * S + (2 * (q - 1) / q + (h > q)) * S / g)
 def all_reduce(
-    ranks: int, *, group: int | None = None, inner: str = "ring", outer: str = "halving_doubling"
+    ranks: int, *, group: int | str | None = None, inner: str = "ring", outer: str = "halving_doubling"
 ) -> Schedule:
     """Returns `inner` nested in groups and `outer` between them. ValueError where `group` does not divide n."""
     return _nested("all_reduce", ranks, None, group, inner, outer)
@@ -43,7 +44,7 @@ def all_reduce(
 
 @cost(g - 1 + lg(q) + 2 * (h > q), (g - 1) / g * S + (h - 1 + (h > q)) / h * S / g)
 def reduce_scatter(
-    ranks: int, *, group: int | None = None, inner: str = "ring", outer: str = "halving_doubling"
+    ranks: int, *, group: int | str | None = None, inner: str = "ring", outer: str = "halving_doubling"
 ) -> Schedule:
     """Returns `inner` inside groups and `outer` between them, n chunks. ValueError where `group` does not divide n."""
     return _nested("reduce_scatter", ranks, None, group, inner, outer)
@@ -54,7 +55,7 @@ def reduce_scatter(
     at_most((g - 1) / g * S + (q - 1 + minimum(q - 1, (h - q) * lg(q)) + (h > q) * h) / h * S / g),
 )
 def all_gather(
-    ranks: int, *, group: int | None = None, inner: str = "ring", outer: str = "halving_doubling"
+    ranks: int, *, group: int | str | None = None, inner: str = "ring", outer: str = "halving_doubling"
 ) -> Schedule:
     """Returns `outer` between groups and `inner` inside them, n chunks. ValueError where `group` does not divide n."""
     return _nested("all_gather", ranks, None, group, inner, outer)
@@ -62,7 +63,7 @@ def all_gather(
 
 @cost(g - 1 + lg(h), S + (g > 1) * S, pipelines=True)
 def broadcast(
-    ranks: int, root: int, *, group: int | None = None, inner: str = "chain", outer: str = "double_tree"
+    ranks: int, root: int, *, group: int | str | None = None, inner: str = "chain", outer: str = "double_tree"
 ) -> Schedule:
     """Returns `outer` from the root's group to all groups, then `inner`. ValueError where `group` does not divide n."""
     return _nested("broadcast", ranks, root, group, inner, outer)
@@ -70,12 +71,13 @@ def broadcast(
 
 @cost(g - 1 + lg(h), S, pipelines=True)
 def reduce(
-    ranks: int, root: int, *, group: int | None = None, inner: str = "chain", outer: str = "double_tree"
+    ranks: int, root: int, *, group: int | str | None = None, inner: str = "chain", outer: str = "double_tree"
 ) -> Schedule:
     """Returns `inner` inside groups, then `outer` to the root's group. ValueError where `group` does not divide n."""
     return _nested("reduce", ranks, root, group, inner, outer)
 
 
-def _nested(collective: str, ranks: int, root: int | None, group: int | None, inner: str, outer: str) -> Schedule:
-    size = default_group(ranks) if group is None else group
-    return replace(nest(collective, find(inner), find(outer), ranks, size, root), name="hierarchical")
+def _nested(collective: str, ranks: int, root: int | None, group: int | str | None, inner: str, outer: str) -> Schedule:
+    what, size = (collective, find(inner), find(outer)), default_group(ranks) if group is None else group
+    nested = nest_in_hosts(*what, read(size, ranks), root) if isinstance(size, str) else nest(*what, ranks, size, root)
+    return replace(nested, name="hierarchical")

@@ -89,7 +89,8 @@ class Algorithm:
             expected = f"expected one of {', '.join(known)}" if known else "it has none"
             raise ValueError(f"{self.name} {collective_name} has no option {strange[0]!r}: {expected}")
         for option, value in options.items():
-            if value is not None and str(known[option].annotation).startswith("int"):
+            kind = str(known[option].annotation)
+            if value is not None and kind.startswith("int") and not (isinstance(value, str) and "str" in kind):
                 options[option] = _whole(value, option)
         if not promise.rooted:
             return function(ranks, **options)

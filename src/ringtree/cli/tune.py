@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from ringtree.bench.machine import describe, usable_cores
+from ringtree.bench.network import measure_network
 from ringtree.bench.tuning import Tuning, tune
 from ringtree.cli.byte_sizes import parse_bytes
 from ringtree.cli.destination import check_destination
@@ -14,10 +16,12 @@ from ringtree.cli.options.subject import span
 from ringtree.cli.terminal import progress
 from ringtree.formats.replacing import replacing
 from ringtree.ir.units import count, duration, size
-from ringtree.price import CostParameters
+from ringtree.price import CostParameters, NetworkCost
 from ringtree.price.memory.fitting import errors, fit
 from ringtree.price.memory.parameters import FASTEST_BPS
 from ringtree.runtime import tuned
+from ringtree.runtime.bootstrap.environment import detect, leave_launcher
+from ringtree.runtime.world import init
 
 LONGEST_S = 3600.0
 MOST_RANKS = 64
@@ -38,6 +42,10 @@ def run(args: argparse.Namespace) -> int:
     if args.output is None:
         path.parent.mkdir(parents=True, exist_ok=True)
     check_destination(path)
+    date = datetime.now().astimezone().isoformat(timespec="seconds")
+    network, rank = _network(date)
+    if rank:
+        return 0  # rank 0 measures its host alone
     began = time.monotonic()
     with progress("tune, seconds", total=round(args.seconds)) as bar:
 
@@ -46,14 +54,16 @@ def run(args: argparse.Namespace) -> int:
             bar.note(text)
 
         measured = tune(ranks, args.seconds, step, most)
-    date = datetime.now().astimezone().isoformat(timespec="seconds")
     parameters = fit(measured.calls, f"parameters measured on {date}")
     with replacing(path) as file:
-        file.write(tuned.text(parameters, tuple(sorted(set(ranks))), date).encode())
+        file.write(tuned.text(parameters, tuple(sorted(set(ranks))), date, network or _known(path)).encode())
     machine = describe()
     print(f"{count(machine['cores'], 'core')} of {machine['cpu']}, {span(ranks)} ranks, {_counts(measured)}")
     for line in lines(parameters, oversubscribed=max(ranks) > machine["cores"], most_nbytes=2 * most):
         print(line)
+    if network is not None:
+        yours = f"a message {duration(network.latency_s)}, {_rate(network.bandwidth_Bps)} each way"
+        print(f"between hosts: {yours}")
     found = errors(parameters, measured.calls)
     print(f"error of predicted times of these calls: median {found[0]:.0%}, 90th percentile {found[1]:.0%}")
     print(
@@ -61,6 +71,27 @@ def run(args: argparse.Namespace) -> int:
         + ("" if path == tuned.location() else f"; init() reads it if {tuned.VARIABLE} is set to it")
     )
     return 0
+
+
+def _network(date: str) -> tuple[NetworkCost | None, int]:
+    """The network between the hosts of a launcher's ranks, for rank 0, and this process's rank."""
+    world = detect()
+    if world.size == 1:
+        return None, 0
+    comm = init()
+    try:
+        return measure_network(comm, f"measured on {date}"), comm.rank
+    finally:
+        comm.close()
+        leave_launcher()
+
+
+def _known(path: Path) -> NetworkCost | None:
+    """The network that was measured before, which a measurement of this host alone leaves as it is."""
+    try:
+        return tuned.read(path).network
+    except (OSError, ValueError):
+        return None
 
 
 def usual_ranks(cores: int) -> list[int]:

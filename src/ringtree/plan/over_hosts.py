@@ -1,7 +1,8 @@
 """Choice of algorithm for ranks on several hosts: the one with the least predicted time, memory and network joined.
 
 Beside the algorithms that know no hosts, the candidates are those that are nested: one algorithm inside each host, one
-between ranks of the same index (transform.nest). Hosts of unequal numbers of ranks have no such index.
+between hosts (transform.nest; transform.nest_in_hosts where hosts have unequal numbers of ranks, or ranks are not in
+the order of their hosts).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from ringtree.algorithms import build, find
+from ringtree.algorithms.groups import written
 from ringtree.ir.schedule import Schedule
 from ringtree.ir.units import duration
 from ringtree.plan.choose import NOTEWORTHY, shortlist
@@ -71,17 +73,18 @@ def _candidates(
     collective: str, hosts: Hosts, root: int | None, nbytes: int, rank_order: bool
 ) -> list[tuple[str, CallTuning, Schedule]]:
     ranks, each = len(hosts.host_of), hosts.each()
+    where = ("group", each or written(hosts.host_of))
     found = []
     for name in at_once(collective) if rank_order else shortlist(collective, ranks):
         if name == NESTED:
             continue  # its own groups are none of hosts
         steps = CallTuning(_pieces(name, collective, nbytes))
         found.append((name, steps, _built(name, collective, ranks, root, steps)))
-    if rank_order or each in (0, 1) or collective not in find(NESTED).serves:
+    if rank_order or each == 1 or collective not in find(NESTED).serves:
         return found
     for inner in INNER:
         for outer in OUTER:
-            steps = CallTuning((("group", each), ("inner", inner), ("outer", outer)))
+            steps = CallTuning((where, ("inner", inner), ("outer", outer)))
             try:
                 found.append((NESTED, steps, _built(NESTED, collective, ranks, root, steps)))
             except ValueError:  # one of them does not serve what the nesting asks

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ringtree.price.bounds import Bounds, LowerBound, bound
-    from ringtree.price.hosts import Hosts
+    from ringtree.price.hosts import Hosts, NetworkCost
     from ringtree.price.memory import BUILT_IN, CostParameters, SharedMemory
     from ringtree.price.pricing import Priced, Quote, quote
     from ringtree.price.where import Where, seconds
 
 _NAMES = {
     "bounds": ("LowerBound", "Bounds", "bound"),
-    "hosts": ("Hosts",),
+    "hosts": ("Hosts", "NetworkCost"),
     "memory": ("BUILT_IN", "CostParameters", "SharedMemory"),
     "pricing": ("Priced", "Quote", "quote"),
     "where": ("Where", "seconds"),
@@ -29,6 +29,7 @@ __all__ = [
     "Bounds",
     "CostParameters",
     "Hosts",
+    "NetworkCost",
     "Priced",
     "Quote",
     "SharedMemory",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ringtree.ir.schedule import Schedule
 from ringtree.price.memory import SharedMemory
 from ringtree.price.pricing import Priced
+from ringtree.price.rounds import distinct
 from ringtree.topology import Topology
 from ringtree.topology.shapes import on_hosts
 from ringtree.transform.rows import expand_block
@@ -22,24 +23,46 @@ WIRE_MESSAGE_S = 6e-6
 """Seconds of a core's work for a message that its rank sends or receives over TCP."""
 
 
+FASTEST_BPS = 1e13
+"""No network is faster."""
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkCost:
+    """A measured network: `latency_s` of a message from host to host beside the ranks' own work, `bandwidth_Bps` of a
+    host's link, each way. `source`: where they are from, in words. ValueError for numbers that no network has."""
+
+    latency_s: float
+    bandwidth_Bps: float
+    source: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.latency_s <= 10:
+            raise ValueError(f"network latency_s is {self.latency_s!r}; expected more than 0, at most 10 seconds")
+        if not 1 <= self.bandwidth_Bps <= FASTEST_BPS:
+            raise ValueError(f"network bandwidth_Bps is {self.bandwidth_Bps!r}; expected 1 to {FASTEST_BPS:g}")
+
+
 @dataclass(frozen=True, slots=True)
 class Hosts:
     """Ranks on several hosts, as a place to price. `host_of`: the number of each rank's host. `memory`: of each host.
     `latency_s` and `bandwidth_Bps`: the network's, from host to host, and of each host's link, each way. `turns`: the
-    ranks that share a core, where more than one do: hosts that are containers of one machine share its cores."""
+    ranks that share a core, where more than one do: hosts that are containers of one machine share its cores.
+    `measured`: the source of the network's costs, in words, where they were measured."""
 
     host_of: tuple[int, ...]
     memory: SharedMemory
     latency_s: float = LATENCY_S
     bandwidth_Bps: float = BANDWIDTH_BPS
     turns: float = 1.0
+    measured: str = field(default="", compare=False)
 
     @property
     def source(self) -> str:
         """The source of the costs, in words."""
         return (
             f"{len(set(self.host_of))} hosts, {self.latency_s * 1e6:.3g} us and {self.bandwidth_Bps / 1e9:.3g} GB/s "
-            f"between them; {self.memory.parameters.source}"
+            f"between them{', ' * bool(self.measured)}{self.measured}; {self.memory.parameters.source}"
         )
 
     def each(self) -> int:
@@ -57,7 +80,7 @@ class Hosts:
     def seconds(self, schedule: Schedule, nbytes: int) -> float:
         """Seconds of the schedule on its links, plus those of the messages to and from the network, each of which costs
         a system call and more: the busiest rank's, or where ranks take turns on cores, a core's."""
-        ends = _remote_ends(schedule, self.host_of)
+        ends = remote_ends(schedule, self.host_of)
         messages = max(float(ends.max()), float(ends.mean()) * self.turns)
         return Priced(schedule, self.topology(nbytes)).seconds(nbytes) + messages * WIRE_MESSAGE_S
 
@@ -81,13 +104,16 @@ def _topology(hosts: Hosts, nbytes: int) -> Topology:
     )
 
 
-def _remote_ends(schedule: Schedule, host_of: tuple[int, ...]) -> NDArray[np.int64]:
+def remote_ends(schedule: Schedule, host_of: tuple[int, ...]) -> NDArray[np.int64]:
     """The number of messages to or from other hosts that each rank has, [ranks]."""
     host, ends = np.asarray(host_of), np.zeros(len(host_of), np.int64)
     for block in schedule.blocks:
-        rows = expand_block(schedule, block).rows
+        if block.shift.source or block.shift.target:
+            block = expand_block(schedule, block)
+        rows = block.rows  # else each repetition has the same ends
         away = host[rows.source] != host[rows.target]
-        pairs = np.unique(np.stack([rows.round[away], rows.source[away], rows.target[away]]), axis=1)
-        for end in pairs[1:]:
-            ends += np.bincount(end, minlength=len(ends))
+        pair = (rows.round[away].astype(np.int64) * len(ends) + rows.source[away]) * len(ends) + rows.target[away]
+        source, target = np.divmod(distinct(pair) % len(ends) ** 2, len(ends))
+        for end in (source, target):
+            ends += np.bincount(end, minlength=len(ends)) * block.times
     return ends

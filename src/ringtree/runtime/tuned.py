@@ -1,4 +1,4 @@
-"""The file that `ringtree tune` writes of this machine: a topology, and the cost parameters by which calls are planned.
+"""The file that `ringtree tune` writes of this machine: a topology, and the costs by which calls are planned.
 
 RINGTREE_TOPOLOGY names it; else it is ringtree/machine.json in $XDG_CONFIG_HOME, ~/.config by default. Only rank 0
 reads it and broadcasts its contents, so that files which differ cannot make ranks disagree.
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ringtree import __version__
+from ringtree.price.hosts import NetworkCost
 from ringtree.price.memory import CostParameters
 from ringtree.runtime.processor import cores, cpu
 from ringtree.topology import direct
@@ -37,7 +38,8 @@ _warned = set[Path]()
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """The file's contents: the parameters, and the date, version, machine and numbers of ranks of the measurement."""
+    """The file's contents: the parameters, the network to other hosts where it was measured, and the date, version,
+    machine and numbers of ranks of the measurement."""
 
     parameters: CostParameters
     date: str
@@ -45,6 +47,7 @@ class Tuned:
     ranks: tuple[int, ...]
     cpu: str
     cores: int
+    network: NetworkCost | None = None
 
 
 def location(env: Mapping[str, str] | None = None) -> Path:
@@ -57,14 +60,19 @@ def location(env: Mapping[str, str] | None = None) -> Path:
 
 
 def parameters_here(env: Mapping[str, str] | None = None) -> CostParameters | None:
-    """The cost parameters of this machine's file; None where there is none. A file that is of no use is reported once,
-    in a line."""
+    """The cost parameters of this machine's file; None where there is none."""
+    found = tuned_here(env)
+    return None if found is None else found.parameters
+
+
+def tuned_here(env: Mapping[str, str] | None = None) -> Tuned | None:
+    """This machine's file; None where there is none. A file that is of no use is reported once, in a line."""
     env = os.environ if env is None else env
     path = location(env)
     try:
         if not env.get(VARIABLE) and not path.exists():
             return None
-        return read(path).parameters
+        return read(path)
     except (OSError, ValueError) as error:
         if path not in _warned:
             _warned.add(path)
@@ -100,6 +108,7 @@ def read(path: Path, *, anywhere: bool = False) -> Tuned:
             tuple(map(int, tuned["ranks"])),
             _line(tuned["machine"]["cpu"]),
             max(int(tuned["machine"]["cores"]), 1),
+            _network(tuned.get("network")),
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         why = f"lacks {error}" if isinstance(error, KeyError) else str(error)
@@ -115,8 +124,9 @@ def is_tuned(path: Path) -> bool:
         return False
 
 
-def text(parameters: CostParameters, ranks: tuple[int, ...], date: str) -> str:
-    """The file's text for these parameters, measured over `ranks` ranks on `date`."""
+def text(parameters: CostParameters, ranks: tuple[int, ...], date: str, network: NetworkCost | None = None) -> str:
+    """The file's text for these parameters, measured over `ranks` ranks on `date`, and a network measured between
+    hosts."""
     tuned = {
         "version": VERSION,
         "ringtree": __version__,
@@ -125,6 +135,8 @@ def text(parameters: CostParameters, ranks: tuple[int, ...], date: str) -> str:
         "ranks": list(ranks),
         "figures": as_json(parameters),
     }
+    if network is not None:
+        tuned["network"] = network_as_json(network) | {"source": network.source}
     return dumps(topology(parameters, max(ranks)), tuned)
 
 
@@ -159,6 +171,24 @@ def parameters_from(written: Mapping[str, Any], source: str) -> CostParameters:
         name: tuple(written[name]) if isinstance(written[name], (list, tuple)) else written[name] for name in known
     }
     return CostParameters(**values, source=source)
+
+
+def network_as_json(network: NetworkCost) -> dict[str, float]:
+    """All fields except the source."""
+    return {"latency_s": network.latency_s, "bandwidth_Bps": network.bandwidth_Bps}
+
+
+def network_from(written: Mapping[str, Any], source: str) -> NetworkCost:
+    """The network that `network_as_json` wrote. ValueError, TypeError or KeyError for anything else."""
+    return NetworkCost(float(written["latency_s"]), float(written["bandwidth_Bps"]), source)
+
+
+def _network(written: object) -> NetworkCost | None:
+    if written is None:
+        return None
+    if not isinstance(written, dict):
+        raise ValueError(f"network is {str(written)[:40]!r}")
+    return network_from(written, _line(written["source"]))
 
 
 def _line(text: object) -> str:

@@ -11,7 +11,7 @@ from ringtree.runtime.bootstrap.hosts import MultiHostBootstrap
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import GroupParameters, default_engine
 from ringtree.runtime.tracing.files import record_until_exit
-from ringtree.runtime.tuned import parameters_here
+from ringtree.runtime.tuned import tuned_here
 
 TIMEOUT_S = 300.0
 
@@ -23,7 +23,7 @@ def init(*, engine: str | None = None, timeout_s: float | None = None) -> Commun
 
     Rank and size come from `ringtree run`, torchrun, mpirun (Open MPI, MPICH) or srun; without any of them it is a
     world of one. `timeout_s` bounds every wait of the group (default: RINGTREE_TIMEOUT, else 300). Calls are planned by
-    rank 0's cost parameters of this machine, where `ringtree tune` has measured it.
+    rank 0's costs of this machine and its network, where `ringtree tune` has measured them.
     """
     global _made
     world = detect()
@@ -35,9 +35,10 @@ def init(*, engine: str | None = None, timeout_s: float | None = None) -> Commun
         job = hosts.job
     _made += 1
     names = tuple(map(str, range(world.size)))
-    cost = parameters_here() if world.rank == 0 else None
+    measured = tuned_here() if world.rank == 0 else None
+    cost, network = (measured.parameters, measured.network) if measured else (None, None)
     key = f"{job}/init{_made}"
-    parameters = GroupParameters(key, world.rank, names, timeout_s, cost=cost, bootstrap=bootstrap)
+    parameters = GroupParameters(key, world.rank, names, timeout_s, cost=cost, network=network, bootstrap=bootstrap)
     communicator = Communicator(engine or default_engine(world.size), parameters)
     if folder := trace_folder():
         record_until_exit(communicator, folder)

@@ -3,6 +3,7 @@
 from ringtree.transform.divide import channels, pipeline, share, split
 from ringtree.transform.many_source import many_source
 from ringtree.transform.nest import ScheduleBuilder, nest
+from ringtree.transform.nest_in_hosts import nest_in_hosts
 from ringtree.transform.one_buffer import in_place
 from ringtree.transform.relabel import relabel
 from ringtree.transform.reverse import reverse
@@ -13,6 +14,7 @@ __all__ = [
     "in_place",
     "many_source",
     "nest",
+    "nest_in_hosts",
     "pipeline",
     "relabel",
     "reverse",

@@ -58,11 +58,11 @@ def nest(
     all_reduce: each group reduce-scatters; ranks of the same index all-reduce their shard; each group all-gathers.
     Where inner does not serve these, each group reduces to its first rank, the first ranks all-reduce, each broadcasts.
     broadcast and reduce go through the ranks that have the root's index. The vector is cut into as many chunks as
-    both need. Groups of other ranks than consecutive ones: relabel(nest(...), order).
+    both need. Groups of other ranks than consecutive ones, or of unequal sizes: nest_in_hosts.
     """
     if ranks < 1 or group < 1 or ranks % group:
         raise ValueError(f"nest: groups of {group} do not divide {ranks} ranks; expected a divisor of {ranks}")
-    nesting = _nesting(collective, inner, outer)
+    nesting = nesting_of(collective, inner, outer)
     groups = ranks // group
     at_group, at_index = divmod(root or 0, group)
     phases = []
@@ -85,7 +85,8 @@ def nest(
     )
 
 
-def _nesting(collective: str, inner: ScheduleBuilder, outer: ScheduleBuilder) -> tuple[Phase, ...]:
+def nesting_of(collective: str, inner: ScheduleBuilder, outer: ScheduleBuilder) -> tuple[Phase, ...]:
+    """The best nesting that both algorithms serve; ValueError where there is none."""
     nestings = PHASES.get(collective)
     if nestings is None:
         raise ValueError(f"nest: {collective} is not nested; expected one of {', '.join(PHASES)}")

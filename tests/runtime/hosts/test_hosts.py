@@ -109,6 +109,41 @@ def test_groups_and_objects_go_over_hosts(host_pools: HostPools) -> None:
     assert [row[3:] for row in rows] == [[3.0, 6.0]] * 4
 
 
+def in_another_order(comm: Communicator, order: list[int], count: int) -> list[str]:
+    """Each nested collective in a group of all ranks in that order; returns the algorithms chosen."""
+    group = comm.group(order)
+    assert group is not None
+    n, me, root = group.size, group.rank, group.size - 1
+    x = np.arange(n * count, dtype=np.float32) + me
+    total = n * np.arange(n * count) + n * (n - 1) / 2
+    assert (group.all_reduce(x) == total).all()
+    assert (group.reduce_scatter(x).ravel() == total[me * count : (me + 1) * count]).all()
+    assert (group.all_gather(x[:count]).reshape(n, -1) == np.arange(count) + np.arange(n)[:, None]).all()
+    assert (group.broadcast(x.copy(), root) == np.arange(n * count) + root).all()
+    reduced = group.reduce(x, root=root)
+    assert me != root or (reduced == total).all()
+    nested = ("all_reduce", "all_gather", "reduce_scatter")
+    chosen = [group.chosen(name, n * count).part.program.name for name in nested]
+    group.close()
+    return chosen
+
+
+@pytest.mark.parametrize("order", [(0, 3, 1, 2), (3, 2, 0), (2, 0, 3, 1)], ids=str)
+def test_ranks_in_any_order_are_nested(host_pools: HostPools, order: tuple[int, ...]) -> None:
+    """Hosts of one, one and two ranks, or a host of one beside one of two."""
+    nested = 0
+    for count in (1, 700, 300_000):
+        rows = host_pools((1, 1, 2)).run(in_members, list(order), count)
+        chosen = [row for row in rows if row]
+        assert len(chosen) == len(order) and all(row == chosen[0] for row in chosen)
+        nested += chosen[0].count("hierarchical")
+    assert nested > 0
+
+
+def in_members(comm: Communicator, order: list[int], count: int) -> list[str]:
+    return in_another_order(comm, order, count) if comm.rank in order else []
+
+
 def messages(comm: Communicator, seed: int) -> int:
     """Every rank sends every other a few messages of random sizes, in a random order, and receives all of them."""
     random, sent = Random(seed * 100 + comm.rank), []

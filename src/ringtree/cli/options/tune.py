@@ -2,11 +2,16 @@
 
     ringtree tune                       takes some seconds; writes ~/.config/ringtree/machine.json, which init() reads
     ringtree tune -n 2,4,8 --seconds 30 --output machine.json
+    RINGTREE_ADDRESS=10.0.0.1:29400 mpirun -n 2 -H 10.0.0.1,10.0.0.2 ringtree tune
 
 Measures calls of a few algorithms in turn and fits cost parameters to them: seconds per call and per message, rates of
 bytes copied, fetched from a peer and reduced (by size, because of caches), and the cost of sharing a core. Later calls
 choose algorithms and cut schedules by these parameters. The file is a topology, for `ringtree simulate --topology FILE`
 too; RINGTREE_TOPOLOGY=FILE makes init() read another file.
+
+Ranks on several hosts, started as any program is (RINGTREE_ADDRESS set), measure in addition the latency and bandwidth
+of the network between their hosts; rank 0 measures its host and writes the file. A later `ringtree tune` on that host
+alone keeps the network.
 """
 
 from __future__ import annotations

@@ -59,6 +59,12 @@ def rendezvous_address(env: Mapping[str, str] | None = None) -> tuple[str, int] 
     return host.strip("[]"), int(port)
 
 
+def leave_launcher() -> None:
+    """Makes this process one that no launcher started, which may start ranks of its own."""
+    for name in (ADDRESS, "RINGTREE_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_STEP_ID"):
+        os.environ.pop(name, None)
+
+
 def trace_folder(env: Mapping[str, str] | None = None) -> Path | None:
     """The folder in which `ringtree run --trace` collects recordings; None without it."""
     folder = (os.environ if env is None else env).get(TRACE_FOLDER)

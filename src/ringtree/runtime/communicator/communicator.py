@@ -60,7 +60,8 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         self.size = parameters.ranks
         joined = join(engine, parameters)
         # this group keeps nothing of the one that it was made from
-        parameters = replace(parameters, check_liveness=None, inherited=None, cost=joined.cost)
+        measured = joined.network.measured if joined.network else None
+        parameters = replace(parameters, check_liveness=None, inherited=None, cost=joined.cost, network=measured)
         self._engine, self._parameters = engine, parameters
         self._endpoint = joined.endpoint
         self._call: Any = joined.endpoint.call

@@ -128,6 +128,7 @@ class Groups(Collectives):
             check_members,
             inherited=self._endpoint.inherited(list(members)),
             cost=self._parameters.cost,
+            network=self._parameters.network,
             bootstrap=self._parameters.bootstrap,
         )
         try:

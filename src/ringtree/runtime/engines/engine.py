@@ -20,7 +20,7 @@ from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup, HostBootstrap
 from ringtree.runtime.engines.protocols import Endpoint
 
 if TYPE_CHECKING:
-    from ringtree.price import CostParameters
+    from ringtree.price import CostParameters, NetworkCost
 
 ENGINES = {
     "shm": "ringtree.runtime.engines.shm",
@@ -37,7 +37,8 @@ class GroupParameters:
     `check_liveness`, in a group made from another, raises when a member has died. `slots`: how many staging slots a
     rank needs at least; 0 leaves it to the engine. `inherited`: in a group made from another, what the endpoint there
     knows of the members (`Health.inherited`). `cost`: the parameters by which calls are planned; a world takes rank
-    0's, and None stands for the built-in ones. `bootstrap`: how the members find each other.
+    0's, and None stands for the built-in ones; `network`: the same of a measured network between hosts. `bootstrap`:
+    how the members find each other.
     """
 
     key: str
@@ -49,6 +50,7 @@ class GroupParameters:
     slots: int = 0
     inherited: Any = None
     cost: CostParameters | None = None
+    network: NetworkCost | None = None
     bootstrap: HostBootstrap = ABSTRACT_SOCKET
 
     @property
@@ -69,12 +71,12 @@ class GroupParameters:
 
 @dataclass(frozen=True, slots=True)
 class NetworkParameters:
-    """The network between the members' hosts; 0 is unknown. `turns`: the most ranks that share a core. The same for all
-    members."""
+    """The network between the members' hosts: the kernel's latency, 0 where it is unknown, and `ringtree tune`'s costs.
+    `turns`: the most ranks that share a core. The same for all members."""
 
     latency_s: float = 0.0
-    bandwidth_Bps: float = 0.0
     turns: float = 1.0
+    measured: NetworkCost | None = None
 
 
 @dataclass(frozen=True, slots=True)

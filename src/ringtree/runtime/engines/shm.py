@@ -8,7 +8,7 @@ from typing import Any
 import ringtree.errors  # noqa: F401  # gives the native errors their message
 from ringtree.runtime.engines.engine import GroupParameters, JoinedGroup, NetworkParameters, native_module
 from ringtree.runtime.engines.network import Listening
-from ringtree.runtime.tuned import as_json, parameters_from
+from ringtree.runtime.tuned import as_json, network_as_json, network_from, parameters_from
 
 STAGING_BYTES = 1 << 20
 """Bytes of a rank's slots together: staging that fits a core's own cache runs at the cache's speed."""
@@ -51,20 +51,23 @@ def join(parameters: GroupParameters) -> JoinedGroup:
     cost, source = offers[0][1:3]  # rank 0's, which a group that is made from another has already
     agreed = parameters_from(cost, source) if cost else parameters.cost if parameters.inherited else None
     turns = max(machines.count(m) / c for m, c in cores.items())
-    between = NetworkParameters(listening.latency_s, turns=turns) if listening else None
+    measured = parameters.network if parameters.inherited else offers[0][4] and network_from(*offers[0][4])
+    between = NetworkParameters(listening.latency_s, turns, measured) if listening else None
     return JoinedGroup(endpoint, slots, slot_bytes, min(cores.values()), agreed, tuple(hosts), between)
 
 
 def _offer(parameters: GroupParameters, listening: Listening | None) -> list[Any]:
     """The facts that the others need of this rank: its usable cores, a world's cost parameters and their source, an
-    address."""
+    address, a world's network."""
     mask = sum(1 << core for core in os.sched_getaffinity(0))
-    cost = None if parameters.inherited or parameters.rank else parameters.cost
+    of_world = not parameters.inherited and not parameters.rank
+    cost, network = (parameters.cost, parameters.network) if of_world else (None, None)
     return [
         f"{mask:x}",
         as_json(cost) if cost else None,
         cost.source if cost else None,
         listening.address if listening else None,
+        [network_as_json(network), network.source] if network else None,
     ]
 
 

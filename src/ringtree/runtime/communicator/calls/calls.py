@@ -17,7 +17,7 @@ from ringtree.algorithms import find
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.schedule import Schedule
 from ringtree.plan import CallTuning, choose_whole
-from ringtree.price.hosts import BANDWIDTH_BPS, LATENCY_S, Hosts
+from ringtree.price.hosts import BANDWIDTH_BPS, LATENCY_S, Hosts, NetworkCost
 from ringtree.price.memory import BUILT_IN, SharedMemory
 from ringtree.runtime.arrays import Array
 from ringtree.runtime.communicator.calls import function_reductions
@@ -282,8 +282,9 @@ class Calls:
         hosts, network = self._joined.hosts, self._joined.network
         if network is None:
             return self._memory()
-        between = network.latency_s or LATENCY_S, network.bandwidth_Bps or BANDWIDTH_BPS
-        return Hosts(hosts, self._memory(), *between, max(network.turns, 1.0))
+        known = network.measured or NetworkCost(network.latency_s or LATENCY_S, BANDWIDTH_BPS)
+        between = known.latency_s, known.bandwidth_Bps
+        return Hosts(hosts, self._memory(), *between, max(network.turns, 1.0), known.source)
 
     def _memory(self) -> SharedMemory:
         """The memory and costs that calls are planned for; equal on all ranks."""

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
 from ringtree.algorithms import serving
+from ringtree.algorithms.groups import written
 from ringtree.plan import CallTuning, choose, choose_over_hosts, steps_for
 from ringtree.price.hosts import Hosts
 from ringtree.price.memory import SharedMemory
@@ -73,7 +74,8 @@ class Decisions:
             return Decision(choice.algorithm, steps, choice.why)
 
         named = f"one of {serving(collective)}" + " in rank order" * rank_order
-        return self._once(group, (named, collective, ranks, root, _kind(nbytes), where), make)
+        question = named, collective, ranks, root, _kind(nbytes), where
+        return self._once(group, question, make, written(where.host_of) if isinstance(where, Hosts) else "")
 
     def cut(
         self, group: GroupParameters, algorithm: str, collective: str, root: int, nbytes: int, memory: SharedMemory
@@ -89,26 +91,28 @@ class Decisions:
 
         return self._once(group, (algorithm, collective, ranks, root, _kind(nbytes), memory), make)
 
-    def _once(self, group: GroupParameters, question: tuple[object, ...], make: Callable[[], Decision]) -> Decision:
+    def _once(
+        self, group: GroupParameters, question: tuple[object, ...], make: Callable[[], Decision], hosts: str = ""
+    ) -> Decision:
         found = _decided.get(question)
         if found is None:
-            found = self._shared(group, repr(question), make)
+            found = self._shared(group, repr(question), make, hosts)
             while len(_decided) >= KEPT:
                 _decided.pop(next(iter(_decided)), None)
             _decided[question] = found
         return found
 
-    def _shared(self, group: GroupParameters, question: str, make: Callable[[], Decision]) -> Decision:
+    def _shared(self, group: GroupParameters, question: str, make: Callable[[], Decision], hosts: str = "") -> Decision:
         key = int.from_bytes(hashlib.sha256(question.encode()).digest()[:8], "little") or 1
         known = self.endpoint.known(key)
         if known is False:
             known = self._awaited(group, key)
         if isinstance(known, bytes) and known:
-            return _decoded(known)
+            return _decoded(known, hosts)
         value = b""  # so that the others need not wait, should this rank fail
         try:
             decision = make()
-            value = json.dumps(asdict(decision), separators=(",", ":")).encode()
+            value = _encoded(decision, hosts)
             return decision
         finally:
             if known is True:
@@ -137,7 +141,17 @@ def _kind(nbytes: int) -> int:
     return (nbytes - 1).bit_length() if nbytes else -1
 
 
-def _decoded(value: bytes) -> Decision:
+THE_HOSTS = "hosts"
+"""In place of an option that is the host of each rank: every rank knows that, and an entry of the memo is short."""
+
+
+def _encoded(decision: Decision, hosts: str) -> bytes:
+    steps = decision.steps
+    short = tuple((name, THE_HOSTS if hosts and value == hosts else value) for name, value in steps.options)
+    return json.dumps(asdict(replace(decision, steps=replace(steps, options=short))), separators=(",", ":")).encode()
+
+
+def _decoded(value: bytes, hosts: str) -> Decision:
     found = json.loads(value)
-    options = tuple((name, number) for name, number in found["steps"].pop("options"))
+    options = tuple((name, hosts if at == THE_HOSTS else at) for name, at in found["steps"].pop("options"))
     return Decision(found["algorithm"], CallTuning(options, **found["steps"]), found["why"])
