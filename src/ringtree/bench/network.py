@@ -22,7 +22,7 @@ MOST_PEERS = 8
 PEER_S = 5.0
 """Seconds after which a pair goes on to no longer size."""
 LEAST_S = 1e-6
-"""Of a latency: the rest of a short message's time is its ranks' work."""
+"""The part of a short message's time that is latency: the rest is its ranks' work."""
 TO_PEER, FROM_PEER, END = range(3)
 
 
