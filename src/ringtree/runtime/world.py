@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from ringtree.runtime.bootstrap.abstract_socket import ABSTRACT_SOCKET
 from ringtree.runtime.bootstrap.bootstrap import HostBootstrap
-from ringtree.runtime.bootstrap.environment import SECRET, detect, rendezvous_address, trace_folder
+from ringtree.runtime.bootstrap.contact import Board, GivenAddress
+from ringtree.runtime.bootstrap.environment import SECRET, World, detect, rendezvous_address, trace_folder
 from ringtree.runtime.bootstrap.hosts import Hosts
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import GroupParameters, default_engine
@@ -15,44 +17,87 @@ from ringtree.runtime.tuned import parameters_here
 
 TIMEOUT_S = 300.0
 
-_made = 0
-
 
 def init(*, engine: str | None = None, timeout_s: float | None = None) -> Communicator:
     """This rank's communicator with all ranks of its job; returns when all have called it.
 
     Rank and size come from `ringtree run`, torchrun, mpirun (Open MPI, MPICH) or srun; without any of them it is a
     world of one. `timeout_s` bounds every wait of the group (default: RINGTREE_TIMEOUT, else 300). Calls are planned by
-    rank 0's cost cost of this machine, where `ringtree tune` has measured it.
+    rank 0's cost parameters of this machine, where `ringtree tune` has measured it.
     """
-    global _made
     world = detect()
     timeout_s = patience(timeout_s)
-    bootstrap: HostBootstrap = ABSTRACT_SOCKET
-    job = world.job
-    if (address := rendezvous_address()) and world.size > 1:
-        bootstrap = hosts = _hosts(address, world.rank, world.size, timeout_s)
-        job = hosts.job
-    _made += 1
+    address = rendezvous_address()
+    if address is None or world.size == 1:
+        return _made(world, f"{world.job}/{_next()}", engine, timeout_s)
+    hosts = _hosts(GivenAddress(address, os.environ.get(SECRET, "").encode()), world, timeout_s)
+    key = f"{hosts.key}/{_next()}"
+    try:
+        with hosts.setting_up(key, timeout_s) as check_liveness:
+            return _made(world, key, engine, timeout_s, hosts, check_liveness)
+    except BaseException:
+        _process.forget(hosts)
+        raise
+
+
+def _made(
+    world: World,
+    key: str,
+    engine: str | None,
+    timeout_s: float,
+    bootstrap: HostBootstrap = ABSTRACT_SOCKET,
+    check_liveness: Callable[[list[int]], None] | None = None,
+) -> Communicator:
     names = tuple(map(str, range(world.size)))
     cost = parameters_here() if world.rank == 0 else None
-    key = f"{job}/init{_made}"
-    parameters = GroupParameters(key, world.rank, names, timeout_s, cost=cost, bootstrap=bootstrap)
+    parameters = GroupParameters(
+        key, world.rank, names, timeout_s, False, check_liveness, cost=cost, bootstrap=bootstrap
+    )
     communicator = Communicator(engine or default_engine(world.size), parameters)
     if folder := trace_folder():
         record_until_exit(communicator, folder)
     return communicator
 
 
-_met: Hosts | None = None
+class _Process:
+    """What this process has made: `hosts`, its way to the ranks of other hosts, made once; and how many worlds.
+
+    A forked child begins anew, as one of the next generation of its parent's job.
+    """
+
+    def __init__(self) -> None:
+        self.hosts: Hosts | None = None
+        self.worlds = 0
+        self.generation, self.job = 0, ""
+        os.register_at_fork(after_in_child=self._forked)
+
+    def forget(self, hosts: Hosts) -> None:
+        """Where the ranks have never met by way of these, so that another attempt begins anew."""
+        if not hosts.met:
+            hosts.close()
+            self.hosts = None
+
+    def _forked(self) -> None:
+        if self.hosts is not None and self.hosts.met:
+            self.generation, self.job, self.worlds = self.generation + 1, self.hosts.job, 0
+        self.hosts = None
 
 
-def _hosts(address: tuple[str, int], rank: int, size: int, timeout_s: float) -> Hosts:
-    """This process's way to the ranks of other hosts, made once."""
-    global _met
-    if _met is None:
-        _met = Hosts(address, os.environ.get(SECRET, "").encode(), rank, size, timeout_s)
-    return _met
+_process = _Process()
+
+
+def _next() -> str:
+    """The name of the next world of this process."""
+    _process.worlds += 1
+    return f"init{_process.worlds}"
+
+
+def _hosts(board: Board, world: World, timeout_s: float) -> Hosts:
+    """This process's way to the ranks of other hosts."""
+    mine = _process
+    if mine.hosts is None:
+        mine.hosts = Hosts(board, world.rank, world.size, timeout_s, generation=mine.generation, job=mine.job)
+    return mine.hosts
 
 
 def patience(timeout_s: float | None) -> float:

@@ -7,39 +7,69 @@ may share them, and hosts made from one image do.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import secrets
 import socket
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 from ringtree.runtime.bootstrap.abstract_socket import ABSTRACT_SOCKET
+from ringtree.runtime.bootstrap.addresses import listen, same_kernel
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
-from ringtree.runtime.bootstrap.rendezvous import Rendezvous, Server, listen, proof, same_kernel
+from ringtree.runtime.bootstrap.contact import Board
+from ringtree.runtime.bootstrap.rendezvous import Rendezvous
+from ringtree.runtime.bootstrap.server import Server
 
 
 class Hosts:
-    """A HostBootstrap of ranks on one or several hosts: memory is shared by the members of each host."""
+    """A HostBootstrap of ranks on one or several hosts: memory is shared by the members of each host.
 
-    def __init__(self, address: tuple[str, int], secret: bytes, rank: int, size: int, timeout_s: float) -> None:
-        self._secret, self._rank = secret, rank
-        self._server = Server(listen(*address), secret, size) if rank == 0 else None
+    `generation`, `job`: as Rendezvous. The ranks of a forked generation meet at the server of their parents' rank 0.
+    """
+
+    def __init__(
+        self, board: Board, rank: int, size: int, timeout_s: float, *, generation: int = 0, job: str = ""
+    ) -> None:
+        self._rank, self._size, self._timeout_s = rank, size, timeout_s
+        self._server = serve(board, size) if rank == 0 and not generation else None
         try:
-            self._meet(address, secret, size, timeout_s)
+            self._rendezvous = Rendezvous(board, rank, size, timeout_s, generation=generation, job=job)
         except BaseException:  # another attempt may follow
-            if self._server:
-                self._server.close()
+            self.close()
             raise
-
-    def _meet(self, address: tuple[str, int], secret: bytes, size: int, timeout_s: float) -> None:
-        rank = self._rank
-        self._rendezvous = Rendezvous(address, secret, rank, size, timeout_s)
         self.job = self._rendezvous.job
+        self.key = f"{self.job}/fork{generation}" if generation else self.job
+        """What the keys of this generation's groups begin with."""
         self.latency_s = 0.0
         """Of a message between hosts: the longest way to rank 0's host."""
-        names = tuple(map(str, range(size)))
-        world = BootstrapGroup(f"{self.job}/hosts", rank, names, f"the job of {size} ranks", timeout_s)
-        self.host_of = self._found(world)
+        self.host_of: list[int] = []
+        self.met = False
+        """Whether the ranks have made a world."""
+
+    def close(self) -> None:
+        """Ends rank 0's server, where the ranks have not met."""
+        if self._server:
+            self._server.close()
+
+    @contextlib.contextmanager
+    def setting_up(self, key: str, timeout_s: float) -> Iterator[Callable[[list[int]], None]]:
+        """All ranks make the world of that key in it, and leave it together; a liveness check for that time. Whatever
+        one of them raises in it reaches the others."""
+        names = tuple(map(str, range(self._size)))
+        world = BootstrapGroup(key, self._rank, names, f"the job of {self._size} ranks", timeout_s)
+        with self._rendezvous.setting_up(world) as setup:
+            self.find(key)
+            yield setup.check
+        self.met = True
+
+    def find(self, key: str) -> None:
+        """Finds which ranks share a host, once; all ranks call it. `key`: that of the world they make."""
+        if not self.host_of:
+            names = tuple(map(str, range(self._size)))
+            subject = f"the job of {self._size} ranks"
+            self.host_of = self._found(BootstrapGroup(f"{key}/hosts", self._rank, names, subject, self._timeout_s))
 
     def _found(self, world: BootstrapGroup) -> list[int]:
         """The number of each rank's host, by order of their lowest ranks."""
@@ -103,7 +133,13 @@ class Hosts:
 
     def proof(self, key: str, source: int, target: int, nonce: str) -> bytes:
         """What member `source` presents to member `target`, whose nonce it is."""
-        return proof(self._secret, "lane", key, str(source), str(target), nonce)
+        return self._rendezvous.proof("lane", key, str(source), str(target), nonce)
+
+
+def serve(board: Board, size: int) -> Server:
+    """Rank 0's server, announced on the board."""
+    assert board.given is not None
+    return Server(listen(board.given.addresses[0], board.given.port), board.given.secret, size)
 
 
 def _reaches(name: str) -> bool:
