@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 from ringtree.runtime.bootstrap.abstract_socket import ABSTRACT_SOCKET
+from ringtree.runtime.bootstrap.boards.file_board import FileBoard
+from ringtree.runtime.bootstrap.boards.mpi_board import MpiBoard
+from ringtree.runtime.bootstrap.boards.store_board import Store, StoreBoard
 from ringtree.runtime.bootstrap.bootstrap import HostBootstrap
 from ringtree.runtime.bootstrap.contact import Board, GivenAddress
 from ringtree.runtime.bootstrap.environment import SECRET, World, detect, rendezvous_address, trace_folder
@@ -18,19 +23,25 @@ from ringtree.runtime.tuned import parameters_here
 TIMEOUT_S = 300.0
 
 
-def init(*, engine: str | None = None, timeout_s: float | None = None) -> Communicator:
+def init(
+    *, engine: str | None = None, timeout_s: float | None = None, store: Store | None = None, mpi: Any = None
+) -> Communicator:
     """This rank's communicator with all ranks of its job; returns when all have called it.
 
     Rank and size come from `ringtree run`, torchrun, mpirun (Open MPI, MPICH) or srun; without any of them it is a
     world of one. `timeout_s` bounds every wait of the group (default: RINGTREE_TIMEOUT, else 300). Calls are planned by
     rank 0's cost parameters of this machine, where `ringtree tune` has measured it.
+
+    Ranks on several hosts need a way to meet: RINGTREE_ADDRESS; `store`, an object with `set` and `get` that all ranks
+    share, as torch.distributed's; or `mpi`, mpi4py's communicator of all ranks, which also gives rank and size. Rank 0
+    announces its address and a secret there (docs/hosts.md).
     """
-    world = detect()
+    world = detect(meets=store is not None) if mpi is None else _of_mpi(mpi)
     timeout_s = patience(timeout_s)
-    address = rendezvous_address()
-    if address is None or world.size == 1:
+    board = _board(world, store, mpi)
+    if board is None or world.size == 1:
         return _made(world, f"{world.job}/{_next()}", engine, timeout_s)
-    hosts = _hosts(GivenAddress(address, os.environ.get(SECRET, "").encode()), world, timeout_s)
+    hosts = _hosts(board, world, timeout_s)
     key = f"{hosts.key}/{_next()}"
     try:
         with hosts.setting_up(key, timeout_s) as check_liveness:
@@ -38,6 +49,26 @@ def init(*, engine: str | None = None, timeout_s: float | None = None) -> Commun
     except BaseException:
         _process.forget(hosts)
         raise
+
+
+def _of_mpi(comm: Any) -> World:
+    """The world of the ranks of mpi4py's communicator."""
+    return World(comm.Get_rank(), comm.Get_size(), comm.Get_size(), f"alone-{os.getpid()}", "mpi4py")
+
+
+def _board(world: World, store: Store | None, mpi: Any) -> Board | None:
+    """How this rank learns where rank 0 is; None where all ranks are on one host."""
+    secret = os.environ.get(SECRET, "").encode()
+    if store is not None and mpi is not None:
+        raise ValueError("ringtree.init takes store or mpi, not both")
+    if mpi is not None:
+        return MpiBoard(mpi, secret)
+    if store is not None:
+        return StoreBoard(store, world.job_on_all_hosts, secret)
+    address = rendezvous_address()
+    if isinstance(address, Path):
+        return FileBoard(address, world.job_on_all_hosts, secret)
+    return GivenAddress(address, secret) if address else None
 
 
 def _made(
@@ -69,6 +100,7 @@ class _Process:
         self.hosts: Hosts | None = None
         self.worlds = 0
         self.generation, self.job = 0, ""
+        self.board: Board | None = None
         os.register_at_fork(after_in_child=self._forked)
 
     def forget(self, hosts: Hosts) -> None:
@@ -80,6 +112,7 @@ class _Process:
     def _forked(self) -> None:
         if self.hosts is not None and self.hosts.met:
             self.generation, self.job, self.worlds = self.generation + 1, self.hosts.job, 0
+            self.board = self.hosts.known()
         self.hosts = None
 
 
@@ -96,7 +129,9 @@ def _hosts(board: Board, world: World, timeout_s: float) -> Hosts:
     """This process's way to the ranks of other hosts."""
     mine = _process
     if mine.hosts is None:
-        mine.hosts = Hosts(board, world.rank, world.size, timeout_s, generation=mine.generation, job=mine.job)
+        mine.hosts = Hosts(
+            mine.board or board, world.rank, world.size, timeout_s, generation=mine.generation, job=mine.job
+        )
     return mine.hosts
 
 

@@ -89,6 +89,10 @@ class Lab:
                 if other != host:
                     subprocess.run([*self.command(other), sys.executable, "-c", REACH, self.address(host)], check=True)
 
+    def run(self, host: int, command: str) -> str:
+        """What a shell's command prints on a host."""
+        return self._in(self._hosts[host], command)
+
     def received_bytes(self, host: int) -> int:
         """What has come in over a host's link, headers included."""
         return int(self._in(self._hosts[host], "cat /sys/class/net/eth0/statistics/rx_bytes"))

@@ -58,10 +58,14 @@ class Started:
     def finish(self, *awaited: int) -> list[str]:
         """The results of these processes (all, without any), "ended" for one that ended without, "waits" for one that
         still waits."""
+        return self.finish_within(AWAITED_S, *awaited)
+
+    def finish_within(self, seconds: float, *awaited: int) -> list[str]:
+        """As finish; those that have no result then wait on."""
         numbers = awaited or range(len(self.pids))
         found = dict.fromkeys(numbers, "waits")
         waiting = {self._pipes[n]: n for n in numbers}
-        while waiting and (ready := wait(list(waiting), AWAITED_S)):
+        while waiting and (ready := wait(list(waiting), seconds)):
             for pipe in ready:
                 assert isinstance(pipe, Connection)
                 number = waiting.pop(pipe)

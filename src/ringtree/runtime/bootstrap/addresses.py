@@ -40,6 +40,13 @@ def listen(host: str, port: int) -> socket.socket:
     raise AssertionError("one of the two was returned or refused")
 
 
+def listen_everywhere() -> socket.socket:
+    """A listening socket at a free port of all addresses of this host, IPv6 and IPv4."""
+    if socket.has_dualstack_ipv6():
+        return socket.create_server(("", 0), family=socket.AF_INET6, backlog=1024, dualstack_ipv6=True)
+    return socket.create_server(("", 0), backlog=1024)
+
+
 def same_kernel() -> str:
     """A text that processes of different machines do not share; those of one machine need not be one host."""
     try:

@@ -39,6 +39,10 @@ class Board(Protocol):
     """For errors: the variable or argument that chose the board, with its value."""
     given: Contact | None
     """The contact, where all ranks know it beforehand: then rank 0 announces nothing."""
+    several: bool
+    """Whether ranks may reach rank 0 at different addresses of its host."""
+    secret: bytes
+    """RINGTREE_SECRET, to which the contact's own secret is joined."""
 
     def announce(self, contact: Contact) -> None:
         """Rank 0's part, once its server listens."""
@@ -61,8 +65,11 @@ class Board(Protocol):
 class GivenAddress:
     """RINGTREE_ADDRESS=host:port and RINGTREE_SECRET, which all ranks are started with."""
 
+    several = False
+
     def __init__(self, address: tuple[str, int], secret: bytes) -> None:
-        self.given: Contact | None = Contact((address[0],), address[1], secret)
+        self.given: Contact | None = Contact((address[0],), address[1], b"")
+        self.secret = secret
         self.where = f"RINGTREE_ADDRESS={shown(*address)}"
 
     def announce(self, contact: Contact) -> None:
@@ -77,6 +84,15 @@ class GivenAddress:
 
     def withdraw(self) -> None:
         """Nothing."""
+
+
+class Known(GivenAddress):
+    """The board of who has the contact already: rank 0 itself, and the forked children of ranks that have met."""
+
+    several = True
+
+    def __init__(self, contact: Contact, where: str, secret: bytes) -> None:
+        self.given, self.where, self.secret = contact, where, secret
 
 
 def shown(host: str, port: int) -> str:

@@ -16,9 +16,10 @@ from dataclasses import replace
 from typing import Any
 
 from ringtree.runtime.bootstrap.abstract_socket import ABSTRACT_SOCKET
-from ringtree.runtime.bootstrap.addresses import listen, same_kernel
+from ringtree.runtime.bootstrap.addresses import listen, listen_everywhere, same_kernel
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
-from ringtree.runtime.bootstrap.contact import Board
+from ringtree.runtime.bootstrap.contact import Board, Contact, Known
+from ringtree.runtime.bootstrap.interfaces import candidates, chosen_interface
 from ringtree.runtime.bootstrap.rendezvous import Rendezvous
 from ringtree.runtime.bootstrap.server import Server
 
@@ -33,8 +34,10 @@ class Hosts:
         self, board: Board, rank: int, size: int, timeout_s: float, *, generation: int = 0, job: str = ""
     ) -> None:
         self._rank, self._size, self._timeout_s = rank, size, timeout_s
-        self._server = serve(board, size) if rank == 0 and not generation else None
+        self._board, self._server = board, None
         try:
+            if rank == 0 and not generation:
+                self._server, board = serve(board, size)
             self._rendezvous = Rendezvous(board, rank, size, timeout_s, generation=generation, job=job)
         except BaseException:  # another attempt may follow
             self.close()
@@ -48,9 +51,14 @@ class Hosts:
         self.met = False
         """Whether the ranks have made a world."""
 
+    def known(self) -> Board:
+        """A board for a forked child, whose ranks meet where these have met."""
+        return self._rendezvous.known()
+
     def close(self) -> None:
         """Ends rank 0's server, where the ranks have not met."""
         if self._server:
+            self._board.withdraw()
             self._server.close()
 
     @contextlib.contextmanager
@@ -62,6 +70,8 @@ class Hosts:
         with self._rendezvous.setting_up(world) as setup:
             self.find(key)
             yield setup.check
+        if self._server and not self.met:
+            self._board.withdraw()
         self.met = True
 
     def find(self, key: str) -> None:
@@ -122,24 +132,52 @@ class Hosts:
         return [r for r, host in enumerate(self.hosts(group)) if host == mine]
 
     def listener(self) -> socket.socket:
-        """A listening socket at which the ranks of other hosts reach this one: at the address by which it reached rank
-        0, so on a network that all of them are in."""
-        family = socket.AF_INET6 if ":" in self._rendezvous.here else socket.AF_INET
-        made = socket.socket(family, socket.SOCK_STREAM)
-        made.bind((self._rendezvous.here, 0))
-        made.listen(1024)
+        """A listening socket at which the ranks of other hosts reach this one: at RINGTREE_INTERFACE; else at the
+        address by which it reached rank 0, so on a network that all of them are in. Rank 0 listens at all addresses
+        where the ranks may have reached it at several."""
+        chosen = chosen_interface()
+        if self._rank == 0 and self._board.several and not chosen:
+            made = listen_everywhere()
+        else:
+            here = self._rendezvous.here
+            alike = [found.address for found in chosen if (":" in found.address) == (":" in here)]
+            host = (alike or [found.address for found in chosen] or [here])[0]
+            made = socket.create_server(
+                (host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=1024
+            )
         made.setblocking(False)
         return made
+
+    def address_of(self, name: str, published: str) -> str:
+        """The address at which this rank reaches the rank of that name, which has published one: rank 0 at the one
+        that it has proved to reach."""
+        if name == "0" and self._board.several and self._rendezvous.reached:
+            return self._rendezvous.reached[0]
+        return published
 
     def proof(self, key: str, source: int, target: int, nonce: str) -> bytes:
         """What member `source` presents to member `target`, whose nonce it is."""
         return self._rendezvous.proof("lane", key, str(source), str(target), nonce)
 
 
-def serve(board: Board, size: int) -> Server:
-    """Rank 0's server, announced on the board."""
-    assert board.given is not None
-    return Server(listen(board.given.addresses[0], board.given.port), board.given.secret, size)
+def serve(board: Board, size: int) -> tuple[Server, Board]:
+    """Rank 0's server, announced on the board; and a board that rank 0 itself can read."""
+    if board.given:
+        return Server(listen(board.given.addresses[0], board.given.port), board.secret, size), board
+    try:
+        chosen = candidates()
+        listener = listen_everywhere()
+    except (OSError, ValueError, RuntimeError) as error:
+        board.give_up(str(error))
+        raise
+    contact = Contact(tuple(chosen), listener.getsockname()[1], secrets.token_bytes(32))
+    server = Server(listener, contact.secret + board.secret, size)
+    try:
+        board.announce(contact)
+    except BaseException:
+        server.close()
+        raise
+    return server, Known(contact, board.where, board.secret)
 
 
 def _reaches(name: str) -> bool:

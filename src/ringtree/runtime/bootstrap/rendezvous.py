@@ -17,7 +17,7 @@ from ringtree.errors import PeerDied
 from ringtree.runtime.bootstrap.addresses import is_loopback
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
 from ringtree.runtime.bootstrap.connection import MOST_BYTES, PROTOCOL, Connection, proof
-from ringtree.runtime.bootstrap.contact import Board, Contact, shown
+from ringtree.runtime.bootstrap.contact import Board, Contact, Known, shown
 from ringtree.runtime.bootstrap.server import PROVE_S, READY
 
 MIN_RTT_AT = 148
@@ -67,6 +67,14 @@ class Rendezvous:
     def proof(self, *parts: str) -> bytes:
         """32 bytes that only a rank of the job can make of these parts."""
         return proof(self._secret, *parts)
+
+    def known(self) -> Board:
+        """A board that announces the rank 0 that this rank has met."""
+        assert self.reached is not None
+        address, port = self.reached
+        if self._board.several:
+            return Known(Contact((address,), port, b""), self._board.where, self._secret)
+        return self._board
 
     def setting_up(self, world: BootstrapGroup) -> Setup:
         """A stretch of meetings of all ranks, whose keys begin with the world's: see Setup."""
@@ -171,7 +179,7 @@ class Rendezvous:
                 except (OSError, _NotRank0) as error:
                     tried[shown(address, contact.port)] = str(error)
                     continue
-                self.reached, self._secret = (address, contact.port), contact.secret
+                self.reached, self._secret = (address, contact.port), contact.secret + self._board.secret
                 return connection
             if self.job and tried:  # a parent's job: its rank 0 was there, and does not come again
                 raise without_rank_0("the job")
@@ -184,7 +192,7 @@ class Rendezvous:
             most_s = min(most_s, ONE_OF_SEVERAL_S)
         wire = socket.create_connection((address, contact.port), timeout=most_s)
         try:
-            return self._prove(wire, contact.secret)
+            return self._prove(wire, contact.secret + self._board.secret)
         except (KeyError, TypeError, ValueError, OSError) as error:
             wire.close()
             if self._board.given is None:

@@ -38,7 +38,7 @@ class Listening:
                 continue
             to_it = self._bootstrap.proof(key, me, peer, nonce)
             from_it = self._bootstrap.proof(key, peer, me, self.address[2])
-            peers.append((host, port, to_it, from_it))
+            peers.append((self._bootstrap.address_of(self._parameters.names[peer], host), port, to_it, from_it))
         group = int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "little")
         return native_module().tcp(list(hosts), listener=self._socket.detach(), group=group, peers=peers)
 
