@@ -23,6 +23,9 @@ from ringtree.runtime.bootstrap.interfaces import candidates, chosen_interface
 from ringtree.runtime.bootstrap.rendezvous import Rendezvous
 from ringtree.runtime.bootstrap.server import Server
 
+ANY = ("::", "0.0.0.0")
+"""What a socket that listens at all addresses has for its own."""
+
 
 class Hosts:
     """A HostBootstrap of ranks on one or several hosts: memory is shared by the members of each host.
@@ -133,10 +136,10 @@ class Hosts:
 
     def listener(self) -> socket.socket:
         """A listening socket at which the ranks of other hosts reach this one: at RINGTREE_INTERFACE; else at the
-        address by which it reached rank 0, so on a network that all of them are in. Rank 0 listens at all addresses
-        where the ranks may have reached it at several."""
+        address by which it reached rank 0, so on a network that all of them are in. The ranks of rank 0's host listen
+        at all addresses where the others may have reached that host at several."""
         chosen = chosen_interface()
-        if self._rank == 0 and self._board.several and not chosen:
+        if self._at_several(self._rank) and not chosen:
             made = listen_everywhere()
         else:
             here = self._rendezvous.here
@@ -149,11 +152,15 @@ class Hosts:
         return made
 
     def address_of(self, name: str, published: str) -> str:
-        """The address at which this rank reaches the rank of that name, which has published one: rank 0 at the one
-        that it has proved to reach."""
-        if name == "0" and self._board.several and self._rendezvous.reached:
+        """The address at which this rank reaches the rank of that name, which has published one. Of rank 0's host it
+        is the one at which this rank has reached rank 0."""
+        if self._at_several(int(name)) and published in ANY and self._rendezvous.reached:
             return self._rendezvous.reached[0]
         return published
+
+    def _at_several(self, rank: int) -> bool:
+        """Whether other hosts may have reached that rank's host, which is rank 0's, at different addresses."""
+        return self._board.several and self.host_of[rank] == self.host_of[0]
 
     def proof(self, key: str, source: int, target: int, nonce: str) -> bytes:
         """What member `source` presents to member `target`, whose nonce it is."""

@@ -23,7 +23,7 @@ from ringtree.runtime.bootstrap.connection import MOST_BYTES, PROTOCOL, Connecti
 PROVE_S = 5.0
 """How long a connection may take to prove that it knows the secret."""
 CHECK_S = 0.1
-GRACE_S = 0.7
+GRACE_S = 1.0
 """How long a server whose job has failed stays to give ranks that come later the reason."""
 READY = "/ready"
 """The end of the key of a setup's last meeting."""
