@@ -6,6 +6,7 @@ import socket
 import struct
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -120,7 +121,9 @@ def test_another_service_is_no_rank_0() -> None:
             client(other.getsockname()[:2], 1)
 
 
-@pytest.mark.parametrize("text", ["host", "host:", ":1", "host:port", "host:0", "host:70000"])
+@pytest.mark.parametrize(
+    "text", ["host", "host:", ":1", "host:port", "host:0", "host:70000", "fd00::1:29400", "file://name"]
+)
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected host:port"):
         rendezvous_address({"RINGTREE_ADDRESS": text})
@@ -129,4 +132,5 @@ def test_what_is_no_address_is_refused(text: str) -> None:
 def test_addresses() -> None:
     assert rendezvous_address({}) is None
     assert rendezvous_address({"RINGTREE_ADDRESS": "10.0.0.1:29400"}) == ("10.0.0.1", 29400)
-    assert rendezvous_address({"RINGTREE_ADDRESS": "[fe80::1]:29400"}) == ("fe80::1", 29400)
+    assert rendezvous_address({"RINGTREE_ADDRESS": "[fd00::1]:29400"}) == ("fd00::1", 29400)
+    assert rendezvous_address({"RINGTREE_ADDRESS": "file:///shared/job"}) == Path("/shared/job")

@@ -47,7 +47,7 @@ def missing() -> str:
 
 
 class Lab:
-    """Hosts 0..n-1 at 10.99.0.1 and on. `rate`: of each host's link, as tc writes it."""
+    """Hosts 0..n-1 at 10.99.0.1 and fd00:99::1 and on. `rate`: of each host's link, as tc writes it."""
 
     def __init__(self, hosts: int, rate: str = "") -> None:
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -66,6 +66,9 @@ class Lab:
 
     def address(self, host: int) -> str:
         return f"10.99.0.{host + 1}"
+
+    def address_v6(self, host: int) -> str:
+        return f"fd00:99::{host + 1}"
 
     def name(self, host: int) -> str:
         return f"lab{host}"
@@ -127,7 +130,12 @@ class Lab:
         self._in(self._switch, f"ip link add port{host} type veth peer name eth0 netns {pid}")
         self._in(self._switch, f"ip link set port{host} master bridge up")
         self._in(pid, f"hostname {self.name(host)}")
-        for command in ("ip link set lo up", f"ip addr add {self.address(host)}/24 dev eth0", "ip link set eth0 up"):
+        for command in (
+            "ip link set lo up",
+            f"ip addr add {self.address(host)}/24 dev eth0",
+            f"ip addr add {self.address_v6(host)}/64 dev eth0 nodad || true",  # a kernel without IPv6
+            "ip link set eth0 up",
+        ):
             self._in(pid, command)
         if rate:
             limit = f"root tbf rate {rate} burst 512kb latency 50ms"

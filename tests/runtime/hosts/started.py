@@ -33,18 +33,25 @@ class Started:
         self._pipes: list[Connection] = []
         self.pids: list[int] = []
 
-    def start(self, task: Callable[[], str], lab: Lab | None = None, host: int = 0, **variables: object) -> int:
-        """Runs the task on that host of the lab, or here; returns its number. Variables: RINGTREE_<NAME>."""
+    def start(self, task: Callable[[], str], lab: Lab, host: int, **variables: object) -> int:
+        """Runs the task on that host of the lab; returns its number. Variables: RINGTREE_<NAME>."""
+
+        def there() -> str:
+            lab.enter(host)
+            for name in [name for name in os.environ if name.startswith("RINGTREE_")]:
+                del os.environ[name]
+            os.environ.update({f"RINGTREE_{name}": str(value) for name, value in variables.items()})
+            return task()
+
+        return self.start_here(there)
+
+    def start_here(self, task: Callable[[], str]) -> int:
+        """Runs the task in a forked child as it is."""
         mine, theirs = Pipe()
         pid = os.fork()
         if pid == 0:
             try:
                 mine.close()
-                if lab:
-                    lab.enter(host)
-                for name in [name for name in os.environ if name.startswith("RINGTREE_")]:
-                    del os.environ[name]
-                os.environ.update({f"RINGTREE_{name}": str(value) for name, value in variables.items()})
                 theirs.send(task())
             except BaseException as error:  # noqa: BLE001  # the test looks at it
                 theirs.send(f"{type(error).__name__}: {error}")
@@ -77,7 +84,8 @@ class Started:
 
     def stop(self) -> None:
         """Ends all of them."""
-        for pid in self.pids:
+        while self.pids:
+            pid = self.pids.pop()
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
         for pipe in self._pipes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -136,6 +137,30 @@ def test_a_rank_that_contradicts_the_others_ends_the_job(
 ) -> None:
     found = faulty(2, task, **variables)
     assert all(expected.split(": rank 0")[0] in text and text.startswith("RuntimeError") for text in found), found
+
+
+def test_a_rank_that_dies_is_missed_though_its_child_lives(
+    lab: Lab, ports: Iterator[int], started: Started, tmp_path: Path
+) -> None:
+    """The child has copies of all that its parent had open."""
+
+    def dies_with_a_child() -> str:
+        def found(*_: object) -> None:
+            if os.fork() == 0:
+                until((tmp_path / "done").exists)
+                os._exit(0)
+            dies()
+
+        Hosts.find = found  # type: ignore[method-assign]
+        return joined()
+
+    port = next(ports)
+    for rank, host in enumerate(host_of(LAYOUT)):
+        task = dies_with_a_child if rank == 2 else joined
+        started.start(task, lab, host, **variables_of(lab, port, rank, sum(LAYOUT)))
+    found = started.finish(0, 1)
+    (tmp_path / "done").touch()
+    assert all(text.startswith("PeerDied: rank 2 ended while") for text in found), found
 
 
 def test_strangers_with_another_secret_end_nothing(lab: Lab, ports: Iterator[int], started: Started) -> None:
