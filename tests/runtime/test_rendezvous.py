@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from ringtree.errors import PeerDied
 from ringtree.runtime.bootstrap.addresses import listen
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
+from ringtree.runtime.bootstrap.connection import Connection, proof
 from ringtree.runtime.bootstrap.contact import GivenAddress
 from ringtree.runtime.bootstrap.environment import rendezvous_address
 from ringtree.runtime.bootstrap.rendezvous import Rendezvous
@@ -73,6 +75,41 @@ def test_another_secret_or_size_is_refused(served: tuple[Server, tuple[str, int]
         client(served[1], 1, b"another")
     with pytest.raises(RuntimeError, match="rank 1 has 5 ranks in its job, rank 0 has 3"):
         client(served[1], 1, size=5)
+
+
+def test_a_second_process_of_a_rank_ends_nothing_once_all_have_met(served: tuple[Server, tuple[str, int]]) -> None:
+    clients = [client(served[1], rank) for rank in range(3)]
+
+    def sets_up(rank: int) -> None:
+        with clients[rank].setting_up(group(rank, "world")):
+            pass
+
+    assert together(*(lambda r=r: sets_up(r) for r in range(3))) == [None] * 3
+    with pytest.raises(TimeoutError, match="two processes claim to be rank 1"):
+        Rendezvous(GivenAddress(served[1], SECRET), 1, 3, 0.3)
+    found = together(*(lambda r=r: clients[r].exchange(group(r, "later"), r) for r in range(3)))
+    assert found == [[0, 1, 2]] * 3
+
+
+def test_a_build_before_versions_is_refused_by_name(served: tuple[Server, tuple[str, int]]) -> None:
+    with socket.create_connection(served[1], timeout=5) as wire:
+        old = Connection(wire)
+        theirs = old.whole()["nonce"]
+        old.send({"nonce": old.nonce, "proof": proof(SECRET, "rank", theirs, old.nonce).hex()})
+        assert "rank unknown speaks version 0 of the rendezvous, rank 0 version 1" in old.whole()["refused"]
+
+
+def test_a_meeting_fails_with_a_member_that_ended(served: tuple[Server, tuple[str, int]]) -> None:
+    """Also outside of a setup, and whether it had come to the meeting or not."""
+    clients = [client(served[1], rank) for rank in range(3)]
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(clients[0].exchange, group(0, timeout_s=60.0), 0)
+        clients[2]._idle[0].wire.close()
+        with pytest.raises(PeerDied, match="rank 2 ended while a test was being set up") as ended:
+            waiting.result()
+    assert ended.value.rank == 2
+    with pytest.raises(PeerDied, match="rank 2 ended"):
+        clients[1].exchange(group(1, timeout_s=60.0), 0)
 
 
 @pytest.mark.parametrize(

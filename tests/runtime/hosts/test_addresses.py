@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import ringtree
 from tests.runtime.hosts.conftest import made_lab
 from tests.runtime.hosts.lab import Lab
 from tests.runtime.hosts.started import PATIENCE_S, Started, joined, variables_of
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -108,27 +110,28 @@ def test_forked_children_make_a_world_of_their_own(started: Started, lab: Lab, p
     assert started.finish() == [f"2 2 rank {rank} of 2 hosts (0, 1) total 3" for rank in range(2)]
 
 
-def group_after_rank_0_ended() -> str:
+def group_after_rank_0_ended(folder: Path) -> str:
     comm = ringtree.init(timeout_s=PATIENCE_S)
     comm.barrier()
     others = comm.group([1, 2]) if comm.rank else None
     if others is None:
         return "ended"
-    others.barrier()
-    while True:  # until rank 0 has ended, which this connection alone sees
+    while True:
         try:
-            others.duplicate().close()
+            others.duplicate().close()  # as long as rank 0 lives
         except RuntimeError as error:
+            (folder / f"{comm.rank}").touch()
+            until(lambda: len(list(folder.iterdir())) == 2)  # or the other would find this rank ended, too
             return f"{type(error).__name__}: {error}"
 
 
-def test_a_group_after_rank_0_ended_is_refused_at_once(started: Started, lab: Lab, ports: Iterator[int]) -> None:
+def test_a_group_after_rank_0_ended_is_refused_at_once(
+    started: Started, lab: Lab, ports: Iterator[int], tmp_path: Path
+) -> None:
     port = next(ports)
     for rank in range(3):
-        started.start(group_after_rank_0_ended, lab, rank, **variables_of(lab, port, rank, 3))
+        started.start(lambda: group_after_rank_0_ended(tmp_path), lab, rank, **variables_of(lab, port, rank, 3))
     found = started.finish()
     assert found[0] == "ended"
     for text in found[1:]:
-        assert text.startswith("PeerDied: rank 0 ended while the group of 2 ranks was being set up: over several"), (
-            found
-        )
+        assert text.startswith("PeerDied: rank 0 ended while the group of 2 ranks was being set up: over"), found

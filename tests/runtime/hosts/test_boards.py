@@ -102,6 +102,18 @@ def test_what_an_earlier_job_left_is_passed_over(started: Started, lab: Lab, tmp
     assert started.finish(*first, *others) == JOINED
 
 
+def test_a_secret_is_needed_beside_the_file(started: Started, lab: Lab, tmp_path: Path) -> None:
+    def briefly() -> str:
+        return str(ringtree.init(timeout_s=1.5).size)
+
+    for rank, secret in enumerate(("one", "another")):
+        variables = variables_of(lab, 0, rank, 2) | {"ADDRESS": f"file://{tmp_path}", "SECRET": secret}
+        started.start(briefly, lab, rank, **variables)
+    first, second = started.finish()
+    assert "rank 1 did not come" in first and "came with another secret" in first
+    assert "rank 1 did not reach rank 0" in second and "the secret is another than rank 0's" in second
+
+
 def test_another_jobs_file_is_not_taken(tmp_path: Path) -> None:
     file = left_behind(tmp_path, ["10.0.0.1"], 1, "a")
     assert FileBoard(file, "b", b"").read(0) is None
@@ -222,7 +234,8 @@ def test_ranks_meet_by_any_store(started: Started, lab: Lab, tmp_path: Path) -> 
 def test_ranks_meet_by_torchs_stores(
     started: Started, lab: Lab, tmp_path: Path, ports: Iterator[int], kind: str
 ) -> None:
-    dist = pytest.importorskip("torch.distributed")
+    from torch import distributed as dist
+
     port = next(ports)
 
     def store() -> Any:

@@ -177,6 +177,8 @@ class Rendezvous:
                 except socket.gaierror as error:
                     raise TimeoutError(self._unreached(timeout_s, {shown(address, contact.port): str(error)})) from None
                 except (OSError, _NotRank0) as error:
+                    if self.job and isinstance(error, _NotRank0):
+                        raise RuntimeError(f"in a forked child: {error}") from None
                     tried[shown(address, contact.port)] = str(error)
                     continue
                 self.reached, self._secret = (address, contact.port), contact.secret + self._board.secret
