@@ -47,7 +47,8 @@ class Rendezvous:
         self._process = secrets.token_hex(8)
         self._idle: list[Connection] = []
         self._lock = threading.Lock()
-        self._setup: Setup | None = None
+        self.setups: list[Setup] = []
+        """Under way, each in a thread of its own."""
         self.job = job
         self.reached: tuple[str, int] | None = None
         """The address of rank 0's that answered, and its port."""
@@ -60,7 +61,7 @@ class Rendezvous:
     def round_trip_s(self) -> float:
         """The least time that the kernel has seen a message of this rank's take to rank 0's host and back; 0 where it
         does not know."""
-        wire = (self._setup.connection if self._setup else self._idle[0]).wire
+        wire = (self.setups[0].connection if self.setups else self._idle[0]).wire
         info = wire.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, MIN_RTT_AT + 4)
         return struct.unpack_from("<I", info, MIN_RTT_AT)[0] / 1e6 if len(info) == MIN_RTT_AT + 4 else 0.0
 
@@ -91,8 +92,8 @@ class Rendezvous:
             "build": group.build,
             "timeout_s": group.timeout_s,
         }
-        setup = self._setup
-        if setup is not None and setup.concerns(group.key):
+        setup = next((setup for setup in self.setups if setup.concerns(group.key)), None)
+        if setup is not None:
             answer = self._ask(setup.connection, group, request)
             setup.failed = setup.failed or "failed" in answer
         else:
@@ -269,7 +270,7 @@ class Setup:
     def __enter__(self) -> Setup:
         world = self._world
         self.connection = self._rendezvous.take(world.subject, world.timeout_s)
-        self._rendezvous._setup = self
+        self._rendezvous.setups.append(self)
         with contextlib.suppress(OSError):  # the first exchange raises it
             self.connection.send({"begin": world.key, "subject": world.subject})
         return self
@@ -307,14 +308,14 @@ class Setup:
             except BaseException as late:
                 self._fail(late)
                 raise
-            self._rendezvous._setup = None
+            self._rendezvous.setups.remove(self)
             self._rendezvous.put(self.connection)
         else:
             self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
         """Sends the other ranks the reason, and returns when rank 0's server has it."""
-        self._rendezvous._setup = None
+        self._rendezvous.setups.remove(self)
         if not self.failed:
             why = (f"{type(error).__name__}: {error}".splitlines() or [""])[0][:REASON_CHARS]
             with contextlib.suppress(OSError):
