@@ -43,12 +43,16 @@ def init(
         return _made(world, f"{world.job}/{_next()}", engine, timeout_s)
     hosts = _hosts(board, world, timeout_s)
     key = f"{hosts.key}/{_next()}"
+    made: Communicator | None = None
     try:
         with hosts.setting_up(key, timeout_s) as check_liveness:
-            return _made(world, key, engine, timeout_s, hosts, check_liveness)
+            made = _made(world, key, engine, timeout_s, hosts, check_liveness)
     except BaseException:
+        if made is not None:  # another rank failed at the very end
+            made.close()
         _process.forget(hosts)
         raise
+    return made
 
 
 def _of_mpi(comm: Any) -> World:
@@ -129,9 +133,10 @@ def _hosts(board: Board, world: World, timeout_s: float) -> Hosts:
     """This process's way to the ranks of other hosts."""
     mine = _process
     if mine.hosts is None:
-        mine.hosts = Hosts(
-            mine.board or board, world.rank, world.size, timeout_s, generation=mine.generation, job=mine.job
-        )
+        at, generation, job = board, 0, ""
+        if mine.board is not None and mine.board.where == board.where:  # a child in its parent's job
+            at, generation, job = mine.board, mine.generation, mine.job
+        mine.hosts = Hosts(at, world.rank, world.size, timeout_s, generation=generation, job=job)
     return mine.hosts
 
 

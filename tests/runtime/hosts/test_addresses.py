@@ -103,10 +103,14 @@ def forks_and_both_join() -> str:
         return f"{first:g} {second:g} {theirs}"
 
 
-def test_forked_children_make_a_world_of_their_own(started: Started, lab: Lab, ports: Iterator[int]) -> None:
+@pytest.mark.parametrize("way", ["address", "file"])
+def test_forked_children_make_a_world_of_their_own(
+    started: Started, lab: Lab, ports: Iterator[int], tmp_path: Path, way: str
+) -> None:
     port = next(ports)
+    own = {"ADDRESS": f"file://{tmp_path}/meet"} if way == "file" else {}
     for rank in range(2):
-        started.start(forks_and_both_join, lab, rank, **variables_of(lab, port, rank, 2))
+        started.start(forks_and_both_join, lab, rank, **variables_of(lab, port, rank, 2) | own)
     assert started.finish() == [f"2 2 rank {rank} of 2 hosts (0, 1) total 3" for rank in range(2)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import ipaddress
 import os
@@ -42,7 +43,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 def listen_everywhere() -> socket.socket:
     """A listening socket at a free port of all addresses of this host, IPv6 and IPv4."""
-    if socket.has_dualstack_ipv6():
+    with contextlib.suppress(OSError, ValueError):  # a host without IPv6
         return socket.create_server(("", 0), family=socket.AF_INET6, backlog=1024, dualstack_ipv6=True)
     return socket.create_server(("", 0), backlog=1024)
 
