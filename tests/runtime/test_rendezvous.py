@@ -6,13 +6,19 @@ import socket
 import struct
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ringtree.errors import PeerDied
+from ringtree.runtime.bootstrap.addresses import listen
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
+from ringtree.runtime.bootstrap.connection import Connection, proof
+from ringtree.runtime.bootstrap.contact import GivenAddress
 from ringtree.runtime.bootstrap.environment import rendezvous_address
-from ringtree.runtime.bootstrap.rendezvous import Rendezvous, RendezvousServer, listen
+from ringtree.runtime.bootstrap.rendezvous import Rendezvous
+from ringtree.runtime.bootstrap.server import RendezvousServer
 
 SECRET = b"a secret"
 
@@ -35,7 +41,7 @@ def together(*acts: Callable[[], Any]) -> list[Any]:
 
 
 def client(address: tuple[str, int], rank: int, secret: bytes = SECRET, size: int = 3) -> Rendezvous:
-    return Rendezvous(address, secret, rank, size, 5.0)
+    return Rendezvous(GivenAddress(address, secret), rank, size, 5.0)
 
 
 def test_every_rank_gets_every_value(served: tuple[RendezvousServer, tuple[str, int]]) -> None:
@@ -49,7 +55,8 @@ def test_every_rank_gets_every_value(served: tuple[RendezvousServer, tuple[str, 
 def test_one_who_does_not_come_is_named(served: tuple[RendezvousServer, tuple[str, int]]) -> None:
     clients = [client(served[1], rank) for rank in range(2)]
     found = together(*(lambda r=r: clients[r].exchange(group(r, timeout_s=0.5), r) for r in range(2)))
-    assert [str(e) for e in found] == ["rank 2 did not come to a test within 0.5 s"] * 2
+    for error in found:
+        assert str(error).startswith("rank 2 did not come to a test within 0.5 s; ranks on other hosts do not reach")
 
 
 def test_ranks_that_contradict_each_other_are_refused(served: tuple[RendezvousServer, tuple[str, int]]) -> None:
@@ -68,6 +75,43 @@ def test_another_secret_or_size_is_refused(served: tuple[RendezvousServer, tuple
         client(served[1], 1, b"another")
     with pytest.raises(RuntimeError, match="rank 1 has 5 ranks in its job, rank 0 has 3"):
         client(served[1], 1, size=5)
+
+
+def test_a_second_process_of_a_rank_ends_nothing_once_all_have_met(
+    served: tuple[RendezvousServer, tuple[str, int]],
+) -> None:
+    clients = [client(served[1], rank) for rank in range(3)]
+
+    def sets_up(rank: int) -> None:
+        with clients[rank].setting_up(group(rank, "world")):
+            pass
+
+    assert together(*(lambda r=r: sets_up(r) for r in range(3))) == [None] * 3
+    with pytest.raises(TimeoutError, match="two processes claim to be rank 1"):
+        Rendezvous(GivenAddress(served[1], SECRET), 1, 3, 0.3)
+    found = together(*(lambda r=r: clients[r].exchange(group(r, "later"), r) for r in range(3)))
+    assert found == [[0, 1, 2]] * 3
+
+
+def test_a_build_before_versions_is_refused_by_name(served: tuple[RendezvousServer, tuple[str, int]]) -> None:
+    with socket.create_connection(served[1], timeout=5) as wire:
+        old = Connection(wire)
+        theirs = old.whole()["nonce"]
+        old.send({"nonce": old.nonce, "proof": proof(SECRET, "rank", theirs, old.nonce).hex()})
+        assert "rank unknown speaks version 0 of the rendezvous, rank 0 version 1" in old.whole()["refused"]
+
+
+def test_a_meeting_fails_with_a_member_that_ended(served: tuple[RendezvousServer, tuple[str, int]]) -> None:
+    """Also outside of a setup, and whether it had come to the meeting or not."""
+    clients = [client(served[1], rank) for rank in range(3)]
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(clients[0].exchange, group(0, timeout_s=60.0), 0)
+        clients[2]._idle[0].wire.close()
+        with pytest.raises(PeerDied, match="rank 2 ended while a test was being set up") as ended:
+            waiting.result()
+    assert ended.value.rank == 2
+    with pytest.raises(PeerDied, match="rank 2 ended"):
+        clients[1].exchange(group(1, timeout_s=60.0), 0)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +143,7 @@ def test_a_rank_that_reaches_nobody_names_the_address() -> None:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
     with pytest.raises(TimeoutError, match=f"rank 2 did not reach rank 0 at RINGTREE_ADDRESS=127.0.0.1:{port}"):
-        Rendezvous(("127.0.0.1", port), SECRET, 2, 3, 0.3)
+        Rendezvous(GivenAddress(("127.0.0.1", port), SECRET), 2, 3, 0.3)
 
 
 def test_an_address_in_use_or_unknown_is_named() -> None:
@@ -118,7 +162,9 @@ def test_another_service_is_no_rank_0() -> None:
             client(other.getsockname()[:2], 1)
 
 
-@pytest.mark.parametrize("text", ["host", "host:", ":1", "host:port", "host:0", "host:70000"])
+@pytest.mark.parametrize(
+    "text", ["host", "host:", ":1", "host:port", "host:0", "host:70000", "fd00::1:29400", "file://name"]
+)
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected host:port"):
         rendezvous_address({"RINGTREE_ADDRESS": text})
@@ -127,4 +173,5 @@ def test_what_is_no_address_is_refused(text: str) -> None:
 def test_addresses() -> None:
     assert rendezvous_address({}) is None
     assert rendezvous_address({"RINGTREE_ADDRESS": "10.0.0.1:29400"}) == ("10.0.0.1", 29400)
-    assert rendezvous_address({"RINGTREE_ADDRESS": "[fe80::1]:29400"}) == ("fe80::1", 29400)
+    assert rendezvous_address({"RINGTREE_ADDRESS": "[fd00::1]:29400"}) == ("fd00::1", 29400)
+    assert rendezvous_address({"RINGTREE_ADDRESS": "file:///shared/job"}) == Path("/shared/job")

@@ -171,3 +171,9 @@ def test_pools_live_side_by_side() -> None:
         assert two.run(total, 1) == [3, 3, 3]
         one.close()
         assert two.run(total, 2) == [6, 6, 6]
+
+
+def test_spawned_ranks_share_a_host_though_their_parents_job_has_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ringtree._native")
+    monkeypatch.setenv("RINGTREE_ADDRESS", "192.0.2.1:29400")
+    assert ringtree.spawn(lambda comm: ringtree.init(timeout_s=20).size, 2) == [2, 2]

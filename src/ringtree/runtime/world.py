@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 from ringtree.runtime.bootstrap.abstract_socket import ABSTRACT_SOCKET
+from ringtree.runtime.bootstrap.boards.file_board import FileBoard
+from ringtree.runtime.bootstrap.boards.mpi_board import MpiBoard
+from ringtree.runtime.bootstrap.boards.store_board import Store, StoreBoard
 from ringtree.runtime.bootstrap.bootstrap import HostBootstrap
-from ringtree.runtime.bootstrap.environment import SECRET, detect, rendezvous_address, trace_folder
+from ringtree.runtime.bootstrap.contact import Board, GivenAddress
+from ringtree.runtime.bootstrap.environment import SECRET, World, detect, rendezvous_address, trace_folder
 from ringtree.runtime.bootstrap.hosts import MultiHostBootstrap
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import GroupParameters, default_engine
@@ -15,45 +22,130 @@ from ringtree.runtime.tuned import tuned_here
 
 TIMEOUT_S = 300.0
 
-_made = 0
 
-
-def init(*, engine: str | None = None, timeout_s: float | None = None) -> Communicator:
+def init(
+    *, engine: str | None = None, timeout_s: float | None = None, store: Store | None = None, mpi: Any = None
+) -> Communicator:
     """Returns this rank's communicator with all ranks of its job, when all have called it.
 
     Rank and size come from `ringtree run`, torchrun, mpirun (Open MPI, MPICH) or srun; without any of them it is a
     world of one. `timeout_s` bounds every wait of the group (default: RINGTREE_TIMEOUT, else 300). Calls are planned by
     rank 0's costs of this machine and its network, where `ringtree tune` has measured them.
+
+    Ranks on several hosts need a way to meet: RINGTREE_ADDRESS; `store`, an object with `set` and `get` that all ranks
+    share, as torch.distributed's; or `mpi`, mpi4py's communicator of all ranks, which also gives rank and size. Rank 0
+    announces its address and a secret there (docs/hosts.md).
     """
-    global _made
-    world = detect()
+    world = detect(meets=store is not None) if mpi is None else _of_mpi(mpi)
     timeout_s = patience(timeout_s)
-    bootstrap: HostBootstrap = ABSTRACT_SOCKET
-    job = world.job
-    if (address := rendezvous_address()) and world.size > 1:
-        bootstrap = hosts = _hosts(address, world.rank, world.size, timeout_s)
-        job = hosts.job
-    _made += 1
+    board = _board(world, store, mpi)
+    if board is None or world.size == 1:
+        return _made(world, f"{world.job}/{_next()}", engine, timeout_s)
+    hosts = _hosts(board, world, timeout_s)
+    key = f"{hosts.key}/{_next()}"
+    made: Communicator | None = None
+    try:
+        with hosts.setting_up(key, timeout_s) as check_liveness:
+            made = _made(world, key, engine, timeout_s, hosts, check_liveness)
+    except BaseException:
+        if made is not None:  # another rank failed at the very end
+            made.close()
+        _process.forget(hosts)
+        raise
+    return made
+
+
+def _of_mpi(comm: Any) -> World:
+    """The world of the ranks of mpi4py's communicator."""
+    return World(comm.Get_rank(), comm.Get_size(), comm.Get_size(), f"alone-{os.getpid()}", "mpi4py")
+
+
+def _board(world: World, store: Store | None, mpi: Any) -> Board | None:
+    """How this rank learns where rank 0 is; None where all ranks are on one host."""
+    secret = os.environ.get(SECRET, "").encode()
+    if store is not None and mpi is not None:
+        raise ValueError("ringtree.init takes store or mpi, not both")
+    if mpi is not None:
+        return MpiBoard(mpi, secret)
+    if store is not None:
+        return StoreBoard(store, world.job_on_all_hosts, secret)
+    address = rendezvous_address()
+    if isinstance(address, Path):
+        return FileBoard(address, world.job_on_all_hosts, secret)
+    return GivenAddress(address, secret) if address else None
+
+
+def _made(
+    world: World,
+    key: str,
+    engine: str | None,
+    timeout_s: float,
+    bootstrap: HostBootstrap = ABSTRACT_SOCKET,
+    check_liveness: Callable[[list[int]], None] | None = None,
+) -> Communicator:
     names = tuple(map(str, range(world.size)))
     measured = tuned_here() if world.rank == 0 else None
     cost, network = (measured.parameters, measured.network) if measured else (None, None)
-    key = f"{job}/init{_made}"
-    parameters = GroupParameters(key, world.rank, names, timeout_s, cost=cost, network=network, bootstrap=bootstrap)
+    parameters = GroupParameters(
+        key,
+        world.rank,
+        names,
+        timeout_s,
+        check_liveness=check_liveness,
+        cost=cost,
+        network=network,
+        bootstrap=bootstrap,
+    )
     communicator = Communicator(engine or default_engine(world.size), parameters)
     if folder := trace_folder():
         record_until_exit(communicator, folder)
     return communicator
 
 
-_met: MultiHostBootstrap | None = None
+class _Process:
+    """What this process has made: `hosts`, its way to the ranks of other hosts, made once; and how many worlds.
+
+    A forked child begins anew, as one of the next generation of its parent's job.
+    """
+
+    def __init__(self) -> None:
+        self.hosts: MultiHostBootstrap | None = None
+        self.worlds = 0
+        self.generation, self.job = 0, ""
+        self.board: Board | None = None
+        os.register_at_fork(after_in_child=self._forked)
+
+    def forget(self, hosts: MultiHostBootstrap) -> None:
+        """Where the ranks have never met by way of these, so that another attempt begins anew."""
+        if not hosts.met:
+            hosts.close()
+            self.hosts = None
+
+    def _forked(self) -> None:
+        if self.hosts is not None and self.hosts.met:
+            self.generation, self.job, self.worlds = self.generation + 1, self.hosts.job, 0
+            self.board = self.hosts.known()
+        self.hosts = None
 
 
-def _hosts(address: tuple[str, int], rank: int, size: int, timeout_s: float) -> MultiHostBootstrap:
-    """This process's way to the ranks of other hosts, made once."""
-    global _met
-    if _met is None:
-        _met = MultiHostBootstrap(address, os.environ.get(SECRET, "").encode(), rank, size, timeout_s)
-    return _met
+_process = _Process()
+
+
+def _next() -> str:
+    """The name of the next world of this process."""
+    _process.worlds += 1
+    return f"init{_process.worlds}"
+
+
+def _hosts(board: Board, world: World, timeout_s: float) -> MultiHostBootstrap:
+    """This process's way to the ranks of other hosts."""
+    mine = _process
+    if mine.hosts is None:
+        at, generation, job = board, 0, ""
+        if mine.board is not None and mine.board.where == board.where:  # a child in its parent's job
+            at, generation, job = mine.board, mine.generation, mine.job
+        mine.hosts = MultiHostBootstrap(at, world.rank, world.size, timeout_s, generation=generation, job=job)
+    return mine.hosts
 
 
 def patience(timeout_s: float | None) -> float:

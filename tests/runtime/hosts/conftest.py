@@ -10,6 +10,7 @@ import pytest
 
 from ringtree.price import CostParameters  # noqa: F401  # loaded before ranks are forked
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
+from ringtree.runtime.bootstrap.contact import GivenAddress
 from ringtree.runtime.bootstrap.hosts import MultiHostBootstrap
 from ringtree.runtime.engines.engine import GroupParameters
 from ringtree.runtime.launch.crew import Outcome
@@ -31,7 +32,7 @@ class Moved:
     def __init__(self, lab: Lab, host: int, rank: int, size: int, port: int, timeout_s: float, secret: bytes) -> None:
         self._lab, self._host = lab, host
         self._hosts: MultiHostBootstrap | None = None
-        self._arguments: Any = ((lab.address(0), port), secret, rank, size, timeout_s)
+        self._arguments: Any = (GivenAddress((lab.address(0), port), secret), rank, size, timeout_s)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -39,6 +40,7 @@ class Moved:
         if self._hosts is None:
             self._lab.enter(self._host)
             self._hosts = MultiHostBootstrap(*self._arguments)
+            self._hosts.find("lab")
         return getattr(self._hosts, name)
 
     def exchange(self, group: BootstrapGroup, value: Any = None) -> list[Any]:
@@ -128,7 +130,7 @@ def made_lab() -> Iterator[Lab]:
 
 @pytest.fixture(scope="session")
 def lab() -> Iterator[Lab]:
-    """Hosts for all tests that leave them as they are."""
+    """MultiHostBootstrap for all tests that leave them as they are."""
     yield from made_lab()
 
 

@@ -63,7 +63,7 @@ def per_flow(rate: str, flow_rate: str) -> list[str]:
 
 
 class Lab:
-    """Hosts 0..n-1 at 10.99.0.1 and on. `rate`: of each host's link, as tc writes it; `flow_rate`: of each connection
+    """Hosts 0..n-1 at 10.99.0.1 and fd00:99::1 and on. `rate`: of each host's link, as tc writes it; `flow_rate`: of each connection
     over it, by the host that sends (two in some hundred share a bucket)."""
 
     def __init__(self, hosts: int, rate: str = "", flow_rate: str = "") -> None:
@@ -83,6 +83,9 @@ class Lab:
 
     def address(self, host: int) -> str:
         return f"10.99.0.{host + 1}"
+
+    def address_v6(self, host: int) -> str:
+        return f"fd00:99::{host + 1}"
 
     def name(self, host: int) -> str:
         return f"lab{host}"
@@ -105,6 +108,10 @@ class Lab:
             for other in range(self.hosts):
                 if other != host:
                     subprocess.run([*self.command(other), sys.executable, "-c", REACH, self.address(host)], check=True)
+
+    def run(self, host: int, command: str) -> str:
+        """What a shell's command prints on a host."""
+        return self._in(self._hosts[host], command)
 
     def received_bytes(self, host: int) -> int:
         """What has come in over a host's link, headers included."""
@@ -140,7 +147,12 @@ class Lab:
         self._in(self._switch, f"ip link add port{host} type veth peer name eth0 netns {pid}")
         self._in(self._switch, f"ip link set port{host} master bridge up")
         self._in(pid, f"hostname {self.name(host)}")
-        for command in ("ip link set lo up", f"ip addr add {self.address(host)}/24 dev eth0", "ip link set eth0 up"):
+        for command in (
+            "ip link set lo up",
+            f"ip addr add {self.address(host)}/24 dev eth0",
+            f"ip addr add {self.address_v6(host)}/64 dev eth0 nodad || true",  # a kernel without IPv6
+            "ip link set eth0 up",
+        ):
             self._in(pid, command)
         if rate:
             limit = f"root tbf rate {rate} burst 512kb latency 50ms"

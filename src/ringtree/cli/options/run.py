@@ -15,6 +15,14 @@ With --trace, FILE contains every rank's events from ringtree.init() on: copies,
 With --algorithm, every call uses that algorithm if it serves the collective: a name, several names
 (two_shot,pairwise: the first that serves the collective), or FILE.py:FUNCTION, a function of your own, which is proved
 for N ranks before they start (docs/own_algorithm.md).
+
+Ranks on several hosts are started by torchrun, mpirun or srun, and meet by these variables (docs/hosts.md):
+
+    RINGTREE_ADDRESS=HOST:PORT      rank 0's address, which the other hosts reach; [ADDRESS]:PORT for IPv6
+    RINGTREE_ADDRESS=file:///PATH   a file that the hosts share, in which rank 0 announces its address
+    RINGTREE_SECRET=TEXT            known to the ranks of the job alone
+    RINGTREE_INTERFACE=NAME         interface, or its address, by which other hosts reach this one
+    RINGTREE_TIMEOUT=SECONDS        how long a wait may last (default 300)
 """
 
 from __future__ import annotations

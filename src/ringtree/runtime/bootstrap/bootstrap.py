@@ -93,6 +93,10 @@ class NetworkBootstrap(HostBootstrap, Protocol):
         """A listening socket at which the members on other hosts reach this one."""
         ...
 
+    def address_of(self, name: str, published: str) -> str:
+        """The numeric address at which this member reaches the one of that name, whose listener is at `published`."""
+        ...
+
     def proof(self, key: str, source: int, target: int, nonce: str) -> bytes:
         """The 32 bytes that member `source` of the group with that key presents to member `target`, which made the
         nonce."""

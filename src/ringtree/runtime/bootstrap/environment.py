@@ -16,6 +16,7 @@ ADDRESS = "RINGTREE_ADDRESS"
 """The variable with host and port of rank 0, where ranks are on several hosts."""
 SECRET = "RINGTREE_SECRET"
 """The variable with a text that only the ranks of a job know."""
+FILE = "file://"
 SPAWNED = "spawn-"
 """The prefix of the job of ranks that spawn() started."""
 
@@ -30,33 +31,47 @@ class World:
     job: str
     launcher: str
 
+    @property
+    def job_on_all_hosts(self) -> str:
+        """The job, where the launcher names it alike on all hosts; "" where it may not."""
+        local = self.launcher in ("MPICH", "none", "mpi4py") or self.job.startswith("parent-")
+        return "" if local else self.job
 
-def detect(env: Mapping[str, str] | None = None) -> World:
+
+def detect(env: Mapping[str, str] | None = None, *, meets: bool = False) -> World:
     """The world this process was started in. ValueError where the environment contradicts itself, or where its ranks
-    are on several machines."""
+    are on several machines and have no way to meet: neither RINGTREE_ADDRESS nor, as `meets` says, another."""
     env = os.environ if env is None else env
     world = next((w for ask in _LAUNCHERS if (w := ask(env)) is not None), None)
     if world is None:
         return World(0, 1, 1, f"alone-{os.getpid()}", "none")
     if not 0 <= world.rank < world.size:
         raise ValueError(f"{world.launcher} set rank {world.rank} of {world.size}; expected a rank in 0..size-1")
-    if world.local_size < world.size and not env.get(ADDRESS):
+    if world.local_size < world.size and not meets and not env.get(ADDRESS):
         raise ValueError(
             f"{world.launcher} started {world.size} ranks, {world.local_size} of them on this host; "
-            f"set {ADDRESS}=host:port for all ranks, an address of rank 0's host that the others reach"
+            f"set {ADDRESS}=host:port for all ranks, an address of rank 0's host that the others reach, or "
+            "file:///path, a file that the hosts share"
         )
     return world
 
 
-def rendezvous_address(env: Mapping[str, str] | None = None) -> tuple[str, int] | None:
-    """RINGTREE_ADDRESS as (host, port); None where all ranks are on one host. ValueError: if it is no host:port."""
+def rendezvous_address(env: Mapping[str, str] | None = None) -> tuple[str, int] | Path | None:
+    """The meeting point of ranks on several hosts: host and port, or the file that names them; None where all are on
+    one host. ValueError for another text."""
     text = (os.environ if env is None else env).get(ADDRESS)
     if not text:
         return None
+    if text.startswith(FILE) and text.removeprefix(FILE).startswith("/"):
+        return Path(text.removeprefix(FILE))
     host, _, port = text.rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 1 << 16:
-        raise ValueError(f"{ADDRESS} is {text!r}; expected host:port, as in 10.0.0.1:29400")
-    return host.strip("[]"), int(port)
+    bare = host.removeprefix("[").removesuffix("]") if host.startswith("[") and host.endswith("]") else host
+    ambiguous = ":" in host and host == bare
+    if not bare or ambiguous or not port.isdigit() or not 0 < int(port) < 1 << 16:
+        raise ValueError(
+            f"{ADDRESS} is {text!r}; expected host:port, as in 10.0.0.1:29400 or [fd00::1]:29400, or file:///path"
+        )
+    return bare, int(port)
 
 
 def leave_launcher() -> None:

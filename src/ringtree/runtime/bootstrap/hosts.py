@@ -1,4 +1,4 @@
-"""The bootstrap of ranks on several hosts, and the proof of which ranks share a host.
+"""How the ranks of several hosts meet, and which of them share a host.
 
 Two ranks are on one host if one can connect to a unix socket of the other's, whose name is a random number: then the
 kernel hands memory from one to the other. Host names, boot ids and addresses prove nothing: containers of one machine
@@ -7,39 +7,82 @@ may share them, and hosts made from one image do.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import secrets
 import socket
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 from ringtree.runtime.bootstrap.abstract_socket import ABSTRACT_SOCKET
+from ringtree.runtime.bootstrap.addresses import listen, listen_everywhere, same_kernel
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
-from ringtree.runtime.bootstrap.rendezvous import Rendezvous, RendezvousServer, listen, proof, same_kernel
+from ringtree.runtime.bootstrap.contact import Board, Contact, Known
+from ringtree.runtime.bootstrap.interfaces import candidates, chosen_interface
+from ringtree.runtime.bootstrap.rendezvous import Rendezvous
+from ringtree.runtime.bootstrap.server import RendezvousServer
+
+ANY = ("::", "0.0.0.0")
+"""What a socket that listens at all addresses has for its own."""
 
 
 class MultiHostBootstrap:
-    """A HostBootstrap of ranks on one or several hosts: memory is shared by the members of each host."""
+    """A HostBootstrap of ranks on one or several hosts: memory is shared by the members of each host.
 
-    def __init__(self, address: tuple[str, int], secret: bytes, rank: int, size: int, timeout_s: float) -> None:
-        self._secret, self._rank = secret, rank
-        self._server = RendezvousServer(listen(*address), secret, size) if rank == 0 else None
+    `generation`, `job`: as Rendezvous. The ranks of a forked generation meet at the server of their parents' rank 0.
+    """
+
+    def __init__(
+        self, board: Board, rank: int, size: int, timeout_s: float, *, generation: int = 0, job: str = ""
+    ) -> None:
+        self._rank, self._size, self._timeout_s = rank, size, timeout_s
+        self._board, self._server = board, None
         try:
-            self._meet(address, secret, size, timeout_s)
+            if rank == 0 and not generation:
+                self._server, board = serve(board, size)
+            self._rendezvous = Rendezvous(board, rank, size, timeout_s, generation=generation, job=job)
         except BaseException:  # another attempt may follow
-            if self._server:
-                self._server.close()
+            self.close()
             raise
-
-    def _meet(self, address: tuple[str, int], secret: bytes, size: int, timeout_s: float) -> None:
-        rank = self._rank
-        self._rendezvous = Rendezvous(address, secret, rank, size, timeout_s)
         self.job = self._rendezvous.job
+        self.key = f"{self.job}/fork{generation}" if generation else self.job
+        """What the keys of this generation's groups begin with."""
         self.latency_s = 0.0
-        """The latency of a message between hosts: the longest to rank 0's host."""
-        names = tuple(map(str, range(size)))
-        world = BootstrapGroup(f"{self.job}/hosts", rank, names, f"the job of {size} ranks", timeout_s)
-        self.host_of = self._found(world)
+        """Of a message between hosts: the longest way to rank 0's host."""
+        self.host_of: list[int] = []
+        self.met = False
+        """Whether the ranks have made a world."""
+
+    def known(self) -> Board:
+        """A board for a forked child, whose ranks meet where these have met."""
+        return self._rendezvous.known()
+
+    def close(self) -> None:
+        """Ends rank 0's server, where the ranks have not met."""
+        if self._server:
+            self._board.withdraw()
+            self._server.close()
+
+    @contextlib.contextmanager
+    def setting_up(self, key: str, timeout_s: float) -> Iterator[Callable[[list[int]], None]]:
+        """All ranks make the world of that key in it, and leave it together; a liveness check for that time. Whatever
+        one of them raises in it reaches the others."""
+        names = tuple(map(str, range(self._size)))
+        world = BootstrapGroup(key, self._rank, names, f"the job of {self._size} ranks", timeout_s)
+        with self._rendezvous.setting_up(world) as setup:
+            self.find(key)
+            yield setup.check
+        if self._server and not self.met:
+            self._board.withdraw()
+        self.met = True
+
+    def find(self, key: str) -> None:
+        """Finds which ranks share a host, once; all ranks call it. `key`: that of the world they make."""
+        if not self.host_of:
+            names = tuple(map(str, range(self._size)))
+            subject = f"the job of {self._size} ranks"
+            self.host_of = self._found(BootstrapGroup(f"{key}/hosts", self._rank, names, subject, self._timeout_s))
 
     def _found(self, world: BootstrapGroup) -> list[int]:
         """The number of each rank's host, by order of their lowest ranks."""
@@ -92,18 +135,56 @@ class MultiHostBootstrap:
         return [r for r, host in enumerate(self.hosts(group)) if host == mine]
 
     def listener(self) -> socket.socket:
-        """A listening socket at which the ranks of other hosts reach this one: at the address by which it reached rank
-        0, so on a network that all of them are in."""
-        family = socket.AF_INET6 if ":" in self._rendezvous.here else socket.AF_INET
-        made = socket.socket(family, socket.SOCK_STREAM)
-        made.bind((self._rendezvous.here, 0))
-        made.listen(1024)
+        """A listening socket at which the ranks of other hosts reach this one: at RINGTREE_INTERFACE; else at the
+        address by which it reached rank 0, so on a network that all of them are in. The ranks of rank 0's host listen
+        at all addresses where the others may have reached that host at several."""
+        chosen = chosen_interface()
+        if self._at_several(self._rank) and not chosen:
+            made = listen_everywhere()
+        else:
+            here = self._rendezvous.here
+            alike = [found.address for found in chosen if (":" in found.address) == (":" in here)]
+            host = (alike or [found.address for found in chosen] or [here])[0]
+            made = socket.create_server(
+                (host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=1024
+            )
         made.setblocking(False)
         return made
 
+    def address_of(self, name: str, published: str) -> str:
+        """The address at which this rank reaches the rank of that name, which has published one. Of rank 0's host it
+        is the one at which this rank has reached rank 0."""
+        if self._at_several(int(name)) and published in ANY and self._rendezvous.reached:
+            return self._rendezvous.reached[0]
+        return published
+
+    def _at_several(self, rank: int) -> bool:
+        """Whether other hosts may have reached that rank's host, which is rank 0's, at different addresses."""
+        return self._board.several and self.host_of[rank] == self.host_of[0]
+
     def proof(self, key: str, source: int, target: int, nonce: str) -> bytes:
-        """The proof that member `source` presents to member `target`, whose nonce it is."""
-        return proof(self._secret, "lane", key, str(source), str(target), nonce)
+        """What member `source` presents to member `target`, whose nonce it is."""
+        return self._rendezvous.proof("lane", key, str(source), str(target), nonce)
+
+
+def serve(board: Board, size: int) -> tuple[RendezvousServer, Board]:
+    """Rank 0's server, announced on the board; and a board that rank 0 itself can read."""
+    if board.given:
+        return RendezvousServer(listen(board.given.addresses[0], board.given.port), board.secret, size), board
+    try:
+        chosen = candidates()
+        listener = listen_everywhere()
+    except (OSError, ValueError, RuntimeError) as error:
+        board.give_up(str(error))
+        raise
+    contact = Contact(tuple(chosen), listener.getsockname()[1], secrets.token_bytes(32))
+    server = RendezvousServer(listener, contact.secret + board.secret, size)
+    try:
+        board.announce(contact)
+    except BaseException:
+        server.close()
+        raise
+    return server, Known(contact, board.where, board.secret)
 
 
 def _reaches(name: str) -> bool:

@@ -1,221 +1,59 @@
-"""The exchange of small values between the ranks of several hosts: at a server in rank 0's process, over TCP.
-
-The server listens at RINGTREE_ADDRESS as long as rank 0 lives. A rank that connects and the server prove to each other
-that they know the job's secret (RINGTREE_SECRET), by an HMAC over a nonce of each side, before either reads anything
-else. Then a message is JSON behind its length in four bytes. A meeting of some ranks is complete when the last one has
-sent its value; its key is a text that they derive alike.
-"""
+"""A rank's way to rank 0's server (`server`): it finds it, proves the job's secret, and exchanges small values."""
 
 from __future__ import annotations
 
 import contextlib
-import errno
-import hashlib
 import hmac
-import json
-import os
 import secrets
-import selectors
 import socket
 import struct
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from types import TracebackType
 from typing import Any
 
+from ringtree.errors import PeerDied
+from ringtree.runtime.bootstrap.addresses import is_loopback
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
+from ringtree.runtime.bootstrap.connection import MOST_BYTES, PROTOCOL, Connection, proof
+from ringtree.runtime.bootstrap.contact import Board, Contact, Known, shown
+from ringtree.runtime.bootstrap.server import PROVE_S, READY
 
-MOST_BYTES = 1 << 26
-"""A longer message is refused unread."""
-HELLO_BYTES = 1 << 10
-"""The longest message before a rank has proved who it is."""
-PROVE_S = 5.0
-"""Seconds that a connection may take to prove that it knows the secret."""
 MIN_RTT_AT = 148
-"""The offset of tcpi_min_rtt, in microseconds, in Linux's struct tcp_info."""
+"""Where Linux's struct tcp_info has tcpi_min_rtt, in microseconds."""
 CHECK_S = 0.1
 RETRY_S = 0.05
+ONE_OF_SEVERAL_S = 2.0
+"""How long one of several addresses may take to answer."""
+REASON_CHARS = 600
+"""Of a rank's error, what the other ranks get."""
 
 
-def proof(secret: bytes, *parts: str) -> bytes:
-    """32 bytes that only who knows the secret can make of these parts."""
-    return hmac.digest(secret, "\0".join(parts).encode(), hashlib.sha256)
-
-
-@dataclass(eq=False)
-class _Meeting:
-    """`waiting`: (rank, connection, when it gives up)."""
-
-    names: list[str]
-    subject: str
-    values: dict[int, Any] = field(default_factory=dict)
-    builds: dict[int, str] = field(default_factory=dict)
-    waiting: list[tuple[int, _Connection, float]] = field(default_factory=list)
-
-
-class _Connection:
-    """A socket that carries messages: JSON behind its length."""
-
-    def __init__(self, wire: socket.socket, most_bytes: int = HELLO_BYTES) -> None:
-        self.wire, self.most_bytes = wire, most_bytes
-        self.proved = False
-        self.nonce = secrets.token_hex(16)
-        self.accepted_s = time.monotonic()
-        self._unread = bytearray()
-
-    def send(self, message: dict[str, Any]) -> None:
-        text = json.dumps(message).encode()
-        self.wire.sendall(struct.pack("<I", len(text)) + text)
-
-    def receive(self) -> dict[str, Any] | None:
-        """The next message; None until it is whole. ConnectionError at the end, and for what is no message."""
-        with contextlib.suppress(BlockingIOError):
-            got = self.wire.recv(1 << 16)
-            if not got:
-                raise ConnectionError("the connection was closed")
-            self._unread += got
-        return self.next()
-
-    def next(self) -> dict[str, Any] | None:
-        """A message that has come with an earlier one."""
-        if len(self._unread) < 4:
-            return None
-        (nbytes,) = struct.unpack_from("<I", self._unread)
-        if nbytes > self.most_bytes:
-            raise ConnectionError(f"a message of {nbytes} bytes")
-        if len(self._unread) < 4 + nbytes:
-            return None
-        text = bytes(self._unread[4 : 4 + nbytes])
-        del self._unread[: 4 + nbytes]
-        try:
-            message = json.loads(text)
-        except (ValueError, RecursionError):
-            raise ConnectionError("what is no message") from None
-        if not isinstance(message, dict):
-            raise ConnectionError("what is no message")
-        return message
-
-
-class RendezvousServer:
-    """Rank 0's: collects the values of each meeting and sends them to its members. A thread of its own serves."""
-
-    def __init__(self, listener: socket.socket, secret: bytes, size: int) -> None:
-        self.job = secrets.token_hex(8)
-        self._listener, self._secret, self._size = listener, secret, size
-        self._meetings: dict[str, _Meeting] = {}
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(listener, selectors.EVENT_READ)
-        listener.setblocking(False)
-        self._stopping = False
-        threading.Thread(target=self._serve, name="ringtree rendezvous", daemon=True).start()
-
-    def close(self) -> None:
-        """Ends the service, and frees its address."""
-        self._stopping = True
-        self._listener.close()
-
-    def _serve(self) -> None:
-        while not self._stopping:
-            for key, _ in self._selector.select(CHECK_S):
-                if key.data is None:
-                    self._accept()
-                else:
-                    self._hear(key.data)
-            now = time.monotonic()
-            for key in list(self._selector.get_map().values()):
-                if key.data is not None and not key.data.proved and now > key.data.accepted_s + PROVE_S:
-                    self._drop(key.data)
-            for name in [name for name, m in self._meetings.items() if any(now > late for _, _, late in m.waiting)]:
-                self._give_up(name)
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            wire, _ = self._listener.accept()
-            wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connection = _Connection(wire)
-            self._selector.register(wire, selectors.EVENT_READ, connection)
-            self._answer(connection, {"nonce": connection.nonce})
-
-    def _hear(self, connection: _Connection) -> None:
-        try:
-            message = connection.receive()
-            while message is not None:
-                if connection.proved:
-                    self._meet(connection, message)
-                else:
-                    self._admit(connection, message)
-                message = connection.next()
-        except Exception:  # noqa: BLE001  # whatever a stranger sends, or a rank that ended: the others are served
-            self._drop(connection)
-
-    def _admit(self, connection: _Connection, hello: dict[str, Any]) -> None:
-        expected = proof(self._secret, "rank", connection.nonce, hello["nonce"])
-        if not hmac.compare_digest(expected.hex(), hello["proof"]):
-            connection.send({"refused": "the secret is another than rank 0's: set RINGTREE_SECRET alike for all ranks"})
-            raise ConnectionError("a wrong secret")
-        connection.proved, connection.most_bytes = True, MOST_BYTES
-        answer = proof(self._secret, "server", hello["nonce"], connection.nonce).hex()
-        connection.send({"proof": answer, "job": self.job, "size": self._size})
-
-    def _meet(self, connection: _Connection, request: dict[str, Any]) -> None:
-        rank, names, subject = request["rank"], request["names"], request["subject"]
-        if not 0 <= rank < len(names):
-            raise ValueError(f"rank {rank} of {len(names)}")
-        meeting = self._meetings.setdefault(request["key"], _Meeting(names, subject))
-        if meeting.names != names or meeting.subject != subject:
-            why = f"ranks disagree: rank {names[rank]} came for {subject}, others for {meeting.subject}"
-            return self._refuse(connection, why, "RuntimeError")
-        if rank in meeting.values:
-            return self._refuse(connection, f"two processes are rank {names[rank]} of {subject}", "RuntimeError")
-        meeting.values[rank], meeting.builds[rank] = request["value"], request["build"]
-        meeting.waiting.append((rank, connection, time.monotonic() + request["timeout_s"]))
-        if len(meeting.values) < len(names):
-            return None
-        del self._meetings[request["key"]]
-        builds = sorted({(build, names[r]) for r, build in meeting.builds.items()}, key=lambda pair: pair[1])
-        if len({build for build, _ in builds}) > 1:
-            why = ", ".join(f"rank {name} has {build or 'no name'}" for build, name in builds[:4])
-            for _, other, _ in meeting.waiting:
-                self._refuse(other, f"ranks run different builds of ringtree: {why}", "RuntimeError")
-            return None
-        values = [meeting.values[r] for r in range(len(names))]
-        for _, other, _ in meeting.waiting:
-            self._answer(other, {"values": values})
-        return None
-
-    def _give_up(self, name: str) -> None:
-        meeting = self._meetings.pop(name)
-        absent = [r for r in range(len(meeting.names)) if r not in meeting.values]
-        for _, connection, _ in meeting.waiting:
-            self._answer(connection, {"absent": absent})
-
-    def _refuse(self, connection: _Connection, why: str, kind: str) -> None:
-        self._answer(connection, {"refused": why, "kind": kind})
-
-    def _answer(self, connection: _Connection, message: dict[str, Any]) -> None:
-        with contextlib.suppress(OSError):
-            connection.send(message)
-
-    def _drop(self, connection: _Connection) -> None:
-        with contextlib.suppress(KeyError, ValueError):
-            self._selector.unregister(connection.wire)
-        connection.wire.close()
-        for meeting in self._meetings.values():
-            for rank in [r for r, other, _ in meeting.waiting if other is connection]:
-                del meeting.values[rank]
-            meeting.waiting = [entry for entry in meeting.waiting if entry[1] is not connection]
+class _NotRank0(Exception):
+    """Whoever answered is not this job's rank 0, but its rank 0 may answer later, or elsewhere."""
 
 
 class Rendezvous:
-    """A rank's way to the server. Several threads may meet at once: each has a connection of its own meanwhile."""
+    """A rank's way to the server. Several threads may meet at once: each has a connection of its own meanwhile.
 
-    def __init__(self, address: tuple[str, int], secret: bytes, rank: int, size: int, timeout_s: float) -> None:
-        self._address, self._secret, self._rank, self._size = address, secret, rank, size
-        self._idle: list[_Connection] = []
+    `generation`: 0; in a forked child of a process that had met, one more than its parent's. `job`: the parent's then.
+    """
+
+    def __init__(
+        self, board: Board, rank: int, size: int, timeout_s: float, *, generation: int = 0, job: str = ""
+    ) -> None:
+        self._board, self._rank, self._size, self._generation = board, rank, size, generation
+        self._process = secrets.token_hex(8)
+        self._idle: list[Connection] = []
         self._lock = threading.Lock()
-        self.job = ""
-        first = self._connect(timeout_s)
+        self.setups: list[Setup] = []
+        """Under way, each in a thread of its own."""
+        self.job = job
+        self.reached: tuple[str, int] | None = None
+        """The address of rank 0's that answered, and its port."""
+        self._secret = b""
+        first = self._find(timeout_s)
         self.here: str = first.wire.getsockname()[0]
         """This host's address on the way to rank 0."""
         self._idle.append(first)
@@ -223,8 +61,25 @@ class Rendezvous:
     def round_trip_s(self) -> float:
         """The least time that the kernel has seen a message of this rank's take to rank 0's host and back; 0 where it
         does not know."""
-        info = self._idle[0].wire.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, MIN_RTT_AT + 4)
+        wire = (self.setups[0].connection if self.setups else self._idle[0]).wire
+        info = wire.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, MIN_RTT_AT + 4)
         return struct.unpack_from("<I", info, MIN_RTT_AT)[0] / 1e6 if len(info) == MIN_RTT_AT + 4 else 0.0
+
+    def proof(self, *parts: str) -> bytes:
+        """32 bytes that only a rank of the job can make of these parts."""
+        return proof(self._secret, *parts)
+
+    def known(self) -> Board:
+        """A board that announces the rank 0 that this rank has met."""
+        assert self.reached is not None
+        address, port = self.reached
+        if self._board.several:
+            return Known(Contact((address,), port, b""), self._board.where, self._secret)
+        return self._board
+
+    def setting_up(self, world: BootstrapGroup) -> Setup:
+        """A stretch of meetings of all ranks, whose keys begin with the world's: see Setup."""
+        return Setup(self, world)
 
     def exchange(self, group: BootstrapGroup, value: Any = None) -> list[Any]:
         """Each member's value, as Bootstrap.exchange."""
@@ -237,121 +92,250 @@ class Rendezvous:
             "build": group.build,
             "timeout_s": group.timeout_s,
         }
-        with self._connection(group.timeout_s) as connection:
-            connection.send(request)
-            answer = self._await(connection, group)
+        setup = next((setup for setup in self.setups if setup.concerns(group.key)), None)
+        if setup is not None:
+            answer = self._ask(setup.connection, group, request)
+            setup.failed = setup.failed or "failed" in answer
+        else:
+            with self._connection(group) as connection:
+                answer = self._ask(connection, group, request)
         if "absent" in answer:
-            raise group.missing(answer["absent"])
+            raise self._missing(group, answer)
+        raise_failure(answer)
         if "refused" in answer:
             raise RuntimeError(answer["refused"])
         values: list[Any] = answer["values"]
         return values
 
-    def _await(self, connection: _Connection, group: BootstrapGroup) -> dict[str, Any]:
+    def _missing(self, group: BootstrapGroup, answer: dict[str, Any]) -> TimeoutError:
+        hint = ""
+        if address := answer.get("refused_from"):
+            hint = f"; a process on {address} came with another secret: set RINGTREE_SECRET alike for all ranks"
+        elif self.reached and is_loopback(self.reached[0]):
+            hint = f"; ranks on other hosts do not reach {self._board.where}, an address of the loopback interface"
+        return TimeoutError(f"{group.missing(answer['absent'])}{hint}")
+
+    def _ask(self, connection: Connection, group: BootstrapGroup, request: dict[str, Any]) -> dict[str, Any]:
         late_s = time.monotonic() + group.timeout_s + 1.0  # the server gives up first, and names who is missing
         connection.wire.settimeout(CHECK_S)
-        answer = connection.next()
-        while answer is None:
-            try:
-                answer = connection.receive()
-            except TimeoutError:
-                group.check([])
-                if time.monotonic() > late_s:
-                    raise TimeoutError(f"rank 0 did not answer for {group.subject}") from None
-            except OSError:
-                group.check([])
-                raise RuntimeError(f"rank 0 ended while {group.subject} was being set up") from None
+        try:
+            connection.send(request)
+            answer = connection.next()
+            while answer is None:
+                try:
+                    answer = connection.receive()
+                except TimeoutError:
+                    group.check([])
+                    if time.monotonic() > late_s:
+                        raise TimeoutError(f"rank 0 did not answer for {group.subject}") from None
+        except TimeoutError:
+            raise
+        except OSError:
+            group.check([])
+            raise without_rank_0(group.subject) from None
         return answer
 
     @contextlib.contextmanager
-    def _connection(self, timeout_s: float) -> Iterator[_Connection]:
-        with self._lock:
-            connection = self._idle.pop() if self._idle else None
-        connection = connection or self._connect(timeout_s)
+    def _connection(self, group: BootstrapGroup) -> Iterator[Connection]:
+        connection = self.take(group.subject, group.timeout_s)
         try:
             yield connection
         except BaseException:
-            connection.wire.close()
+            connection.leave()
             raise
+        self.put(connection)
+
+    def take(self, subject: str, timeout_s: float) -> Connection:
+        """A connection for the caller alone, until it is put back."""
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        try:
+            return self._connect(timeout_s)
+        except (OSError, _NotRank0):
+            raise without_rank_0(subject) from None
+
+    def put(self, connection: Connection) -> None:
+        """Keeps a connection for the next who takes one."""
         with self._lock:
             self._idle.append(connection)
 
-    def _connect(self, timeout_s: float) -> _Connection:
-        host, port = self._address
-        late_s = time.monotonic() + timeout_s
-        while True:
-            try:
-                wire = socket.create_connection((host, port), timeout=max(late_s - time.monotonic(), 0.1))
-                break
-            except OSError as error:
-                if isinstance(error, socket.gaierror) or time.monotonic() > late_s:
-                    raise TimeoutError(
-                        f"rank {self._rank} did not reach rank 0 at RINGTREE_ADDRESS={host}:{port} within "
-                        f"{timeout_s:g} s ({error}): is rank 0 running, and is that its address on this network?"
-                    ) from None
-                time.sleep(RETRY_S)
-        wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        wire.settimeout(PROVE_S)
-        connection = _Connection(wire)
-        try:
-            self._prove(connection)
-        except (OSError, KeyError, TypeError) as error:
-            connection.wire.close()
-            raise RuntimeError(
-                f"rank {self._rank}: who listens at RINGTREE_ADDRESS={host}:{port} is no rank 0 of ringtree ({error})"
-            ) from None
-        return connection
+    def _connect(self, timeout_s: float) -> Connection:
+        """One more connection to the rank 0 that this rank has met."""
+        assert self.reached is not None
+        return self._prove(socket.create_connection(self.reached, timeout_s), self._secret)
 
-    def _prove(self, connection: _Connection) -> None:
-        theirs = self._whole(connection)["nonce"]
+    def _find(self, timeout_s: float) -> Connection:
+        late_s = time.monotonic() + timeout_s
+        tried: dict[str, str] = {}
+        while True:
+            contact = self._board.read(max(late_s - time.monotonic(), RETRY_S))
+            for address in contact.addresses if contact else ():
+                assert contact is not None
+                most_s = max(late_s - time.monotonic(), 0.1)
+                try:
+                    connection = self._try(contact, address, most_s)
+                except socket.gaierror as error:
+                    raise TimeoutError(self._unreached(timeout_s, {shown(address, contact.port): str(error)})) from None
+                except (OSError, _NotRank0) as error:
+                    if self.job and isinstance(error, _NotRank0):
+                        raise RuntimeError(f"in a forked child: {error}") from None
+                    tried[shown(address, contact.port)] = str(error)
+                    continue
+                self.reached, self._secret = (address, contact.port), contact.secret + self._board.secret
+                return connection
+            if self.job and tried:  # a parent's job: its rank 0 was there, and does not come again
+                raise without_rank_0("the job")
+            if time.monotonic() > late_s:
+                raise TimeoutError(self._unreached(timeout_s, tried))
+            time.sleep(RETRY_S)
+
+    def _try(self, contact: Contact, address: str, most_s: float) -> Connection:
+        if len(contact.addresses) > 1:
+            most_s = min(most_s, ONE_OF_SEVERAL_S)
+        wire = socket.create_connection((address, contact.port), timeout=most_s)
+        try:
+            return self._prove(wire, contact.secret + self._board.secret)
+        except (KeyError, TypeError, ValueError, OSError) as error:
+            wire.close()
+            if self._board.given is None:
+                raise _NotRank0(f"no rank 0 of ringtree: {error}") from None
+            raise RuntimeError(
+                f"rank {self._rank}: who listens at {self._board.where} is no rank 0 of ringtree ({error})"
+            ) from None
+
+    def _unreached(self, timeout_s: float, tried: dict[str, str]) -> str:
+        began = f"rank {self._rank} did not reach rank 0 at {self._board.where} within {timeout_s:g} s"
+        if not tried:
+            return f"{began} (nothing was announced there): is rank 0 running, and does it see the same place?"
+        each = tried.values() if self._board.given else (f"{address}: {why}" for address, why in tried.items())
+        hint = "is rank 0 running, and is that its address on this network?"
+        if self._board.given and is_loopback(self._board.given.addresses[0]):
+            hint = (
+                "is rank 0 running? An address of the loopback interface reaches this host only: where rank 0 is on "
+                "another, set RINGTREE_ADDRESS to an address of its network"
+            )
+        elif not self._board.given:
+            hint = "is rank 0 running? RINGTREE_INTERFACE on its host chooses the interface to be reached by"
+        return f"{began} ({'; '.join(each)}): {hint}"
+
+    def _prove(self, wire: socket.socket, secret: bytes) -> Connection:
+        wire.settimeout(PROVE_S)
+        connection = Connection(wire)
+        theirs = connection.whole()["nonce"]
         connection.send(
-            {"nonce": connection.nonce, "proof": proof(self._secret, "rank", theirs, connection.nonce).hex()}
+            {
+                "nonce": connection.nonce,
+                "proof": proof(secret, "rank", theirs, connection.nonce).hex(),
+                "protocol": PROTOCOL,
+                "rank": self._rank,
+                "size": self._size,
+                "process": self._process,
+                "generation": self._generation,
+            }
         )
-        answer = self._whole(connection)
+        answer = connection.whole()
         if "refused" in answer:
-            raise RuntimeError(f"rank {self._rank}: {answer['refused']}")
-        expected = proof(self._secret, "server", connection.nonce, theirs).hex()
-        if not hmac.compare_digest(expected, answer["proof"]):
+            wire.close()
+            why = answer["refused"]
+            if answer.get("kind") == "secret":
+                why = f"rank {self._rank}: {why}"
+            if answer.get("kind") == "complete" or (answer.get("kind") == "secret" and self._board.given is None):
+                raise _NotRank0(why)
+            raise RuntimeError(why)
+        if not hmac.compare_digest(proof(secret, "server", connection.nonce, theirs).hex(), answer["proof"]):
+            wire.close()
             raise RuntimeError(
                 f"rank {self._rank}: rank 0's secret is another: set RINGTREE_SECRET alike for all ranks"
             )
         if answer["size"] != self._size:
             raise RuntimeError(f"rank {self._rank} has {self._size} ranks in its job, rank 0 has {answer['size']}")
+        if self.job and answer["job"] != self.job:
+            raise _NotRank0("another job's rank 0")
         self.job, connection.most_bytes = answer["job"], MOST_BYTES
-
-    def _whole(self, connection: _Connection) -> dict[str, Any]:
-        message = connection.next()
-        while message is None:
-            message = connection.receive()
-        return message
+        return connection
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket at that address of this host; at all addresses where it is none of this host's own (behind a
-    translation of addresses). RuntimeError names RINGTREE_ADDRESS."""
-    cannot = f"rank 0 cannot listen at RINGTREE_ADDRESS={host}:{port}"
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-    except socket.gaierror as error:
-        raise RuntimeError(f"{cannot} ({error}); expected an address of this host") from None
-    for where in (host, ""):
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+class Setup:
+    """All ranks make a world, in several steps: if one fails in between, or its process ends, the others hear of it.
+
+    A context, left when all ranks are ready. `check` is a liveness check, and raises what another rank failed with.
+    """
+
+    def __init__(self, rendezvous: Rendezvous, world: BootstrapGroup) -> None:
+        self._rendezvous, self._world = rendezvous, world
+        self.failed = False
+        """Whether another rank's failure has arrived."""
+
+    def __enter__(self) -> Setup:
+        world = self._world
+        self.connection = self._rendezvous.take(world.subject, world.timeout_s)
+        self._rendezvous.setups.append(self)
+        with contextlib.suppress(OSError):  # the first exchange raises it
+            self.connection.send({"begin": world.key, "subject": world.subject})
+        return self
+
+    def concerns(self, key: str) -> bool:
+        """Whether a meeting is one of the setup's."""
+        return key == self._world.key or key.startswith(self._world.key + "/")
+
+    def check(self, absent: list[int]) -> None:
+        """Raises where a rank has failed, or rank 0 has ended; does not wait."""
+        wire, message = self.connection.wire, None
+        wire.settimeout(0)
         try:
-            listener.bind((where, port))
-            listener.listen(1024)
-            return listener
-        except OSError as error:
-            listener.close()
-            if error.errno != errno.EADDRNOTAVAIL or where == "":
-                raise RuntimeError(f"{cannot} ({error}); expected a free port of this host") from None
-    raise AssertionError("one of the two was returned or refused")
+            message = self.connection.receive()
+        except OSError:
+            self.failed = True
+            raise without_rank_0(self._world.subject) from None
+        finally:
+            with contextlib.suppress(OSError):
+                wire.settimeout(CHECK_S)
+        if message is None:
+            return
+        self.failed = "failed" in message
+        raise_failure(message)
+        self.connection.put_back(message)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            try:
+                world = self._world
+                ready = BootstrapGroup(world.key + READY, world.rank, world.names, world.subject, world.timeout_s)
+                self._rendezvous.exchange(ready)
+            except BaseException as late:
+                self._fail(late)
+                raise
+            self._rendezvous.setups.remove(self)
+            self._rendezvous.put(self.connection)
+        else:
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        """Sends the other ranks the reason, and returns when rank 0's server has it."""
+        self._rendezvous.setups.remove(self)
+        if not self.failed:
+            why = (f"{type(error).__name__}: {error}".splitlines() or [""])[0][:REASON_CHARS]
+            with contextlib.suppress(OSError):
+                self.connection.wire.settimeout(1.0)
+                self.connection.send({"fail": self._world.key, "why": why})
+                while "noted" not in self.connection.whole():
+                    pass
+        self.connection.leave()
 
 
-def same_kernel() -> str:
-    """A text that processes of different machines do not share; those of one machine need not be one host."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id") as file:
-            return file.read().strip()
-    except OSError:
-        return os.uname().nodename
+def raise_failure(answer: dict[str, Any]) -> None:
+    """Raises the failure of another rank, where the answer is one: PeerDied if its process ended."""
+    if "failed" in answer:
+        raise PeerDied(answer["failed"], answer["rank"]) if answer.get("ended") else RuntimeError(answer["failed"])
+
+
+def without_rank_0(subject: str) -> PeerDied:
+    """The error where rank 0 no longer serves."""
+    return PeerDied(
+        f"rank 0 ended while {subject} was being set up: over several hosts ranks meet at rank 0, so its process must "
+        "live as long as groups are made",
+        0,
+    )

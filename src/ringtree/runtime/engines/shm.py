@@ -32,6 +32,8 @@ def join(parameters: GroupParameters) -> JoinedGroup:
         if listening:
             listening.close()
         raise
+    if listening and parameters.inherited is None:
+        _probe(listening, hosts, offers, fd)
     machines = listening.machines if listening else hosts
     cores = {m: _union([o[0] for o, other in zip(offers, machines, strict=True) if other == m]) for m in machines}
     here = machines[parameters.rank]
@@ -54,6 +56,16 @@ def join(parameters: GroupParameters) -> JoinedGroup:
     measured = parameters.network if parameters.inherited else offers[0][4] and network_from(*offers[0][4])
     between = NetworkParameters(listening.latency_s, turns, measured) if listening else None
     return JoinedGroup(endpoint, slots, slot_bytes, min(cores.values()), agreed, tuple(hosts), between)
+
+
+def _probe(listening: Listening, hosts: list[int], offers: list[Any], fd: int) -> None:
+    """Finds out in a world whether the hosts reach each other; groups made from it need not ask again."""
+    try:
+        listening.probe(hosts, [offer[3] for offer in offers])
+    except BaseException:
+        listening.close()
+        os.close(fd)
+        raise
 
 
 def _offer(parameters: GroupParameters, listening: Listening | None) -> list[Any]:

@@ -13,6 +13,7 @@ import weakref
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any, NoReturn
 
+from ringtree.runtime.bootstrap.environment import ADDRESS
 from ringtree.runtime.communicator import lifetime
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import GroupParameters
@@ -142,8 +143,10 @@ class _Child:
                 os._exit(code)
 
     def _announce(self) -> None:
-        """So that ringtree.init() in here gives this world, and children find it."""
+        """So that ringtree.init() in here gives this world, and children find it: on this host, wherever the ranks of
+        the parent's job are."""
         t = self.parameters
+        os.environ.pop(ADDRESS, None)
         os.environ.update(RINGTREE_RANK=str(t.rank), RINGTREE_WORLD_SIZE=str(t.ranks), RINGTREE_JOB=t.key)
         if self.pin:
             pin_to_core(t.rank, t.ranks)

@@ -1,0 +1,128 @@
+"""A connection between a rank and rank 0's server: a proof of the job's secret, then messages.
+
+A message is JSON behind its length in four bytes. Before either side reads anything else of the other, both prove that
+they know the secret, by an HMAC over a nonce of each side. These first messages are alike in all versions of ringtree:
+so one can refuse another by name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import socket
+import struct
+import time
+import weakref
+from collections import deque
+from typing import Any
+
+PROTOCOL = 1
+"""The version of the messages behind the proof."""
+MOST_BYTES = 1 << 26
+"""A longer message is refused unread."""
+HELLO_BYTES = 1 << 10
+"""The same before a rank has proved who it is."""
+SEND_S = 5.0
+"""How long a message may wait for a peer that does not read."""
+
+_open: weakref.WeakSet[Any] = weakref.WeakSet()
+"""What a forked child closes: its copies would keep connections open that this process ends."""
+
+
+def proof(secret: bytes, *parts: str) -> bytes:
+    """32 bytes that only who knows the secret can make of these parts."""
+    return hmac.digest(secret, "\0".join(parts).encode(), hashlib.sha256)
+
+
+def closed_in_children(made: Any) -> None:
+    """Closes `made` in every forked child."""
+    _open.add(made)
+
+
+def _after_fork_in_child() -> None:
+    for made in list(_open):
+        with contextlib.suppress(OSError):
+            made.close()
+    _open.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+class Connection:
+    """A socket that carries messages. `rank` and `generation` are the peer's, as it claims them behind its proof."""
+
+    def __init__(self, wire: socket.socket, most_bytes: int = HELLO_BYTES) -> None:
+        self.wire, self.most_bytes = wire, most_bytes
+        self.proved = False
+        self.rank, self.generation = -1, 0
+        self.nonce = secrets.token_hex(16)
+        self.accepted_s = time.monotonic()
+        self._unread = bytearray()
+        self._put_back: deque[dict[str, Any]] = deque()
+        wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        wire.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(SEND_S), 0))
+        closed_in_children(wire)
+
+    def send(self, message: dict[str, Any]) -> None:
+        """OSError where the peer is gone, or does not read."""
+        text = json.dumps(message).encode()
+        self.wire.sendall(struct.pack("<I", len(text)) + text)
+
+    def receive(self) -> dict[str, Any] | None:
+        """The next message; None until it is whole. ConnectionError at the end, and for what is no message."""
+        with contextlib.suppress(BlockingIOError):
+            got = self.wire.recv(1 << 16)
+            if not got:
+                raise ConnectionError("the connection was closed")
+            self._unread += got
+        return self.next()
+
+    def whole(self) -> dict[str, Any]:
+        """The next message, when it is whole."""
+        message = self.next()
+        while message is None:
+            message = self.receive()
+        return message
+
+    def put_back(self, message: dict[str, Any]) -> None:
+        """Makes a message that was read the next one again."""
+        self._put_back.append(message)
+
+    def next(self) -> dict[str, Any] | None:
+        """A message that has come with an earlier one."""
+        if self._put_back:
+            return self._put_back.popleft()
+        if len(self._unread) < 4:
+            return None
+        (nbytes,) = struct.unpack_from("<I", self._unread)
+        if nbytes > self.most_bytes:
+            raise ConnectionError(f"a message of {nbytes} bytes")
+        if len(self._unread) < 4 + nbytes:
+            return None
+        text = bytes(self._unread[4 : 4 + nbytes])
+        del self._unread[: 4 + nbytes]
+        try:
+            message = json.loads(text)
+        except (ValueError, RecursionError):
+            raise ConnectionError("bytes that are no message") from None
+        if not isinstance(message, dict):
+            raise ConnectionError("bytes that are no message")
+        return message
+
+    def leave(self) -> None:
+        """Closes the connection of a process that lives on."""
+        with contextlib.suppress(OSError):
+            self.send({"leave": True})
+        self.wire.close()
+
+    def peer(self) -> str:
+        """The numeric address at the other end."""
+        try:
+            return str(self.wire.getpeername()[0]).removeprefix("::ffff:")
+        except OSError:
+            return "unknown"
