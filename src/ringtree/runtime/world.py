@@ -61,7 +61,7 @@ def _of_mpi(comm: Any) -> World:
 
 
 def _board(world: World, store: Store | None, mpi: Any) -> Board | None:
-    """How this rank learns where rank 0 is; None where all ranks are on one host."""
+    """The board on which this rank finds rank 0; None where all ranks are on one host."""
     secret = os.environ.get(SECRET, "").encode()
     if store is not None and mpi is not None:
         raise ValueError("ringtree.init takes store or mpi, not both")
@@ -103,7 +103,7 @@ def _made(
 
 
 class _Process:
-    """What this process has made: `hosts`, its way to the ranks of other hosts, made once; and how many worlds.
+    """The makings of this process: `hosts`, its way to the ranks of other hosts, made once; and how many worlds.
 
     A forked child begins anew, as one of the next generation of its parent's job.
     """
@@ -116,7 +116,7 @@ class _Process:
         os.register_at_fork(after_in_child=self._forked)
 
     def forget(self, hosts: MultiHostBootstrap) -> None:
-        """Where the ranks have never met by way of these, so that another attempt begins anew."""
+        """Forgets hosts by which the ranks have never met, so that another attempt begins anew."""
         if not hosts.met:
             hosts.close()
             self.hosts = None

@@ -63,8 +63,8 @@ def per_flow(rate: str, flow_rate: str) -> list[str]:
 
 
 class Lab:
-    """Hosts 0..n-1 at 10.99.0.1 and fd00:99::1 and on. `rate`: of each host's link, as tc writes it; `flow_rate`: of each connection
-    over it, by the host that sends (two in some hundred share a bucket)."""
+    """Hosts 0..n-1 at 10.99.0.1 and fd00:99::1 and on. `rate`: of each host's link, as tc writes it; `flow_rate`: of
+    each connection over it, by the host that sends (two in some hundred share a bucket)."""
 
     def __init__(self, hosts: int, rate: str = "", flow_rate: str = "") -> None:
         self._processes: list[subprocess.Popen[bytes]] = []

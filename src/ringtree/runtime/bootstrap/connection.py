@@ -27,10 +27,10 @@ MOST_BYTES = 1 << 26
 HELLO_BYTES = 1 << 10
 """The same before a rank has proved who it is."""
 SEND_S = 5.0
-"""How long a message may wait for a peer that does not read."""
+"""Seconds that a message may wait for a peer that does not read."""
 
 _open: weakref.WeakSet[Any] = weakref.WeakSet()
-"""What a forked child closes: its copies would keep connections open that this process ends."""
+"""The sockets that a forked child closes: its copies would keep connections open that this process ends."""
 
 
 def proof(secret: bytes, *parts: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Where rank 0's server can be reached, and how the other ranks learn it.
+"""The addresses of rank 0's server, and the boards on which the other ranks find them.
 
 A Board is one way to learn it: RINGTREE_ADDRESS (`GivenAddress`, here), a file, a store or MPI (`boards`).
 """
@@ -33,10 +33,10 @@ class Contact:
 
 
 class Board(Protocol):
-    """Where rank 0 announces its contact, and the other ranks read it."""
+    """The place where rank 0 announces its contact, and the other ranks read it."""
 
     where: str
-    """For errors: the variable or argument that chose the board, with its value."""
+    """Words for errors: the variable or argument that chose the board, with its value."""
     given: Contact | None
     """The contact, where all ranks know it beforehand: then rank 0 announces nothing."""
     several: bool
@@ -79,7 +79,7 @@ class GivenAddress:
         """Nothing: there is nowhere to write it."""
 
     def read(self, timeout_s: float) -> Contact | None:
-        """What was given."""
+        """The address that was given."""
         return self.given
 
     def withdraw(self) -> None:

@@ -1,4 +1,4 @@
-"""How the ranks of several hosts meet, and which of them share a host.
+"""The meeting of the ranks of several hosts, and which of them share a host.
 
 Two ranks are on one host if one can connect to a unix socket of the other's, whose name is a random number: then the
 kernel hands memory from one to the other. Host names, boot ids and addresses prove nothing: containers of one machine
@@ -24,7 +24,7 @@ from ringtree.runtime.bootstrap.rendezvous import Rendezvous
 from ringtree.runtime.bootstrap.server import RendezvousServer
 
 ANY = ("::", "0.0.0.0")
-"""What a socket that listens at all addresses has for its own."""
+"""The address of a socket that listens at all addresses."""
 
 
 class MultiHostBootstrap:
@@ -47,9 +47,9 @@ class MultiHostBootstrap:
             raise
         self.job = self._rendezvous.job
         self.key = f"{self.job}/fork{generation}" if generation else self.job
-        """What the keys of this generation's groups begin with."""
+        """The beginning of the keys of this generation's groups."""
         self.latency_s = 0.0
-        """Of a message between hosts: the longest way to rank 0's host."""
+        """The latency of a message between hosts: the longest way to rank 0's host."""
         self.host_of: list[int] = []
         self.met = False
         """Whether the ranks have made a world."""
@@ -163,7 +163,7 @@ class MultiHostBootstrap:
         return self._board.several and self.host_of[rank] == self.host_of[0]
 
     def proof(self, key: str, source: int, target: int, nonce: str) -> bytes:
-        """What member `source` presents to member `target`, whose nonce it is."""
+        """The proof that member `source` presents to member `target`, whose nonce it is."""
         return self._rendezvous.proof("lane", key, str(source), str(target), nonce)
 
 

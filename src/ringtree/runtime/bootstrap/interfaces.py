@@ -14,7 +14,7 @@ from typing import Any
 INTERFACE = "RINGTREE_INTERFACE"
 """The variable with the name or numeric address of the interface by which other hosts reach this one."""
 VIRTUAL = ("docker", "br-", "veth", "virbr", "cni", "flannel", "cali", "podman", "lxcbr", "lxdbr", "kube")
-"""How interfaces are named that join the containers of one machine: other hosts seldom reach them."""
+"""The names of interfaces that join the containers of one machine: other hosts seldom reach them."""
 IFF_UP = 0x1
 ELSEWHERE = ("192.0.2.1", "2001:db8::1")
 """Addresses of documentation: nothing is sent there, but the kernel names the interface by which it would be."""
@@ -55,7 +55,7 @@ _Ifaddrs._fields_ = (
 
 
 def interface_addresses() -> list[InterfaceAddress]:
-    """Of all interfaces that are up, but for addresses of one link only, which name no host elsewhere."""
+    """The addresses of all interfaces that are up, but for addresses of one link only, which name no host elsewhere."""
     libc = ctypes.CDLL(None, use_errno=True)
     first = ctypes.POINTER(_Ifaddrs)()
     if libc.getifaddrs(ctypes.byref(first)):

@@ -21,13 +21,13 @@ from ringtree.runtime.bootstrap.contact import Board, Contact, Known, shown
 from ringtree.runtime.bootstrap.server import PROVE_S, READY
 
 MIN_RTT_AT = 148
-"""Where Linux's struct tcp_info has tcpi_min_rtt, in microseconds."""
+"""The offset of tcpi_min_rtt, in microseconds, in Linux's struct tcp_info."""
 CHECK_S = 0.1
 RETRY_S = 0.05
 ONE_OF_SEVERAL_S = 2.0
-"""How long one of several addresses may take to answer."""
+"""Seconds that one of several addresses may take to answer."""
 REASON_CHARS = 600
-"""Of a rank's error, what the other ranks get."""
+"""The length of a rank's error that the other ranks get."""
 
 
 class _NotRank0(Exception):

@@ -21,10 +21,10 @@ from typing import Any
 from ringtree.runtime.bootstrap.connection import MOST_BYTES, PROTOCOL, Connection, closed_in_children, proof
 
 PROVE_S = 5.0
-"""How long a connection may take to prove that it knows the secret."""
+"""Seconds that a connection may take to prove that it knows the secret."""
 CHECK_S = 0.1
 GRACE_S = 1.0
-"""How long a server whose job has failed stays to give ranks that come later the reason."""
+"""Seconds that a server whose job has failed stays to give ranks that come later the reason."""
 READY = "/ready"
 """The end of the key of a setup's last meeting."""
 
@@ -50,7 +50,7 @@ class _Setup:
 
 @dataclass(frozen=True)
 class _Failure:
-    """Of all keys that begin with `scope`, among processes of that generation."""
+    """A failed init: of all groups whose keys begin with `scope`, among processes of that generation."""
 
     generation: int
     scope: str
@@ -155,7 +155,7 @@ class RendezvousServer:
         connection.send({"proof": answer, "job": self.job, "size": self._size})
 
     def _contradiction(self, generation: int, rank: int, hello: dict[str, Any]) -> str:
-        """How a rank that knows the secret contradicts this job; "" where it does not."""
+        """The contradiction between this job and a rank that knows the secret; "" without one."""
         if (theirs := hello.get("protocol", 0)) != PROTOCOL:
             return (
                 f"rank {rank if rank >= 0 else 'unknown'} speaks version {theirs} of the rendezvous, rank 0 version "

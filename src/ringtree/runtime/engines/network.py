@@ -16,7 +16,7 @@ from ringtree.runtime.bootstrap.interfaces import INTERFACE, interface_of
 from ringtree.runtime.engines.engine import GroupParameters, native_module
 
 PROBE_S = 5.0
-"""How long a rank of another host may take to accept a first connection."""
+"""Seconds that a rank of another host may take to accept a first connection."""
 NO_PROOF = bytes(32)
 CONNECTIONS, MOST_CONNECTIONS = "8", 15
 
@@ -54,7 +54,7 @@ class Listening:
             raise RuntimeError(failures[0])
 
     def _probed(self, hosts: Sequence[int], addresses: Sequence[Address]) -> str:
-        """What this rank cannot reach of its part; "" where it reaches all."""
+        """The ranks of its part that this rank cannot reach, in words; "" where it reaches all."""
         me = self._parameters.rank
         beside = [rank for rank, host in enumerate(hosts) if host == hosts[me]]
         for host in sorted(set(hosts) - {hosts[me]}):

@@ -28,7 +28,7 @@ class MpiBoard:
         self._comm.bcast(f"failed: {why}", root=0)
 
     def read(self, timeout_s: float) -> Contact | None:
-        """What rank 0 broadcasts. RuntimeError where it has no server."""
+        """The broadcast of rank 0. RuntimeError where rank 0 has no server."""
         if self._received is None:
             self._received = str(self._comm.bcast(None, root=0))
         if self._received.startswith("failed: "):

@@ -12,7 +12,7 @@ READ_S = 1.0
 
 
 class Store(Protocol):
-    """What a store has to have. `get` may wait for a key, or return None or raise LookupError where it is not there."""
+    """The methods that a store must have. `get` may wait for a key, or return None or raise LookupError without it."""
 
     def set(self, key: str, value: str, /) -> Any:
         """Makes `value` the key's."""
