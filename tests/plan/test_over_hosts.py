@@ -39,6 +39,11 @@ def test_long_vectors_are_nested_in_equal_hosts(collective: str) -> None:
     assert dict(found.steps.options)["group"] == 2
 
 
+def test_windows_go_side_by_side_where_each_would_wait_for_the_latency() -> None:
+    far, near = (choose_over_hosts("all_reduce", hosts((0, 1), s), None, 1 << 22).steps for s in (1e-3, 1e-6))
+    assert far.channels == MEMORY.slots // 2 and near.channels == 1
+
+
 def crossing(schedule: Schedule, layout: tuple[int, ...]) -> tuple[int, float]:
     """Messages that cross the network, and their part of the vector."""
     rows, host = schedule.expand(), np.array(layout)

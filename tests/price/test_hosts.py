@@ -50,6 +50,17 @@ def test_each_message_over_the_network_costs_its_ranks_core() -> None:
     assert seconds(one_shot, turns, 0) >= links_s + 3 * 8 * WIRE_MESSAGE_S
 
 
+def test_each_window_waits_for_the_latency_where_all_wait_for_all() -> None:
+    ring, broadcast = build("ring", "all_reduce", 6), build("chain", "broadcast", 6, 0)
+    slower = Hosts(SIX.host_of, MEMORY, 1e-3, 235e6)
+    nbytes = 16 * 6 * MEMORY.slot_bytes
+    assert SIX.windows(ring, nbytes) == 16 and SIX.windows(ring, 8) == 1
+    apart_s = seconds(ring, slower, nbytes) - seconds(ring, SIX, nbytes)
+    assert apart_s >= 15 * (seconds(ring, slower, 0) - seconds(ring, SIX, 0))
+    chain_s = seconds(broadcast, slower, nbytes) - seconds(broadcast, SIX, nbytes)
+    assert chain_s < 2 * (seconds(broadcast, slower, 0) - seconds(broadcast, SIX, 0))
+
+
 @pytest.mark.parametrize("name", ["ring", "double_tree", "chain", "two_shot"])
 def test_messages_over_the_network_are_counted_without_writing_a_schedule_out(name: str) -> None:
     schedule = build(name, "all_gather" if name == "two_shot" else "broadcast" if name == "chain" else "all_reduce", 6)

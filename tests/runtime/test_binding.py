@@ -81,6 +81,12 @@ def test_staging_stays_small() -> None:
         assert slot_bytes % 4096 == 0
 
 
+@pytest.mark.parametrize(("latency_s", "mib"), [(0.0, 1), (20e-6, 1), (300e-6, 2), (1e-3, 8), (0.1, 16)])
+def test_staging_holds_what_moves_in_a_latency(latency_s: float, mib: int) -> None:
+    slots, slot_bytes = shm.staging(2, latency_s=latency_s)
+    assert slots * slot_bytes == mib << 20
+
+
 def test_encoded_programs_are_plain_tables() -> None:
     instructions, operands = built("ring", "all_reduce", 3, -1, 1).program.encode()
     assert instructions.dtype == operands.dtype == np.int32

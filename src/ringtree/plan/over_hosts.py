@@ -7,7 +7,7 @@ the order of their hosts).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
@@ -27,6 +27,8 @@ OUTER = ("two_shot", "one_shot", "ring", "halving_doubling", "recursive_doubling
 PIECES_NBYTES = 1 << 17
 """Algorithms that pass a vector on piece by piece cut it so."""
 MOST_PIECES = 64
+WORTH_CHANNELS = 0.9
+"""Windows are put side by side where that takes less than this share of the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,7 @@ def _choose(collective: str, hosts: Hosts, root: int | None, nbytes: int, rank_o
     least_s = min(time_s for time_s, _, _ in timed) or 1.0
     timed.sort(key=lambda t: round(t[0] / least_s / NOTEWORTHY))  # among equals the first
     for (time_s, name, steps), (next_s, next_name, next_steps) in pairwise([*timed, (0.0, "", CallTuning())]):
+        time_s, steps = _side_by_side(time_s, name, steps, collective, hosts, root, nbytes)
         fitted = fitting(steps, name, collective, ranks, root, hosts.memory.slots)
         if fitted.options != steps.options and name == NESTED:
             continue  # without its options it would be another nesting
@@ -90,6 +93,19 @@ def _candidates(
             except ValueError:  # one of them does not serve what the nesting asks
                 continue
     return found
+
+
+def _side_by_side(
+    time_s: float, name: str, steps: CallTuning, collective: str, hosts: Hosts, root: int | None, nbytes: int
+) -> tuple[float, CallTuning]:
+    """The time and the steps with several windows under way at once, where one after the other waits for the latency
+    much longer."""
+    ranks = len(hosts.host_of)
+    if root is not None or hosts.windows(_built(name, collective, ranks, root, steps), nbytes) == 1:
+        return time_s, steps
+    wider = replace(steps, channels=hosts.memory.slots // 2)
+    wider_s = seconds(wider.apply(name, collective, ranks, root), hosts, nbytes)
+    return (wider_s, wider) if wider_s < WORTH_CHANNELS * time_s else (time_s, steps)
 
 
 @lru_cache(maxsize=256)

@@ -79,10 +79,18 @@ class Hosts:
 
     def seconds(self, schedule: Schedule, nbytes: int) -> float:
         """Seconds of the schedule on its links, plus those of the messages to and from the network, each of which costs
-        a system call and more: the busiest rank's, or where ranks take turns on cores, a core's."""
+        a system call and more: the busiest rank's, or where ranks take turns on cores, a core's. Chunks longer than a
+        staging slot pass window by window; where every rank waits for others, each window waits for the latency."""
         ends = remote_ends(schedule, self.host_of)
         messages = max(float(ends.max()), float(ends.mean()) * self.turns)
-        return Priced(schedule, self.topology(nbytes)).seconds(nbytes) + messages * WIRE_MESSAGE_S
+        priced, windows = Priced(schedule, self.topology(nbytes)), self.windows(schedule, nbytes)
+        paused_s = (windows - 1) * priced.seconds(0) if schedule.root is None else 0.0
+        return priced.seconds(nbytes) + paused_s + messages * windows * WIRE_MESSAGE_S
+
+    def windows(self, schedule: Schedule, nbytes: int) -> int:
+        """The number of pieces, one after the other, in which the schedule's chunks pass the staging slots."""
+        widest = max((int(block.rows.count.max(initial=1)) for block in schedule.blocks), default=1)
+        return max(-(-(nbytes // schedule.chunks * widest) // self.memory.slot_bytes), 1)
 
 
 @lru_cache(maxsize=64)

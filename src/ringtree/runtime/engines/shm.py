@@ -12,17 +12,21 @@ from ringtree.runtime.tuned import as_json, network_as_json, network_from, param
 
 STAGING_BYTES = 1 << 20
 """Bytes of a rank's slots together: staging that fits a core's own cache runs at the cache's speed."""
+MOST_STAGING_BYTES = 1 << 24
 FEWEST_SLOTS, MOST_SLOTS = 8, 4096
+UNDER_WAY_BPS = 5e9
+"""Staging holds the bytes that move in one latency between hosts at this rate, four times a 10 Gbit/s link's: half of
+it is for a rank that is a call ahead, and half of the rest on its way back, as credits."""
 
 
 def join(parameters: GroupParameters) -> JoinedGroup:
     """Makes this rank's native endpoint; returns when all members have come."""
     native = native_module()
-    slots, slot_bytes = staging(parameters.ranks, parameters.slots)
-    sizes = parameters.ranks, slots, slot_bytes
     group = parameters.bootstrap_group(native.BUILD)
     hosts = parameters.bootstrap.hosts(group)
     listening = Listening(parameters) if len(set(hosts)) > 1 else None
+    slots, slot_bytes = staging(parameters.ranks, parameters.slots, listening.latency_s if listening else 0.0)
+    sizes = parameters.ranks, slots, slot_bytes
     lazily = parameters.inherited is not None or listening is not None
     reserved = native.reserved_bytes(*sizes, lazily=lazily)
     try:
@@ -83,12 +87,16 @@ def _offer(parameters: GroupParameters, listening: Listening | None) -> list[Any
     ]
 
 
-def staging(ranks: int, needed: int = 0) -> tuple[int, int]:
-    """(slots, bytes of a slot) of a rank. In a round with a message of its own for every peer each needs a slot."""
+def staging(ranks: int, needed: int = 0, latency_s: float = 0.0) -> tuple[int, int]:
+    """(slots, bytes of a slot) of a rank. In a round with a message of its own for every peer each needs a slot.
+    `latency_s`: from host to host."""
     slots = max(FEWEST_SLOTS, ranks, needed)
     if slots > MOST_SLOTS:
         raise ValueError(f"{slots} staging slots a rank: the engine has at most {MOST_SLOTS}")
-    return slots, max(STAGING_BYTES // slots // 4096 * 4096, 4096)
+    nbytes = STAGING_BYTES
+    while nbytes < min(latency_s * UNDER_WAY_BPS, MOST_STAGING_BYTES):
+        nbytes *= 2
+    return slots, max(nbytes // slots // 4096 * 4096, 4096)
 
 
 def _union(masks: list[str]) -> int:
