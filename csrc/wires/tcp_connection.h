@@ -99,11 +99,13 @@ struct Streams {
   std::deque<Unsent> unsent;
   std::uint32_t opened = 0;  // of those that send
   bool refused = false;      // the peer takes no more
-  // How many of them a payload is spread over, and what is measured to choose that.
-  std::uint32_t width = 1;
+  // The number of them that a payload is spread over: `narrow`, or while it is chosen twice as many by turns.
+  std::uint32_t width = 1, narrow = 1;
   bool settled = false;
+  std::uint64_t settled_bytes = 32ull << 20;
   std::uint64_t given_bytes = 0, acknowledged_bytes = 0, busy_us = 0;
-  double rate_Bps = 0;
+  int rates = 0;
+  std::array<double, 3> narrow_Bps{}, wide_Bps{};
 };
 
 // What the wire has with a peer.

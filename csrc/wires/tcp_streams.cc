@@ -8,6 +8,8 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -22,8 +24,8 @@ namespace {
 constexpr std::size_t long_bytes = 4096;
 constexpr std::size_t spread_bytes = 32768;           // shorter payloads are not cut
 constexpr std::uint64_t measured_bytes = 4ull << 20;  // a rate is asked for after so many,
-constexpr std::uint64_t measured_us = 20'000;         // and known after so long: the kernel counts in ticks
-constexpr double much_faster = 1.4;
+constexpr std::uint64_t measured_us = 40'000;         // and known after so long: the kernel counts in ticks
+constexpr double much_faster = 1.25;
 
 struct Sent {
   std::uint64_t acknowledged_bytes, busy_us;
@@ -37,6 +39,11 @@ Sent sent_by(const Connection& c) {
   return {info.tcpi_bytes_acked, info.tcpi_busy_time};
 }
 
+double median(std::array<double, 3> of) {
+  std::ranges::sort(of);
+  return of[1];
+}
+
 }  // namespace
 
 // By how many streams a payload of that length goes; 0: by the pair's connection.
@@ -48,7 +55,7 @@ std::uint32_t TcpWire::width_for(int peer, std::size_t nbytes) {
   if (nbytes < spread_bytes) return 1;
   auto& streams = *link.streams;
   streams.given_bytes += nbytes;
-  if (!streams.settled && streams.given_bytes >= measured_bytes) measure(peer);
+  if (streams.given_bytes >= (streams.settled ? streams.settled_bytes : measured_bytes)) measure(peer);
   return streams.width;
 }
 
@@ -60,23 +67,38 @@ bool TcpWire::open_streams(int peer, std::uint32_t wanted) {
   return std::all_of(streams.sending.begin() + 1, last, [](auto c) { return c && !c->dead; });
 }
 
-// How fast payloads have gone since the last time, and what follows for how they are spread.
+// Compares the rate of payloads over `narrow` streams with that over twice as many, by turns: a machine may be slower
+// for a while, and no rate alone says why.
 void TcpWire::measure(int peer) {
   auto& streams = *links_[peer].streams;
   auto [acknowledged_bytes, busy_us] = sent_by(*streams.sending[1]);
   streams.given_bytes = 0;
+  if (std::exchange(streams.settled, false)) {  // asked again, ever more seldom
+    streams.settled_bytes *= 2;
+    streams.rates = 0;
+    streams.busy_us = busy_us;
+    streams.acknowledged_bytes = acknowledged_bytes;
+    return;
+  }
   if (busy_us - streams.busy_us < measured_us) return;
+  if (2 * streams.narrow > options_.connections || streams.refused) {
+    streams.settled = true;
+    return;
+  }
+  if (!open_streams(peer, 2 * streams.narrow)) return;  // until they are there
   auto nbytes = static_cast<double>(acknowledged_bytes - streams.acknowledged_bytes) * streams.width;
   auto rate_Bps = nbytes * 1e6 / static_cast<double>(busy_us - streams.busy_us);
-  bool wider = streams.rate_Bps == 0 || rate_Bps > much_faster * streams.rate_Bps;
-  if (!wider) streams.width = std::max(streams.width / 2, 1u);
-  bool more = wider && !streams.refused && 2 * streams.width <= options_.connections;
-  if (more && !open_streams(peer, 2 * streams.width)) return;  // until they are there
-  streams.settled = !more;
-  if (more) streams.width *= 2;
-  streams.rate_Bps = rate_Bps;
   streams.acknowledged_bytes = acknowledged_bytes;
   streams.busy_us = busy_us;
+  bool wide = streams.width > streams.narrow;
+  auto& rates_Bps = wide ? streams.wide_Bps : streams.narrow_Bps;
+  rates_Bps[streams.rates++ / 2] = rate_Bps;
+  streams.width = wide ? streams.narrow : 2 * streams.narrow;
+  if (streams.rates < 2 * std::ssize(rates_Bps)) return;
+  streams.rates = 0;
+  streams.settled = median(streams.wide_Bps) <= much_faster * median(streams.narrow_Bps);
+  if (!streams.settled) streams.narrow *= 2;
+  streams.width = streams.narrow;
 }
 
 // Whether the frame whose head has come is ahead of others that are to be reported before it.
