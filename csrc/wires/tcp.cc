@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "machine.h"
+#include "wires/liveness.h"
 
 namespace ringtree {
 
@@ -19,9 +20,6 @@ using tcp::Connection, tcp::Hello, tcp::Sending;
 
 namespace {
 
-constexpr std::int64_t silence_ns = 3'000'000'000;     // a peer that sends nothing for so long is lost
-constexpr std::int64_t unanswered_ns = 6'000'000'000;  // the kernel asks at 0, 1 and 3 s: a link may just be coming up
-constexpr std::int64_t heartbeat_ns = 500'000'000;
 constexpr std::size_t read_bytes = 16384;  // small frames arrive many at a time; large payloads go where they belong
 constexpr std::size_t few_connections = 4;
 constexpr unsigned turns_between_epolls = 8;
@@ -297,11 +295,11 @@ void TcpWire::tick() {
   for (std::size_t k = 0; k < connections_.size(); k++) {
     auto& c = *connections_[k];
     if (c.dead) continue;
-    if (now - c.heard_ns > (c.greeted ? silence_ns : unanswered_ns)) {
-      fail(c, c.greeted ? "was silent for 3 s" : "did not answer for 6 s");
+    if (auto why = overdue(now, c.heard_ns, c.greeted)) {
+      fail(c, why);
       continue;
     }
-    if (!c.greeted || c.writes || now - c.sent_ns < heartbeat_ns) continue;
+    if (!c.greeted || c.writes || !heartbeat_due(now, c.sent_ns)) continue;
     Sending beat;
     beat.frame.kind = Frame::Kind::heartbeat;
     push(c, std::move(beat));

@@ -16,7 +16,6 @@ namespace ringtree {
 
 class TcpWire final : public Wire {
  public:
-  using Proof = tcp::Proof;
   struct Peer {
     std::string host;  // a numeric address; empty: never connected to
     std::uint16_t port = 0;

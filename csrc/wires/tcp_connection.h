@@ -9,14 +9,12 @@
 #include <string>
 
 #include "machine.h"
+#include "wires/proof.h"
 #include "wires/wire.h"
 
 namespace ringtree::tcp {
 
 constexpr std::uint64_t magic = 0x31307474676e6972;  // "ringtt01"
-
-// What a connecting rank presents, and what the one that listens expects: a keyed digest of both ranks.
-using Proof = std::array<std::byte, 32>;
 
 // The first bytes of a connection. The welcome that answers it is the magic alone.
 struct Hello {

@@ -81,10 +81,7 @@ bool TcpWire::greet(Connection& c, const Hello& hello) {
   }
   auto known = hello.magic == magic && hello.group == options_.group && hello.to == rank_ && hello.from >= 0 &&
                hello.from < static_cast<int>(options_.peers.size()) && hello.from != rank_ && !from_[hello.from];
-  int differs = known ? 0 : 1;
-  for (std::size_t i = 0; known && i < hello.proof.size(); i++)  // as long for any proof
-    differs |= std::to_integer<int>(hello.proof[i] ^ options_.peers[hello.from].from_it[i]);
-  if (differs) {
+  if (!known || !same(hello.proof, options_.peers[hello.from].from_it)) {
     fail(c, "");
     return false;
   }
