@@ -80,8 +80,10 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
   void give_credits(int peer, bool all);
   bool pay();
   bool move();
+  bool move_locked();
   std::byte* staged(int peer, std::uint64_t number);
   void guard(const std::function<void()>& action) noexcept;
+  bool arm();
   void loop();
 
   Endpoint& endpoint_;

@@ -28,6 +28,7 @@ class Wire {
   struct Sink {
     virtual ~Sink() = default;
     // Where the payload of a frame that arrives is to be written; nullptr: it breaks the rules, and its peer is lost.
+    // Called in the frame's turn, that is after arrived() for those before it; for 4 KiB or more it may be earlier.
     virtual std::byte* place(int peer, const Frame& frame) = 0;
     // All of the frame is there; false: it breaks the rules.
     virtual bool arrived(int peer, const Frame& frame) = 0;
@@ -51,6 +52,8 @@ class Wire {
   virtual void tick() = 0;
   // Readable when progress() has something to do.
   virtual int descriptor() const = 0;
+  // Called before each sleep on the descriptor. False: there is something to do, and the descriptor may not say so.
+  virtual bool arm() { return true; }
   virtual bool connected(int peer) const = 0;
   // Announces to every connected peer that this rank leaves, behind all that was sent to it.
   virtual void leave() = 0;
