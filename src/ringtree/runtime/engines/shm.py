@@ -32,6 +32,13 @@ def join(parameters: GroupParameters) -> JoinedGroup:
         if listening:
             listening.close()
         raise
+    try:
+        network = listening and listening.network(hosts, [o[3] for o in offers])
+    except BaseException:
+        os.close(fd)
+        if listening:
+            listening.close()
+        raise
     machines = listening.machines if listening else hosts
     cores = {m: _union([o[0] for o, other in zip(offers, machines, strict=True) if other == m]) for m in machines}
     here = machines[parameters.rank]
@@ -46,7 +53,7 @@ def join(parameters: GroupParameters) -> JoinedGroup:
         threads=parameters.threads,
         names=list(parameters.names),
         inherited=parameters.inherited,
-        network=listening and listening.network(hosts, [o[3] for o in offers]),
+        network=network,
     )
     cost, source = offers[0][1:3]  # rank 0's, which a group that is made from another has already
     agreed = parameters_from(cost, source) if cost else parameters.cost if parameters.inherited else None
