@@ -2,13 +2,11 @@
 
     python -m benchmarks.over_hosts --hosts 3 --ranks 2 --rate 2gbit --ops all_reduce,all_gather --sizes 4M,16M,64M
     python -m benchmarks.over_hosts --hosts 2 --ranks 1 --peers ringtree,gloo,openmpi,mpich --home ~/.cache/peers
-
     python -m benchmarks.over_hosts --hosts 2 --ranks 1 --peers tcp,ucx
 
 A peer is one of ringtree's wires (`ringtree` is the default wire), or a virtual environment in --home: gloo (torch),
-openmpi and mpich (mpi4py with that MPI). Shown is the median
-over --rounds of the time of a call, of the slowest rank, calls back to back; every result is checked. With --rate the
-lower bound of the network's narrowest cut is beside it.
+openmpi and mpich (mpi4py with that MPI). Shown is the median over --rounds of the time of a call, of the slowest rank,
+calls back to back; every result is checked. With --rate the lower bound of the network's narrowest cut is beside it.
 """
 
 from __future__ import annotations

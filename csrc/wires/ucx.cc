@@ -111,13 +111,14 @@ void UcxWire::post(int peer, const Frame& frame, const std::byte* payload, std::
   if (!link.left || frame.kind == Frame::Kind::farewell) open(peer);
   if (!link.endpoint || link.broken != ucx::ok) return;
   if (spare_.empty()) spare_.push_back(std::make_unique<Sending>());
-  auto sending = spare_.back().release();
+  auto sending = link.under_way.emplace_back(std::move(spare_.back())).get();
   spare_.pop_back();
   sending->wire = this;
   sending->peer = peer;
   sending->head = {++link.sent, rank_, 0, peers_[peer].to_it, frame};
   sending->payload = payload;
   sending->own = std::move(own);
+  sending->done = sending->complete = false;
   auto parameters = parameters_for(sending, frame.nbytes < most_eager_bytes ? RequestParameters::eager : 0);
   parameters.callback.sent = sent;
   auto bytes = payload ? payload : reinterpret_cast<const std::byte*>(sending->own.data());
@@ -129,10 +130,18 @@ void UcxWire::post(int peer, const Frame& frame, const std::byte* payload, std::
   if (outcome) fail(link, ucx::status_of(outcome));
 }
 
+// An eager message may be complete before one by rendezvous that went out earlier.
 void UcxWire::finish(Sending* sending, bool complete) {
-  if (complete && sending->payload && !ending_) sink_.sent(sending->peer, sending->head.frame);
-  sending->own.clear();
-  spare_.emplace_back(sending);
+  auto& link = links_[sending->peer];
+  sending->done = true;
+  sending->complete = complete;
+  while (!link.under_way.empty() && link.under_way.front()->done) {
+    auto first = std::move(link.under_way.front());
+    link.under_way.pop_front();
+    if (first->complete && first->payload && !ending_) sink_.sent(first->peer, first->head.frame);
+    first->own.clear();
+    spare_.push_back(std::move(first));
+  }
 }
 
 void UcxWire::sent(void* request, Status status, void* user_data) {

@@ -62,6 +62,7 @@ class UcxWire final : public Wire {
     Head head;
     const std::byte* payload;
     std::string own;  // the payload, where the wire keeps it
+    bool done, complete;
   };
 
   // A message that waits for its turn, or for its payload.
@@ -85,6 +86,7 @@ class UcxWire final : public Wire {
     std::uint64_t sent = 0, next = 1;  // numbers: of the last message that went out, of the one whose turn it is
     std::int64_t sent_ns = 0, heard_ns = 0;
     std::size_t held_bytes = 0;
+    std::deque<std::unique_ptr<Sending>> under_way;  // in order, as Sink::sent() is called
     std::map<std::uint64_t, std::unique_ptr<Held>> held;
   };
 

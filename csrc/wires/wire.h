@@ -32,7 +32,7 @@ class Wire {
     virtual std::byte* place(int peer, const Frame& frame) = 0;
     // All of the frame is there; false: it breaks the rules.
     virtual bool arrived(int peer, const Frame& frame) = 0;
-    // The payload of a frame that was sent is no longer needed.
+    // The payload of a frame that was sent is no longer needed. In the order in which frames were sent to `peer`.
     virtual void sent(int peer, const Frame& frame) = 0;
     // Nothing more comes from `peer`. `why` as in "closed its connection".
     virtual void lost(int peer, const std::string& why) = 0;
