@@ -2,10 +2,11 @@
 
     python -m benchmarks.over_hosts --hosts 3 --ranks 2 --rate 2gbit --ops all_reduce,all_gather --sizes 4M,16M,64M
     python -m benchmarks.over_hosts --hosts 2 --ranks 1 --peers ringtree,gloo,openmpi,mpich --home ~/.cache/peers
+    python -m benchmarks.over_hosts --hosts 2 --ranks 1 --peers tcp,ucx
 
-A peer is a virtual environment in --home: gloo (torch), openmpi and mpich (mpi4py with that MPI). Shown is the median
-over --rounds of the time of a call, of the slowest rank, calls back to back; every result is checked. With --rate the
-lower bound of the network's narrowest cut is beside it.
+A peer is one of ringtree's wires (`ringtree` is the default wire), or a virtual environment in --home: gloo (torch),
+openmpi and mpich (mpi4py with that MPI). Shown is the median over --rounds of the time of a call, of the slowest rank,
+calls back to back; every result is checked. With --rate the lower bound of the network's narrowest cut is beside it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
+from ringtree.runtime.engines.wires import VARIABLE, WIRES
 from tests.runtime.hosts.lab import Lab
 
 ROOT = Path(__file__).parent.parent
@@ -48,8 +50,8 @@ def cut_seconds(op: str, nbytes: int, hosts: int, ranks: int, rate_Bps: float) -
 
 def commands(peer: str, lab: Lab, hosts: int, ranks: int, home: Path, what: list[str], folder: Path) -> list[list[str]]:
     """What starts the ranks of one run, one command for each host or for all."""
-    if peer in ("ringtree", "gloo"):
-        python = sys.executable if peer == "ringtree" else str(home / "gloo/bin/python")
+    if peer in ("ringtree", "gloo", *WIRES):
+        python = str(home / "gloo/bin/python") if peer == "gloo" else sys.executable
         made = []
         for rank in range(hosts * ranks):
             own = [
@@ -65,7 +67,10 @@ def commands(peer: str, lab: Lab, hosts: int, ranks: int, home: Path, what: list
                     "MASTER_PORT=29112",
                 ]
                 own += ["GLOO_SOCKET_IFNAME=eth0"]
-            made.append([*lab.command(rank // ranks), "env", *own, python, str(RANK), peer, *what])
+            if peer in WIRES:
+                own += [f"{VARIABLE}={peer}", "UCX_NET_DEVICES=eth0"]
+            program = "ringtree" if peer in WIRES else peer
+            made.append([*lab.command(rank // ranks), "env", *own, python, str(RANK), program, *what])
         return made
     agent = folder / "agent"
     lines = ["#!/bin/bash", "while [[ ${1:-} == -* ]]; do shift; done", "host=$1; shift", 'case "$host" in']

@@ -8,15 +8,16 @@
 
 #include "bindings/bindings.h"
 #include "wires/tcp.h"
+#include "wires/ucx.h"
 
 using namespace nb::literals;
 
 namespace {
 
-using Address = std::tuple<std::string, int, nb::bytes, nb::bytes>;
+using ringtree::Network, ringtree::Proof, ringtree::Wire;
 
-ringtree::TcpWire::Proof proof_of(const nb::bytes& given) {
-  ringtree::TcpWire::Proof proof;
+Proof proof_of(const nb::bytes& given) {
+  Proof proof;
   if (given.size() != proof.size())
     throw std::invalid_argument("a proof has " + std::to_string(proof.size()) + " bytes, not " +
                                 std::to_string(given.size()));
@@ -24,20 +25,48 @@ ringtree::TcpWire::Proof proof_of(const nb::bytes& given) {
   return proof;
 }
 
-ringtree::Network tcp(std::vector<int> hosts, int listener, std::uint64_t group, const std::vector<Address>& peers,
-                      std::uint32_t connections) {
+template <class Made, class Options>
+Network network(std::vector<int> hosts, Options options) {
+  if (options.peers.size() != hosts.size()) throw std::invalid_argument("expected an address for every rank");
+  return {std::move(hosts), [options](int rank, Wire::Sink& sink) -> std::unique_ptr<Wire> {
+            return std::make_unique<Made>(rank, options, sink);
+          }};
+}
+
+using TcpPeer = std::tuple<std::string, int, nb::bytes, nb::bytes>;
+
+Network tcp(std::vector<int> hosts, int listener, std::uint64_t group, const std::vector<TcpPeer>& peers,
+            std::uint32_t connections) {
   ringtree::TcpWire::Options options{listener, group, {}, connections};
   for (auto& [host, port, to_it, from_it] : peers)
     options.peers.push_back({host, static_cast<std::uint16_t>(port), proof_of(to_it), proof_of(from_it)});
-  if (options.peers.size() != hosts.size()) throw std::invalid_argument("expected an address for every rank");
-  return {std::move(hosts), [options](int rank, ringtree::Wire::Sink& sink) -> std::unique_ptr<ringtree::Wire> {
-            return std::make_unique<ringtree::TcpWire>(rank, options, sink);
-          }};
+  return network<ringtree::TcpWire>(std::move(hosts), std::move(options));
+}
+
+using UcxPeer = std::tuple<nb::bytes, nb::bytes, nb::bytes>;
+
+// Shared with the wire, which ends it.
+struct UcxWorker {
+  explicit UcxWorker(const std::string& library) : worker(std::make_shared<ringtree::ucx::Worker>(library)) {}
+  nb::bytes address() const { return nb::bytes(worker->address().data(), worker->address().size()); }
+  std::shared_ptr<ringtree::ucx::Worker> worker;
+};
+
+Network ucx(std::vector<int> hosts, const UcxWorker& worker, const std::vector<UcxPeer>& peers) {
+  ringtree::UcxWire::Options options{worker.worker, {}};
+  for (auto& [address, to_it, from_it] : peers)
+    options.peers.push_back({{address.c_str(), address.size()}, proof_of(to_it), proof_of(from_it)});
+  return network<ringtree::UcxWire>(std::move(hosts), std::move(options));
 }
 
 }  // namespace
 
+// A wire is a line here, and a line in ringtree.runtime.engines.wires.
 void bind_network(nb::module_& m) {
-  nb::class_<ringtree::Network>(m, "Network");
+  nb::class_<Network>(m, "Network");
+  nb::class_<UcxWorker>(m, "UcxWorker")
+      .def(nb::init<const std::string&>(), "library"_a)
+      .def_prop_ro("address", &UcxWorker::address);
   m.def("tcp", tcp, "hosts"_a, nb::kw_only(), "listener"_a, "group"_a, "peers"_a, "connections"_a);
+  m.def("ucx", ucx, "hosts"_a, nb::kw_only(), "worker"_a, "peers"_a);
 }

@@ -52,6 +52,7 @@ Bridge::Bridge(Endpoint& endpoint, const Network& network)
   auto served = std::ranges::count_if(peers_, [](auto& peer) { return peer != nullptr; });
   may_owe_ = served * static_cast<std::ptrdiff_t>(segment_.layout().depth / 4 - 1) <= segment_.layout().slots / 2;
   wire_ = network.wire(rank_, *this);
+  sends_from_anywhere_ = wire_->can_keep_payloads();
   endpoint_.set_relay(this);
   endpoint_.health().observe(this);
   enlist();
@@ -252,26 +253,38 @@ void Bridge::failed(Failure kind, int rank, const std::string& text) noexcept {
   });
 }
 
+bool Bridge::move_locked() {
+  std::lock_guard lock(mutex_);
+  return move();
+}
+
+bool Bridge::arm() {
+  std::lock_guard lock(mutex_);
+  bool armed = true;
+  guard([&] { armed = wire_->arm(); });
+  return armed;
+}
+
 // While the program computes: moves frames that arrive, and what the network had no room for. A caller that waits moves
 // its frames itself, and the thread keeps out of its way.
 void Bridge::loop() {
   std::int64_t ticked_ns = now_ns();
   pollfd ready[2] = {{wire_->descriptor(), POLLIN, 0}, {stop_, POLLIN, 0}};
   while (!stopping_.load()) {
-    poll(ready, 2, static_cast<int>(tick_ns / 1'000'000));
+    bool armed = arm();
+    poll(ready, 2, armed ? static_cast<int>(tick_ns / 1'000'000) : 0);
     auto now = now_ns();
     if (now - ticked_ns > tick_ns) {
       std::lock_guard lock(mutex_);
       guard([&] { wire_->tick(); });
       ticked_ns = now;
     }
-    if (!(ready[0].revents & POLLIN)) continue;
+    if (armed && !(ready[0].revents & POLLIN)) continue;
     if (now - visited_ns_.load(std::memory_order_relaxed) < absent_ns) {
       usleep(absent_ns / 1000);
       continue;
     }
-    std::lock_guard lock(mutex_);
-    move();
+    if (!move_locked() && !armed) usleep(absent_ns / 1000);  // the wire has something to do, but not now
   }
 }
 

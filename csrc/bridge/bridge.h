@@ -38,6 +38,7 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
   bool advance() noexcept override;
   void rest() noexcept override { visited_ns_.store(0, std::memory_order_relaxed); }
   void settle() noexcept override;
+  bool sends_from_anywhere() const noexcept override { return sends_from_anywhere_; }
   void keep_payloads() noexcept override;
   void probe(int peer) noexcept override;
   void announce(std::uint64_t call, const Fingerprint& print) noexcept override;
@@ -81,8 +82,10 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
   void give_credits(int peer, bool all);
   bool pay();
   bool move();
+  bool move_locked();
   std::byte* staged(int peer, std::uint64_t number);
   void guard(const std::function<void()>& action) noexcept;
+  bool arm();
   void loop();
 
   Endpoint& endpoint_;
@@ -98,6 +101,7 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
   std::vector<int> owing_;
   bool may_owe_ = false;  // whether credits of a few slots may wait for a frame that goes anyway
   std::unique_ptr<Wire> wire_;
+  bool sends_from_anywhere_ = false;
   int probed_ = -1;
   bool arrived_ = false;                      // whether something was published since the last look
   std::atomic<std::int64_t> visited_ns_ = 0;  // when a caller last moved frames

@@ -28,7 +28,7 @@ int Interpreter::region_of(const std::byte* begin, std::size_t nbytes) const {
 // Whether all who are sent a lazy slot are on other hosts: the bridge sends its bytes from where they lie. Their
 // completion waits for the network alone, never for what a peer does.
 bool Interpreter::leaves_host(const PreparedProgram::Instruction& i) const {
-  if (!endpoint_.relay()) return false;
+  if (!endpoint_.relay() || !endpoint_.relay()->sends_from_anywhere()) return false;
   auto end = plan_->instructions.data() + plan_->instructions.size();
   for (auto signal = &i + 1; signal < end && signal->kind == Kind::signal && signal->reg == i.reg; signal++)
     if (!endpoint_.elsewhere(signal->peer)) return false;

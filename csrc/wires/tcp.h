@@ -18,7 +18,6 @@ namespace ringtree {
 
 class TcpWire final : public Wire {
  public:
-  using Proof = tcp::Proof;
   struct Peer {
     std::string host;  // a numeric address; empty: never connected to
     std::uint16_t port = 0;
@@ -37,6 +36,7 @@ class TcpWire final : public Wire {
   void send(int peer, const Frame& frame, const std::byte* payload) override;
   void send(int peer, const Frame& frame, std::string payload) override;
   void keep_payloads() override;
+  bool can_keep_payloads() const override { return true; }
   void connect(int peer) override;
   bool progress() override;
   void tick() override;

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "machine.h"
+#include "wires/proof.h"
 #include "wires/wire.h"
 
 namespace ringtree::tcp {
@@ -21,9 +22,6 @@ inline bool in_order(Frame::Kind kind) {
   return kind != Kind::credit && kind != Kind::heartbeat && kind != Kind::call && kind != Kind::farewell &&
          kind != Kind::failure;
 }
-
-// What a connecting rank presents, and what the one that listens expects: a keyed digest of both ranks.
-using Proof = std::array<std::byte, 32>;
 
 // The first bytes of a connection. `stream`: 0 for the connection that serves both directions, else which of those that
 // take long frames one way.

@@ -135,10 +135,8 @@ bool TcpWire::hello(Connection& c) {
   std::memcpy(&hello, c.head.data(), sizeof hello);
   auto known = hello.magic == magic && hello.group == options_.group && hello.to == rank_ && hello.from >= 0 &&
                hello.from < static_cast<int>(options_.peers.size()) && hello.from != rank_;
-  int differs = known ? 0 : 1;
-  for (std::size_t i = 0; known && i < hello.proof.size(); i++)  // as long for any proof
-    differs |= std::to_integer<int>(hello.proof[i] ^ options_.peers[hello.from].from_it[i]);
-  auto link = differs ? nullptr : &links_[hello.from];
+  bool proved = known && same(hello.proof, options_.peers[hello.from].from_it);
+  auto link = proved ? &links_[hello.from] : nullptr;
   if (link && hello.stream) {  // beside a connection, and none twice
     if (!link->streams) link->streams = std::make_unique<Streams>();
     if (!link->connection || hello.stream >= Streams::most || link->streams->receiving[hello.stream]) link = nullptr;

@@ -5,19 +5,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "wires/liveness.h"
 #include "wires/tcp.h"
 
 namespace ringtree {
 
 using tcp::Connection, tcp::Sending;
-
-namespace {
-
-constexpr std::int64_t silence_ns = 3'000'000'000;     // a peer that sends nothing for so long is lost
-constexpr std::int64_t unanswered_ns = 6'000'000'000;  // the kernel asks at 0, 1 and 3 s: a link may just be coming up
-constexpr std::int64_t heartbeat_ns = 500'000'000;
-
-}  // namespace
 
 // Whether a connection that ought to bring something has brought nothing for 3 s.
 bool TcpWire::silent(const Connection& c, std::int64_t now) const {
@@ -40,7 +33,7 @@ void TcpWire::tick() {
       fail(c, c.greeted ? "was silent for 3 s" : "did not answer for 6 s");
       continue;
     }
-    if (!c.greeted || c.stream || c.writes || now - c.sent_ns < heartbeat_ns) continue;
+    if (!c.greeted || c.stream || c.writes || !heartbeat_due(now, c.sent_ns)) continue;
     Sending beat;
     beat.part.frame.kind = Frame::Kind::heartbeat;
     enqueue(c, std::move(beat));

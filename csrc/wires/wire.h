@@ -27,11 +27,12 @@ class Wire {
  public:
   struct Sink {
     virtual ~Sink() = default;
-    // The memory for an arriving frame's payload; nullptr: the frame breaks the rules, and its peer is lost.
+    // The memory for an arriving frame's payload; nullptr: the frame breaks the rules, and its peer is lost. Called in
+    // the frame's turn, that is after arrived() for those before it; for 4 KiB or more it may be earlier.
     virtual std::byte* place(int peer, const Frame& frame) = 0;
     // All of the frame is there; false: it breaks the rules.
     virtual bool arrived(int peer, const Frame& frame) = 0;
-    // The payload of a frame that was sent is no longer needed.
+    // The payload of a frame that was sent is no longer needed. In the order in which frames were sent to `peer`.
     virtual void sent(int peer, const Frame& frame) = 0;
     // Nothing more comes from `peer`. `why` as in "closed its connection".
     virtual void lost(int peer, const std::string& why) = 0;
@@ -43,8 +44,10 @@ class Wire {
   virtual void send(int peer, const Frame& frame, const std::byte* payload) = 0;
   // The same with a payload that the wire keeps.
   virtual void send(int peer, const Frame& frame, std::string payload) = 0;
-  // Payloads that are still to be sent may go away now.
+  // Payloads that are still to be sent may go away now. Where a wire cannot keep them, it is never given the memory of
+  // a caller that may take it away.
   virtual void keep_payloads() = 0;
+  virtual bool can_keep_payloads() const = 0;
   // Connects to `peer`, if it is not connected.
   virtual void connect(int peer) = 0;
   // Moves what can be moved now; never waits. Whether anything moved.
@@ -53,6 +56,8 @@ class Wire {
   virtual void tick() = 0;
   // Readable when progress() has something to do.
   virtual int descriptor() const = 0;
+  // Called before each sleep on the descriptor. False: there is something to do, and the descriptor may not say so.
+  virtual bool arm() { return true; }
   virtual bool connected(int peer) const = 0;
   // Announces to every connected peer that this rank leaves, behind all that was sent to it.
   virtual void leave() = 0;

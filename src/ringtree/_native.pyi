@@ -56,6 +56,19 @@ def tcp(
     group's key. `peers`: of each rank a numeric address and a port, the 32 bytes that this rank presents to it, and
     those that it has to present here. `connections`: by which long payloads to a peer go, at most."""
 
+class UcxWorker:
+    """One group's end of the wire over UCX. `library`: libucp, as a path or a name for dlopen; opened once a process, the
+    first time. RuntimeError where it cannot be used, or where the process was forked from one that uses UCX."""
+
+    def __init__(self, library: str) -> None: ...
+    @property
+    def address(self) -> bytes:
+        """The bytes by which others reach it."""
+
+def ucx(hosts: list[int], *, worker: UcxWorker, peers: list[tuple[bytes, bytes, bytes]]) -> Network:
+    """As `tcp`, by UCX. The worker is the wire's from then on. `peers`: of each rank the address of its worker (empty:
+    of this host), and the proofs."""
+
 class Group:
     """One rank's endpoint in a group that shares the memory behind `fd` (a memfd of segment_bytes, zeroed at creation).
 

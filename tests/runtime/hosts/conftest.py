@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import wait
 from typing import Any
 
@@ -13,6 +16,7 @@ from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
 from ringtree.runtime.bootstrap.contact import GivenAddress
 from ringtree.runtime.bootstrap.hosts import MultiHostBootstrap
 from ringtree.runtime.engines.engine import GroupParameters
+from ringtree.runtime.engines.wires import DEFAULT, VARIABLE, WIRES
 from ringtree.runtime.launch.crew import Outcome
 from ringtree.runtime.launch.spawn import Pool
 from ringtree.runtime.launch.spawn_processes import Processes
@@ -21,16 +25,20 @@ from tests.runtime.hosts.lab import Lab, missing
 
 Layout = tuple[int, ...]
 """How many ranks each host has."""
-HostPools = Callable[[Layout], Pool]
+HostPools = Callable[..., Pool]
 PORT = 29400
+SETTINGS = {"ucx": {"UCX_TLS": "tcp", "UCX_NET_DEVICES": "eth0", "UCX_RNDV_THRESH": "16k"}}
+"""What a wire's library finds in the environment: namespaces have eth0 only, and both protocols of UCX are to occur."""
 SECRET = b"of the tests"
 
 
 class Moved:
     """A rank's bootstrap, which moves the rank to its host before it meets anyone."""
 
-    def __init__(self, lab: Lab, host: int, rank: int, size: int, port: int, timeout_s: float, secret: bytes) -> None:
-        self._lab, self._host = lab, host
+    def __init__(
+        self, lab: Lab, host: int, rank: int, size: int, port: int, timeout_s: float, secret: bytes, wire: str
+    ) -> None:
+        self._lab, self._host, self._wire = lab, host, wire
         self._hosts: MultiHostBootstrap | None = None
         self._arguments: Any = (GivenAddress((lab.address(0), port), secret), rank, size, timeout_s)
 
@@ -39,6 +47,7 @@ class Moved:
             raise AttributeError(name)
         if self._hosts is None:
             self._lab.enter(self._host)
+            os.environ.update({VARIABLE: self._wire}, **SETTINGS.get(self._wire, {}))
             self._hosts = MultiHostBootstrap(*self._arguments)
             self._hosts.find("lab")
         return getattr(self._hosts, name)
@@ -52,14 +61,19 @@ def host_of(layout: Layout) -> list[int]:
 
 
 def parameters_on(
-    lab: Lab, layout: Layout, port: int, timeout_s: float, secrets: list[bytes] | None = None
+    lab: Lab,
+    layout: Layout,
+    port: int,
+    timeout_s: float,
+    secrets: list[bytes] | None = None,
+    wires: Sequence[str] = (DEFAULT,),
 ) -> list[GroupParameters]:
-    """Of each rank of a world that meets at that port of host 0."""
+    """Of each rank of a world that meets at that port of host 0. `wires`: of the ranks, or one for all."""
     places = host_of(layout)
     size = len(places)
     names = tuple(map(str, range(size)))
     moved = [
-        Moved(lab, host, rank, size, port, timeout_s, secrets[rank] if secrets else SECRET)
+        Moved(lab, host, rank, size, port, timeout_s, secrets[rank] if secrets else SECRET, wires[rank % len(wires)])
         for rank, host in enumerate(places)
     ]
     return [GroupParameters(f"lab{port}", r, names, timeout_s, bootstrap=moved[r]) for r in range(size)]
@@ -68,9 +82,9 @@ def parameters_on(
 class HostPool(Pool):
     """A pool whose ranks are on the hosts of a lab."""
 
-    def __init__(self, lab: Lab, layout: Layout, port: int, timeout_s: float = 60.0) -> None:
+    def __init__(self, lab: Lab, layout: Layout, port: int, wire: str, timeout_s: float = 60.0) -> None:
         self.size = sum(layout)
-        self._crew = Processes("shm", parameters_on(lab, layout, port, timeout_s), None, False)
+        self._crew = Processes("shm", parameters_on(lab, layout, port, timeout_s, wires=[wire]), None, False)
 
 
 class HostCrew:
@@ -101,15 +115,38 @@ class HostCrew:
 Ranks = Callable[..., HostCrew]
 
 
+def lacking(wire: str) -> str:
+    """Why this machine lacks a wire; "" where it has it. Asked in a process of its own: some libraries outlive no
+    fork."""
+    if wire != "ucx":
+        return ""
+    make = "from ringtree.runtime.engines.wires.ucx import UcxEnd; UcxEnd(None)"
+    done = subprocess.run([sys.executable, "-c", make], capture_output=True, text=True)
+    return done.stderr.strip().rpartition("\n")[2] if done.returncode else ""
+
+
+@pytest.fixture(scope="session", params=list(WIRES))
+def wire(request: pytest.FixtureRequest) -> str:
+    """Every wire of the table, by name."""
+    name = str(request.param)
+    if why := lacking(name):
+        pytest.skip(why)
+    return name
+
+
 @pytest.fixture
 def ranks(lab: Lab, ports: Iterator[int]) -> Iterator[Ranks]:
-    """ranks((2, 1), fn): a crew of which every rank runs fn(comm)."""
+    """ranks((2, 1), fn): a crew of which every rank runs fn(comm). `wires`: of the ranks, or one for all."""
     started: list[HostCrew] = []
 
     def start(
-        layout: Layout, fn: Callable[..., Any], secrets: list[bytes] | None = None, timeout_s: float = 60.0
+        layout: Layout,
+        fn: Callable[..., Any],
+        secrets: list[bytes] | None = None,
+        timeout_s: float = 60.0,
+        wires: Sequence[str] = (DEFAULT,),
     ) -> HostCrew:
-        parameters = parameters_on(lab, layout, next(ports), timeout_s, secrets)
+        parameters = parameters_on(lab, layout, next(ports), timeout_s, secrets, wires)
         started.append(HostCrew(Processes("shm", parameters, (fn, ()), False)))
         return started[-1]
 
@@ -143,12 +180,12 @@ def ports() -> Iterator[int]:
 @pytest.fixture(scope="session")
 def host_pools(lab: Lab, ports: Iterator[int]) -> Iterator[HostPools]:
     """host_pools((2, 1)): three ranks on two hosts, kept for the next test that asks."""
-    kept: dict[Layout, Pool] = {}
+    kept: dict[tuple[Layout, str], Pool] = {}
 
-    def get(layout: Layout) -> Pool:
-        pool = kept.get(layout)
+    def get(layout: Layout, wire: str = DEFAULT) -> Pool:
+        pool = kept.get((layout, wire))
         if pool is None or not pool.alive:
-            pool = kept[layout] = HostPool(lab, layout, next(ports))
+            pool = kept[layout, wire] = HostPool(lab, layout, next(ports), wire)
         return pool
 
     yield get

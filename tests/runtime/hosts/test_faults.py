@@ -68,8 +68,8 @@ def under_way(crew: HostCrew, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", list(CALLS))
-def test_a_rank_that_is_killed_is_named_to_all(ranks: Ranks, tmp_path: Path, name: str) -> None:
-    crew = ranks(LAYOUT, calls_without_end(tmp_path, CALLS[name]))
+def test_a_rank_that_is_killed_is_named_to_all(ranks: Ranks, wire: str, tmp_path: Path, name: str) -> None:
+    crew = ranks(LAYOUT, calls_without_end(tmp_path, CALLS[name]), wires=[wire])
     under_way(crew, tmp_path)
     os.kill(crew.pids[VICTIM], signal.SIGKILL)
     found = survivors(crew.finish())
@@ -92,11 +92,22 @@ def cut(lab: Lab) -> Iterator[Callable[[int], None]]:
         lab.link(host, "up")
 
 
-@pytest.mark.parametrize("name", ["all_reduce", "broadcast and reduce", "messages"])
+@pytest.mark.parametrize(
+    ("wire", "name"),
+    [
+        ("tcp", "all_reduce"),
+        ("tcp", "broadcast and reduce"),
+        ("tcp", "messages"),
+        ("ucx", "all_reduce"),
+        pytest.param("ucx", "broadcast and reduce", marks=pytest.mark.slow),
+        pytest.param("ucx", "messages", marks=pytest.mark.slow),
+    ],
+    indirect=["wire"],
+)
 def test_a_host_that_is_cut_off_is_named_to_all(
-    ranks: Ranks, tmp_path: Path, cut: Callable[[int], None], name: str
+    ranks: Ranks, wire: str, tmp_path: Path, cut: Callable[[int], None], name: str
 ) -> None:
-    crew = ranks(LAYOUT, calls_without_end(tmp_path, CALLS[name]))
+    crew = ranks(LAYOUT, calls_without_end(tmp_path, CALLS[name]), wires=[wire])
     under_way(crew, tmp_path)
     cut(2)
     found = survivors(crew.finish())
@@ -107,8 +118,8 @@ def test_a_host_that_is_cut_off_is_named_to_all(
     assert found[VICTIM][0] == PeerDied.__name__, found[VICTIM]
 
 
-def test_a_host_that_stands_still_is_named_to_all(ranks: Ranks, tmp_path: Path) -> None:
-    crew = ranks(LAYOUT, calls_without_end(tmp_path, CALLS["all_reduce"]))
+def test_a_host_that_stands_still_is_named_to_all(ranks: Ranks, wire: str, tmp_path: Path) -> None:
+    crew = ranks(LAYOUT, calls_without_end(tmp_path, CALLS["all_reduce"]), wires=[wire])
     under_way(crew, tmp_path)
     os.kill(crew.pids[VICTIM], signal.SIGSTOP)
     try:
@@ -121,7 +132,7 @@ def test_a_host_that_stands_still_is_named_to_all(ranks: Ranks, tmp_path: Path) 
     crew.finish()
 
 
-def test_a_failure_reaches_hosts_that_did_nothing_wrong(ranks: Ranks) -> None:
+def test_a_failure_reaches_hosts_that_did_nothing_wrong(ranks: Ranks, wire: str) -> None:
     def rank(comm: Communicator) -> list[str]:
         try:
             if comm.rank == VICTIM:
@@ -132,11 +143,11 @@ def test_a_failure_reaches_hosts_that_did_nothing_wrong(ranks: Ranks) -> None:
             return [type(error).__name__, str(error)]
         return ["none", ""]
 
-    for kind, message in survivors(ranks(LAYOUT, rank).finish()).values():
+    for kind, message in survivors(ranks(LAYOUT, rank, wires=[wire]).finish()).values():
         assert kind == Poisoned.__name__ and f"rank {VICTIM} aborted the group: enough" in message, message
 
 
-def test_one_who_left_is_not_waited_for(ranks: Ranks) -> None:
+def test_one_who_left_is_not_waited_for(ranks: Ranks, wire: str) -> None:
     def rank(comm: Communicator) -> list[str]:
         comm.all_reduce(np.ones(10))
         if comm.rank == VICTIM:
@@ -148,13 +159,13 @@ def test_one_who_left_is_not_waited_for(ranks: Ranks) -> None:
             return [type(error).__name__, str(error)]
         return ["none", ""]
 
-    found = survivors(ranks(LAYOUT, rank).finish())
+    found = survivors(ranks(LAYOUT, rank, wires=[wire]).finish())
     for other in (0, 1, 2):
         kind, message = found[other]
         assert kind == PeerDied.__name__ and f"rank {VICTIM} left the group" in message, message
 
 
-def test_strangers_at_the_ports_disturb_nobody(ranks: Ranks, lab: Lab, tmp_path: Path) -> None:
+def test_strangers_at_the_ports_disturb_nobody(ranks: Ranks, wire: str, lab: Lab, tmp_path: Path) -> None:
     """Somebody connects to every port of rank 0's host and talks, or says nothing."""
 
     def rank(comm: Communicator) -> list[str]:
@@ -173,7 +184,7 @@ def test_strangers_at_the_ports_disturb_nobody(ranks: Ranks, lab: Lab, tmp_path:
         total = comm.all_reduce(np.ones(100_000))
         return [str(total[0])]
 
-    assert set(map(tuple, survivors(ranks(LAYOUT, rank).finish()).values())) == {("4.0",)}
+    assert set(map(tuple, survivors(ranks(LAYOUT, rank, wires=[wire]).finish()).values())) == {("4.0",)}
 
 
 def test_a_wrong_secret_is_refused(lab: Lab, ranks: Ranks) -> None:
@@ -184,7 +195,7 @@ def test_a_wrong_secret_is_refused(lab: Lab, ranks: Ranks) -> None:
 
 
 @pytest.mark.parametrize("odd", [0, VICTIM])
-def test_another_call_on_another_host_is_named_on_all(ranks: Ranks, odd: int) -> None:
+def test_another_call_on_another_host_is_named_on_all(ranks: Ranks, wire: str, odd: int) -> None:
     """Also where the two calls have no message in common."""
 
     def rank(comm: Communicator) -> list[str]:
@@ -195,12 +206,12 @@ def test_another_call_on_another_host_is_named_on_all(ranks: Ranks, odd: int) ->
             return [type(error).__name__, str(error)]
         return ["none", ""]
 
-    for kind, message in survivors(ranks(LAYOUT, rank).finish()).values():
+    for kind, message in survivors(ranks(LAYOUT, rank, wires=[wire]).finish()).values():
         assert kind == Mismatch.__name__, (kind, message)
         assert "all_gather" in message and "all_reduce" in message and f"rank {odd}" in message
 
 
-def test_what_was_sent_before_leaving_arrives_over_a_slow_link(ports: Iterator[int]) -> None:
+def test_what_was_sent_before_leaving_arrives_over_a_slow_link(ports: Iterator[int], wire: str) -> None:
     """A second's worth of bytes is on its way when the sender leaves."""
     if why := missing():
         pytest.skip(why)
@@ -213,6 +224,8 @@ def test_what_was_sent_before_leaving_arrives_over_a_slow_link(ports: Iterator[i
         return float(x.sum())
 
     with Lab(2, "10mbit") as slow:
-        crew = HostCrew(Processes("shm", parameters_on(slow, (1, 1), next(ports), 60.0), (rank, ()), False))
+        crew = HostCrew(
+            Processes("shm", parameters_on(slow, (1, 1), next(ports), 60.0, wires=[wire]), (rank, ()), False)
+        )
         assert survivors(crew.finish()) == {0: float(1 << 17), 1: float(1 << 17)}
         crew.stop()

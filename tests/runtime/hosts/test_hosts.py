@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ringtree.runtime.communicator.communicator import Communicator
-from ringtree.runtime.engines.network import most_connections
+from ringtree.runtime.engines.wires.tcp import most_connections
 from tests.runtime.hosts.conftest import PORT, HostPool, HostPools, Layout, Ranks, host_of
 from tests.runtime.hosts.lab import Lab
 
@@ -71,7 +71,7 @@ def connections(comm: Communicator, nbytes: int, calls: int) -> int:
 
 
 def test_long_payloads_are_spread_where_a_connection_is_slower_than_the_link(lab: Lab) -> None:
-    with Lab(2, "1gbit", "200mbit") as slow, closing(HostPool(slow, (1, 1), PORT)) as pool:
+    with Lab(2, "1gbit", "200mbit") as slow, closing(HostPool(slow, (1, 1), PORT, "tcp")) as pool:
         before = pool.run(connections, 8, 1)
         after = pool.run(connections, 1 << 20, 40)
     assert all(now - was >= 2 + 2 + 4 for now, was in zip(after, before, strict=True))  # streams of both directions
@@ -103,8 +103,8 @@ def groups_in_groups(comm: Communicator) -> list[float]:
     return found
 
 
-def test_groups_and_objects_go_over_hosts(host_pools: HostPools) -> None:
-    rows = host_pools((1, 1, 2)).run(groups_in_groups)
+def test_groups_and_objects_go_over_hosts(host_pools: HostPools, wire: str) -> None:
+    rows = host_pools((1, 1, 2), wire).run(groups_in_groups)
     assert [row[:2] for row in rows] == [[4.0, 3.0], [6.0, 3.0], [4.0, 3.0], [6.0, 3.0]]
     assert [row[3:] for row in rows] == [[3.0, 6.0]] * 4
 
@@ -174,8 +174,8 @@ def messages(comm: Communicator, seed: int) -> int:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_messages_cross_in_any_order(host_pools: HostPools, seed: int) -> None:
-    assert host_pools((1, 1, 2)).run(messages, seed) == [15] * 4
+def test_messages_cross_in_any_order(host_pools: HostPools, wire: str, seed: int) -> None:
+    assert host_pools((1, 1, 2), wire).run(messages, seed) == [15] * 4
 
 
 def script(comm: Communicator, seed: int, calls: int) -> float:
@@ -215,23 +215,24 @@ def script(comm: Communicator, seed: int, calls: int) -> float:
 
 @pytest.mark.parametrize("layout", [(1, 1), (1, 1, 2), pytest.param((2, 2, 2), marks=pytest.mark.slow)], ids=str)
 @pytest.mark.parametrize("seed", [1, 2, *(pytest.param(s, marks=pytest.mark.slow) for s in range(3, 20))])
-def test_random_scripts_of_calls_and_messages(host_pools: HostPools, layout: Layout, seed: int) -> None:
-    assert host_pools(layout).run(script, seed, 60) == [0] * sum(layout)
+def test_random_scripts_of_calls_and_messages(host_pools: HostPools, wire: str, layout: Layout, seed: int) -> None:
+    assert host_pools(layout, wire).run(script, seed, 60) == [0] * sum(layout)
 
 
-def groups_in_a_loop(comm: Communicator) -> int:
-    for _ in range(100):
+def groups_in_a_loop(comm: Communicator, groups: int) -> int:
+    for _ in range(groups):
         group = comm.split(0)
         assert group is not None
         group.all_reduce(np.ones(4))
         group.close()
-    return 100
+    return groups
 
 
 @pytest.mark.parametrize("layout", [(2, 1), (1, 1, 2)], ids=str)
-def test_a_group_is_left_behind_its_last_call(host_pools: HostPools, layout: Layout) -> None:
+def test_a_group_is_left_behind_its_last_call(host_pools: HostPools, wire: str, layout: Layout) -> None:
     """A rank that leaves may overtake none of what it sent, to no rank of any host."""
-    assert host_pools(layout).run(groups_in_a_loop) == [100] * sum(layout)
+    groups = 100 if wire == "tcp" else 20
+    assert host_pools(layout, wire).run(groups_in_a_loop, groups) == [groups] * sum(layout)
 
 
 def resident_MiB_of_an_array(comm: Communicator) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 
 import ringtree.errors  # noqa: F401  # gives the native errors their message
 from ringtree.runtime.engines.engine import GroupParameters, JoinedGroup, NetworkParameters, native_module
-from ringtree.runtime.engines.network import Listening
+from ringtree.runtime.engines.network import NetworkEnd
 from ringtree.runtime.tuned import as_json, network_as_json, network_from, parameters_from
 
 STAGING_BYTES = 1 << 20
@@ -24,7 +24,7 @@ def join(parameters: GroupParameters) -> JoinedGroup:
     native = native_module()
     group = parameters.bootstrap_group(native.BUILD)
     hosts = parameters.bootstrap.hosts(group)
-    listening = Listening(parameters) if len(set(hosts)) > 1 else None
+    listening = NetworkEnd(parameters) if len(set(hosts)) > 1 else None
     slots, slot_bytes = staging(parameters.ranks, parameters.slots, listening.latency_s if listening else 0.0)
     sizes = parameters.ranks, slots, slot_bytes
     lazily = parameters.inherited is not None or listening is not None
@@ -36,8 +36,13 @@ def join(parameters: GroupParameters) -> JoinedGroup:
         if listening:
             listening.close()
         raise
-    if listening and parameters.inherited is None:
-        _probe(listening, hosts, offers, fd)
+    try:
+        network = listening and listening.network(hosts, [o[3] for o in offers])
+    except BaseException:
+        os.close(fd)
+        if listening:
+            listening.close()
+        raise
     machines = listening.machines if listening else hosts
     cores = {m: _union([o[0] for o, other in zip(offers, machines, strict=True) if other == m]) for m in machines}
     here = machines[parameters.rank]
@@ -52,7 +57,7 @@ def join(parameters: GroupParameters) -> JoinedGroup:
         threads=parameters.threads,
         names=list(parameters.names),
         inherited=parameters.inherited,
-        network=listening and listening.network(hosts, [o[3] for o in offers]),
+        network=network,
     )
     cost, source = offers[0][1:3]  # rank 0's, which a group that is made from another has already
     agreed = parameters_from(cost, source) if cost else parameters.cost if parameters.inherited else None
@@ -62,17 +67,7 @@ def join(parameters: GroupParameters) -> JoinedGroup:
     return JoinedGroup(endpoint, slots, slot_bytes, min(cores.values()), agreed, tuple(hosts), between)
 
 
-def _probe(listening: Listening, hosts: list[int], offers: list[Any], fd: int) -> None:
-    """Finds out in a world whether the hosts reach each other; groups made from it need not ask again."""
-    try:
-        listening.probe(hosts, [offer[3] for offer in offers])
-    except BaseException:
-        listening.close()
-        os.close(fd)
-        raise
-
-
-def _offer(parameters: GroupParameters, listening: Listening | None) -> list[Any]:
+def _offer(parameters: GroupParameters, listening: NetworkEnd | None) -> list[Any]:
     """The facts that the others need of this rank: its usable cores, a world's cost parameters and their source, an
     address, a world's network."""
     mask = sum(1 << core for core in os.sched_getaffinity(0))

@@ -1,0 +1,70 @@
+"""The wire over TCP: each rank listens."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Sequence
+from typing import Any
+
+from ringtree.runtime.bootstrap.bootstrap import NetworkBootstrap
+from ringtree.runtime.bootstrap.contact import shown
+from ringtree.runtime.bootstrap.interfaces import INTERFACE, interface_of
+from ringtree.runtime.engines.engine import native_module
+from ringtree.runtime.engines.wires import Remote
+
+PROBE_S = 5.0
+"""Seconds that a rank of another host may take to accept a first connection."""
+CONNECTIONS, MOST_CONNECTIONS = "8", 15
+
+
+def most_connections() -> int:
+    """Returns the most connections that long payloads take to a peer (RINGTREE_CONNECTIONS). ValueError if that is not
+    0 to 15."""
+    text = os.environ.get("RINGTREE_CONNECTIONS", CONNECTIONS)
+    if not text.isdecimal() or int(text) > MOST_CONNECTIONS:
+        raise ValueError(f"RINGTREE_CONNECTIONS is {text!r}: expected 0 to {MOST_CONNECTIONS}")
+    return int(text)
+
+
+class TcpEnd:
+    """A listening socket. Its address: numeric address, port, name of the interface for users."""
+
+    def __init__(self, bootstrap: NetworkBootstrap) -> None:
+        self._connections = most_connections()
+        self._bootstrap = bootstrap
+        self._socket = bootstrap.listener()
+        host, port, *_ = self._socket.getsockname()
+        self.address: tuple[str, int, str] = (host, port, interface_of(host))
+
+    def unreached(self, name: str, remote: Remote, timeout_s: float) -> str:
+        """The reason why rank `name`, whose end this is, does not reach that one; "" where it does."""
+        host, port, interface = self._of(remote)
+        try:
+            socket.create_connection((host, port), min(PROBE_S, timeout_s)).close()
+        except OSError as error:
+            own, others = (f" ({at})" if at else "" for at in (self.address[2], interface))
+            there = f"rank {remote.name} at {shown(host, port)}{others}"
+            return (
+                f"rank {name} at {self.address[0]}{own} does not reach {there}: {error}. Without {INTERFACE} a rank "
+                f"listens where it reached rank 0: set {INTERFACE} on rank {remote.name}'s host to an interface or "
+                "address that the other hosts reach"
+            )
+        return ""
+
+    def network(self, hosts: list[int], group: int, members: Sequence[Remote]) -> Any:
+        """Returns the native Network, which takes the socket over."""
+        peers = [(*self._of(m)[:2], m.to_it, m.from_it) for m in members]
+        listener, connections = self._socket.detach(), self._connections
+        return native_module().tcp(hosts, listener=listener, group=group, peers=peers, connections=connections)
+
+    def _of(self, remote: Remote) -> tuple[str, int, str]:
+        """The address at which this rank reaches that one."""
+        if remote.address is None:
+            return "", 0, ""
+        published, port, interface = remote.address
+        return self._bootstrap.address_of(remote.name, published), port, interface
+
+    def close(self) -> None:
+        """Closes the socket, where no group came of it."""
+        self._socket.close()
