@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include <algorithm>
 #include <cstring>
@@ -15,9 +16,10 @@ namespace ringtree {
 
 namespace {
 
-constexpr std::int64_t absent_ns = 300'000;          // a caller that moved nothing for so long computes
-constexpr std::int64_t tick_ns = 250'000'000;        // heartbeats are looked after so often
-constexpr std::int64_t farewell_ns = 2'000'000'000;  // a peer that is there sends heartbeats more often
+constexpr std::int64_t absent_ns = 300'000;           // a caller that moved nothing for so long computes
+constexpr std::int64_t longest_sleep_ns = 3'000'000;  // of the thread, while a caller moves frames call after call
+constexpr std::int64_t tick_ns = 250'000'000;         // heartbeats are looked after so often
+constexpr std::int64_t farewell_ns = 2'000'000'000;   // a peer that is there sends heartbeats more often
 constexpr std::int64_t impatience_ns = 500'000'000;
 
 }  // namespace
@@ -33,7 +35,7 @@ Bridge::Bridge(Endpoint& endpoint, const Network& network)
       segment_(endpoint.segment()),
       rank_(endpoint.rank()),
       hosts_(network.hosts),
-      stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+      called_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   peers_.resize(endpoint.ranks());
   staging_at_.resize(endpoint.ranks());
   auto& nbytes = staging_bytes_;
@@ -63,7 +65,7 @@ Bridge::~Bridge() {
   close();
   endpoint_.health().observe(nullptr);
   endpoint_.set_relay(nullptr);
-  ::close(stop_);
+  ::close(called_);
   if (staging_) munmap(staging_, staging_bytes_);
 }
 
@@ -109,7 +111,11 @@ bool Bridge::advance() noexcept {
 void Bridge::settle() noexcept {
   std::lock_guard lock(mutex_);
   guard([&] {
-    if (wire_) pay();
+    if (!wire_) return;
+    pay();
+    if (!wire_->busy()) return;
+    visited_ns_.store(0, std::memory_order_relaxed);  // the caller goes: the rest is the thread's to send
+    call_thread();
   });
 }
 
@@ -268,11 +274,12 @@ bool Bridge::arm() {
 // While the program computes: moves frames that arrive, and what the network had no room for. A caller that waits moves
 // its frames itself, and the thread keeps out of its way.
 void Bridge::loop() {
-  std::int64_t ticked_ns = now_ns();
-  pollfd ready[2] = {{wire_->descriptor(), POLLIN, 0}, {stop_, POLLIN, 0}};
+  std::int64_t ticked_ns = now_ns(), sleep_ns = absent_ns;
+  pollfd ready[2] = {{wire_->descriptor(), POLLIN, 0}, {called_, POLLIN, 0}};
   while (!stopping_.load()) {
     bool armed = arm();
     poll(ready, 2, armed ? static_cast<int>(tick_ns / 1'000'000) : 0);
+    if (std::uint64_t calls; ready[1].revents & POLLIN) (void)!read(called_, &calls, sizeof calls);
     auto now = now_ns();
     if (now - ticked_ns > tick_ns) {
       std::lock_guard lock(mutex_);
@@ -280,12 +287,25 @@ void Bridge::loop() {
       ticked_ns = now;
     }
     if (armed && !(ready[0].revents & POLLIN)) continue;
-    if (now - visited_ns_.load(std::memory_order_relaxed) < absent_ns) {
-      usleep(absent_ns / 1000);
+    if (auto since = now - visited_ns_.load(std::memory_order_relaxed); since < sleep_ns) {
+      sleep_until_called(sleep_ns);
+      sleep_ns = std::min(2 * sleep_ns, longest_sleep_ns);
       continue;
     }
+    sleep_ns = absent_ns;
     if (!move_locked() && !armed) usleep(absent_ns / 1000);  // the wire has something to do, but not now
   }
+}
+
+void Bridge::call_thread() {
+  std::uint64_t one = 1;
+  (void)!write(called_, &one, sizeof one);
+}
+
+void Bridge::sleep_until_called(std::int64_t ns) {
+  pollfd called{called_, POLLIN, 0};
+  timespec limit{0, ns};
+  ppoll(&called, 1, &limit, nullptr);
 }
 
 // Before leaving: a peer that still waits for this rank is to learn why it leaves, not only that it did.
@@ -318,8 +338,7 @@ void Bridge::close() {
   }
   step(&Wire::depart);
   stopping_.store(true);
-  std::uint64_t one = 1;
-  (void)!write(stop_, &one, sizeof one);
+  call_thread();
   thread_.join();
   std::lock_guard lock(mutex_);
   wire_.reset();

@@ -86,6 +86,8 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
   std::byte* staged(int peer, std::uint64_t number);
   void guard(const std::function<void()>& action) noexcept;
   bool arm();
+  void call_thread();
+  void sleep_until_called(std::int64_t ns);
   void loop();
 
   Endpoint& endpoint_;
@@ -106,7 +108,7 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
   bool arrived_ = false;                      // whether something was published since the last look
   std::atomic<std::int64_t> visited_ns_ = 0;  // when a caller last moved frames
   std::atomic<bool> stopping_ = false;
-  int stop_;  // an event descriptor
+  int called_;  // an event descriptor that wakes the thread
   std::thread thread_;
 };
 

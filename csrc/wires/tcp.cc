@@ -126,6 +126,10 @@ void TcpWire::keep_payloads() {
   for (auto& link : links_) keep(link.waiting);
 }
 
+bool TcpWire::busy() const {
+  return std::ranges::any_of(connections_, [](auto& c) { return !c->queue.empty() && !c->dead; });
+}
+
 // By the pair's connection, in order; where there is none yet it is made.
 void TcpWire::push(int peer, Sending sending) {
   connect(peer);

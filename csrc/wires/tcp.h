@@ -42,6 +42,7 @@ class TcpWire final : public Wire {
   void tick() override;
   int descriptor() const override { return events_; }
   bool connected(int peer) const override { return links_[peer].any(); }
+  bool busy() const override;
   bool finished() const override;
   void leave() override;
   void depart() override;

@@ -380,6 +380,10 @@ void UcxWire::depart() {
   announce_to_all(Frame::Kind::gone);
 }
 
+bool UcxWire::busy() const {
+  return !deferred_.empty() || std::ranges::any_of(links_, [](auto& link) { return !link.under_way.empty(); });
+}
+
 bool UcxWire::finished() const {
   return std::ranges::none_of(links_, [](auto& link) { return link.awaits_farewell; });
 }

@@ -41,6 +41,7 @@ class UcxWire final : public Wire {
   bool progress() override;
   void tick() override;
   int descriptor() const override { return worker_->descriptor(); }
+  bool busy() const override;
   bool arm() override;
   bool connected(int peer) const override { return links_[peer].endpoint; }
   bool finished() const override;

@@ -56,6 +56,8 @@ class Wire {
   virtual void tick() = 0;
   // Readable when progress() has something to do.
   virtual int descriptor() const = 0;
+  // Whether something that was to be sent still waits for the network.
+  virtual bool busy() const = 0;
   // Called before each sleep on the descriptor. False: there is something to do, and the descriptor may not say so.
   virtual bool arm() { return true; }
   virtual bool connected(int peer) const = 0;
