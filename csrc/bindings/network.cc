@@ -36,8 +36,8 @@ Network network(std::vector<int> hosts, Options options) {
 using TcpPeer = std::tuple<std::string, int, nb::bytes, nb::bytes>;
 
 Network tcp(std::vector<int> hosts, int listener, std::uint64_t group, const std::vector<TcpPeer>& peers,
-            std::uint32_t connections) {
-  ringtree::TcpWire::Options options{listener, group, {}, connections};
+            std::uint32_t connections, bool measures) {
+  ringtree::TcpWire::Options options{listener, group, {}, connections, measures};
   for (auto& [host, port, to_it, from_it] : peers)
     options.peers.push_back({host, static_cast<std::uint16_t>(port), proof_of(to_it), proof_of(from_it)});
   return network<ringtree::TcpWire>(std::move(hosts), std::move(options));
@@ -67,6 +67,6 @@ void bind_network(nb::module_& m) {
   nb::class_<UcxWorker>(m, "UcxWorker")
       .def(nb::init<const std::string&>(), "library"_a)
       .def_prop_ro("address", &UcxWorker::address);
-  m.def("tcp", tcp, "hosts"_a, nb::kw_only(), "listener"_a, "group"_a, "peers"_a, "connections"_a);
+  m.def("tcp", tcp, "hosts"_a, nb::kw_only(), "listener"_a, "group"_a, "peers"_a, "connections"_a, "measures"_a);
   m.def("ucx", ucx, "hosts"_a, nb::kw_only(), "worker"_a, "peers"_a);
 }

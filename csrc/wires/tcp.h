@@ -27,7 +27,8 @@ class TcpWire final : public Wire {
     int listener = -1;  // a listening socket, which the wire closes
     std::uint64_t group = 0;
     std::vector<Peer> peers;
-    std::uint32_t connections = 1;  // by which long payloads to a peer go, at most
+    std::uint32_t connections = 1;  // by which long payloads to a peer go
+    bool measures = false;          // whether that is the most, and how many are taken is measured
   };
 
   TcpWire(int rank, Options options, Sink& sink);

@@ -3,7 +3,8 @@
 //
 // Each connection carries frames, or parts of them, in order. What has not its turn among all of a pair's connections
 // waits, and its connection with it; a long payload is received meanwhile, as its place does not depend on the frames
-// before it. A payload is spread over twice as many streams as long as that makes a pair much faster.
+// before it. A payload is spread over twice as many streams as long as that makes a pair much faster;
+// never where several pairs share a link, as there one that takes more of it takes it from the others.
 #include <linux/tcp.h>
 #include <sys/socket.h>
 
@@ -25,7 +26,7 @@ constexpr std::size_t long_bytes = 4096;
 constexpr std::size_t spread_bytes = 32768;           // shorter payloads are not cut
 constexpr std::uint64_t measured_bytes = 4ull << 20;  // a rate is asked for after so many,
 constexpr std::uint64_t measured_us = 40'000;         // and known after so long: the kernel counts in ticks
-constexpr double much_faster = 1.25;
+constexpr double much_faster = 1.4;
 
 struct Sent {
   std::uint64_t acknowledged_bytes, busy_us;
@@ -53,6 +54,7 @@ std::uint32_t TcpWire::width_for(int peer, std::size_t nbytes) {
   if (!link.streams) link.streams = std::make_unique<Streams>();
   if (!link.connection || !open_streams(peer, 1)) return 0;
   if (nbytes < spread_bytes) return 1;
+  if (!options_.measures) return open_streams(peer, options_.connections) ? options_.connections : 1;
   auto& streams = *link.streams;
   streams.given_bytes += nbytes;
   if (streams.given_bytes >= (streams.settled ? streams.settled_bytes : measured_bytes)) measure(peer);
@@ -81,7 +83,8 @@ void TcpWire::measure(int peer) {
     return;
   }
   if (busy_us - streams.busy_us < measured_us) return;
-  if (2 * streams.narrow > options_.connections || streams.refused) {
+  auto in_use = std::ranges::count_if(links_, [](auto& link) { return link.streams && link.streams->sending[1]; });
+  if (in_use > 1 || 2 * streams.narrow > options_.connections || streams.refused) {
     streams.settled = true;
     return;
   }

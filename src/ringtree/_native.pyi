@@ -50,11 +50,18 @@ class Network:
     """The host of each rank of one group, and the wire to ranks on other hosts."""
 
 def tcp(
-    hosts: list[int], *, listener: int, group: int, peers: list[tuple[str, int, bytes, bytes]], connections: int
+    hosts: list[int],
+    *,
+    listener: int,
+    group: int,
+    peers: list[tuple[str, int, bytes, bytes]],
+    connections: int,
+    measures: bool,
 ) -> Network:
     """`hosts`: a number for each rank. `listener`: a listening socket, the wire's from then on. `group`: a digest of the
     group's key. `peers`: of each rank a numeric address and a port, the 32 bytes that this rank presents to it, and
-    those that it has to present here. `connections`: by which long payloads to a peer go, at most."""
+    those that it has to present here. `connections`: by which long payloads to a peer go; `measures`:
+    at most, as many as are much faster."""
 
 class UcxWorker:
     """One group's end of the wire over UCX. `library`: libucp, as a path or a name for dlopen; opened once a process, the

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ringtree.runtime.communicator.communicator import Communicator
-from ringtree.runtime.engines.wires.tcp import most_connections
+from ringtree.runtime.engines.wires.tcp import connections as connections_wished
 from tests.runtime.hosts.conftest import PORT, HostPool, HostPools, Layout, Ranks, host_of
 from tests.runtime.hosts.lab import Lab
 
@@ -70,18 +70,30 @@ def connections(comm: Communicator, nbytes: int, calls: int) -> int:
     return sum(row.split()[3] == ESTABLISHED for row in rows)
 
 
+@pytest.mark.parametrize("number", [0, 1, 4])
+def test_long_payloads_take_as_many_connections_as_are_wished(
+    lab: Lab, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RINGTREE_CONNECTIONS", str(number))
+    with closing(HostPool(lab, (1, 1), PORT + 1000 + number, "tcp")) as pool:
+        before = pool.run(connections, 8, 1)
+        after = pool.run(connections, 1 << 20, 5)
+    assert [now - was for now, was in zip(after, before, strict=True)] == [2 * number] * 2  # of both directions
+
+
+@pytest.mark.slow
 def test_long_payloads_are_spread_where_a_connection_is_slower_than_the_link(lab: Lab) -> None:
     with Lab(2, "1gbit", "200mbit") as slow, closing(HostPool(slow, (1, 1), PORT, "tcp")) as pool:
         before = pool.run(connections, 8, 1)
-        after = pool.run(connections, 1 << 20, 40)
-    assert all(now - was >= 2 + 2 + 4 for now, was in zip(after, before, strict=True))  # streams of both directions
+        after = pool.run(connections, 1 << 20, 200)
+    assert all(now - was >= 2 + 2 + 4 for now, was in zip(after, before, strict=True))
 
 
 @pytest.mark.parametrize("text", ["-1", "16", "many"])
 def test_a_wrong_number_of_connections_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RINGTREE_CONNECTIONS", text)
     with pytest.raises(ValueError, match=f"RINGTREE_CONNECTIONS is '{text}': expected 0 to 15"):
-        most_connections()
+        connections_wished()
 
 
 def groups_in_groups(comm: Communicator) -> list[float]:

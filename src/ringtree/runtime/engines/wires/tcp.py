@@ -15,13 +15,15 @@ from ringtree.runtime.engines.wires import Remote
 
 PROBE_S = 5.0
 """Seconds that a rank of another host may take to accept a first connection."""
-CONNECTIONS, MOST_CONNECTIONS = "8", 15
+MEASURED_CONNECTIONS, MOST_CONNECTIONS = 8, 15
 
 
-def most_connections() -> int:
-    """Returns the most connections that long payloads take to a peer (RINGTREE_CONNECTIONS). ValueError if that is not
-    0 to 15."""
-    text = os.environ.get("RINGTREE_CONNECTIONS", CONNECTIONS)
+def connections() -> int | None:
+    """Returns the number of connections that long payloads take to a peer (RINGTREE_CONNECTIONS); None where it is
+    unset, and to be measured. ValueError if it is not 0 to 15."""
+    text = os.environ.get("RINGTREE_CONNECTIONS")
+    if text is None:
+        return None
     if not text.isdecimal() or int(text) > MOST_CONNECTIONS:
         raise ValueError(f"RINGTREE_CONNECTIONS is {text!r}: expected 0 to {MOST_CONNECTIONS}")
     return int(text)
@@ -31,7 +33,7 @@ class TcpEnd:
     """A listening socket. Its address: numeric address, port, name of the interface for users."""
 
     def __init__(self, bootstrap: NetworkBootstrap) -> None:
-        self._connections = most_connections()
+        self._connections = connections()
         self._bootstrap = bootstrap
         self._socket = bootstrap.listener()
         host, port, *_ = self._socket.getsockname()
@@ -55,8 +57,16 @@ class TcpEnd:
     def network(self, hosts: list[int], group: int, members: Sequence[Remote]) -> Any:
         """Returns the native Network, which takes the socket over."""
         peers = [(*self._of(m)[:2], m.to_it, m.from_it) for m in members]
-        listener, connections = self._socket.detach(), self._connections
-        return native_module().tcp(hosts, listener=listener, group=group, peers=peers, connections=connections)
+        alone = sum(member.address is None for member in members) == 1  # else ranks share the links of this host
+        given = self._connections
+        return native_module().tcp(
+            hosts,
+            listener=self._socket.detach(),
+            group=group,
+            peers=peers,
+            connections=given if given is not None else MEASURED_CONNECTIONS if alone else 1,
+            measures=given is None and alone,
+        )
 
     def _of(self, remote: Remote) -> tuple[str, int, str]:
         """The address at which this rank reaches that one."""
