@@ -15,7 +15,8 @@ from ringtree.runtime import tuned
 from tests.runtime.hosts.conftest import made_lab
 from tests.runtime.hosts.lab import Lab
 
-LINK_BPS = 250e6
+LINK_BPS = 62.5e6
+"""Slow enough that a busy machine keeps up."""
 CHOSEN = """
 import json, ringtree
 comm = ringtree.init()
@@ -31,7 +32,7 @@ twin.close(); comm.close()
 def slow_links() -> Iterator[Lab]:
     for _ in made_lab():  # skips where none can be made
         break
-    with Lab(2, "2gbit") as made:
+    with Lab(2, "500mbit") as made:
         yield made
 
 
@@ -70,7 +71,7 @@ def test_the_network_is_measured_and_planned_by(slow_links: Lab, tmp_path: Path)
     assert "between hosts: a message " in first and second == ""
     found = tuned.read(file)
     assert found.network is not None and found.ranks == (2,)
-    assert abs(found.network.bandwidth_Bps / LINK_BPS - 1) < 0.25
+    assert 0.5 < found.network.bandwidth_Bps / LINK_BPS < 1.25  # the default is 20 times that
     assert 0 < found.network.latency_s < 0.01
 
     rows = [json.loads(line) for line in on_hosts(slow_links, 29501, file, "-c", CHOSEN)]
