@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ringtree.cli import topo_list
+from ringtree.cli.topo import list as topo_list
 from ringtree.machines import catalogue
 from ringtree.machines.catalogue.entry import CatalogueEntry
 from tests.cli.conftest import Ringtree

@@ -13,7 +13,7 @@ from ringtree.algorithms.registry import read
 from ringtree.bench.record import read as read_record
 from ringtree.cli import main
 from ringtree.cli.sweep import whole_node_counts
-from ringtree.cli.sweep_table import SweepLine, lines
+from ringtree.cli.sweep.table import SweepLine, lines
 from ringtree.ir.schedule import Block, Schedule, Transfers
 from ringtree.price import LowerBound
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ringtree import price
-from ringtree.algorithms import binary_tree, binomial, double_tree, locality_tree
+from ringtree.algorithms.trees import binary_tree, binomial, double_tree, locality_tree
 from ringtree.machines.catalogue import machine
 from ringtree.machines.clusters import Cluster
 from ringtree.search import arrange, distances

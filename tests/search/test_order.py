@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ringtree import price
-from ringtree.algorithms import ring
+from ringtree.algorithms.rings import ring
 from ringtree.machines.catalogue import machine
 from ringtree.machines.channels import Pattern
 from ringtree.machines.clusters import Cluster

@@ -20,7 +20,8 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from ringtree.torch_backend import administration, under_way
+from ringtree.torch_backend.calls import administration
+from ringtree.torch_backend.works import under_way
 from tests.waiting import Event, until
 
 LIMIT_S = 200.0

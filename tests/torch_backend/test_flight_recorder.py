@@ -150,7 +150,7 @@ def test_a_dump_as_json(tmp_path: Path) -> None:
 
 
 def test_a_dump_that_cannot_be_written_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ringtree.torch_backend import flight_dump
+    from ringtree.torch_backend.flight import dump as flight_dump
 
     for prefix in ("/", "/proc/none/rank_"):
         monkeypatch.setenv("TORCH_FR_DUMP_TEMP_FILE", prefix)
@@ -158,7 +158,7 @@ def test_a_dump_that_cannot_be_written_is_none(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_how_many_operations_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ringtree.torch_backend.flight_recorder import _size
+    from ringtree.torch_backend.flight.recorder import _size
 
     for text, size in {"": 2000, "7": 7, "0": 0, "-5": 0, "9" * 30: sys.maxsize}.items():
         monkeypatch.setenv("TORCH_FR_BUFFER_SIZE", text)

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from ringtree.torch_backend.launching import Launching
-from ringtree.torch_backend.messages import GroupMessages
-from ringtree.torch_backend.work import Done
+from ringtree.torch_backend.calls.launching import Launching
+from ringtree.torch_backend.calls.messages import GroupMessages
+from ringtree.torch_backend.works.work import Done
 
 
 @contextmanager

@@ -11,8 +11,8 @@ from ringtree.bench.measure import Effort
 from ringtree.bench.predicted import predicted
 from ringtree.bench.record import BenchRow, write
 from ringtree.bench.sweep import SweepCase, plan
-from ringtree.cli.byte_sizes import parse_bytes, sizes
-from ringtree.cli.destination import check_destination
+from ringtree.cli.arguments.byte_sizes import parse_bytes, sizes
+from ringtree.cli.arguments.destination import check_destination
 from ringtree.cli.terminal import Bar, progress
 from ringtree.draw.text.tables import BandwidthCells, nccl_footer, nccl_header, nccl_row
 from ringtree.formats import chrome

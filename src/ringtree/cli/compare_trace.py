@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from ringtree.cli import terminal
-from ringtree.cli.destination import write_page
-from ringtree.cli.show_trace import WIDTH
+from ringtree.cli.arguments.destination import write_page
+from ringtree.cli.show.trace import WIDTH
 from ringtree.draw.text.comparison import comparison
 from ringtree.draw.text.timeline import spans
 from ringtree.formats import chrome

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ringtree.cli import table
-from ringtree.cli.cluster import cluster as cluster_of
-from ringtree.cli.destination import check_destination
-from ringtree.cli.plan_table import describe
-from ringtree.cli.subject import THEIRS
+from ringtree.cli.arguments.cluster import cluster as cluster_of
+from ringtree.cli.arguments.destination import check_destination
+from ringtree.cli.arguments.subject import THEIRS
+from ringtree.cli.plan.table import describe
 from ringtree.formats.replacing import replace_with_json
 from ringtree.ir.units import bandwidth, duration, size
 from ringtree.machines.files.reading import find

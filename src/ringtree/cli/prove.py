@@ -10,10 +10,10 @@ from functools import partial
 
 from ringtree.algorithms import NAMES, find
 from ringtree.bench.machine import usable_cores
-from ringtree.cli import subject
+from ringtree.cli.arguments import subject
+from ringtree.cli.arguments.subject import Options
 from ringtree.cli.options.prove import MOST_TRANSFERS
 from ringtree.cli.options.subject import span
-from ringtree.cli.subject import Options
 from ringtree.cli.terminal import progress
 from ringtree.ir.collective import collective
 from ringtree.verify import Report, prove, prove_many, prove_programs

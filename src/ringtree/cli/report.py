@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ringtree.bench.record import read
 from ringtree.cli import terminal
-from ringtree.cli.destination import write_page
+from ringtree.cli.arguments.destination import write_page
 from ringtree.draw.text.report import report_text
 from ringtree.pages.report_page import report_page
 

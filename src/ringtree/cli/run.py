@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from importlib import import_module
 
-from ringtree.cli.destination import check_destination
+from ringtree.cli.arguments.destination import check_destination
 from ringtree.runtime.launch import launch
 
-PROVES = "ringtree.cli.as_called"
+PROVES = "ringtree.cli.arguments.as_called"
 """The module that proves an algorithm, loaded where one is named: without it, a program starts in half the time."""
 
 

@@ -13,13 +13,13 @@ from math import isfinite
 
 from ringtree.algorithms import build, find
 from ringtree.bench.record import bandwidths
-from ringtree.cli import subject
-from ringtree.cli.byte_sizes import parse_bytes
-from ringtree.cli.conditions import conditions
-from ringtree.cli.destination import check_destination, write_page
+from ringtree.cli.arguments import subject
+from ringtree.cli.arguments.byte_sizes import parse_bytes
+from ringtree.cli.arguments.conditions import conditions
+from ringtree.cli.arguments.destination import check_destination, write_page
+from ringtree.cli.arguments.topology import MEASURED
+from ringtree.cli.arguments.topology import topology as topology_of
 from ringtree.cli.options.simulate import ASSUMED, WITH
-from ringtree.cli.topology import MEASURED
-from ringtree.cli.topology import topology as topology_of
 from ringtree.draw.text.path import path_lines
 from ringtree.draw.text.tables import BandwidthCells, nccl_header, nccl_row
 from ringtree.formats.chrome import write
@@ -33,7 +33,7 @@ from ringtree.topology import Topology
 from ringtree.topology.text import seconds
 from ringtree.verify import ProofError, prove
 
-AS_CALLED = "ringtree.cli.as_called"
+AS_CALLED = "ringtree.cli.arguments.as_called"
 """The module that cuts schedules, loaded where one is cut."""
 BUSIEST = 5
 """Lines of links."""

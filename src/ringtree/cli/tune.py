@@ -10,8 +10,8 @@ from pathlib import Path
 from ringtree.bench.machine import describe, usable_cores
 from ringtree.bench.network import measure_network
 from ringtree.bench.tuning import Tuning, tune
-from ringtree.cli.byte_sizes import parse_bytes
-from ringtree.cli.destination import check_destination
+from ringtree.cli.arguments.byte_sizes import parse_bytes
+from ringtree.cli.arguments.destination import check_destination
 from ringtree.cli.options.subject import span
 from ringtree.cli.terminal import progress
 from ringtree.formats.replacing import replacing

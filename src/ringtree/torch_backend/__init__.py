@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ringtree.runtime.communicator.communicator import Communicator
 
-DUMPS = "ringtree.torch_backend.flight_dump"
+DUMPS = "ringtree.torch_backend.flight.dump"
 """Loaded with the first group, or when a dump is asked for: torch imports this file with itself."""
 
 __all__ = ["communicator", "communicators", "dump_flight_recorder", "monitored_barrier", "register"]

@@ -13,14 +13,14 @@ from typing import Any
 import torch.distributed as dist
 
 from ringtree.runtime.communicator.communicator import Communicator
-from ringtree.torch_backend.administration import Administration
-from ringtree.torch_backend.collectives import GroupCollectives
+from ringtree.torch_backend.calls.administration import Administration
+from ringtree.torch_backend.calls.collectives import GroupCollectives
+from ringtree.torch_backend.calls.messages import GroupMessages
+from ringtree.torch_backend.calls.monitoring import MonitoredBarrier
 from ringtree.torch_backend.memory import CommunicationBuffers
-from ringtree.torch_backend.messages import GroupMessages
-from ringtree.torch_backend.monitoring import MonitoredBarrier
 from ringtree.torch_backend.registration import NAME
 from ringtree.torch_backend.tensors import Tensors
-from ringtree.torch_backend.work import GroupWork
+from ringtree.torch_backend.works.work import GroupWork
 
 
 class Backend(

@@ -10,8 +10,8 @@ import torch
 
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.communicator.windows.heap import Heap
-from ringtree.torch_backend.flight_recorder import FlightRecorder
-from ringtree.torch_backend.launching import Launching
+from ringtree.torch_backend.calls.launching import Launching
+from ringtree.torch_backend.flight.recorder import FlightRecorder
 
 
 class CommunicationBuffers(Launching):

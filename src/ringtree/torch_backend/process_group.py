@@ -9,12 +9,12 @@ import torch
 import torch.distributed as dist
 
 from ringtree.runtime.communicator.communicator import Communicator
-from ringtree.torch_backend.administration import Administration
-from ringtree.torch_backend.collectives import GroupCollectives
+from ringtree.torch_backend.calls.administration import Administration
+from ringtree.torch_backend.calls.collectives import GroupCollectives
+from ringtree.torch_backend.calls.messages import GroupMessages
+from ringtree.torch_backend.calls.monitoring import MonitoredBarrier
 from ringtree.torch_backend.creation import join
 from ringtree.torch_backend.memory import CommunicationBuffers
-from ringtree.torch_backend.messages import GroupMessages
-from ringtree.torch_backend.monitoring import MonitoredBarrier
 
 CPU = torch.device("cpu")
 

@@ -12,7 +12,7 @@ from functools import partial
 
 import torch
 
-from ringtree.torch_backend.completion import run
+from ringtree.torch_backend.works.completion import run
 
 
 class ProfiledOperation:

@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         add(one)
-        one.set_defaults(work=f"topo_{name}")
+        one.set_defaults(work=f"topo.{name}")
 
 
 def detect(parser: argparse.ArgumentParser) -> None:

@@ -9,7 +9,7 @@ from math import prod
 import torch.distributed as dist
 
 from ringtree.draw.step_picture import DrawnCall
-from ringtree.torch_backend.flight_recorder import RING, FlightEntry
+from ringtree.torch_backend.flight.recorder import RING, FlightEntry
 from ringtree.training.core.step import phase_at
 from ringtree.training.strategies.strategy import FEWEST
 

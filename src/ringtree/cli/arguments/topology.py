@@ -1,0 +1,37 @@
+"""The topology that a command line names."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+from ringtree.formats import chrome
+from ringtree.simulate.fit import fit
+from ringtree.topology import Topology, load, parse
+from ringtree.topology.text import SHAPES
+
+CLUSTER = "ringtree.cli.arguments.cluster"
+"""The module that finds machines, loaded where one is named."""
+MEASURED = "trace:"
+"""Before the file of a measured trace, where a topology is expected."""
+
+
+def topology(text: str, ranks: int) -> Topology:
+    """A topology for `ranks` ranks. `text`: a shape in a few words; a JSON file of one; `trace:FILE`, fitted to it; or
+    a machine by name or file, as many of it as the ranks need."""
+    if text.startswith(MEASURED):
+        return fit([chrome.read(text.removeprefix(MEASURED))], ranks)
+    if text.partition(":")[0] in SHAPES:
+        return parse(text, ranks)
+    if text.endswith(".json") and not _is_machine(text):
+        return load(text)
+    made: Topology = import_module(CLUSTER).of_machines(text, ranks)
+    return made
+
+
+def _is_machine(path: str) -> bool:
+    """Whether a JSON file begins as a machine does; one of ranks and links has no such key."""
+    if not Path(path).is_file():
+        return False
+    with open(path, "rb") as file:
+        return b'"machine"' in file.read(64)

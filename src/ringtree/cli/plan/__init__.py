@@ -1,0 +1,83 @@
+"""A collective on a cluster, planned: `ringtree plan`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from ringtree.cli.arguments.byte_sizes import byte_sizes
+from ringtree.cli.arguments.cluster import cluster as cluster_of
+from ringtree.cli.arguments.destination import check_destination
+from ringtree.cli.arguments.subject import THEIRS
+from ringtree.cli.plan import table as plan_table
+from ringtree.formats.replacing import replace_with_json, replacing
+from ringtree.machines.nics import as_shown
+from ringtree.nccl.cluster_plan import ClusterPlan, Planned
+from ringtree.nccl.estimate import Estimate
+from ringtree.nccl.files import graph_xml, tuner_csv
+from ringtree.nccl.tuning.variables import named
+from ringtree.runtime import tuned
+
+HERE = "ringtree.cli.plan.here"
+"""The module that plans for this machine, loaded where no cluster is named."""
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints predicted times per size. Returns the exit code; ValueError for inconsistent options."""
+    args.collective = THEIRS.get(args.collective, args.collective)
+    written = [path for path in (args.json, args.export_graph, args.export_tuner) if path]
+    for path in written:
+        check_destination(path, *(other for other in written if other is not path))
+    if args.topology is None or tuned.is_tuned(Path(args.topology)):
+        code: int = import_module(HERE).run(args)
+        return code
+    if args.ranks is not None:
+        raise ValueError(
+            f"-n counts ranks on this machine, got -n {args.ranks}; for a cluster use --nodes 2 (and --gpus)"
+        )
+    plan = ClusterPlan(cluster_of(args), args.model, _named(args.algorithm), _named(args.protocol))
+    rows = list(plan.rows(args.collective, byte_sizes(args.bytes)))
+    tuner = _tuner(plan, rows) if args.export_tuner else ""
+    for line in plan_table.lines(plan, rows, every=args.all):
+        print(line)
+    if args.json:
+        replace_with_json(args.json, {"rows": [_record(row, row.pick) for row in rows]})
+    if args.export_graph:
+        with replacing(args.export_graph) as file:
+            file.write(graph_xml.write(plan.graphs, as_shown(plan.cluster).machine).encode())
+    if args.export_tuner:
+        with replacing(args.export_tuner) as file:
+            file.write(tuner.encode())
+    return 0
+
+
+def _named(text: str | None) -> str | None:
+    return text and named(text)
+
+
+def _tuner(plan: ClusterPlan, rows: Sequence[Planned]) -> str:
+    """The quickest candidate of each size, for NCCL's tuner plugin."""
+    choices = [
+        tuner_csv.TunerChoice(row.nbytes, e.algorithm, e.protocol, e.channels)
+        for row in rows
+        for e in row.candidates[:1]
+    ]
+    return tuner_csv.write(tuner_csv.rows(rows[0].collective, choices, plan.cluster.nodes, plan.cluster.ranks))
+
+
+def _record(row: Planned, estimate: Estimate) -> dict[str, Any]:
+    algbw, busbw = row.bandwidths_GBps(estimate)
+    return {
+        "nbytes": row.nbytes,
+        "algorithm": estimate.algorithm,
+        "protocol": estimate.protocol,
+        "channels": estimate.channels,
+        "time_us": estimate.time_s * 1e6,
+        "algbw_GBps": algbw,
+        "busbw_GBps": busbw,
+        "bound_fraction": row.bound_fraction(estimate),
+        "bottleneck": estimate.bottleneck,
+    }

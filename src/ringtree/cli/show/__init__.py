@@ -1,0 +1,91 @@
+"""A schedule or a trace, shown: `ringtree show`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib import import_module
+
+from ringtree.cli import terminal
+from ringtree.cli.arguments import subject
+from ringtree.cli.arguments.byte_sizes import parse_bytes
+from ringtree.cli.arguments.destination import write_page
+from ringtree.cli.show import trace as show_trace
+from ringtree.draw.text.lines import TextSpan
+from ringtree.draw.text.picture import LEGEND, picture
+from ringtree.draw.text.rounds import rounds
+from ringtree.ir.lower import lower_rank
+from ringtree.ir.program import Program
+from ringtree.ir.schedule import Schedule
+from ringtree.ir.spec import ScheduleError
+from ringtree.pages.schedule_page import schedule_page
+
+LATER = {"cut": "ringtree.cli.arguments.as_called", "topology": "ringtree.cli.arguments.topology"}
+"""Modules that most calls do not need: loaded where they are used."""
+WIDTH = 100
+"""Columns of the rounds that go into a pipe."""
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints a schedule or a trace, or writes a page. Returns the exit code."""
+    if args.topology and not args.html:
+        raise ValueError("--topology names the machine that a page shows; expected --html FILE as well")
+    programs: tuple[Program, ...] = ()  # a file's own
+    if subject.is_file(args.what):
+        if show_trace.is_trace(args.what):
+            return show_trace.show(args)
+        found = subject.from_file(args, "bytes")
+        schedule, programs = found.schedule, found.programs
+    else:
+        schedule = _algorithms(args)
+    if args.html:
+        _write_page(schedule, args)
+    elif args.picture:
+        _draw(schedule)
+    elif args.rank is not None:
+        _show_program(schedule, programs, args.rank)
+    else:
+        _show(schedule, args)
+    return 0
+
+
+def _algorithms(args: argparse.Namespace) -> Schedule:
+    """The schedule of the algorithm that the call names."""
+    if args.bytes and args.option:
+        raise ValueError(f"--bytes {args.bytes} chooses the algorithm's options by size; leave --option out")
+    schedule = subject.schedule(args)
+    if args.bytes:
+        schedule, summary = import_module(LATER["cut"]).cut_in_words(schedule, args.what, parse_bytes(args.bytes))
+        print(f"# {summary}")
+    return schedule
+
+
+def _write_page(schedule: Schedule, args: argparse.Namespace) -> None:
+    topology = import_module(LATER["topology"]).topology(args.topology, schedule.ranks) if args.topology else None
+    write_page(args.html, schedule_page(schedule, topology), args.what, *filter(None, [args.topology]))
+
+
+def _draw(schedule: Schedule) -> None:
+    drawn = picture(schedule)
+    print(drawn if drawn.startswith("#") else f"{drawn}\n\n{LEGEND}")  # what is too large to draw is commented text
+
+
+def _show_program(schedule: Schedule, programs: tuple[Program, ...], rank: int) -> None:
+    if not 0 <= rank < schedule.ranks:
+        raise ValueError(f"rank {rank}: expected one of the {schedule.ranks} ranks, 0..{schedule.ranks - 1}")
+    print(programs[rank] if programs else lower_rank(schedule, rank))
+
+
+def _show(schedule: Schedule, args: argparse.Namespace) -> None:
+    """Round by round, as text, or as text with the rounds in comments."""
+    person = sys.stdout.isatty()
+    if args.text or not (args.rounds or person):
+        print(schedule)
+    if args.rounds or (person and not args.text):
+        terminal.show(rounds(schedule, terminal.columns(WIDTH)))
+    elif not args.text:
+        try:
+            lines = rounds(schedule, terminal.columns(WIDTH) - len("# "))
+        except ScheduleError as refusal:  # its text may be what is wanted, to put it right
+            lines = [(TextSpan(f"cannot be simulated: {refusal}"),)]
+        terminal.show([(), *lines], before="# ")

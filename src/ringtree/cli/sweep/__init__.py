@@ -1,0 +1,193 @@
+"""Algorithms priced beside one another: `ringtree sweep`."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ringtree.algorithms import build, find, serving
+from ringtree.bench.record import bandwidths
+from ringtree.cli import terminal
+from ringtree.cli.arguments.byte_sizes import byte_sizes
+from ringtree.cli.arguments.cluster import cluster as cluster_of
+from ringtree.cli.arguments.destination import check_destination, write_page
+from ringtree.cli.arguments.subject import THEIRS
+from ringtree.cli.options.subject import MOST_RANKS
+from ringtree.cli.sweep.table import SweepLine, lines
+from ringtree.formats.replacing import replace_with_json
+from ringtree.machines.clusters import Cluster
+from ringtree.pages.report_page import report_page
+from ringtree.plan import growth
+from ringtree.plan.growth import representatives
+from ringtree.price import Bounds, scale
+from ringtree.topology import Topology, parse
+from ringtree.topology.text import SHAPES
+from ringtree.verify import prove
+
+Where = Callable[[int], Topology | Cluster]
+
+MOST_TRANSFERS = 1 << 22
+"""The most transfers of a schedule that is written out to be priced."""
+MOST_PROVED, MOST_PROVED_RANKS, PROVED_RANKS = 100_000, 512, 16
+"""Transfers and ranks of a user's own schedule that is proved before it is priced; for a longer one, one over so few
+ranks is."""
+MOST_COUNTS = 64
+"""Numbers of ranks in one table."""
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints predicted times per algorithm, size and number of ranks. Returns the exit code."""
+    args.collective = THEIRS.get(args.collective, args.collective)
+    written = [path for path in (args.json, args.html) if path]
+    for path in written:
+        check_destination(path, *(other for other in written if other is not path))
+    where, name, counts = _places(args)
+    names = _algorithms(args.collective, args.algorithm)
+    sizes = byte_sizes(args.bytes or ("1M" if len(counts) > 1 else "8:8G"))
+    cases = [case for ranks in counts for case in _priced(args.collective, names, where(ranks), ranks, sizes)]
+    terminal.show(lines(name, cases))
+    record = _record(name, cases)
+    if args.json:
+        replace_with_json(args.json, record)
+    if args.html:
+        write_page(args.html, report_page({name: record}, "sweep"))
+    return 0
+
+
+def _places(args: argparse.Namespace) -> tuple[Where, str, list[int]]:
+    """A topology, its name, and the numbers of ranks to price."""
+    if args.topology.partition(":")[0] in SHAPES:
+        counts = whole_node_counts(args.ranks or "8", 1)
+        return (lambda ranks: parse(args.topology, ranks)), args.topology, counts
+    one = replace(cluster_of(args), nodes=1)
+    counts = whole_node_counts(args.ranks, one.ranks) if args.ranks else [args.nodes * one.ranks]
+    if max(counts) > MOST_RANKS:
+        raise ValueError(f"--nodes {args.nodes}: {counts[0]:,} ranks; expected at most {MOST_RANKS:,}")
+    args.nodes = -(-max(counts) // one.ranks)
+    all_of_it = cluster_of(args)
+
+    def where(ranks: int) -> Cluster:
+        if ranks < one.ranks:
+            return replace(one, machine=one.machine.part(range(ranks)))
+        return replace(all_of_it, nodes=ranks // one.ranks)
+
+    return where, all_of_it.name if len(counts) == 1 else one.name, counts
+
+
+def whole_node_counts(text: str, each: int) -> list[int]:
+    """`2:100000` (doubling, and the last), `2:1000:10` or `2,8,64`, to whole nodes of `each` where it is more than one;
+    ValueError where it is none."""
+    try:
+        if ":" in text:
+            first, last, *factor = (int(word) for word in text.split(":"))
+            by = factor[0] if factor else 2
+            if len(factor) > 1 or not 1 <= first <= last or by < 2:
+                raise ValueError
+            found = [last]
+            while first < last:
+                found.append(first)
+                first *= by
+        else:
+            found = [int(word) for word in text.split(",")]
+        if min(found) < 1 or max(found) > MOST_RANKS or len(found) > MOST_COUNTS:
+            raise ValueError
+    except ValueError:
+        raise ValueError(
+            f"--ranks {text[:40]}: expected such as 64, 2,8,64 or 2:100000, at most {MOST_COUNTS} of 1 to {MOST_RANKS}"
+        ) from None
+    return sorted({n if n <= each else round(n / each) * each for n in found})
+
+
+def _algorithms(collective: str, asked: str | None) -> list[str]:
+    """The algorithms asked for; else those that stand for all over any number of ranks, or all that serve."""
+    known = serving(collective)
+    if asked in (None, "all"):
+        return (asked is None and representatives(collective)) or known
+    names = asked.split(",") if asked else []
+    for name in names:
+        if collective not in find(name).serves:
+            raise ValueError(f"--algorithm {name}: does not serve {collective}; expected some of {', '.join(known)}")
+    return list(dict.fromkeys(names))
+
+
+def _priced(
+    collective: str, names: Sequence[str], where: Topology | Cluster, ranks: int, sizes: Sequence[int]
+) -> list[SweepLine]:
+    topology = where if isinstance(where, Topology) else where.topology()
+    if topology.ranks != ranks:
+        raise ValueError(f"{topology.name} has {topology.ranks} ranks; expected {ranks}")
+    times = {}
+    for name in names:
+        if found := _times_s(collective, name, topology, sizes):
+            times[find(name).name] = found
+    if not times:
+        raise ValueError(
+            f"{', '.join(names)} over {ranks:,} ranks need more than {MOST_TRANSFERS:,} transfers; "
+            "expected fewer ranks, or leave --algorithm out"
+        )
+    bounds = Bounds(where)
+    return [
+        SweepLine(
+            collective,
+            ranks,
+            nbytes,
+            {name: found[n] for name, found in times.items()},
+            bounds.bound(collective, nbytes),
+        )
+        for n, nbytes in enumerate(sizes)
+    ]
+
+
+def _times_s(collective: str, name: str, topology: Topology, sizes: Sequence[int]) -> list[float]:
+    """At each size; empty where the schedule is too long to write out. What has groups of ranks has hosts."""
+    ranks, cost = topology.ranks, find(name).costs[collective]
+    if ranks < 2:
+        return [0.0] * len(sizes)
+    if form := growth.closed(name, collective):
+        seconds = form(topology, ranks)
+        return [seconds(nbytes) for nbytes in sizes]
+    if growth.transfers(name, collective, ranks) > MOST_TRANSFERS:
+        if name not in growth.representatives(collective):
+            return []
+    options = inspect.signature(find(name).functions[collective]).parameters
+    host = int((topology.hosts == topology.hosts[0]).sum())
+    grouped = {"group": host} if "group" in options and ranks % host == 0 else {}
+    schedule = build(name, collective, ranks, **grouped)
+    if find(name).origin:
+        short = ranks <= MOST_PROVED_RANKS and schedule.transfers <= MOST_PROVED
+        prove(schedule if short else build(name, collective, PROVED_RANKS))
+    if cost.pipelines:
+        seconds = scale.InPieces(schedule, topology).seconds
+        return [seconds(nbytes) for nbytes in sizes]
+    return scale.at_sizes(schedule, topology, sizes)
+
+
+def _record(name: str, cases: Sequence[SweepLine]) -> dict[str, Any]:
+    """The sweep as a record in bench's format: one row per case and algorithm."""
+    rows = []
+    for case in cases:
+        for algorithm, time_s in case.times_s.items():
+            algbw, busbw = bandwidths(case.collective, case.ranks, case.nbytes, time_s * 1e6)
+            rows.append(
+                {
+                    "collective": case.collective,
+                    "ranks": case.ranks,
+                    "nbytes": case.nbytes,
+                    "count": case.nbytes,
+                    "dtype": "uint8",
+                    "op": "sum",
+                    "root": -1,
+                    "algorithm": algorithm,
+                    "time_us": time_s * 1e6,
+                    "algbw_GBps": algbw,
+                    "busbw_GBps": busbw,
+                    "bound_fraction": min(case.bound.time_s / time_s, 1.0) if time_s else 1.0,
+                    "bottleneck": case.bound.bottleneck,
+                    "out_of_place": True,
+                    "wrong": None,
+                }
+            )
+    return {"machine": {"topology": name, "source": "priced, not measured"}, "effort": {}, "rows": rows}

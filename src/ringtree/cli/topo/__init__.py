@@ -1,0 +1,1 @@
+"""Machines: detected, listed, drawn or written to files: `ringtree topo`."""

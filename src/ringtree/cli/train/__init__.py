@@ -1,0 +1,68 @@
+"""Training: its plan shown, its ranks started, or as one of them: `ringtree train`."""
+
+from __future__ import annotations
+
+import argparse
+from importlib import import_module
+from importlib.util import find_spec
+
+from ringtree.cli import terminal
+from ringtree.cli.arguments.destination import check_destination, check_folder
+from ringtree.cli.options.train import EXPERTS, GROUPS, NEEDS
+from ringtree.cli.train import plan as train_plan
+from ringtree.training import ParallelLayout, Shape, TrainingPlan, TrainingSettings
+from ringtree.training.core.layout import AXES
+from ringtree.training.strategies.registry import check
+
+WIDTH = 100
+"""Columns of what goes into a pipe."""
+RANKS = "ringtree.cli.train.ranks"
+"""The module that has ranks, loaded where it is not the plan alone that is asked for."""
+
+
+def run(args: argparse.Namespace) -> int:
+    """Trains over all ranks, or prints the plan. Returns the exit code."""
+    plan = plan_of(args)
+    if args.plan:
+        terminal.show(train_plan.lines(plan, terminal.columns(WIDTH)))
+        return 0
+    _check_torch()
+    written = [path for path in (args.json, args.trace, args.html, args.picture) if path]
+    for path in written:
+        check_destination(path, *(other for other in written if other is not path))
+    if args.checkpoint:
+        check_folder(args.checkpoint)
+    code: int = import_module(RANKS).run(plan, args, words(args))
+    return code
+
+
+def _check_torch() -> None:
+    """ImportError with the command that installs it: looked for, not loaded, which takes seconds."""
+    if find_spec("torch") is None:
+        raise ImportError("training needs torch: pip install torch (--plan needs none)")
+
+
+def plan_of(args: argparse.Namespace) -> TrainingPlan:
+    """Returns the checked plan of the options. LayoutError or ValueError of one line for impossible ones."""
+    for name, (others, why) in NEEDS.items():
+        alone = all(getattr(args, o) is None or (o in AXES and getattr(args, o) == 1) for o in others)
+        if getattr(args, name) is not None and alone:
+            raise ValueError(f"--{name} without --{' or --'.join(others)}: {why}".replace("_", "-"))
+    if args.every is not None and args.every < 1:
+        raise ValueError(f"--every {args.every}: expected at least 1")
+    groups = [{o.sets: value for o in options if (value := o.given(args)) is not None} for _, options in GROUPS]
+    if (args.pp or 1) > 1 and args.schedule != "naive":
+        groups[0].setdefault("micro_batches", args.pp)
+    if (args.ep or 1) > 1:
+        groups[2].setdefault("experts", EXPERTS)
+    plan = TrainingPlan(ParallelLayout(**groups[0]), settings=TrainingSettings(**groups[1]), shape=Shape(**groups[2]))  # type: ignore[arg-type]
+    check(plan)
+    if args.picture and plan.layout.staleness is not None:
+        raise ValueError("--picture: ranks of asynchronous training have no common order of calls; use --trace instead")
+    return plan
+
+
+def words(args: argparse.Namespace) -> list[str]:
+    """The options again, for the ranks that this command starts."""
+    given = {k: v for k, v in vars(args).items() if k not in ("command", "work") and v is not None and v is not False}
+    return [f"--{k.replace('_', '-')}" + ("" if v is True else f"={v}") for k, v in given.items()]

@@ -1,0 +1,143 @@
+"""The ranks of `ringtree train`: started here, or by torchrun, mpirun or srun. The rank that
+failed first reports its error; the ranks that the error reached do not."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import ringtree
+from ringtree.cli import one_line
+from ringtree.runtime.bootstrap.environment import World, detect
+from ringtree.runtime.launch import launch
+from ringtree.training import TrainingPlan
+
+ERRORS = "RINGTREE_TRAIN_ERRORS"
+"""The variable that names the folder in which the ranks that this command started leave their errors."""
+BROKEN_PIPE = 141
+"""The exit code of a rank whose reader has gone, as `| head` does."""
+WRAPPED = re.compile(r"error when running the callback: RuntimeError: (.*?) At: ")
+"""The text in which DDP's C++ wraps an error of the backend's."""
+TIMEOUT_S = 120.0
+"""Default timeout of a call in seconds."""
+SESSION = "ringtree.cli.train.session"
+"""The module that trains, which needs torch: each rank loads it, the starting process does not."""
+
+
+def run(plan: TrainingPlan, args: argparse.Namespace, words: Sequence[str]) -> int:
+    """Trains as one rank of a launcher's, or starts the ranks. `words`: the options again."""
+    world, ranks = detect(), plan.layout.ranks
+    if world.launcher == "none" and ranks > 1:
+        return start(words, ranks)
+    return take_part(lambda: import_module(SESSION).train(plan, args), world, ranks, args.timeout or TIMEOUT_S)
+
+
+def start(words: Sequence[str], ranks: int) -> int:
+    """Runs the command again as `ranks` ranks; only rank 0 prints. Returns the exit code."""
+    printed: list[str] = []
+    with TemporaryDirectory(prefix="ringtree-train-") as folder:
+        try:
+            os.environ[ERRORS] = folder
+            code = launch.run(["ringtree.cli", "train", *words], ranks, module=True, speaker=0, write=printed.append)
+        finally:
+            del os.environ[ERRORS]
+        messages = _first_error(Path(folder)) or printed
+    if code != BROKEN_PIPE:
+        for line in messages:
+            print(f"ringtree train: {line}", file=sys.stderr)
+    return code
+
+
+def _first_error(folder: Path) -> list[str]:
+    """Returns the message of the rank that failed first, with its number unless all messages are equal. Empty where no
+    rank failed by itself: the launcher's message about a killed rank is better than the other ranks' messages."""
+    reports = [file.read_text(encoding="utf-8").split("\n", 2) for file in sorted(folder.iterdir())]
+    own = [(rank, text) for rank, kind, text in reports if kind == "own"]
+    if not own:
+        return []
+    rank, text = own[0]
+    every = len(own) > 1 and {t for _, t in own} == {text}
+    return [text if every or text.startswith("rank ") else f"rank {rank}: {text}"]
+
+
+def take_part(work: Callable[[], None], world: World, ranks: int, timeout_s: float) -> int:
+    """Does `work` as one rank of a process group whose calls time out after `timeout_s`; returns the exit code.
+    ValueError, on rank 0, where the launcher's number of ranks is not the layout's."""
+    if world.size != ranks:
+        alone = world.launcher == "torchrun" and "TORCHELASTIC_RUN_ID" not in os.environ  # variables that were left
+        if world.rank and not alone:
+            return 1
+        raise ValueError(f"the layout is for {ranks} ranks, and {world.launcher} started {world.size}")
+    import torch.distributed as dist
+
+    try:
+        with _group(world, timedelta(seconds=timeout_s)):
+            work()
+    except BrokenPipeError:  # the reader of the output has gone
+        raise
+    except Exception as error:
+        if os.environ.get("RINGTREE_DEBUG") == "trace":
+            raise
+        if "KeyboardInterrupt" in str(error):  # in a hook of autograd's, whose C++ makes a RuntimeError of it
+            raise KeyboardInterrupt from None
+        wrapped = WRAPPED.search(" ".join(str(error).split()))
+        cause = dist.DistBackendError(wrapped[1]) if wrapped else error
+        hung = "Timed out" in str(cause)  # a rank that hangs reports no error itself
+        _report(cause, world, isinstance(cause, dist.DistBackendError) and not hung)
+        return 1
+    return 0
+
+
+@contextmanager
+def _group(world: World, timeout: timedelta) -> Iterator[None]:
+    """The default process group while the block runs; after a failure it is left as it is: destroying it would wait
+    for the failed ranks."""
+    import torch.distributed as dist
+
+    if world.launcher == "torchrun":
+        dist.init_process_group("ringtree", timeout=timeout)
+    else:
+        store = _store(world)
+        dist.init_process_group("ringtree", store=store, rank=world.rank, world_size=world.size, timeout=timeout)
+    yield
+    dist.destroy_process_group()
+
+
+def _store(world: World) -> object:
+    """A store of torch's on rank 0, whose port a broadcast gives to the others."""
+    import torch.distributed as dist
+
+    with ringtree.init() as comm:
+        master = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False) if world.rank == 0 else None
+        port = comm.broadcast_object(master.port if master is not None else None)
+        return master or dist.TCPStore("127.0.0.1", port, is_master=False)
+
+
+def _report(error: Exception, world: World, of_another: bool) -> None:
+    """Writes the error to the launcher's folder; without a launcher of ours, prints it once."""
+    text = one_line(error)
+    if folder := os.environ.get(ERRORS):
+        kind = "others" if of_another else "own"
+        Path(folder, f"{time.monotonic_ns():020}-{world.rank}").write_text(f"{world.rank}\n{kind}\n{text}")
+    elif _is_first():
+        whose = f"rank {world.rank}: " if world.size > 1 and not text.startswith("rank ") else ""
+        print(f"ringtree train: {whose}{text}", file=sys.stderr, flush=True)
+
+
+def _is_first() -> bool:
+    """Whether no rank has reported an error yet; True where the store does not answer."""
+    import torch.distributed as dist
+
+    try:
+        return bool(dist.distributed_c10d._get_default_store().add("ringtree/train/errors", 1) == 1)
+    except (RuntimeError, ValueError):
+        return True

@@ -1,0 +1,96 @@
+"""A run of `ringtree train` on one of its ranks: from the last checkpoint to the files asked for. It needs torch."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from contextlib import nullcontext
+
+import torch.distributed as dist
+
+from ringtree.bench.machine import describe
+from ringtree.cli import terminal
+from ringtree.cli.arguments.destination import write_page
+from ringtree.cli.terminal import Bar
+from ringtree.cli.train import report as train_report
+from ringtree.formats import chrome
+from ringtree.formats.replacing import replace_with_json, replacing
+from ringtree.pages.train_page import train_page
+from ringtree.training import TrainingPlan
+from ringtree.training.core.checkpoint import latest, load, save
+from ringtree.training.core.trainer import Trainer
+from ringtree.training.measure.measured import TrainingRecord
+from ringtree.training.session import Session
+
+LINES = 20
+"""Lines printed per training, about."""
+
+
+def train(plan: TrainingPlan, args: argparse.Namespace) -> None:
+    """Trains as one of the ranks; rank 0 prints."""
+    speaks = dist.get_rank() == 0
+    with terminal.progress("training", total=plan.settings.steps) if speaks else nullcontext(terminal.SILENT) as bar:
+        trainer = Trainer(plan)
+        keeping = Keeping(args, bar)
+        keeping.resume(trainer)
+        measured = Session(trainer, _reporting(plan, bar), keeping.keep).run()
+        trainer.close()
+    if speaks:
+        terminal.show(train_report.lines(measured))
+        _write(measured, args)
+
+
+def _reporting(plan: TrainingPlan, bar: Bar) -> Callable[[int, float, float], None]:
+    """Returns the function called after each step: it moves the bar on, and prints some of the lines."""
+    steps = plan.settings.steps
+    tokens = plan.settings.batch * plan.shape.context
+
+    def report(step: int, loss: float, seconds: float) -> None:
+        bar.reach(step)
+        bar.note(f"loss {loss:.4f}, {tokens / seconds:,.0f} tokens/s")
+        if step % max(1, steps // LINES) == 0 or step == steps:
+            bar.print(f"step {step:>{len(str(steps))}}/{steps}  loss {loss:.4f}  {tokens / seconds:>9,.0f} tokens/s")
+
+    return report
+
+
+def _write(measured: TrainingRecord, args: argparse.Namespace) -> None:
+    """The files that were asked for."""
+    record = {"machine": describe(), **measured.record()}
+    if args.json:
+        replace_with_json(args.json, record)
+    if args.trace:
+        chrome.write(measured.trace, args.trace)
+    if args.html:
+        write_page(args.html, train_page(record, measured.trace, measured.picture if measured.remembered else ""))
+    if args.picture:
+        with replacing(args.picture) as file:
+            file.write(measured.picture.encode())
+
+
+class Keeping:
+    """Checkpoints as the options ask for them: when one is written, and from which training goes on."""
+
+    def __init__(self, args: argparse.Namespace, bar: Bar) -> None:
+        self._folder, self._every, self._resumes, self._bar = args.checkpoint, args.every, args.resume, bar
+
+    def resume(self, trainer: Trainer) -> None:
+        """Gives the trainer what the last checkpoint has, where that is asked for and there is one. ValueError where
+        there is one and it is not asked for: new ones would lie among the old."""
+        found = latest(self._folder) if self._folder else None
+        if found is None:
+            if self._resumes:
+                self._bar.print(f"no checkpoint in {self._folder}: training starts from the beginning")
+            return
+        if not self._resumes:
+            raise ValueError(
+                f"{self._folder} has checkpoints; expected --resume, to continue from the last one, or a new folder"
+            )
+        load(trainer, found)
+        self._bar.print(f"resumed from {found}")
+
+    def keep(self, trainer: Trainer) -> None:
+        """Writes a checkpoint after the last step, and after every N steps where N was asked for."""
+        done, steps = trainer.steps_done, trainer.plan.settings.steps
+        if self._folder and (done == steps or (self._every and done % self._every == 0)):
+            save(trainer, self._folder)

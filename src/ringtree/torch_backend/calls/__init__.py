@@ -1,0 +1,1 @@
+"""The calls of a process group, in families; `launching` has their base."""

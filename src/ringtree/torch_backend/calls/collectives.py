@@ -1,0 +1,117 @@
+"""The collectives, under torch's names old and new, over a communicator's. Here are those of one tensor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.distributed.distributed_c10d import (
+    AllgatherOptions,
+    AllreduceOptions,
+    BarrierOptions,
+    BroadcastOptions,
+    ReduceOptions,
+    ReduceScatterOptions,
+)
+
+from ringtree.runtime.communicator.calls.calls import CODE
+from ringtree.torch_backend.calls.all_to_all import AllToAll
+from ringtree.torch_backend.calls.coalesced import CoalescedOperations
+from ringtree.torch_backend.calls.forms import taking
+from ringtree.torch_backend.calls.lists import Lists
+from ringtree.torch_backend.calls.sparse import Sparse
+from ringtree.torch_backend.tensors import Tensors, blocks, filled, one, operation, reduced, sent
+from ringtree.torch_backend.works.work import GroupWork
+
+_ALL_REDUCE, _BROADCAST = CODE["all_reduce"], CODE["broadcast"]
+_ALL_GATHER, _REDUCE_SCATTER = CODE["all_gather"], CODE["reduce_scatter"]
+
+
+class GroupCollectives(Lists, AllToAll, CoalescedOperations, Sparse):
+    """The backend's collectives. Tensors are dense ones on the CPU (else TypeError), in lists of one (else ValueError),
+    of any type for calls that move them and of docs/types.md's for those that reduce. Roots are ranks of this group."""
+
+    @taking(AllreduceOptions, tensors=1)
+    def allreduce(self, tensors: Tensors, opts: Any) -> GroupWork:
+        """Reduces the tensor over all ranks, in place; sparse tensors too."""
+        x = one(tensors)
+        if x.layout is not torch.strided:
+            return self._all_reduce_sparse(tensors, opts)
+        x, after = reduced(x, read=True)
+        op = operation(opts.reduceOp)
+        return self.launch(
+            "all_reduce",
+            opts,
+            tensors,
+            tensors,
+            lambda c, a: c.all_reduce(x, op, out=x, async_op=a),
+            after,
+            (_ALL_REDUCE, x, x, op, -1),
+        )
+
+    @taking(BroadcastOptions, tensors=1)
+    def broadcast(self, tensors: Tensors, opts: Any) -> GroupWork:
+        """Copies the root's tensor into every rank's."""
+        root = self._root(opts)
+        x, after = filled(one(tensors), read=True)
+        if self._rank == root:
+            after = None
+        return self.launch(
+            "broadcast",
+            opts,
+            tensors,
+            tensors,
+            lambda c, a: c.broadcast(x, root, async_op=a),
+            after,
+            (_BROADCAST, x, x, "", root),
+        )
+
+    @taking(ReduceOptions, tensors=1)
+    def reduce(self, tensors: Tensors, opts: Any) -> GroupWork:
+        """Reduces the tensor over all ranks into the root's, in place; elsewhere it stays as it is."""
+        root, op = self._root(opts), operation(opts.reduceOp)
+        x, after = reduced(one(tensors), read=True)
+        if self._rank != root:
+            after = None
+        return self.launch(
+            "reduce", opts, tensors, tensors, lambda c, a: c.reduce(x, op, root, out=x, async_op=a), after
+        )
+
+    @taking(AllgatherOptions, output=0, input=0)
+    def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any) -> GroupWork:
+        """Fills `output` with all ranks' `input`, joined along the first axis or stacked on a new one."""
+        x, (out, after) = sent(input), filled(output)
+        return self.launch(
+            "all_gather_into_tensor",
+            opts,
+            [input],
+            [output],
+            lambda c, a: c.all_gather(x, out=out, async_op=a),
+            after,
+            (_ALL_GATHER, x, out, "", -1),
+        )
+
+    _allgather_base = all_gather_single
+
+    @taking(ReduceScatterOptions, outputTensor=0, inputTensor=0)
+    def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any) -> GroupWork:
+        """Fills `output` with this rank's block of the reduction of `input`, which has one a rank, joined or
+        stacked."""
+        op, x = operation(opts.reduceOp), blocks(input, self._size)
+        out, after = reduced(output)
+        return self.launch(
+            "reduce_scatter_tensor",
+            opts,
+            [input],
+            [output],
+            lambda c, a: c.reduce_scatter(x, op, out=out, async_op=a),
+            after,
+            (_REDUCE_SCATTER, x, out, op, -1),
+        )
+
+    _reduce_scatter_base = reduce_scatter_single
+
+    @taking(BarrierOptions)
+    def barrier(self, opts: Any) -> GroupWork:
+        """Completes when all ranks have entered."""
+        return self.launch("barrier", opts, (), (), lambda c, a: c.barrier(async_op=a))

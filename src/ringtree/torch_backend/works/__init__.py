@@ -1,0 +1,1 @@
+"""The results of calls for torch: works, their futures, and the callbacks of these."""
