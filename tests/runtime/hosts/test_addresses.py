@@ -15,13 +15,6 @@ from tests.runtime.hosts.started import PATIENCE_S, Started, joined, variables_o
 from tests.waiting import until
 
 
-@pytest.fixture
-def started() -> Iterator[Started]:
-    made = Started()
-    yield made
-    made.stop()
-
-
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
     """Host 1 has an address that it reaches host 0 from, and host 2 does not reach: traffic to it is lost there."""

@@ -29,13 +29,6 @@ LAYOUT = (2, 1)
 JOINED = [f"rank {rank} of 3 hosts (0, 0, 1) total 6" for rank in range(3)]
 
 
-@pytest.fixture
-def started() -> Iterator[Started]:
-    made = Started()
-    yield made
-    made.stop()
-
-
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
     """Host 0 has two more networks, which no other host is in; one leads elsewhere and so is tried first."""
