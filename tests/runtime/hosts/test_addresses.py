@@ -82,6 +82,11 @@ def test_a_loopback_address_is_named_to_ranks_elsewhere(started: Started, lab: L
     assert "An address of the loopback interface reaches this host only: where rank 0 is on another" in elsewhere
 
 
+def test_a_loopback_interface_is_named_to_ranks_elsewhere(started: Started, lab: Lab, ports: Iterator[int]) -> None:
+    for text in together(started, lab, next(ports), {}, {"INTERFACE": "lo"}):
+        assert "does not reach rank 1 at 127.0.0.1:" in text and "That is the loopback interface" in text
+
+
 def forks_and_both_join() -> str:
     """A world of the ranks, one of their forked children, and the ranks' again."""
     with ringtree.init(timeout_s=PATIENCE_S) as comm:

@@ -113,6 +113,11 @@ def test_another_jobs_file_is_not_taken(tmp_path: Path) -> None:
     assert FileBoard(file, "a", b"").read(0) == Contact(("10.0.0.1",), 1, b"of an earlier job")
 
 
+def test_a_file_in_no_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match=f"cannot write .* .there is no folder {tmp_path}/none.; expected a folder"):
+        left_behind(tmp_path / "none", ["10.0.0.1"], 1)
+
+
 def test_a_file_is_for_its_user_alone(tmp_path: Path) -> None:
     file = left_behind(tmp_path, ["10.0.0.1"], 1)
     assert file.stat().st_mode & 0o777 == 0o600
