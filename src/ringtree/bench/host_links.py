@@ -23,13 +23,14 @@ TRIPS, WARMUP, REPETITIONS = 200, 10, 3
 SIZES = tuple(1 << power for power in range(16, 25))
 """64 KiB to 16 MiB, as far as a pair's time reaches."""
 LEAST_PAIR_S = 0.02
+MOST_LOOKS = 6
 
 
 @dataclass(frozen=True, slots=True)
 class HostLinks:
-    """The links between hosts, as [hosts, hosts] of row to column; nan on the diagonal. `latency_s` is half a round
-    trip's. `ways`: what each host found out about its way to each other, None on the diagonal. `pair_s`: the budget of
-    a pair; `took_s`: of all."""
+    """The links between hosts, as [hosts, hosts] of row to column; nan on the diagonal. `latency_s`: the least, as
+    `MeasuredPair` has it. `ways`: what each host found out about its way to each other, None on the diagonal. `pair_s`:
+    the budget of a pair; `took_s`: of all."""
 
     latency_s: NDArray[np.float64]
     bandwidth_Bps: NDArray[np.float64]
@@ -56,31 +57,37 @@ def measure_host_links(
 ) -> HostLinks | None:
     """All ranks call it; rank 0 returns the links, the others None, and all None where there is one host.
 
-    `seconds`: for all rounds together: half of them for all pairs, the rest for a second look at those that seem slow,
-    of which the better figure counts. A pair takes its part, though 20 ms at least, and three messages of 64 KiB each
-    way, which take a link of less than 1 Mb/s longer. `way`: called after each measurement with the number of the other
-    host; returns what JSON can write."""
+    `seconds`: for all rounds together: half of them for all pairs, the rest for further looks at those that seem slow,
+    of which the best figure counts: a busy host is slow at times, a slow link always. A pair takes its part, though
+    20 ms at least, and three messages of 64 KiB each way, which take a link of less than 1 Mb/s longer. `way`: called
+    after each measurement with the number of the other host; returns what JSON can write."""
     first = first_ranks(comm.hosts)
     if len(first) < 2:
         return None
     rounds, began_s = pairings(len(first)), time.monotonic()
     effort = PairEffort(TRIPS, WARMUP, SIZES, REPETITIONS, max(seconds / 2 / len(rounds), LEAST_PAIR_S))
-    found = gather_json(comm, _rounds(comm, rounds, effort, way))
-    links = found and _links([found[rank] for rank in first], effort.seconds)
-    doubtful = links and slow_links(links.latency_s, links.bandwidth_Bps).pairs()
-    again = {tuple(pair) for pair in all_gather_json(comm, sorted(doubtful or ()))[0]}
-    if again:
-        rounds = [[pair for pair in pairs if pair in again] for pairs in rounds]
-        found = gather_json(comm, _rounds(comm, [pairs for pairs in rounds if pairs], effort, way))
-    if not links or not found:
-        return None
-    if again:
-        links = _better(links, _links([found[rank] for rank in first], effort.seconds))
-    return replace(links, took_s=time.monotonic() - began_s)
+    links: HostLinks | None = None
+    for _ in range(MOST_LOOKS):
+        found = gather_json(comm, _rounds(comm, rounds, effort, way))
+        if found is not None:
+            links = _better(links, _links([found[rank] for rank in first], effort.seconds))
+        rounds = all_gather_json(comm, _doubtful(links, began_s + seconds - time.monotonic()))[0]
+        if not rounds:
+            break
+    return links and replace(links, took_s=time.monotonic() - began_s)
+
+
+def _doubtful(links: HostLinks | None, left_s: float) -> list[list[tuple[int, int]]]:
+    """The rounds of the pairs that seem slow; none where no time is left for them, and on other ranks than 0."""
+    if links is None:
+        return []
+    slow = slow_links(links.latency_s, links.bandwidth_Bps).pairs()
+    rounds = [kept for pairs in pairings(len(links.ways)) if (kept := [pair for pair in pairs if pair in slow])]
+    return rounds if len(rounds) * links.pair_s <= left_s else []
 
 
 def _rounds(
-    comm: Communicator, rounds: Sequence[Sequence[tuple[int, int]]], effort: PairEffort, way: Callable[[int], Any]
+    comm: Communicator, rounds: Sequence[Sequence[Sequence[int]]], effort: PairEffort, way: Callable[[int], Any]
 ) -> list[Any]:
     """This rank's part of the rounds, as rows: the other host, what was measured (None where the other measures), the
     way to it."""
@@ -95,7 +102,7 @@ def _rounds(
         other = sum(pair) - mine
         if mine < other:
             measured = measure(comm, first[other], effort)
-            found.append([other, measured.latency_s, *measured.longest_Bps(), way(other)])
+            found.append([other, measured.least_latency_s, *measured.longest_Bps(), way(other)])
         else:
             answer(comm, first[other], effort)
             found.append([other, None, None, None, way(other)])
@@ -115,8 +122,10 @@ def _links(found: Sequence[Sequence[Any]], pair_s: float) -> HostLinks:
     return HostLinks(latency_s, bandwidth_Bps, ways, pair_s, 0.0)
 
 
-def _better(before: HostLinks, again: HostLinks) -> HostLinks:
+def _better(before: HostLinks | None, again: HostLinks) -> HostLinks:
     """The better figures of two measurements, the second of some pairs only."""
+    if before is None:
+        return again
     latency_s = np.fmin(before.latency_s, again.latency_s)
     return replace(before, latency_s=latency_s, bandwidth_Bps=np.fmax(before.bandwidth_Bps, again.bandwidth_Bps))
 

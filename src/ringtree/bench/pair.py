@@ -38,15 +38,22 @@ class PairEffort:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredPair:
-    """The times of a pair. `rates_Bps`: by size in bytes the rates to the peer, and those from it."""
+    """The times of a pair. `trips_s`: of each short message there and back; `rates_Bps`: by size in bytes the rates to
+    the peer, and those from it."""
 
-    trip_s: float
+    trips_s: list[float]
     rates_Bps: dict[int, tuple[list[float], list[float]]]
 
     @property
     def latency_s(self) -> float:
-        """The latency of a message beside the ranks' own work."""
-        return max(self.trip_s / 2 - WIRE_MESSAGE_S, LEAST_S)
+        """The usual latency of a message beside the ranks' own work: by the median trip."""
+        return _latency_s(median(self.trips_s))
+
+    @property
+    def least_latency_s(self) -> float:
+        """The latency of a link where its ranks are not kept waiting by others of their cores: by the trip that a tenth
+        of all are faster than."""
+        return _latency_s(sorted(self.trips_s)[len(self.trips_s) // 10])
 
     def longest_Bps(self) -> tuple[float, float]:
         """The rates to the peer and from it, of the longest messages: links pass short bursts at a higher rate."""
@@ -57,12 +64,13 @@ class MeasuredPair:
 def measure(comm: Communicator, peer: int, effort: PairEffort) -> MeasuredPair:
     """The times of messages to and from a peer, which calls `answer` meanwhile."""
     began_s, data = time.monotonic(), np.zeros(effort.sizes[-1], np.uint8)
-    trips: list[float] = []
+    trips_s: list[float] = []
     for n in range(effort.warmup + effort.trips):
         if n >= effort.warmup + FEWEST_TRIPS and time.monotonic() - began_s > TRIPS_PART * effort.seconds:
             break
-        trips.append(_trip_s(comm, peer, TO_PEER, data[:1]))
-    trip_s = median(trips[effort.warmup :])
+        trips_s.append(_trip_s(comm, peer, TO_PEER, data[:1]))
+    trips_s = trips_s[effort.warmup :]
+    trip_s = median(trips_s)
     rates: dict[int, tuple[list[float], list[float]]] = {}
     expected_s = 0.0
     for nbytes in effort.sizes:
@@ -76,7 +84,11 @@ def measure(comm: Communicator, peer: int, effort: PairEffort) -> MeasuredPair:
             rates[nbytes][way].extend(nbytes / max(took_s - trip_s, LEAST_S) for took_s in times)
         expected_s = 2 * (time.monotonic() - size_s)  # the next size is twice as long
     comm.send(np.array([END, 0]), peer)
-    return MeasuredPair(trip_s, rates)
+    return MeasuredPair(trips_s, rates)
+
+
+def _latency_s(trip_s: float) -> float:
+    return max(trip_s / 2 - WIRE_MESSAGE_S, LEAST_S)
 
 
 def answer(comm: Communicator, peer: int, effort: PairEffort) -> None:

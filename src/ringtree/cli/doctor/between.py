@@ -12,12 +12,11 @@ from ringtree.bench.slow_links import Slow, SlowLink, slow_links
 from ringtree.cli.doctor.check import Check, State
 from ringtree.cli.doctor.network import better_interface
 from ringtree.cli.doctor.shown import named
-from ringtree.ir.units import bandwidth, count, duration, line_rate
+from ringtree.ir.units import bandwidth, duration, line_rate
 from ringtree.machines.host.interfaces import NetworkInterface
 from ringtree.runtime.bootstrap.interfaces import INTERFACE, VIRTUAL
 
 SECTION = "hosts"
-MOST_NAMED = 8
 LOW_PART = 0.5
 """The part of a card's rate below which links are worth a note."""
 STALE = 2.0
@@ -125,21 +124,14 @@ def _slow(hosts: Hosts, links: HostLinks) -> Iterator[Check]:
             SECTION, "links", State.NOTE, f"{words}: the network has two speeds", (), {"part": found.two_speeds}
         )
     worst = sorted(found.named, key=lambda one: (one.other is not None, -abs(np.log(one.value / one.usual))))
-    for one in worst[:MOST_NAMED]:
-        figures = {
-            "slow": one.slow.value,
-            "host": one.host,
-            "other": one.other,
-            "value": one.value,
-            "usual": one.usual,
-            "unit": "s" if one.slow is Slow.LATENCY else "B/s",
-        }
-        yield Check(
-            SECTION, "slow host" if one.other is None else "slow link", State.PROBLEM, _words(one, names), (), figures
+    for one in worst:
+        late = one.slow is Slow.LATENCY
+        figures: dict[str, Any] = {"slow": one.slow.value, "host": one.host, "other": one.other}
+        figures |= (
+            {"value_s": one.value, "usual_s": one.usual} if late else {"value_Bps": one.value, "usual_Bps": one.usual}
         )
-    if more := len(worst) - MOST_NAMED:
-        if more > 0:
-            yield Check(SECTION, "slow links", State.PROBLEM, f"{count(more, 'further link')}; --json has all")
+        name, state = "slow host" if one.other is None else "slow link", State.NOTE if late else State.PROBLEM
+        yield Check(SECTION, name, state, _words(one, names), (), figures)
 
 
 def _words(one: SlowLink, names: Sequence[str]) -> str:

@@ -12,8 +12,8 @@ from ringtree.draw.text.lines import Line, TextSpan
 from ringtree.ir.units import bandwidth, count, duration
 
 ROLES = {State.OK.value: "kept", State.NOTE.value: "new", State.PROBLEM.value: "wrong"}
-MOST_HOSTS, MOST_NAMES = 16, 4
-"""Hosts of a matrix that is printed, and of those that have a row in common."""
+MOST_HOSTS, MOST_NAMES, MOST_SLOW = 16, 4, 8
+"""Hosts of a matrix that is printed, and of those that have a row in common; slow links."""
 
 
 def lines(result: Mapping[str, Any]) -> Iterator[Line]:
@@ -28,7 +28,7 @@ def lines(result: Mapping[str, Any]) -> Iterator[Line]:
     if result["findings"]:
         yield ()
         yield (TextSpan("between hosts", "head"),)
-        yield from _rows(result["findings"])
+        yield from _rows(_first_few(result["findings"]))
     if result["links"]:
         yield from _matrices([host["name"] for host in hosts], result["links"])
     yield ()
@@ -51,6 +51,18 @@ def _rows(rows: Sequence[Mapping[str, Any]]) -> Iterator[Line]:
         yield TextSpan(f"  {state:<7}  ", ROLES[state]), TextSpan(f"{row['name']:<{width}}  "), TextSpan(row["found"])
         for remedy in row["remedies"]:
             yield (TextSpan(f"{'':{width + 13}}{remedy}", "faint"),)
+
+
+def _first_few(findings: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The findings without most of many slow links, which are in order: the worst first."""
+    slow = [row for row in findings if row["name"] == "slow link"]
+    left_out = slow[MOST_SLOW:]
+    if not left_out:
+        return list(findings)
+    words = f"{count(len(left_out), 'further slow link')}; --json has all"
+    state = max((row["state"] for row in left_out), key=list(ROLES).index)
+    kept = [row for row in findings if row not in left_out]
+    return [*kept, {"name": "slow links", "state": state, "found": words, "remedies": []}]
 
 
 def _elsewhere(hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
