@@ -13,7 +13,7 @@ SLOWER = 2.0
 LATER, LATER_S = 3.0, 100e-6
 """A link of more than so many times the usual latency is slow, where that is also this much more."""
 MOST_NAMED = 0.5
-"""Where more of the links are slow, the network has two speeds, and no link is named."""
+"""The part of the links above which the network has two speeds, and no link is named."""
 
 
 class Slow(Enum):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ringtree.cli.doctor import gpus, network, resources, settings, software, this_host, wires
-from ringtree.cli.doctor.check import Check, CheckFunction, Host, State, checked
+from ringtree.cli.doctor.check import Check, CheckedHost, CheckFunction, State, checked
 from ringtree.machines.host.interfaces import NetworkInterface
 from ringtree.price import BUILT_IN, NetworkCost
 from ringtree.runtime import tuned
@@ -110,16 +110,16 @@ def test_a_row(
         tree.write(file, text)
     if more:
         more(tree)
-    found = row(list(check(Host(tmp_path, {}))), name)
+    found = row(list(check(CheckedHost(tmp_path, {}))), name)
     assert found.state.value == state and words in found.found
     assert remedy in " | ".join(found.remedies) and bool(found.remedies) == bool(remedy)
 
 
 def test_a_check_that_fails_is_a_row() -> None:
-    def broken(host: Host) -> list[Check]:
+    def broken(host: CheckedHost) -> list[Check]:
         raise PermissionError(13, "Permission denied", "/proc/of/others")
 
-    (found,) = checked(Host(), "resources", "cores", broken)
+    (found,) = checked(CheckedHost(), "resources", "cores", broken)
     assert (found.section, found.name, found.state) == ("resources", "cores", State.NOTE)
     assert "PermissionError" in found.found and "/proc/of/others" in found.found
 
@@ -128,7 +128,7 @@ def test_an_empty_host_has_a_row_for_everything(tmp_path: Path, monkeypatch: pyt
     """Nothing below /sys and /proc, and no program."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(this_host, "CHECKS", [c for c in this_host.CHECKS if c[1] != "torch"])
-    rows = this_host.check_host(Host(tmp_path, {"HOME": str(tmp_path)}))
+    rows = this_host.check_host(CheckedHost(tmp_path, {"HOME": str(tmp_path)}))
     assert not [one for one in rows if "could not be checked" in one.found]
     assert {one.section for one in rows} == {
         "software", "resources", "network", "wires", "launchers", "gpus", "settings",
@@ -152,7 +152,7 @@ def test_an_empty_host_has_a_row_for_everything(tmp_path: Path, monkeypatch: pyt
     ],
 )  # fmt: skip
 def test_variables(env: dict[str, str], name: str, state: str, words: str, remedy: str) -> None:
-    found = row(list(settings.variables(Host(Path("/"), env))), name)
+    found = row(list(settings.variables(CheckedHost(Path("/"), env))), name)
     assert found.state.value == state and words in found.found and remedy in " ".join(found.remedies)
     assert "hush" not in str(found.as_json())
 
@@ -183,7 +183,7 @@ def test_the_file_of_tune(tmp_path: Path, change: str, state: str, words: str) -
         assert changed
     if change != "missing":
         path.write_text("{" if change == "broken" else text)
-    (found,) = settings.tune(Host(Path("/"), {tuned.VARIABLE: str(path)}))
+    (found,) = settings.tune(CheckedHost(Path("/"), {tuned.VARIABLE: str(path)}))
     assert found.state.value == state and words in found.found
     assert found.remedies == (() if state == "ok" else ("ringtree tune",))
 
@@ -230,7 +230,7 @@ def test_launchers_are_asked_for_their_version(
     program.write_text(f"#!/bin/sh\n{prints}\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    rows = list(software.launchers(Host()))
+    rows = list(software.launchers(CheckedHost()))
     assert words in row(rows, "mpirun").found and "srun" in row(rows, "not here").found
     assert row(rows, "not here").state is State.OK
 
@@ -241,5 +241,5 @@ def test_a_ucx_that_is_no_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("RINGTREE_UCX_LIBRARY", str(path))
     for wire, state in (("tcp", State.OK), ("ucx", State.PROBLEM)):
         env = {"RINGTREE_WIRE": wire, "RINGTREE_UCX_LIBRARY": str(path)}
-        (found,) = wires.ucx(Host(Path("/"), env))
+        (found,) = wires.ucx(CheckedHost(Path("/"), env))
         assert found.state is state and str(path) in found.found and found.remedies == ("unset RINGTREE_UCX_LIBRARY",)

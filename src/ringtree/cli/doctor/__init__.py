@@ -15,7 +15,7 @@ from ringtree.bench.network import first_ranks
 from ringtree.cli import terminal
 from ringtree.cli.doctor import group, shown
 from ringtree.cli.doctor.between import findings
-from ringtree.cli.doctor.check import Check, Host, State
+from ringtree.cli.doctor.check import Check, CheckedHost, State
 from ringtree.cli.doctor.this_host import check_host
 from ringtree.ir.units import count
 from ringtree.runtime.bootstrap.environment import detect, leave_launcher
@@ -63,7 +63,7 @@ def _result(seconds: float) -> dict[str, Any] | None:
 
 
 def _alone(*further: Check) -> dict[str, Any]:
-    rows = [row.as_json() for row in check_host(Host())]
+    rows = [row.as_json() for row in check_host(CheckedHost())]
     return _document([{"host": 0, "name": socket.gethostname(), "ranks": [], "checks": rows}], None, further)
 
 
@@ -72,7 +72,7 @@ def _together(comm: Any, seconds: float) -> dict[str, Any] | None:
     mine = None
     if group.speaks(comm):
         ranks = [rank for rank, host in enumerate(comm.hosts) if host == comm.hosts[comm.rank]]
-        rows = [row.as_json() for row in check_host(Host())]
+        rows = [row.as_json() for row in check_host(CheckedHost())]
         mine = {"host": comm.hosts[comm.rank], "name": socket.gethostname(), "ranks": ranks, "checks": rows}
     hosts = group.gather_hosts(comm, mine)
     try:

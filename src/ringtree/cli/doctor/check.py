@@ -41,7 +41,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Host:
+class CheckedHost:
     """The host to check: the root of its files, and this process's environment."""
 
     root: Path = Path("/")
@@ -53,10 +53,10 @@ class Host:
         return Sysfs(self.root)
 
 
-CheckFunction = Callable[[Host], Iterable[Check]]
+CheckFunction = Callable[[CheckedHost], Iterable[Check]]
 
 
-def checked(host: Host, section: str, name: str, check: CheckFunction) -> list[Check]:
+def checked(host: CheckedHost, section: str, name: str, check: CheckFunction) -> list[Check]:
     """The rows of a check; where it fails, one row that says why."""
     try:
         return list(check(host))

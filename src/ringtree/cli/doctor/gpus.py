@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from importlib.util import find_spec
 
-from ringtree.cli.doctor.check import Check, Host, State
+from ringtree.cli.doctor.check import Check, CheckedHost, State
 from ringtree.cli.doctor.programs import find
 from ringtree.machines.detect import detect
 from ringtree.machines.detect.nvml import INSTALL
@@ -15,7 +15,7 @@ from ringtree.machines.host.modules import GDRCOPY, NVIDIA, PEER_MEMORY, loaded
 SECTION = "gpus"
 
 
-def gpus(host: Host) -> Iterator[Check]:
+def gpus(host: CheckedHost) -> Iterator[Check]:
     """The GPUs by model; GPUDirect's modules where NVIDIA's are."""
     machine = detect(host.root)
     there = [machine.devices[number] for number in machine.gpus]
@@ -31,7 +31,7 @@ def gpus(host: Host) -> Iterator[Check]:
         yield from _nvidia(host)
 
 
-def _nvidia(host: Host) -> Iterator[Check]:
+def _nvidia(host: CheckedHost) -> Iterator[Check]:
     driver = host.sysfs.line("sys/module/nvidia/version")
     smi = find("nvidia-smi")
     figures = {"driver": driver or None, "nvidia_smi": smi or None, "nvml": find_spec("pynvml") is not None}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
-from ringtree.cli.doctor.check import Check, Host, State
+from ringtree.cli.doctor.check import Check, CheckedHost, State
 from ringtree.ir.units import count, line_rate
 from ringtree.machines.host.interfaces import NetworkInterface, network_interfaces
 from ringtree.runtime.bootstrap.addresses import is_loopback
@@ -18,7 +18,7 @@ FASTER = 1.5
 MOST_SHOWN = 12
 
 
-def interfaces(host: Host) -> Iterator[Check]:
+def interfaces(host: CheckedHost) -> Iterator[Check]:
     """Each interface; those without a card and an address together in one row."""
     there = network_interfaces(host.sysfs)
     addresses = addresses_by_name()
@@ -46,7 +46,7 @@ def _words(one: NetworkInterface, addresses: list[str]) -> str:
     return ", ".join(filter(None, parts))
 
 
-def chosen(host: Host) -> Iterator[Check]:
+def chosen(host: CheckedHost) -> Iterator[Check]:
     """The interface by which other hosts would reach this one, and whether another would be better."""
     try:
         address = rendezvous_address(host.env)

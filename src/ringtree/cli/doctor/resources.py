@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from math import inf, isinf
 
 from ringtree.bench.machine import usable_cores
-from ringtree.cli.doctor.check import Check, Host, State
+from ringtree.cli.doctor.check import Check, CheckedHost, State
 from ringtree.ir.units import count, size
 from ringtree.machines.host.cgroups import control_group
 from ringtree.machines.host.process_limits import FILE, ProcessLimit, process_limits
@@ -21,7 +21,7 @@ FEW_DESCRIPTORS, FEW_PROCESSES = 1024, 512
 ENOUGH_LOCKED_BYTES = 1 << 30
 
 
-def cores(host: Host) -> Iterator[Check]:
+def cores(host: CheckedHost) -> Iterator[Check]:
     """Cores, and the CPU quota of the control group."""
     usable, online, quota = usable_cores(), os.cpu_count() or 1, control_group(host.sysfs).cpus
     words = f"{usable} of {count(online, 'core')} usable, {cpu(host.root)}"
@@ -33,7 +33,7 @@ def cores(host: Host) -> Iterator[Check]:
     yield Check(SECTION, "cores", State.OK, words, (), figures)
 
 
-def memory(host: Host) -> Iterator[Check]:
+def memory(host: CheckedHost) -> Iterator[Check]:
     """Available memory, and the limit of the control group."""
     sysfs, group = host.sysfs, control_group(host.sysfs)
     fields = dict(line.split(":", 1) for line in sysfs.text("proc/meminfo").splitlines() if ":" in line)
@@ -57,7 +57,7 @@ def _kib(text: str) -> int | None:
     return 1024 * int(number[0]) if number and number[0].isdecimal() else None
 
 
-def shared_memory(host: Host) -> Iterator[Check]:
+def shared_memory(host: CheckedHost) -> Iterator[Check]:
     """/dev/shm, which others fill: ringtree's memory has no name, and is not there."""
     path = host.root / "dev/shm"
     try:
@@ -79,7 +79,7 @@ def shared_memory(host: Host) -> Iterator[Check]:
     yield Check(SECTION, "/dev/shm", State.NOTE, words, remedies, figures)
 
 
-def limits(host: Host) -> Iterator[Check]:
+def limits(host: CheckedHost) -> Iterator[Check]:
     """Descriptors, locked memory and processes."""
     there = process_limits(host.sysfs)
     for name, key, judge in (
@@ -93,7 +93,7 @@ def limits(host: Host) -> Iterator[Check]:
             yield Check(SECTION, name, State.NOTE, f"unknown: /{FILE} cannot be read")
 
 
-def _descriptors(host: Host, name: str, limit: ProcessLimit) -> Check:
+def _descriptors(host: CheckedHost, name: str, limit: ProcessLimit) -> Check:
     words = f"{_number(limit.soft)} (ulimit -n), at most {_number(limit.hard)}"
     figures = {"soft": _finite(limit.soft), "hard": _finite(limit.hard)}
     if limit.soft >= FEW_DESCRIPTORS:
@@ -103,7 +103,7 @@ def _descriptors(host: Host, name: str, limit: ProcessLimit) -> Check:
     return Check(SECTION, name, State.NOTE, f"{words}: a rank needs several for each peer", remedies, figures)
 
 
-def _locked(host: Host, name: str, limit: ProcessLimit) -> Check:
+def _locked(host: CheckedHost, name: str, limit: ProcessLimit) -> Check:
     words = f"{_bytes(limit.soft)} (ulimit -l)"
     figures = {"soft_bytes": _finite(limit.soft), "hard_bytes": _finite(limit.hard)}
     if limit.soft >= ENOUGH_LOCKED_BYTES or not rdma_ports(host.sysfs):
@@ -113,7 +113,7 @@ def _locked(host: Host, name: str, limit: ProcessLimit) -> Check:
     return Check(SECTION, name, State.NOTE, f"{words}: RDMA registers its buffers in it", raised, figures)
 
 
-def _processes(host: Host, name: str, limit: ProcessLimit) -> Check:
+def _processes(host: CheckedHost, name: str, limit: ProcessLimit) -> Check:
     group = control_group(host.sysfs).processes
     least = min(limit.soft, inf if group is None else group)
     words = f"{_number(least)} ({'ulimit -u' if least == limit.soft else 'of the control group'})"

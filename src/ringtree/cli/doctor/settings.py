@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Any
 
 import ringtree
-from ringtree.cli.doctor.check import Check, Host, State
+from ringtree.cli.doctor.check import Check, CheckedHost, State
 from ringtree.ir.units import bandwidth, duration
 from ringtree.runtime import tuned
 from ringtree.runtime.bootstrap.environment import ADDRESS, FILE, SECRET, rendezvous_address
@@ -27,7 +27,7 @@ OF_DEVELOPMENT = (
     "BASE_KERNELS_ONLY", "BROWSER_REQUIRED", "BUILD", "DATA", "EXAMPLES", "INDEPENDENT", "ISA", "MPI", "MPI4PY",
     "PEERS", "TORCH_REQUIRED", "TRAIN_ERRORS",
 )  # fmt: skip
-"""Those that only its build, its tests and its own processes read."""
+"""The variables that only its build, its tests and its own processes read."""
 SECRETS = (SECRET,)
 RULES: dict[str, Callable[[Mapping[str, str]], object]] = {
     ADDRESS: rendezvous_address,
@@ -39,7 +39,7 @@ RULES: dict[str, Callable[[Mapping[str, str]], object]] = {
 """Functions that read a variable, and raise ValueError for a value that is none."""
 
 
-def tune(host: Host) -> Iterator[Check]:
+def tune(host: CheckedHost) -> Iterator[Check]:
     """The file of `ringtree tune`, and whether it is of this machine and version."""
     path = tuned.location(host.env)
     figures: dict[str, Any] = dict.fromkeys(("date", "ringtree", "latency_s", "bandwidth_Bps"))
@@ -68,7 +68,7 @@ def tune(host: Host) -> Iterator[Check]:
         yield Check(SECTION, "tune", State.OK, words, (), figures)
 
 
-def variables(host: Host) -> Iterator[Check]:
+def variables(host: CheckedHost) -> Iterator[Check]:
     """The variables RINGTREE_* that are set: their values, and those that nothing reads."""
     there = sorted(name for name in host.env if name.startswith(PREFIX))
     known = [PREFIX + name for name in (*NAMES, *OF_DEVELOPMENT)]

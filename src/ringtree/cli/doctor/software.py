@@ -12,7 +12,7 @@ from importlib.util import find_spec
 import numpy as np
 
 import ringtree
-from ringtree.cli.doctor.check import Check, Host, State, install
+from ringtree.cli.doctor.check import Check, CheckedHost, State, install
 from ringtree.cli.doctor.programs import ask, find
 from ringtree.runtime.engines.engine import native_module
 
@@ -29,7 +29,7 @@ print(json.dumps([torch.__version__, dist.is_available(), "ringtree" in named]))
 """Loads torch, which takes seconds and much memory, and prints its version and whether the backend is registered."""
 
 
-def python(host: Host) -> Iterator[Check]:
+def python(host: CheckedHost) -> Iterator[Check]:
     """The interpreter, numpy, and the kernel."""
     words = f"{platform.python_implementation()} {platform.python_version()}"
     figures = {"python": platform.python_version(), "numpy": np.__version__, "executable": sys.executable}
@@ -41,7 +41,7 @@ def python(host: Host) -> Iterator[Check]:
     yield Check(SECTION, "kernel", State.OK if linux else State.PROBLEM, words, (), figures)
 
 
-def engine(host: Host) -> Iterator[Check]:
+def engine(host: CheckedHost) -> Iterator[Check]:
     """ringtree's version, and its native module's build."""
     figures: dict[str, str | None] = {"ringtree": ringtree.__version__, "build": None}
     try:
@@ -56,7 +56,7 @@ def engine(host: Host) -> Iterator[Check]:
     yield Check(SECTION, "ringtree", State.OK, words, (), figures)
 
 
-def torch(host: Host) -> Iterator[Check]:
+def torch(host: CheckedHost) -> Iterator[Check]:
     """torch's version, and whether the backend registers there."""
     figures: dict[str, object] = {"torch": None, "registers": None}
     if find_spec("torch") is None:
@@ -139,7 +139,7 @@ FOUND: dict[str, tuple[Callable[[str], str], str, Mapping[str, str]]] = {
 """By launcher: how its version is found, its package of Python's, and its packages by package manager."""
 
 
-def launchers(host: Host) -> Iterator[Check]:
+def launchers(host: CheckedHost) -> Iterator[Check]:
     """The programs that start ranks on several hosts; `ringtree run` needs none of them."""
     there = False
     missing: dict[str, tuple[str, ...]] = {}

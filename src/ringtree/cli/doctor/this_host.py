@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ringtree.cli.doctor import gpus, network, resources, settings, software, wires
-from ringtree.cli.doctor.check import Check, CheckFunction, Host, checked
+from ringtree.cli.doctor.check import Check, CheckedHost, CheckFunction, checked
 
 CHECKS: tuple[tuple[str, str, CheckFunction], ...] = (
     (software.SECTION, "python", software.python),
@@ -26,6 +26,6 @@ CHECKS: tuple[tuple[str, str, CheckFunction], ...] = (
 """Section and name of a check, for the case that it fails, and its function."""
 
 
-def check_host(host: Host) -> list[Check]:
+def check_host(host: CheckedHost) -> list[Check]:
     """The rows of this host."""
     return [row for section, name, check in CHECKS for row in checked(host, section, name, check)]

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from ringtree.cli.doctor.check import Check, Host, State
+from ringtree.cli.doctor.check import Check, CheckedHost, State
 from ringtree.cli.doctor.programs import ask
 from ringtree.ir.units import count, line_rate
 from ringtree.machines.host.rdma import RdmaPort, rdma_ports, verbs_files
@@ -27,7 +27,7 @@ print(*(number.value for number in numbers), at)
 LEAST_UCX = (1, 18)
 
 
-def wire(host: Host) -> Iterator[Check]:
+def wire(host: CheckedHost) -> Iterator[Check]:
     """The wire that calls would take, and TCP's settings."""
     try:
         name = chosen(host.env)
@@ -48,7 +48,7 @@ def wire(host: Host) -> Iterator[Check]:
     yield Check(SECTION, "tcp", State.OK, ", ".join(filter(None, ("always here", control, asked))), (), figures)
 
 
-def ucx(host: Host) -> Iterator[Check]:
+def ucx(host: CheckedHost) -> Iterator[Check]:
     """The UCX that the wire would load, and whether it knows RDMA."""
     wanted = host.env.get(VARIABLE) == "ucx"
     bad = State.PROBLEM if wanted else State.NOTE
@@ -82,7 +82,7 @@ def _verbs(path: str) -> bool:
     return any(Path(path).parent.glob("ucx/libuct_ib*"))
 
 
-def rdma(host: Host) -> Iterator[Check]:
+def rdma(host: CheckedHost) -> Iterator[Check]:
     """RDMA devices by port, EFA among them, and whether this process may use them."""
     there = rdma_ports(host.sysfs)
     if not there:

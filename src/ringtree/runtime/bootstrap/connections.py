@@ -17,7 +17,7 @@ LENGTH = 144
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class TcpConnection:
     """An established connection. `nbytes`: of both ways, as far as they were acknowledged; `path_mtu_bytes`: the
     longest packet that the kernel sends on the way."""
 
@@ -30,13 +30,13 @@ class Connection:
     sent_segments: int
 
 
-def connections_to(addresses: set[str]) -> list[Connection]:
+def connections_to(addresses: set[str]) -> list[TcpConnection]:
     """This process's connections to those numeric addresses, that with the most bytes first."""
     found = [connection for connection in _connections() if connection.there in addresses]
     return sorted(found, key=lambda connection: -connection.nbytes)
 
 
-def _connections() -> Iterator[Connection]:
+def _connections() -> Iterator[TcpConnection]:
     for name in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):  # closed meanwhile, no socket, or not connected
             if not os.readlink(f"/proc/self/fd/{name}").startswith("socket:"):
@@ -48,7 +48,7 @@ def _connections() -> Iterator[Connection]:
                 data = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, LENGTH).ljust(LENGTH, b"\0")
             acked, received = (struct.unpack_from(kind, data, at)[0] for at, kind in (ACKED, RECEIVED))
             values = {field: struct.unpack_from(kind, data, at)[0] for field, (at, kind) in FIELDS.items()}
-            yield Connection(_plain(here), _plain(there), acked + received, **values)
+            yield TcpConnection(_plain(here), _plain(there), acked + received, **values)
 
 
 def _plain(address: str) -> str:
