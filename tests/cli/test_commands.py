@@ -128,7 +128,7 @@ def test_version(ringtree: Ringtree, words: list[str]) -> None:
     assert ringtree(*words).out == f"ringtree {package.__version__}\n"
 
 
-@pytest.mark.parametrize("command", ["run", "prove", "show", "bench", "algorithms", "info", "version"])
+@pytest.mark.parametrize("command", ["run", "prove", "show", "bench", "algorithms", "doctor", "info", "version"])
 def test_every_command_has_help(ringtree: Ringtree, command: str) -> None:
     got = ringtree(command, "--help")
     assert got.code == 0 and got.out.startswith(f"usage: ringtree {command}")

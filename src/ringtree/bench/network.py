@@ -2,87 +2,45 @@
 
 from __future__ import annotations
 
-import time
 from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ringtree.price.hosts import WIRE_MESSAGE_S, NetworkCost
+from ringtree.bench.pair import PairEffort, answer, measure
+from ringtree.price.hosts import NetworkCost
 
 if TYPE_CHECKING:
     from ringtree.runtime.communicator.communicator import Communicator
 
-SIZES = tuple(1 << power for power in range(20, 25))
+EFFORT = PairEffort(trips=200, warmup=20, sizes=tuple(1 << p for p in range(20, 25)), repetitions=3, seconds=5.0)
 """1 to 16 MiB: where a link lets a burst pass, most are longer than that."""
-TRIPS, WARMUP = 200, 20
-REPETITIONS = 3
 MOST_PEERS = 8
-PEER_S = 5.0
-"""Seconds after which a pair goes on to no longer size."""
-LEAST_S = 1e-6
-"""The part of a short message's time that is latency: the rest is its ranks' work."""
-TO_PEER, FROM_PEER, END = range(3)
 
 
 def measure_network(comm: Communicator, source: str) -> NetworkCost | None:
     """All ranks call it; rank 0 returns the median over the pairs of its host and each of a few others, both ways.
     None for the other ranks, and where all are on one host. `source`: of the costs, in words.
 
-    Cost: in a pair 0.2 GB over the network, less where that takes longer than PEER_S."""
-    first = {host: rank for rank, host in reversed(list(enumerate(comm.hosts)))}  # of each host its lowest rank
-    peers = sorted(rank for rank in first.values() if rank)
+    Cost: in a pair 0.2 GB over the network, less where that takes longer than five seconds."""
+    peers = sorted(rank for rank in first_ranks(comm.hosts) if rank)
     asked = [peers[i] for i in np.linspace(0, len(peers) - 1, min(len(peers), MOST_PEERS)).astype(int)]
     found = []
     for peer in asked:
         comm.barrier()
         if comm.rank == 0:
-            found.append(_measured(comm, peer))
+            pair = measure(comm, peer, EFFORT)
+            rates = [rate for ways in pair.rates_Bps.values() for way in ways for rate in way]
+            found.append((pair.latency_s, median(rates)))
         elif comm.rank == peer:
-            _answer(comm)
+            answer(comm, 0, EFFORT)
     if not found:
         return None
     latency_s, bandwidth_Bps = (median(column) for column in zip(*found, strict=True))
     return NetworkCost(latency_s, bandwidth_Bps, source)
 
 
-def _measured(comm: Communicator, peer: int) -> tuple[float, float]:
-    """Latency and bandwidth of the messages to and from a peer, which answers."""
-    began_s, data = time.monotonic(), np.zeros(SIZES[-1], np.uint8)
-    trip_s = median([_trip_s(comm, peer, TO_PEER, data[:1]) for _ in range(WARMUP + TRIPS)][WARMUP:])
-    rates: list[float] = []
-    for nbytes in SIZES:
-        if time.monotonic() - began_s > PEER_S and rates:
-            break
-        for way in (TO_PEER, FROM_PEER):
-            times = [_trip_s(comm, peer, way, data[:nbytes]) for _ in range(REPETITIONS)]
-            rates += [nbytes / max(took_s - trip_s, LEAST_S) for took_s in times]
-    comm.send(np.array([END, 0]), peer)
-    return max(trip_s / 2 - WIRE_MESSAGE_S, LEAST_S), median(rates)
-
-
-def _trip_s(comm: Communicator, peer: int, way: int, data: NDArray[np.uint8]) -> float:
-    """Seconds until the peer has the data and has answered, or until the data that it was asked for are here."""
-    began_s = time.perf_counter()
-    comm.send(np.array([way, len(data)]), peer)
-    if way == TO_PEER:
-        comm.send(data, peer)
-        comm.recv(np.empty(1, np.uint8), peer)
-    else:
-        comm.recv(data, peer)
-    return time.perf_counter() - began_s
-
-
-def _answer(comm: Communicator) -> None:
-    """The other side of rank 0."""
-    order, data = np.empty(2, np.int64), np.zeros(SIZES[-1], np.uint8)
-    while True:
-        way, nbytes = comm.recv(order, 0).tolist()
-        if way == END:
-            return
-        if way == TO_PEER:
-            comm.recv(data[:nbytes], 0)
-            comm.send(data[:1], 0)
-        else:
-            comm.send(data[:nbytes], 0)
+def first_ranks(hosts: tuple[int, ...]) -> list[int]:
+    """The lowest rank of each host, by the hosts' numbers."""
+    first = {host: rank for rank, host in reversed(list(enumerate(hosts)))}
+    return [first[host] for host in sorted(first)]

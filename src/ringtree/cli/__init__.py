@@ -31,6 +31,7 @@ COMMANDS = {
     "topo": "detect this machine; draw machines of the catalogue or of files",
     "plan": "predict time and algorithm of a collective on a machine or a cluster",
     "train": "train a language model: data, tensor, pipeline, context and expert parallel",
+    "doctor": "check this host, and every link between hosts",
     "info": "print this machine's cores, memory and software versions",
     "version": "print ringtree's version",
 }

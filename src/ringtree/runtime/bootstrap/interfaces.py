@@ -104,6 +104,27 @@ def chosen_interface(env: Mapping[str, str] | None = None) -> list[InterfaceAddr
     return sorted(found, key=lambda one: ":" in one.address)
 
 
+def leading_interface(towards: str = "", env: Mapping[str, str] | None = None) -> tuple[InterfaceAddress | None, str]:
+    """(the address at which other hosts reach this one, the reason in words): the one that RINGTREE_INTERFACE names,
+    else on the way to the host `towards`, else the first of `candidates`. None where this host has no address.
+    ValueError as `chosen_interface`; OSError where `towards` has no address."""
+    if chosen := chosen_interface(env):
+        return chosen[0], f"{INTERFACE} names it"
+    there = {found.address: found for found in interface_addresses()}
+    if towards:
+        numeric = str(socket.getaddrinfo(towards, 9, type=socket.SOCK_DGRAM)[0][4][0])
+        here = _leading(numeric)
+        return there.get(here), f"it leads to rank 0's host {towards}" if here else f"no interface leads to {towards}"
+    first = next((there[address] for address in candidates(env) if address in there), None)
+    if first is None:
+        return None, "no interface of this host is up"
+    if first.loopback:
+        return first, "there is no other"
+    leads = first.address in map(_leading, ELSEWHERE)
+    others = sum(not found.loopback for found in there.values()) > 1
+    return first, "the default route leads there" if leads else "the first of several" if others else "the only one"
+
+
 def interface_of(address: str) -> str:
     """The name of the interface with that address; "" where this host has none."""
     with contextlib.suppress(OSError):
