@@ -51,6 +51,8 @@ class Recording:
         if self._before or self._parts:
             raise RuntimeError("a recording records once; comm.trace() makes another")
         self._clocks = read_clocks(self._communicator)
+        if len(set(self._communicator.hosts)) > 1:  # the reading takes a while, host after host
+            self._communicator.barrier()
         self.start()
         return self
 
