@@ -50,7 +50,10 @@ def test_the_path_says_what_went_between_hosts() -> None:
         ({}, "2 hosts, clocks aligned to host 0's within 3 µs (host 1)"),
         (clock_facts({1: HostClock(77.0, 1.0, 3e-6)}), "host 1's clock gained 1e+06 µs a second, which is corrected"),
         ({EARLY: "2 messages of 9, by up to 1 µs"}, "2 messages of 9, by up to 1 µs seemed to arrive before"),
-        ({"clock of host 1": ""}, "2 hosts, whose clocks were not aligned: times of different hosts are not comparable"),
+        (
+            {"clock of host 1": ""},
+            "2 hosts, whose clocks were not aligned: times of different hosts are not comparable",
+        ),
         ({"source": "simulated"}, "2 hosts"),
     ],
 )

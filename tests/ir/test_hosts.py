@@ -14,7 +14,8 @@ CLOCKS = {1: HostClock(100000.00000023, -3.5e-07, 2.1e-05), 2: HostClock(-0.5, 0
 
 
 def test_clocks_are_kept_to_the_last_bit() -> None:
-    trace = Trace.of(1, 0, Event.COPY, 0, 1, facts={"clock of host": "odd", "clock of host 9": "none", **clock_facts(CLOCKS)})
+    others = {"clock of host": "odd", "clock of host 9": "none"}
+    trace = Trace.of(1, 0, Event.COPY, 0, 1, facts=others | clock_facts(CLOCKS))
     assert host_clocks(trace) == CLOCKS
 
 

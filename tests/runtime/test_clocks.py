@@ -25,7 +25,8 @@ def test_drift_is_corrected_over_the_whole_recording(drift: float, wrong_s: floa
         return 5.0 + drift * (at_s - 100.0)
 
     at_s = (100.0, 100.0 + HOUR_S)
-    first, last = (ClockReading(1, at, ahead_s(at) + w, 1.5e-5) for at, w in zip(at_s, (wrong_s, -wrong_s), strict=True))
+    wrong = zip(at_s, (wrong_s, -wrong_s), strict=True)
+    first, last = (ClockReading(1, at, ahead_s(at) + by_s, 1.5e-5) for at, by_s in wrong)
     clock = aligned([first], [last])[1]
     times_s = np.linspace(*at_s, 50)
     right_s = times_s - np.array([ahead_s(at) for at in times_s.tolist()])

@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     ranks_on_hosts(args)
     if args.in_place and not (args.cut and _as_engine(args)):
         raise ValueError(
-            "--in-place applies to the engine's own windows: expected --cut, and --topology trace:FILE or --hosts as well"
+            "--in-place applies to the engine's own windows: expected --cut, and trace:FILE or --hosts, as well"
         )
     sizes = [parse_bytes(text) for text in args.bytes.split(",")]
     read, written = [args.what, (args.topology or "").removeprefix(MEASURED)], [args.trace, args.html]

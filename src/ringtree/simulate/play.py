@@ -8,10 +8,10 @@ from typing import cast
 
 import numpy as np
 
+from ringtree.ir.host_clocks import hosts_fact
 from ringtree.ir.lower import lower
 from ringtree.ir.program import Program
 from ringtree.ir.schedule import Schedule
-from ringtree.ir.host_clocks import hosts_fact
 from ringtree.ir.trace import Event, Trace
 from ringtree.simulate import levels
 from ringtree.simulate.code import Code, of_job
@@ -149,7 +149,8 @@ def _trace(player: Player, topology: Topology, calls: list[str]) -> Trace:
         channel=steps.channel[shown],
         call=steps.job[shown],
         calls=calls,
-        facts={"source": "simulated", "name": "; ".join(calls), "topology": topology.name} | hosts_fact(topology.hosts.tolist()),
+        facts={"source": "simulated", "name": "; ".join(calls), "topology": topology.name}
+        | hosts_fact(topology.hosts.tolist()),
     )
     if not player.stalls:
         return trace

@@ -42,9 +42,7 @@ def cut_in_words(schedule: Schedule, algorithm: str, nbytes: int) -> tuple[Sched
     )
 
 
-def programs(
-    schedule: Schedule, nbytes: int, in_place: bool, memory: SharedMemory | None = None
-) -> Sequence[Program]:
+def programs(schedule: Schedule, nbytes: int, in_place: bool, memory: SharedMemory | None = None) -> Sequence[Program]:
     """The programs as the engine runs them on elements of 4 bytes, on this machine or in that memory."""
     part, item = part_of(schedule, 0), Dtype.FLOAT32
     chunk = -(-nbytes // item.itemsize // schedule.chunks)

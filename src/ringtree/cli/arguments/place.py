@@ -27,7 +27,9 @@ def ranks_on_hosts(args: argparse.Namespace) -> None:
     of hosts stands alone or beside a topology."""
     if args.hosts is None:
         if alone := [name for name in OF_HOSTS if getattr(args, name)]:
-            raise ValueError(f"--{alone[0].replace('_', '-')} applies to --hosts: expected such as --hosts 2,2,2 as well")
+            raise ValueError(
+                f"--{alone[0].replace('_', '-')} applies to --hosts: expected such as --hosts 2,2,2 as well"
+            )
         return
     if args.topology is not None:
         raise ValueError("--hosts and --topology are two places: expected one of them")

@@ -55,7 +55,7 @@ def link_table(trace: Trace) -> list[str]:
     return aligned(rows)
 
 
-def compared_links(both: Sequence[Trace], names: Sequence[str]) -> list[str]:
+def compared_links(both: tuple[Trace, Trace], names: tuple[str, str]) -> list[str]:
     """The same of two traces, side by side; none where neither has hosts."""
     first, second = ({(link.source, link.target): link for link in host_links(trace)} for trace in both)
     ends = [(link.source, link.target) for link in _largest([*(first | second).values()])]
@@ -70,7 +70,9 @@ def compared_links(both: Sequence[Trace], names: Sequence[str]) -> list[str]:
 
 
 def _largest(links: Sequence[HostLink]) -> list[HostLink]:
-    return sorted(sorted(links, key=lambda link: -link.nbytes)[:MOST_LINKS], key=lambda link: (link.source, link.target))
+    return sorted(
+        sorted(links, key=lambda link: -link.nbytes)[:MOST_LINKS], key=lambda link: (link.source, link.target)
+    )
 
 
 def _ends(link: HostLink) -> str:

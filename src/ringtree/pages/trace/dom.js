@@ -21,7 +21,10 @@ const traceDom = (() => {
     return alike.length > 1 ? `${words} ${alike.indexOf(trace) + 1}` : words;
   }
 
-  /** A rank's name, with its host where there are several. @param {Trace} trace @param {number} rank @param {Translate} t */
+  /**
+   * A rank's name, with its host where there are several.
+   * @param {Trace} trace @param {number} rank @param {Translate} t
+   */
   function rankName(trace, rank, t) {
     const several = traceModel.hostsOf(trace).length > 1;
     return several ? t('trace.rank_on_host', {rank, host: trace.hosts[rank]}) : t('trace.rank_label', {rank});

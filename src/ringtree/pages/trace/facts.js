@@ -21,7 +21,10 @@ const traceFacts = (() => {
     return t('trace.critical_parts', {parts: words.join(' + ')});
   }
 
-  /** The hosts, and how well their clocks are known. @param {Trace} trace @param {Translate} t @param {Shell['number']} number */
+  /**
+   * The hosts, and how well their clocks are known.
+   * @param {Trace} trace @param {Translate} t @param {Shell['number']} number
+   */
   function hostWords(trace, t, number) {
     const count = number(traceModel.hostsOf(trace).length);
     if (traceModel.hostsOf(trace).length < 2) return '';

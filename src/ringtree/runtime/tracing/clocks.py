@@ -59,7 +59,7 @@ class AlignedClock:
 
     @property
     def kept(self) -> HostClock:
-        """What the trace keeps of it."""
+        """The line as the trace keeps it."""
         return HostClock(self.offset_s, self.drift, self.error_s)
 
 

@@ -70,7 +70,9 @@ def merge(
     `hosts`: of each rank, where they are on several; `clocks`: those of the other hosts than rank 0's, by which their
     times are corrected. Facts have both."""
     host_of = np.array(hosts or [0] * ranks)
-    parts = [_corrected(part, clocks.get(int(host_of[part.rank]))) for part in sorted(parts, key=lambda part: part.rank)]
+    parts = [
+        _corrected(part, clocks.get(int(host_of[part.rank]))) for part in sorted(parts, key=lambda part: part.rank)
+    ]
     noted = dict(facts) | hosts_fact(hosts) | clock_facts({host: clock.kept for host, clock in clocks.items()})
     calls: dict[str, int] = {}
     pieces = list(_pieces(parts, group, noted))
