@@ -16,7 +16,8 @@ from pathlib import Path
 from types import TracebackType
 
 CLONE_NEWNET = 0x40000000
-NAMESPACES = ("unshare", "--net", "--uts", "--ipc", "--mount")
+CLONE_NEWTIME = 0x80
+NAMESPACES = ("unshare", "--net", "--uts", "--ipc", "--mount", "--time")
 FRESH = "mount -t tmpfs tmpfs /dev/shm && mount -t sysfs sysfs /sys && exec cat"
 """What a namespace begins with: programs find neither another host's shared memory nor its devices. It ends with its
 maker."""
@@ -33,6 +34,8 @@ else:
     sys.exit("out of reach")
 """
 """Waits until a host answers, if only to refuse."""
+CLOCK_APART_S = 100_000
+"""Seconds between the clocks of a host and the next."""
 NEEDED = ("ip", "unshare", "nsenter")
 
 
@@ -64,7 +67,8 @@ def per_flow(rate: str, flow_rate: str) -> list[str]:
 
 class Lab:
     """Hosts 0..n-1 at 10.99.0.1 and fd00:99::1 and on. `rate`: of each host's link, as tc writes it; `flow_rate`: of
-    each connection over it, by the host that sends (two in some hundred share a bucket)."""
+    each connection over it, by the host that sends (two in some hundred share a bucket). CLOCK_MONOTONIC of host h is
+    CLOCK_APART_S * h seconds ahead of this machine's, in a time namespace, as hosts that booted at other times."""
 
     def __init__(self, hosts: int, rate: str = "", flow_rate: str = "") -> None:
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -92,14 +96,15 @@ class Lab:
 
     def command(self, host: int) -> list[str]:
         """What a command begins with that runs on a host: with a name, shared memory and devices of its own."""
-        return ["nsenter", "-t", str(self._hosts[host]), "-n", "-u", "-i", "-m", f"--wd={os.getcwd()}"]
+        return ["nsenter", "-t", str(self._hosts[host]), "-n", "-u", "-i", "-m", "-T", f"--wd={os.getcwd()}"]
 
     def enter(self, host: int) -> None:
-        """Moves the calling thread to a host; what it starts from then on is there, too."""
+        """Moves the calling process, of one thread, to a host; what it starts from then on is there, too."""
         libc = ctypes.CDLL(None, use_errno=True)
-        with open(f"/proc/{self._hosts[host]}/ns/net") as namespace:
-            if libc.setns(namespace.fileno(), CLONE_NEWNET):
-                raise OSError(ctypes.get_errno(), "setns")
+        for name, kind in (("net", CLONE_NEWNET), ("time_for_children", CLONE_NEWTIME)):
+            with open(f"/proc/{self._hosts[host]}/ns/{name}") as namespace:
+                if libc.setns(namespace.fileno(), kind):
+                    raise OSError(ctypes.get_errno(), f"setns {name}")
 
     def link(self, host: int, state: str) -> None:
         """Takes a host's link `down`, or `up` again: then it is reachable before this returns."""
@@ -130,8 +135,9 @@ class Lab:
     ) -> None:
         self.close()
 
-    def _namespace(self) -> int:
-        process = subprocess.Popen([*NAMESPACES, "sh", "-c", FRESH], stdin=subprocess.PIPE)
+    def _namespace(self, host: int = 0) -> int:
+        ahead = ("--monotonic", str(CLOCK_APART_S * host))
+        process = subprocess.Popen([*NAMESPACES, *ahead, "sh", "-c", FRESH], stdin=subprocess.PIPE)
         self._processes.append(process)
         own = os.readlink("/proc/self/ns/net")
         for _ in range(500):
@@ -143,7 +149,7 @@ class Lab:
         raise RuntimeError("unshare made no namespace")
 
     def _host(self, host: int, rate: str, flow_rate: str) -> int:
-        pid = self._namespace()
+        pid = self._namespace(host)
         self._in(self._switch, f"ip link add port{host} type veth peer name eth0 netns {pid}")
         self._in(self._switch, f"ip link set port{host} master bridge up")
         self._in(pid, f"hostname {self.name(host)}")
