@@ -64,15 +64,16 @@ def per_flow(rate: str, flow_rate: str) -> list[str]:
 
 class Lab:
     """Hosts 0..n-1 at 10.99.0.1 and fd00:99::1 and on. `rate`: of each host's link, as tc writes it; `flow_rate`: of
-    each connection over it, by the host that sends (two in some hundred share a bucket)."""
+    each connection over it, by the host that sends (two in some hundred share a bucket). `burst`: the bytes that a
+    link which was idle lets pass at once."""
 
-    def __init__(self, hosts: int, rate: str = "", flow_rate: str = "") -> None:
+    def __init__(self, hosts: int, rate: str = "", flow_rate: str = "", burst: str = "512kb") -> None:
         self._processes: list[subprocess.Popen[bytes]] = []
         try:
             self._switch = self._namespace()
             self._in(self._switch, "ip link add bridge type bridge")
             self._in(self._switch, "ip link set bridge up")
-            self._hosts = [self._host(host, rate, flow_rate) for host in range(hosts)]
+            self._hosts = [self._host(host, rate, flow_rate, burst) for host in range(hosts)]
         except BaseException:
             self.close()
             raise
@@ -142,7 +143,7 @@ class Lab:
             time.sleep(0.01)
         raise RuntimeError("unshare made no namespace")
 
-    def _host(self, host: int, rate: str, flow_rate: str) -> int:
+    def _host(self, host: int, rate: str, flow_rate: str, burst: str) -> int:
         pid = self._namespace()
         self._in(self._switch, f"ip link add port{host} type veth peer name eth0 netns {pid}")
         self._in(self._switch, f"ip link set port{host} master bridge up")
@@ -155,7 +156,7 @@ class Lab:
         ):
             self._in(pid, command)
         if rate:
-            limit = f"root tbf rate {rate} burst 512kb latency 50ms"
+            limit = f"root tbf rate {rate} burst {burst} latency 50ms"
             self._in(self._switch, f"tc qdisc add dev port{host} {limit}")
             if not flow_rate:
                 self._in(pid, f"tc qdisc add dev eth0 {limit}")
