@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import zip_longest
 
-from ringtree.algorithms import build, find
+from ringtree.algorithms import find
 from ringtree.algorithms.groups import written
 from ringtree.ir.schedule import Schedule
 from ringtree.ir.units import duration
@@ -30,7 +30,7 @@ PIECES_NBYTES = 1 << 17
 MOST_PIECES = 64
 WORTH_CHANNELS = 0.9
 """Windows are put side by side where that takes less than this share of the time."""
-WIDENED = 6
+WIDENED = 4
 """The quickest candidates of one window after the other, of which windows side by side are priced, too."""
 
 
@@ -134,6 +134,10 @@ def _tunings(
     if name != NESTED:
         steps = CallTuning(_pieces(name, collective, nbytes))
         yield steps, _built(name, collective, ranks, root, steps)
+        pieces = min(1 << max(nbytes // PIECES_NBYTES, 1).bit_length() - 1, hosts.memory.slots // 2)
+        if find(name).costs[collective].pipelines and pieces > 1:
+            steps = replace(steps, pipeline=pieces)
+            yield steps, _built(name, collective, ranks, root, steps)
         return
     where = ("group", hosts.each() or written(hosts.host_of))
     for inner in INNER:
@@ -158,7 +162,7 @@ def _widened(found: HostCandidate, collective: str, hosts: Hosts, root: int | No
 
 @lru_cache(maxsize=256)
 def _built(name: str, collective: str, ranks: int, root: int | None, steps: CallTuning) -> Schedule:
-    return build(name, collective, ranks, root, **dict(steps.options))
+    return steps.apply(name, collective, ranks, root)
 
 
 def _pieces(name: str, collective: str, nbytes: int) -> tuple[tuple[str, int | str], ...]:

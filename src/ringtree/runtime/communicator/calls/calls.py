@@ -284,7 +284,7 @@ class Calls:
             return self._memory()
         known = network.measured or NetworkCost(network.latency_s or LATENCY_S, BANDWIDTH_BPS)
         between = known.latency_s, known.bandwidth_Bps
-        return Hosts(hosts, self._memory(), *between, max(network.turns, 1.0), known.source)
+        return Hosts(hosts, self._memory(), *between, max(network.turns, 1.0), known.source, known.message_s)
 
     def _memory(self) -> SharedMemory:
         """The memory and costs that calls are planned for; equal on all ranks."""
