@@ -31,8 +31,8 @@ CANDIDATES = "candidates"
 MOST_CANDIDATES = 5
 WARMUP = 1
 PORT = 29130
-BURST_S, LEAST_BURST = 5e-4, 8192
-"""A link that was idle lets pass at once what moves in half a millisecond: more would be a faster link."""
+BURST_S, LEAST_BURST = 1e-3, 24_000
+"""A link that was idle lets pass at once what moves in a millisecond: more would be a faster link."""
 
 
 def size(text: str) -> int:
@@ -52,7 +52,7 @@ def rank(asked: dict[str, Any]) -> None:
 
     comm = ringtree.init()
     network = comm.broadcast_object(measure_network(comm, "measured in this run"))
-    where = replace(comm._calls._where(), latency_s=network.latency_s, bandwidth_Bps=network.bandwidth_Bps)
+    where = replace(comm.where, latency_s=network.latency_s, bandwidth_Bps=network.bandwidth_Bps)
     rows, calls = [], []
     for nbytes in asked["sizes"]:
         named = asked["algorithms"]
@@ -117,7 +117,7 @@ def measured(given: argparse.Namespace, rate: str) -> dict[str, Any]:
             )
             for r in range(given.hosts * given.ranks)
         ]
-        shown = [process.communicate(timeout=500)[0] for process in running]
+        shown = [process.communicate(timeout=900)[0] for process in running]
     found: dict[str, Any] = json.loads(shown[0])
     return found
 

@@ -21,7 +21,7 @@ CHOSEN = """
 import json, ringtree
 comm = ringtree.init()
 twin = comm.duplicate()
-found = [group._calls._where() for group in (comm, twin)]
+found = [group.where for group in (comm, twin)]
 why = comm.chosen("all_reduce", 1 << 20).why
 print(json.dumps([[(w.latency_s, w.bandwidth_Bps) for w in found], why]))
 twin.close(); comm.close()

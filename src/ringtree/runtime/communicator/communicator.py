@@ -39,6 +39,8 @@ from ringtree.runtime.tracing.tracing import MOST_EVENTS, Recording
 from ringtree.runtime.types import BY_LABEL
 
 if TYPE_CHECKING:
+    from ringtree.price.hosts import Hosts
+    from ringtree.price.memory import SharedMemory
     from typing_extensions import Self
 
 
@@ -102,6 +104,11 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
     def hosts(self) -> tuple[int, ...]:
         """The number of each rank's host, in the order of ranks: ranks with one number share memory."""
         return self._hosts
+
+    @property
+    def where(self) -> SharedMemory | Hosts:
+        """The place by whose costs calls are planned, to price schedules in; equal on all ranks."""
+        return self._calls.where()
 
     def counters(self) -> NDArray[np.int64]:
         """[size, 2] of int64: bytes of payload received from each rank, in collectives and in messages between two
