@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import zip_longest
 
 from ringtree.algorithms import find
 from ringtree.algorithms.groups import written
@@ -72,9 +71,9 @@ def candidates_over_hosts(
     collective: str, hosts: Hosts, root: int | None, nbytes: int, rank_order: bool = False
 ) -> tuple[HostCandidate, ...]:
     """Returns the candidates of a call on a whole vector of `nbytes`, priced for the next power of two, fastest first;
-    among equals (within NOTEWORTHY) in the order of consideration. A call takes the first that fits its group's
-    staging slots. Cost as of `choose_over_hosts`."""
-    return _ranked(collective, hosts, root, _rounded(nbytes), rank_order)
+    among equals (within NOTEWORTHY) in the order of consideration. A call takes the first, which is cut as far as the
+    group's staging slots allow. ValueError: if there is none. Cost as of `choose_over_hosts`."""
+    return _fitted(collective, hosts, root, _rounded(nbytes), rank_order)
 
 
 def quickest_as(algorithm: str, collective: str, hosts: Hosts, root: int | None, nbytes: int) -> HostCandidate:
@@ -93,17 +92,30 @@ def quickest_as(algorithm: str, collective: str, hosts: Hosts, root: int | None,
 
 @lru_cache(maxsize=1024)
 def _choose(collective: str, hosts: Hosts, root: int | None, nbytes: int, rank_order: bool) -> HostChoice:
-    ranked = _ranked(collective, hosts, root, nbytes, rank_order)
-    if not ranked:
-        raise ValueError(f"no algorithm for {collective} reduces all ranks in order at once")
-    for best, after in zip_longest(ranked, ranked[1:]):
-        fitted = fitting(best.steps, best.algorithm, collective, len(hosts.host_of), root, hosts.memory.slots)
-        if fitted.options != best.steps.options and best.algorithm == NESTED:
-            continue  # without its options it would be another nesting
-        beside = f", {duration(after.time_s)} for {after.label}" if after else ""
-        why = f"{duration(best.time_s)} predicted{beside}, over {hosts.source}"
-        return HostChoice(best.algorithm, fitted, why)
-    raise AssertionError("an algorithm without options always fits")
+    best, *others = _fitted(collective, hosts, root, nbytes, rank_order)
+    beside = "".join(f", {duration(after.time_s)} for {after.label}" for after in others[:1])
+    why = f"{duration(best.time_s)} predicted{beside}, over {hosts.source}"
+    return HostChoice(best.algorithm, best.steps, why)
+
+
+@lru_cache(maxsize=256)
+def _fitted(
+    collective: str, hosts: Hosts, root: int | None, nbytes: int, rank_order: bool
+) -> tuple[HostCandidate, ...]:
+    """The candidates, the first of them as it is cut to fit the slots."""
+    ranked = list(_ranked(collective, hosts, root, nbytes, rank_order))
+    while ranked:
+        best = ranked[0]
+        what = best.algorithm, collective, len(hosts.host_of), root
+        steps = fitting(best.steps, *what, hosts.memory.slots)
+        if steps == best.steps:
+            return (replace(best, steps=steps), *ranked[1:])
+        ranked.pop(0)
+        if steps.options == best.steps.options or best.algorithm != NESTED:  # without them it would be another nesting
+            time_s = seconds(steps.apply(*what), hosts, nbytes)
+            after = next((k for k, c in enumerate(ranked) if c.time_s * (1 + NOTEWORTHY) > time_s), len(ranked))
+            ranked.insert(after, HostCandidate(best.algorithm, steps, time_s))
+    raise ValueError(f"no algorithm for {collective} reduces all ranks in order at once")
 
 
 @lru_cache(maxsize=256)

@@ -65,11 +65,17 @@ def per_flow(rate: str, flow_rate: str) -> list[str]:
 class Lab:
     """Hosts 0..n-1 at 10.99.0.1 and fd00:99::1 and on. `rate`: of each host's link, as tc writes it; `flow_rate`: of
     each connection over it, by the host that sends (two in some hundred share a bucket). `burst`: the bytes that a
-    link which was idle lets pass at once."""
+    link which was idle lets pass at once. `delay_s`: of every frame; links are then those of delayed_links.py, which
+    have no bursts and no limit a connection, and `link` cannot take them down."""
 
-    def __init__(self, hosts: int, rate: str = "", flow_rate: str = "", burst: str = "512kb") -> None:
+    def __init__(
+        self, hosts: int, rate: str = "", flow_rate: str = "", burst: str = "512kb", delay_s: float = 0.0
+    ) -> None:
         self._processes: list[subprocess.Popen[bytes]] = []
         try:
+            if delay_s:
+                self._hosts = self._delayed(hosts, rate, delay_s)
+                return
             self._switch = self._namespace()
             self._in(self._switch, "ip link add bridge type bridge")
             self._in(self._switch, "ip link set bridge up")
@@ -163,6 +169,25 @@ class Lab:
         if flow_rate:
             self._in(pid, "tc -batch -", "\n".join(per_flow(rate or "100gbit", flow_rate)))
         return pid
+
+    def _delayed(self, hosts: int, rate: str, delay_s: float) -> list[int]:
+        """The hosts, joined by a switch in user space; returns when it carries frames."""
+        found = [self._namespace() for _ in range(hosts)]
+        for host, pid in enumerate(found):
+            self._in(pid, f"hostname {self.name(host)}")
+        units = {"gbit": 1.25e8, "mbit": 1.25e5}
+        rate_Bps = float(rate[:-4]) * units[rate[-4:]] if rate else 1.25e10
+        ends = [f"{pid}:{self.address(host)}" for host, pid in enumerate(found)]
+        process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("delayed_links.py")), str(delay_s), str(rate_Bps), *ends],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self._processes.append(process)
+        assert process.stdout is not None
+        if process.stdout.readline() != b"ready\n":
+            raise RuntimeError("the switch in user space has no links: it needs /dev/net/tun")
+        return found
 
     def _in(self, pid: int, command: str, given: str = "") -> str:
         done = subprocess.run(

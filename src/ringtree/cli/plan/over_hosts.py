@@ -17,7 +17,6 @@ from ringtree.formats.replacing import replace_with_json
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.units import bandwidth, count, duration, line_rate, size
 from ringtree.plan import HostCandidate, candidates_over_hosts
-from ringtree.plan.steps import fitting
 from ringtree.price import BUILT_IN, Hosts, SharedMemory
 from ringtree.price.bounds import Bounds, LowerBound
 from ringtree.price.hosts import BANDWIDTH_BPS, LATENCY_S, PAYLOAD_SHARE, WIRE_MESSAGE_S, HostQuote, NetworkCost
@@ -110,25 +109,11 @@ def _sizes(args: argparse.Namespace) -> list[int]:
 
 def _row(collective: str, here: Hosts, far: Hosts, bounds: Bounds, nbytes: int) -> PlannedCall:
     root = 0 if find_collective(collective).rooted else None
-    found, other = (_fitted(collective, hosts, root, nbytes) for hosts in (here, far))
-    first = found[0]
-    schedule = first.steps.apply(first.algorithm, collective, len(here.host_of), root)
+    found, other = (candidates_over_hosts(collective, hosts, root, nbytes) for hosts in (here, far))
+    schedule = found[0].steps.apply(found[0].algorithm, collective, len(here.host_of), root)
     quote = here.quote(schedule, nbytes)
-    found[0] = replace(first, time_s=quote.seconds)
+    found = (replace(found[0], time_s=quote.seconds), *found[1:])
     return PlannedCall(nbytes, found, quote, bounds.bound(collective, nbytes), other[0])
-
-
-def _fitted(collective: str, hosts: Hosts, root: int | None, nbytes: int) -> list[HostCandidate]:
-    """The candidates, the first as far as its cut fits the staging slots, as a call takes it."""
-    found = list(candidates_over_hosts(collective, hosts, root, nbytes))
-    while found:
-        first = found[0]
-        what = first.algorithm, collective, len(hosts.host_of), root
-        steps = fitting(first.steps, *what, hosts.memory.slots)
-        if dict(steps.options).keys() >= dict(first.steps.options).keys() - {"pieces"}:
-            return [replace(first, steps=steps), *found[1:]]
-        found.pop(0)
-    raise ValueError(f"no algorithm for {collective}")
 
 
 def lines(
@@ -149,7 +134,7 @@ def lines(
         yield _line(collective, here, row, candidate, widths)
     yield "#"
     for row in rows:
-        for line in _why(row, far):
+        for line in _why(row):
             yield f"# {line}"
     for line in _runs(rows):
         yield f"# {line}"
@@ -172,7 +157,7 @@ def _other(row: PlannedCall) -> str:
     return ("the same" if row.other.label == row.chosen.label else row.other.label) + beside
 
 
-def _why(row: PlannedCall, far: Hosts) -> Iterator[str]:
+def _why(row: PlannedCall) -> Iterator[str]:
     """Yields the reason for the choice, and what its time is made of."""
     q, after = row.quote, row.found[1] if len(row.found) > 1 else None
     beside = "nothing else serves"
