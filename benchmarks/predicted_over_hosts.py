@@ -40,6 +40,11 @@ def size(text: str) -> int:
     return int(text[:-1]) * units[text[-1].upper()] if text[-1].upper() in units else int(text)
 
 
+def often(nbytes: int) -> int:
+    """The calls of a turn: short ones more often."""
+    return max((1 << 20) // nbytes, 1)
+
+
 def rank(asked: dict[str, Any]) -> None:
     """Measures and, on rank 0, prints a JSON line: the network, and a row for each algorithm and size."""
     import numpy as np
@@ -78,7 +83,7 @@ def rank(asked: dict[str, Any]) -> None:
             )
             calls.append((np.ones(nbytes // 4, np.float32), schedule))
     for turn in range(WARMUP + asked["turns"]):
-        for row, (x, schedule) in zip(rows, calls, strict=True):
+        for row, (x, schedule) in ((r, c) for r, c in zip(rows, calls, strict=True) for _ in range(often(r["nbytes"]))):
             comm.barrier()
             began_s = time.perf_counter()
             out = comm.all_reduce(x, algorithm=schedule)
@@ -100,7 +105,7 @@ def measured(given: argparse.Namespace, rate: str) -> dict[str, Any]:
         "turns": given.turns,
     }
     burst = max(round(link_rate(rate) * BURST_S), LEAST_BURST)
-    with Lab(given.hosts, rate, burst=f"{burst}b") as lab:
+    with Lab(given.hosts, rate, burst=f"{burst}b", delay_s=given.delay) as lab:
         running = [
             subprocess.Popen(
                 [*lab.command(r // given.ranks), sys.executable, "-m", "benchmarks.predicted_over_hosts", "--rank"]
@@ -153,7 +158,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hosts", type=int, default=3)
     parser.add_argument("--ranks", type=int, default=2, help="of each host")
-    parser.add_argument("--rates", default="500mbit,1gbit,2gbit", help="of each host's link, as tc writes it")
+    parser.add_argument("--rates", default="50mbit,100mbit,200mbit", help="of each host's link, as tc writes it")
+    parser.add_argument("--delay", type=float, default=0.0, help="seconds of each frame between hosts")
     parser.add_argument("--sizes", default="256K,4M,16M")
     parser.add_argument("--algorithms", default=",".join(ALGORITHMS), help=f"names, or {CANDIDATES}")
     parser.add_argument("--turns", type=int, default=7)
@@ -169,6 +175,7 @@ def main() -> None:
     for _ in range(given.rounds):
         for rate in rates:
             runs[rate].append(measured(given, rate))
+            print(f"{rate}: load {os.getloadavg()[0]:.0f}", file=sys.stderr, flush=True)
     print("| link | bytes | algorithm | cut | predicted, ms | simulated | measured | half of the turns | over measured |")
     print("| --- | ---: | --- | --- | ---: | ---: | ---: | ---: | ---: |")
     rows = {rate: joined(found) for rate, found in runs.items()}
