@@ -83,7 +83,8 @@ def rank(asked: dict[str, Any]) -> None:
             )
             calls.append((np.ones(nbytes // 4, np.float32), schedule))
     for turn in range(WARMUP + asked["turns"]):
-        for row, (x, schedule) in ((r, c) for r, c in zip(rows, calls, strict=True) for _ in range(often(r["nbytes"]))):
+        turns = [(r, call) for r, call in zip(rows, calls, strict=True) for _ in range(often(r["nbytes"]))]
+        for row, (x, schedule) in turns:
             comm.barrier()
             began_s = time.perf_counter()
             out = comm.all_reduce(x, algorithm=schedule)
@@ -176,7 +177,8 @@ def main() -> None:
         for rate in rates:
             runs[rate].append(measured(given, rate))
             print(f"{rate}: load {os.getloadavg()[0]:.0f}", file=sys.stderr, flush=True)
-    print("| link | bytes | algorithm | cut | predicted, ms | simulated | measured | half of the turns | over measured |")
+    names = "link bytes algorithm cut predicted,~ms simulated measured half~of~the~turns over~measured"
+    print(f"| {' | '.join(names.split())} |".replace("~", " "))
     print("| --- | ---: | --- | --- | ---: | ---: | ---: | ---: | ---: |")
     rows = {rate: joined(found) for rate, found in runs.items()}
     for rate, found in rows.items():

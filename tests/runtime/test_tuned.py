@@ -64,9 +64,7 @@ def test_a_measured_network_is_read_back_and_makes_the_topology_one_of_hosts(tmp
     assert found.network is not None and found.network.source == network.source
     hosts = load(path)
     assert hosts.hosts.tolist() == [0, 0, 1]
-    near_s, far_s = (
-        play([Job(build("flat", "broadcast", 3, root), 1 << 20)], hosts).time_s for root in (0, 2)
-    )
+    near_s, far_s = (play([Job(build("flat", "broadcast", 3, root), 1 << 20)], hosts).time_s for root in (0, 2))
     assert 1e-3 + (1 << 20) / 1e8 < near_s < 1.5 * (1 << 20) / 1e8  # one of two messages crosses the link
     assert far_s > 2 * (1 << 20) / 1e8  # both do
 

@@ -101,12 +101,10 @@ def _known(path: Path) -> tuple[NetworkCost | None, tuple[int, ...]]:
 
 def _between(network: NetworkCost, host_of: tuple[int, ...]) -> str:
     """The network in a line."""
-    own = f"and {duration(network.message_s)} of a core at each end"
-    hosts = ", ".join(str(host_of.count(host)) for host in sorted(set(host_of)))
-    return (
-        f"between hosts: a message {duration(network.latency_s)} {own}, {_rate(network.bandwidth_Bps)} of payload each way "
-        f"({count(len(host_of), 'rank')} on {count(len(set(host_of)), 'host')}: {hosts})"
-    )
+    message = f"a message {duration(network.latency_s)} and {duration(network.message_s)} of a core at each end"
+    each = ", ".join(str(host_of.count(host)) for host in sorted(set(host_of)))
+    ranks = f"{count(len(host_of), 'rank')} on {count(len(set(host_of)), 'host')}: {each}"
+    return f"between hosts: {message}, {_rate(network.bandwidth_Bps)} of payload each way ({ranks})"
 
 
 def usual_ranks(cores: int) -> list[int]:

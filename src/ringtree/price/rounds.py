@@ -77,8 +77,9 @@ class MessageRound:
     `hand`: seconds from the sender's start of the round until it has handed the message over; `ahead`: of the messages
     before it on the port; `wire`: its own, beside the messages of other ports in the same turn; `shared`: of all bytes
     on its fullest link in this round, where several ports meet. `crossing`: where messages that meet on a link go one
-    after the other, their rows and narrowest links beyond the port, a pair each; else None. `arrival` are receivers' rows, sorted by
-    receiver, by their message's position (-1: local work); `rest` is the receiver's work from that row on."""
+    after the other, their rows and narrowest links beyond the port, a pair each; else None. `arrival` are receivers'
+    rows, sorted by receiver, by their message's position (-1: local work); `rest` is the receiver's work from that row
+    on."""
 
     sender: Ints
     port: Ints

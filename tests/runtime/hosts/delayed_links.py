@@ -1,7 +1,7 @@
 """A switch in user space whose links have a delay and a rate: `DELAY_S BYTES_PER_SECOND PID:ADDRESS ...`.
 
-Each namespace gets an eth0 whose frames come here. A frame takes the time of its bytes on its sender's link, then on its
-receiver's, and arrives the delay later; kernels without netem delay nothing themselves. "ready" is printed when all
+Each namespace gets an eth0 whose frames come here. A frame takes the time of its bytes on its sender's link, then on
+its receiver's, and arrives the delay later; kernels without netem delay nothing themselves. "ready" is printed when all
 links are up; it ends with its standard input.
 """
 

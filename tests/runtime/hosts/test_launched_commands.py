@@ -66,9 +66,7 @@ def check_table(text: str, ranks: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["Open MPI", "MPICH", "torchrun", "srun"])
-def test_rank_0_alone_prints_the_table_of_a_bench(
-    lab: Lab, ports: Iterator[int], name: str, tmp_path: Path
-) -> None:
+def test_rank_0_alone_prints_the_table_of_a_bench(lab: Lab, ports: Iterator[int], name: str, tmp_path: Path) -> None:
     record = tmp_path / "rows.json"
     words = [sys.executable, "-m", "ringtree.cli", *BENCH, "--json", str(record)]
     address = {"RINGTREE_ADDRESS": f"{lab.address(0)}:{next(ports)}", "RINGTREE_TIMEOUT": "30"}

@@ -5,9 +5,9 @@
     RINGTREE_ADDRESS=10.0.0.1:29400 mpirun -n 4 -H 10.0.0.1:2,10.0.0.2:2 ringtree bench all_reduce
 
 -n is the number of ranks; nccl-tests' -n is --iters here. Started by mpirun, torchrun or srun (also over hosts), each
-process is a rank, there is no -n, and rank 0 alone prints and writes files. A barrier precedes every call, and every call is timed on
-its own; the time shown is the median over calls of the slowest rank's time. A broadcast fills its own array, so
-out-of-place its root copies the data there first.
+process is a rank, there is no -n, and rank 0 alone prints and writes files. A barrier precedes every call, and every
+call is timed on its own; the time shown is the median over calls of the slowest rank's time. A broadcast fills its own
+array, so out-of-place its root copies the data there first.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ With --topology: a table as nccl-tests prints it, predicted without GPUs. Sizes 
 Algorithm, protocol and channels are NCCL's choice by NCCL's own estimate; the time is from ringtree's model
 (--model nccl: NCCL's estimate). The last columns are lower bound over time, and the bottleneck. Without --topology: the
 algorithm that a Communicator of -n ranks chooses on this machine, and why. With --hosts (the ranks of each host, in
-order) or --tuned (a file that `ringtree tune` wrote over hosts): what such ranks choose, how it is cut, what of its time
-the network and the memory cost, the least time of the network's narrowest cut, and the choice at another latency.
+order) or --tuned (a file that `ringtree tune` wrote over hosts): what such ranks choose, how it is cut, what of its
+time network and memory cost, the least time of the network's narrowest cut, and the choice at another latency.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="ranks on this machine (default 2); for a cluster use --topology and --nodes",
     )
     add("--hosts", metavar="N,N", help="ranks on each of several hosts, such as 2,2,2")
-    add("--rate", metavar="R", help="of a host's link: 2gbit, 2Gb/s or 250MB/s (with --hosts; default: the tuned file's)")
-    add("--latency", metavar="T", help="of a message between hosts: 60us (with --hosts; default: the tuned file's)")
+    add("--rate", metavar="R", help="of a host's link: 2gbit, 2Gb/s or 250MB/s (with --hosts; default: as tuned)")
+    add("--latency", metavar="T", help="of a message between hosts: 60us (with --hosts; default: as tuned)")
     add("--tuned", metavar="FILE", help="a file of `ringtree tune` over hosts (default with --hosts: as init() reads)")
     add("--beside", default="1ms", metavar="T", help="another latency, whose choice is shown beside (default 1ms)")
     add("-b", "--minbytes", metavar="SIZE", help="over hosts: first size (default 8)")

@@ -116,9 +116,7 @@ def _row(collective: str, here: Hosts, far: Hosts, bounds: Bounds, nbytes: int) 
     return PlannedCall(nbytes, found, quote, bounds.bound(collective, nbytes), other[0])
 
 
-def lines(
-    collective: str, here: Hosts, far: Hosts, rows: Sequence[PlannedCall], every: bool = False
-) -> Iterator[str]:
+def lines(collective: str, here: Hosts, far: Hosts, rows: Sequence[PlannedCall], every: bool = False) -> Iterator[str]:
     """Yields the table and the reasons. `every`: all candidates of each size."""
     yield f"# {collective} over {_hosts(here)}, predicted"
     yield f"# network: {_network(here)} ({here.measured})"
@@ -183,8 +181,8 @@ def _hosts(hosts: Hosts) -> str:
 
 def _network(hosts: Hosts) -> str:
     line = line_rate(hosts.bandwidth_Bps / PAYLOAD_SHARE)
-    own = f"{duration(hosts.message_s)} of a core at each end"
-    return f"{duration(hosts.latency_s)} a message and {own}, {bandwidth(hosts.bandwidth_Bps)} of payload each way ({line})"
+    message = f"{duration(hosts.latency_s)} a message and {duration(hosts.message_s)} of a core at each end"
+    return f"{message}, {bandwidth(hosts.bandwidth_Bps)} of payload each way ({line})"
 
 
 def _record(collective: str, here: Hosts, far: Hosts, rows: Sequence[PlannedCall]) -> dict[str, Any]:
@@ -203,7 +201,7 @@ def _record(collective: str, here: Hosts, far: Hosts, rows: Sequence[PlannedCall
                 **candidate(row.chosen),
                 "channels": row.chosen.steps.channels,
                 "windows": row.quote.windows,
-                **{f"{name[:-2]}_us": getattr(row.quote, name) * 1e6 for name in ("network_s", "memory_s", "messages_s")},
+                **{f"{name}_us": getattr(row.quote, f"{name}_s") * 1e6 for name in ("network", "memory", "messages")},
                 "bound_us": row.cut_s * 1e6,
                 "beside": candidate(row.other),
                 "candidates": [candidate(c) for c in row.found],

@@ -39,9 +39,10 @@ from ringtree.runtime.tracing.tracing import MOST_EVENTS, Recording
 from ringtree.runtime.types import BY_LABEL
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from ringtree.price.hosts import Hosts
     from ringtree.price.memory import SharedMemory
-    from typing_extensions import Self
 
 
 class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
