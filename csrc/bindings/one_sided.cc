@@ -1,5 +1,5 @@
 // Python's view of one-sided access.
-#include <cstring>
+#include <span>
 
 #include "bindings/bindings.h"
 
@@ -12,12 +12,13 @@ template <bool puts>
 void transfer(nb::handle endpoint, int window, std::size_t offset, int peer, std::uintptr_t address,
               std::size_t nbytes) {
   auto& group = group_of(endpoint.ptr());
-  group.signals();  // throws where the group cannot be used
-  auto there = group.in_window(window, peer, offset, nbytes);
-  auto here = reinterpret_cast<std::byte*>(address);
+  std::span here(reinterpret_cast<std::byte*>(address), nbytes);
   PythonHooks hooks;
   if (nbytes > quick_bytes) hooks.blocking();
-  if (nbytes) std::memmove(puts ? there : here, puts ? here : there, nbytes);
+  if constexpr (puts)
+    group.put(window, offset, peer, here, hooks);
+  else
+    group.get(window, offset, peer, here, hooks);
 }
 
 void signal(nb::handle endpoint, int peer, int index) {

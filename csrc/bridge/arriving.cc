@@ -34,6 +34,10 @@ std::byte* Bridge::place(int from, const Frame& frame) {
       auto index = (frame.number - 1) % segment_.layout().pieces;
       return segment_.existing(segment_.piece_staging(from, rank_, index, frame.nbytes), frame.nbytes);
     }
+    case Frame::Kind::put:
+      return frame.nbytes == head_of<AccessHead>(frame).nbytes ? in_own_window(frame) : nullptr;
+    case Frame::Kind::got:
+      return fetched_at(from, frame);
     case Frame::Kind::failure:
       if (frame.nbytes > sizeof(Poison::text)) return nullptr;
       peer.text.resize(frame.nbytes);
@@ -51,8 +55,18 @@ bool Bridge::arrived(int from, const Frame& frame) {
       take_credits(peer, frame);
       return publish(from, frame, peer);
     case Frame::Kind::credit:
+    case Frame::Kind::put:
       take_credits(peer, frame);
       return true;
+    case Frame::Kind::get:
+      take_credits(peer, frame);
+      return answer(from, frame);
+    case Frame::Kind::got:
+      take_credits(peer, frame);
+      return fetched(frame);
+    case Frame::Kind::signal:
+      take_credits(peer, frame);
+      return signalled(from, frame);
     case Frame::Kind::call:
       take_credits(peer, frame);
       endpoint_.health().report_call(from, frame.number, head_of<Fingerprint>(frame));
@@ -121,8 +135,15 @@ void Bridge::take_credits(Peer& peer, const Frame& frame) {
   arrived_ |= any;
 }
 
-// The bytes of a zero-copy message are with the network: they may be overwritten.
+// The bytes of a zero-copy message, or of a put, are with the network: they may be overwritten.
 void Bridge::sent(int to, const Frame& frame) {
+  if (frame.kind == Frame::Kind::put) {
+    auto& peer = *peers_[to];
+    peer.puts.erase(frame.number);
+    peer.put_bytes.fetch_sub(frame.nbytes, std::memory_order_relaxed);
+    arrived_ = true;
+    return;
+  }
   if (frame.kind != Frame::Kind::descriptor || protocol_of(frame) != Protocol::zero_copy) return;
   segment_.lane_copied(rank_, to).store(frame.number, std::memory_order_release);
   arrived_ = true;

@@ -10,8 +10,10 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -21,6 +23,8 @@
 #include "wires/wire.h"
 
 namespace ringtree {
+
+struct AccessHead;
 
 // The ranks of a group by host, and how to reach those of other hosts.
 struct Network {
@@ -43,9 +47,16 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
   void probe(int peer) noexcept override;
   void announce(std::uint64_t call, const Fingerprint& print) noexcept override;
   std::byte* staging(int peer) override;
+  void signal(int peer, int index) noexcept override;
 
   // Memory that this rank sends from without a copy; regions are numbered as the interpreter's.
   void add_region(const std::byte* base);
+
+  // This rank's share of a window, which peers of other hosts write and read; windows are numbered as the group's.
+  void add_window(std::byte* own, std::size_t nbytes);
+  // Writes to, or reads, a peer's share. Error: if that times out, which leaves the group whole, or the group fails.
+  void put(int peer, int window, std::size_t offset, std::span<const std::byte> source, Hooks& hooks);
+  void get(int peer, int window, std::size_t offset, std::span<std::byte> target, Hooks& hooks);
 
   // Sends farewell to the peers; returns when they have answered, or take too long.
   void close();
@@ -58,11 +69,25 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
     Incoming<Piece> pipe_sent;
     Outgoing<Descriptor> lane_arrived;  // what the peer sends: the bridge publishes it
     Outgoing<Piece> pipe_arrived;
-    std::uint64_t lane_credited = 0, pipe_credited = 0;  // messages of the peer's that were given back to it
-    std::uint64_t lane_staged = 0, pipe_staged = 0;      // the last message with a payload in staging
-    std::uint64_t announced = 0;                         // the last call of this rank's that the peer knows of
-    bool owes = false;                                   // whether it is in owing_
-    std::string text;                                    // of a failure that arrives
+    std::uint64_t lane_credited = 0, pipe_credited = 0;          // messages of the peer's that were given back to it
+    std::uint64_t lane_staged = 0, pipe_staged = 0;              // the last message with a payload in staging
+    std::uint64_t announced = 0;                                 // the last call of this rank's that the peer knows of
+    bool owes = false;                                           // whether it is in owing_
+    std::string text;                                            // of a failure that arrives
+    std::map<std::uint64_t, std::unique_ptr<std::byte[]>> puts;  // that the wire still sends, by number
+    std::atomic<std::size_t> put_bytes = 0;
+  };
+  struct Window {
+    std::byte* own;
+    std::size_t nbytes;
+  };
+  // Bytes of a peer's window. Nobody takes their memory away, also where the caller gives up.
+  struct Fetched {
+    Fetched(int from, std::size_t nbytes) : from(from), nbytes(nbytes), bytes(new std::byte[nbytes]) {}
+    int from;
+    std::size_t nbytes;
+    std::unique_ptr<std::byte[]> bytes;
+    std::atomic<bool> complete = false;
   };
 
   std::byte* place(int peer, const Frame& frame) override;
@@ -77,6 +102,13 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
   void send_message(int to, const Descriptor& descriptor, std::uint64_t number);
   void send_message(int to, const Piece& piece, std::uint64_t number);
   bool publish(int from, const Frame& frame, Peer& peer);
+  std::byte* in_own_window(const Frame& frame);
+  Frame access_frame(int to, Frame::Kind kind, std::uint64_t number, const AccessHead& head);
+  std::shared_ptr<Fetched> ask(int from, int window, std::size_t offset, std::size_t nbytes);
+  bool answer(int to, const Frame& asked);
+  std::byte* fetched_at(int from, const Frame& frame);
+  bool fetched(const Frame& frame);
+  bool signalled(int from, const Frame& frame);
   void take_credits(Peer& peer, const Frame& frame);
   Frame frame_to(int peer, Frame::Kind kind);
   void give_credits(int peer, bool all);
@@ -100,6 +132,9 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
   std::size_t staging_bytes_ = 0;
   std::vector<std::size_t> staging_at_;
   std::vector<const std::byte*> regions_;
+  std::vector<Window> windows_;
+  std::map<std::uint64_t, std::shared_ptr<Fetched>> fetched_;  // what was asked for, by number
+  std::uint64_t accesses_ = 0;
   std::vector<int> owing_;
   bool may_owe_ = false;  // whether credits of a few slots may wait for a frame that goes anyway
   std::unique_ptr<Wire> wire_;

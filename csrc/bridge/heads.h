@@ -19,6 +19,12 @@ struct PieceHead {
   std::int16_t dtype;
   std::uint16_t first;
 };
+// Of a put, a get and its answer: the bytes of a window that are meant.
+struct AccessHead {
+  std::uint32_t window, nbytes;
+  std::uint64_t offset;
+};
+static_assert(sizeof(AccessHead) <= sizeof(Frame::head));
 static_assert(sizeof(DescriptorHead) == sizeof(Frame::head) && sizeof(PieceHead) <= sizeof(Frame::head));
 
 template <class Head>

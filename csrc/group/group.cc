@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <cerrno>
+#include <cstring>
 #include <numeric>
 #include <system_error>
 
@@ -248,16 +249,12 @@ void Group::add_region(Region region, Hooks& hooks) {
 
 int Group::add_window(std::byte* base, std::size_t nbytes) {
   windows_.push_back({base, nbytes});
+  if (bridge_) bridge_->add_window(base + nbytes * std::size_t(rank()), nbytes);
   return static_cast<int>(windows_.size()) - 1;
 }
 
 std::byte* Group::in_window(int window, int rank, std::size_t offset, std::size_t nbytes) const {
   check_rank(rank);
-  if (endpoint_->elsewhere(rank))
-    throw std::invalid_argument(endpoint_->name(rank) + " is on another host than " +
-                                endpoint_->name(endpoint_->rank()) +
-                                ": one-sided access reaches ranks of one host (see Communicator.hosts); "
-                                "expected such a rank, or a message: send here, recv there");
   if (window < 0 || window >= static_cast<int>(windows_.size()))
     throw std::invalid_argument("window " + std::to_string(window) + " of " + std::to_string(windows_.size()));
   auto& found = windows_[window];
@@ -265,6 +262,20 @@ std::byte* Group::in_window(int window, int rank, std::size_t offset, std::size_
     throw std::invalid_argument(std::to_string(nbytes) + " bytes from " + std::to_string(offset) +
                                 " on in a window of " + std::to_string(found.nbytes));
   return found.base + std::size_t(rank) * found.nbytes + offset;
+}
+
+void Group::put(int window, std::size_t offset, int peer, std::span<const std::byte> source, Hooks& hooks) {
+  check_usable();
+  auto there = in_window(window, peer, offset, source.size());
+  if (endpoint_->elsewhere(peer)) return bridge_->put(peer, window, offset, source, hooks);
+  if (!source.empty()) std::memmove(there, source.data(), source.size());
+}
+
+void Group::get(int window, std::size_t offset, int peer, std::span<std::byte> target, Hooks& hooks) {
+  check_usable();
+  auto there = in_window(window, peer, offset, target.size());
+  if (endpoint_->elsewhere(peer)) return bridge_->get(peer, window, offset, target, hooks);
+  if (!target.empty()) std::memmove(target.data(), there, target.size());
 }
 
 void Group::poison(const std::string& message) {

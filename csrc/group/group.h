@@ -58,9 +58,13 @@ class Group {
   void add_region(Region region, Hooks& hooks);
 
   // A window is a region of which every rank has a share of `nbytes`, one behind the other. Its number, and the address
-  // of bytes of a rank's share; throws std::invalid_argument outside the share. The caller serializes these calls.
+  // of bytes of a rank's share, where that is on this host; throws std::invalid_argument outside the share. The caller
+  // serializes these calls.
   int add_window(std::byte* base, std::size_t nbytes);
   std::byte* in_window(int window, int rank, std::size_t offset, std::size_t nbytes) const;
+  // Copies between memory here and a rank's share of a window, wherever that is.
+  void put(int window, std::size_t offset, int peer, std::span<const std::byte> source, Hooks& hooks);
+  void get(int window, std::size_t offset, int peer, std::span<std::byte> target, Hooks& hooks);
 
   // The members with these ranks, for a group made of them.
   InheritedLiveness inherited(const std::vector<int>& ranks) const;

@@ -21,11 +21,6 @@ Counter& Signals::counter(int from, int to, int index) {
   int peer = from == endpoint_.rank() ? to : from;
   if (peer < 0 || peer >= endpoint_.ranks())
     throw std::invalid_argument("peer " + std::to_string(peer) + " of " + std::to_string(endpoint_.ranks()) + " ranks");
-  if (endpoint_.elsewhere(peer))
-    throw std::invalid_argument(
-        endpoint_.name(peer) + " is on another host than " + endpoint_.name(endpoint_.rank()) +
-        ": signals reach ranks of one host (see Communicator.hosts); expected such a rank, or a message: "
-        "send here, recv there");
   if (index < 0 || index >= indices)
     throw std::invalid_argument("signal " + std::to_string(index) + ": expected 0.." + std::to_string(indices - 1));
   return endpoint_.segment().signals(from, to)[index];
@@ -34,7 +29,9 @@ Counter& Signals::counter(int from, int to, int index) {
 // The addition releases and the load in wait() acquires: a rank that sees the k-th signal sees all writes before it,
 // and what a waiter read is read before its own next signal. Additions of several threads form one release sequence.
 void Signals::send(int peer, int index) {
-  counter(endpoint_.rank(), peer, index).fetch_add(1, std::memory_order_release);
+  auto& sent = counter(endpoint_.rank(), peer, index);
+  if (endpoint_.elsewhere(peer)) return endpoint_.relay()->signal(peer, index);
+  sent.fetch_add(1, std::memory_order_release);
   endpoint_.ring(peer);
 }
 

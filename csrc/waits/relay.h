@@ -29,6 +29,8 @@ class Relay {
   virtual bool sends_from_anywhere() const noexcept = 0;
   // A call ends before its bytes are sent: they may go away.
   virtual void keep_payloads() noexcept = 0;
+  // Raises a signal at `peer`, behind what was put there before.
+  virtual void signal(int peer, int index) noexcept = 0;
   // The memory of payloads from a peer that are too long for a descriptor, `slot_bytes` each.
   virtual std::byte* staging(int peer) = 0;
 };

@@ -13,11 +13,25 @@
 namespace ringtree {
 
 struct Frame {
-  enum class Kind : std::uint32_t { descriptor, piece, credit, call, left, farewell, gone, failure, heartbeat };
+  enum class Kind : std::uint32_t {
+    descriptor,
+    piece,
+    credit,
+    call,
+    left,
+    farewell,
+    gone,
+    failure,
+    heartbeat,
+    put,
+    get,
+    got,
+    signal
+  };
 
   Kind kind;
   std::uint32_t nbytes;                    // of the payload that follows
-  std::uint64_t number;                    // of the message in its lane or pipe; of a failure, its kind
+  std::uint64_t number;                    // of the message in its lane or pipe; of a failure, its kind; of an access
   std::uint32_t lane_credit, pipe_credit;  // messages of the receiver's that were given back, modulo 2^32
   std::array<std::byte, 24> head;          // of a message: its entry without number and payload
 };

@@ -1,5 +1,6 @@
-// Ranks of two hosts that a bridge joins over TCP on the loopback: reductions, broadcasts and messages of many sizes,
-// one call behind another. Each host is a segment of its own; its ranks are threads. Run under sanitizers.
+// Ranks of two hosts that a bridge joins over TCP on the loopback: reductions, broadcasts, messages and one-sided
+// access of many sizes, one behind another. Each host is a segment of its own; its ranks are threads. Run under
+// sanitizers.
 #include <arpa/inet.h>
 #include <sys/socket.h>
 
@@ -9,6 +10,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -22,7 +24,7 @@ namespace {
 using ringtree::Group;
 
 constexpr int ranks = 3, slots = 8;
-constexpr std::size_t slot_bytes = 4096;
+constexpr std::size_t slot_bytes = 4096, window_bytes = 1 << 20;
 const std::vector<int> host_of = {0, 0, 1};
 
 int listening(std::uint16_t& port) {
@@ -89,15 +91,41 @@ bool calls(Group& group, int rank, int turns) {
   return right;
 }
 
+// The same for one-sided access: every rank writes to the next, and reads what it wrote there.
+bool accesses(Group& group, int rank, int turns, std::byte* shares) {
+  const int window = group.add_window(shares, window_bytes);
+  const int next = (rank + 1) % ranks, before = (rank + ranks - 1) % ranks;
+  ringtree::Hooks hooks;
+  std::vector<int> none(1);
+  all_reduce(group, programs::one_shot(rank, ranks), none);  // all have added the window
+  bool right = true;
+  for (int turn = 0; turn < turns; turn++) {
+    const auto count = std::vector<std::size_t>{1, 7, 500, 3000, 100'000}[turn % 5];
+    std::vector<int> data(count, turn + rank), back(count);
+    group.put(window, 0, next, std::as_bytes(std::span(data)), hooks);
+    group.signals().send(next, turn % 8);
+    group.signals().wait(before, turn % 8, 1, 60, hooks);
+    auto own = reinterpret_cast<int*>(group.in_window(window, rank, 0, count * sizeof(int)));
+    right &= std::vector<int>(own, own + count) == std::vector<int>(count, turn + before);
+    group.get(window, 0, next, std::as_writable_bytes(std::span(back)), hooks);
+    right &= back == data;
+    group.signals().send(before, (turn + 1) % 8);  // what it wrote was read
+    group.signals().wait(next, (turn + 1) % 8, 1, 60, hooks);
+  }
+  return right;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const int turns = argc > 1 ? std::atoi(argv[1]) : 60;
   ringtree::Layout layout(ranks, slots, slot_bytes);
   std::vector<std::unique_ptr<void, decltype(&std::free)>> memory;
+  std::vector<std::vector<std::byte>> windows;
   for (int host = 0; host < 2; host++) {
     memory.emplace_back(std::aligned_alloc(4096, layout.total), std::free);
     std::memset(memory.back().get(), 0, layout.total);
+    windows.emplace_back(ranks * window_bytes);
   }
   std::vector<int> listeners;
   std::vector<ringtree::TcpWire::Peer> peers(ranks);
@@ -120,7 +148,7 @@ int main(int argc, char** argv) {
       options.network = network;
       Group group(memory[host_of[rank]].get(), rank, ranks, options);
       try {
-        right[rank] = calls(group, rank, turns);
+        right[rank] = calls(group, rank, turns) && accesses(group, rank, turns, windows[host_of[rank]].data());
       } catch (const std::exception& error) {
         std::fprintf(stderr, "rank %d: %s\n", rank, error.what());
       }
@@ -129,5 +157,5 @@ int main(int argc, char** argv) {
   for (auto& thread : threads) thread.join();
   for (int rank = 0; rank < ranks; rank++)
     if (!right[rank]) return std::fprintf(stderr, "rank %d: wrong\n", rank), EXIT_FAILURE;
-  std::printf("%d turns of calls and messages between ranks of two hosts\n", turns);
+  std::printf("%d turns of calls, messages and accesses between ranks of two hosts\n", turns);
 }

@@ -258,26 +258,3 @@ def test_arrays_of_ranks_elsewhere_take_no_memory(ranks: Ranks) -> None:
     """64 MiB a rank: a host has that of its own ranks."""
     outcomes = dict(ranks((1, 1, 1), resident_MiB_of_an_array).finish())
     assert all(64 <= outcomes[rank].result < 100 for rank in range(3)), [outcomes[r].result for r in range(3)]
-
-
-def one_sided(comm: Communicator) -> list[str]:
-    x, refused = comm.empty(10, np.float64), []
-    elsewhere = (comm.rank + 1) % comm.size
-    for call in (
-        lambda: comm.put(np.ones(10), elsewhere, x),
-        lambda: comm.signal(elsewhere),
-        lambda: comm.wait_signal(elsewhere),
-    ):
-        try:
-            call()
-        except ValueError as error:
-            refused.append(str(error))
-    return refused
-
-
-def test_one_sided_access_to_another_host_is_refused_by_name(host_pools: HostPools) -> None:
-    for rank, refused in enumerate(host_pools((1, 1)).run(one_sided)):
-        assert len(refused) == 3
-        for text in refused:
-            assert f"rank {1 - rank} is on another host than rank {rank}" in text
-            assert "expected such a rank, or a message: send here, recv there" in text

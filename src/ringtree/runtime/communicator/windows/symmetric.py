@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from ctypes import c_char
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -41,6 +42,7 @@ def allocate(
     nbytes = math.prod(shape) * dtype.itemsize
     share = share_bytes(nbytes)
     subject = f"{request(shape, dtype)}, {parameters.ranks} times in shared memory"
+    several = False
     if parameters.ranks == 1:
         fd = reserve(share, subject)
     else:
@@ -52,6 +54,8 @@ def allocate(
         window, address = endpoint.add_window(fd, share)
     finally:
         os.close(fd)
+    if several:  # a rank elsewhere may write into it at once
+        parameters.bootstrap.exchange(replace(group, key=f"{key}/mapped"))
     memory: Any = (c_char * share).from_address(address)
     memory.endpoint = endpoint
     return window, np.frombuffer(memory, np.uint8)[:nbytes].view(dtype).reshape(shape)

@@ -1,0 +1,147 @@
+// The part of the bridge that serves one-sided access to ranks of other hosts: what is put goes to its place as it
+// arrives, what is asked for is sent from where it lies, and signals count behind what was put before them.
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <utility>
+
+#include "bridge/bridge.h"
+#include "bridge/heads.h"
+
+namespace ringtree {
+
+namespace {
+
+constexpr std::size_t chunk_bytes = 256 << 10;       // of one frame
+constexpr std::size_t under_way_bytes = 4ull << 20;  // that may be on their way to, or from, a peer
+
+struct Accessing : Situation {
+  explicit Accessing(const char* what) : what(what) {}
+  std::string where() const override { return what; }
+  bool abandon() override { return true; }  // what is under way has memory of its own
+  const char* what;
+};
+
+}  // namespace
+
+void Bridge::add_window(std::byte* own, std::size_t nbytes) {
+  std::lock_guard lock(mutex_);
+  windows_.push_back({own, nbytes});
+}
+
+std::byte* Bridge::in_own_window(const Frame& frame) {
+  auto head = head_of<AccessHead>(frame);
+  if (head.window >= windows_.size()) return nullptr;
+  auto& window = windows_[head.window];
+  bool within = head.offset <= window.nbytes && head.nbytes <= window.nbytes - head.offset;
+  return within && head.nbytes <= chunk_bytes ? window.own + head.offset : nullptr;
+}
+
+Frame Bridge::access_frame(int to, Frame::Kind kind, std::uint64_t number, const AccessHead& head) {
+  auto frame = frame_to(to, kind);
+  frame.number = number;
+  std::memcpy(frame.head.data(), &head, sizeof head);
+  return frame;
+}
+
+// Returns when the bytes are copied, and all but the last few of them sent.
+void Bridge::put(int to, int window, std::size_t offset, std::span<const std::byte> source, Hooks& hooks) {
+  auto& peer = *peers_[to];
+  Accessing situation("put");
+  while (!source.empty()) {
+    auto chunk = source.first(std::min(source.size(), chunk_bytes));
+    Question room([](auto& nbytes) { return nbytes.load(std::memory_order_relaxed) < under_way_bytes; },
+                  &peer.put_bytes);
+    endpoint_.until(room, to, situation, hooks);
+    auto copy = std::make_unique<std::byte[]>(chunk.size());
+    std::memcpy(copy.get(), chunk.data(), chunk.size());
+    std::lock_guard lock(mutex_);
+    guard([&] {
+      if (!wire_) return;
+      AccessHead head{static_cast<std::uint32_t>(window), static_cast<std::uint32_t>(chunk.size()), offset};
+      auto frame = access_frame(to, Frame::Kind::put, ++accesses_, head);
+      frame.nbytes = head.nbytes;
+      peer.put_bytes.fetch_add(chunk.size(), std::memory_order_relaxed);
+      auto payload = (peer.puts[frame.number] = std::move(copy)).get();
+      wire_->send(to, frame, payload);
+    });
+    source = source.subspan(chunk.size());
+    offset += chunk.size();
+  }
+  settle();
+}
+
+void Bridge::get(int from, int window, std::size_t offset, std::span<std::byte> target, Hooks& hooks) {
+  std::deque<std::pair<std::shared_ptr<Fetched>, std::span<std::byte>>> asked;
+  Accessing situation("get");
+  for (std::size_t done = 0; done < target.size() || !asked.empty();) {
+    if (done < target.size() && asked.size() < under_way_bytes / chunk_bytes) {
+      auto chunk = target.subspan(done, std::min(target.size() - done, chunk_bytes));
+      asked.emplace_back(ask(from, window, offset + done, chunk.size()), chunk);
+      done += chunk.size();
+      continue;
+    }
+    auto& [fetched, chunk] = asked.front();
+    Question there([](auto& complete) { return complete.load(std::memory_order_acquire); }, &fetched->complete);
+    endpoint_.until(there, from, situation, hooks);
+    std::memcpy(chunk.data(), fetched->bytes.get(), chunk.size());
+    asked.pop_front();
+  }
+}
+
+std::shared_ptr<Bridge::Fetched> Bridge::ask(int from, int window, std::size_t offset, std::size_t nbytes) {
+  auto fetched = std::make_shared<Fetched>(from, nbytes);
+  std::lock_guard lock(mutex_);
+  guard([&] {
+    if (!wire_) return;
+    AccessHead head{static_cast<std::uint32_t>(window), static_cast<std::uint32_t>(nbytes), offset};
+    auto frame = access_frame(from, Frame::Kind::get, ++accesses_, head);
+    fetched_[frame.number] = fetched;
+    wire_->send(from, frame, nullptr);
+  });
+  return fetched;
+}
+
+// The answer to a get. It goes out from the window, which lives as long as the bridge.
+bool Bridge::answer(int to, const Frame& asked) {
+  auto from = in_own_window(asked);
+  if (!from) return false;
+  auto frame = access_frame(to, Frame::Kind::got, asked.number, head_of<AccessHead>(asked));
+  frame.nbytes = head_of<AccessHead>(asked).nbytes;
+  wire_->send(to, frame, from);
+  return true;
+}
+
+// Where an answer goes; nullptr where nobody asked.
+std::byte* Bridge::fetched_at(int from, const Frame& frame) {
+  auto found = fetched_.find(frame.number);
+  if (found == fetched_.end() || found->second->from != from || found->second->nbytes != frame.nbytes) return nullptr;
+  return found->second->bytes.get();
+}
+
+bool Bridge::fetched(const Frame& frame) {
+  auto found = fetched_.extract(frame.number);
+  if (!found) return false;
+  found.mapped()->complete.store(true, std::memory_order_release);
+  return arrived_ = true;
+}
+
+void Bridge::signal(int to, int index) noexcept {
+  std::lock_guard lock(mutex_);
+  guard([&] {
+    if (!wire_) return;
+    auto frame = frame_to(to, Frame::Kind::signal);
+    frame.number = static_cast<std::uint64_t>(index);
+    wire_->send(to, frame, nullptr);
+  });
+  settle();
+}
+
+// A signal is behind what was put before it: frames arrive in order.
+bool Bridge::signalled(int from, const Frame& frame) {
+  if (frame.number >= cache_line / sizeof(Counter)) return false;
+  segment_.signals(from, rank_)[frame.number].fetch_add(1, std::memory_order_release);
+  return arrived_ = true;
+}
+
+}  // namespace ringtree
