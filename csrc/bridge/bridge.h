@@ -43,6 +43,7 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
   void probe(int peer) noexcept override;
   void announce(std::uint64_t call, const Fingerprint& print) noexcept override;
   std::byte* staging(int peer) override;
+  std::uint64_t arrival(int peer, std::uint64_t number) const noexcept override;
 
   // Memory that this rank sends from without a copy; regions are numbered as the interpreter's.
   void add_region(const std::byte* base);
@@ -60,6 +61,7 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
     Outgoing<Piece> pipe_arrived;
     std::uint64_t lane_credited = 0, pipe_credited = 0;  // messages of the peer's that were given back to it
     std::uint64_t lane_staged = 0, pipe_staged = 0;      // the last message with a payload in staging
+    std::vector<std::uint64_t> arrivals;                 // of its last messages, in ticks, by number modulo the depth
     std::uint64_t announced = 0;                         // the last call of this rank's that the peer knows of
     bool owes = false;                                   // whether it is in owing_
     std::string text;                                    // of a failure that arrives
