@@ -100,7 +100,9 @@ def test_a_simulation_over_hosts_sends_the_same_messages(host_pools: HostPools, 
     host_pools((1, 1, 2)).run(in_place, measured)
     words = "ring --hosts 1,1,2 --bytes 1M --cut --in-place --trace"
     for command in (["simulate", *words.split(), simulated], ["compare-trace", measured, simulated]):
-        done = subprocess.run([sys.executable, "-m", "ringtree.cli", *command], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-m", "ringtree.cli", *command], capture_output=True, text=True, check=True
+        )
     assert "bytes per pair of ranks: equal (4 pairs, 6 MiB in all)" in done.stdout
     links = [[link[:4] for link in host_links(chrome.read(path))] for path in (measured, simulated)]
     assert links[0] == links[1]
