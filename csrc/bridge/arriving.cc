@@ -4,6 +4,7 @@
 
 #include "bridge/bridge.h"
 #include "bridge/heads.h"
+#include "interpreter/recorder.h"
 
 namespace ringtree {
 
@@ -104,6 +105,7 @@ bool Bridge::publish(int from, const Frame& frame, Peer& peer) {
       descriptor.location = {(frame.number - 1) & (segment_.layout().depth - 1), 0};
       peer.lane_staged = frame.number;
     }
+    peer.arrivals[(frame.number - 1) & (segment_.layout().depth - 1)] = Ticks::now();
     lane.publish();
     return true;
   }
@@ -120,6 +122,11 @@ bool Bridge::publish(int from, const Frame& frame, Peer& peer) {
   if (frame.nbytes > Piece::room) peer.pipe_staged = frame.number;
   pipe.publish();
   return true;
+}
+
+// Written before the message was published, and again only when it has been given back.
+std::uint64_t Bridge::arrival(int peer, std::uint64_t number) const noexcept {
+  return peers_[peer]->arrivals[(number - 1) & (segment_.layout().depth - 1)];
 }
 
 // Credits count modulo 2^32; never more than are out.

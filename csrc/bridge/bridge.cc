@@ -28,7 +28,8 @@ Bridge::Peer::Peer(Segment& segment, int rank, int peer)
     : lane_sent(segment.lane_in(rank, peer)),
       pipe_sent(segment.pipe_in(rank, peer)),
       lane_arrived(segment.lane_out(peer, rank)),
-      pipe_arrived(segment.pipe_out(peer, rank)) {}
+      pipe_arrived(segment.pipe_out(peer, rank)),
+      arrivals(segment.layout().depth) {}
 
 Bridge::Bridge(Endpoint& endpoint, const Network& network)
     : endpoint_(endpoint),

@@ -48,6 +48,7 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
   void announce(std::uint64_t call, const Fingerprint& print) noexcept override;
   std::byte* staging(int peer) override;
   void signal(int peer, int index) noexcept override;
+  std::uint64_t arrival(int peer, std::uint64_t number) const noexcept override;
 
   // Memory that this rank sends from without a copy; regions are numbered as the interpreter's.
   void add_region(const std::byte* base);
@@ -69,11 +70,12 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
     Incoming<Piece> pipe_sent;
     Outgoing<Descriptor> lane_arrived;  // what the peer sends: the bridge publishes it
     Outgoing<Piece> pipe_arrived;
-    std::uint64_t lane_credited = 0, pipe_credited = 0;          // messages of the peer's that were given back to it
-    std::uint64_t lane_staged = 0, pipe_staged = 0;              // the last message with a payload in staging
-    std::uint64_t announced = 0;                                 // the last call of this rank's that the peer knows of
-    bool owes = false;                                           // whether it is in owing_
-    std::string text;                                            // of a failure that arrives
+    std::uint64_t lane_credited = 0, pipe_credited = 0;  // messages of the peer's that were given back to it
+    std::uint64_t lane_staged = 0, pipe_staged = 0;      // the last message with a payload in staging
+    std::vector<std::uint64_t> arrivals;                 // of its last messages, in ticks, by number modulo the depth
+    std::uint64_t announced = 0;                         // the last call of this rank's that the peer knows of
+    bool owes = false;                                   // whether it is in owing_
+    std::string text;                                    // of a failure that arrives
     std::map<std::uint64_t, std::unique_ptr<std::byte[]>> puts;  // that the wire still sends, by number
     std::atomic<std::size_t> put_bytes = 0;
   };

@@ -107,7 +107,11 @@ void Interpreter::run_window(std::int64_t window) {
         break;
       case Kind::wait: {
         auto nbytes = wait(i);
-        if constexpr (recorded) recorder_->note(Did::wait, i.peer, nbytes, i.chunk);
+        if constexpr (recorded) {
+          if (auto relay = endpoint_.relay(); relay && relay->serves(i.peer))
+            recorder_->note_arrival(i.peer, relay->arrival(i.peer, in_[i.peer].taken()));
+          recorder_->note(Did::wait, i.peer, nbytes, i.chunk);
+        }
         break;
       }
       case Kind::release:

@@ -40,7 +40,8 @@ class Ticks {
 // that the end of one is the start of the next; a core may read it ahead of its turn, by as much as a load takes.
 class Recorder {
  public:
-  enum class Did : std::int32_t { copy, reduce, send, wait, stall };  // as ringtree.ir.trace.Event
+  // As ringtree.ir.trace.Event; and an arrival, which belongs to the wait that follows it.
+  enum class Did : std::int32_t { copy, reduce, send, wait, stall, arrival = 6 };
   struct Event {
     std::uint64_t start, end;  // ticks
     std::uint64_t nbytes;
@@ -83,6 +84,9 @@ class Recorder {
     note_moment(Did::send, peer, nbytes, chunk);
   }
 
+  // The message of the wait that is noted next came from another host then.
+  void note_arrival(int peer, std::uint64_t at) { add({at, at, 0, peer, -1, call_, Did::arrival}); }
+
   // A message, at its sender or receiver: what its call is, and its number between the two in place of a chunk.
   void note_message(const Fingerprint& print, Did did, std::uint64_t start, std::uint64_t end, int peer,
                     std::size_t nbytes, std::uint64_t number) {
@@ -105,7 +109,8 @@ class Recorder {
   class Clock {
    public:
     double seconds(std::uint64_t ticks) const {
-      return (static_cast<double>(first_.ns) + static_cast<double>(ticks - first_.ticks) * pace_) * 1e-9;
+      auto since = static_cast<std::int64_t>(ticks - first_.ticks);  // a message may arrive before recording begins
+      return (static_cast<double>(first_.ns) + static_cast<double>(since) * pace_) * 1e-9;
     }
 
    private:

@@ -33,6 +33,8 @@ class Relay {
   virtual void signal(int peer, int index) noexcept = 0;
   // The memory of payloads from a peer that are too long for a descriptor, `slot_bytes` each.
   virtual std::byte* staging(int peer) = 0;
+  // When a message of a peer's lane that is not given back yet arrived here, in ticks.
+  virtual std::uint64_t arrival(int peer, std::uint64_t number) const noexcept = 0;
 };
 
 }  // namespace ringtree

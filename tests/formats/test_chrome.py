@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from ringtree.algorithms import build
 from ringtree.formats import FormatError, chrome
+from ringtree.ir.host_clocks import HostClock, clock_facts, hosts_fact
 from ringtree.ir.text import format_schedule
 from ringtree.ir.trace import COLUMNS, Event, Trace
 
@@ -112,6 +114,18 @@ def test_the_events_that_a_viewer_gets(tmp_path: Path) -> None:
     ]
     arrows = [(e["ph"], e["id"], e["pid"], e["ts"]) for e in events if e["ph"] in "sf"]
     assert sorted(arrows, key=lambda a: a[1]) == [("s", 0, 0, 2), ("f", 0, 1, 9.5), ("s", 1, 1, 7), ("f", 1, 0, 7)]
+
+
+def test_hosts_and_messages_between_them_are_named(tmp_path: Path) -> None:
+    """In the names that a viewer shows, and in facts, which every reader of the format keeps."""
+    facts = hosts_fact([0, 7]) | clock_facts({7: HostClock(12.5, 1e-7, 3e-6)})
+    trace = replace(exchange(), facts=facts)
+    chrome.write(trace, tmp_path / "t.json")
+    names = {element.get("name") for element in json.loads((tmp_path / "t.json").read_text())["traceEvents"]}
+    assert {"send 64 KiB to 1 on host 7", "send 64 KiB to 0 on host 0", "wait for 1"} <= names
+    heads = (tmp_path / "t.json").read_text()
+    assert '"rank 1 on host 7"' in heads and '"rank 0 on host 0"' in heads
+    assert same(trace, chrome.read(tmp_path / "t.json"))
 
 
 def test_calls_of_one_name_are_distinguished_where_a_run_shows_it(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from ringtree.ir.host_clocks import EARLY, HostClock, host_clocks
 from ringtree.ir.trace import Event, Trace
+from ringtree.runtime.engines.protocols import ARRIVAL
 from ringtree.runtime.tracing.clocks import AlignedClock, ClockReading, aligned
 from ringtree.runtime.tracing.parts import merge
 from tests.runtime.test_trace_parts import US, part, sends, waits
@@ -72,6 +73,15 @@ def test_a_message_between_hosts_is_under_way_until_it_is_there() -> None:
     trace = merged(10, 30, error_us=8)
     [send] = np.flatnonzero(trace.kind == Event.SEND)
     assert (trace.start_s[send], trace.end_s[send]) == (pytest.approx(10 * US), pytest.approx(30 * US))
+
+
+def test_an_arrival_that_was_noted_ends_the_message() -> None:
+    """It is no event, and the first one of the others."""
+    there = part(1, (ARRIVAL, 14, 14, 0), waits(20, 20), (ARRIVAL, 40, 40, 0))  # the wait for the second was dropped
+    trace = merge(2, [part(0, sends(10)), there], "world", {}, (0, 1))
+    assert sorted(trace.kind.tolist()) == [Event.SEND, Event.WAIT]
+    assert (trace.start_s[0], trace.end_s[0]) == (0.0, pytest.approx(4 * US))
+    assert trace.end_s[1] == pytest.approx(10 * US)
 
 
 @pytest.mark.parametrize(("error_us", "taken"), [(8, 10), (2, 5)], ids=["within the error", "beyond it"])

@@ -10,7 +10,7 @@ from ringtree.algorithms import build
 from ringtree.ir.trace import Event, Trace
 from ringtree.simulate import Conditions, play
 from ringtree.simulate.fit import fit
-from ringtree.topology.shapes import direct
+from ringtree.topology.shapes import direct, on_hosts
 
 COSTS = {"message_s": 2e-7, "step_s": 5e-8, "copy_Bps": 30e9, "reduce_Bps": 8e9}
 MACHINE = direct(4, latency_s=6e-7, bandwidth_Bps=np.inf, **COSTS)
@@ -57,3 +57,9 @@ def test_a_measured_trace_gives_a_machine() -> None:
     machine = fit([ringtree.spawn(work, 2)[0]])
     assert machine.ranks == 2 and 1e8 < machine.copy_Bps < 1e12 and 1e8 < machine.reduce_Bps < 1e12
     assert 0 < machine.latency_s[0] + machine.message_s < 1e-2
+
+
+def test_a_trace_over_hosts_is_refused() -> None:
+    over = play(build("ring", "all_reduce", 4), on_hosts([0, 0, 1, 1]), 1 << 12).trace
+    with pytest.raises(ValueError, match=r"ranks on 2 hosts, .* expected `ringtree simulate --hosts`"):
+        fit([over])

@@ -13,8 +13,7 @@ from ringtree.ir.trace import Event, Trace
 
 class HostLink(NamedTuple):
     """All messages from one host to another. `busy_s`: seconds in which one at least was under way; `median_s`: from
-    sending to arrival of those that both ends recorded. A measured message that nobody waited for counts until it was
-    taken."""
+    sending to arrival of those that both ends recorded."""
 
     source: int
     target: int

@@ -17,7 +17,8 @@ class Event(IntEnum):
     """The kind of a rank's event; `peer` is the other rank.
 
     COPY, REDUCE: the rank wrote `nbytes`; the peer is the sender of the message that was read, if any.
-    SEND: from handing a message over until the peer can see it (measured) or has the last byte (simulated).
+    SEND: from handing a message over until the peer can see it (measured, on one host) or has the last byte (simulated,
+    or to another host).
     WAIT: from wanting the peer's next message until it is there; no time if it was there already.
     STALL: a sender waits for room (a staging slot, an entry of the lane) that the peer has to return.
     COMPUTE: the program's own work, under its name; the rank's other activities at that time have their own events.

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ringtree.ir.host_clocks import hosts_of
 from ringtree.ir.trace import Event, Trace
 from ringtree.topology import Topology, shapes
 
@@ -32,8 +33,14 @@ def fit(traces: Sequence[Trace], ranks: int | None = None) -> Topology:
     message that had already arrived, since a simulation charges both ends and a trace shows one. `step_s`, `copy_Bps`
     and `reduce_Bps`: the least relative errors, where a reduction has as many sources as its rank waited for since its
     last copy or reduction, and its own. The cost of a byte depends on the size, through the caches: measure at about
-    the sizes to be predicted. ValueError: if no trace has a message.
+    the sizes to be predicted. ValueError: if no trace has a message, or one is of several hosts.
     """
+    for trace in traces:
+        if len(hosts := np.unique(hosts_of(trace))) > 1:
+            raise ValueError(
+                f"the trace is of ranks on {len(hosts)} hosts, and constants are fitted for ranks that share memory; "
+                "expected `ringtree simulate --hosts`"
+            )
     parts = [_messages(trace) for trace in traces]
     late_s, had_s = (np.concatenate([part[k] for part in parts] or [np.zeros(0)]) for k in (0, 1))
     if not len(late_s):

@@ -19,6 +19,9 @@ COPY, PARTS, CLOCKS = -2, -3, -4
 FREE = -5
 """The first of such tags, downwards, for layers on a communicator."""
 
+ARRIVAL = 6
+"""The kind, among recorded events, of a message's arrival from another host: of the WAIT that follows. No Event."""
+
 MessageOperation = tuple[bool, int, int, int, int, int, bool]
 """(is it a send, peer, tag, address, bytes, type's code, may the message be shorter), as engines take them."""
 

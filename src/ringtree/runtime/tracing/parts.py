@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ringtree.ir.host_clocks import clock_facts, hosts_fact
 from ringtree.ir.trace import Event, Trace
 from ringtree.runtime.engines.protocols import Recorded
-from ringtree.runtime.tracing.between_hosts import arrive_when_taken, early_arrivals
+from ringtree.runtime.tracing.between_hosts import early_arrivals, last_until_arrival, with_arrivals
 from ringtree.runtime.tracing.clocks import AlignedClock
 from ringtree.runtime.tracing.message_parts import LONE, channels_apart
 
@@ -76,7 +76,8 @@ def merge(
     noted = dict(facts) | hosts_fact(hosts) | clock_facts({host: clock.kept for host, clock in clocks.items()})
     calls: dict[str, int] = {}
     pieces = list(_pieces(parts, group, noted))
-    columns: dict[str, list[NDArray[Any]]] = {name: [] for name in (*Recorded._fields[:-2], "rank", "channel")}
+    names = (*Recorded._fields[:-2], "rank", "channel", "arrived_s")
+    columns: dict[str, list[NDArray[Any]]] = {name: [] for name in names}
     for piece in pieces:
         numbers = np.array([calls.setdefault(name, len(calls)) for name in piece.names], np.int32)
         for name, column in columns.items():
@@ -86,14 +87,15 @@ def merge(
         noted["dropped"] = str(dropped)
     whole = {name: np.concatenate(column) if column else np.empty(0) for name, column in columns.items()}
     zero_s = whole["start_s"].min() if len(whole["start_s"]) else 0.0
-    for name in ("start_s", "end_s"):
+    for name in ("start_s", "end_s", "arrived_s"):
         whole[name] = whole[name] - zero_s
+    arrived_s = whole.pop("arrived_s")
     trace = Trace.of(ranks, **whole, calls=tuple(calls) or ("",), facts=noted)
     ends = np.cumsum([0, *(len(piece.columns["kind"]) for piece in pieces)]).tolist()
     in_turn = [span for span, piece in zip(pairwise(ends), pieces, strict=True) if piece.in_turn]
-    early = early_arrivals(trace, host_of)
+    early = early_arrivals(trace, host_of, arrived_s)
     _put_causes_first(trace, set(ends), in_turn, _apart_s(host_of, clocks))
-    arrive_when_taken(trace, host_of)
+    last_until_arrival(trace, host_of, arrived_s)
     return replace(trace, facts=noted | early)
 
 
@@ -117,7 +119,8 @@ def _pieces(parts: Sequence[RankRecording], group: str, noted: dict[str, str]) -
     channels: dict[tuple[str, What, int], int] = {(group, "calls", 0): 0}
     apart = _messages_apart(parts)
     for i, part in enumerate(parts):
-        level, recorded = apart.get(i, (np.zeros(len(part.recorded.kind), np.int64), part.recorded))
+        recorded, arrived_s = with_arrivals(part.recorded)
+        level, recorded = apart.get(i, (np.zeros(len(recorded.kind), np.int64), recorded))
         channel = np.zeros(len(level), np.int32)
         for k in np.unique(level).tolist() or [0]:
             number = channels.setdefault((part.group, part.what, k), len(channels))
@@ -128,6 +131,7 @@ def _pieces(parts: Sequence[RankRecording], group: str, noted: dict[str, str]) -
             "peer": np.array([*part.members, -1], np.int32)[recorded.peer],
             "rank": np.full(len(channel), part.rank, np.int32),
             "channel": channel,
+            "arrived_s": arrived_s,
         }
         at_once = recorded.kind == (Event.SEND if part.what == "messages" else Event.COMPUTE)  # overlap one another
         for those in (~at_once, at_once):
