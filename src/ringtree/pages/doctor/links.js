@@ -13,7 +13,12 @@ class DoctorLinks {
   }
 
   toggle() {
-    this.shown = this.shown === 'bandwidth' ? 'latency' : 'bandwidth';
+    this.show(this.shown === 'bandwidth' ? 'latency' : 'bandwidth');
+  }
+
+  /** @param {'bandwidth' | 'latency'} figure */
+  show(figure) {
+    this.shown = figure;
     this.redraw();
   }
 
@@ -23,11 +28,10 @@ class DoctorLinks {
     const usual = d3.median(values.flat().filter((value) => value !== null)) ?? 1;
     const rows = values.map((row, from) => make('tr', {}, make('th', {scope: 'row'}, names[from]),
       ...row.map((value, to) => this.#cell(value, usual, from, to))));
-    const buttons = choices(t('doctor.figure'), ...(/** @type {const} */ (['bandwidth', 'latency'])).map((id) => ({
-      id: `doctor-${id}`, words: t(`doctor.${id}`), isOn: id === shown, choose: () => {
-        if (id !== this.shown) this.toggle();
-      },
-    })));
+    /** @param {'bandwidth' | 'latency'} id @param {string} words */
+    const button = (id, words) => ({id: `doctor-${id}`, words, isOn: id === shown, choose: () => this.show(id)});
+    const buttons = choices(t('doctor.figure'), button('bandwidth', t('doctor.bandwidth')),
+      button('latency', t('doctor.latency')));
     const budget = t('doctor.budget', {pair: figures.time(links.pair_budget_s), all: figures.time(links.took_s)});
     elements.refill(this.element, buttons, make('p.doctor-note', {}, budget),
       table('table.doctor-matrix', [t('doctor.from_to'), ...names], rows));

@@ -5,12 +5,13 @@ const {make, table, choices} = elements;
 
 const doctorRows = (() => {
   const SIGNS = {ok: '✓', note: '!', problem: '✗'};
+  const WORDS = {ok: 'doctor.ok', note: 'doctor.note', problem: 'doctor.problem'};
 
   /** @param {DoctorRow} row @param {Shell} shell */
   function line({state, name, found, remedies}, {t}) {
     const commands = remedies.map((command) => make('code', {}, command));
     return make('tr', {data: {state, name}},
-      make(`td.state.${state}`, {}, `${SIGNS[state]} ${t(`doctor.${state}`)}`),
+      make(`td.state.${state}`, {}, `${SIGNS[state]} ${t(WORDS[state])}`),
       make('th', {scope: 'row'}, name),
       make('td', {}, found, ...(commands.length ? [make('div.doctor-remedies', {}, ...commands)] : [])));
   }

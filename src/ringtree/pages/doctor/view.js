@@ -53,10 +53,10 @@ class DoctorView {
     const {t, number} = shell;
     Object.assign(this.element.dataset, {hosts: data.hosts.length, problems: data.problems, notes: data.notes});
     /** @param {string} name @param {number} count */
-    const fact = (name, count) => make('div.doctor-fact', {data: {fact: name}},
-      make(`b${count && name !== 'hosts' ? `.${name}` : ''}`, {}, number(count)), make('span', {}, t(`doctor.${name}`)));
-    this.facts.replaceChildren(fact('problems', data.problems), fact('notes', data.notes),
-      fact('hosts', data.hosts.length));
+    const fact = (name, count, colour = '') => make('div.doctor-fact', {},
+      make(count && colour ? `b.${colour}` : 'b', {}, number(count)), make('span', {}, name));
+    this.facts.replaceChildren(fact(t('doctor.problems'), data.problems, 'problems'),
+      fact(t('doctor.notes'), data.notes, 'notes'), fact(t('doctor.hosts'), data.hosts.length));
     this.findings.replaceChildren(doctorRows.show(data.findings, shell));
     this.links?.redraw();
     elements.refill(this.hosts,
