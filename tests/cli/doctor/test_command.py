@@ -73,9 +73,9 @@ def test_its_json_has_every_row(ringtree: Ringtree) -> None:
     ("env", "name", "words"),
     [
         ({"RINGTREE_WIRE": "smoke"}, "RINGTREE_WIRE", "RINGTREE_WIRE is 'smoke'"),
-        ({"RINGTREE_INTERFACE": "eth77"}, "chosen", "RINGTREE_INTERFACE is 'eth77'"),
+        ({"RINGTREE_INTERFACE": "eth77"}, "RINGTREE_INTERFACE", "RINGTREE_INTERFACE is 'eth77'"),
         ({"RINGTREE_ADDRESS": "127.0.0.1:port"}, "RINGTREE_ADDRESS", "expected host:port"),
-        ({"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_SIZE": "1"}, "ranks",
+        ({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_SIZE": "1"}, "ranks",
          "Open MPI started 2 ranks, 1 of them on this host; set RINGTREE_ADDRESS"),
         ({"RANK": "none", "WORLD_SIZE": "2"}, "ranks", "RANK is 'none'; expected a whole number"),
     ],

@@ -215,6 +215,21 @@ def test_a_better_interface(used: NetworkInterface, others: list[NetworkInterfac
 
 
 @pytest.mark.parametrize(
+    ("env", "state", "words"),
+    [
+        ({"RINGTREE_ADDRESS": "127.0.0.1:29400"}, "ok", "which only ranks of this host reach"),
+        ({"RINGTREE_ADDRESS": "nowhere.invalid:29400"}, "problem", "names nowhere.invalid, which has no address here"),
+        ({"RINGTREE_INTERFACE": "eth77"}, "note", "unknown: RINGTREE_INTERFACE is 'eth77'"),
+        ({"RINGTREE_INTERFACE": "lo"}, "note", "RINGTREE_INTERFACE names it; no other host reaches it"),
+        ({"RINGTREE_INTERFACE": "lo", "RINGTREE_ADDRESS": "192.0.2.9:1"}, "problem", "no other host reaches it"),
+    ],
+)
+def test_the_chosen_interface(env: dict[str, str], state: str, words: str) -> None:
+    (found,) = network.chosen(CheckedHost(Path("/"), env))
+    assert words in found.found and found.state.value == state
+
+
+@pytest.mark.parametrize(
     ("prints", "words"),
     [
         ("echo 'mpirun (Open MPI) 5.0.6'; echo; echo 'Report bugs to'", "Open MPI 5.0.6"),
