@@ -96,11 +96,14 @@ def test_ranks_that_do_not_meet(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     env = {"RINGTREE_WORLD_SIZE": "2", "RINGTREE_ADDRESS": f"127.0.0.1:{port}", "RINGTREE_TIMEOUT": "0.5"}
-    for rank, words in ((0, "the 2 ranks of ringtree run did not meet: "), (1, "ringtree doctor: ")):
+    for rank, words in (
+        (0, "the 2 ranks of ringtree run did not meet: "),
+        (1, "ringtree doctor: rank 1 did not join: "),
+    ):
         done = subprocess.run(
             COMMAND, capture_output=True, text=True, env={**os.environ, **env, "RINGTREE_RANK": str(rank)}
         )
-        assert done.returncode == 1 and words in (done.stdout if rank == 0 else done.stderr)
+        assert done.returncode == (rank == 0) and words in (done.stdout if rank == 0 else done.stderr)
         assert "Traceback" not in done.stderr and bool(done.stdout) == (rank == 0)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import socket
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -51,14 +52,16 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _result(world: World, seconds: float) -> dict[str, Any] | None:
-    """All that was found, as JSON writes it; None on another rank than 0, which raises where it cannot join."""
+    """All that was found, as JSON writes it; None on another rank than 0. Where that cannot join it prints why, and does
+    not fail: launchers end all ranks with the first that fails, and rank 0 has not shown its rows yet."""
     if world.size == 1:
         return _alone()
     try:
         comm = group.meet()
     except (RuntimeError, ValueError, OSError, MemoryError) as error:
         if world.rank:
-            raise
+            print(f"ringtree doctor: rank {world.rank} did not join: {error}", file=sys.stderr)
+            return None
         return _alone(_failed(f"the {count(world.size, 'rank')} of {world.launcher} did not meet: {error}"))
     try:
         return _together(comm, seconds)
