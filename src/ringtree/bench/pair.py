@@ -53,12 +53,12 @@ class MeasuredPair:
     def least_latency_s(self) -> float:
         """The latency of a link where its ranks are not kept waiting by others of their cores: by the trip that a tenth
         of all are faster than."""
-        return _latency_s(sorted(self.trips_s)[len(self.trips_s) // 10])
+        return _latency_s(_least_s(self.trips_s))
 
     def longest_Bps(self) -> tuple[float, float]:
-        """The rates to the peer and from it, of the longest messages: links pass short bursts at a higher rate."""
+        """The best rates to the peer and from it, of the longest messages: links pass short bursts at a higher rate."""
         to, back = self.rates_Bps[max(self.rates_Bps)]
-        return median(to), median(back)
+        return max(to), max(back)
 
 
 def measure(comm: Communicator, peer: int, effort: PairEffort) -> MeasuredPair:
@@ -70,7 +70,7 @@ def measure(comm: Communicator, peer: int, effort: PairEffort) -> MeasuredPair:
             break
         trips_s.append(_trip_s(comm, peer, TO_PEER, data[:1]))
     trips_s = trips_s[effort.warmup :]
-    trip_s = median(trips_s)
+    trip_s = _least_s(trips_s)  # a longer one than of the message itself would leave it no time
     rates: dict[int, tuple[list[float], list[float]]] = {}
     expected_s = 0.0
     for nbytes in effort.sizes:
@@ -85,6 +85,10 @@ def measure(comm: Communicator, peer: int, effort: PairEffort) -> MeasuredPair:
         expected_s = 2 * (time.monotonic() - size_s)  # the next size is twice as long
     comm.send(np.array([END, 0]), peer)
     return MeasuredPair(trips_s, rates)
+
+
+def _least_s(trips_s: list[float]) -> float:
+    return sorted(trips_s)[len(trips_s) // 10]
 
 
 def _latency_s(trip_s: float) -> float:

@@ -19,7 +19,7 @@ from tests.runtime.hosts.lab import missing
 COMMAND = [sys.executable, "-m", "ringtree.cli", "doctor"]
 NAMES = {
     "software": {"python", "kernel", "ringtree", "torch"},
-    "resources": {"cores", "memory", "/dev/shm", "descriptors", "locked memory", "processes"},
+    "resources": {"cores", "load", "memory", "/dev/shm", "descriptors", "locked memory", "processes"},
     "network": {"chosen"},
     "wires": {"wire", "tcp", "ucx"},
     "gpus": {"gpus"},

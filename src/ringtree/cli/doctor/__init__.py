@@ -52,8 +52,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _result(world: World, seconds: float) -> dict[str, Any] | None:
-    """All that was found, as JSON writes it; None on another rank than 0. Where that cannot join it prints why, and does
-    not fail: launchers end all ranks with the first that fails, and rank 0 has not shown its rows yet."""
+    """All that was found, as JSON writes it; None on another rank than 0. Where that cannot join it prints why and
+    does not fail: launchers end all ranks with the first that fails, and rank 0 has not shown its rows yet."""
     if world.size == 1:
         return _alone()
     try:
@@ -65,7 +65,7 @@ def _result(world: World, seconds: float) -> dict[str, Any] | None:
         return _alone(_failed(f"the {count(world.size, 'rank')} of {world.launcher} did not meet: {error}"))
     try:
         return _together(comm, seconds)
-    except (RuntimeError, TimeoutError) as error:
+    except (RuntimeError, OSError) as error:
         return None if world.rank else _alone(_failed(f"the ranks met, and then failed: {error}"))
     finally:
         comm.close()
