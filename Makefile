@@ -37,7 +37,10 @@ demo: $(built) ## see it work: prove a ring, train on 4 ranks, measure all_reduc
 pytest = $(py) -m pytest -n $(JOBS) --dist worksteal
 
 test: $(built) ## run the tests (under 3 minutes on 2 cores; ARGS="-k name" for some of them)
-	@$(pytest) -m "not slow and not torch and not browser" $(ARGS)
+	@$(pytest) -m "not slow and not torch and not browser and not hosts" $(ARGS)
+
+test-hosts: $(built) ## run the tests over several hosts, which are namespaces of this machine and need root (a minute)
+	@$(pytest) -m "hosts and not slow and not torch" $(ARGS)
 
 test-pages: $(built) ## run the tests of the pages in a browser, which `make browser` prepares (under a minute)
 	@$(pytest) -m "browser and not slow" tests/pages $(ARGS)
@@ -78,8 +81,9 @@ test-long: $(built) ## the long campaigns (an hour and a half; ARGS=tests/verify
 test-core: ## the engine's core under sanitizers and model checkers (a minute)
 	@$(MAKE) --no-print-directory -j $(JOBS) --output-sync=target -C tests/csrc tsan asan model
 
-test-all: ## all tests there are: test, test-pages, test-torch, test-long, test-core
+test-all: ## all tests there are: test, test-hosts, test-pages, test-torch, test-long, test-core
 	$(MAKE) test
+	$(MAKE) test-hosts
 	$(MAKE) test-pages
 	$(MAKE) test-torch
 	$(MAKE) test-long

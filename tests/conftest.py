@@ -52,11 +52,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before the marks are asked for
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what needs the browser or torch. Without torch those tests are skipped; with RINGTREE_TORCH_REQUIRED=1
-    that fails."""
+    """Marks what needs the browser, several hosts or torch. Without torch those tests are skipped; with
+    RINGTREE_TORCH_REQUIRED=1 that fails."""
     for item in items:
         if "browser" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.browser)
+        if "lab" in getattr(item, "fixturenames", ()) or "hosts" in item.path.relative_to(ROOT).parts:
+            item.add_marker(pytest.mark.hosts)
         if {"torch_backend", "training"} & {*item.path.relative_to(ROOT).parts}:
             item.add_marker(pytest.mark.torch)
     needing = [item for item in items if item.get_closest_marker("torch")]

@@ -255,7 +255,9 @@ std::byte* Group::in_window(int window, int rank, std::size_t offset, std::size_
   check_rank(rank);
   if (endpoint_->elsewhere(rank))
     throw std::invalid_argument(endpoint_->name(rank) + " is on another host than " +
-                                endpoint_->name(endpoint_->rank()) + ": one-sided access reaches ranks of one host");
+                                endpoint_->name(endpoint_->rank()) +
+                                ": one-sided access reaches ranks of one host (see Communicator.hosts); "
+                                "expected such a rank, or a message: send here, recv there");
   if (window < 0 || window >= static_cast<int>(windows_.size()))
     throw std::invalid_argument("window " + std::to_string(window) + " of " + std::to_string(windows_.size()));
   auto& found = windows_[window];

@@ -22,8 +22,10 @@ Counter& Signals::counter(int from, int to, int index) {
   if (peer < 0 || peer >= endpoint_.ranks())
     throw std::invalid_argument("peer " + std::to_string(peer) + " of " + std::to_string(endpoint_.ranks()) + " ranks");
   if (endpoint_.elsewhere(peer))
-    throw std::invalid_argument(endpoint_.name(peer) + " is on another host than " + endpoint_.name(endpoint_.rank()) +
-                                ": signals reach ranks of one host");
+    throw std::invalid_argument(
+        endpoint_.name(peer) + " is on another host than " + endpoint_.name(endpoint_.rank()) +
+        ": signals reach ranks of one host (see Communicator.hosts); expected such a rank, or a message: "
+        "send here, recv there");
   if (index < 0 || index >= indices)
     throw std::invalid_argument("signal " + std::to_string(index) + ": expected 0.." + std::to_string(indices - 1));
   return endpoint_.segment().signals(from, to)[index];

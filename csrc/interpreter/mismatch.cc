@@ -25,6 +25,8 @@ void Interpreter::mismatch(int peer, std::uint64_t peer_call, const Fingerprint&
               std::to_string(call);
   if (call == peer_call && theirs.code == mine.code && theirs.count == mine.count)
     text += ", with another schedule or blocks of other sizes";
+  else if (theirs == mine)
+    text += "; one of them made a call that the other did not make";
   endpoint_.fail(Failure::mismatch, -1, text);
 }
 

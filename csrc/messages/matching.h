@@ -18,7 +18,16 @@ inline constexpr int any = -1;  // any source, any tag
 
 // The name, in errors, of messages with a tag of the engine's users' own.
 inline std::string own_name(int tag) {
-  return tag == -2 ? "copy" : tag == -3 ? "exchange_parts" : "messages " + std::to_string(tag);
+  switch (tag) {
+    case -2:
+      return "copy";
+    case -3:
+      return "exchange_parts";
+    case -4:
+      return "reading of clocks";
+    default:
+      return "messages " + std::to_string(tag);
+  }
 }
 
 // The length of message that a receive takes: as long as its memory; or shorter; or any, kept in memory of its own.

@@ -28,6 +28,11 @@ std::system_error failed(const char* what) {
   return {errno, std::generic_category(), what};
 }
 
+std::string why_failed(const char* what, int error) {
+  if (error == ECONNREFUSED) return "does not listen any more: it left the group, or its process ended";
+  return std::string(what) + ": " + std::strerror(error);
+}
+
 }  // namespace
 
 TcpWire::TcpWire(int rank, Options options, Sink& sink)
@@ -164,7 +169,7 @@ void TcpWire::write(Connection& c) {
     if (written < 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN || errno == ENOTCONN) break;
-      return fail(c, std::string("cannot be sent to: ") + std::strerror(errno));
+      return fail(c, why_failed("cannot be sent to", errno));
     }
     c.sent_ns = now_ns();
     for (auto left = static_cast<std::size_t>(written); left > 0;) {
@@ -207,7 +212,7 @@ bool TcpWire::read(Connection& c) {
     auto got = recvmsg(c.fd, &message, MSG_DONTWAIT);
     if (got < 0) {
       if (errno == EINTR) continue;
-      if (errno != EAGAIN) fail(c, std::string("cannot be reached: ") + std::strerror(errno));
+      if (errno != EAGAIN) fail(c, why_failed("cannot be reached", errno));
       return moved;
     }
     if (got == 0) {

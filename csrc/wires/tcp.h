@@ -1,8 +1,7 @@
 // The wire for machines that have nothing but TCP. Each rank listens; a rank that has something to send connects. A
-// pair has one connection, which carries the frames of both: what one side sends brings along what the kernel has to
-// acknowledge of the other's, and so saves packets. If both connect at once, the lower rank's connection stays.
-//
-// Where a connection has no room for a long payload, further ones may carry payloads (tcp_streams.cc).
+// pair has one connection for short frames, which carries those of both: what one side sends brings along what the
+// kernel has to acknowledge of the other's, and so saves packets. If both connect at once, the lower rank's connection
+// stays. Long payloads have connections of their own, in each direction, several if need be (tcp_streams.cc).
 #pragma once
 
 #include <netinet/in.h>
@@ -80,7 +79,7 @@ class TcpWire final : public Wire {
   void wait_for_turn(Connection& c, const std::byte* from, std::size_t nbytes);
   bool deliver(Connection& c);
   void release_held(Link& link);
-  bool silent(const Connection& c, std::int64_t now) const;
+  std::int64_t silent_since(const Connection& c, std::int64_t now) const;
 
   bool progress_by_reading();
   bool progress_by_events();

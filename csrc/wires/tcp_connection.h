@@ -45,7 +45,8 @@ struct Part {
 };
 static_assert(sizeof(Part) == 64);
 
-// A payload on its way: such are reported in the order in which they were sent, by whichever connection.
+// A payload on its way. Payloads are reported as sent in the order in which the caller gave them, whichever connection
+// is done first.
 struct Unsent {
   Part part{};
   bool done = false;

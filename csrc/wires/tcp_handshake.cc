@@ -14,7 +14,7 @@
 
 namespace ringtree {
 
-using tcp::Answer, tcp::Connection, tcp::Hello, tcp::Link, tcp::Sending, tcp::Streams, tcp::magic;
+using tcp::Answer, tcp::Connection, tcp::Hello, tcp::Sending, tcp::Streams, tcp::magic;
 
 namespace {
 

@@ -12,12 +12,12 @@ namespace ringtree {
 
 using tcp::Connection, tcp::Sending;
 
-// Whether a connection that ought to bring something has brought nothing for 3 s.
-bool TcpWire::silent(const Connection& c, std::int64_t now) const {
-  if (c.holds) return false;
-  if (!c.stream) return now - c.heard_ns > silence_ns;
+// Since when a connection has brought nothing of what it owes: now, where it owes nothing.
+std::int64_t TcpWire::silent_since(const Connection& c, std::int64_t now) const {
+  if (c.holds) return now;
+  if (!c.greeted || !c.stream) return c.heard_ns;
   auto held_ns = links_[c.peer].held_ns;
-  return !c.outgoing && (c.in_payload || held_ns) && now - std::max(c.heard_ns, held_ns) > silence_ns;
+  return !c.outgoing && (c.in_payload || held_ns) ? std::max(c.heard_ns, held_ns) : now;
 }
 
 void TcpWire::tick() {
@@ -29,8 +29,8 @@ void TcpWire::tick() {
   for (std::size_t k = 0; k < connections_.size(); k++) {
     auto& c = *connections_[k];
     if (c.dead) continue;
-    if (c.greeted ? silent(c, now) : now - c.heard_ns > unanswered_ns) {
-      fail(c, c.greeted ? "was silent for 3 s" : "did not answer for 6 s");
+    if (auto why = overdue(now, silent_since(c, now), c.greeted)) {
+      fail(c, why);
       continue;
     }
     if (!c.greeted || c.stream || c.writes || !heartbeat_due(now, c.sent_ns)) continue;
@@ -39,8 +39,8 @@ void TcpWire::tick() {
     enqueue(c, std::move(beat));
   }
   for (std::size_t peer = 0; peer < links_.size(); peer++)
-    if (links_[peer].crossed_ns && now - links_[peer].crossed_ns > unanswered_ns)
-      lose(static_cast<int>(peer), "did not connect for 6 s");
+    if (auto crossed_ns = links_[peer].crossed_ns)
+      if (auto why = overdue(now, crossed_ns, false)) lose(static_cast<int>(peer), why);
   bury();
 }
 

@@ -1,10 +1,10 @@
 // Long payloads by connections of their own: two ranks that send to each other by one connection make each other's
 // packets wait, and a network may allow a single connection only a part of its bandwidth.
 //
-// Each connection carries frames, or parts of them, in order. What has not its turn among all of a pair's connections
-// waits, and its connection with it; a long payload is received meanwhile, as its place does not depend on the frames
-// before it. A payload is spread over twice as many streams as long as that makes a pair much faster;
-// never where several pairs share a link, as there one that takes more of it takes it from the others.
+// Each connection carries frames, or parts of them, in order. A part that has not its turn among all of a pair's
+// connections waits, and its connection with it; a long payload is received meanwhile, as its place does not depend on
+// the frames before it. A payload is spread over twice as many streams as long as that makes a pair much faster; never
+// where several pairs share a link, as there a pair that takes more of it takes it from the others.
 #include <linux/tcp.h>
 #include <sys/socket.h>
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from ringtree.formats import chrome
+from ringtree.ir.host_clocks import hosts_of
+from ringtree.ir.host_links import crossing, host_links
 from ringtree.ir.trace import Event
 from tests.cli.conftest import Ringtree
 
@@ -151,7 +153,7 @@ MISTAKES = [
     ("ring --bytes 8 --jitter -1", "jitter is -1.0; expected at least 0"),
     ("ring --bytes 8 --seed -1", "--seed -1: expected at least 0"),
     ("ring --bytes 8 --slots 0", "slots is 0; expected at least 1"),
-    ("ring --bytes 8 --cut --in-place", "--in-place applies to a measured machine only"),
+    ("ring --bytes 8 --cut --in-place", "--in-place applies to the engine's own windows"),
     ("chain --bytes 8 --cut --option pieces=2", "--cut chooses the algorithm's options by size; leave --option out"),
     ("ring --bytes 8,64 --trace t.json", "t.json can contain one simulation only; expected one size in --bytes"),
     ("ring --bytes 8 --trace missing/t.json", "no such folder to write to"),
@@ -164,3 +166,54 @@ def test_a_mistake_is_one_line(ringtree: Ringtree, words: str, expected: str) ->
     got = ringtree("simulate", *words.split())
     assert got.code in (1, 2) and got.out == ""
     assert expected in got.err and "internal error" not in got.err and len(got.err.splitlines()) == 1
+
+
+HOSTS = ["ring", "--hosts", "2,1", "--rate", "2gbit", "--latency", "50us"]
+
+
+def test_ranks_on_hosts_meet_a_network_between_them(ringtree: Ringtree, tmp_path: Path) -> None:
+    """Four hops of 64 KiB: ring steps over the slower way, 250 MB/s, 50 us, and 6 us of work at either end."""
+    got = ringtree("simulate", *HOSTS, "--bytes", "192K", "--trace", str(tmp_path / "t.json"))
+    assert got.code == 0 and got.err == ""
+    assert "on 3 ranks on 2 hosts: 3 ranks, 5 switches" in got.out and "away message 6 µs" in got.out
+    trace = chrome.read(tmp_path / "t.json")
+    assert hosts_of(trace).tolist() == [0, 0, 1]
+    links = {(link.source, link.target): link for link in host_links(trace)}
+    assert {ends: link.nbytes for ends, link in links.items()} == {(0, 1): 4 << 16, (1, 0): 4 << 16}
+    away = crossing(trace)
+    assert (trace.end_s - trace.start_s)[away].min() == pytest.approx((1 << 16) / 250e6 + 50e-6, rel=0.01)
+    assert trace.makespan_s > 4 * ((1 << 16) / 250e6 + 50e-6 + 12e-6)
+    assert re.search(r"message between hosts 64 KiB", got.out)
+
+
+def test_calls_over_hosts_pass_in_the_engines_windows(ringtree: Ringtree, tmp_path: Path) -> None:
+    """A chunk of 4 MiB, of which a slot holds 128 KiB."""
+    counts = {}
+    for words in ((), ("--cut", "--in-place")):
+        ringtree("simulate", *HOSTS, "--bytes", "12M", *words, "--trace", str(tmp_path / "t.json"))
+        counts[words] = host_links(chrome.read(tmp_path / "t.json"))[0].messages
+    assert counts["--cut", "--in-place"] == 32 * counts[()] == 32 * 4
+
+
+def test_cores_that_hosts_share_are_slower(ringtree: Ringtree) -> None:
+    out = [ringtree("simulate", "ring", "--hosts", "40,40", "--bytes", "1M", *w).out for w in ((), ("--share-cores",))]
+    costs = [float(re.findall(r"away message ([\d.]+) µs", text)[0]) for text in out]
+    assert costs[1] == pytest.approx(2 * costs[0], rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("--rate 2gbit", "--rate applies to --hosts: expected such as --hosts 2,2,2 as well"),
+        ("--share-cores", "--share-cores applies to --hosts"),
+        ("--hosts 2,2 -n 6", "--hosts 2,2 has 4 ranks, and -n 6: expected the same"),
+        ("--hosts 2,2 --topology switch", "--hosts and --topology are two places: expected one of them"),
+        ("--hosts 2,2 --in-place", "--in-place applies to the engine's own windows: expected --cut"),
+        ("--hosts 2,x", "expected the number of ranks on each host, such as 2,2,2"),
+        ("--hosts 2,2 --rate fast", "--rate 'fast': expected such as 2gbit"),
+        ("--hosts 2,2 --latency 5", "--latency '5': expected more than 0"),
+    ],
+)
+def test_mistakes_with_hosts_are_one_line(ringtree: Ringtree, words: str, expected: str) -> None:
+    got = ringtree("simulate", "ring", "--bytes", "64K", *words.split())
+    assert got.code == 1 and expected in got.err and got.err.count("\n") == 1, got

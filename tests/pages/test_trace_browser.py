@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from ringtree.ir.host_clocks import HostClock, clock_facts, hosts_fact
 from ringtree.ir.trace import Event, Trace
 from ringtree.pages.trace_page import trace_page
 from tests.pages.browser.driver import Browser, Page
@@ -232,3 +234,12 @@ def test_a_frame_of_many_messages_costs_as_much_as_its_pixels(
             page.run("new Promise(requestAnimationFrame)")
         frames = page.run("ringtree.stats.frames_ms.length")
         assert frames >= 12 and page.run("strokes") / frames < 3_000, "calls of a canvas in a frame"
+
+
+def test_hosts_and_their_links_are_named(browser: Browser, tmp_path: Path) -> None:
+    facts = {"source": "measured", **hosts_fact([0, 0, 1, 1]), **clock_facts({1: HostClock(9.0, 0.0, 2e-6)})}
+    with browser.open(written(tmp_path, replace(MEASURED, facts=facts))) as page:
+        assert "2 hosts, clocks aligned within 2 µs" in page.text(".trace-card")
+        assert "clock of host" not in page.text(".trace-card")
+        assert page.text('.trace-ranks tr[data-rank="2"] th') == "rank 2 · host 1"
+        assert page.text('.trace-links tr[data-link="0-1"] td') == "12"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ringtree import pages
+from ringtree.ir.host_clocks import HostClock, clock_facts, hosts_fact
 from ringtree.ir.trace import COLUMNS, Event, Trace
 from ringtree.pages import trace_page as module
 from ringtree.pages.trace_page import STEPS, per_rank, trace_data, trace_page
@@ -98,3 +101,13 @@ def test_traces_too_large_for_a_page_are_refused(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(module, "MOST_EVENTS", 10)
     with pytest.raises(ValueError, match=r"^too large for a page: 18 events; expected at most 10: trace fewer calls"):
         trace_page([ring(2, 3)])
+
+
+def test_hosts_clocks_and_links_are_in_it() -> None:
+    alone = trace_data([ring(4, 3)])["traces"][0]
+    assert (alone["hosts"], alone["clock_error_s"], alone["links"]) == ([0] * 4, None, [])
+    facts = hosts_fact([0, 0, 5, 5]) | clock_facts({5: HostClock(9.0, 0.0, 2e-6)})
+    over = trace_data([replace(ring(4, 3), facts=facts)])["traces"][0]
+    assert (over["hosts"], over["clock_error_s"]) == ([0, 0, 5, 5], 2e-6)
+    found = [(link["source"], link["target"], link["messages"], link["nbytes"]) for link in over["links"]]
+    assert found == [(0, 5, 3, 3 * 4096), (5, 0, 3, 3 * 4096)]

@@ -181,7 +181,8 @@ def test_a_wait_for_room_names_the_rank_that_frees_it(pools: Pools, engine: str)
     stalls = trace.take(trace.kind == Event.STALL)
     assert set(stalls.rank.tolist()) == {0}
     assert set(stalls.peer.tolist()) == {1}
-    assert 0.5 * LATE_S < (stalls.end_s - stalls.start_s).max() < 100 * LATE_S
+    late_s = trace.start_s[trace.rank == 1].min() - trace.start_s[trace.rank == 0].min()
+    assert (stalls.end_s - stalls.start_s).max() > 0.5 * late_s
     assert not stalls.nbytes.any()
 
 

@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 import ringtree
-from ringtree.price import BUILT_IN
+from ringtree.algorithms import build
+from ringtree.price import BUILT_IN, NetworkCost
 from ringtree.runtime import tuned
+from ringtree.simulate import Job, play
 from ringtree.topology import load
 
 PARAMETERS = replace(BUILT_IN, latency_s=1e-3, switch_s=1e-3)
@@ -54,6 +56,24 @@ def test_cost_parameters_are_a_topology_too(here: Path) -> None:
     assert machine.ranks == 4 and machine.latency_s[0] == 1e-3
 
 
+def test_a_measured_network_is_read_back_and_makes_the_topology_one_of_hosts(tmp_path: Path) -> None:
+    path, network = tmp_path / "hosts.json", NetworkCost(1e-3, 1e8, "measured on a Sunday", 4e-6)
+    path.write_text(tuned.text(PARAMETERS, (2,), "a Sunday", network, (0, 0, 1)))
+    found = tuned.read(path)
+    assert (found.network, found.host_of) == (network, (0, 0, 1))
+    assert found.network is not None and found.network.source == network.source
+    hosts = load(path)
+    assert hosts.hosts.tolist() == [0, 0, 1]
+    near_s, far_s = (play([Job(build("flat", "broadcast", 3, root), 1 << 20)], hosts).time_s for root in (0, 2))
+    assert 1e-3 + (1 << 20) / 1e8 < near_s < 1.5 * (1 << 20) / 1e8  # one of two messages crosses the link
+    assert far_s > 2 * (1 << 20) / 1e8  # both do
+
+
+def test_a_network_of_before_its_messages_were_measured_is_read(tmp_path: Path) -> None:
+    path = written(tmp_path / "machine.json", network=NETWORK)
+    assert tuned.read(path).network == NetworkCost(1e-3, 1e8) and tuned.read(path).host_of == ()
+
+
 def test_ranks_choose_by_it(here: Path) -> None:
     for name, why in ringtree.spawn(picked, 4):
         assert name == "one_shot" and "measured on 2026-11-21" in why
@@ -77,6 +97,7 @@ def test_where_the_file_is(tmp_path: Path) -> None:
     assert tuned.parameters_here({"XDG_CONFIG_HOME": str(tmp_path)}) is None
 
 
+NETWORK = {"latency_s": 1e-3, "bandwidth_Bps": 1e8, "source": "measured on a Sunday"}
 BROKEN = {
     "not JSON": "{",
     "a list": "[]",
@@ -119,6 +140,9 @@ def test_a_broken_file_is_one_line(
         ({"network": {"latency_s": 1, "source": "x"}}, "lacks 'bandwidth_Bps'"),
         ({"network": {"latency_s": 0, "bandwidth_Bps": 1e9, "source": "x"}}, "network latency_s is 0.0; expected more"),
         ({"network": {"latency_s": 1, "bandwidth_Bps": 1e99, "source": "x"}}, "bandwidth_Bps is 1e.99; expected 1 to"),
+        ({"network": NETWORK | {"message_s": -1}}, "network message_s is -1.0; expected 0 to 1 second"),
+        ({"network": NETWORK | {"hosts": 2}}, "network hosts is '2'"),
+        ({"network": NETWORK | {"hosts": [0, 2]}}, "network hosts is '.0, 2.'"),
         ({"machine": {"cpu": "a\nb", "cores": 1}}, "1 cores of a..b; this is "),
     ],
 )

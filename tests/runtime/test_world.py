@@ -62,12 +62,12 @@ def test_absent_ranks_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[st
         "    pathlib.Path(__file__).with_name(rank).touch()\n"
         "    while not all(pathlib.Path(__file__).with_name(r).exists() for r in '02'):\n"
         "        time.sleep(0.01)\n"
-        "    ringtree.init(timeout_s=0.5)\n"
+        "    ringtree.init(timeout_s=1.5)\n"
     )
     assert run([str(file)], 4) == 1
     stderr = capsys.readouterr().err
     for rank in (0, 2):
-        assert f"[{rank}] TimeoutError: ranks 1, 3 did not come to the group of 4 ranks within 0.5 s" in stderr
+        assert f"[{rank}] TimeoutError: ranks 1, 3 did not come to the group of 4 ranks within 1.5 s" in stderr
 
 
 def test_a_death_is_reported_to_survivors_and_launcher(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

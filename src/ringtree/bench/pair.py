@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 LEAST_S = 1e-6
 """The part of a short message's time that is latency: the rest is its ranks' work."""
-TO_PEER, FROM_PEER, END = range(3)
+TO_PEER, FROM_PEER, STREAM_TO_PEER, END = range(4)
+STREAM = 64
+"""The short messages of a stream, which is answered once."""
 TRIPS_PART = 0.25
 """The most of a pair's time that its short messages take."""
 FEWEST_TRIPS = 3
@@ -26,39 +28,46 @@ FEWEST_TRIPS = 3
 
 @dataclass(frozen=True, slots=True)
 class PairEffort:
-    """The messages of a pair: `warmup` and `trips` short ones there and back, then `repetitions` of each size in bytes
-    both ways, the sizes in ascending order. After `seconds` no longer size is begun, nor one that would take longer."""
+    """The messages of a pair: `warmup` and `trips` short ones there and back, `streams` of short ones, then
+    `repetitions` of each size in bytes both ways, the sizes in ascending order. After `seconds` no longer size is
+    begun, nor one that would take longer."""
 
     trips: int
     warmup: int
     sizes: tuple[int, ...]
     repetitions: int
     seconds: float = inf
+    streams: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredPair:
     """The times of a pair. `trips_s`: of each short message there and back; `rates_Bps`: by size in bytes the rates to
-    the peer, and those from it."""
+    the peer, and those from it; `message_s`: the work of the busier end for a message, by the streams if there were
+    any."""
 
     trips_s: list[float]
     rates_Bps: dict[int, tuple[list[float], list[float]]]
+    message_s: float = WIRE_MESSAGE_S
 
     @property
     def latency_s(self) -> float:
         """The usual latency of a message beside the ranks' own work: by the median trip."""
-        return _latency_s(median(self.trips_s))
+        return self._latency_s(median(self.trips_s))
 
     @property
     def least_latency_s(self) -> float:
         """The latency of a link where its ranks are not kept waiting by others of their cores: by the trip that a tenth
         of all are faster than."""
-        return _latency_s(_least_s(self.trips_s))
+        return self._latency_s(_least_s(self.trips_s))
 
     def longest_Bps(self) -> tuple[float, float]:
-        """The best rates to the peer and from it, of the longest messages: links pass short bursts at a higher rate."""
+        """The rates to the peer and from it, of the longest messages: links pass short bursts at a higher rate."""
         to, back = self.rates_Bps[max(self.rates_Bps)]
-        return max(to), max(back)
+        return median(to), median(back)
+
+    def _latency_s(self, trip_s: float) -> float:
+        return max(trip_s / 2 - self.message_s, LEAST_S)
 
 
 def measure(comm: Communicator, peer: int, effort: PairEffort) -> MeasuredPair:
@@ -71,6 +80,7 @@ def measure(comm: Communicator, peer: int, effort: PairEffort) -> MeasuredPair:
         trips_s.append(_trip_s(comm, peer, TO_PEER, data[:1]))
     trips_s = trips_s[effort.warmup :]
     trip_s = _least_s(trips_s)  # a longer one than of the message itself would leave it no time
+    streams_s = [_stream_s(comm, peer) for _ in range(effort.streams)] or [WIRE_MESSAGE_S]
     rates: dict[int, tuple[list[float], list[float]]] = {}
     expected_s = 0.0
     for nbytes in effort.sizes:
@@ -84,15 +94,12 @@ def measure(comm: Communicator, peer: int, effort: PairEffort) -> MeasuredPair:
             rates[nbytes][way].extend(nbytes / max(took_s - trip_s, LEAST_S) for took_s in times)
         expected_s = 2 * (time.monotonic() - size_s)  # the next size is twice as long
     comm.send(np.array([END, 0]), peer)
-    return MeasuredPair(trips_s, rates)
+    return MeasuredPair(trips_s, rates, median(streams_s))
 
 
 def _least_s(trips_s: list[float]) -> float:
+    """The trip that a tenth of all are faster than."""
     return sorted(trips_s)[len(trips_s) // 10]
-
-
-def _latency_s(trip_s: float) -> float:
-    return max(trip_s / 2 - WIRE_MESSAGE_S, LEAST_S)
 
 
 def answer(comm: Communicator, peer: int, effort: PairEffort) -> None:
@@ -102,11 +109,33 @@ def answer(comm: Communicator, peer: int, effort: PairEffort) -> None:
         way, nbytes = comm.recv(order, peer).tolist()
         if way == END:
             return
-        if way == TO_PEER:
+        if way == STREAM_TO_PEER:
+            comm.send(data[:1], peer)
+            for messages in (STREAM, 1):
+                for _ in range(messages):
+                    comm.recv(data[:1], peer)
+                comm.send(data[:1], peer)
+        elif way == TO_PEER:
             comm.recv(data[:nbytes], peer)
             comm.send(data[:1], peer)
         else:
             comm.send(data[:nbytes], peer)
+
+
+def _stream_s(comm: Communicator, peer: int) -> float:
+    """Seconds from message to message in a stream of short ones: the work of the busier end."""
+    short, answered = np.zeros(1, np.uint8), np.empty(1, np.uint8)
+    comm.send(np.array([STREAM_TO_PEER, 1]), peer)
+    comm.recv(answered, peer)
+    began_s = time.perf_counter()
+    for _ in range(STREAM):
+        comm.send(short, peer)
+    comm.recv(answered, peer)
+    streamed_s = time.perf_counter() - began_s
+    began_s = time.perf_counter()
+    comm.send(short, peer)
+    comm.recv(answered, peer)
+    return max(streamed_s - (time.perf_counter() - began_s), 0.0) / (STREAM - 1)
 
 
 def _trip_s(comm: Communicator, peer: int, way: int, data: NDArray[np.uint8]) -> float:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from ringtree.bench.machine import usable_cores
 from ringtree.bench.record import BenchRow
 from ringtree.ir.collective import collective as find_collective
-from ringtree.plan import predict, steps_for
+from ringtree.plan import choose_over_hosts, predict, steps_for
+from ringtree.price import Hosts
 from ringtree.price.memory import BUILT_IN, SharedMemory
 from ringtree.runtime.engines.shm import staging
 from ringtree.runtime.tuned import parameters_here
@@ -23,9 +24,20 @@ class Predicted(BenchRow):
     predicted_us: float
 
 
-def predicted(row: BenchRow) -> Predicted:
-    """The row with its prediction, by the cost parameters of this machine's tuned file, else by those built in."""
-    memory = shared_memory(row["ranks"])
+def predicted(row: BenchRow, where: SharedMemory | Hosts | None = None) -> Predicted:
+    """The row with its prediction, by the costs of the ranks' own group where they are given, else by the cost
+    parameters of this machine's tuned file, else by those built in."""
     root = row["root"] if find_collective(row["collective"]).rooted else None
+    if isinstance(where, Hosts):
+        return Predicted(**row, predicted_us=_over_hosts_s(row, where, root) * 1e6)
+    memory = where or shared_memory(row["ranks"])
     what = (row["algorithm"], row["collective"], row["ranks"], root, row["nbytes"])
     return Predicted(**row, predicted_us=predict(*what, steps_for(*what, memory), memory).seconds * 1e6)
+
+
+def _over_hosts_s(row: BenchRow, hosts: Hosts, root: int | None) -> float:
+    """Of the call's own choice where the algorithm is that, else of the algorithm cut as on one host."""
+    found = choose_over_hosts(row["collective"], hosts, root, row["nbytes"])
+    what = row["algorithm"], row["collective"], row["ranks"], root
+    steps = found.steps if found.algorithm == row["algorithm"] else steps_for(*what, row["nbytes"], hosts.memory)
+    return hosts.seconds(steps.apply(*what), row["nbytes"])

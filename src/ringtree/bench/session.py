@@ -34,6 +34,17 @@ def rows(
                 traces.append(pool.run(traced, case, effort)[0])
 
 
+def rows_of(
+    comm: Communicator, table: Sequence[SweepCase], effort: Effort, *, traces: list[Trace] | None = None
+) -> Iterator[BenchRow]:
+    """Yields the measured row of each case on this communicator's ranks, all of which iterate over it. `traces` as in
+    `rows`, on rank 0 alone."""
+    for case in table:
+        yield measured(comm, case, effort, threads=False)
+        if traces is not None and (trace := traced(comm, case, effort)) is not None:
+            traces.append(trace)
+
+
 def traced(comm: Communicator, case: SweepCase, effort: Effort) -> Trace | None:
     """Traces one in-place call, lined up as the timed ones, after one that warms up; all ranks call this, rank 0 gets
     the trace. The barrier that lines up is left out, unless that is the case."""

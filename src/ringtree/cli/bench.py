@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
 
 from ringtree.bench import session
 from ringtree.bench.machine import describe
@@ -13,43 +15,71 @@ from ringtree.bench.record import BenchRow, write
 from ringtree.bench.sweep import SweepCase, plan
 from ringtree.cli.arguments.byte_sizes import parse_bytes, sizes
 from ringtree.cli.arguments.destination import check_destination
-from ringtree.cli.terminal import Bar, progress
+from ringtree.cli.terminal import SILENT, Bar, progress
 from ringtree.draw.text.tables import BandwidthCells, nccl_footer, nccl_header, nccl_row
 from ringtree.formats import chrome
 from ringtree.ir.trace import Trace
+from ringtree.runtime.bootstrap.environment import detect
+from ringtree.runtime.world import init
+
+if TYPE_CHECKING:
+    from ringtree.runtime.communicator.communicator import Communicator
 
 
 def run(args: argparse.Namespace) -> int:
-    """Times the collective and prints nccl-tests' table. Returns 1 where a result was wrong, else 0."""
+    """Times the collective and prints nccl-tests' table. Returns 1 where a result was wrong, else 0.
+
+    A process that a launcher started as one of several is a rank of the only table, and rank 0 prints."""
     step = None if args.stepbytes is None else parse_bytes(args.stepbytes)
     factor = 8.0 if args.stepfactor is None and step is None else args.stepfactor
     nbytes = sizes(parse_bytes(args.minbytes), parse_bytes(args.maxbytes), factor=factor, step=step)
-    effort = _effort(args)
-    written = [path for path in (args.json, args.trace) if path]
+    effort, world = _effort(args), detect()
+    launched = world.size > 1
+    if launched and (args.ranks or args.threads):
+        option = "-t" if args.threads else "-n"
+        raise ValueError(f"{option} in a rank of the {world.size} that {world.launcher} started; leave it out")
+    ranks = [world.size] if launched else args.ranks or [2]
+    tables = plan(args.collective, ranks, nbytes, args.dtype, args.op, args.root, args.algorithm)
+    if not launched:
+        return _tables(args, tables, effort, None)
+    with init() as comm:
+        return _tables(args, tables, effort, comm)
+
+
+def _tables(args: argparse.Namespace, tables: list[list[SweepCase]], effort: Effort, comm: Communicator | None) -> int:
+    """Measures on ranks started here, or on those of `comm`; of these rank 0 alone prints and writes files."""
+    prints = comm is None or comm.rank == 0
+    written = [path for path in (args.json, args.trace) if path and prints]
     for path in written:
         check_destination(path, *(other for other in written if other is not path))
-    tables = plan(args.collective, args.ranks, nbytes, args.dtype, args.op, args.root, args.algorithm)
     rows: list[BenchRow] = []
     traces: list[Trace] | None = [] if args.trace else None
-    with progress(args.collective, total=sum(map(len, tables))) as bar:
+    with progress(args.collective, total=sum(map(len, tables))) if prints else nullcontext(SILENT) as bar:
         for table in tables:
-            rows += _table(args, table, effort, bar, traces)
-    if args.json:
-        write(args.json, [predicted(row) for row in rows], effort)
-    if traces:
-        chrome.write(session.in_sequence(traces, f"bench {args.collective}"), args.trace)
+            rows += _table(args, table, effort, bar, traces, comm)
     wrong = sum((r["wrong"] or 0) + (r["in_place_wrong"] or 0) for r in rows)
-    if wrong:
-        print(f"ringtree bench: {wrong} elements were wrong, see #wrong", file=sys.stderr)
+    if prints:
+        if args.json:
+            write(args.json, [predicted(row, None if comm is None else comm.where) for row in rows], effort)
+        if traces:
+            chrome.write(session.in_sequence(traces, f"bench {args.collective}"), args.trace)
+        if wrong:
+            print(f"ringtree bench: {wrong} elements were wrong, see #wrong", file=sys.stderr)
     return 1 if wrong else 0
 
 
 def _table(
-    args: argparse.Namespace, table: list[SweepCase], effort: Effort, bar: Bar, traces: list[Trace] | None
+    args: argparse.Namespace,
+    table: list[SweepCase],
+    effort: Effort,
+    bar: Bar,
+    traces: list[Trace] | None,
+    comm: Communicator | None,
 ) -> list[BenchRow]:
     """Measures one table's cases, and prints each as it is done."""
     machine, first = describe(), table[0]
-    kind = "threads" if args.threads else "processes"
+    hosts = 1 if comm is None else len(set(comm.hosts))
+    kind = "threads" if args.threads else "processes" + f" on {hosts} hosts" * (hosts > 1)
     iterations = effort.iterations or "as many as take 0.1 s"
     for line in (
         f"# ringtree {machine['ringtree']}: {first.collective}, {first.ranks} {kind}, algorithm {first.algorithm}",
@@ -61,7 +91,11 @@ def _table(
     ):
         bar.print(line)
     done = []
-    for row in session.rows(table, effort, threads=args.threads, traces=traces):
+    if comm is None:
+        found = session.rows(table, effort, threads=args.threads, traces=traces)
+    else:
+        found = session.rows_of(comm, table, effort, traces=traces)
+    for row in found:
         bar.print(_line(row))
         bar.advance()
         bar.note(f"{row['algorithm']} {row['nbytes']:,} bytes")

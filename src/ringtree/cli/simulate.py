@@ -17,9 +17,10 @@ from ringtree.cli.arguments import subject
 from ringtree.cli.arguments.byte_sizes import parse_bytes
 from ringtree.cli.arguments.conditions import conditions
 from ringtree.cli.arguments.destination import check_destination, write_page
+from ringtree.cli.arguments.hosts import host_of_ranks
+from ringtree.cli.arguments.place import hosts_here, place, ranks_on_hosts
 from ringtree.cli.arguments.topology import MEASURED
-from ringtree.cli.arguments.topology import topology as topology_of
-from ringtree.cli.options.simulate import ASSUMED, WITH
+from ringtree.cli.options.simulate import WITH
 from ringtree.draw.text.path import path_lines
 from ringtree.draw.text.tables import BandwidthCells, nccl_header, nccl_row
 from ringtree.formats.chrome import write
@@ -55,9 +56,10 @@ class _Case:
 
 def run(args: argparse.Namespace) -> int:
     """Prints simulated time, critical path and links, or a table over sizes. Returns the exit code."""
-    if args.in_place and not (args.cut and (args.topology or "").startswith(MEASURED)):
+    ranks_on_hosts(args)
+    if args.in_place and not (args.cut and _as_engine(args)):
         raise ValueError(
-            "--in-place applies to a measured machine only: expected --cut and --topology trace:FILE as well"
+            "--in-place applies to the engine's own windows: expected --cut, and trace:FILE or --hosts, as well"
         )
     sizes = [parse_bytes(text) for text in args.bytes.split(",")]
     read, written = [args.what, (args.topology or "").removeprefix(MEASURED)], [args.trace, args.html]
@@ -67,11 +69,12 @@ def run(args: argparse.Namespace) -> int:
             raise ValueError(f"{path} can contain one simulation only; expected one size in --bytes")
     cases = [_case(args, nbytes) for nbytes in sizes]
     ranks = cases[0].schedule.ranks
-    topology = topology_of(args.topology or ASSUMED, ranks)
+    where = place(args, ranks)
+    topology = where(cases[0].nbytes)
     actual, others = conditions(args, topology), [_other(text, ranks) for text in args.others]
 
     def simulated(case: _Case) -> Simulation:
-        return play([Job(case.what, case.nbytes), *others], topology, conditions=actual, slots=args.slots)
+        return play([Job(case.what, case.nbytes), *others], where(case.nbytes), conditions=actual, slots=args.slots)
 
     if len(sizes) > 1:
         _table(args, cases, topology, simulated)
@@ -94,6 +97,8 @@ def _case(args: argparse.Namespace, nbytes: int) -> _Case:
         found = subject.from_file(args, "cut")
         _warn(found.schedule)
         return _Case(found.schedule, found.programs or found.schedule, nbytes)
+    if args.hosts:
+        args.ranks = len(host_of_ranks(args.hosts))
     schedule = subject.schedule(args)
     if find(args.what).origin:
         _warn(schedule)
@@ -101,10 +106,16 @@ def _case(args: argparse.Namespace, nbytes: int) -> _Case:
         if args.option:
             raise ValueError("--cut chooses the algorithm's options by size; leave --option out")
         as_called = import_module(AS_CALLED)
-        schedule, _ = as_called.cut(schedule, args.what, nbytes)
-        if (args.topology or "").startswith(MEASURED):
-            return _Case(schedule, as_called.programs(schedule, nbytes, args.in_place), nbytes)
+        memory = hosts_here(args).memory if args.hosts else None
+        schedule, _ = as_called.cut(schedule, args.what, nbytes, memory)
+        if _as_engine(args):
+            return _Case(schedule, as_called.programs(schedule, nbytes, args.in_place, memory), nbytes)
     return _Case(schedule, schedule, nbytes)
+
+
+def _as_engine(args: argparse.Namespace) -> bool:
+    """Whether --cut plays the engine's programs, window by window: on a machine of measured costs."""
+    return args.hosts is not None or (args.topology or "").startswith(MEASURED)
 
 
 def _warn(schedule: Schedule) -> None:
@@ -159,11 +170,12 @@ def _described(args: argparse.Namespace, topology: Topology) -> str:
         latencies = " to ".join(duration(s) for s in dict.fromkeys((latency_s[0], latency_s[-1])))
         rates = " to ".join(f"{r:g}" for r in dict.fromkeys((rate_GBps[0], rate_GBps[-1])))
         links = f", {t.links} links of {latencies}" + (f" and {rates} GB/s" if isfinite(rate_GBps[0]) else "")
-    costs = [f"{key[:-2]} {duration(getattr(t, key))}" for key in ("message_s", "step_s") if getattr(t, key)]
+    in_time = ("message_s", "away_message_s", "step_s")
+    costs = [f"{key[:-2].replace('_', ' ')} {duration(getattr(t, key))}" for key in in_time if getattr(t, key)]
     costs += [f"{k[:-4]} {getattr(t, k) / 1e9:.3g} GB/s" for k in ("copy_Bps", "reduce_Bps") if isfinite(getattr(t, k))]
     own = f"; a rank's {', '.join(costs)}" if costs else ""
     return f"{t.name}: {t.ranks} ranks{inner}{links}{own}" + (
-        "" if args.topology else " (default; set another with --topology)"
+        "" if args.topology or args.hosts else " (default; set another with --topology)"
     )
 
 

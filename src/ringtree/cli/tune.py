@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
     check_destination(path)
     date = datetime.now().astimezone().isoformat(timespec="seconds")
-    network, rank = _network(date)
+    network, host_of, rank = _network(date)
     if rank:
         return 0  # rank 0 measures its host alone
     began = time.monotonic()
@@ -55,17 +55,19 @@ def run(args: argparse.Namespace) -> int:
 
         measured = tune(ranks, args.seconds, step, most)
     parameters = fit(measured.calls, f"parameters measured on {date}")
+    measured_now = network is not None
+    if network is None:
+        network, host_of = _known(path)
     with replacing(path) as file:
-        file.write(tuned.text(parameters, tuple(sorted(set(ranks))), date, network or _known(path)).encode())
+        file.write(tuned.text(parameters, tuple(sorted(set(ranks))), date, network, host_of).encode())
     machine = describe()
     print(f"{count(machine['cores'], 'core')} of {machine['cpu']}, {span(ranks)} ranks, {_counts(measured)}")
     for line in lines(parameters, oversubscribed=max(ranks) > machine["cores"], most_nbytes=2 * most):
         print(line)
-    if network is not None:
-        yours = f"a message {duration(network.latency_s)}, {_rate(network.bandwidth_Bps)} each way"
-        print(f"between hosts: {yours}")
-    found = errors(parameters, measured.calls)
-    print(f"error of predicted times of these calls: median {found[0]:.0%}, 90th percentile {found[1]:.0%}")
+    if measured_now and network is not None:
+        print(_between(network, host_of))
+    error = errors(parameters, measured.calls)
+    print(f"error of predicted times of these calls: median {error[0]:.0%}, 90th percentile {error[1]:.0%}")
     print(
         f"written to {path}"
         + ("" if path == tuned.location() else f"; init() reads it if {tuned.VARIABLE} is set to it")
@@ -73,25 +75,36 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _network(date: str) -> tuple[NetworkCost | None, int]:
-    """The network between the hosts of a launcher's ranks, for rank 0, and this process's rank."""
+def _network(date: str) -> tuple[NetworkCost | None, tuple[int, ...], int]:
+    """The network between the hosts of a launcher's ranks, for rank 0, the host of each rank, and this process's
+    rank."""
     world = detect()
     if world.size == 1:
-        return None, 0
+        return None, (), 0
     comm = init()
     try:
-        return measure_network(comm, f"measured on {date}"), comm.rank
+        return measure_network(comm, f"measured on {date}"), tuple(comm.hosts), comm.rank
     finally:
         comm.close()
         leave_launcher()
 
 
-def _known(path: Path) -> NetworkCost | None:
-    """The network that was measured before, which a measurement of this host alone leaves as it is."""
+def _known(path: Path) -> tuple[NetworkCost | None, tuple[int, ...]]:
+    """The network that was measured before, which a measurement of this host alone leaves as it is, and the host of
+    each rank that measured it."""
     try:
-        return tuned.read(path).network
+        known = tuned.read(path)
+        return known.network, known.host_of
     except (OSError, ValueError):
-        return None
+        return None, ()
+
+
+def _between(network: NetworkCost, host_of: tuple[int, ...]) -> str:
+    """The network in a line."""
+    message = f"a message {duration(network.latency_s)} and {duration(network.message_s)} of a core at each end"
+    each = ", ".join(str(host_of.count(host)) for host in sorted(set(host_of)))
+    ranks = f"{count(len(host_of), 'rank')} on {count(len(set(host_of)), 'host')}: {each}"
+    return f"between hosts: {message}, {_rate(network.bandwidth_Bps)} of payload each way ({ranks})"
 
 
 def usual_ranks(cores: int) -> list[int]:

@@ -23,6 +23,8 @@ from ringtree.formats.imported import FormatError
 from ringtree.formats.lanes import Ints, lanes
 from ringtree.formats.replacing import replacing
 from ringtree.ir import units
+from ringtree.ir.host_clocks import hosts_of
+from ringtree.ir.host_links import crossing
 from ringtree.ir.trace import COLUMNS, Event, Trace
 
 VERSION = 1
@@ -109,8 +111,11 @@ def _heads(trace: Trace, tid: Ints, titles: dict[int, str]) -> list[str]:
     for rank, thread in _distinct(trace.rank, tid)[0].tolist():
         lines.append(_head("thread_name", rank, thread, name=titles[thread]))
         lines.append(_head("thread_sort_index", rank, thread, sort_index=thread))
+    hosts = hosts_of(trace).tolist()
+    several = len(set(hosts)) > 1
     for rank in range(trace.ranks):
-        lines.append(_head("process_name", rank, 0, name=f"rank {rank}"))
+        name = f"rank {rank} on host {hosts[rank]}" if several else f"rank {rank}"
+        lines.append(_head("process_name", rank, 0, name=name))
         lines.append(_head("process_sort_index", rank, 0, sort_index=rank))
     return lines
 
@@ -158,8 +163,9 @@ def _stretches(track: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints]:
 def _events(trace: Trace, tid: Ints, start: Ints, end: Ints) -> Iterator[list[str]]:
     """The events, one a line. Built from columns: a text that many events share is made once."""
     own_work = np.where(trace.kind == Event.COMPUTE, trace.call, -1)
-    shared, which = _distinct(trace.kind, trace.nbytes, trace.peer, own_work)
-    words = [_words(k, n, p, trace.calls[call] if call >= 0 else "") for k, n, p, call in shared.tolist()]
+    host = np.where(crossing(trace), hosts_of(trace)[trace.peer], -1)
+    shared, which = _distinct(trace.kind, trace.nbytes, trace.peer, own_work, host)
+    words = [_words(k, n, p, trace.calls[call] if call >= 0 else "", h) for k, n, p, call, h in shared.tolist()]
     for at in range(0, len(trace), _AT_ONCE):
         part = slice(at, at + _AT_ONCE)
         numbers = (trace.rank, tid, start / 1e3, (end - start) / 1e3, which)
@@ -173,14 +179,15 @@ def _events(trace: Trace, tid: Ints, start: Ints, end: Ints) -> Iterator[list[st
         ]
 
 
-def _words(kind: int, nbytes: int, peer: int, own_work: str) -> str:
-    """The middle of an event's line: its name, its category and the first of its args."""
+def _words(kind: int, nbytes: int, peer: int, own_work: str, host: int) -> str:
+    """The middle of an event's line: its name, its category and the first of its args. `host`: of the receiver of a
+    message between hosts, else -1."""
     name = Event(kind).name.lower()
     size, from_peer = units.size(nbytes), f" from {peer}" if peer >= 0 else ""
     title = {
         Event.COPY: f"copy {size}{from_peer}",
         Event.REDUCE: f"reduce {size}{from_peer}",
-        Event.SEND: f"send {size} to {peer}",
+        Event.SEND: f"send {size} to {peer}" + (f" on host {host}" if host >= 0 else ""),
         Event.WAIT: f"wait for {peer}",
         Event.STALL: f"stall: no room until {peer} gives back" if peer >= 0 else "stall: no room",
         Event.COMPUTE: own_work,

@@ -76,12 +76,27 @@ interface TraceRecord {
   messages: number;
   calls: string[];
   facts: Record<string, string>;
+  /** [ranks] the number of each rank's host. */
+  hosts: number[];
+  /** How far times of two hosts may be wrong; null for one host, a simulation, or clocks that were not aligned. */
+  clock_error_s: number | null;
+  /** Between hosts that exchanged messages. */
+  links: HostLinkRecord[];
   /** [count], by start; `other` is the event at the other end of a message, or -1. */
   events: Record<EventColumn, Column>;
   /** [ranks] */
   per_rank: Record<RankColumn, Column>;
   /** `what` counts trace_page.STEPS, as sums_s does; `event` is -1 where the rank was idle. */
   critical: {count: number; sums_s: number[]} & Record<CriticalColumn, Column>;
+}
+interface HostLinkRecord {
+  source: number;
+  target: number;
+  messages: number;
+  nbytes: number;
+  busy_s: number;
+  median_s: number;
+  rate_Bps: number;
 }
 type EventColumn =
   | 'rank' | 'kind' | 'start_s' | 'end_s' | 'nbytes' | 'peer' | 'chunk' | 'channel' | 'call' | 'other';

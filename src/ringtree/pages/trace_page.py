@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from ringtree.draw.text.comparison import all_begun_seconds
 from ringtree.ir.critical_path import PathStep, critical_path
+from ringtree.ir.host_clocks import host_clocks, hosts_of
+from ringtree.ir.host_links import host_links
 from ringtree.ir.own_work import uncovered
 from ringtree.ir.trace import COLUMNS, Event, Trace
 from ringtree.pages import assemble, encode
@@ -63,6 +65,9 @@ def _trace(given: Trace) -> dict[str, Any]:
         "messages": len(sends),
         "calls": list(trace.calls),
         "facts": dict(trace.facts),
+        "hosts": hosts_of(trace).tolist(),
+        "clock_error_s": max((clock.error_s for clock in host_clocks(trace).values()), default=None),
+        "links": [link._asdict() | {"rate_Bps": link.rate_Bps} for link in host_links(trace)],
         "events": {name: encode(column) for name, column in (columns | {"other": other}).items()},
         "per_rank": {name: encode(column) for name, column in per_rank(trace).items()},
         "critical": _critical(critical_path(trace), zero_s),

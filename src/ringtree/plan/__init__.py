@@ -10,7 +10,13 @@ from ringtree.plan.choose import (
     predict,
     shortlist,
 )
-from ringtree.plan.over_hosts import HostChoice, choose_over_hosts
+from ringtree.plan.over_hosts import (
+    HostCandidate,
+    HostChoice,
+    candidates_over_hosts,
+    choose_over_hosts,
+    quickest_as,
+)
 from ringtree.plan.properties import at_once, in_rank_order, order, prove_own
 from ringtree.plan.steps import CallTuning, steps_for, workload
 
@@ -18,9 +24,11 @@ __all__ = [
     "Candidate",
     "Choice",
     "CallTuning",
+    "HostCandidate",
     "HostChoice",
     "at_once",
     "candidates",
+    "candidates_over_hosts",
     "choose",
     "choose_over_hosts",
     "choose_whole",
@@ -29,6 +37,7 @@ __all__ = [
     "order",
     "predict",
     "prove_own",
+    "quickest_as",
     "shortlist",
     "steps_for",
     "workload",

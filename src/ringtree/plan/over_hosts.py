@@ -7,11 +7,11 @@ the order of their hosts).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import pairwise
 
-from ringtree.algorithms import build, find
+from ringtree.algorithms import find
 from ringtree.algorithms.groups import written
 from ringtree.ir.schedule import Schedule
 from ringtree.ir.units import duration
@@ -29,6 +29,8 @@ PIECES_NBYTES = 1 << 17
 MOST_PIECES = 64
 WORTH_CHANNELS = 0.9
 """Windows are put side by side where that takes less than this share of the time."""
+WIDENED = 4
+"""The quickest candidates of one window after the other, of which windows side by side are priced, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,21 @@ class HostChoice:
     why: str
 
 
+@dataclass(frozen=True, slots=True)
+class HostCandidate:
+    """An algorithm, its tuning for the size, and its predicted time in seconds."""
+
+    algorithm: str
+    steps: CallTuning
+    time_s: float
+
+    @property
+    def label(self) -> str:
+        """The algorithm's name; of a nested one those inside hosts and between them."""
+        given = dict(self.steps.options)
+        return f"{given['inner']} in hosts and {given['outer']} between" if self.algorithm == NESTED else self.algorithm
+
+
 def choose_over_hosts(
     collective: str, hosts: Hosts, root: int | None, nbytes: int, rank_order: bool = False
 ) -> HostChoice:
@@ -47,70 +64,117 @@ def choose_over_hosts(
 
     `rank_order`: only algorithms that agree with one another to the last bit. Cost: up to a second for the first size
     between two powers of two over 64 ranks, then a cache look-up."""
-    nbytes = 1 << (nbytes - 1).bit_length() if nbytes else 0
-    return _choose(collective, hosts, root, nbytes, rank_order)
+    return _choose(collective, hosts, root, _rounded(nbytes), rank_order)
+
+
+def candidates_over_hosts(
+    collective: str, hosts: Hosts, root: int | None, nbytes: int, rank_order: bool = False
+) -> tuple[HostCandidate, ...]:
+    """Returns the candidates of a call on a whole vector of `nbytes`, priced for the next power of two, fastest first;
+    among equals (within NOTEWORTHY) in the order of consideration. A call takes the first, which is cut as far as the
+    group's staging slots allow. ValueError: if there is none. Cost as of `choose_over_hosts`."""
+    return _fitted(collective, hosts, root, _rounded(nbytes), rank_order)
+
+
+def quickest_as(algorithm: str, collective: str, hosts: Hosts, root: int | None, nbytes: int) -> HostCandidate:
+    """Returns the named algorithm with its quickest tuning for a whole vector of `nbytes`, whether calls consider it or
+    not. ValueError: if it does not serve the collective."""
+    nbytes = _rounded(nbytes)
+    found = [
+        HostCandidate(algorithm, steps, seconds(schedule, hosts, nbytes))
+        for steps, schedule in _tunings(algorithm, collective, hosts, root, nbytes)
+    ]
+    if not found:
+        raise ValueError(f"{algorithm} does not serve {collective} over {len(set(hosts.host_of))} hosts")
+    best = _widened(min(found, key=lambda c: c.time_s), collective, hosts, root, nbytes)
+    return replace(best, steps=fitting(best.steps, algorithm, collective, len(hosts.host_of), root, hosts.memory.slots))
 
 
 @lru_cache(maxsize=1024)
 def _choose(collective: str, hosts: Hosts, root: int | None, nbytes: int, rank_order: bool) -> HostChoice:
-    ranks = len(hosts.host_of)
-    timed = [
-        (seconds(schedule, hosts, nbytes), name, steps)
-        for name, steps, schedule in _candidates(collective, hosts, root, nbytes, rank_order)
-    ]
-    if not timed:
-        raise ValueError(f"no algorithm for {collective} reduces all ranks in order at once")
-    least_s = min(time_s for time_s, _, _ in timed) or 1.0
-    timed.sort(key=lambda t: round(t[0] / least_s / NOTEWORTHY))  # among equals the first
-    for (time_s, name, steps), (next_s, next_name, next_steps) in pairwise([*timed, (0.0, "", CallTuning())]):
-        time_s, steps = _side_by_side(time_s, name, steps, collective, hosts, root, nbytes)
-        fitted = fitting(steps, name, collective, ranks, root, hosts.memory.slots)
-        if fitted.options != steps.options and name == NESTED:
-            continue  # without its options it would be another nesting
-        beside = f", {duration(next_s)} for {_named(next_name, next_steps)}" if next_name else ""
-        return HostChoice(name, fitted, f"{duration(time_s)} predicted{beside}, over {hosts.source}")
-    raise AssertionError("an algorithm without options always fits")
+    best, *others = _fitted(collective, hosts, root, nbytes, rank_order)
+    beside = "".join(f", {duration(after.time_s)} for {after.label}" for after in others[:1])
+    why = f"{duration(best.time_s)} predicted{beside}, over {hosts.source}"
+    return HostChoice(best.algorithm, best.steps, why)
 
 
-def _candidates(
+@lru_cache(maxsize=256)
+def _fitted(
     collective: str, hosts: Hosts, root: int | None, nbytes: int, rank_order: bool
-) -> list[tuple[str, CallTuning, Schedule]]:
-    ranks, each = len(hosts.host_of), hosts.each()
-    where = ("group", each or written(hosts.host_of))
-    found = []
-    for name in at_once(collective) if rank_order else shortlist(collective, ranks):
-        if name == NESTED:
-            continue  # its own groups are none of hosts
+) -> tuple[HostCandidate, ...]:
+    """The candidates, the first of them as it is cut to fit the slots."""
+    ranked = list(_ranked(collective, hosts, root, nbytes, rank_order))
+    while ranked:
+        best = ranked[0]
+        what = best.algorithm, collective, len(hosts.host_of), root
+        steps = fitting(best.steps, *what, hosts.memory.slots)
+        if steps == best.steps:
+            return (replace(best, steps=steps), *ranked[1:])
+        ranked.pop(0)
+        if steps.options == best.steps.options or best.algorithm != NESTED:  # without them it would be another nesting
+            time_s = seconds(steps.apply(*what), hosts, nbytes)
+            after = next((k for k, c in enumerate(ranked) if c.time_s * (1 + NOTEWORTHY) > time_s), len(ranked))
+            ranked.insert(after, HostCandidate(best.algorithm, steps, time_s))
+    raise ValueError(f"no algorithm for {collective} reduces all ranks in order at once")
+
+
+@lru_cache(maxsize=256)
+def _ranked(
+    collective: str, hosts: Hosts, root: int | None, nbytes: int, rank_order: bool
+) -> tuple[HostCandidate, ...]:
+    names = at_once(collective) if rank_order else shortlist(collective, len(hosts.host_of))
+    names = tuple(name for name in names if name != NESTED)  # its own groups are none of hosts
+    if not rank_order and hosts.each() != 1 and collective in find(NESTED).serves:
+        names += (NESTED,)
+    found = [
+        HostCandidate(name, steps, seconds(schedule, hosts, nbytes))
+        for name in names
+        for steps, schedule in _tunings(name, collective, hosts, root, nbytes)
+    ]
+    least_s = min((c.time_s for c in found), default=0.0) or 1.0
+    found.sort(key=lambda c: round(c.time_s / least_s / NOTEWORTHY))  # among equals the first
+    wide = [_widened(c, collective, hosts, root, nbytes) for c in found[:WIDENED]] + found[WIDENED:]
+    wide.sort(key=lambda c: round(c.time_s / least_s / NOTEWORTHY))
+    return tuple(wide)
+
+
+def _tunings(
+    name: str, collective: str, hosts: Hosts, root: int | None, nbytes: int
+) -> Iterator[tuple[CallTuning, Schedule]]:
+    """The tunings of an algorithm that are priced, with their schedules."""
+    ranks = len(hosts.host_of)
+    if name != NESTED:
         steps = CallTuning(_pieces(name, collective, nbytes))
-        found.append((name, steps, _built(name, collective, ranks, root, steps)))
-    if rank_order or each == 1 or collective not in find(NESTED).serves:
-        return found
+        yield steps, _built(name, collective, ranks, root, steps)
+        pieces = min(1 << max(nbytes // PIECES_NBYTES, 1).bit_length() - 1, hosts.memory.slots // 2)
+        if find(name).costs[collective].pipelines and pieces > 1:
+            steps = replace(steps, pipeline=pieces)
+            yield steps, _built(name, collective, ranks, root, steps)
+        return
+    where = ("group", hosts.each() or written(hosts.host_of))
     for inner in INNER:
         for outer in OUTER:
             steps = CallTuning((where, ("inner", inner), ("outer", outer)))
             try:
-                found.append((NESTED, steps, _built(NESTED, collective, ranks, root, steps)))
+                yield steps, _built(NESTED, collective, ranks, root, steps)
             except ValueError:  # one of them does not serve what the nesting asks
                 continue
-    return found
 
 
-def _side_by_side(
-    time_s: float, name: str, steps: CallTuning, collective: str, hosts: Hosts, root: int | None, nbytes: int
-) -> tuple[float, CallTuning]:
-    """The time and the steps with several windows under way at once, where one after the other waits for the latency
-    much longer."""
+def _widened(found: HostCandidate, collective: str, hosts: Hosts, root: int | None, nbytes: int) -> HostCandidate:
+    """The candidate with several windows under way at once, where one after the other waits for the latency much
+    longer."""
     ranks = len(hosts.host_of)
-    if root is not None or hosts.windows(_built(name, collective, ranks, root, steps), nbytes) == 1:
-        return time_s, steps
-    wider = replace(steps, channels=hosts.memory.slots // 2)
-    wider_s = seconds(wider.apply(name, collective, ranks, root), hosts, nbytes)
-    return (wider_s, wider) if wider_s < WORTH_CHANNELS * time_s else (time_s, steps)
+    if root is not None or hosts.windows(_built(found.algorithm, collective, ranks, root, found.steps), nbytes) == 1:
+        return found
+    steps = replace(found.steps, channels=hosts.memory.slots // 2)
+    wider_s = seconds(steps.apply(found.algorithm, collective, ranks, root), hosts, nbytes)
+    return replace(found, steps=steps, time_s=wider_s) if wider_s < WORTH_CHANNELS * found.time_s else found
 
 
 @lru_cache(maxsize=256)
 def _built(name: str, collective: str, ranks: int, root: int | None, steps: CallTuning) -> Schedule:
-    return build(name, collective, ranks, root, **dict(steps.options))
+    return steps.apply(name, collective, ranks, root)
 
 
 def _pieces(name: str, collective: str, nbytes: int) -> tuple[tuple[str, int | str], ...]:
@@ -120,6 +184,6 @@ def _pieces(name: str, collective: str, nbytes: int) -> tuple[tuple[str, int | s
     return (("pieces", min(max(nbytes // PIECES_NBYTES, 1), MOST_PIECES)),)
 
 
-def _named(name: str, steps: CallTuning) -> str:
-    given = dict(steps.options)
-    return f"{given['inner']} in hosts and {given['outer']} between" if name == NESTED else name
+def _rounded(nbytes: int) -> int:
+    """The next power of two."""
+    return 1 << (nbytes - 1).bit_length() if nbytes else 0

@@ -17,6 +17,7 @@ from ringtree.price.rounds import MessageRound, distinct
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+NO_LINKS = np.zeros(0, np.int64)
 SAME = 1e-11
 """The relative difference, of the time so far, below which two advances count as equal."""
 MOST_ROWS = 1 << 23
@@ -25,10 +26,17 @@ MOST_ROWS = 1 << 23
 
 class SizedRound:
     """A round priced for a size: bytes of a chunk on links, and in ranks' own work. Ports are numbered after the
-    participants; `ports`: all ports of the schedule."""
+    participants, links after the ports; `ports` and `links`: all of the schedule, where messages that meet on a link
+    go one after the other."""
 
     def __init__(
-        self, round: MessageRound, participants: int, ports: Ints, chunk_nbytes: float, work_nbytes: float
+        self,
+        round: MessageRound,
+        participants: int,
+        ports: Ints,
+        chunk_nbytes: float,
+        work_nbytes: float,
+        links: Ints = NO_LINKS,
     ) -> None:
         self.round = round
         self.port = participants + np.searchsorted(ports, round.port[round.port_starts])
@@ -40,11 +48,15 @@ class SizedRound:
         self.wire_s = round.wire.seconds(chunk_nbytes)
         self.shared_s = round.shared.seconds(chunk_nbytes)
         self.rest_s = round.rest.seconds(work_nbytes)
+        self.crossing = round.crossing
+        if round.crossing is not None:
+            self.crossed = participants + len(ports) + np.searchsorted(links, round.crossing[1])
 
     @property
     def touched(self) -> Ints:
         """The clocks that the round may advance."""
-        return np.concatenate([self.round.sender, self.round.receiver, self.port])
+        known = [self.round.sender, self.round.receiver, self.port]
+        return np.concatenate([*known, self.crossed] if self.crossing is not None else known)
 
     def move(self, clock_s: Floats) -> None:
         """Plays the round: each rank sends, then receives. `clock_s` [clocks]: seconds."""
@@ -53,13 +65,37 @@ class SizedRound:
         if len(r.sender):
             handed_s = clock_s[r.sender] + self.hand_s
             opens_s = np.maximum(clock_s[self.port], np.minimum.reduceat(handed_s, r.port_starts))[self.row]
-            done_s = np.maximum(np.maximum(handed_s, opens_s + self.ahead_s) + self.wire_s, opens_s + self.shared_s)
+            begin_s = np.maximum(handed_s, opens_s + self.ahead_s)
+            if self.crossing is None:
+                done_s = np.maximum(begin_s + self.wire_s, opens_s + self.shared_s)
+            else:
+                done_s = self._in_turn(clock_s, begin_s, self.crossing[0])
             clock_s[self.port] = np.maximum.reduceat(done_s, r.port_starts)
             clock_s[r.sender[r.sender_starts]] = np.maximum.reduceat(handed_s, r.sender_starts)
             arrival_s[self.there] = (done_s + r.latency_s)[r.arrival[self.there]]
         if len(r.arrival):
             began_s = clock_s[r.receiver] + self.rest_s[r.receiver_starts]
             clock_s[r.receiver] = np.maximum(began_s, np.maximum.reduceat(arrival_s + self.rest_s, r.receiver_starts))
+
+    def _in_turn(self, clock_s: Floats, begin_s: Floats, row: Ints) -> Floats:
+        """When each message has crossed its links, one after the other on each, in the order in which they begin."""
+        done_s = begin_s + self.wire_s
+        if not len(row):
+            return done_s
+        for _ in range(2):  # a message that waits for its first link comes to the others later
+            came_s = (done_s - self.wire_s)[row]
+            order = np.lexsort((came_s, self.crossed))
+            link, took_s = self.crossed[order], self.wire_s[row[order]]
+            upto_s = np.cumsum(took_s)
+            first = np.diff(link, prepend=-1) != 0
+            idle_s = np.maximum(came_s[order], clock_s[link]) - (upto_s - took_s)
+            step_s = float(np.ptp(idle_s)) + 1.0
+            apart_s = (np.cumsum(first) - 1) * step_s  # so that the maximum begins anew with each link
+            crossed_s = np.maximum.accumulate(idle_s + apart_s) - apart_s + upto_s
+            np.maximum.at(done_s, row[order], crossed_s)
+        last = np.append(first[1:], True)
+        clock_s[link[last]] = crossed_s[last]
+        return done_s
 
 
 def play(clock_s: Floats, steps: Sequence[SizedRound]) -> None:

@@ -21,8 +21,8 @@ BANDWIDTH_BPS = 1.25e9
 """A message's time over TCP and a 10 Gbit/s link, for want of better."""
 WIRE_MESSAGE_S = 6e-6
 """Seconds of a core's work for a message that its rank sends or receives over TCP."""
-
-
+PAYLOAD_SHARE = 1448 / 1514
+"""Of a link's bytes those of payload: TCP with time stamps in frames of 1500 bytes and Ethernet's header."""
 FASTEST_BPS = 1e13
 """No network is faster."""
 
@@ -30,17 +30,34 @@ FASTEST_BPS = 1e13
 @dataclass(frozen=True, slots=True)
 class NetworkCost:
     """A measured network: `latency_s` of a message from host to host beside the ranks' own work, `bandwidth_Bps` of a
-    host's link, each way. `source`: where they are from, in words. ValueError for numbers that no network has."""
+    host's link, each way, in bytes of payload, `message_s` of a core's work for a message that its rank sends or
+    receives. `source`: where they are from, in words. ValueError for numbers that no network has."""
 
     latency_s: float
     bandwidth_Bps: float
     source: str = field(default="", compare=False)
+    message_s: float = WIRE_MESSAGE_S
 
     def __post_init__(self) -> None:
         if not 0 < self.latency_s <= 10:
             raise ValueError(f"network latency_s is {self.latency_s!r}; expected more than 0, at most 10 seconds")
         if not 1 <= self.bandwidth_Bps <= FASTEST_BPS:
             raise ValueError(f"network bandwidth_Bps is {self.bandwidth_Bps!r}; expected 1 to {FASTEST_BPS:g}")
+        if not 0 <= self.message_s <= 1:
+            raise ValueError(f"network message_s is {self.message_s!r}; expected 0 to 1 second")
+
+
+@dataclass(frozen=True, slots=True)
+class HostQuote:
+    """A predicted time over hosts in parts: `seconds` is `network_s` (were memory and cores free), `memory_s` (added by
+    copying, reading and reducing inside hosts) and `messages_s` (the work for messages to and from the network).
+    `windows`: see `Hosts.windows`."""
+
+    seconds: float
+    network_s: float
+    memory_s: float
+    messages_s: float
+    windows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +65,8 @@ class Hosts:
     """Ranks on several hosts, as a place to price. `host_of`: the number of each rank's host. `memory`: of each host.
     `latency_s` and `bandwidth_Bps`: the network's, from host to host, and of each host's link, each way. `turns`: the
     ranks that share a core, where more than one do: hosts that are containers of one machine share its cores.
-    `measured`: the source of the network's costs, in words, where they were measured."""
+    `measured`: the source of the network's costs, in words, where they were measured. `message_s`: a core's work for a
+    message that its rank sends to another host or receives."""
 
     host_of: tuple[int, ...]
     memory: SharedMemory
@@ -56,6 +74,7 @@ class Hosts:
     bandwidth_Bps: float = BANDWIDTH_BPS
     turns: float = 1.0
     measured: str = field(default="", compare=False)
+    message_s: float = WIRE_MESSAGE_S
 
     @property
     def source(self) -> str:
@@ -77,15 +96,33 @@ class Hosts:
         one, so what it does itself takes as many times longer."""
         return _topology(self, 1 << (nbytes - 1).bit_length() if nbytes else 0)
 
+    def network(self) -> Topology:
+        """The links between hosts alone: inside a host everything is free."""
+        return _network(self.host_of, self.latency_s, self.bandwidth_Bps)
+
     def seconds(self, schedule: Schedule, nbytes: int) -> float:
         """Seconds of the schedule on its links, plus those of the messages to and from the network, each of which costs
-        a system call and more: the busiest rank's, or where ranks take turns on cores, a core's. Chunks longer than a
-        staging slot pass window by window; where every rank waits for others, each window waits for the latency."""
+        a system call and more: the busiest rank's, or where ranks take turns on cores, a core's. Messages that meet on
+        a host's link cross it one after the other. Chunks longer than a staging slot pass window by window: each rank
+        ends one before it begins the next, and the messages of later windows cost nothing while the links are busy."""
+        played_s = self._played_s(schedule, self.topology(nbytes), nbytes)
+        return played_s + self._messages_s(schedule, nbytes, played_s)
+
+    def quote(self, schedule: Schedule, nbytes: int) -> HostQuote:
+        """The time of the schedule, and its parts."""
+        joined_s = self._played_s(schedule, self.topology(nbytes), nbytes)
+        messages_s = self._messages_s(schedule, nbytes, joined_s)
+        network_s = min(self._played_s(schedule, self.network(), nbytes), joined_s)
+        windows = self.windows(schedule, nbytes)
+        return HostQuote(joined_s + messages_s, network_s, joined_s - network_s, messages_s, windows)
+
+    def _played_s(self, schedule: Schedule, topology: Topology, nbytes: int) -> float:
+        return Priced(schedule, topology, in_turn=True).windowed_seconds(nbytes, self.windows(schedule, nbytes))
+
+    def _messages_s(self, schedule: Schedule, nbytes: int, played_s: float) -> float:
         ends = remote_ends(schedule, self.host_of)
-        messages = max(float(ends.max()), float(ends.mean()) * self.turns)
-        priced, windows = Priced(schedule, self.topology(nbytes)), self.windows(schedule, nbytes)
-        paused_s = (windows - 1) * priced.seconds(0) if schedule.root is None else 0.0
-        return priced.seconds(nbytes) + paused_s + messages * windows * WIRE_MESSAGE_S
+        window_s = max(float(ends.max()), float(ends.mean()) * self.turns) * self.message_s
+        return window_s + max((self.windows(schedule, nbytes) - 1) * window_s - played_s, 0.0)
 
     def windows(self, schedule: Schedule, nbytes: int) -> int:
         """The number of pieces, one after the other, in which the schedule's chunks pass the staging slots."""
@@ -110,6 +147,12 @@ def _topology(hosts: Hosts, nbytes: int) -> Topology:
         copy_Bps=1 / copy_s,
         reduce_Bps=1 / (reduce_s + copy_s),
     )
+
+
+@lru_cache(maxsize=64)
+def _network(host_of: tuple[int, ...], latency_s: float, bandwidth_Bps: float) -> Topology:
+    free = {"local_latency_s": 0.0, "local_bandwidth_Bps": FASTEST_BPS}
+    return on_hosts(host_of, latency_s=latency_s, bandwidth_Bps=bandwidth_Bps, **free)
 
 
 def remote_ends(schedule: Schedule, host_of: tuple[int, ...]) -> NDArray[np.int64]:

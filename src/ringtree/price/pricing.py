@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,8 @@ Floats = NDArray[np.float64]
 MOST_WRITTEN_OUT = 1 << 22
 """The most rows written out of a block whose peers move on: of a longer one, repetitions of this many rows stand for
 all."""
+MOST_WINDOWS = 4
+"""The most windows that are played."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +47,28 @@ class _Part:
     times: int
     weight: float
 
+    def crossing_only(self, links: Ints) -> _Part:
+        """The part, messages of other links than these taken as alone on theirs."""
+        first, others = (tuple(r.crossing_only(links) for r in rounds) for rounds in (self.first, self.others))
+        return replace(self, first=first, others=others)
+
+
+@dataclass(frozen=True, slots=True)
+class _SizedPart:
+    """A block for a size."""
+
+    first: list[clocks.SizedRound]
+    others: list[clocks.SizedRound]
+    times: int
+    weight: float
+
 
 class Priced:
     """A schedule read for a topology, to be priced at any size. ValueError: if it has more ranks than the topology, or
-    ranks without a route between them. Memory: O(rows of the blocks)."""
+    ranks without a route between them. Memory: O(rows of the blocks). `in_turn`: messages of a round that meet on a
+    link cross it one after the other, as the first come, and not at once in equal parts."""
 
-    def __init__(self, schedule: Schedule, topology: Topology) -> None:
+    def __init__(self, schedule: Schedule, topology: Topology, *, in_turn: bool = False) -> None:
         _check(schedule, topology)
         self.schedule, self.topology = schedule, topology
         blocks = [_still(schedule, b) for b in schedule.blocks]
@@ -58,15 +77,33 @@ class Priced:
         self._parts, before = list[_Part](), NOTHING
         for block, weight in blocks:
             if block.rounds:
-                part, before = _read(block, weight, routes, before, lengths)
+                part, before = _read(block, weight, routes, before, lengths, in_turn)
                 self._parts.append(part)
         rounds = [r for p in self._parts for r in p.first]
         self._ports = distinct(np.concatenate([r.port for r in rounds])) if rounds else np.zeros(0, np.int64)
+        self._crossed = clocks.NO_LINKS
+        if in_turn and rounds:
+            self._crossed = _shared_by_ports(rounds)
+            self._parts = [p.crossing_only(self._crossed) for p in self._parts]
 
     def seconds(self, nbytes: int) -> float:
         """Seconds on a whole vector of `nbytes`."""
         chunk_nbytes = self._chunk_nbytes(nbytes)
         return self._play(chunk_nbytes, chunk_nbytes)[-1]
+
+    def windowed_seconds(self, nbytes: int, windows: int) -> float:
+        """Seconds on a whole vector of `nbytes` where each rank runs all of the schedule on a window of every chunk,
+        then on the next window, as an engine does whose staging slots are shorter than chunks.
+
+        A few windows are played, and every further one takes as long as the second half of those."""
+        chunk_nbytes = self._chunk_nbytes(nbytes)
+        blocks = self._sized(chunk_nbytes / windows, chunk_nbytes / windows)
+        clock_s, ends_s = np.zeros(self._clocks), [0.0]
+        for _ in range(min(windows, MOST_WINDOWS)):
+            ends_s += self._advance(clock_s, blocks)[-1:] or ends_s[-1:]
+        half, played = (len(ends_s) - 1) // 2, len(ends_s) - 1
+        further_s = (windows - played) * (ends_s[-1] - ends_s[half]) / max(played - half, 1)
+        return max(ends_s[-1] + further_s, float(self._links_s(chunk_nbytes).max(initial=0.0)))
 
     def quote(self, nbytes: int) -> Quote:
         """The time on a whole vector of `nbytes`, and its parts."""
@@ -113,21 +150,32 @@ class Priced:
 
     def _play(self, chunk_nbytes: float, work_nbytes: float) -> list[float]:
         """Seconds at the start and after each block; then of the whole, at least the time of each link's bytes."""
-        participants = self.schedule.participants
-        clock_s = np.zeros(participants + len(self._ports))
-        ends_s = [0.0]
-        for part in self._parts:
+        clock_s = np.zeros(self._clocks)
+        ends_s = [0.0, *self._advance(clock_s, self._sized(chunk_nbytes, work_nbytes))]
+        return [*ends_s, max(ends_s[-1], float(self._links_s(chunk_nbytes).max(initial=0.0)))]
+
+    @property
+    def _clocks(self) -> int:
+        return self.schedule.participants + len(self._ports) + len(self._crossed)
+
+    def _sized(self, chunk_nbytes: float, work_nbytes: float) -> list[_SizedPart]:
+        def sized(rounds: tuple[MessageRound, ...]) -> list[clocks.SizedRound]:
+            where = self.schedule.participants, self._ports, chunk_nbytes, work_nbytes, self._crossed
+            return [clocks.SizedRound(r, *where) for r in rounds]
+
+        return [_SizedPart(sized(p.first), sized(p.others), p.times, p.weight) for p in self._parts]
+
+    def _advance(self, clock_s: Floats, parts: Sequence[_SizedPart]) -> list[float]:
+        """Plays all blocks from these clocks on; seconds at the end of each block."""
+        ends_s = []
+        for part in parts:
             began_s = clock_s.copy() if part.weight != 1 else clock_s
-            first, others = (
-                [clocks.SizedRound(r, participants, self._ports, chunk_nbytes, work_nbytes) for r in rounds]
-                for rounds in (part.first, part.others)
-            )
-            clocks.play(clock_s, first)
-            clocks.repeat(clock_s, others, part.times - 1)
+            clocks.play(clock_s, part.first)
+            clocks.repeat(clock_s, part.others, part.times - 1)
             if part.weight != 1:
                 clock_s += (clock_s - began_s) * (part.weight - 1)
-            ends_s.append(float(clock_s[:participants].max()))
-        return [*ends_s, max(ends_s[-1], float(self._links_s(chunk_nbytes).max(initial=0.0)))]
+            ends_s.append(float(clock_s[: self.schedule.participants].max()))
+        return ends_s
 
     def _links_s(self, chunk_nbytes: float) -> Floats:
         """The seconds of bytes that cross each link."""
@@ -144,6 +192,14 @@ def quote(schedule: Schedule, topology: Topology, nbytes: int) -> Quote:
     """The time of the schedule on a whole vector of `nbytes`, and its parts; its rank r is the topology's rank r.
     Errors as in `Priced`, which reads the schedule once for many sizes."""
     return Priced(schedule, topology).quote(nbytes)
+
+
+def _shared_by_ports(rounds: Sequence[MessageRound]) -> Ints:
+    """The links beyond ports that messages of several ports cross, sorted."""
+    pairs = [np.stack([r.crossing[1], r.port[r.crossing[0]]], axis=1) for r in rounds if r.crossing is not None]
+    link, ports = np.unique(np.unique(np.concatenate(pairs), axis=0)[:, 0], return_counts=True)
+    shared: Ints = link[ports > 1]
+    return shared
 
 
 def _check(schedule: Schedule, topology: Topology) -> None:
@@ -179,19 +235,21 @@ def _routes(topology: Topology, blocks: list[Block]) -> RoutedPairs:
     return RoutedPairs(topology, *np.concatenate(pairs, axis=1))
 
 
-def _read(block: Block, weight: float, routes: RoutedPairs, before: Ints, lengths: Ints) -> tuple[_Part, Ints]:
+def _read(
+    block: Block, weight: float, routes: RoutedPairs, before: Ints, lengths: Ints, in_turn: bool
+) -> tuple[_Part, Ints]:
     """The block's rounds, and the ranges that its last one writes."""
     edges = np.searchsorted(block.rows.round, np.arange(block.rounds + 1))
     first, ready = list[MessageRound](), before
     for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
         if high > low:
             rows = block.rows.take(slice(low, high))
-            first.append(read(rows, routes, ready))
+            first.append(read(rows, routes, ready, in_turn=in_turn))
             ready = written(rows)
     others, shift = first, block.shift
     if block.times > 1 and _copies(routes.topology):
         rows = block.rows.take(slice(int(edges[0]), int(edges[1])))
-        others = [read(rows, routes, _moved(ready, lengths, -shift.source_chunk)), *first[1:]]
+        others = [read(rows, routes, _moved(ready, lengths, -shift.source_chunk), in_turn=in_turn), *first[1:]]
     last = _moved(ready, lengths, (block.times - 1) * shift.target_chunk)
     return _Part(tuple(first), tuple(others), block.times, weight), last
 

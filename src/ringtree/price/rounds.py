@@ -5,7 +5,7 @@ Every cost is a + b * chunk_nbytes, so a round is read once and priced for any s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,8 +76,10 @@ class MessageRound:
     """Messages are sorted by port, the link of a rank by which they leave; `port_starts` is each port's first row.
     `hand`: seconds from the sender's start of the round until it has handed the message over; `ahead`: of the messages
     before it on the port; `wire`: its own, beside the messages of other ports in the same turn; `shared`: of all bytes
-    on its fullest link in this round, where several ports meet. `arrival` are receivers' rows, sorted by
-    receiver, by their message's position (-1: local work); `rest` is the receiver's work from that row on."""
+    on its fullest link in this round, where several ports meet. `crossing`: where messages that meet on a link go one
+    after the other, their rows and narrowest links beyond the port, a pair each; else None. `arrival` are receivers'
+    rows, sorted by receiver, by their message's position (-1: local work); `rest` is the receiver's work from that row
+    on."""
 
     sender: Ints
     port: Ints
@@ -94,6 +96,15 @@ class MessageRound:
     rest: LinearCost
     links: Ints
     link_chunks: Floats
+    crossing: tuple[Ints, Ints] | None = None
+
+    def crossing_only(self, links: Ints) -> MessageRound:
+        """The round with those pairs of `crossing` whose link is one of these; without any, none."""
+        if self.crossing is None:
+            return self
+        row, link = self.crossing
+        which = np.isin(link, links)
+        return replace(self, crossing=(row[which], link[which]) if which.any() else None)
 
 
 def written(rows: Transfers) -> Ints:
@@ -102,8 +113,9 @@ def written(rows: Transfers) -> Ints:
     return np.stack([c.astype(np.int64) for c in columns], axis=1)
 
 
-def read(rows: Transfers, routes: RoutedPairs, before: Ints) -> MessageRound:
-    """One round's rows, priced. `before`: the ranges written by the round before, which are ready to be sent."""
+def read(rows: Transfers, routes: RoutedPairs, before: Ints, *, in_turn: bool = False) -> MessageRound:
+    """One round's rows, priced. `before`: the ranges written by the round before, which are ready to be sent.
+    `in_turn`: messages that meet on a link go one after the other, not at once by halves of its bandwidth."""
     topology = routes.topology
     away = np.flatnonzero(rows.source != rows.target)
     source, target = rows.source[away].astype(np.int64), rows.target[away].astype(np.int64)
@@ -115,9 +127,9 @@ def read(rows: Transfers, routes: RoutedPairs, before: Ints) -> MessageRound:
     port_starts = np.flatnonzero(np.diff(port, prepend=-1) != 0)
     group = np.cumsum(np.diff(port, prepend=-1) != 0) - 1
     turn = np.arange(len(port)) - port_starts[group]
-    wire = LinearCost(
-        np.zeros(len(away)), np.maximum(routes.per_byte_s[number] * chunks, _met(routes, number, turn, chunks))
-    )
+    alone = routes.per_byte_s[number] * chunks
+    met = alone if in_turn else np.maximum(alone, _met(routes, number, turn, chunks))
+    wire = LinearCost(np.zeros(len(away)), met)
     whole = wire.upto(group)
     ahead = LinearCost(whole.fixed_s - wire.fixed_s, whole.per_chunk_byte_s - wire.per_chunk_byte_s)
     shared, links, link_chunks = _shared(routes, number, group, chunks)
@@ -138,6 +150,7 @@ def read(rows: Transfers, routes: RoutedPairs, before: Ints) -> MessageRound:
         rest,
         links,
         link_chunks,
+        _crossing(routes, number) if in_turn else None,
     )
 
 
@@ -162,6 +175,14 @@ def _shared(routes: RoutedPairs, number: Ints, port: Ints, chunks: Floats) -> tu
     full = load / routes.topology.bandwidth_Bps[used]
     np.maximum.at(most, row[meet], full[index[meet]])
     return LinearCost(np.zeros(len(number)), most), used, load
+
+
+def _crossing(routes: RoutedPairs, number: Ints) -> tuple[Ints, Ints]:
+    """(row, link): the narrowest links of each row's route, without the one by which it leaves its rank."""
+    row, link = routes.spread(number)
+    narrowest = routes.topology.bandwidth_Bps[link] * routes.per_byte_s[number[row]] < 1 + 1e-9
+    which = narrowest & (link != routes.entry[number[row]])
+    return row[which], link[which]
 
 
 def _met(routes: RoutedPairs, number: Ints, turn: Ints, chunks: Floats) -> Floats:

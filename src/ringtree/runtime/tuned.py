@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ringtree import __version__
-from ringtree.price.hosts import NetworkCost
-from ringtree.price.memory import CostParameters
+from ringtree.price.hosts import WIRE_MESSAGE_S, Hosts, NetworkCost
+from ringtree.price.memory import CostParameters, SharedMemory
 from ringtree.runtime.processor import cores, cpu
 from ringtree.topology import direct
 from ringtree.topology.text import dumps
@@ -32,6 +32,8 @@ VERSION = 1
 LARGEST_BYTES = 1 << 24
 TYPICAL_NBYTES = 2 << 20
 """The bytes in arrays at which the topology's own costs, which know one size only, are those of the parameters."""
+ONE_SLOT = 1, 1 << 17
+"""Staging of which no topology knows."""
 
 _warned = set[Path]()
 
@@ -39,7 +41,7 @@ _warned = set[Path]()
 @dataclass(frozen=True, slots=True)
 class Tuned:
     """The file's contents: the parameters, the network to other hosts where it was measured, and the date, version,
-    machine and numbers of ranks of the measurement."""
+    machine and numbers of ranks of the measurement. `host_of`: the host of each rank that measured the network."""
 
     parameters: CostParameters
     date: str
@@ -48,6 +50,7 @@ class Tuned:
     cpu: str
     cores: int
     network: NetworkCost | None = None
+    host_of: tuple[int, ...] = ()
 
 
 def location(env: Mapping[str, str] | None = None) -> Path:
@@ -109,6 +112,7 @@ def read(path: Path, *, anywhere: bool = False) -> Tuned:
             _line(tuned["machine"]["cpu"]),
             max(int(tuned["machine"]["cores"]), 1),
             _network(tuned.get("network")),
+            _host_of(tuned.get("network")),
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         why = f"lacks {error}" if isinstance(error, KeyError) else str(error)
@@ -124,9 +128,15 @@ def is_tuned(path: Path) -> bool:
         return False
 
 
-def text(parameters: CostParameters, ranks: tuple[int, ...], date: str, network: NetworkCost | None = None) -> str:
+def text(
+    parameters: CostParameters,
+    ranks: tuple[int, ...],
+    date: str,
+    network: NetworkCost | None = None,
+    host_of: tuple[int, ...] = (),
+) -> str:
     """The file's text for these parameters, measured over `ranks` ranks on `date`, and a network measured between
-    hosts."""
+    hosts by ranks on `host_of`: with it the topology is that of those hosts."""
     tuned = {
         "version": VERSION,
         "ringtree": __version__,
@@ -136,8 +146,12 @@ def text(parameters: CostParameters, ranks: tuple[int, ...], date: str, network:
         "figures": as_json(parameters),
     }
     if network is not None:
-        tuned["network"] = network_as_json(network) | {"source": network.source}
-    return dumps(topology(parameters, max(ranks)), tuned)
+        tuned["network"] = network_as_json(network) | {"source": network.source, "hosts": list(host_of)}
+    if network is None or not host_of:
+        return dumps(topology(parameters, max(ranks)), tuned)
+    memory = SharedMemory(cores(), *ONE_SLOT, parameters)
+    between = network.latency_s + network.message_s, network.bandwidth_Bps
+    return dumps(Hosts(host_of, memory, *between).topology(TYPICAL_NBYTES // 2), tuned)
 
 
 def this_machine() -> dict[str, object]:
@@ -175,12 +189,13 @@ def parameters_from(written: Mapping[str, Any], source: str) -> CostParameters:
 
 def network_as_json(network: NetworkCost) -> dict[str, float]:
     """All fields except the source."""
-    return {"latency_s": network.latency_s, "bandwidth_Bps": network.bandwidth_Bps}
+    return {name: value for name, value in asdict(network).items() if name != "source"}
 
 
 def network_from(written: Mapping[str, Any], source: str) -> NetworkCost:
     """The network that `network_as_json` wrote. ValueError, TypeError or KeyError for anything else."""
-    return NetworkCost(float(written["latency_s"]), float(written["bandwidth_Bps"]), source)
+    message_s = float(written.get("message_s", WIRE_MESSAGE_S))  # earlier files lack it
+    return NetworkCost(float(written["latency_s"]), float(written["bandwidth_Bps"]), source, message_s)
 
 
 def _network(written: object) -> NetworkCost | None:
@@ -189,6 +204,14 @@ def _network(written: object) -> NetworkCost | None:
     if not isinstance(written, dict):
         raise ValueError(f"network is {str(written)[:40]!r}")
     return network_from(written, _line(written["source"]))
+
+
+def _host_of(written: object) -> tuple[int, ...]:
+    """The host of each rank that measured, of a part that `_network` has read; () where it is not there."""
+    found = written.get("hosts", []) if isinstance(written, dict) else []
+    if not isinstance(found, list) or not all(type(host) is int and 0 <= host < len(found) for host in found):
+        raise ValueError(f"network hosts is {str(found)[:40]!r}")
+    return tuple(found)
 
 
 def _line(text: object) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ringtree.ir.host_clocks import hosts_fact
 from ringtree.ir.program import Kind
 from ringtree.ir.trace import Event, Trace
 from ringtree.simulate.code import Code
@@ -87,7 +88,8 @@ def _trace(job: Job, code: Code, sweep: _Sweep, topology: Topology) -> Trace:
         peer=code.peer,
         chunk=code.chunk,
         calls=(job.called,),
-        facts={"source": "simulated", "name": job.called, "topology": topology.name},
+        facts={"source": "simulated", "name": job.called, "topology": topology.name}
+        | hosts_fact(topology.hosts.tolist()),
     )
 
 

@@ -8,6 +8,7 @@ from typing import cast
 
 import numpy as np
 
+from ringtree.ir.host_clocks import hosts_fact
 from ringtree.ir.lower import lower
 from ringtree.ir.program import Program
 from ringtree.ir.schedule import Schedule
@@ -148,7 +149,8 @@ def _trace(player: Player, topology: Topology, calls: list[str]) -> Trace:
         channel=steps.channel[shown],
         call=steps.job[shown],
         calls=calls,
-        facts={"source": "simulated", "name": "; ".join(calls), "topology": topology.name},
+        facts={"source": "simulated", "name": "; ".join(calls), "topology": topology.name}
+        | hosts_fact(topology.hosts.tolist()),
     )
     if not player.stalls:
         return trace

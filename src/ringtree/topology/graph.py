@@ -21,7 +21,7 @@ LINK_COLUMNS: dict[str, type[np.generic]] = {
     "latency_s": np.float64,
     "bandwidth_Bps": np.float64,
 }
-COSTS = {"message_s": 0.0, "step_s": 0.0, "copy_Bps": inf, "reduce_Bps": inf}
+COSTS = {"message_s": 0.0, "away_message_s": 0.0, "step_s": 0.0, "copy_Bps": inf, "reduce_Bps": inf}
 """The cost parameters of a rank's own work, with their defaults: nothing."""
 LONGEST_S = 1e9
 SLOWEST_BPS = 1e-9
@@ -34,7 +34,8 @@ class Topology:
     of bandwidth 0 has failed.
 
     `nodes` are their names, `hosts` [ranks] each rank's host (all on one by default). A rank's own work costs
-    `message_s` a message, at either end, `step_s` a copy or a reduction, and its bytes over `copy_Bps` or `reduce_Bps`.
+    `message_s` a message, at either end, and `away_message_s` more where the ends are on two hosts, `step_s` a copy or
+    a reduction, and its bytes over `copy_Bps` or `reduce_Bps`.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Topology:
     bandwidth_Bps: NDArray[np.float64]
     hosts: NDArray[np.int32]
     message_s: float = COSTS["message_s"]
+    away_message_s: float = COSTS["away_message_s"]
     step_s: float = COSTS["step_s"]
     copy_Bps: float = COSTS["copy_Bps"]
     reduce_Bps: float = COSTS["reduce_Bps"]

@@ -22,6 +22,7 @@ from ringtree.runtime.launch.spawn import Pool
 from ringtree.runtime.launch.spawn_processes import Processes
 from tests.runtime.conftest import available
 from tests.runtime.hosts.lab import Lab, missing
+from tests.runtime.hosts.started import Started
 
 Layout = tuple[int, ...]
 """How many ranks each host has."""
@@ -167,8 +168,16 @@ def made_lab() -> Iterator[Lab]:
 
 @pytest.fixture(scope="session")
 def lab() -> Iterator[Lab]:
-    """MultiHostBootstrap for all tests that leave them as they are."""
+    """Hosts for all tests that leave them as they are."""
     yield from made_lab()
+
+
+@pytest.fixture
+def started() -> Iterator[Started]:
+    """Processes that call ringtree.init() themselves, ended after the test."""
+    made = Started()
+    yield made
+    made.stop()
 
 
 @pytest.fixture(scope="session")

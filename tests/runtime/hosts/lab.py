@@ -16,7 +16,8 @@ from pathlib import Path
 from types import TracebackType
 
 CLONE_NEWNET = 0x40000000
-NAMESPACES = ("unshare", "--net", "--uts", "--ipc", "--mount")
+CLONE_NEWTIME = 0x80
+NAMESPACES = ("unshare", "--net", "--uts", "--ipc", "--mount", "--time")
 FRESH = "mount -t tmpfs tmpfs /dev/shm && mount -t sysfs sysfs /sys && exec cat"
 """What a namespace begins with: programs find neither another host's shared memory nor its devices. It ends with its
 maker."""
@@ -33,6 +34,8 @@ else:
     sys.exit("out of reach")
 """
 """Waits until a host answers, if only to refuse."""
+CLOCK_APART_S = 100_000
+"""Seconds between the clocks of a host and the next."""
 NEEDED = ("ip", "unshare", "nsenter")
 
 
@@ -64,15 +67,23 @@ def per_flow(rate: str, flow_rate: str) -> list[str]:
 
 class Lab:
     """Hosts 0..n-1 at 10.99.0.1 and fd00:99::1 and on. `rate`: of each host's link, as tc writes it; `flow_rate`: of
-    each connection over it, by the host that sends (two in some hundred share a bucket)."""
+    each connection over it, by the host that sends (two in some hundred share a bucket). `burst`: the bytes that a
+    link which was idle lets pass at once. `delay_s`: of every frame; links are then those of delayed_links.py, which
+    have no bursts and no limit a connection, and `link` cannot take them down. CLOCK_MONOTONIC of host h is
+    CLOCK_APART_S * h seconds ahead of this machine's, in a time namespace, as hosts that booted at other times."""
 
-    def __init__(self, hosts: int, rate: str = "", flow_rate: str = "") -> None:
+    def __init__(
+        self, hosts: int, rate: str = "", flow_rate: str = "", burst: str = "512kb", delay_s: float = 0.0
+    ) -> None:
         self._processes: list[subprocess.Popen[bytes]] = []
         try:
+            if delay_s:
+                self._hosts = self._delayed(hosts, rate, delay_s)
+                return
             self._switch = self._namespace()
             self._in(self._switch, "ip link add bridge type bridge")
             self._in(self._switch, "ip link set bridge up")
-            self._hosts = [self._host(host, rate, flow_rate) for host in range(hosts)]
+            self._hosts = [self._host(host, rate, flow_rate, burst) for host in range(hosts)]
         except BaseException:
             self.close()
             raise
@@ -92,14 +103,15 @@ class Lab:
 
     def command(self, host: int) -> list[str]:
         """What a command begins with that runs on a host: with a name, shared memory and devices of its own."""
-        return ["nsenter", "-t", str(self._hosts[host]), "-n", "-u", "-i", "-m", f"--wd={os.getcwd()}"]
+        return ["nsenter", "-t", str(self._hosts[host]), "-n", "-u", "-i", "-m", "-T", f"--wd={os.getcwd()}"]
 
     def enter(self, host: int) -> None:
-        """Moves the calling thread to a host; what it starts from then on is there, too."""
+        """Moves the calling process, of one thread, to a host; what it starts from then on is there, too."""
         libc = ctypes.CDLL(None, use_errno=True)
-        with open(f"/proc/{self._hosts[host]}/ns/net") as namespace:
-            if libc.setns(namespace.fileno(), CLONE_NEWNET):
-                raise OSError(ctypes.get_errno(), "setns")
+        for name, kind in (("net", CLONE_NEWNET), ("time_for_children", CLONE_NEWTIME)):
+            with open(f"/proc/{self._hosts[host]}/ns/{name}") as namespace:
+                if libc.setns(namespace.fileno(), kind):
+                    raise OSError(ctypes.get_errno(), f"setns {name}")
 
     def link(self, host: int, state: str) -> None:
         """Takes a host's link `down`, or `up` again: then it is reachable before this returns."""
@@ -130,8 +142,9 @@ class Lab:
     ) -> None:
         self.close()
 
-    def _namespace(self) -> int:
-        process = subprocess.Popen([*NAMESPACES, "sh", "-c", FRESH], stdin=subprocess.PIPE)
+    def _namespace(self, host: int = 0) -> int:
+        ahead = ("--monotonic", str(CLOCK_APART_S * host))
+        process = subprocess.Popen([*NAMESPACES, *ahead, "sh", "-c", FRESH], stdin=subprocess.PIPE)
         self._processes.append(process)
         own = os.readlink("/proc/self/ns/net")
         for _ in range(500):
@@ -142,8 +155,8 @@ class Lab:
             time.sleep(0.01)
         raise RuntimeError("unshare made no namespace")
 
-    def _host(self, host: int, rate: str, flow_rate: str) -> int:
-        pid = self._namespace()
+    def _host(self, host: int, rate: str, flow_rate: str, burst: str) -> int:
+        pid = self._namespace(host)
         self._in(self._switch, f"ip link add port{host} type veth peer name eth0 netns {pid}")
         self._in(self._switch, f"ip link set port{host} master bridge up")
         self._in(pid, f"hostname {self.name(host)}")
@@ -155,13 +168,32 @@ class Lab:
         ):
             self._in(pid, command)
         if rate:
-            limit = f"root tbf rate {rate} burst 512kb latency 50ms"
+            limit = f"root tbf rate {rate} burst {burst} latency 50ms"
             self._in(self._switch, f"tc qdisc add dev port{host} {limit}")
             if not flow_rate:
                 self._in(pid, f"tc qdisc add dev eth0 {limit}")
         if flow_rate:
             self._in(pid, "tc -batch -", "\n".join(per_flow(rate or "100gbit", flow_rate)))
         return pid
+
+    def _delayed(self, hosts: int, rate: str, delay_s: float) -> list[int]:
+        """The hosts, joined by a switch in user space; returns when it carries frames."""
+        found = [self._namespace(host) for host in range(hosts)]
+        for host, pid in enumerate(found):
+            self._in(pid, f"hostname {self.name(host)}")
+        units = {"gbit": 1.25e8, "mbit": 1.25e5}
+        rate_Bps = float(rate[:-4]) * units[rate[-4:]] if rate else 1.25e10
+        ends = [f"{pid}:{self.address(host)}" for host, pid in enumerate(found)]
+        process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("delayed_links.py")), str(delay_s), str(rate_Bps), *ends],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self._processes.append(process)
+        assert process.stdout is not None
+        if process.stdout.readline() != b"ready\n":
+            raise RuntimeError("the switch in user space has no links: it needs /dev/net/tun")
+        return found
 
     def _in(self, pid: int, command: str, given: str = "") -> str:
         done = subprocess.run(

@@ -15,13 +15,6 @@ from tests.runtime.hosts.started import PATIENCE_S, Started, joined, variables_o
 from tests.waiting import until
 
 
-@pytest.fixture
-def started() -> Iterator[Started]:
-    made = Started()
-    yield made
-    made.stop()
-
-
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
     """Host 1 has an address that it reaches host 0 from, and host 2 does not reach: traffic to it is lost there."""
@@ -87,6 +80,11 @@ def test_a_loopback_address_is_named_to_ranks_elsewhere(started: Started, lab: L
     here, elsewhere = started.finish()
     assert "rank 1 did not come" in here and f"do not reach RINGTREE_ADDRESS=127.0.0.1:{port}, an address of" in here
     assert "An address of the loopback interface reaches this host only: where rank 0 is on another" in elsewhere
+
+
+def test_a_loopback_interface_is_named_to_ranks_elsewhere(started: Started, lab: Lab, ports: Iterator[int]) -> None:
+    for text in together(started, lab, next(ports), {}, {"INTERFACE": "lo"}):
+        assert "does not reach rank 1 at 127.0.0.1:" in text and "That is the loopback interface" in text
 
 
 def forks_and_both_join() -> str:

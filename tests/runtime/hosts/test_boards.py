@@ -29,13 +29,6 @@ LAYOUT = (2, 1)
 JOINED = [f"rank {rank} of 3 hosts (0, 0, 1) total 6" for rank in range(3)]
 
 
-@pytest.fixture
-def started() -> Iterator[Started]:
-    made = Started()
-    yield made
-    made.stop()
-
-
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
     """Host 0 has two more networks, which no other host is in; one leads elsewhere and so is tried first."""
@@ -118,6 +111,11 @@ def test_another_jobs_file_is_not_taken(tmp_path: Path) -> None:
     file = left_behind(tmp_path, ["10.0.0.1"], 1, "a")
     assert FileBoard(file, "b", b"").read(0) is None
     assert FileBoard(file, "a", b"").read(0) == Contact(("10.0.0.1",), 1, b"of an earlier job")
+
+
+def test_a_file_in_no_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match=f"cannot write .* .there is no folder {tmp_path}/none.; expected a folder"):
+        left_behind(tmp_path / "none", ["10.0.0.1"], 1)
 
 
 def test_a_file_is_for_its_user_alone(tmp_path: Path) -> None:

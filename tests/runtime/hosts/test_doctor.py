@@ -77,10 +77,11 @@ def test_every_pair_is_measured_and_a_host_that_sends_slowly_is_named(fresh: Lab
     links = found["links"]
     for matrix in (links["latency_s"], links["bandwidth_Bps"]):
         assert all((value is None) == (i == j) for i, row in enumerate(matrix) for j, value in enumerate(row))
-    assert all(0.5 < rate / SLOW_BPS < 1.5 for rate in links["bandwidth_Bps"][2][:2])
+    assert all(0.5 < rate / SLOW_BPS < 2 for rate in links["bandwidth_Bps"][2][:2])
     assert min(links["bandwidth_Bps"][0][1], links["bandwidth_Bps"][0][2]) > 3 * SLOW_BPS
     slow = {(row["figures"]["slow"], row["figures"]["host"]): row for row in findings(found, "slow host")}
-    assert slow["sends", 2]["state"] == "problem" and slow["sends", 2]["found"].startswith("lab2 sends 2.")
+    assert slow["sends", 2]["state"] == "problem" and slow["sends", 2]["found"].startswith("lab2 sends ")
+    assert 0.5 < slow["sends", 2]["figures"]["value_Bps"] / SLOW_BPS < 2
     assert not {("sends", 0), ("sends", 1)} & set(slow)
     for host, ways in enumerate(links["ways"]):
         for other, way in enumerate(ways):
@@ -100,7 +101,8 @@ def test_a_slow_pair_is_named(fresh: Lab) -> None:
         fresh.run(0, f"tc {command}")
     code, found = doctor(fresh, 29561, [0, 1, 2])
     slow = {tuple(row["figures"].values())[:3]: row for row in findings(found, "slow link")}
-    assert code == 1 and slow["bandwidth", 0, 1]["found"].startswith("from lab0 to lab1 pass 2.")
+    assert code == 1 and slow["bandwidth", 0, 1]["found"].startswith("from lab0 to lab1 pass ")
+    assert 0.5 < slow["bandwidth", 0, 1]["figures"]["value_Bps"] / SLOW_BPS < 2
     assert not findings(found, "slow host")
 
 

@@ -211,6 +211,22 @@ def test_another_call_on_another_host_is_named_on_all(ranks: Ranks, wire: str, o
         assert "all_gather" in message and "all_reduce" in message and f"rank {odd}" in message
 
 
+def test_a_call_more_on_another_host_is_named(ranks: Ranks, wire: str) -> None:
+    """Of no elements, so that no message of it comes; all the others are alike."""
+
+    def rank(comm: Communicator) -> list[str]:
+        try:
+            for count in [1, 0, 1, 1] if comm.rank == 0 else [1, 1, 1]:
+                comm.all_reduce(np.ones(count))
+        except Exception as error:  # noqa: BLE001
+            return [type(error).__name__, str(error)]
+        return ["none", ""]
+
+    for kind, message in survivors(ranks((1, 1), rank, wires=[wire]).finish()).values():
+        assert kind == Mismatch.__name__, (kind, message)
+        assert "count 0" in message or "made a call that the other did not make" in message, message
+
+
 def test_what_was_sent_before_leaving_arrives_over_a_slow_link(ports: Iterator[int], wire: str) -> None:
     """A second's worth of bytes is on its way when the sender leaves."""
     if why := missing():

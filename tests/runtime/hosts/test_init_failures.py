@@ -24,13 +24,6 @@ Faulty = Callable[[int, Callable[[], str]], list[str]]
 
 
 @pytest.fixture
-def started() -> Iterator[Started]:
-    made = Started()
-    yield made
-    made.stop()
-
-
-@pytest.fixture
 def faulty(lab: Lab, ports: Iterator[int], started: Started) -> Iterator[Callable[..., list[str]]]:
     """faulty(2, task, SIZE=5): what became of each rank of LAYOUT, of which rank 2 has a task and variables of its
     own."""

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ringtree.runtime import tuned
+from ringtree.topology import load
 from tests.runtime.hosts.conftest import made_lab
 from tests.runtime.hosts.lab import Lab
 
@@ -21,9 +22,9 @@ CHOSEN = """
 import json, ringtree
 comm = ringtree.init()
 twin = comm.duplicate()
-found = [group._calls._where() for group in (comm, twin)]
+found = [group.where for group in (comm, twin)]
 why = comm.chosen("all_reduce", 1 << 20).why
-print(json.dumps([[(w.latency_s, w.bandwidth_Bps) for w in found], why]))
+print(json.dumps([[(w.latency_s, w.bandwidth_Bps, w.message_s) for w in found], why]))
 twin.close(); comm.close()
 """
 
@@ -72,11 +73,13 @@ def test_the_network_is_measured_and_planned_by(slow_links: Lab, tmp_path: Path)
     found = tuned.read(file)
     assert found.network is not None and found.ranks == (2,)
     assert 0.5 < found.network.bandwidth_Bps / LINK_BPS < 1.25  # the default is 20 times that
-    assert 0 < found.network.latency_s < 0.01
+    assert 0 < found.network.latency_s < 0.01 and 0 < found.network.message_s < 0.01
+    assert found.host_of == (0, 1) and " of payload each way (2 ranks on 2 hosts: 1, 1)" in first
+    assert load(file).hosts.tolist() == [0, 1]
 
     rows = [json.loads(line) for line in on_hosts(slow_links, 29501, file, "-c", CHOSEN)]
     for costs, why in rows:
-        assert costs == [[found.network.latency_s, found.network.bandwidth_Bps]] * 2
+        assert costs == [[found.network.latency_s, found.network.bandwidth_Bps, found.network.message_s]] * 2
         assert f"GB/s between them, measured on {found.date}" in why
 
 
@@ -87,8 +90,9 @@ def test_a_host_that_is_measured_alone_keeps_the_network(
     from ringtree.price import BUILT_IN, NetworkCost
 
     file, network = tmp_path / "machine.json", NetworkCost(1e-3, 250e6, "measured on a Sunday")
-    file.write_text(tuned.text(BUILT_IN, (2,), "a Sunday", network))
+    file.write_text(tuned.text(BUILT_IN, (2,), "a Sunday", network, (0, 1)))
     assert main(["tune", "-n", "2", "--seconds", "0.1", "--maxbytes", "64", "--output", str(file)]) == 0
     found = tuned.read(file)
     assert found.date != "a Sunday" and found.network == network and found.network.source == network.source
+    assert found.host_of == (0, 1)
     assert "between hosts" not in capsys.readouterr().out

@@ -13,16 +13,19 @@ from ringtree.ir.program import Program
 from ringtree.ir.schedule import Schedule
 from ringtree.plan import prove_own, steps_for
 from ringtree.plan.steps import CallTuning
+from ringtree.price import SharedMemory
 from ringtree.runtime.communicator.calls.binding import part_of, window
 from ringtree.runtime.engines.shm import staging
 from ringtree.runtime.types import Dtype
 from ringtree.simulate.windows import as_run
 
 
-def cut(schedule: Schedule, algorithm: str, nbytes: int) -> tuple[Schedule, CallTuning]:
-    """Returns the schedule as a call on `nbytes` would cut it on this machine, and the tuning."""
+def cut(
+    schedule: Schedule, algorithm: str, nbytes: int, memory: SharedMemory | None = None
+) -> tuple[Schedule, CallTuning]:
+    """Returns the schedule as a call on `nbytes` would cut it on this machine, or in that memory, and the tuning."""
     what = algorithm, schedule.collective, schedule.ranks, schedule.root
-    steps = steps_for(*what, nbytes, shared_memory(schedule.ranks))
+    steps = steps_for(*what, nbytes, memory or shared_memory(schedule.ranks))
     return steps.apply(*what), steps
 
 
@@ -39,11 +42,11 @@ def cut_in_words(schedule: Schedule, algorithm: str, nbytes: int) -> tuple[Sched
     )
 
 
-def programs(schedule: Schedule, nbytes: int, in_place: bool) -> Sequence[Program]:
-    """The programs as this machine's engine runs them on elements of 4 bytes."""
+def programs(schedule: Schedule, nbytes: int, in_place: bool, memory: SharedMemory | None = None) -> Sequence[Program]:
+    """The programs as the engine runs them on elements of 4 bytes, on this machine or in that memory."""
     part, item = part_of(schedule, 0), Dtype.FLOAT32
     chunk = -(-nbytes // item.itemsize // schedule.chunks)
-    elements = window(part, staging(schedule.ranks)[1], item)
+    elements = window(part, memory.slot_bytes if memory else staging(schedule.ranks)[1], item)
     message_nbytes = min(elements, chunk) * item.itemsize * part.widest
     return as_run(lower(schedule), max(-(-chunk // elements), 1), message_nbytes, in_place)
 

@@ -2,10 +2,12 @@
 
     ringtree bench all_reduce -n 4                             8 bytes to 64 MiB
     ringtree bench all_gather -n 1,2,4 -b 1K -e 16M -f 4 --algorithm all --json rows.json
+    RINGTREE_ADDRESS=10.0.0.1:29400 mpirun -n 4 -H 10.0.0.1:2,10.0.0.2:2 ringtree bench all_reduce
 
--n is the number of ranks; nccl-tests' -n is --iters here. A barrier precedes every call, and every call is timed on
-its own; the time shown is the median over calls of the slowest rank's time. A broadcast fills its own array, so
-out-of-place its root copies the data there first.
+-n is the number of ranks; nccl-tests' -n is --iters here. Started by mpirun, torchrun or srun (also over hosts), each
+process is a rank, there is no -n, and rank 0 alone prints and writes files. A barrier precedes every call, and every
+call is timed on its own; the time shown is the median over calls of the slowest rank's time. A broadcast fills its own
+array, so out-of-place its root copies the data there first.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `ringtree bench`."""
     parser.add_argument("collective", metavar="COLLECTIVE", help=", ".join(COLLECTIVES))
     add = parser.add_argument
-    add("-n", "--ranks", type=rank_counts, default=[2], metavar="N", help="ranks, or several such as 1,2,4 (default 2)")
+    add("-n", "--ranks", type=rank_counts, metavar="N", help="ranks, or several such as 1,2,4 (default 2)")
     add("-t", "--threads", action="store_true", help="ranks are threads of one process")
     add("-b", "--minbytes", default="8", metavar="SIZE", help="first size (default 8)")
     add("-e", "--maxbytes", default="64M", metavar="SIZE",

@@ -5,11 +5,14 @@
     ringtree plan all_reduce --topology topo.xml --gpus 4 --bytes 64M:1G --json rows.json
     ringtree plan all_reduce --topology rtx4090-pcie --nodes 2 --nics 1x100Gb --fabric roce --bytes 1M
     ringtree plan all_reduce -n 4 --bytes 1M                   on this machine, by ringtree's own engine
+    ringtree plan all_reduce --hosts 2,2,2 --rate 2gbit --latency 60us      by ringtree's own engine, over hosts
 
 With --topology: a table as nccl-tests prints it, predicted without GPUs. Sizes are bytes of the whole vector.
 Algorithm, protocol and channels are NCCL's choice by NCCL's own estimate; the time is from ringtree's model
 (--model nccl: NCCL's estimate). The last columns are lower bound over time, and the bottleneck. Without --topology: the
-algorithm that a Communicator of -n ranks chooses on this machine, and why.
+algorithm that a Communicator of -n ranks chooses on this machine, and why. With --hosts (the ranks of each host, in
+order) or --tuned (a file that `ringtree tune` wrote over hosts): what such ranks choose, how it is cut, what of its
+time network and memory cost, the least time of the network's narrowest cut, and the choice at another latency.
 """
 
 from __future__ import annotations
@@ -24,7 +27,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `ringtree plan`."""
     add = parser.add_argument
     add("collective", metavar="COLLECTIVE", help="all_reduce, all_gather, reduce_scatter, broadcast, reduce, …")
-    add("--bytes", default="8:8G", metavar="B", help="8:8G (doubling), 8:8G:4 (times 4), or 1M,64M (default 8:8G)")
+    add(
+        "--bytes",
+        metavar="B",
+        help="8:8G (doubling), 8:8G:4 (times 4), or 1M,64M (default 8:8G; over hosts 8:64M:8)",
+    )
     add(
         "-n",
         "--ranks",
@@ -32,6 +39,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="ranks on this machine (default 2); for a cluster use --topology and --nodes",
     )
+    add("--hosts", metavar="N,N", help="ranks on each of several hosts, such as 2,2,2")
+    add("--rate", metavar="R", help="of a host's link: 2gbit, 2Gb/s or 250MB/s (with --hosts; default: as tuned)")
+    add("--latency", metavar="T", help="of a message between hosts: 60us (with --hosts; default: as tuned)")
+    add("--tuned", metavar="FILE", help="a file of `ringtree tune` over hosts (default with --hosts: as init() reads)")
+    add("--beside", default="1ms", metavar="T", help="another latency, whose choice is shown beside (default 1ms)")
+    add("-b", "--minbytes", metavar="SIZE", help="over hosts: first size (default 8)")
+    add("-e", "--maxbytes", metavar="SIZE", help="over hosts: largest size (default 64M)")
+    add("-f", "--stepfactor", type=float, metavar="F", help="over hosts: factor between sizes (default 8)")
     cluster.add_arguments(parser)
     add(
         "--model",

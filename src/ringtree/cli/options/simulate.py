@@ -5,12 +5,14 @@
     ringtree simulate ring -n 8 --bytes 8,64K,1M              one line per size
     ringtree simulate ring -n 8 --bytes 1M --straggler rank=3,delay=1ms
     ringtree simulate ring -n 8 --bytes 1M --with double_tree:broadcast:1M:20us
+    ringtree simulate ring --hosts 2,2,2 --rate 2gbit --latency 50us --bytes 1M --cut
 
 Sizes are bytes of the whole vector. FILE is output of `show`, MSCCL XML or an MSCCL++ execution plan; a function of
 your own is FILE.py:FUNCTION (docs/own_algorithm.md). A schedule that cannot be proved is simulated with a warning. The
 topology is a shape (direct, switch, ring, torus:dims=4x4, cluster:hosts=4,nics=2; with latency=5us, bandwidth=25GB/s,
 and costs of a rank message=, step=, copy=, reduce=), the name of a machine (`ringtree topo list`), a topology file, or
-trace:FILE: costs fitted to a measured trace.
+trace:FILE: costs fitted to a measured trace. With --hosts the ranks share memory in each host, as this machine's, and
+reach the others over a network.
 """
 
 from __future__ import annotations
@@ -37,9 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="size of the whole vector, such as 64K or 16M; several such as 8,64K,16M print a line each",
     )
     add("--cut", action="store_true", help="cut the schedule as a call of that size would (`show --bytes`); with "
-        "trace:FILE also into the engine's windows of elements")  # fmt: skip
-    add("--in-place", action="store_true", help="with --cut and trace:FILE: input and output are one array")
+        "trace:FILE or --hosts also into the engine's windows of elements")  # fmt: skip
+    add("--in-place", action="store_true", help="with --cut, and trace:FILE or --hosts: input and output are one array")
     add("--topology", metavar="T", help=f"a shape, a machine by name or file, or trace:FILE (default {ASSUMED})")
+    _add_hosts(parser)
     _add_conditions(parser)
     add("--with", dest="others", action="append", default=[], metavar=WITH, help="another collective at the same time")
     add("--slots", type=int, metavar="K", help="staging slots of a rank (default: unlimited)")
@@ -50,6 +53,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write the events as a trace (Chrome JSON, for Perfetto and `ringtree show`)",
     )
     add("--html", type=Path, metavar="FILE", help="write a page with the schedule and its events")
+
+
+def _add_hosts(parser: argparse.ArgumentParser) -> None:
+    """Adds hosts and the network between them, in place of a topology."""
+    add = parser.add_argument
+    add("--hosts", metavar="N,N", help="ranks on each of several hosts, such as 2,2,2, in place of a topology")
+    add("--rate", metavar="R", help="of a host's link: 2gbit, 2Gb/s or 250MB/s (with --hosts; default 10gbit)")
+    add("--latency", metavar="T", help="of a message between hosts: 60us (with --hosts; default 30us)")
+    add("--share-cores", action="store_true", help="the hosts are containers of one machine, whose cores they share "
+        "(with --hosts; default: each has as many)")  # fmt: skip
 
 
 def _add_conditions(parser: argparse.ArgumentParser) -> None:

@@ -23,6 +23,8 @@ from ringtree.runtime import tuned
 
 HERE = "ringtree.cli.plan.here"
 """The module that plans for this machine, loaded where no cluster is named."""
+OVER_HOSTS = "ringtree.cli.plan.over_hosts"
+"""The module that plans for ranks on several hosts."""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -31,6 +33,12 @@ def run(args: argparse.Namespace) -> int:
     written = [path for path in (args.json, args.export_graph, args.export_tuner) if path]
     for path in written:
         check_destination(path, *(other for other in written if other is not path))
+    if args.hosts or args.tuned:
+        planned: int = import_module(OVER_HOSTS).run(args)
+        return planned
+    if over := [f"--{name}" for name in ("rate", "latency") if getattr(args, name)]:
+        raise ValueError(f"{over[0]} describes a network between hosts: expected --hosts or --tuned as well")
+    args.bytes = args.bytes or "8:8G"
     if args.topology is None or tuned.is_tuned(Path(args.topology)):
         code: int = import_module(HERE).run(args)
         return code

@@ -9,7 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ringtree.draw.text.timeline import aligned, drawing, legend_of, work_of
+from ringtree.draw.text.host_links import compared_links
+from ringtree.draw.text.tables import aligned
+from ringtree.draw.text.timeline import drawing, legend_of, work_of
 from ringtree.ir.critical_path import critical_path
 from ringtree.ir.own_work import uncovered
 from ringtree.ir.trace import Trace
@@ -36,7 +38,7 @@ def comparison(first: Trace, second: Trace, width: int = 100) -> str:
         _bytes(both, names),
         _calls(both, names),
     ]
-    parts += [_messages(both, names)]
+    parts += [lines for lines in (compared_links(both, names), _messages(both, names)) if lines]
     return "\n\n".join("\n".join(lines) for lines in parts)
 
 

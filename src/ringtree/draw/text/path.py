@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ringtree.ir.critical_path import PathStep
+from ringtree.ir.host_links import crossing
 from ringtree.ir.trace import Event, Trace
 from ringtree.ir.units import duration, size
 
@@ -31,11 +32,13 @@ class _Run:
 def path_lines(trace: Trace, path: Sequence[PathStep], most: int = 12) -> list[str]:
     """A line a step, or a run of like steps: when it begins, how long it takes, what is done and where. At most `most`
     lines; the shortest are left out then, and a last line gives their number."""
-    runs = _runs([(step.what, _nbytes(trace, step)) for step in path])
+    away = crossing(trace)
+    words = [_words(trace, step, bool(step.event >= 0 and away[step.event])) for step in path]
+    runs = _runs(words)
     origin = path[0].start_s if path else 0.0
     kept = sorted(sorted(runs, key=lambda run: -_lasts(path, run))[:most], key=lambda run: run.first)
     rows = [
-        (duration(path[run.first].start_s - origin), duration(_lasts(path, run)), _written(trace, path, run))
+        (duration(path[run.first].start_s - origin), duration(_lasts(path, run)), _written(trace, path, words, run))
         for run in kept
     ]
     begins, lasts = (max((len(row[k]) for row in rows), default=0) for k in (0, 1))
@@ -48,10 +51,6 @@ def path_lines(trace: Trace, path: Sequence[PathStep], most: int = 12) -> list[s
 
 def _lasts(path: Sequence[PathStep], run: _Run) -> float:
     return path[run.stop - 1].end_s - path[run.first].start_s
-
-
-def _nbytes(trace: Trace, step: PathStep) -> int:
-    return int(trace.nbytes[step.event]) if step.event >= 0 else 0
 
 
 def _runs(kinds: Sequence[object]) -> list[_Run]:
@@ -71,16 +70,16 @@ def _runs(kinds: Sequence[object]) -> list[_Run]:
     return runs
 
 
-def _written(trace: Trace, path: Sequence[PathStep], run: _Run) -> str:
-    steps = path[run.first : run.stop]
-    words = ", ".join(_words(trace, step) for step in steps[: run.pattern])
+def _written(trace: Trace, path: Sequence[PathStep], words: Sequence[str], run: _Run) -> str:
+    pattern = ", ".join(words[run.first : run.first + run.pattern])
     over = f"{run.times} times: " if run.times > 1 else ""
-    return f"{over}{words}  ({_ranks(trace, steps)})"
+    return f"{over}{pattern}  ({_ranks(trace, path[run.first : run.stop])})"
 
 
-def _words(trace: Trace, step: PathStep) -> str:
-    nbytes = _nbytes(trace, step)
-    return step.what + (f" {size(nbytes)}" if nbytes and step.what != "wait" else "")
+def _words(trace: Trace, step: PathStep, away: bool) -> str:
+    nbytes = int(trace.nbytes[step.event]) if step.event >= 0 else 0
+    where = " between hosts" if away and step.what == "message" else ""
+    return step.what + where + (f" {size(nbytes)}" if nbytes and step.what != "wait" else "")
 
 
 def _ranks(trace: Trace, steps: Sequence[PathStep]) -> str:

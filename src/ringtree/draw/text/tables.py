@@ -85,3 +85,9 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A Markdown table."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of the rows' cells, each column as wide as its widest and to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in rows]

@@ -7,7 +7,8 @@
     rank 1    ▒▒▒▒▒▒▒···········█████
                                 ━━━━━
 
-Under a rank's row lies what the critical path has of it: `━` its own work and waiting, `╌` its messages under way.
+Under a rank's row lies what the critical path has of it: `━` its own work and waiting, `╌` its messages under way, `═`
+those to another host.
 """
 
 from __future__ import annotations
@@ -17,9 +18,13 @@ from itertools import groupby
 
 import numpy as np
 
+from ringtree.draw.text.host_links import clock_lines, link_table, on_hosts, row_label
 from ringtree.draw.text.lines import Line, TextSpan
+from ringtree.draw.text.tables import aligned
 from ringtree.ir import units
 from ringtree.ir.critical_path import PathStep, critical_path, seconds_by_rank, seconds_by_what
+from ringtree.ir.host_clocks import hosts_of
+from ringtree.ir.host_links import crossing
 from ringtree.ir.own_work import uncovered
 from ringtree.ir.trace import Event, Trace
 
@@ -32,10 +37,11 @@ WORK = {Event.COPY: "copies", Event.REDUCE: "reduces", Event.WAIT: "waits", Even
 """The kinds of a rank's work, as the tables head them."""
 OWN_WORK = {Event.COMPUTE: "computes"}
 """The further kind of work where the program recorded spans of its own: the rest of their time."""
-ON_PATH, UNDER_WAY = "━", "╌"
+ON_PATH, UNDER_WAY, BETWEEN_HOSTS = "━", "╌", "═"
 _PATH_LEGEND = "critical path: ━ the rank, ╌ its message"
 
-_ROLES = {**{glyph: kind.name.lower() for kind, glyph in GLYPHS.items()}, ON_PATH: "path", UNDER_WAY: "path"}
+_ROLES = {**{glyph: kind.name.lower() for kind, glyph in GLYPHS.items()}, ON_PATH: "path"}
+_ROLES |= {UNDER_WAY: "path", BETWEEN_HOSTS: "path"}
 
 
 def spans(text: str) -> list[Line]:
@@ -50,7 +56,10 @@ def timeline(trace: Trace, width: int = 100, span_s: float | None = None) -> str
     """The trace drawn, and a table of its ranks below."""
     path = critical_path(trace)
     legend = [legend_of(trace)] if path else []
-    return "\n".join([drawing(trace, path, width, span_s), *legend, "", *table(trace, chosen(trace, path))])
+    lines = [drawing(trace, path, width, span_s), *legend, "", *table(trace, chosen(trace, path))]
+    if links := link_table(trace):
+        lines += ["", *links]
+    return "\n".join(lines)
 
 
 def drawing(trace: Trace, path: Sequence[PathStep], width: int = 100, span_s: float | None = None) -> str:
@@ -58,11 +67,11 @@ def drawing(trace: Trace, path: Sequence[PathStep], width: int = 100, span_s: fl
     width stands for, at least the makespan, so that several traces can be drawn on one scale."""
     if not trace.makespan_s > 0:
         return heading(trace)
-    margin = len(f"rank {trace.ranks - 1}") + 3
+    margin = max(len(row_label(trace, rank)) for rank in chosen(trace, path)) + 3
     cells = max(width, 40) - margin
     cell_s = max(span_s or 0.0, trace.makespan_s) / cells
     rows = _rows(trace, path, cell_s, cells, margin)
-    return "\n".join([heading(trace), "", *_scale(cell_s, cells, margin), *rows, "", path_line(path)])
+    return "\n".join([heading(trace), "", *_scale(cell_s, cells, margin), *rows, "", path_line(trace, path)])
 
 
 def work_of(*traces: Trace) -> dict[Event, str]:
@@ -74,7 +83,8 @@ def legend_of(*traces: Trace) -> str:
     """The meaning of the glyphs that these traces need."""
     more = {Event.WAIT: " for a message", Event.STALL: " for room"}
     kinds = ", ".join(f"{GLYPHS[kind]} {name}{more.get(kind, '')}" for kind, name in work_of(*traces).items())
-    return f"{kinds}; {_PATH_LEGEND}"
+    further = ", ═ one to another host" if any(map(on_hosts, traces)) else ""
+    return f"{kinds}; {_PATH_LEGEND}{further}"
 
 
 def heading(trace: Trace) -> str:
@@ -92,7 +102,7 @@ def heading(trace: Trace) -> str:
         line += f"\n{facts['dropped']} later events were not recorded: there was no room for more"
     if "missing" in facts:
         line += f"\nof {facts['missing']} nothing is known"
-    return line
+    return "\n".join([line, *clock_lines(trace)])
 
 
 def _called(trace: Trace) -> str:
@@ -104,11 +114,15 @@ def _place(name: str | None) -> str:
     return f"on {name}" if name else ""
 
 
-def path_line(path: Sequence[PathStep]) -> str:
+def path_line(trace: Trace, path: Sequence[PathStep]) -> str:
     """The critical path's shares by kind of work and by rank, in a line."""
     total = sum(step.end_s - step.start_s for step in path)
     shares = {name: seconds / total for name, seconds in seconds_by_what(path).items()}
     names = {"idle": "idle (nothing recorded)"}
+    if on_hosts(trace) and "message" in shares:
+        away = crossing(trace)
+        away_s = sum(step.end_s - step.start_s for step in path if step.what == "message" and away[step.event])
+        names["message"] = f"message (between hosts {away_s / total:.0%})"
     what = ", ".join(f"{names.get(name, name)} {share:.0%}" for name, share in shares.items() if share >= 0.005)
     by_rank = list(seconds_by_rank(path).items())
     on = ", ".join(f"{rank} ({seconds / total:.0%})" for rank, seconds in by_rank[:4])
@@ -152,7 +166,7 @@ def _rows(trace: Trace, path: Sequence[PathStep], cell_s: float, cells: int, mar
     last = -1
     for rank, glyphs in zip(ranks, drawn, strict=True):
         lines += _left_out(rank - last - 1)
-        lines.append(f"{f'rank {rank}':<{margin}}{glyphs}".rstrip())
+        lines.append(f"{row_label(trace, rank):<{margin}}{glyphs}".rstrip())
         if rank in marks:
             lines.append(" " * margin + marks[rank].rstrip())
         last = rank
@@ -189,13 +203,14 @@ def _shades(trace: Trace, ranks: list[int], cell_s: float, cells: int) -> list[s
 
 def _marks(trace: Trace, path: Sequence[PathStep], cell_s: float, cells: int) -> dict[int, str]:
     """The line under each rank that the path touches."""
-    zero_s = trace.start_s.min(initial=np.inf)
+    zero_s, away = trace.start_s.min(initial=np.inf), crossing(trace)
     found: dict[int, list[str]] = {}
     for step in sorted(path, key=lambda s: s.what != "message"):  # work covers messages where both fall into one cell
         line = found.setdefault(step.rank, [" "] * cells)
         first = min(int((step.start_s - zero_s) / cell_s), cells - 1)
         last = max(first + 1, min(round((step.end_s - zero_s) / cell_s), cells))
-        line[first:last] = (UNDER_WAY if step.what == "message" else ON_PATH) * (last - first)
+        glyph = ON_PATH if step.what != "message" else BETWEEN_HOSTS if away[step.event] else UNDER_WAY
+        line[first:last] = glyph * (last - first)
     return {rank: "".join(line) for rank, line in found.items()}
 
 
@@ -204,15 +219,11 @@ def table(trace: Trace, ranks: Sequence[int]) -> list[str]:
     seconds, (sent, received), work = uncovered(trace)[0].kind_seconds(), trace.traffic_nbytes(), work_of(trace)
     end_s = np.zeros(trace.ranks)
     np.maximum.at(end_s, trace.rank, trace.end_s - trace.start_s.min(initial=np.inf))
-    rows = [["rank", *work.values(), "ends at", "sent", "received"]]
+    hosts = hosts_of(trace).tolist()
+    host = ["host"] if on_hosts(trace) else []
+    rows = [["rank", *host, *work.values(), "ends at", "sent", "received"]]
     for r in ranks:
         times = (*seconds[r, list(work)].tolist(), float(end_s[r]))
         sizes = (int(sent[r]), int(received[r]))
-        rows.append([str(r), *map(units.duration, times), *map(units.size, sizes)])
+        rows.append([str(r), *(str(hosts[r]) for _ in host), *map(units.duration, times), *map(units.size, sizes)])
     return aligned(rows)
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of the rows' cells, each column as wide as its widest and to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in rows]

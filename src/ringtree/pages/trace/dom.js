@@ -22,6 +22,15 @@ const traceDom = (() => {
   }
 
   /**
+   * A rank's name, with its host where there are several.
+   * @param {Trace} trace @param {number} rank @param {Translate} t
+   */
+  function rankName(trace, rank, t) {
+    const several = traceModel.hostsOf(trace).length > 1;
+    return several ? t('trace.rank_on_host', {rank, host: trace.hosts[rank]}) : t('trace.rank_label', {rank});
+  }
+
+  /**
    * What is known of an event in words: a title, the trace where there are several, and lines [name, value].
    * @param {Trace[]} traces @param {Item} item @param {Shell} shell 
    */
@@ -40,13 +49,13 @@ const traceDom = (() => {
     if (kind !== traceModel.COMPUTE) lines.push([t('trace.bytes'), bytes]);
     const rate_Bps = bandwidth_Bps(trace, event);
     if (rate_Bps) lines.push([t('trace.rate'), figures.rate(rate_Bps)]);
-    if (peer >= 0) lines.push([t(PEER_NAMES[kind]), t('trace.rank_label', {rank: peer})]);
+    if (peer >= 0) lines.push([t(PEER_NAMES[kind]), rankName(trace, peer, t)]);
     if (chunk >= 0) lines.push([t('trace.chunk'), String(chunk)]);
     const flight_s = flight(trace, event);
     if (flight_s !== null) lines.push([t('trace.flight'), figures.time(flight_s, 4)]);
     if (call) lines.push([t('trace.call'), call]);
     const many = trace.channel[event] ? `, ${t('trace.channel_label', {channel: trace.channel[event]})}` : '';
-    const title = `${t(KIND_NAMES[kind])} · ${t('trace.rank_label', {rank: trace.rank[event]})}${many}`;
+    const title = `${t(KIND_NAMES[kind])} · ${rankName(trace, trace.rank[event], t)}${many}`;
     return {title, source: traces.length > 1 ? nameOf(traces, trace, t) : '', lines};
   }
 
@@ -67,5 +76,5 @@ const traceDom = (() => {
     return trace.end_s[wait] - trace.start_s[send];
   }
 
-  return {KIND_NAMES, STEP_NAMES, nameOf, bandwidth_Bps, describe};
+  return {KIND_NAMES, STEP_NAMES, nameOf, rankName, bandwidth_Bps, describe};
 })();

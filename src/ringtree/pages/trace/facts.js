@@ -4,7 +4,9 @@
 const traceFacts = (() => {
   const {nameOf, KIND_NAMES, STEP_NAMES} = traceDom;
 
-  const APART = ['source', 'dropped', 'missing']; // facts that are not in the list
+  // Facts that are not in the list.
+  const APART = ['source', 'dropped', 'missing', 'hosts', 'early arrivals'];
+  const CLOCK = 'clock of host ';
 
   // The facts that have a name of their own on the page; others keep theirs.
   const NAMES = new Map([
@@ -19,9 +21,22 @@ const traceFacts = (() => {
     return t('trace.critical_parts', {parts: words.join(' + ')});
   }
 
+  /**
+   * The hosts, and how well their clocks are known.
+   * @param {Trace} trace @param {Translate} t @param {Shell['number']} number
+   */
+  function hostWords(trace, t, number) {
+    const count = number(traceModel.hostsOf(trace).length);
+    if (traceModel.hostsOf(trace).length < 2) return '';
+    if (trace.facts.source === 'simulated') return t('trace.hosts', {count});
+    if (trace.clock_error_s === null) return t('trace.hosts_apart', {count});
+    return t('trace.hosts_aligned', {count, error: figures.time(trace.clock_error_s)});
+  }
+
   /** @param {Trace[]} traces @param {Trace} trace @param {Shell} shell */
   function card(traces, trace, {t, number}) {
-    const facts = Object.entries(trace.facts).filter(([key, value]) => !APART.includes(key) && value);
+    const facts = Object.entries(trace.facts).filter(([key, value]) => (
+      !APART.includes(key) && !key.startsWith(CLOCK) && value));
     /** @param {string} key */
     const named = (key) => (NAMES.has(key) ? t(NAMES.get(key) ?? '') : key);
     const shown = facts.flatMap(([key, value]) => [make('dt', {}, named(key)), make('dd', {}, value)]);
@@ -33,10 +48,13 @@ const traceFacts = (() => {
     const title = make('h2', {}, nameOf(traces, trace, t), make('b', {}, figures.time(trace.span_s, 4)));
     /** @type {HTMLElement[]} */
     const lines = [title, make('p', {}, counts), make('dl', {}, ...shown)];
+    const hosts = hostWords(trace, t, number);
+    if (hosts) lines.push(make('p.trace-hosts', {}, hosts));
     if (trace.critical.count) lines.push(make('p.trace-path', {}, criticalWords(trace, t)));
     /** @param {string} words */
     const warn = (words) => lines.push(make('p.trace-warning', {role: 'alert'}, words));
     if (dropped) warn(t('trace.dropped', {count: number(dropped)}));
+    if (trace.facts['early arrivals']) warn(t('trace.early', {which: trace.facts['early arrivals']}));
     if (trace.facts.missing) warn(t('trace.missing', {who: trace.facts.missing}));
     return make('article.trace-card', {data: {trace: trace.index, makespan: trace.span_s, dropped}}, ...lines);
   }
@@ -67,8 +85,8 @@ const traceFacts = (() => {
   /** What a rank may spend its time on, in any of the traces. @param {Trace[]} traces */
   const kindsOf = (traces) => traceModel.kindsOf(traces).filter((kind) => kind !== traceModel.SEND);
 
-  /** @param {Trace} trace @param {number} rank @param {number[]} kinds */
-  function rankRow({perRank, span_s}, rank, kinds) {
+  /** @param {Trace} trace @param {number} rank @param {number[]} kinds @param {string} who */
+  function rankRow({perRank, span_s}, rank, kinds, who) {
     const parts = kinds.map((kind) => /** @type {[number, number]} */ (
       [kind, span_s > 0 ? (perRank[COLUMNS[kind]][rank] / span_s) * BAR_PX : 0]));
     /** @type {RankColumn[]} */
@@ -79,7 +97,7 @@ const traceFacts = (() => {
       return make('td', {data: {[name.replace('_', '')]: value}}, value ? words : '–');
     });
     const bar = make('td.trace-share', {}, tracePens.swatch(parts, 10));
-    return make('tr', {data: {rank}}, make('th', {scope: 'row'}, String(rank)), bar, ...cells);
+    return make('tr', {data: {rank}}, make('th', {scope: 'row'}, who), bar, ...cells);
   }
 
   /** @param {Trace[]} traces @param {Trace} trace @param {Shell} shell */
@@ -87,16 +105,36 @@ const traceFacts = (() => {
     const kinds = kindsOf(traces);
     const named = kinds.map((kind) => KIND_NAMES[kind]);
     const heads = ['trace.rank', 'trace.share', ...named, 'trace.idle', 'trace.sent', 'trace.received'];
-    const rows = d3.range(trace.ranks).map((rank) => rankRow(trace, rank, kinds));
+    const several = traceModel.hostsOf(trace).length > 1;
+    /** @param {number} rank */
+    const name = (rank) => (several ? traceDom.rankName(trace, rank, t) : String(rank));
+    const rows = d3.range(trace.ranks).map((rank) => rankRow(trace, rank, kinds, name(rank)));
     const caption = traces.length > 1 ? nameOf(traces, trace, t) : t('trace.ranks');
     const made = table('table.trace-ranks', heads.map((key) => t(key)), rows, caption);
     made.dataset.trace = `${trace.index}`;
     return made;
   }
 
+  /** The messages from host to host. @param {Trace[]} traces @param {Trace} trace @param {Shell} shell */
+  function linkTable(traces, trace, {t, number}) {
+    const heads = ['trace.link', 'trace.messages', 'trace.bytes', 'trace.under_way', 'trace.median', 'trace.rate'];
+    const rows = trace.links.map(({source, target, messages, nbytes, busy_s, median_s, rate_Bps}) => {
+      const words = [number(messages), figures.bytes(nbytes, 4), figures.time(busy_s), figures.time(median_s),
+        rate_Bps ? figures.rate(rate_Bps) : '–'];
+      const head = make('th', {scope: 'row'}, `${source} → ${target}`);
+      return make('tr', {data: {link: `${source}-${target}`}}, head, ...words.map((word) => make('td', {}, word)));
+    });
+    const whose = traces.length > 1 ? `: ${nameOf(traces, trace, t)}` : '';
+    return table('table.trace-ranks.trace-links', heads.map((key) => t(key)), rows, `${t('trace.links')}${whose}`);
+  }
+
   /** @param {HTMLElement} root @param {Trace[]} traces @param {Shell} shell */
   function ranks(root, traces, shell) {
-    root.replaceChildren(...traces.map((trace) => rankTable(traces, trace, shell)));
+    const linked = traces.filter((trace) => trace.links.length);
+    root.replaceChildren(
+      ...traces.map((trace) => rankTable(traces, trace, shell)),
+      ...linked.map((trace) => linkTable(traces, trace, shell)),
+    );
   }
 
   return {cards, ranks};

@@ -169,6 +169,13 @@ const traceModel = (() => {
     });
   }
 
+  /** Whether an event is of a message between two hosts. @param {Trace} trace @param {number} event */
+  const isBetweenHosts = ({hosts, rank, peer, other}, event) => (
+    other[event] >= 0 && hosts[rank[event]] !== hosts[peer[event]]);
+
+  /** @param {Trace} trace */
+  const hostsOf = ({hosts}) => [...new Set(hosts)];
+
   const found = new Float64Array(KINDS.length);
 
   /**
@@ -187,5 +194,8 @@ const traceModel = (() => {
     return found;
   }
 
-  return {KINDS, COPY, REDUCE, SEND, WAIT, STALL, COMPUTE, BARS, STEPS, after, soonAfter, kindsOf, load, shares};
+  return {
+    KINDS, COPY, REDUCE, SEND, WAIT, STALL, COMPUTE, BARS, STEPS,
+    after, soonAfter, kindsOf, isBetweenHosts, hostsOf, load, shares,
+  };
 })();

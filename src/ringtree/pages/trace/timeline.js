@@ -105,7 +105,7 @@ const traceTimeline = (() => {
     pen.rect(0, AXIS, GUTTER, picture.height - AXIS, {fill: colours.surface});
     for (const {row, y, isFirst} of rowsOf(picture)) {
       const middle = atY(picture, y) + placed.height / 2;
-      const words = t('trace.rank_label', {rank: row.rank});
+      const words = traceDom.rankName(row.trace, row.rank, t);
       const isNamed = isFirst && row.rank % every === 0;
       if (isNamed) pen.text(8, Math.max(middle, AXIS + size / 2), words, {fill: colours.ink, size});
       const note = picture.note(row);
@@ -179,7 +179,9 @@ const traceTimeline = (() => {
   function arrows(pen, picture, marked) {
     const {colours} = picture;
     for (const send of messages(picture)) {
-      arrow(pen, picture, send, {stroke: tracePens.mix(colours.green, colours.ink, 0.25), width: 1});
+      const isFar = traceModel.isBetweenHosts(send.trace, send.event);
+      const plain = {stroke: tracePens.mix(colours.green, colours.ink, 0.25), width: 1};
+      arrow(pen, picture, send, isFar ? {...plain, width: 1.5, dash: [6, 3]} : plain);
     }
     for (const {trace, event} of marked) {
       const other = trace.other[event];

@@ -38,6 +38,12 @@ def proof(secret: bytes, *parts: str) -> bytes:
     return hmac.digest(secret, "\0".join(parts).encode(), hashlib.sha256)
 
 
+def other_size(rank: int, theirs: int, ours: int) -> str:
+    """The contradiction of a rank that was started with another number of ranks than rank 0."""
+    remedy = "set RINGTREE_WORLD_SIZE, or the launcher's number of ranks, alike for all"
+    return f"rank {rank} has {theirs} ranks in its job, rank 0 has {ours}: {remedy}"
+
+
 def closed_in_children(made: Any) -> None:
     """Closes `made` in every forked child."""
     _open.add(made)

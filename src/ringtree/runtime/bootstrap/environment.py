@@ -46,7 +46,8 @@ def detect(env: Mapping[str, str] | None = None, *, meets: bool = False) -> Worl
     if world is None:
         return World(0, 1, 1, f"alone-{os.getpid()}", "none")
     if not 0 <= world.rank < world.size:
-        raise ValueError(f"{world.launcher} set rank {world.rank} of {world.size}; expected a rank in 0..size-1")
+        who = "RINGTREE_RANK and RINGTREE_WORLD_SIZE" if "RINGTREE_RANK" in env else world.launcher
+        raise ValueError(f"{who} set rank {world.rank} of {world.size}; expected at least 1 rank, and one in 0..size-1")
     if world.local_size < world.size and not meets and not env.get(ADDRESS):
         raise ValueError(
             f"{world.launcher} started {world.size} ranks, {world.local_size} of them on this host; "

@@ -98,7 +98,8 @@ def chosen_interface(env: Mapping[str, str] | None = None) -> list[InterfaceAddr
     there = interface_addresses()
     found = [one for one in there if text in (one.name, one.address) or f"[{one.address}]" == text]
     if not found:
-        listed = ", ".join(f"{one.name} ({one.address})" for one in there) or "none"
+        outward = [one for one in there if not one.loopback] or there
+        listed = ", ".join(f"{one.name} ({one.address})" for one in outward) or "none"
         raise ValueError(f"{INTERFACE} is {text!r}; expected an interface of this host or its address: {listed}")
     return sorted(found, key=lambda one: ":" in one.address)
 

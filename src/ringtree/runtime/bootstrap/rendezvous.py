@@ -16,7 +16,7 @@ from typing import Any
 from ringtree.errors import PeerDied
 from ringtree.runtime.bootstrap.addresses import is_loopback
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
-from ringtree.runtime.bootstrap.connection import MOST_BYTES, PROTOCOL, Connection, proof
+from ringtree.runtime.bootstrap.connection import MOST_BYTES, PROTOCOL, Connection, other_size, proof
 from ringtree.runtime.bootstrap.contact import Board, Contact, Known, shown
 from ringtree.runtime.bootstrap.server import PROVE_S, READY
 
@@ -201,7 +201,8 @@ class Rendezvous:
             if self._board.given is None:
                 raise _NotRank0(f"no rank 0 of ringtree: {error}") from None
             raise RuntimeError(
-                f"rank {self._rank}: who listens at {self._board.where} is no rank 0 of ringtree ({error})"
+                f"rank {self._rank}: who listens at {self._board.where} is no rank 0 of ringtree ({error}); if another "
+                "program has that port, choose a free one of rank 0's host"
             ) from None
 
     def _unreached(self, timeout_s: float, tried: dict[str, str]) -> str:
@@ -249,7 +250,7 @@ class Rendezvous:
                 f"rank {self._rank}: rank 0's secret is another: set RINGTREE_SECRET alike for all ranks"
             )
         if answer["size"] != self._size:
-            raise RuntimeError(f"rank {self._rank} has {self._size} ranks in its job, rank 0 has {answer['size']}")
+            raise RuntimeError(other_size(self._rank, self._size, int(answer["size"])))
         if self.job and answer["job"] != self.job:
             raise _NotRank0("another job's rank 0")
         self.job, connection.most_bytes = answer["job"], MOST_BYTES

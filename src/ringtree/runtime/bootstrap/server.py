@@ -18,7 +18,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ringtree.runtime.bootstrap.connection import MOST_BYTES, PROTOCOL, Connection, closed_in_children, proof
+from ringtree.runtime.bootstrap.connection import (
+    MOST_BYTES,
+    PROTOCOL,
+    Connection,
+    closed_in_children,
+    other_size,
+    proof,
+)
 
 PROVE_S = 5.0
 """Seconds that a connection may take to prove that it knows the secret."""
@@ -162,7 +169,7 @@ class RendezvousServer:
                 f"{PROTOCOL}: start every rank from the same installation of ringtree"
             )
         if hello["size"] != self._size:
-            return f"rank {rank} has {hello['size']} ranks in its job, rank 0 has {self._size}"
+            return other_size(rank, hello["size"], self._size)
         if not 0 <= rank < self._size:
             return f"rank {rank} is none of this job's {self._size} ranks"
         if self._processes.get((generation, rank), hello["process"]) != hello["process"]:

@@ -41,6 +41,9 @@ from ringtree.runtime.types import BY_LABEL
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from ringtree.price.hosts import Hosts
+    from ringtree.price.memory import SharedMemory
+
 
 class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
     """A group of ranks on one or several hosts, and this rank's number in it. `ringtree.init()` makes one.
@@ -102,6 +105,11 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
     def hosts(self) -> tuple[int, ...]:
         """The number of each rank's host, in the order of ranks: ranks with one number share memory."""
         return self._hosts
+
+    @property
+    def where(self) -> SharedMemory | Hosts:
+        """The place by whose costs calls are planned, to price schedules in; equal on all ranks."""
+        return self._calls.where()
 
     def counters(self) -> NDArray[np.int64]:
         """[size, 2] of int64: bytes of payload received from each rank, in collectives and in messages between two

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 ANY = -1
 """Any source, any tag."""
 
-COPY, PARTS = -2, -3
-"""Tags that no receive of a user's takes: of `copy` and of `exchange_parts`."""
-FREE = -4
+COPY, PARTS, CLOCKS = -2, -3, -4
+"""Tags that no receive of a user's takes: of `copy`, of `exchange_parts`, and of the reading of other hosts' clocks."""
+FREE = -5
 """The first of such tags, downwards, for layers on a communicator."""
 
 MessageOperation = tuple[bool, int, int, int, int, int, bool]

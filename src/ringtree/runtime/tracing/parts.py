@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ringtree.ir.host_clocks import clock_facts, hosts_fact
 from ringtree.ir.trace import Event, Trace
 from ringtree.runtime.engines.protocols import Recorded
+from ringtree.runtime.tracing.between_hosts import arrive_when_taken, early_arrivals
+from ringtree.runtime.tracing.clocks import AlignedClock
 from ringtree.runtime.tracing.message_parts import LONE, channels_apart
 
 APART_S = 1e-6
 """More than what ranks' times differ by that were the same: each reads the clock by itself, and a core its counter a
 little ahead."""
 
+NONE_APART: Mapping[int, AlignedClock] = MappingProxyType({})
+"""The clocks of ranks that are on one host."""
 
 What = Literal["calls", "messages", "spans"]
 
@@ -50,11 +56,24 @@ class _Piece(NamedTuple):
     in_turn: bool
 
 
-def merge(ranks: int, parts: Iterable[RankRecording], group: str, facts: Mapping[str, str]) -> Trace:
+def merge(
+    ranks: int,
+    parts: Iterable[RankRecording],
+    group: str,
+    facts: Mapping[str, str],
+    hosts: Sequence[int] = (),
+    clocks: Mapping[int, AlignedClock] = NONE_APART,
+) -> Trace:
     """One trace of all parts, in seconds since the first event. The calls of the group whose key is `group` have
-    channel 0; the others follow, each with a fact that names its ranks. A fact has the number of dropped events."""
-    parts = sorted(parts, key=lambda part: part.rank)
-    noted = dict(facts)
+    channel 0; the others follow, each with a fact that names its ranks. A fact has the number of dropped events.
+
+    `hosts`: of each rank, where they are on several; `clocks`: those of the other hosts than rank 0's, by which their
+    times are corrected. Facts have both."""
+    host_of = np.array(hosts or [0] * ranks)
+    parts = [
+        _corrected(part, clocks.get(int(host_of[part.rank]))) for part in sorted(parts, key=lambda part: part.rank)
+    ]
+    noted = dict(facts) | hosts_fact(hosts) | clock_facts({host: clock.kept for host, clock in clocks.items()})
     calls: dict[str, int] = {}
     pieces = list(_pieces(parts, group, noted))
     columns: dict[str, list[NDArray[Any]]] = {name: [] for name in (*Recorded._fields[:-2], "rank", "channel")}
@@ -72,8 +91,25 @@ def merge(ranks: int, parts: Iterable[RankRecording], group: str, facts: Mapping
     trace = Trace.of(ranks, **whole, calls=tuple(calls) or ("",), facts=noted)
     ends = np.cumsum([0, *(len(piece.columns["kind"]) for piece in pieces)]).tolist()
     in_turn = [span for span, piece in zip(pairwise(ends), pieces, strict=True) if piece.in_turn]
-    _put_causes_first(trace, set(ends), in_turn)
-    return trace
+    early = early_arrivals(trace, host_of)
+    _put_causes_first(trace, set(ends), in_turn, _apart_s(host_of, clocks))
+    arrive_when_taken(trace, host_of)
+    return replace(trace, facts=noted | early)
+
+
+def _corrected(part: RankRecording, clock: AlignedClock | None) -> RankRecording:
+    """The part in the time of rank 0's host."""
+    if clock is None:
+        return part
+    start_s, end_s = (clock.corrected(times_s) for times_s in (part.recorded.start_s, part.recorded.end_s))
+    return replace(part, recorded=part.recorded._replace(start_s=start_s, end_s=end_s))
+
+
+def _apart_s(host_of: NDArray[np.int64], clocks: Mapping[int, AlignedClock]) -> NDArray[np.float64]:
+    """[ranks, ranks] seconds by which the times of two ranks may be apart: on two hosts also by the errors of both
+    clocks."""
+    error_s = np.array([clocks[host].error_s if host in clocks else 0.0 for host in host_of.tolist()])
+    return np.where(host_of[:, None] == host_of, 0.0, error_s[:, None] + error_s) + APART_S
 
 
 def _pieces(parts: Sequence[RankRecording], group: str, noted: dict[str, str]) -> Iterator[_Piece]:
@@ -122,12 +158,15 @@ def _messages_apart(parts: Sequence[RankRecording]) -> dict[int, tuple[NDArray[n
     return found
 
 
-def _put_causes_first(trace: Trace, edges: set[int], in_turn: Sequence[tuple[int, int]]) -> None:
+def _put_causes_first(
+    trace: Trace, edges: set[int], in_turn: Sequence[tuple[int, int]], apart_s: NDArray[np.float64]
+) -> None:
     """Moves a SEND that seems to be later than what it caused: a rank may have been interrupted between a message and
-    its time, which is read after it where that is cheaper. The rest is due to the clocks, little, and moves the
-    receiver. `edges`: where pieces begin and end; `in_turn`: of those whose events were done one after another."""
+    its time, which is read after it where that is cheaper. The rest is due to the clocks, at most the ranks' `apart_s`,
+    and moves the receiver. `edges`: where pieces begin and end; `in_turn`: of those whose events were done one after
+    another."""
     send, wait = trace.messages()
-    start_s, end_s = trace.start_s, trace.end_s
+    start_s, end_s, most_s = trace.start_s, trace.end_s, apart_s[trace.rank[send], trace.peer[send]]
     late = start_s[send] > end_s[wait]
     for s, w in zip(send[late].tolist(), wait[late].tolist(), strict=True):
         first = s  # of the events with the same time
@@ -137,7 +176,7 @@ def _put_causes_first(trace: Trace, edges: set[int], in_turn: Sequence[tuple[int
         start_s[first : s + 1] = end_s[first : s + 1] = max(end_s[w], before_s)
     for _ in edges:
         late_s = start_s[send] - end_s[wait]
-        moved = (late_s > 0) & (late_s < APART_S)
+        moved = (late_s > 0) & (late_s < most_s)
         if not moved.any():
             return
         np.maximum.at(end_s, wait[moved], start_s[send][moved])

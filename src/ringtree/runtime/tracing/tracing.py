@@ -14,6 +14,7 @@ from ringtree.ir.trace import Trace
 from ringtree.ir.units import count
 from ringtree.runtime.communicator.lifetime import Gone
 from ringtree.runtime.engines.protocols import Recorded
+from ringtree.runtime.tracing.clocks import ClockReading, aligned, read_clocks
 from ringtree.runtime.tracing.parts import RankRecording, What, merge
 from ringtree.runtime.tracing.spans import Spans
 
@@ -36,6 +37,7 @@ class Recording:
         self._communicator, self._most_events = communicator, most_events
         self._before: dict[Communicator, dict[What, tuple[int, int]]] = {}  # events and dropped ones that are another's
         self._parts: list[RankRecording] = []
+        self._clocks: list[ClockReading] = []  # of other hosts, on rank 0, when the recording began
         self._trace: Trace | None = None
 
     @property
@@ -48,6 +50,9 @@ class Recording:
     def __enter__(self) -> Self:
         if self._before or self._parts:
             raise RuntimeError("a recording records once; comm.trace() makes another")
+        self._clocks = read_clocks(self._communicator)
+        if len(set(self._communicator.hosts)) > 1:  # the reading takes a while, host after host
+            self._communicator.barrier()
         self.start()
         return self
 
@@ -61,10 +66,12 @@ class Recording:
                     communicator._calls.settle()
         finally:
             parts = self.stop()
-            self._trace = merge(whole.size, parts, whole._parameters.key, self.facts())
+            self._trace = merge(whole.size, parts, whole._parameters.key, self.facts(), whole.hosts)
         if error is None and not isinstance(whole._endpoint, Gone):
-            everybodys = [part for given in whole.all_gather_object(parts) for part in given]
-            self._trace = merge(whole.size, everybodys, whole._parameters.key, self.facts())
+            gathered = whole.all_gather_object((parts, self._clocks, read_clocks(whole)))
+            clocks = aligned(*gathered[0][1:])
+            everybodys = [part for given, _, _ in gathered for part in given]
+            self._trace = merge(whole.size, everybodys, whole._parameters.key, self.facts(), whole.hosts, clocks)
 
     def start(self) -> None:
         """Begins, with the next call of each group."""

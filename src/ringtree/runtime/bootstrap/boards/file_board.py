@@ -49,7 +49,10 @@ class FileBoard:
         except OSError as error:
             with contextlib.suppress(OSError):
                 fresh.unlink()
-            raise RuntimeError(f"rank 0 cannot write {self.where} ({error}); expected a folder of its own") from None
+            why = error.strerror if file.parent.is_dir() else f"there is no folder {file.parent}"
+            raise RuntimeError(
+                f"rank 0 cannot write {self.where} ({why}); expected a folder that is there and that it may write in"
+            ) from None
 
     def give_up(self, why: str) -> None:
         """Nothing: what is in the file may outlive the job."""

@@ -255,7 +255,7 @@ class Calls:
         if whole:
             choice = choose_whole(collective, ranks, ordered)
             return self._cut(choice.algorithm, collective, root, nbytes, choice.why + suffix, whole)
-        found = self._decisions.decide(self._parameters, collective, root, nbytes, self._where(), ordered)
+        found = self._decisions.decide(self._parameters, collective, root, nbytes, self.where(), ordered)
         return self._built(found.algorithm, collective, root, found.steps, found.why + suffix)
 
     def _cut(
@@ -277,14 +277,14 @@ class Calls:
         """The cut of the algorithm for a whole vector of `nbytes`; the same on all ranks."""
         return self._decisions.cut(self._parameters, algorithm, collective, root, nbytes, self._memory()).steps
 
-    def _where(self) -> SharedMemory | Hosts:
+    def where(self) -> SharedMemory | Hosts:
         """The memory, or the hosts with their network, that calls are planned for; equal on all ranks."""
         hosts, network = self._joined.hosts, self._joined.network
         if network is None:
             return self._memory()
         known = network.measured or NetworkCost(network.latency_s or LATENCY_S, BANDWIDTH_BPS)
         between = known.latency_s, known.bandwidth_Bps
-        return Hosts(hosts, self._memory(), *between, max(network.turns, 1.0), known.source)
+        return Hosts(hosts, self._memory(), *between, max(network.turns, 1.0), known.source, known.message_s)
 
     def _memory(self) -> SharedMemory:
         """The memory and costs that calls are planned for; equal on all ranks."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ringtree.errors import Mismatch, PeerDied, TimedOut
 from ringtree.ir.trace import Event
-from ringtree.runtime.engines.protocols import ANY, COPY, PARTS, MessageOperation
+from ringtree.runtime.engines.protocols import ANY, CLOCKS, COPY, PARTS, MessageOperation
 from ringtree.runtime.types import Dtype
 
 if TYPE_CHECKING:
@@ -274,7 +274,7 @@ def message_name(dtype: Dtype, nbytes: int, tag: int) -> str:
 
 
 def _own_name(tag: int) -> str:
-    return {COPY: "copy", PARTS: "exchange_parts"}.get(tag, f"messages {tag}")
+    return {COPY: "copy", PARTS: "exchange_parts", CLOCKS: "reading of clocks"}.get(tag, f"messages {tag}")
 
 
 def _label(dtype: int) -> str:

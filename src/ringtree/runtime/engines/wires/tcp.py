@@ -7,6 +7,7 @@ import socket
 from collections.abc import Sequence
 from typing import Any
 
+from ringtree.runtime.bootstrap.addresses import is_loopback
 from ringtree.runtime.bootstrap.bootstrap import NetworkBootstrap
 from ringtree.runtime.bootstrap.contact import shown
 from ringtree.runtime.bootstrap.interfaces import INTERFACE, interface_of
@@ -47,10 +48,12 @@ class TcpEnd:
         except OSError as error:
             own, others = (f" ({at})" if at else "" for at in (self.address[2], interface))
             there = f"rank {remote.name} at {shown(host, port)}{others}"
+            why = f"Without {INTERFACE} a rank listens where it reached rank 0"
+            if is_loopback(host):
+                why = "That is the loopback interface, which reaches its own host only"
             return (
-                f"rank {name} at {self.address[0]}{own} does not reach {there}: {error}. Without {INTERFACE} a rank "
-                f"listens where it reached rank 0: set {INTERFACE} on rank {remote.name}'s host to an interface or "
-                "address that the other hosts reach"
+                f"rank {name} at {self.address[0]}{own} does not reach {there}: {error}. {why}: set {INTERFACE} on "
+                f"rank {remote.name}'s host to an interface or address that the other hosts reach"
             )
         return ""
 

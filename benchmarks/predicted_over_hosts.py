@@ -1,0 +1,194 @@
+"""all_reduce by named algorithms over hosts: predicted, simulated and measured, in one table (root; see over_hosts).
+
+    python -m benchmarks.predicted_over_hosts --json benchmarks/predicted_over_hosts.json
+    python -m benchmarks.predicted_over_hosts --delay 0.001 --rates 500mbit --algorithms candidates
+
+Hosts are namespaces of this machine. The ranks measure their network as `ringtree tune` does; by that `price` predicts
+the time of each algorithm, cut as calls over hosts cut it, and `simulate` plays it. Then all algorithms and sizes are
+called by turns. A time is until the last rank is done, from the barrier; shown is the median over all turns, and beside
+it how far the middle half of the turns spreads. `candidates` are the calls' own choice and the candidates next to it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any
+
+from ringtree.cli.arguments.hosts import link_rate
+from tests.runtime.hosts.lab import Lab
+
+ROOT = Path(__file__).parent.parent
+ALGORITHMS = ("ring", "double_tree", "hierarchical", "torus")
+CANDIDATES = "candidates"
+MOST_CANDIDATES = 5
+WARMUP = 1
+PORT = 29130
+BURST_S, LEAST_BURST = 1e-3, 24_000
+"""A link that was idle lets pass at once what moves in a millisecond: more would be a faster link."""
+
+
+def size(text: str) -> int:
+    units = {"K": 1 << 10, "M": 1 << 20}
+    return int(text[:-1]) * units[text[-1].upper()] if text[-1].upper() in units else int(text)
+
+
+def often(nbytes: int) -> int:
+    """The calls of a turn: short ones more often."""
+    return max((1 << 20) // nbytes, 1)
+
+
+def rank(asked: dict[str, Any]) -> None:
+    """Measures and, on rank 0, prints a JSON line: the network, and a row for each algorithm and size."""
+    import numpy as np
+
+    import ringtree
+    from ringtree.bench.network import measure_network
+    from ringtree.plan import candidates_over_hosts, choose_over_hosts, quickest_as
+    from ringtree.price import seconds
+    from ringtree.simulate import Job, play
+
+    comm = ringtree.init()
+    network = comm.broadcast_object(measure_network(comm, "measured in this run"))
+    where = replace(comm.where, latency_s=network.latency_s, bandwidth_Bps=network.bandwidth_Bps)
+    rows, calls = [], []
+    for nbytes in asked["sizes"]:
+        named = asked["algorithms"]
+        if named == [CANDIDATES]:
+            chosen = choose_over_hosts("all_reduce", where, None, nbytes)
+            found = candidates_over_hosts("all_reduce", where, None, nbytes)[:MOST_CANDIDATES]
+        else:
+            chosen, found = None, tuple(quickest_as(name, "all_reduce", where, None, nbytes) for name in named)
+        for candidate in found:
+            schedule = candidate.steps.apply(candidate.algorithm, "all_reduce", comm.size)
+            simulated = play([Job(schedule, nbytes)], where.topology(nbytes)).time_s if comm.rank == 0 else 0.0
+            rows.append(
+                {
+                    "algorithm": candidate.algorithm,
+                    "label": candidate.label,
+                    "cut": str(candidate.steps),
+                    "chosen": bool(chosen) and candidate is found[0],
+                    "nbytes": nbytes,
+                    "predicted_s": seconds(schedule, where, nbytes),
+                    "simulated_s": simulated,
+                    "measured_s": [],
+                }
+            )
+            calls.append((np.ones(nbytes // 4, np.float32), schedule))
+    for turn in range(WARMUP + asked["turns"]):
+        turns = [(r, call) for r, call in zip(rows, calls, strict=True) for _ in range(often(r["nbytes"]))]
+        for row, (x, schedule) in turns:
+            comm.barrier()
+            began_s = time.perf_counter()
+            out = comm.all_reduce(x, algorithm=schedule)
+            took_s = time.perf_counter() - began_s
+            assert (out == comm.size).all()
+            last_s = float(comm.all_reduce(np.array([took_s]), "max")[0])
+            if turn >= WARMUP:
+                row["measured_s"].append(last_s)
+    if comm.rank == 0:
+        print(json.dumps({"network": asdict(network), "turns": where.turns, "rows": rows}), flush=True)
+    comm.close()
+
+
+def measured(given: argparse.Namespace, rate: str) -> dict[str, Any]:
+    """What rank 0 of one run on new hosts prints."""
+    asked = {
+        "sizes": [size(text) for text in given.sizes.split(",")],
+        "algorithms": given.algorithms.split(","),
+        "turns": given.turns,
+    }
+    burst = max(round(link_rate(rate) * BURST_S), LEAST_BURST)
+    with Lab(given.hosts, rate, burst=f"{burst}b", delay_s=given.delay) as lab:
+        running = [
+            subprocess.Popen(
+                [*lab.command(r // given.ranks), sys.executable, "-m", "benchmarks.predicted_over_hosts", "--rank"]
+                + [json.dumps(asked)],
+                stdout=subprocess.PIPE,
+                text=True,
+                cwd=ROOT,
+                env={
+                    **os.environ,
+                    "RINGTREE_RANK": str(r),
+                    "RINGTREE_WORLD_SIZE": str(given.hosts * given.ranks),
+                    "RINGTREE_ADDRESS": f"{lab.address(0)}:{PORT}",
+                },
+            )
+            for r in range(given.hosts * given.ranks)
+        ]
+        shown = [process.communicate(timeout=900)[0] for process in running]
+    found: dict[str, Any] = json.loads(shown[0])
+    return found
+
+
+def joined(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of several runs at one rate, with all their turns; predictions are the medians over the runs."""
+    rows = []
+    for same in zip(*(run["rows"] for run in runs), strict=True):
+        times_s = [t for row in same for t in row["measured_s"]]
+        low_s, _, high_s = quantiles(times_s, n=4)
+        row = {name: same[0][name] for name in ("algorithm", "label", "cut", "nbytes", "chosen")}
+        row |= {name: median(r[name] for r in same) for name in ("predicted_s", "simulated_s")}
+        rows.append(row | {"measured_s": median(times_s), "quartiles_s": [low_s, high_s], "turns": len(times_s)})
+    return rows
+
+
+def line(rate: str, row: dict[str, Any]) -> str:
+    predicted, simulated, took = (row[f"{name}_s"] for name in ("predicted", "simulated", "measured"))
+    low_s, high_s = row["quartiles_s"]
+    cells = (
+        rate,
+        f"{row['nbytes'] >> 10} KiB",
+        row["label"] + " (chosen)" * row["chosen"],
+        row["cut"],
+        *(f"{t * 1e3:.3g}" for t in (predicted, simulated, took)),
+        f"{low_s * 1e3:.3g} to {high_s * 1e3:.3g}",
+        f"{predicted / took:.2f}",
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--hosts", type=int, default=3)
+    parser.add_argument("--ranks", type=int, default=2, help="of each host")
+    parser.add_argument("--rates", default="50mbit,100mbit,200mbit", help="of each host's link, as tc writes it")
+    parser.add_argument("--delay", type=float, default=0.0, help="seconds of each frame between hosts")
+    parser.add_argument("--sizes", default="256K,4M,16M")
+    parser.add_argument("--algorithms", default=",".join(ALGORITHMS), help=f"names, or {CANDIDATES}")
+    parser.add_argument("--turns", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=3, help="runs at each rate, by turns")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--rank", type=json.loads, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.rank:
+        rank(given.rank)
+        return
+    rates = given.rates.split(",")
+    runs: dict[str, list[dict[str, Any]]] = {rate: [] for rate in rates}
+    for _ in range(given.rounds):
+        for rate in rates:
+            runs[rate].append(measured(given, rate))
+            print(f"{rate}: load {os.getloadavg()[0]:.0f}", file=sys.stderr, flush=True)
+    names = "link bytes algorithm cut predicted,~ms simulated measured half~of~the~turns over~measured"
+    print(f"| {' | '.join(names.split())} |".replace("~", " "))
+    print("| --- | ---: | --- | --- | ---: | ---: | ---: | ---: | ---: |")
+    rows = {rate: joined(found) for rate, found in runs.items()}
+    for rate, found in rows.items():
+        for row in found:
+            print(line(rate, row), flush=True)
+    if given.json:
+        settings = {k: v for k, v in vars(given).items() if k not in ("json", "rank")}
+        networks = {rate: [run["network"] for run in found] for rate, found in runs.items()}
+        given.json.write_text(json.dumps({"settings": settings, "networks": networks, "rows": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
