@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from itertools import combinations
 from math import inf
+from statistics import median
 
-import numpy as np
 import pytest
 
 import ringtree
@@ -35,7 +35,7 @@ def test_a_pair_is_measured_both_ways() -> None:
     found = ringtree.spawn(lambda comm: pair_of(comm, MANY), 2)[0]
     assert found is not None and len(found.trips_s) == 20 and found.latency_s >= found.least_latency_s > 0
     assert {nbytes: tuple(map(len, rates)) for nbytes, rates in found.rates_Bps.items()} == {1024: (3, 3), 4096: (3, 3)}
-    assert found.longest_Bps() == tuple(map(np.median, found.rates_Bps[4096]))
+    assert found.longest_Bps() == tuple(map(median, found.rates_Bps[4096]))
 
 
 def test_a_pair_without_time_sends_the_shortest_messages() -> None:

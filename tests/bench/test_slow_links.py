@@ -61,3 +61,12 @@ def test_racks_are_two_speeds_and_no_list_of_links() -> None:
 def test_pairs_of_the_named() -> None:
     found = slow_links(matrix(4, GOOD_S, []), matrix(4, GOOD_BPS, [(2, ALL, 1e8), (0, 1, 1e7)]))
     assert found.pairs() == {(0, 2), (1, 2), (2, 3), (0, 1)}
+
+
+def test_a_burst_that_passed_makes_no_other_host_slow() -> None:
+    """Figures of a busy machine whose links let bursts pass; the third host alone has a slow link."""
+    found = slow_links(
+        matrix(3, GOOD_S, []),
+        np.array([[np.nan, 128e6, 195e6], [116e6, np.nan, 288e6], [24e6, 25e6, np.nan]]),
+    )
+    assert [(one.slow, one.host, one.other) for one in found.named] == [(Slow.SENDS, 2, None)]

@@ -27,6 +27,7 @@ from ringtree.training.measure.measured import TrainingRecord
 from tests.draw.machines import pair
 from tests.draw.test_report import record as bench_record
 from tests.pages.browser.driver import INSTALLED, ROOT
+from tests.pages.test_doctor_browser import result as doctor_result
 from tests.pages.test_machine_browser import RING, TREE
 from tests.pages.test_report_browser import rows
 from tests.pages.test_train_browser import TRACE
@@ -64,6 +65,8 @@ def given() -> Iterator[tuple[str, Any]]:
     yield "train", {**run.record(), "picture": "<svg/>"}
     yield "machine", machine_data(Cluster(pair()), (RING, TREE))
     yield "machine", machine_data(Cluster(machine("dgx-a100"), 2, FABRICS["roce"]))
+    yield "doctor", doctor_result()
+    yield "doctor", doctor_result(1, findings=[], links=None)
 
 
 def type_errors(folder: Path, *views: tuple[str, Any]) -> list[str]:

@@ -39,7 +39,7 @@ class SlowLink:
 
 @dataclass(frozen=True, slots=True)
 class SlowLinks:
-    """The named ones, hosts first. `usual_Bps`, `usual_s`: those of the median host's best link. `two_speeds`: the part
+    """The named ones, hosts first. `usual_Bps`, `usual_s`: the medians of the hosts' best links. `two_speeds`: the part
     of the links that is slow, where it is too large to name them."""
 
     named: tuple[SlowLink, ...]
@@ -57,14 +57,16 @@ class SlowLinks:
 def slow_links(latency_s: NDArray[np.float64], bandwidth_Bps: NDArray[np.float64]) -> SlowLinks:
     """Finds the slow ones in [hosts, hosts], row to column, nan where nothing was measured.
 
-    A host is as good as its best link, so that it is not blamed for a slow peer; the usual figure is the median host's,
-    so that one host or one lucky link does not move it. Links of a slow host are not named again."""
+    A host sends and receives as well as its best link, so that it is not blamed for a slow peer; the usual figure is
+    the median of these, so that one host or one lucky link does not move it. Links of a slow host are not named
+    again."""
     hosts = len(bandwidth_Bps)
     best = {
         Slow.SENDS: np.nanmax(bandwidth_Bps, axis=1),
         Slow.RECEIVES: np.nanmax(bandwidth_Bps, axis=0),
     }
-    usual_Bps = float(np.median(np.maximum(*best.values())))
+    bests = np.sort(np.concatenate([*best.values()]))
+    usual_Bps = float(bests[len(bests) // 2])  # of two in the middle the upper: of two hosts one may be slow
     near_s = np.nanmin(latency_s, axis=1)
     usual_s = float(np.median(near_s))
     many = hosts > 2  # of two hosts either may be the slow one

@@ -44,6 +44,7 @@ VIEWS: dict[str, tuple[str, ...]] = {
     "report": ("chart", "figures", "table", "choice", "controls", "charts", "view"),
     "train": ("curve", "tables", "mesh", "view"),
     "machine": ("layout", "picture", "overlay", "words", "matrix", "side", "copies", "view"),
+    "doctor": ("rows", "links", "view"),
 }
 """The scripts of each view's folder, without .js, in the order in which they are read."""
 INTEGERS = (np.int8, np.int16, np.int32)

@@ -18,6 +18,7 @@ interface PageData {
   report: ReportData;
   train: TrainData;
   machine: MachineData;
+  doctor: DoctorData;
 }
 type ViewName = keyof PageData;
 
@@ -264,4 +265,44 @@ interface DeviceWay {
     latency_s: number;
     lands: boolean;
   }[];
+}
+
+// -- doctor_page.doctor_page: what `ringtree doctor --json` prints
+
+interface DoctorData {
+  form: number;
+  problems: number;
+  notes: number;
+  hosts: {host: number; name: string; ranks: number[]; checks: DoctorRow[]}[];
+  findings: DoctorRow[];
+  links: DoctorLinkData | null;
+}
+
+interface DoctorRow {
+  section: string;
+  name: string;
+  state: 'ok' | 'note' | 'problem';
+  found: string;
+  remedies: string[];
+  /** By the row's own names. */
+  figures: {[name: string]: unknown};
+}
+
+/** [hosts][hosts] from row to column, null on the diagonal. */
+interface DoctorLinkData {
+  latency_s: (number | null)[][];
+  bandwidth_Bps: (number | null)[][];
+  ways: (DoctorWay | null)[][];
+  pair_budget_s: number;
+  took_s: number;
+}
+
+/** The TCP connection that carried most bytes to another host. */
+interface DoctorWay {
+  interface: string;
+  address: string;
+  peer_address: string;
+  path_mtu_bytes: number;
+  sent_segments: number;
+  retransmitted_segments: number;
 }

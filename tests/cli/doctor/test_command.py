@@ -19,7 +19,7 @@ from tests.runtime.hosts.lab import missing
 COMMAND = [sys.executable, "-m", "ringtree.cli", "doctor"]
 NAMES = {
     "software": {"python", "kernel", "ringtree", "torch"},
-    "resources": {"cores", "memory", "/dev/shm", "descriptors", "locked memory", "processes"},
+    "resources": {"cores", "load", "memory", "/dev/shm", "descriptors", "locked memory", "processes"},
     "network": {"chosen"},
     "wires": {"wire", "tcp", "ucx"},
     "gpus": {"gpus"},
@@ -73,9 +73,9 @@ def test_its_json_has_every_row(ringtree: Ringtree) -> None:
     ("env", "name", "words"),
     [
         ({"RINGTREE_WIRE": "smoke"}, "RINGTREE_WIRE", "RINGTREE_WIRE is 'smoke'"),
-        ({"RINGTREE_INTERFACE": "eth77"}, "chosen", "RINGTREE_INTERFACE is 'eth77'"),
+        ({"RINGTREE_INTERFACE": "eth77"}, "RINGTREE_INTERFACE", "RINGTREE_INTERFACE is 'eth77'"),
         ({"RINGTREE_ADDRESS": "127.0.0.1:port"}, "RINGTREE_ADDRESS", "expected host:port"),
-        ({"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_SIZE": "1"}, "ranks",
+        ({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_SIZE": "1"}, "ranks",
          "Open MPI started 2 ranks, 1 of them on this host; set RINGTREE_ADDRESS"),
         ({"RANK": "none", "WORLD_SIZE": "2"}, "ranks", "RANK is 'none'; expected a whole number"),
     ],
@@ -96,11 +96,14 @@ def test_ranks_that_do_not_meet(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     env = {"RINGTREE_WORLD_SIZE": "2", "RINGTREE_ADDRESS": f"127.0.0.1:{port}", "RINGTREE_TIMEOUT": "0.5"}
-    for rank, words in ((0, "the 2 ranks of ringtree run did not meet: "), (1, "ringtree doctor: ")):
+    for rank, words in (
+        (0, "the 2 ranks of ringtree run did not meet: "),
+        (1, "ringtree doctor: rank 1 did not join: "),
+    ):
         done = subprocess.run(
             COMMAND, capture_output=True, text=True, env={**os.environ, **env, "RINGTREE_RANK": str(rank)}
         )
-        assert done.returncode == 1 and words in (done.stdout if rank == 0 else done.stderr)
+        assert done.returncode == (rank == 0) and words in (done.stdout if rank == 0 else done.stderr)
         assert "Traceback" not in done.stderr and bool(done.stdout) == (rank == 0)
 
 

@@ -47,6 +47,10 @@ CASES: list[tuple[str, CheckFunction, dict[str, str], Callable[[SysTree], None] 
     ("no quota", resources.cores, {}, None, "cores", "ok", "usable", ""),
     ("a quota", resources.cores, {"sys/fs/cgroup/cpu.max": "50000 100000"}, None, "cores", "note",
      "allows 0.5 of them", "docker run --cpus"),
+    ("a load", resources.load, {"proc/loadavg": "0.02 0.5 0.7 1/100 7"}, None, "load", "ok", "0.02 on", ""),
+    ("a busy host", resources.load, {"proc/loadavg": "99999.5 1 1 1/1 1"}, None, "load", "note", "keep the cores busy",
+     "ps -eo pcpu"),
+    ("no load", resources.load, {"proc/loadavg": "some"}, None, "load", "note", "/proc/loadavg cannot be read", ""),
     ("memory", resources.memory, {"proc/meminfo": meminfo()}, None, "memory", "ok", "8 GiB of 16 GiB available", ""),
     ("no memory file", resources.memory, {}, None, "memory", "note", "/proc/meminfo cannot be read", ""),
     ("little memory", resources.memory, {"proc/meminfo": meminfo(available_kib=1 << 10)}, None, "memory", "problem",
@@ -212,6 +216,21 @@ def test_a_better_interface(used: NetworkInterface, others: list[NetworkInterfac
     there = {one.name: one for one in (used, *others)}
     addresses = {name: ["10.0.0.1"] for name in there if name != "eth2"}
     assert network.better_interface(used.name, there, addresses) == expected
+
+
+@pytest.mark.parametrize(
+    ("env", "state", "words"),
+    [
+        ({"RINGTREE_ADDRESS": "127.0.0.1:29400"}, "ok", "which only ranks of this host reach"),
+        ({"RINGTREE_ADDRESS": "nowhere.invalid:29400"}, "problem", "names nowhere.invalid, which has no address here"),
+        ({"RINGTREE_INTERFACE": "eth77"}, "note", "unknown: RINGTREE_INTERFACE is 'eth77'"),
+        ({"RINGTREE_INTERFACE": "lo"}, "note", "RINGTREE_INTERFACE names it; no other host reaches it"),
+        ({"RINGTREE_INTERFACE": "lo", "RINGTREE_ADDRESS": "192.0.2.9:1"}, "problem", "no other host reaches it"),
+    ],
+)
+def test_the_chosen_interface(env: dict[str, str], state: str, words: str) -> None:
+    (found,) = network.chosen(CheckedHost(Path("/"), env))
+    assert words in found.found and found.state.value == state
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import socket
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,12 +14,14 @@ import numpy as np
 from ringtree.bench.host_links import HostLinks
 from ringtree.bench.network import first_ranks
 from ringtree.cli import terminal
+from ringtree.cli.arguments.destination import check_destination, write_page
 from ringtree.cli.doctor import group, shown
 from ringtree.cli.doctor.between import findings
 from ringtree.cli.doctor.check import Check, CheckedHost, State
 from ringtree.cli.doctor.this_host import check_host
 from ringtree.ir.units import count
-from ringtree.runtime.bootstrap.environment import detect, leave_launcher
+from ringtree.pages.doctor_page import doctor_page
+from ringtree.runtime.bootstrap.environment import World, detect, leave_launcher
 
 FORM = 1
 """The version of the JSON's form."""
@@ -30,36 +33,47 @@ def run(args: argparse.Namespace) -> int:
     Returns 1 where there is a problem."""
     if not args.seconds > 0:
         raise ValueError(f"--seconds {args.seconds:g}: expected more than 0")
-    result = _result(args.seconds)
+    try:
+        world, contradiction = detect(meets=True), ""
+    except ValueError as error:  # the launcher's variables contradict each other
+        world, contradiction = None, str(error)
+    if args.html and (world is None or world.rank == 0):
+        check_destination(args.html)
+    result = _alone(_failed(contradiction)) if world is None else _result(world, args.seconds)
     if result is None:
         return 0  # another rank than 0
     if args.json:
         print(json.dumps(result, indent=2, allow_nan=False))
+    elif args.html:
+        write_page(args.html, doctor_page(result))
     else:
         terminal.show(shown.lines(result))
     return 1 if result["problems"] else 0
 
 
-def _result(seconds: float) -> dict[str, Any] | None:
-    """All that was found, as JSON writes it; None on another rank than 0, which raises where it cannot join."""
-    try:
-        world = detect()
-    except ValueError as error:  # the launcher's variables contradict each other
-        return _alone(Check(SECTION, "ranks", State.PROBLEM, str(error)))
+def _result(world: World, seconds: float) -> dict[str, Any] | None:
+    """All that was found, as JSON writes it; None on another rank than 0. Where that cannot join it prints why and
+    does not fail: launchers end all ranks with the first that fails, and rank 0 has not shown its rows yet."""
     if world.size == 1:
         return _alone()
     try:
         comm = group.meet()
     except (RuntimeError, ValueError, OSError, MemoryError) as error:
         if world.rank:
-            raise
-        words = f"the {count(world.size, 'rank')} of {world.launcher} did not meet: {error}"
-        return _alone(Check(SECTION, "ranks", State.PROBLEM, words))
+            print(f"ringtree doctor: rank {world.rank} did not join: {error}", file=sys.stderr)
+            return None
+        return _alone(_failed(f"the {count(world.size, 'rank')} of {world.launcher} did not meet: {error}"))
     try:
         return _together(comm, seconds)
+    except (RuntimeError, OSError) as error:
+        return None if world.rank else _alone(_failed(f"the ranks met, and then failed: {error}"))
     finally:
         comm.close()
         leave_launcher()
+
+
+def _failed(why: str) -> Check:
+    return Check(SECTION, "ranks", State.PROBLEM, why)
 
 
 def _alone(*further: Check) -> dict[str, Any]:

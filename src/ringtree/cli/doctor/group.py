@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -41,7 +42,13 @@ def links(comm: Communicator, seconds: float) -> HostLinks | None:
     mine = [address for found in addresses_by_name().values() for address in found] if speaks(comm) else []
     addresses: Sequence[Sequence[str]] = all_gather_json(comm, mine)
     first = first_ranks(comm.hosts)
-    return measure_host_links(comm, seconds, lambda host: way(set(addresses[first[host]])))
+
+    def way_to(host: int) -> dict[str, Any] | None:
+        with contextlib.suppress(OSError):  # a way that cannot be read ends no measurement
+            return way(set(addresses[first[host]]))
+        return None
+
+    return measure_host_links(comm, seconds, way_to)
 
 
 def way(addresses: set[str]) -> dict[str, Any] | None:

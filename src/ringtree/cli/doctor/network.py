@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
@@ -9,7 +10,7 @@ from ringtree.cli.doctor.check import Check, CheckedHost, State
 from ringtree.ir.units import count, line_rate
 from ringtree.machines.host.interfaces import NetworkInterface, network_interfaces
 from ringtree.runtime.bootstrap.addresses import is_loopback
-from ringtree.runtime.bootstrap.environment import rendezvous_address
+from ringtree.runtime.bootstrap.environment import ADDRESS, rendezvous_address
 from ringtree.runtime.bootstrap.interfaces import INTERFACE, VIRTUAL, interface_addresses, leading_interface
 
 SECTION = "network"
@@ -48,31 +49,38 @@ def _words(one: NetworkInterface, addresses: list[str]) -> str:
 
 def chosen(host: CheckedHost) -> Iterator[Check]:
     """The interface by which other hosts would reach this one, and whether another would be better."""
+    towards = ""
     try:
-        address = rendezvous_address(host.env)
-        towards = address[0] if isinstance(address, tuple) else ""
+        with contextlib.suppress(ValueError):  # the variable's own row has it
+            address = rendezvous_address(host.env)
+            towards = address[0] if isinstance(address, tuple) else ""
         found, why = leading_interface(towards, host.env)
-    except (ValueError, OSError) as error:
-        yield Check(
-            SECTION, "chosen", State.PROBLEM, str(error), (f"unset {INTERFACE}",) if INTERFACE in str(error) else ()
-        )
+    except ValueError as error:
+        yield Check(SECTION, "chosen", State.NOTE, f"unknown: {error}")
         return
+    except OSError as error:
+        words = f"{ADDRESS} names {towards}, which has no address here: {error.strerror}"
+        yield Check(SECTION, "chosen", State.PROBLEM, words, (f"getent hosts {towards}",))
+        return
+    there = {one.name: one for one in network_interfaces(host.sysfs)}
+    bad = State.PROBLEM if towards else State.NOTE
     if found is None:
-        yield Check(SECTION, "chosen", State.PROBLEM if towards else State.NOTE, why, ("ip link set eth0 up",))
+        down = next((one.name for one in there.values() if one.physical and not one.up), "")
+        yield Check(SECTION, "chosen", bad, why, (f"ip link set {down} up",) if down else ())
         return
     words = f"{found.name} ({found.address}): {why}"
     figures = {"interface": found.name, "address": found.address, "why": why}
-    there = {one.name: one for one in network_interfaces(host.sysfs)}
-    addresses = addresses_by_name()
-    if found.loopback and not (towards and is_loopback(towards)):
-        words += "; no other host reaches it"
-        yield Check(SECTION, "chosen", State.PROBLEM if towards else State.NOTE, words, (), figures)
+    if towards and is_loopback(towards):
+        yield Check(SECTION, "chosen", State.OK, f"{words}, which only ranks of this host reach", (), figures)
         return
+    addresses = addresses_by_name()
     better = better_interface(found.name, there, addresses)
     remedies = (f"export {INTERFACE}={better}",) if better else ()
-    if found.virtual:
+    if found.loopback:
+        yield Check(SECTION, "chosen", bad, f"{words}; no other host reaches it", remedies, figures)
+    elif found.virtual:
         words += "; it joins containers of this host, and other hosts seldom reach it"
-        yield Check(SECTION, "chosen", State.PROBLEM if towards else State.NOTE, words, remedies, figures)
+        yield Check(SECTION, "chosen", bad, words, remedies, figures)
     elif better:
         rate = line_rate(there[better].rate_Bps)
         words += f"; its rate is {line_rate(there[found.name].rate_Bps)}, {better} ({addresses[better][0]}) has {rate}"

@@ -19,6 +19,8 @@ LEAST_MEMORY_BYTES, FEW_MEMORY_BYTES = 256 << 20, 1 << 30
 DOCKERS_SHM_BYTES = 64 << 20
 FEW_DESCRIPTORS, FEW_PROCESSES = 1024, 512
 ENOUGH_LOCKED_BYTES = 1 << 30
+BUSY = 2.0
+"""Processes a core, above which a host is busy."""
 
 
 def cores(host: CheckedHost) -> Iterator[Check]:
@@ -31,6 +33,22 @@ def cores(host: CheckedHost) -> Iterator[Check]:
         yield Check(SECTION, "cores", State.NOTE, words, (f"docker run --cpus {usable}",), figures)
         return
     yield Check(SECTION, "cores", State.OK, words, (), figures)
+
+
+def load(host: CheckedHost) -> Iterator[Check]:
+    """The processes that want a core, on the average of a minute."""
+    found = host.sysfs.text("proc/loadavg").split()[:1]
+    try:
+        waiting, online = float(found[0]), os.cpu_count() or 1
+    except (IndexError, ValueError):
+        yield Check(SECTION, "load", State.NOTE, "unknown: /proc/loadavg cannot be read")
+        return
+    words, figures = f"{waiting:g} on {count(online, 'core')}", {"load": waiting, "online_cores": online}
+    if waiting <= BUSY * online:
+        yield Check(SECTION, "load", State.OK, words, (), figures)
+        return
+    words += ": others keep the cores busy, and links seem slower than they are"
+    yield Check(SECTION, "load", State.NOTE, words, ("ps -eo pcpu,pid,user,args --sort=-pcpu",), figures)
 
 
 def memory(host: CheckedHost) -> Iterator[Check]:

@@ -136,7 +136,7 @@ FOUND: dict[str, tuple[Callable[[str], str], str, Mapping[str, str]]] = {
         },
     ),
 }
-"""By launcher: how its version is found, its package of Python's, and its packages by package manager."""
+"""The launchers: how the version is found, the package of Python's, and the packages by package manager."""
 
 
 def launchers(host: CheckedHost) -> Iterator[Check]:

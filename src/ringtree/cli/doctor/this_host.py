@@ -10,6 +10,7 @@ CHECKS: tuple[tuple[str, str, CheckFunction], ...] = (
     (software.SECTION, "ringtree", software.engine),
     (software.SECTION, "torch", software.torch),
     (resources.SECTION, "cores", resources.cores),
+    (resources.SECTION, "load", resources.load),
     (resources.SECTION, "memory", resources.memory),
     (resources.SECTION, "/dev/shm", resources.shared_memory),
     (resources.SECTION, "limits", resources.limits),

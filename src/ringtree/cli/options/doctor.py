@@ -2,6 +2,7 @@
 
     ringtree doctor                     this host: software, resources, network, wires, launchers, GPUs, settings
     ringtree doctor --json
+    ringtree doctor --html doctor.html
     RINGTREE_ADDRESS=10.0.0.1:29400 mpirun -n 2 -H 10.0.0.1,10.0.0.2 ringtree doctor
 
 Each row is ok, a note or a problem; below a note or a problem are the commands of which each helps. The exit code is 1
@@ -16,13 +17,16 @@ where it is not set.
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 SECONDS = 10.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `ringtree doctor`."""
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print the result as JSON")
+    form.add_argument("--html", type=Path, metavar="FILE", help="write a page that any browser opens")
     parser.add_argument(
         "--seconds", type=float, default=SECONDS, metavar="S", help="seconds for all links between hosts (default 10)"
     )
