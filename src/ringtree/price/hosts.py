@@ -22,7 +22,7 @@ BANDWIDTH_BPS = 1.25e9
 WIRE_MESSAGE_S = 6e-6
 """Seconds of a core's work for a message that its rank sends or receives over TCP."""
 PAYLOAD_SHARE = 1448 / 1514
-"""Of a link's bytes those of payload: TCP with time stamps in frames of 1500 bytes and Ethernet's header."""
+"""The share of payload in a link's bytes: TCP with time stamps in frames of 1500 bytes and Ethernet's header."""
 FASTEST_BPS = 1e13
 """No network is faster."""
 
