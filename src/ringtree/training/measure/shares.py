@@ -52,10 +52,8 @@ class Sent:
 
 def shares(trace: Trace, layout: ParallelLayout, traffic: Iterable[Traffic]) -> list[Share]:
     """The shares of a traced step, the longest first. Groups have the traffic's names."""
-    names, channels = _names(layout, traffic), channel_members(trace)
-    calls = [call.split("(")[0].split(" ")[0] for call in trace.calls]
-    collectives = [ENGINES.get(call, call) for call in calls]
-    keys = [(c, names.get((c, ranks)) or names.get(("", ranks), "other")) for c in collectives for ranks in channels]
+    channels = channel_members(trace)
+    keys = collectives_and_axes(trace, layout, traffic)
     ran = [call.partition(") by ")[2] for call in trace.calls for _ in channels]
     lasted_s = trace.end_s - trace.start_s
     key = trace.call * len(channels) + trace.channel
@@ -85,6 +83,14 @@ def shares(trace: Trace, layout: ParallelLayout, traffic: Iterable[Traffic]) -> 
         if work or wait or nbytes
     ]
     return sorted(made, key=lambda share: -(share.work_s + share.wait_s))
+
+
+def collectives_and_axes(trace: Trace, layout: ParallelLayout, traffic: Iterable[Traffic]) -> list[tuple[str, str]]:
+    """The collective and the axis of each call on each channel, at position call * channels + channel."""
+    names, channels = _names(layout, traffic), channel_members(trace)
+    calls = [call.split("(")[0].split(" ")[0] for call in trace.calls]
+    collectives = [ENGINES.get(call, call) for call in calls]
+    return [(c, names.get((c, ranks)) or names.get(("", ranks), "other")) for c in collectives for ranks in channels]
 
 
 def held_up(trace: Trace) -> Trace:
