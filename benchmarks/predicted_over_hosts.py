@@ -42,7 +42,7 @@ def size(text: str) -> int:
 
 def often(nbytes: int) -> int:
     """The calls of a turn: short ones more often."""
-    return max((1 << 20) // nbytes, 1)
+    return min(max((1 << 20) // nbytes, 1), 8)
 
 
 def rank(asked: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ringtree.ir.trace import Event, Trace
 from ringtree.training.core.layout import ParallelLayout
-from ringtree.training.measure.shares import channel_members, collectives_and_axes
+from ringtree.training.measure.shares import channel_members, collectives_and_axes, group_names
 from ringtree.training.strategies.strategy import Traffic
 
 FEWEST: dict[str, Callable[[list[int]], float]] = {
@@ -62,13 +62,14 @@ def _formulas(
     layout: ParallelLayout, traffic: Sequence[Traffic], hosts: Sequence[int]
 ) -> dict[tuple[str, str], int | None]:
     """The fewest bytes between hosts by collective and axis."""
-    found: dict[tuple[str, str], int | None] = {}
+    found, names = dict[tuple[str, str], int | None](), group_names(layout, traffic)
     for t in traffic:
-        groups = [[hosts[rank] for rank in group] for group in layout.groups(t.axis)]
-        parts = [_fewest(t, of_ranks, t.nbytes / len(groups)) for of_ranks in groups]
-        before = found.get((t.collective, t.axis), 0)
+        groups = layout.groups(t.axis)
+        kind = t.collective, names[t.collective, groups[0]]
+        parts = [_fewest(t, [hosts[rank] for rank in group], t.nbytes / len(groups)) for group in groups]
+        before = found.get(kind, 0)
         known = before is not None and all(part is not None for part in parts)
-        found[t.collective, t.axis] = round((before or 0) + sum(part or 0.0 for part in parts)) if known else None
+        found[kind] = round((before or 0) + sum(part or 0.0 for part in parts)) if known else None
     return found
 
 
