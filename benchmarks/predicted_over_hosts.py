@@ -66,7 +66,8 @@ def rank(asked: dict[str, Any]) -> None:
 
     comm = ringtree.init()
     network = comm.broadcast_object(measure_network(comm, "measured in this run"))
-    where = replace(comm.where, latency_s=network.latency_s, bandwidth_Bps=network.bandwidth_Bps)
+    own = {"latency_s": network.latency_s, "bandwidth_Bps": network.bandwidth_Bps, "message_s": network.message_s}
+    where = replace(comm.where, **own)
     rows, calls = [], []
     for nbytes in asked["sizes"]:
         named = asked["algorithms"]
