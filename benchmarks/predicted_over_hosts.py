@@ -1,12 +1,13 @@
 """all_reduce by named algorithms over hosts: predicted, simulated and measured, in one table (root; see over_hosts).
 
     python -m benchmarks.predicted_over_hosts --json benchmarks/predicted_over_hosts.json
-    python -m benchmarks.predicted_over_hosts --delay 0.001 --rates 500mbit --algorithms candidates
+    python -m benchmarks.predicted_over_hosts --delay 0.001 --rates 200mbit --algorithms candidates
 
 Hosts are namespaces of this machine. The ranks measure their network as `ringtree tune` does; by that `price` predicts
 the time of each algorithm, cut as calls over hosts cut it, and `simulate` plays it. Then all algorithms and sizes are
 called by turns. A time is until the last rank is done, from the barrier; shown is the median over all turns, and beside
-it how far the middle half of the turns spreads. `candidates` are the calls' own choice and the candidates next to it.
+it how far the middle half of the turns spreads. `candidates` are the calls' own choice, and the quickest
+candidate of each other algorithm between hosts as predicted.
 """
 
 from __future__ import annotations
@@ -40,9 +41,17 @@ def size(text: str) -> int:
     return int(text[:-1]) * units[text[-1].upper()] if text[-1].upper() in units else int(text)
 
 
+def different(found: tuple[Any, ...]) -> list[Any]:
+    """The first candidate of each algorithm between hosts, and of those that know no hosts; the quickest few."""
+    first: dict[str, Any] = {}
+    for candidate in found:
+        first.setdefault(dict(candidate.steps.options).get("outer", candidate.algorithm), candidate)
+    return list(first.values())[:MOST_CANDIDATES]
+
+
 def often(nbytes: int) -> int:
     """The calls of a turn: short ones more often."""
-    return max((1 << 20) // nbytes, 1)
+    return min(max((1 << 20) // nbytes, 1), 8)
 
 
 def rank(asked: dict[str, Any]) -> None:
@@ -57,13 +66,14 @@ def rank(asked: dict[str, Any]) -> None:
 
     comm = ringtree.init()
     network = comm.broadcast_object(measure_network(comm, "measured in this run"))
-    where = replace(comm.where, latency_s=network.latency_s, bandwidth_Bps=network.bandwidth_Bps)
+    own = {"latency_s": network.latency_s, "bandwidth_Bps": network.bandwidth_Bps, "message_s": network.message_s}
+    where = replace(comm.where, **own)
     rows, calls = [], []
     for nbytes in asked["sizes"]:
         named = asked["algorithms"]
         if named == [CANDIDATES]:
             chosen = choose_over_hosts("all_reduce", where, None, nbytes)
-            found = candidates_over_hosts("all_reduce", where, None, nbytes)[:MOST_CANDIDATES]
+            found = different(candidates_over_hosts("all_reduce", where, None, nbytes))
         else:
             chosen, found = None, tuple(quickest_as(name, "all_reduce", where, None, nbytes) for name in named)
         for candidate in found:

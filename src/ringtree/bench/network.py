@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ringtree.runtime.communicator.communicator import Communicator
 
 EFFORT = PairEffort(
-    trips=200, warmup=20, sizes=tuple(1 << p for p in range(20, 25)), repetitions=3, seconds=5.0, streams=15
+    trips=200, warmup=20, sizes=tuple(1 << p for p in range(20, 25)), repetitions=3, seconds=5.0, streams=60
 )
 """1 to 16 MiB: where a link lets a burst pass, most are longer than that."""
 MOST_PEERS = 8

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from math import inf
-from statistics import median
+from statistics import median, quantiles
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 LEAST_S = 1e-6
 """The part of a short message's time that is latency: the rest is its ranks' work."""
 TO_PEER, FROM_PEER, STREAM_TO_PEER, END = range(4)
-STREAM = 64
-"""The short messages of a stream, which is answered once."""
+STREAM = 6
+"""The short messages of a stream, which is answered once. A lane holds more: the sender waits for no credits."""
 TRIPS_PART = 0.25
 """The most of a pair's time that its short messages take."""
 FEWEST_TRIPS = 3
@@ -80,7 +80,8 @@ def measure(comm: Communicator, peer: int, effort: PairEffort) -> MeasuredPair:
         trips_s.append(_trip_s(comm, peer, TO_PEER, data[:1]))
     trips_s = trips_s[effort.warmup :]
     trip_s = _least_s(trips_s)  # a longer one than of the message itself would leave it no time
-    streams_s = [_stream_s(comm, peer) for _ in range(effort.streams)] or [WIRE_MESSAGE_S]
+    streams_s = [_stream_s(comm, peer) for _ in range(effort.streams)]
+    message_s = quantiles(streams_s, n=4)[0] if streams_s else WIRE_MESSAGE_S  # a busy machine only adds
     rates: dict[int, tuple[list[float], list[float]]] = {}
     expected_s = 0.0
     for nbytes in effort.sizes:
@@ -94,7 +95,7 @@ def measure(comm: Communicator, peer: int, effort: PairEffort) -> MeasuredPair:
             rates[nbytes][way].extend(nbytes / max(took_s - trip_s, LEAST_S) for took_s in times)
         expected_s = 2 * (time.monotonic() - size_s)  # the next size is twice as long
     comm.send(np.array([END, 0]), peer)
-    return MeasuredPair(trips_s, rates, median(streams_s))
+    return MeasuredPair(trips_s, rates, message_s)
 
 
 def _least_s(trips_s: list[float]) -> float:

@@ -36,7 +36,7 @@ def predicted(row: BenchRow, where: SharedMemory | Hosts | None = None) -> Predi
 
 
 def _over_hosts_s(row: BenchRow, hosts: Hosts, root: int | None) -> float:
-    """Of the call's own choice where the algorithm is that, else of the algorithm cut as on one host."""
+    """Seconds of the call's own choice where the algorithm is that, else of the algorithm cut as on one host."""
     found = choose_over_hosts(row["collective"], hosts, root, row["nbytes"])
     what = row["algorithm"], row["collective"], row["ranks"], root
     steps = found.steps if found.algorithm == row["algorithm"] else steps_for(*what, row["nbytes"], hosts.memory)

@@ -165,7 +165,10 @@ def _widened(found: HostCandidate, collective: str, hosts: Hosts, root: int | No
     """The candidate with several windows under way at once, where one after the other waits for the latency much
     longer."""
     ranks = len(hosts.host_of)
-    if root is not None or hosts.windows(_built(found.algorithm, collective, ranks, root, found.steps), nbytes) == 1:
+    schedule = _built(found.algorithm, collective, ranks, root, found.steps)
+    further = hosts.windows(schedule, nbytes) - 1
+    gain_s = further * schedule.rounds * hosts.latency_s  # at most
+    if root is not None or gain_s <= (1 - WORTH_CHANNELS) * found.time_s:
         return found
     steps = replace(found.steps, channels=hosts.memory.slots // 2)
     wider_s = seconds(steps.apply(found.algorithm, collective, ranks, root), hosts, nbytes)

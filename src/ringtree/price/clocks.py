@@ -78,7 +78,7 @@ class SizedRound:
             clock_s[r.receiver] = np.maximum(began_s, np.maximum.reduceat(arrival_s + self.rest_s, r.receiver_starts))
 
     def _in_turn(self, clock_s: Floats, begin_s: Floats, row: Ints) -> Floats:
-        """When each message has crossed its links, one after the other on each, in the order in which they begin."""
+        """The seconds at which each message has crossed its links, one after the other on each, as the first begin."""
         done_s = begin_s + self.wire_s
         if not len(row):
             return done_s

@@ -22,7 +22,7 @@ BANDWIDTH_BPS = 1.25e9
 WIRE_MESSAGE_S = 6e-6
 """Seconds of a core's work for a message that its rank sends or receives over TCP."""
 PAYLOAD_SHARE = 1448 / 1514
-"""Of a link's bytes those of payload: TCP with time stamps in frames of 1500 bytes and Ethernet's header."""
+"""The share of payload in a link's bytes: TCP with time stamps in frames of 1500 bytes and Ethernet's header."""
 FASTEST_BPS = 1e13
 """No network is faster."""
 
@@ -102,9 +102,10 @@ class Hosts:
 
     def seconds(self, schedule: Schedule, nbytes: int) -> float:
         """Seconds of the schedule on its links, plus those of the messages to and from the network, each of which costs
-        a system call and more: the busiest rank's, or where ranks take turns on cores, a core's. Messages that meet on
-        a host's link cross it one after the other. Chunks longer than a staging slot pass window by window: each rank
-        ends one before it begins the next, and the messages of later windows cost nothing while the links are busy."""
+        a system call and more: the busiest rank's, or where ranks take turns on cores, a core's. Where messages meet on
+        a host's link, TCP lies between one after the other and all at once in equal parts: their mean. Chunks longer
+        than a staging slot pass window by window: each rank ends one before it begins the next, and the messages of
+        later windows cost nothing while the links are busy."""
         played_s = self._played_s(schedule, self.topology(nbytes), nbytes)
         return played_s + self._messages_s(schedule, nbytes, played_s)
 
@@ -117,7 +118,11 @@ class Hosts:
         return HostQuote(joined_s + messages_s, network_s, joined_s - network_s, messages_s, windows)
 
     def _played_s(self, schedule: Schedule, topology: Topology, nbytes: int) -> float:
-        return Priced(schedule, topology, in_turn=True).windowed_seconds(nbytes, self.windows(schedule, nbytes))
+        windows, in_turn = self.windows(schedule, nbytes), Priced(schedule, topology, in_turn=True)
+        in_turn_s = in_turn.windowed_seconds(nbytes, windows)
+        if not in_turn.meets:
+            return in_turn_s
+        return (in_turn_s + Priced(schedule, topology).windowed_seconds(nbytes, windows)) / 2
 
     def _messages_s(self, schedule: Schedule, nbytes: int, played_s: float) -> float:
         ends = remote_ends(schedule, self.host_of)

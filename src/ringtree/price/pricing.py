@@ -86,6 +86,11 @@ class Priced:
             self._crossed = _shared_by_ports(rounds)
             self._parts = [p.crossing_only(self._crossed) for p in self._parts]
 
+    @property
+    def meets(self) -> bool:
+        """Whether messages of several ports cross a link in turn, in any round."""
+        return len(self._crossed) > 0
+
     def seconds(self, nbytes: int) -> float:
         """Seconds on a whole vector of `nbytes`."""
         chunk_nbytes = self._chunk_nbytes(nbytes)

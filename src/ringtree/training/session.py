@@ -79,6 +79,7 @@ class Session:
             sum((part.staleness for part in parts), Counter[int]()),
             sum((part.routed for part in parts), Counter[str]()),
             total([part.load for part in parts if part.load is not None]),
+            tuple(communicator().hosts),
         )
 
     def _step(self, around: AbstractContextManager[object], alone: bool = False) -> float:

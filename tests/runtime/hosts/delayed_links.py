@@ -83,7 +83,7 @@ def main() -> None:
     delay_s, rate_Bps, *hosts = sys.argv[1:]
     devices = [tap(*host.split(":")) for host in hosts]
     with suppress(OSError):
-        os.nice(-10)  # a link does not wait for a turn
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))  # a link does not wait for a turn
     print("ready", flush=True)
     threading.Thread(target=switch, args=(devices, float(delay_s), float(rate_Bps)), daemon=True).start()
     sys.stdin.read()

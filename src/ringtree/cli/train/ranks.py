@@ -6,10 +6,11 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
@@ -18,6 +19,7 @@ from tempfile import TemporaryDirectory
 import ringtree
 from ringtree.cli import one_line
 from ringtree.runtime.bootstrap.environment import World, detect
+from ringtree.runtime.bootstrap.interfaces import candidates
 from ringtree.runtime.launch import launch
 from ringtree.training import TrainingPlan
 
@@ -29,6 +31,8 @@ WRAPPED = re.compile(r"error when running the callback: RuntimeError: (.*?) At: 
 """The text in which DDP's C++ wraps an error of the backend's."""
 TIMEOUT_S = 120.0
 """Default timeout of a call in seconds."""
+CONNECTS_S = 5.0
+"""Seconds in which an address of rank 0's store answers."""
 SESSION = "ringtree.cli.train.session"
 """The module that trains, which needs torch: each rank loads it, the starting process does not."""
 
@@ -113,13 +117,24 @@ def _group(world: World, timeout: timedelta) -> Iterator[None]:
 
 
 def _store(world: World) -> object:
-    """A store of torch's on rank 0, whose port a broadcast gives to the others."""
+    """A store of torch's on rank 0, whose addresses and port a broadcast gives to the others."""
     import torch.distributed as dist
 
     with ringtree.init() as comm:
-        master = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False) if world.rank == 0 else None
-        port = comm.broadcast_object(master.port if master is not None else None)
-        return master or dist.TCPStore("127.0.0.1", port, is_master=False)
+        here = ["127.0.0.1"] if len(set(comm.hosts)) == 1 else candidates()
+        master = dist.TCPStore(here[0], 0, is_master=True, wait_for_workers=False) if world.rank == 0 else None
+        addresses, port = comm.broadcast_object((here, master.port) if master is not None else None)
+        store = master or dist.TCPStore(_reached(addresses, port), port, is_master=False)
+        comm.barrier()  # rank 0's server lives until all have come
+        return store
+
+
+def _reached(addresses: Sequence[str], port: int) -> str:
+    """The first of rank 0's addresses that answers. ConnectionError where none does."""
+    for address in addresses:
+        with suppress(OSError), socket.create_connection((address, port), timeout=CONNECTS_S):
+            return address
+    raise ConnectionError(f"rank 0's store does not answer at {', '.join(addresses)}, port {port}")
 
 
 def _report(error: Exception, world: World, of_another: bool) -> None:

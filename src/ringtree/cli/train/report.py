@@ -28,6 +28,7 @@ def lines(measured: TrainingRecord) -> list[Line]:
         *_time(measured),
         "",
         *_bytes(measured),
+        *_links(measured),
         *_experts(measured),
         *_pipeline(measured),
     ]
@@ -113,6 +114,21 @@ def _bytes(measured: TrainingRecord) -> Iterator[str]:
     table.append(("  by the engine's counters", "", "", *counters))
     yield from aligned(table, 3)
     yield from (f"{sent.collective} over {sent.axis}: {sent.why}" for sent in measured.sent if sent.why)
+
+
+def _links(measured: TrainingRecord) -> Iterator[str]:
+    """Bytes over the links between hosts, beside the fewest that each host as one rank would send."""
+    if not (rows := measured.between_hosts):
+        return
+    yield ""
+    table = [("bytes that left hosts", "over", "formula", "counted", "", "busiest link")]
+    for row in rows:
+        formula = "-" if row.formula_nbytes is None else f"{row.formula_nbytes:,}"
+        beside = (formula, f"{row.counted_nbytes:,}", "")
+        if row.formula_nbytes is not None:
+            beside = _beside(row.formula_nbytes, row.counted_nbytes)
+        table.append((f"  {row.collective}", row.axis, *beside, f"{row.busiest_nbytes:,}"))
+    yield from aligned(table, 2)
 
 
 def _what(whats: tuple[str, ...]) -> str:

@@ -11,6 +11,7 @@ from ringtree.ir.trace import Trace
 from ringtree.training.core.layout import AXES
 from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.core.sizes import parameters
+from ringtree.training.measure.between_hosts import BetweenHosts, between_hosts
 from ringtree.training.measure.shares import Sent, Share, compare, held_up, shares
 from ringtree.training.strategies.data import data_parallel
 from ringtree.training.strategies.registry import STRATEGIES, named_groups, traffic
@@ -28,7 +29,7 @@ class TrainingRecord:
     ranks, and `calls`, what each rank called in it, where that was remembered. `paces_s`: every rank's median step;
     `held`: its memory after the last. `staleness`: the number of reads by their staleness; empty where training is
     synchronous. Of the last step, by all ranks together: `routed`, the bytes that layers of experts sent, by what they
-    are in formulas, and their `load`."""
+    are in formulas, and their `load`. `hosts`: the number of each rank's host; () where that is one."""
 
     plan: TrainingPlan
     first: int
@@ -43,6 +44,7 @@ class TrainingRecord:
     staleness: dict[int, int]
     routed: dict[str, int]
     load: Load | None
+    hosts: tuple[int, ...] = ()
 
     @property
     def traffic(self) -> tuple[Traffic, ...]:
@@ -87,6 +89,13 @@ class TrainingRecord:
             {"broadcast": data_parallel.SECOND_STEP} if len(self.losses) == 2 and data_parallel.used(self.plan) else {}
         )
         return compare(self.traffic, self.shares, self.plan.layout, once)
+
+    @property
+    def between_hosts(self) -> list[BetweenHosts]:
+        """Bytes that left hosts in the last step, beside the fewest that could; empty where all ranks are on one."""
+        if len(set(self.hosts)) < 2:
+            return []
+        return between_hosts(self.trace, self.plan.layout, self.traffic, self.hosts)
 
     @property
     def remembered(self) -> bool:

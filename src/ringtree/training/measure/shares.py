@@ -52,10 +52,8 @@ class Sent:
 
 def shares(trace: Trace, layout: ParallelLayout, traffic: Iterable[Traffic]) -> list[Share]:
     """The shares of a traced step, the longest first. Groups have the traffic's names."""
-    names, channels = _names(layout, traffic), channel_members(trace)
-    calls = [call.split("(")[0].split(" ")[0] for call in trace.calls]
-    collectives = [ENGINES.get(call, call) for call in calls]
-    keys = [(c, names.get((c, ranks)) or names.get(("", ranks), "other")) for c in collectives for ranks in channels]
+    channels = channel_members(trace)
+    keys = collectives_and_axes(trace, layout, traffic)
     ran = [call.partition(") by ")[2] for call in trace.calls for _ in channels]
     lasted_s = trace.end_s - trace.start_s
     key = trace.call * len(channels) + trace.channel
@@ -87,6 +85,14 @@ def shares(trace: Trace, layout: ParallelLayout, traffic: Iterable[Traffic]) -> 
     return sorted(made, key=lambda share: -(share.work_s + share.wait_s))
 
 
+def collectives_and_axes(trace: Trace, layout: ParallelLayout, traffic: Iterable[Traffic]) -> list[tuple[str, str]]:
+    """The collective and the axis of each call on each channel, at position call * channels + channel."""
+    names, channels = group_names(layout, traffic), channel_members(trace)
+    calls = [call.split("(")[0].split(" ")[0] for call in trace.calls]
+    collectives = [ENGINES.get(call, call) for call in calls]
+    return [(c, names.get((c, ranks)) or names.get(("", ranks), "other")) for c in collectives for ranks in channels]
+
+
 def held_up(trace: Trace) -> Trace:
     """The trace with waits only as long as their rank neither computed nor waited for something else meanwhile: a
     server's waits, beside its worker, delay no rank. Spans of computing may not lie in one another."""
@@ -115,7 +121,7 @@ def channel_members(trace: Trace) -> list[tuple[int, ...]]:
 
 def named(trace: Trace, plan: TrainingPlan, name: str) -> Trace:
     """The trace with a name, and with the axis of each channel that has events in its facts."""
-    names, used = _names(plan.layout, ()), set(trace.channel.tolist())
+    names, used = group_names(plan.layout, ()), set(trace.channel.tolist())
     facts = {key: fact for key, fact in trace.facts.items() if not key.startswith("channel ")}
     for k, members in enumerate(channel_members(trace)):
         if k in used:
@@ -124,7 +130,7 @@ def named(trace: Trace, plan: TrainingPlan, name: str) -> Trace:
     return replace(trace, facts={"name": name, **facts})
 
 
-def _names(layout: ParallelLayout, traffic: Iterable[Traffic]) -> dict[tuple[str, tuple[int, ...]], str]:
+def group_names(layout: ParallelLayout, traffic: Iterable[Traffic]) -> dict[tuple[str, tuple[int, ...]], str]:
     """The names of groups: in a collective the strategies' name for it, in others ("") the axis."""
     found: dict[tuple[str, tuple[int, ...]], str] = {}
     for collective, name in (*((t.collective, t.axis) for t in traffic), *(("", name) for name in (*AXES, *JOINED))):
@@ -139,7 +145,7 @@ def compare(
 ) -> list[Sent]:
     """A row for each collective over each axis, of the formula and of the count. `once`: why a collective sends more
     in this step than in others."""
-    names = _names(layout, traffic)
+    names = group_names(layout, traffic)
     rows: dict[tuple[str, str], list[Traffic]] = {}
     for t in traffic:
         if t.wire_nbytes:

@@ -23,8 +23,8 @@ class OneSided(Collectives):
 
     A *window* is an array of this communicator's `empty`, or a contiguous slice of one; it stands for the same slice of
     every rank's. Inside a host only `wait_signal` waits: signals (or collectives) order the accesses. To another host
-    a `put` waits while 4 MiB of puts are on their way, and a `get` until its bytes are here; the other rank need make no
-    call meanwhile. TimedOut of either leaves the group usable.
+    a `put` waits while 4 MiB of puts are on their way, and a `get` until its bytes are here; the other rank need make
+    no call meanwhile. TimedOut of either leaves the group usable.
     """
 
     _windows: list[tuple[int, int, int]]  # of each array: where it begins and ends here, and its window's number
