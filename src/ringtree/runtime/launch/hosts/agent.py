@@ -134,7 +134,10 @@ class Agent:
             os.chdir(order["folder"])
         except OSError as error:
             raise ValueError(f"no folder {order['folder']} there ({error.strerror}), in which to run") from None
-        self._words = resolve(order["command"], order["module"])
+        try:
+            self._words = resolve(order["command"], order["module"])
+        except ValueError as error:
+            raise ValueError(f"{error} (in {order['folder']})") from None
         if not order["doorway"]:
             return {"words": self._words}
         self._doorway = Doorway(self._control)

@@ -85,6 +85,8 @@ class Agents:
         self._over.set()
         for link in self.links:
             link.hang_up()
+            if not link.greeted:  # ssh still tries, or somebody asks questions
+                link.end(signal.SIGTERM)
         until_s = time.monotonic() + 2 * STOP_S
         while any(not link.closed for link in self.links) and time.monotonic() < until_s:
             turn(self.selector, 0.1)
