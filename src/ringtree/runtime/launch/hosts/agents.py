@@ -24,6 +24,8 @@ START_S = 60.0
 """Seconds that hosts have to answer while the job is set up."""
 LEAVE_S = 5.0
 """Seconds without a word that agents have to end in, when all ranks have ended."""
+ANSWER_S = 5.0
+"""Seconds from SIGKILL until an agent that does not report its ranks' ends is given up."""
 TRACE = re.compile(r"\d+\.(npz|begun)")
 """The names of files that an agent may send."""
 
@@ -44,7 +46,8 @@ class Agents:
         self.home: dict[int, str] = {}
         """The name of each rank's host."""
         self._answers: dict[Link, Message] = {}
-        self._begun = self._killed = False
+        self._begun = False
+        self._killed_s: float | None = None
         self._unanswered: set[Link] = set()
         self._heard_s = time.monotonic()
         self._over = threading.Event()
@@ -114,7 +117,7 @@ class Agents:
         """Notes that an agent is gone: with it all its ranks that had not ended."""
         ranks = sorted(self.job.running.intersection(link.host.ranks))
         if self._begun and (ranks or not link.done):
-            why = f"gave no answer within {STOP_S:g} s" if link in self._unanswered else cause(link)
+            why = f"reported no ends within {ANSWER_S:g} s of SIGKILL" if link in self._unanswered else cause(link)
             self.job.failed(f"host {link.host.name} {why}{f' ({named(ranks)})' if ranks else ''}", 1, ranks)
 
     def _awaited(self, links: Sequence[Link]) -> dict[Link, Message]:
@@ -155,12 +158,12 @@ class Agents:
                 link.send()
 
     def _signal(self, number: int) -> None:
-        if number == signal.SIGKILL and self._killed:
-            self._unanswered = {link for link in self.links if not link.closed}
-            for link in self._unanswered:
-                link.end()
-            return
-        self._killed = self._killed or number == signal.SIGKILL
+        if number == signal.SIGKILL:
+            self._killed_s = self._killed_s or time.monotonic()
+            if time.monotonic() > self._killed_s + ANSWER_S:
+                self._unanswered = {link for link in self.links if not link.closed}
+                for link in self._unanswered:
+                    link.end()
         for link in self.links:
             link.send({"do": "signal", "number": number})
 
