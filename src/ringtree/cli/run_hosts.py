@@ -14,7 +14,7 @@ def run(args: argparse.Namespace, words: Sequence[str], proved: Callable[[str | 
     """Starts the ranks on their hosts and waits for them; returns the exit code. `proved`: proves the algorithm for a
     number of ranks."""
     hosts = placed(hosts_of(args.hosts), args.ranks)
-    program = launcher.Program(
+    program = launcher.HostedProgram(
         words,
         module=args.module,
         ssh=SSH if args.ssh is None else args.ssh,

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ringtree.runtime.launch.hosts import agents
-from ringtree.runtime.launch.hosts.launcher import Program, run, variables
+from ringtree.runtime.launch.hosts.launcher import HostedProgram, run, variables
 from ringtree.runtime.launch.hosts.link import SSH_OPTIONS, command_for
 from ringtree.runtime.launch.hosts.placement import HostRanks, hosts_of, placed
 from tests.runtime.hosts.launched import Launched, processes, program, ssh
@@ -42,7 +42,7 @@ while True:
 
 def ran(hosts: str, command: list[str], ranks: int | None = None, **options: object) -> int:
     """The exit code of a job in this process."""
-    return run(Program(command, ssh=ssh(), **options), placed(hosts_of(hosts), ranks))  # type: ignore[arg-type]
+    return run(HostedProgram(command, ssh=ssh(), **options), placed(hosts_of(hosts), ranks))  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -266,4 +266,4 @@ def test_ssh_asks_nothing_and_carries_only_the_agent() -> None:
 
 def test_variables_that_are_not_set_are_refused() -> None:
     with pytest.raises(ValueError, match="--env NONE: no variable"):
-        variables(Program([], env=["NONE"]), {})
+        variables(HostedProgram([], env=["NONE"]), {})

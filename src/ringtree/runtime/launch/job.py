@@ -12,7 +12,7 @@ STOP_S = 2.0
 """Seconds from SIGTERM to SIGKILL."""
 
 
-class Job:
+class JobCourse:
     """The ranks that run, and how the others ended. `send`: passes a signal to all ranks that run. `place`: words that
     follow a rank's number, as " on b"."""
 
@@ -20,7 +20,7 @@ class Job:
         self.running: set[int] = set()
         self.signal: int | None = None
         self.failures: list[tuple[str, int]] = []
-        """What failed, in order of time: words and exit code."""
+        """The failures in order of time: words and exit code."""
         self.stopped: list[int] = []
         self._send, self._place = send, place
         self._deadline: float | None = None

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from ringtree.formats import chrome
 from ringtree.runtime.bootstrap.environment import TRACE_FOLDER
 from ringtree.runtime.launch.interrupts import interrupts
-from ringtree.runtime.launch.job import Job, named
+from ringtree.runtime.launch.job import JobCourse, named
 from ringtree.runtime.launch.program import resolve
 from ringtree.runtime.launch.rank_processes import STDOUT, RankProcesses, stdin_for_rank_0, turn
 from ringtree.runtime.launch.whole_lines import Take, printed
@@ -59,7 +59,7 @@ def run(
         return write_trace(trace, Path(env[TRACE_FOLDER]), ranks, words, f"{env['RINGTREE_JOB']}/init1") or code
 
 
-def _run(words: list[str], ranks: int, env: dict[str, str], speaker: int | None, stack: ExitStack) -> Job:
+def _run(words: list[str], ranks: int, env: dict[str, str], speaker: int | None, stack: ExitStack) -> JobCourse:
     """Runs the ranks to their end, and passes their output on."""
     selector = stack.enter_context(selectors.DefaultSelector())
 
@@ -72,7 +72,7 @@ def _run(words: list[str], ranks: int, env: dict[str, str], speaker: int | None,
 
     processes = RankProcesses(selector, _take, ended, speaker)
     stack.callback(processes.stop)
-    job = Job(processes.send)
+    job = JobCourse(processes.send)
     with interrupts(job.interrupt, selector):
         processes.start(words, range(ranks), env, begun=begun, reader=stdin_for_rank_0())
         while job.running:

@@ -49,7 +49,7 @@ class Agent:
         self._heard_s = time.monotonic()
         self._parting = iter((signal.SIGTERM, signal.SIGKILL))
         self._deadline_s: float | None = None
-        """When the next signal goes to ranks that no launcher wants any more; None while there is one."""
+        """The time of the next signal to ranks that no launcher wants any more; None while there is one."""
 
     def run(self) -> int:
         """Serves the launcher until all ranks have ended, or the launcher is gone; returns the exit code."""

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ringtree.runtime.launch.hosts.cause import cause, contradiction
-from ringtree.runtime.launch.hosts.link import Link
+from ringtree.runtime.launch.hosts.link import AgentLink
 from ringtree.runtime.launch.hosts.messages import BEAT_S, Message
 from ringtree.runtime.launch.hosts.placement import HostRanks
-from ringtree.runtime.launch.job import STOP_S, Job, named
+from ringtree.runtime.launch.job import STOP_S, JobCourse, named
 from ringtree.runtime.launch.rank_processes import STDOUT, turn
 from ringtree.runtime.launch.whole_lines import printed
 
@@ -38,17 +38,17 @@ class Agents:
     """The links to all hosts of a job. `folder`: the place for the ranks' recordings. A Receiver."""
 
     def __init__(self, selector: selectors.BaseSelector, folder: Path | None = None) -> None:
-        self.job = Job(self._signal, lambda rank: f" on {self.home[rank]}")
-        self.links: list[Link] = []
+        self.job = JobCourse(self._signal, lambda rank: f" on {self.home[rank]}")
+        self.links: list[AgentLink] = []
         self.signals: list[int] = []
         """The signals that have come, and are not heeded yet."""
         self.selector, self._folder = selector, folder
         self.home: dict[int, str] = {}
         """The name of each rank's host."""
-        self._answers: dict[Link, Message] = {}
+        self._answers: dict[AgentLink, Message] = {}
         self._begun = False
         self._killed_s: float | None = None
-        self._unanswered: set[Link] = set()
+        self._unanswered: set[AgentLink] = set()
         self._heard_s = time.monotonic()
         self._over = threading.Event()
 
@@ -56,13 +56,13 @@ class Agents:
         """Starts an agent on each host; returns when all have greeted. SetupEnded for one that cannot serve."""
         for host, command in commands:
             self.home.update(dict.fromkeys(host.ranks, host.name))
-            self.links.append(Link(host, command, self.selector, self))
+            self.links.append(AgentLink(host, command, self.selector, self))
         threading.Thread(target=self._beat, daemon=True).start()
         for link, answer in self._awaited(self.links).items():
             if why := contradiction(answer["greeting"]):
                 raise SetupEnded(f"host {link.host.name} {why}")
 
-    def ask(self, links: Sequence[Link], message: Message) -> dict[Link, Message]:
+    def ask(self, links: Sequence[AgentLink], message: Message) -> dict[AgentLink, Message]:
         """Each agent's answer. SetupEnded where one refuses, ends, or has not answered within START_S."""
         self._answers = {}
         for link in links:
@@ -96,7 +96,7 @@ class Agents:
         for link in self.links:
             link.close()
 
-    def hear(self, link: Link, message: Message) -> None:
+    def hear(self, link: AgentLink, message: Message) -> None:
         """Takes the agent's greeting, an answer or an event."""
         self._heard_s = time.monotonic()
         if "ended" in message:
@@ -108,19 +108,19 @@ class Agents:
         elif "done" not in message:
             self._answers[link] = message
 
-    def print(self, link: Link, number: int, rank: int, text: bytes) -> None:
+    def print(self, link: AgentLink, number: int, rank: int, text: bytes) -> None:
         """Prints a line of a rank's."""
         self._heard_s = time.monotonic()
         printed([text], f"[{link.host.name}:{rank}] ", sys.stdout if number == STDOUT else sys.stderr)
 
-    def lost(self, link: Link) -> None:
+    def lost(self, link: AgentLink) -> None:
         """Notes that an agent is gone: with it all its ranks that had not ended."""
         ranks = sorted(self.job.running.intersection(link.host.ranks))
         if self._begun and (ranks or not link.done):
             why = f"reported no ends within {ANSWER_S:g} s of SIGKILL" if link in self._unanswered else cause(link)
             self.job.failed(f"host {link.host.name} {why}{f' ({named(ranks)})' if ranks else ''}", 1, ranks)
 
-    def _awaited(self, links: Sequence[Link]) -> dict[Link, Message]:
+    def _awaited(self, links: Sequence[AgentLink]) -> dict[AgentLink, Message]:
         until_s = time.monotonic() + START_S
         while missing := [link for link in links if link not in self._answers]:
             for link in self.links:

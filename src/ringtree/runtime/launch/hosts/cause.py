@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ringtree
-from ringtree.runtime.launch.hosts.link import Link
+from ringtree.runtime.launch.hosts.link import AgentLink
 from ringtree.runtime.launch.job import ending
 
 SSH_FAILED = 255
@@ -12,7 +12,7 @@ NO_PROGRAM = (126, 127)
 """A shell's exit codes for a program that is not there, or cannot be run."""
 
 
-def cause(link: Link) -> str:
+def cause(link: AgentLink) -> str:
     """The cause of a link's end."""
     last = f": {link.complaints[-1]}" if link.complaints else ""
     if link.greeted:

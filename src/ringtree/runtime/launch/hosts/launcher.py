@@ -18,7 +18,7 @@ from ringtree.runtime.bootstrap.contact import shown
 from ringtree.runtime.bootstrap.environment import ADDRESS, SECRET, TRACE_FOLDER, rendezvous_address
 from ringtree.runtime.bootstrap.interfaces import INTERFACE
 from ringtree.runtime.launch.hosts.agents import Agents, SetupEnded
-from ringtree.runtime.launch.hosts.link import SSH, Link, command_for
+from ringtree.runtime.launch.hosts.link import SSH, AgentLink, command_for
 from ringtree.runtime.launch.hosts.messages import Message
 from ringtree.runtime.launch.hosts.placement import HostRanks
 from ringtree.runtime.launch.interrupts import interrupts
@@ -31,8 +31,8 @@ KEPT_BACK = (ADDRESS, SECRET, TRACE_FOLDER, "RINGTREE_RANK", "RINGTREE_WORLD_SIZ
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
-    """What all hosts run. `env`: NAME or NAME=VALUE, beside the variables that go along anyway; `python`: the
+class HostedProgram:
+    """A program that all hosts run. `env`: NAME or NAME=VALUE, beside the variables that go along anyway; `python`: the
     interpreter's path on other hosts; `interface`: by which the hosts reach each other."""
 
     command: Sequence[str]
@@ -44,7 +44,7 @@ class Program:
     algorithm: str | None = None
 
 
-def run(program: Program, hosts: Sequence[HostRanks], trace: Path | None = None) -> int:
+def run(program: HostedProgram, hosts: Sequence[HostRanks], trace: Path | None = None) -> int:
     """Runs the program on the hosts as `launch.run` does on one; returns the exit code. `trace` as there.
 
     ValueError, before anything is started, for a variable, a command or an address that makes no sense.
@@ -78,7 +78,7 @@ def run(program: Program, hosts: Sequence[HostRanks], trace: Path | None = None)
         return write_trace(trace, folder, len(agents.home), words) or code
 
 
-def variables(program: Program, env: Mapping[str, str]) -> dict[str, str]:
+def variables(program: HostedProgram, env: Mapping[str, str]) -> dict[str, str]:
     """The variables that go along: those of ringtree and UCX, PYTHONPATH, and the program's. ValueError for a name that
     is not set."""
     found = {name: text for name, text in env.items() if name.startswith(PASSED) and name not in KEPT_BACK}
@@ -96,7 +96,7 @@ def variables(program: Program, env: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def _prepared(agents: Agents, program: Program, env: Mapping[str, str]) -> tuple[list[str], str]:
+def _prepared(agents: Agents, program: HostedProgram, env: Mapping[str, str]) -> tuple[list[str], str]:
     """The words of the program, as rank 0's host found them, and rank 0's address for all ranks; "" on one host."""
     given = os.environ.get(ADDRESS, "")
     first, *others = agents.links
@@ -112,7 +112,7 @@ def _prepared(agents: Agents, program: Program, env: Mapping[str, str]) -> tuple
     return words, shown(_common(first, contact["addresses"], reached), contact["port"])
 
 
-def _common(first: Link, addresses: Sequence[str], reached: Mapping[Link, Message]) -> str:
+def _common(first: AgentLink, addresses: Sequence[str], reached: Mapping[AgentLink, Message]) -> str:
     """The first address that all reach; SetupEnded names the hosts where there is none."""
     for address in addresses:
         if all(address in answer["reached"] for answer in reached.values()):

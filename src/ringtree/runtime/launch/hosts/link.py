@@ -33,20 +33,20 @@ KEPT_LINES = 20
 class Receiver(Protocol):
     """The taker of what comes over a link."""
 
-    def hear(self, link: Link, message: Message) -> None:
+    def hear(self, link: AgentLink, message: Message) -> None:
         """Takes the agent's greeting, an answer or an event."""
         ...
 
-    def print(self, link: Link, number: int, rank: int, text: bytes) -> None:
+    def print(self, link: AgentLink, number: int, rank: int, text: bytes) -> None:
         """Takes a line of a rank's."""
         ...
 
-    def lost(self, link: Link) -> None:
+    def lost(self, link: AgentLink) -> None:
         """Notes that the line is closed."""
         ...
 
 
-class Link:
+class AgentLink:
     """One host's agent, started by `command`. Events come by the selector and go to the receiver."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What an agent has to send, and a launcher may be slow to read: the agent itself never waits for it."""
+"""Data that an agent has to send, and a launcher may be slow to read: the agent itself never waits for it."""
 
 from __future__ import annotations
 
