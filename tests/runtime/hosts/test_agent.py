@@ -16,10 +16,10 @@ from ringtree.runtime.launch.hosts.messages import EVENT, GREETING, Message, lin
 from tests.waiting import until
 
 SILENCE_S = 0.5
-AGENT = f"""
+AGENT = """
 import sys
 from ringtree.runtime.launch.hosts import agent
-agent.SILENCE_S, agent.STOP_S = {SILENCE_S}, 0.2
+agent.SILENCE_S, agent.STOP_S = float(sys.argv[1]), 0.2
 sys.exit(agent.main())
 """
 
@@ -27,14 +27,18 @@ sys.exit(agent.main())
 class Spoken:
     """An agent, and a launcher's side of its line."""
 
-    def __init__(self) -> None:
-        self.process = subprocess.Popen([sys.executable, "-c", AGENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    def __init__(self, silence_s: float) -> None:
+        words = [sys.executable, "-c", AGENT, str(silence_s)]
+        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self.process.stdin is not None and self.process.stdout is not None
         self._given, self._answers = self.process.stdin, self.process.stdout
 
     def send(self, message: Message) -> None:
         self._given.write(line_of(message))
         self._given.flush()
+
+    def hang_up(self) -> None:
+        self._given.close()
 
     def next(self, beginning: bytes) -> bytes:
         """The rest of the next line that begins so."""
@@ -50,15 +54,26 @@ class Spoken:
 
 
 @pytest.fixture
-def agent() -> Iterator[Spoken]:
-    made = Spoken()
+def agent(request: pytest.FixtureRequest) -> Iterator[Spoken]:
+    made = Spoken(SILENCE_S if "silent" in request.node.name else 1000.0)
     yield made
     made.process.kill()
     made.process.communicate()
 
 
+DEAF = "trap '' TERM; echo $$; while :; do sleep 1; done"
+
+
+def test_a_line_that_closes_ends_the_ranks(agent: Spoken) -> None:
+    agent.start("sh", "-c", DEAF)
+    rank = int(agent.next(b"1 0 "))
+    agent.hang_up()
+    assert agent.process.wait() == 1
+    until(lambda: not Path(f"/proc/{rank}").exists())
+
+
 def test_a_silent_launcher_is_taken_as_gone(agent: Spoken) -> None:
-    agent.start("sh", "-c", "trap '' TERM; echo $$; while :; do sleep 1; done")
+    agent.start("sh", "-c", DEAF)
     rank = int(agent.next(b"1 0 "))
     assert agent.process.wait() == 1
     until(lambda: not Path(f"/proc/{rank}").exists())
