@@ -76,7 +76,6 @@ MISTAKES = [
     ("run -n 2 --trace . true", "is a folder; expected a file to write to"),
     ("run -n 2 --trace /proc/trace.json true", "cannot be written: "),
     ("algorithms --collective nothing", "no collective 'nothing': expected one of all_reduce"),
-    ("run missing.py", "required: -n/--ranks"),
     ("run -n 2", "no program to run; expected a Python file"),
     ("run -n 2 missing.py", "no such program: missing.py"),
     ("run -n 2 -m no_such_module", "no module 'no_such_module' to run"),

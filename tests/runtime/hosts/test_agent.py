@@ -56,9 +56,9 @@ class Spoken:
 @pytest.fixture
 def agent(request: pytest.FixtureRequest) -> Iterator[Spoken]:
     made = Spoken(SILENCE_S if "silent" in request.node.name else 1000.0)
-    yield made
-    made.process.kill()
-    made.process.communicate()
+    with made.process:
+        yield made
+        made.process.kill()
 
 
 DEAF = "trap '' TERM; echo $$; while :; do sleep 1; done"
