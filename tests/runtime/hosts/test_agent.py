@@ -80,7 +80,7 @@ def test_a_silent_launcher_is_taken_as_gone(agent: Spoken) -> None:
 
 
 def test_a_suspended_launcher_may_be_silent(agent: Spoken) -> None:
-    agent.start("sh", "-c", "echo begun; exec sleep 1000")
+    agent.start("sh", "-c", "echo begun; while sleep 0.1; do echo on; done")
     agent.send({"do": "hold"})
     agent.next(b"1 0 begun")
     time.sleep(4 * SILENCE_S)
