@@ -19,6 +19,7 @@ MARK = "RINGTREE_TESTS_MARK"
 def shell(command: str, *enter: str) -> NoReturn:
     os.chdir("/")
     env = {"HOME": "/", "PATH": os.environ["PATH"], MARK: os.environ.get(MARK, "")}
+    env["TMPDIR"] = os.environ.get("TMPDIR", "/tmp")
     os.execvpe("env", ["env", *enter, "sh", "-c", command], env)
 
 

@@ -35,10 +35,12 @@ def lab() -> Iterator[Lab]:
 
 
 @pytest.fixture
-def launch(lab: Lab, tmp_path: Path) -> Iterator[Launch]:
+def launch(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Launch]:
     """launch(hosts, text): a job of that program. In the end nothing of it is on any host."""
     before = [left_on(lab, host) for host in range(lab.hosts)]
-    files = set(Path("/tmp").glob("ringtree-*"))
+    files = tmp_path / "files"
+    files.mkdir()
+    monkeypatch.setenv("TMPDIR", str(files))
     started: list[Launched] = []
 
     def start(hosts: str, text: str, *words: str) -> Launched:
@@ -50,7 +52,7 @@ def launch(lab: Lab, tmp_path: Path) -> Iterator[Launch]:
         job.stop()
         job.end()
     assert [left_on(lab, host) for host in range(lab.hosts)] == before
-    assert set(Path("/tmp").glob("ringtree-*")) <= files
+    assert not list(files.iterdir())
 
 
 def left_on(lab: Lab, host: int) -> str:
