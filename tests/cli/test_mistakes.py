@@ -13,6 +13,13 @@ from tests.cli.conftest import Ringtree
 
 MISTAKES = [
     ("nonsense", "no command 'nonsense': expected one of run, prove, show, bench"),
+    ("run true", "expected a number of ranks (-n N) or hosts (--hosts a:4,b:4)"),
+    ("run -n 2 --ssh x true", "--ssh is for ranks on several hosts; expected --hosts beside it"),
+    ("run -n 3 --hosts a:2 true", "3 ranks for 2 slots of the hosts"),
+    ("run --hosts a:x true", "'a:x' is no host; expected host:4 or [fd00::1]:4"),
+    ("run --hosts a --ssh no-such-ssh true", "no such program: no-such-ssh, by which other hosts are reached"),
+    ("run --hosts localhost --env NO_SUCH_NAME true", "--env NO_SUCH_NAME: no variable of that name is set here"),
+    ("run --hosts localhost", "no program to run"),
     ("show", "one of the arguments ALGORITHM|FILE --algorithm is required"),
     ("show nothing", "'nothing' is neither an algorithm nor a file: expected a file, or one of ring"),
     ("show ring -n 0", "over 0 ranks: expected at least 1"),
@@ -69,7 +76,6 @@ MISTAKES = [
     ("run -n 2 --trace . true", "is a folder; expected a file to write to"),
     ("run -n 2 --trace /proc/trace.json true", "cannot be written: "),
     ("algorithms --collective nothing", "no collective 'nothing': expected one of all_reduce"),
-    ("run missing.py", "required: -n/--ranks"),
     ("run -n 2", "no program to run; expected a Python file"),
     ("run -n 2 missing.py", "no such program: missing.py"),
     ("run -n 2 -m no_such_module", "no module 'no_such_module' to run"),

@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from ringtree.runtime.launch.launch import resolve, run
+from ringtree.runtime.launch.launch import run
+from ringtree.runtime.launch.program import resolve
 from tests.waiting import interruptible, until
 
 RUN = """
 import sys
-from ringtree.runtime.launch import launch
-launch.GRACE_S = 1000.0  # nobody ends because time is up
+from ringtree.runtime.launch import job, launch
+job.GRACE_S = 1000.0  # nobody ends because time is up
 sys.exit(launch.run(sys.argv[2:], int(sys.argv[1])))
 """
 
@@ -63,8 +64,8 @@ def test_an_exit_code_is_passed_on_and_explained(tmp_path: Path, capsys: pytest.
 def test_survivors_of_a_death_may_report_and_are_then_stopped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ringtree.runtime.launch.launch.GRACE_S", 1.5)
-    monkeypatch.setattr("ringtree.runtime.launch.launch.STOP_S", 0.3)
+    monkeypatch.setattr("ringtree.runtime.launch.job.GRACE_S", 1.5)
+    monkeypatch.setattr("ringtree.runtime.launch.job.STOP_S", 0.3)
     text = f"""
 def here(rank):
     return os.path.join({str(tmp_path)!r}, str(rank))

@@ -17,7 +17,7 @@ from typing import NoReturn
 import ringtree
 
 COMMANDS = {
-    "run": "start a program as N ranks on this machine",
+    "run": "start a program as N ranks, here or on several hosts",
     "prove": "prove that algorithms or a schedule file are correct",
     "show": "show a schedule, round by round, or a trace",
     "bench": "time a collective, in nccl-tests' columns, every element checked",

@@ -8,8 +8,13 @@ from importlib import import_module
 from ringtree.cli.arguments.destination import check_destination
 from ringtree.runtime.launch import launch
 
+OVER_HOSTS = "ringtree.cli.run_hosts"
+"""The module that starts ranks on several hosts, loaded where --hosts is given."""
 PROVES = "ringtree.cli.arguments.as_called"
 """The module that proves an algorithm, loaded where one is named: without it, a program starts in half the time."""
+
+FOR_HOSTS = ("ssh", "python", "interface", "env")
+"""Options that --hosts alone has a use for."""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -17,7 +22,17 @@ def run(args: argparse.Namespace) -> int:
     program = args.program[1:] if args.program[:1] == ["--"] else args.program
     if args.trace:
         check_destination(args.trace, *program[:1])
-    algorithm = None
-    if args.algorithm and args.ranks > 0:
-        algorithm = import_module(PROVES).proved(args.algorithm, args.ranks)
+    if args.hosts is not None:
+        started: int = import_module(OVER_HOSTS).run(args, program, proved)
+        return started
+    if alone := next((name for name in FOR_HOSTS if getattr(args, name) not in (None, [])), None):
+        raise ValueError(f"--{alone} is for ranks on several hosts; expected --hosts beside it")
+    if args.ranks is None:
+        raise ValueError("expected a number of ranks (-n N) or hosts (--hosts a:4,b:4)")
+    algorithm = proved(args.algorithm, args.ranks)
     return launch.run(program, args.ranks, module=args.module, trace=args.trace, algorithm=algorithm)
+
+
+def proved(algorithm: str | None, ranks: int) -> str | None:
+    """The algorithm, which serves that many ranks: as the ranks' variable names it."""
+    return import_module(PROVES).proved(algorithm, ranks) if algorithm and ranks > 0 else None

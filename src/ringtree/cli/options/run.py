@@ -1,8 +1,9 @@
-"""Start a program as N ranks on this machine. ringtree.init() in it finds the others.
+"""Start a program as N ranks, here or on several hosts. ringtree.init() in it finds the others.
 
     ringtree run -n 4 train.py --epochs 3          a Python file
     ringtree run -n 4 -m package.module            a module
     ringtree run -n 4 ./compiled                   anything executable
+    ringtree run --hosts a:4,b:4 train.py          4 ranks on each of two hosts, by ssh
 
 Every line of output starts with its rank. Ctrl-C is passed on to all ranks. When a rank dies, the other ranks have 5 s
 to report and are then stopped; a message names the dead rank and how it died, and the exit code is that rank's. With at
@@ -16,7 +17,13 @@ With --algorithm, every call uses that algorithm if it serves the collective: a 
 (two_shot,pairwise: the first that serves the collective), or FILE.py:FUNCTION, a function of your own, which is proved
 for N ranks before they start (docs/own_algorithm.md).
 
-Ranks on several hosts are started by torchrun, mpirun or srun, and meet by these variables (docs/hosts.md):
+With --hosts, ranks fill the slots of the hosts in their order; -n N takes the first N. FILE has lines as "a:4" or
+"a slots=4". localhost, this host's name and its addresses need no ssh. Every host needs the program, in a folder of the
+same path, and the same version of ringtree. Variables RINGTREE_*, UCX_*, PYTHONPATH and those of --env go along. Lines
+of output start with host and rank. When a host, its ssh or this command ends, so do the ranks of all hosts
+(docs/hosts.md).
+
+torchrun, mpirun and srun start ranks on several hosts, too, and these meet by variables (docs/hosts.md):
 
     RINGTREE_ADDRESS=HOST:PORT      rank 0's address, which the other hosts reach; [ADDRESS]:PORT for IPv6
     RINGTREE_ADDRESS=file:///PATH   a file that the hosts share, in which rank 0 announces its address
@@ -33,8 +40,15 @@ from pathlib import Path
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `ringtree run`."""
-    parser.usage = "ringtree run [-h] -n N [-m] [--algorithm A] [--trace FILE] PROGRAM [ARGS …]"
-    parser.add_argument("-n", "--ranks", type=int, required=True, metavar="N", help="number of ranks")
+    parser.usage = "ringtree run [-h] -n N | --hosts HOSTS [-m] [--algorithm A] [--trace FILE] PROGRAM [ARGS …]"
+    parser.add_argument("-n", "--ranks", type=int, metavar="N", help="number of ranks")
+    parser.add_argument("--hosts", metavar="a:4,b:4|FILE", help="hosts and their slots, or a hostfile")
+    parser.add_argument("--ssh", metavar="COMMAND", help="reach other hosts by COMMAND, as 'ssh -p 2222' (default ssh)")
+    parser.add_argument("--python", metavar="PATH", help="Python on the other hosts (default: the path of this one)")
+    parser.add_argument("--interface", metavar="NAME", help="interface by which the hosts reach each other")
+    parser.add_argument(
+        "--env", action="append", default=[], metavar="NAME[=VALUE]", help="variable that goes along; may be repeated"
+    )
     parser.add_argument("-m", "--module", action="store_true", help="PROGRAM is a Python module's name")
     parser.add_argument("--algorithm", metavar="A", help="algorithm of the calls: names, or FILE.py:FUNCTION")
     parser.add_argument(

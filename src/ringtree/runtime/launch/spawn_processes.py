@@ -18,6 +18,7 @@ from ringtree.runtime.communicator import lifetime
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import GroupParameters
 from ringtree.runtime.launch.crew import Outcome, Task
+from ringtree.runtime.launch.job import ending
 
 _parents_ends: weakref.WeakSet[Connection] = weakref.WeakSet()
 """A child closes all of them: a pipe that a sibling holds open would not signal the end of its parent."""
@@ -95,16 +96,6 @@ class Processes:
                 return not self._pids
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, 0.02)
-
-
-def ending(code: int) -> str:
-    """The end of a process in words, by its exit code (negative: a signal's number)."""
-    if code >= 0:
-        return f"exited with code {code}"
-    try:
-        return f"was killed by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"was killed by signal {-code}"
 
 
 def _fork() -> int:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ringtree.runtime.communicator.communicator import Communicator
 
 COLUMNS = Recorded._fields[:-2]
+FIRST_WORLD = "/init1"
+"""The end of the key of a process's first world."""
 
 _recordings: list[Recording] = []
 
@@ -65,8 +67,9 @@ class Gathered(NamedTuple):
     silent: tuple[int, ...]
 
 
-def gather(folder: Path, ranks: int, group: str) -> Gathered | None:
-    """The trace of all parts; channel 0 is the world, whose key is `group`. None where no rank recorded anything."""
+def gather(folder: Path, ranks: int, group: str = "") -> Gathered | None:
+    """The trace of all parts; channel 0 is the world, whose key is `group`: where that is not known, the first world of
+    the ranks. None where no rank recorded anything."""
     parts: list[RankRecording] = []
     facts: dict[str, str] = {}
     for path in sorted(folder.glob("*.npz")):
@@ -77,6 +80,7 @@ def gather(folder: Path, ranks: int, group: str) -> Gathered | None:
         return None
     if silent:
         facts["missing"] = f"{'ranks' if len(silent) > 1 else 'rank'} {', '.join(map(str, silent))}"
+    group = group or next((part.group for part in parts if part.group.endswith(FIRST_WORLD)), "")
     return Gathered(merge(ranks, parts, group, {"source": "measured", **facts}), silent)
 
 

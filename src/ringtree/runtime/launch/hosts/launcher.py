@@ -1,0 +1,134 @@
+"""`ringtree run --hosts`: the ranks of several hosts as one job, by an agent on each."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import selectors
+import shlex
+import shutil
+import signal
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from ringtree.runtime.bootstrap.contact import shown
+from ringtree.runtime.bootstrap.environment import ADDRESS, SECRET, TRACE_FOLDER, rendezvous_address
+from ringtree.runtime.bootstrap.interfaces import INTERFACE
+from ringtree.runtime.launch.hosts.agents import Agents, SetupEnded
+from ringtree.runtime.launch.hosts.link import SSH, AgentLink, command_for
+from ringtree.runtime.launch.hosts.messages import Message
+from ringtree.runtime.launch.hosts.placement import HostRanks
+from ringtree.runtime.launch.interrupts import interrupts
+from ringtree.runtime.launch.launch import complain, write_trace
+
+PASSED = ("RINGTREE_", "UCX_")
+"""Beginnings of the variables that go along to other hosts."""
+KEPT_BACK = (ADDRESS, SECRET, TRACE_FOLDER, "RINGTREE_RANK", "RINGTREE_WORLD_SIZE", "RINGTREE_JOB")
+"""Variables of each job's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostedProgram:
+    """A program that all hosts run. `env`: NAME or NAME=VALUE, beside the variables that go along anyway; `python`: the
+    interpreter's path on other hosts; `interface`: by which the hosts reach each other."""
+
+    command: Sequence[str]
+    module: bool = False
+    ssh: str = SSH
+    python: str | None = None
+    interface: str | None = None
+    env: Sequence[str] = ()
+    algorithm: str | None = None
+
+
+def run(program: HostedProgram, hosts: Sequence[HostRanks], trace: Path | None = None) -> int:
+    """Runs the program on the hosts as `launch.run` does on one; returns the exit code. `trace` as there.
+
+    ValueError, before anything is started, for a variable, a command or an address that makes no sense.
+    """
+    if not program.command:
+        raise ValueError("no program to run; expected a Python file, -m and a module, or an executable")
+    env = variables(program, os.environ)
+    rendezvous_address()  # for the error of a text that is none
+    if any(not host.local for host in hosts) and not (words := shlex.split(program.ssh)):
+        raise ValueError("--ssh is empty; expected a command")
+    elif any(not host.local for host in hosts) and shutil.which(words[0]) is None:
+        raise ValueError(f"no such program: {words[0]}, by which other hosts are reached; expected one by --ssh")
+    job = {"RINGTREE_WORLD_SIZE": str(sum(len(host.ranks) for host in hosts)), "RINGTREE_JOB": os.urandom(8).hex()}
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="ringtree-trace-"))) if trace else None
+        agents = Agents(stack.enter_context(selectors.DefaultSelector()), folder)
+        stack.enter_context(interrupts(agents.signals.append, agents.selector, (signal.SIGTSTP,)))
+        stack.callback(agents.close)
+        words = [*program.command]
+        try:
+            agents.connect((host, command_for(host, program.ssh, program.python, env)) for host in hosts)
+            words, address = _prepared(agents, program, env)
+            _start(agents, job, address, folder is not None)
+            agents.watch()
+        except SetupEnded as ended:
+            if agents.job.signal is None:
+                agents.job.failed(str(ended), 1)
+        code = agents.job.report(complain)
+        if trace is None or folder is None:
+            return code
+        return write_trace(trace, folder, len(agents.home), words) or code
+
+
+def variables(program: HostedProgram, env: Mapping[str, str]) -> dict[str, str]:
+    """The variables that go along: those of ringtree and UCX, PYTHONPATH, and the program's. ValueError for a name that
+    is not set."""
+    found = {name: text for name, text in env.items() if name.startswith(PASSED) and name not in KEPT_BACK}
+    if path := env.get("PYTHONPATH"):
+        found["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, path.split(os.pathsep)))
+    for text in program.env:
+        name, given, value = text.partition("=")
+        if not name or (not given and name not in env):
+            raise ValueError(f"--env {text}: no variable of that name is set here; expected one, or NAME=VALUE")
+        found[name] = value if given else env[name]
+    if program.interface:
+        found[INTERFACE] = program.interface
+    if program.algorithm:
+        found["RINGTREE_ALGORITHM"] = program.algorithm
+    return found
+
+
+def _prepared(agents: Agents, program: HostedProgram, env: Mapping[str, str]) -> tuple[list[str], str]:
+    """The words of the program, as rank 0's host found them, and rank 0's address for all ranks; "" on one host."""
+    given = os.environ.get(ADDRESS, "")
+    first, *others = agents.links
+    order = {"do": "prepare", "folder": os.getcwd(), "command": [*program.command], "module": program.module}
+    order |= {"env": dict(env), "doorway": False}
+    opens = bool(others) and not given
+    agents.ask(others, order)
+    contact = agents.ask([first], {**order, "doorway": opens})[first]
+    words: list[str] = contact["words"]
+    if not opens:
+        return words, given if others else ""
+    reached = agents.ask(others, {"do": "probe", **{key: contact[key] for key in ("addresses", "port", "token")}})
+    return words, shown(_common(first, contact["addresses"], reached), contact["port"])
+
+
+def _common(first: AgentLink, addresses: Sequence[str], reached: Mapping[AgentLink, Message]) -> str:
+    """The first address that all reach; SetupEnded names the hosts where there is none."""
+    for address in addresses:
+        if all(address in answer["reached"] for answer in reached.values()):
+            return address
+    lacking = [link.host.name for link, answer in reached.items() if not answer["reached"]]
+    tried = ", ".join(addresses) or "none"
+    if lacking:
+        text = f"host {lacking[0]} reaches rank 0's host {first.host.name} at none of its addresses: {tried}"
+    else:
+        text = f"no address of rank 0's host {first.host.name} is reached by all hosts: {tried}"
+    raise SetupEnded(f"{text}; expected a network that all hosts are in (--interface), or {ADDRESS}=host:port")
+
+
+def _start(agents: Agents, job: Mapping[str, str], address: str, trace: bool) -> None:
+    """Starts the ranks. The secret goes over the lines to the agents, and is on no command line."""
+    order = {"do": "start", "env": dict(job), "secret": secrets.token_hex(32), "address": address, "trace": trace}
+    agents.begin()
+    for link in agents.links:
+        link.send({**order, "ranks": link.host.ranks})

@@ -1,0 +1,93 @@
+"""The course of a job, wherever its ranks run: which failed first, how long the others may report, who is stopped."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterable
+
+GRACE_S = 5.0
+"""Seconds that survivors have to report when a rank has died, and all ranks after Ctrl-C, before they are stopped."""
+STOP_S = 2.0
+"""Seconds from SIGTERM to SIGKILL."""
+
+
+class JobCourse:
+    """The ranks that run, and how the others ended. `send`: passes a signal to all ranks that run. `place`: words that
+    follow a rank's number, as " on b"."""
+
+    def __init__(self, send: Callable[[int], None], place: Callable[[int], str] = lambda rank: "") -> None:
+        self.running: set[int] = set()
+        self.signal: int | None = None
+        self.failures: list[tuple[str, int]] = []
+        """The failures in order of time: words and exit code."""
+        self.stopped: list[int] = []
+        self._send, self._place = send, place
+        self._deadline: float | None = None
+        self._escalation = iter((signal.SIGTERM, signal.SIGKILL))
+
+    def ended(self, rank: int, code: int) -> None:
+        """Notes a rank's end, with its exit code (negative: a signal's number)."""
+        self.running.discard(rank)
+        if code and rank not in self.stopped:
+            self.failed(f"rank {rank}{self._place(rank)} {ending(code)}", code if code > 0 else 128 - code)
+
+    def failed(self, text: str, code: int, ranks: Iterable[int] = ()) -> None:
+        """Notes a failure, by which `ranks` are gone, too: from then on the others have GRACE_S."""
+        self.running.difference_update(ranks)
+        self.failures.append((text, code))
+        if self._deadline is None:
+            self._deadline = time.monotonic() + GRACE_S
+
+    def interrupt(self, number: int) -> None:
+        """Passes on Ctrl-C, or a request to end; the second time, nothing is waited for any longer."""
+        if self.signal is None:
+            self.signal = number
+            self._send(number)
+            self._deadline = time.monotonic() + GRACE_S
+        else:
+            self._deadline = 0.0
+
+    @property
+    def patience_s(self) -> float | None:
+        """Seconds until `check` has something to do; None where nothing ends the wait."""
+        return None if self._deadline is None else max(self._deadline - time.monotonic(), 0)
+
+    def check(self) -> None:
+        """Stops the ranks that still run when their time is up: by SIGTERM, then SIGKILL."""
+        if self._deadline is None or time.monotonic() < self._deadline:
+            return
+        self.stopped += [rank for rank in sorted(self.running) if rank not in self.stopped]
+        self._send(next(self._escalation, signal.SIGKILL))
+        self._deadline = time.monotonic() + STOP_S
+
+    def report(self, write: Callable[[str], None]) -> int:
+        """Writes which rank failed first and how, and which ranks had to be stopped; returns the exit code."""
+        if self.signal is not None:
+            if self.stopped:
+                write(f"stopped {named(self.stopped)}, which did not end within {GRACE_S:g} s")
+            return 128 + self.signal
+        if not self.failures:
+            return 0
+        text, code = self.failures[0]
+        if len(self.failures) > 1:
+            text += "; after that " + ", ".join(later for later, _ in self.failures[1:])
+        if self.stopped:
+            text += f"; stopped {named(self.stopped)} after {GRACE_S:g} s"
+        write(text)
+        return code
+
+
+def named(ranks: list[int]) -> str:
+    """`rank 3`, or `ranks 1, 3`."""
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
+
+
+def ending(code: int) -> str:
+    """The end of a process in words, by its exit code (negative: a signal's number)."""
+    if code >= 0:
+        return f"exited with code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"

@@ -1,0 +1,30 @@
+"""The words that start a program."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+
+def resolve(command: Sequence[str], module: bool) -> list[str]:
+    """The words to execute; ValueError where there is no such program."""
+    if not command:
+        raise ValueError("no program to run; expected a Python file, -m and a module, or an executable")
+    name = command[0]
+    if module:
+        if PathFinder.find_spec(name.split(".")[0], [os.getcwd(), *sys.path]) is None:
+            raise ValueError(f"no module {name!r} to run: it is neither in {os.getcwd()} nor installed")
+        return [sys.executable, "-m", *command]
+    if name.endswith(".py"):
+        if not Path(name).is_file():
+            raise ValueError(f"no such program: {name}")
+        return [sys.executable, *command]
+    found = shutil.which(name)
+    if found is None:
+        hint = "; it is not executable" if Path(name).exists() else ""
+        raise ValueError(f"no such program: {name}{hint}")
+    return [found, *command[1:]]

@@ -1,0 +1,146 @@
+"""The processes of a host's ranks, each the leader of a process group of its own."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+from ringtree.runtime.launch.whole_lines import Take, WholeLines
+
+DRAIN_S = 0.5
+"""Seconds that output is still read when all ranks have ended: a grandchild may hold the pipe."""
+STDOUT, STDERR = 1, 2
+
+_PR_SET_PDEATHSIG = 1
+
+
+class RankProcesses:
+    """Ranks of this host. `ended` is called with a rank and its exit code (negative: a signal's number), `take(rank,
+    STDOUT or STDERR)` gives what takes a rank's lines. Events come by the selector, whose data are functions."""
+
+    def __init__(
+        self,
+        selector: selectors.BaseSelector,
+        take: Callable[[int, int], Take],
+        ended: Callable[[int, int], None],
+        speaker: int | None = None,
+    ) -> None:
+        self._selector, self._take, self._ended, self._speaker = selector, take, ended, speaker
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._lines: list[WholeLines] = []
+
+    def start(
+        self,
+        words: Sequence[str],
+        ranks: Sequence[int],
+        env: Mapping[str, str],
+        *,
+        begun: Callable[[int], bool] = lambda rank: True,
+        reader: int | None = None,
+    ) -> None:
+        """Starts the words as each of the ranks. `begun` is called after each, and ends the row by False. `reader`: the
+        rank that has our standard input."""
+        cores = sorted(os.sched_getaffinity(0))
+        threads = str(max(len(cores) // max(len(ranks), 1), 1))
+        env = {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": threads, **env}
+        for place, rank in enumerate(ranks):
+            speaks = rank == self._speaker
+            process = subprocess.Popen(
+                words,
+                stdin=None if rank == reader else subprocess.DEVNULL,
+                stdout=None if speaks else subprocess.PIPE,
+                stderr=None if speaks else subprocess.PIPE,
+                env={**env, "RINGTREE_RANK": str(rank)},
+                preexec_fn=prepared(cores[place] if len(ranks) <= len(cores) else None),  # noqa: PLW1509  # no lock
+            )
+            self._processes[rank] = process
+            self._listen(rank, process)
+            if not begun(rank):
+                break
+
+    def _listen(self, rank: int, process: subprocess.Popen[bytes]) -> None:
+        for number, pipe in ((STDOUT, process.stdout), (STDERR, process.stderr)):
+            if pipe is None:  # the speaker's
+                continue
+            lines = WholeLines(pipe, self._take(rank, number))
+            self._lines.append(lines)
+            self._selector.register(pipe, selectors.EVENT_READ, lambda lines=lines: self._read(lines))
+        gone = os.pidfd_open(process.pid)
+        self._selector.register(gone, selectors.EVENT_READ, lambda: self._gone(rank, gone))
+
+    def _read(self, lines: WholeLines) -> None:
+        if not lines.pump():
+            self._selector.unregister(lines.pipe)
+            lines.pipe.close()
+
+    def _gone(self, rank: int, gone: int) -> None:
+        self._selector.unregister(gone)
+        os.close(gone)
+        process = self._processes[rank]
+        how = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert how is not None
+        if how.si_code != os.CLD_EXITED or how.si_status:
+            with suppress(ProcessLookupError):  # what it started itself goes with it; its id is still its own
+                os.killpg(process.pid, signal.SIGKILL)
+        self._ended(rank, process.wait())
+
+    @property
+    def running(self) -> bool:
+        """Whether a rank has not ended."""
+        return any(process.returncode is None for process in self._processes.values())
+
+    def send(self, number: int) -> None:
+        """Sends the ranks that run, and what they have started, a signal."""
+        for process in self._processes.values():
+            if process.returncode is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, number)
+
+    def drain(self) -> None:
+        """Passes on what ranks that have ended have written."""
+        until_s = time.monotonic() + DRAIN_S
+        while any(not lines.pipe.closed for lines in self._lines) and time.monotonic() < until_s:
+            turn(self._selector, 0.05)
+
+    def stop(self) -> None:
+        """Ends and reaps every process that is left."""
+        self.send(signal.SIGKILL)
+        for process in self._processes.values():
+            process.wait()
+        for lines in self._lines:
+            lines.pipe.close()
+
+
+def stdin_for_rank_0() -> int | None:
+    """Rank 0, where our standard input is a file or a pipe; None where it is a terminal, or nothing."""
+    return None if sys.stdin is None or sys.stdin.closed or os.isatty(0) else 0
+
+
+def turn(selector: selectors.BaseSelector, timeout_s: float | None) -> None:
+    """Waits for events once, and calls their functions."""
+    for key, _ in selector.select(timeout_s):
+        key.data()
+
+
+def prepared(core: int | None, parting: signal.Signals = signal.SIGKILL) -> Callable[[], None]:
+    """The function that a process calls before it becomes the program. `parting`: the signal that it gets when the
+    caller's process ends."""
+    prctl, starter = ctypes.CDLL(None).prctl, os.getpid()
+
+    def prepare() -> None:
+        signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # a process outside the terminal's own group may yet write to it
+        os.setpgid(0, 0)  # so that Ctrl-C comes once, from us, and what a rank starts can be stopped with it
+        prctl(_PR_SET_PDEATHSIG, int(parting))
+        if os.getppid() != starter:
+            os._exit(1)
+        if core is not None:
+            os.sched_setaffinity(0, {core})
+
+    return prepare

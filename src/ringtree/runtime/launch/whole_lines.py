@@ -1,0 +1,40 @@
+"""The output of a rank, as whole lines."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import IO
+
+LONGEST_LINE = 1 << 20
+"""Bytes; a longer one is cut."""
+
+Take = Callable[[list[bytes]], None]
+
+
+class WholeLines:
+    """A pipe, whose lines go to `take` without their ends."""
+
+    def __init__(self, pipe: IO[bytes], take: Take) -> None:
+        self.pipe, self._take = pipe, take
+        self._rest = b""
+        os.set_blocking(pipe.fileno(), False)
+
+    def pump(self) -> bool:
+        """Passes on what there is; False at the end."""
+        try:
+            data = os.read(self.pipe.fileno(), 1 << 16)
+        except BlockingIOError:
+            return True
+        *whole, self._rest = (self._rest + data).split(b"\n")
+        if self._rest and (not data or len(self._rest) > LONGEST_LINE):
+            whole, self._rest = [*whole, self._rest], b""
+        if whole:
+            self._take(whole)
+        return bool(data)
+
+
+def printed(whole: list[bytes], prefix: str, stream: IO[str]) -> None:
+    """Prints lines, each with the prefix, as one piece."""
+    stream.write("".join(f"{prefix}{line.decode(errors='replace')}\n" for line in whole))
+    stream.flush()

@@ -1,0 +1,122 @@
+"""`ringtree run --hosts` on the hosts of a lab: rank 0's address, faults of the network, and what is left on a host."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ringtree.formats import chrome
+from tests.runtime.hosts.conftest import made_lab
+from tests.runtime.hosts.lab import Lab
+from tests.runtime.hosts.launched import Launched, program
+
+Launch = Callable[..., Launched]
+MEET = """
+import numpy, ringtree
+comm = ringtree.init(timeout_s=100)
+print(*comm.hosts, os.environ["RINGTREE_ADDRESS"].rpartition(":")[0], comm.all_reduce(numpy.ones(1))[0], flush=True)
+"""
+GO_ON = MEET + "while True:\n    comm.all_reduce(numpy.ones(3))\n    time.sleep(0.01)\n"
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    """Host 0 has two more networks, which no other host is in; one leads elsewhere and so is tried first."""
+    for made in made_lab():
+        for name, address in (("docker0", "172.17.0.1/16"), ("away", "10.1.1.1/24")):
+            made.run(0, f"ip link add {name} type bridge; ip addr add {address} dev {name}; ip link set {name} up")
+        made.run(0, "ip route add default dev away")
+        yield made
+
+
+@pytest.fixture
+def launch(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Launch]:
+    """launch(hosts, text): a job of that program. In the end nothing of it is on any host."""
+    before = [left_on(lab, host) for host in range(lab.hosts)]
+    files = tmp_path / "files"
+    files.mkdir()
+    monkeypatch.setenv("TMPDIR", str(files))
+    started: list[Launched] = []
+
+    def start(hosts: str, text: str, *words: str) -> Launched:
+        started.append(Launched(hosts, *words, program(tmp_path, text), lab=lab))
+        return started[-1]
+
+    yield start
+    for job in started:
+        job.stop()
+        job.end()
+    assert [left_on(lab, host) for host in range(lab.hosts)] == before
+    assert not list(files.iterdir())
+
+
+def left_on(lab: Lab, host: int) -> str:
+    """The shared memory, abstract sockets and listening ports of a host."""
+    return lab.run(
+        host, "ls -A /dev/shm; grep -o '@ringtree.*' /proc/net/unix; awk '$4 == \"0A\"' /proc/net/tcp*; true"
+    )
+
+
+def test_rank_0s_address_is_one_that_all_reach(launch: Launch) -> None:
+    code, out, complaints = launch("lab0:2,lab1:1,lab2:1", MEET).end()
+    assert (code, complaints) == (0, [])
+    places = ("lab0:0", "lab0:1", "lab1:2", "lab2:3")
+    assert sorted(out.splitlines()) == [f"[{place}] 0 0 1 2 10.99.0.1 4.0" for place in places]
+
+
+def test_an_interface_can_be_chosen(launch: Launch) -> None:
+    code, out, complaints = launch("lab1:1,lab2:1", MEET, "--interface", "eth0").end()
+    assert (code, complaints) == (0, [])
+    assert sorted(out.splitlines()) == ["[lab1:0] 0 1 10.99.0.2 2.0", "[lab2:1] 0 1 10.99.0.2 2.0"]
+
+
+def test_an_address_of_the_users_stands(launch: Launch, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RINGTREE_ADDRESS", f"[{lab.address_v6(0)}]:41234")
+    code, out, _ = launch("lab0:1,lab2:1", MEET).end()
+    assert code == 0
+    assert sorted(out.splitlines()) == [f"[lab{h}:{r}] 0 1 [fd00:99::1] 2.0" for r, h in enumerate((0, 2))]
+
+
+@pytest.mark.parametrize("interface", ["docker0", "away"])
+def test_hosts_without_a_common_network_are_named(launch: Launch, interface: str) -> None:
+    code, out, complaints = launch("lab0:1,lab1:1", MEET, "--interface", interface).end()
+    assert (code, out) == (1, "")
+    assert len(complaints) == 1
+    assert re.match(
+        r"ringtree run: host lab1 reaches rank 0's host lab0 at none of its addresses: 1[\d.]+; ", complaints[0]
+    )
+
+
+def test_a_host_that_is_cut_off_ends_the_job(launch: Launch, lab: Lab) -> None:
+    job = launch("lab0:1,lab1:1,lab2:1", GO_ON)
+    job.lines(3)
+    try:
+        lab.link(2, "down")
+        code, _, complaints = job.end()
+    finally:
+        lab.link(2, "up")
+    assert code == 1
+    assert re.match(r"ringtree run: rank \d on lab\d exited with code 1; after that rank", complaints[0])
+
+
+def test_a_rank_that_is_killed_leaves_nothing(launch: Launch) -> None:
+    job = launch("lab0:2,lab1:2", GO_ON)
+    job.lines(4)
+    os.kill(job.rank(3), signal.SIGKILL)
+    code, _, complaints = job.end()
+    assert code == 137
+    assert complaints[0].startswith("ringtree run: rank 3 on lab1 was killed by SIGKILL")
+
+
+def test_traces_of_all_hosts_are_one(launch: Launch, tmp_path: Path) -> None:
+    file = tmp_path / "trace.json"
+    assert launch("lab0:1,lab1:2", MEET, "--trace", str(file)).end()[0] == 0
+    trace = chrome.read(file)
+    assert trace.ranks == 3
+    assert set(trace.rank.tolist()) == {0, 1, 2}
+    assert trace.calls[0].startswith("all_reduce(float64")
