@@ -13,7 +13,7 @@ import pytest
 from tests.runtime.hosts.conftest import made_lab
 from tests.runtime.hosts.lab import Lab
 
-pytestmark = [pytest.mark.torch, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 PORT = 29560
 LAYOUTS = [
     (("--dp", "4"), ["all_reduce data"]),
@@ -25,7 +25,6 @@ LAYOUTS = [
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
-    pytest.importorskip("torch")
     yield from made_lab()
 
 
