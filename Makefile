@@ -82,10 +82,11 @@ test-long: $(built) ## the long campaigns (an hour and a half; ARGS=tests/verify
 test-core: ## the engine's core under sanitizers and model checkers (a minute)
 	@$(MAKE) --no-print-directory -j $(JOBS) --output-sync=target -C tests/csrc tsan asan model
 
-test-all: ## all tests there are: test, test-pages, test-torch, test-long, test-core
+test-all: ## all tests there are: test, test-pages, test-torch, test-ray, test-long, test-core
 	$(MAKE) test
 	$(MAKE) test-pages
 	$(MAKE) test-torch
+	$(MAKE) test-ray
 	$(MAKE) test-long
 	$(MAKE) test-core
 

@@ -58,7 +58,7 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a rank goes. `node`: the address of the node, and the beginning of Ray's number of it."""
+    """A rank's place. `node`: the address of the node, and the beginning of Ray's number of it."""
 
     bundle: int
     node: str
@@ -107,7 +107,7 @@ def _places(group: Any, sizes: list[int]) -> list[Place]:
 
 
 def _cluster() -> str:
-    """What Ray's cluster has, in words."""
+    """The nodes and CPUs of Ray's cluster, in words."""
     import ray
 
     nodes = sum(node["Alive"] for node in ray.nodes())
