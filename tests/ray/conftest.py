@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,20 +16,28 @@ CPUS = 2
 NODES = 2
 STORE_BYTES = 80 << 20
 """The least of an object store."""
+SETTINGS = {
+    "RAY_AUTH_MODE": "token",
+    "RAY_AUTH_TOKEN": secrets.token_hex(32),
+    "RAY_TRAIN_ENABLE_STATE_TRACKING": "0",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "PYTHONPATH": str(ROOT),
+}
+"""Of all processes of a cluster: they report to nobody, admit nobody else, whatever the user's own token is, and find
+the tests."""
 
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Any]:
-    """The cluster, to which this process is connected. Its processes report to nobody."""
-    import ray
-    from ray.cluster_utils import Cluster
-
+    """The cluster, to which this process is connected."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        patch.setenv("RAY_TRAIN_ENABLE_STATE_TRACKING", "0")
-        patch.setenv("PYTHONPATH", str(ROOT))  # ranks import the tests
+        for name, text in SETTINGS.items():
+            patch.setenv(name, text)
         for name in [name for name in os.environ if name.startswith("RINGTREE_")]:
             patch.delenv(name)
+        import ray  # it reads its settings now
+        from ray.cluster_utils import Cluster
+
         node = {"num_cpus": CPUS, "object_store_memory": STORE_BYTES, "include_dashboard": False}
         made = Cluster(initialize_head=True, head_node_args=node)
         try:

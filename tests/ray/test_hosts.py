@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.ray.conftest import CPUS, ROOT, STORE_BYTES
+from tests.ray.conftest import CPUS, ROOT, SETTINGS, STORE_BYTES
 from tests.runtime.hosts.lab import Lab, missing
 from tests.waiting import until
 
@@ -58,7 +58,7 @@ def lab() -> Iterator[Lab]:
         pytest.skip(why)
     ray = Path(sys.executable).parent / "ray"
     environment = {name: text for name, text in os.environ.items() if not name.startswith("RINGTREE_")}
-    environment |= {"RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+    environment |= SETTINGS | {"PYTHONUNBUFFERED": "1"}
     with contextlib.ExitStack() as stack:
         made = stack.enter_context(Lab(HOSTS))
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ray-"))  # pytest's paths are too long for it
@@ -98,6 +98,7 @@ def test_ranks_meet_over_the_network_and_a_lost_node_is_named(lab: Lab, tmp_path
     driver = subprocess.Popen(
         [*lab.command(0), sys.executable, "-c", PROGRAM, f"{lab.address(0)}:{PORT}", str(tmp_path)],
         cwd=ROOT,
+        env=os.environ | SETTINGS,
         stdout=subprocess.PIPE,
         text=True,
     )

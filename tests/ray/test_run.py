@@ -90,10 +90,11 @@ def test_results_are_in_the_order_of_the_ranks(ranks: int, options: dict[str, An
 def test_a_closure_its_variables_and_an_empty_world() -> None:
     base = 40
 
-    def in_a_process_of_its_own(comm: ringtree.Communicator, more: int) -> tuple[int, str]:
-        return base + comm.rank + more, os.environ["THERE"]
+    def in_a_process_of_its_own(comm: ringtree.Communicator, more: int) -> tuple[int, str, str]:
+        return base + comm.rank + more, os.environ["THERE"], os.environ["OMP_NUM_THREADS"]
 
-    assert ringtree.ray.run(in_a_process_of_its_own, 1, 2, env={"THERE": "yes"}) == [(42, "yes")]
+    found = ringtree.ray.run(in_a_process_of_its_own, 1, 2, cpus_per_rank=2, env={"THERE": "yes"})
+    assert found == [(42, "yes", "2")]
 
 
 def raises(comm: ringtree.Communicator, folder: Path) -> None:

@@ -53,7 +53,7 @@ def run(
     for left in reversed(range(restarts + 1)):
         try:
             with placed(demand, limit_s) as (group, places):
-                return _Job(group, places, demand, env).results(task)
+                return _Job(group, places, demand, env).results(task, limit_s)
         except RankFailed as failed:
             if not left:
                 raise
@@ -80,10 +80,11 @@ class _Job:
             for place in places
         ]
 
-    def results(self, task: Any) -> list[Any]:
-        """The results by rank. `task`: Ray's reference of it. RankFailed: for the rank that failed first."""
+    def results(self, task: Any, limit_s: float) -> list[Any]:
+        """The results by rank. `task`: Ray's reference of it; `limit_s`: how long rank 0's process may take to start.
+        RankFailed: for the rank that failed first."""
         size = len(self._actors)
-        reserved = self._outcome(self._actors[0].reserve.remote())
+        reserved = self._outcome(self._actors[0].reserve.remote(), limit_s)
         if reserved.failed:
             raise self._failed(0, reserved.story) from reserved.cause
         job = {
@@ -119,13 +120,15 @@ class _Job:
                 deadline_s = time.monotonic() + GRACE_S
         return outcomes
 
-    def _outcome(self, reference: Any) -> Outcome:
+    def _outcome(self, reference: Any, limit_s: float | None = None) -> Outcome:
         import ray
-        from ray.exceptions import RayActorError, RayError, RayTaskError
+        from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
 
         try:
-            found = ray.get(reference)
+            found = ray.get(reference, timeout=limit_s)
             return found if isinstance(found, Outcome) else Outcome(found)
+        except GetTimeoutError as error:
+            return Outcome(story=f"its process did not start within {limit_s:g} s", cause=error)
         except RayActorError as error:
             return Outcome(story=f"its process ended: {_brief(str(error))}", cause=error)
         except RayTaskError as error:  # what it got or returned cannot be pickled
