@@ -38,11 +38,10 @@ SBATCH = {"--nodes", "--ntasks-per-node"}
 
 
 def indented() -> list[str]:
-    """The blocks of commands on the page, which are indented; no error that a rank raises."""
-    blocks = re.findall(
-        r"(?:^    .+\n)+", re.sub(r"^```.*?^```", "", PAGE, flags=re.DOTALL | re.MULTILINE), re.MULTILINE
-    )
-    return [block for block in blocks if not block.startswith("    rank ")]
+    """The blocks of commands on the page, which are indented: no Python, and no error that a rank raises."""
+    blocks = re.findall(r"(?:^    .+\n)+", PAGE, re.MULTILINE)
+    others = tuple(f"    {word} " for word in ("rank", "import", "def", "results"))
+    return [block for block in blocks if not block.startswith(others)]
 
 
 def commands(text: str) -> Iterator[list[str]]:
@@ -108,7 +107,6 @@ CONTAINER = {
     "env": [{"name": str, "value": str, "valueFrom": {"secretKeyRef": {"name": str, "key": str}}}],
     "ports": [{"name": str, "containerPort": int}],
     "resources": RESOURCES,
-    "securityContext": {"runAsUser": int},
 }
 POD = {"spec": {"containers": [CONTAINER]}}
 TORCH_REPLICA = {"replicas": int, "restartPolicy": str, "template": POD}
@@ -122,7 +120,6 @@ SPECS: dict[tuple[str, str], dict[str, Any]] = {
     ("kubeflow.org/v2beta1", "MPIJob"): {
         "slotsPerWorker": int,
         "runPolicy": {"cleanPodPolicy": str},
-        "sshAuthMountPath": str,
         "mpiReplicaSpecs": {"Launcher": MPI_REPLICA, "Worker": MPI_REPLICA},
     },
     ("ray.io/v1", "RayJob"): {
