@@ -238,3 +238,14 @@ def test_the_end_of_the_driver_ends_the_ranks(number: signal.Signals, cluster: A
     finally:
         driver.kill()
         driver.wait()
+
+
+def test_the_example_prints_each_ranks_sum(cluster: Any) -> None:
+    done = subprocess.run(
+        [sys.executable, "examples/on_ray.py", "--ranks", "2", "--per-node", "1"],
+        cwd=ROOT,
+        env=os.environ | {"RAY_ADDRESS": cluster.address},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.splitlines()[-2:] == [f"rank {rank} on host 0 has 1" for rank in range(2)], done.stderr
