@@ -8,6 +8,7 @@ venv := .venv
 py := $(venv)/bin/python
 installed := $(venv)/.installed
 torch := $(venv)/.torch
+ray := $(venv)/.ray
 built := $(venv)/.built
 playwright := build/browser/.installed
 checked := build/browser/.checked
@@ -25,7 +26,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE VIRTUAL_ENV
 export PATH := $(CURDIR)/$(venv)/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-pages check check-pages bench validate browser screenshots test-torch test-torch-suite test-long test-core test-all soak setup clean
+.PHONY: help demo test test-hosts test-pages check check-pages bench validate browser screenshots test-torch test-ray test-torch-suite test-long test-core test-all soak setup clean
 
 help: ## list these targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -37,16 +38,19 @@ demo: $(built) ## see it work: prove a ring, train on 4 ranks, measure all_reduc
 pytest = $(py) -m pytest -n $(JOBS) --dist worksteal
 
 test: $(built) ## run the tests (under 3 minutes on 2 cores; ARGS="-k name" for some of them)
-	@$(pytest) -m "not slow and not torch and not browser and not hosts" $(ARGS)
+	@$(pytest) -m "not slow and not torch and not ray and not browser and not hosts" $(ARGS)
 
 test-hosts: $(built) ## run the tests over several hosts, which are namespaces of this machine and need root (a minute)
-	@$(pytest) -m "hosts and not slow and not torch" $(ARGS)
+	@$(pytest) -m "hosts and not slow and not torch and not ray" $(ARGS)
 
 test-pages: $(built) ## run the tests of the pages in a browser, which `make browser` prepares (under a minute)
 	@$(pytest) -m "browser and not slow" tests/pages $(ARGS)
 
 test-torch: $(built) $(torch) ## install torch into .venv, and run the tests that need it (PIP_INDEX_URL says from where)
 	@RINGTREE_TORCH_REQUIRED=1 $(pytest) -m "torch and not slow" tests/torch_backend tests/training tests/runtime tests/cli tests/test_examples.py $(ARGS)
+
+test-ray: $(built) $(ray) ## install Ray into .venv, and run the tests that need it (PIP_INDEX_URL says from where)
+	@RINGTREE_RAY_REQUIRED=1 $(py) -m pytest -m "ray and not slow" tests/ray $(ARGS)
 
 check: $(built) ## lint, format, types, import contract: all that can be said without running
 	ruff check .
@@ -81,11 +85,12 @@ test-long: $(built) ## the long campaigns (an hour and a half; ARGS=tests/verify
 test-core: ## the engine's core under sanitizers and model checkers (a minute)
 	@$(MAKE) --no-print-directory -j $(JOBS) --output-sync=target -C tests/csrc tsan asan model
 
-test-all: ## all tests there are: test, test-hosts, test-pages, test-torch, test-long, test-core
+test-all: ## all tests there are: test, test-hosts, test-pages, test-torch, test-ray, test-long, test-core
 	$(MAKE) test
 	$(MAKE) test-hosts
 	$(MAKE) test-pages
 	$(MAKE) test-torch
+	$(MAKE) test-ray
 	$(MAKE) test-long
 	$(MAKE) test-core
 
@@ -126,6 +131,11 @@ $(installed): pyproject.toml | $(py)
 
 $(torch): tests/torch_backend/requirements.txt | $(installed)
 	@echo "installing torch"
+	@$(py) -m pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
+$(ray): tests/ray/requirements.txt | $(installed)
+	@echo "installing Ray"
 	@$(py) -m pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@
 

@@ -52,8 +52,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before the marks are asked for
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what needs the browser, several hosts or torch. Without torch those tests are skipped; with
-    RINGTREE_TORCH_REQUIRED=1 that fails."""
+    """Marks what needs the browser, several hosts or torch. Without torch or Ray the tests that need them are skipped;
+    with RINGTREE_TORCH_REQUIRED=1 or RINGTREE_RAY_REQUIRED=1 that fails."""
     for item in items:
         if "browser" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.browser)
@@ -61,13 +61,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.hosts)
         if {"torch_backend", "training"} & {*item.path.relative_to(ROOT).parts}:
             item.add_marker(pytest.mark.torch)
-    needing = [item for item in items if item.get_closest_marker("torch")]
-    if importlib.util.find_spec("torch") or not needing:
-        return
-    if os.environ.get("RINGTREE_TORCH_REQUIRED") == "1":
-        raise pytest.UsageError("RINGTREE_TORCH_REQUIRED=1, but there is no torch: make test-torch installs it")
-    for item in needing:
-        item.add_marker(pytest.mark.skip(reason="no torch: make test-torch installs it"))
+    for package in ("torch", "ray"):
+        needing = [item for item in items if item.get_closest_marker(package)]
+        if importlib.util.find_spec(package) or not needing:
+            continue
+        if os.environ.get(variable := f"RINGTREE_{package.upper()}_REQUIRED") == "1":
+            raise pytest.UsageError(f"{variable}=1, but there is no {package}: make test-{package} installs it")
+        for item in needing:
+            item.add_marker(pytest.mark.skip(reason=f"no {package}: make test-{package} installs it"))
 
 
 def pytest_collection_finish() -> None:

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 class PeerDied(RuntimeError):
     """A rank of the group ended; args: (message, rank)."""
 
+    rank: int
+
 class Mismatch(RuntimeError):
     """Two ranks called different things; the message names both sides."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -148,9 +148,10 @@ def _hosts(board: Board, world: World, timeout_s: float) -> MultiHostBootstrap:
     return mine.hosts
 
 
-def patience(timeout_s: float | None) -> float:
-    """The deadline of a wait in seconds: `timeout_s`, else RINGTREE_TIMEOUT."""
-    given: str | float = os.environ.get("RINGTREE_TIMEOUT", TIMEOUT_S) if timeout_s is None else timeout_s
+def patience(timeout_s: float | None, env: Mapping[str, str] | None = None) -> float:
+    """The deadline of a wait in seconds: `timeout_s`, else RINGTREE_TIMEOUT of the environment, or of `env`."""
+    variables = os.environ if env is None else env
+    given: str | float = variables.get("RINGTREE_TIMEOUT", TIMEOUT_S) if timeout_s is None else timeout_s
     try:
         seconds = float(given)
     except ValueError:

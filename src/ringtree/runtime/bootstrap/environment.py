@@ -19,6 +19,10 @@ SECRET = "RINGTREE_SECRET"
 FILE = "file://"
 SPAWNED = "spawn-"
 """The prefix of the job of ranks that spawn() started."""
+RAY = "ray-"
+"""The prefix of the job of ranks that ringtree.ray started."""
+STARTERS = {SPAWNED: "ringtree.spawn", RAY: "ringtree.ray"}
+"""The function that started a job's ranks, by the prefix of the job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +96,8 @@ def _ringtree(env: Mapping[str, str]) -> World | None:
         return None
     rank, size = _number(env, "RINGTREE_RANK"), _number(env, "RINGTREE_WORLD_SIZE")
     job = env.get("RINGTREE_JOB", "")
-    return World(rank, size, size, job, "ringtree.spawn" if job.startswith(SPAWNED) else "ringtree run")
+    starter = next((name for prefix, name in STARTERS.items() if job.startswith(prefix)), "ringtree run")
+    return World(rank, size, size, job, starter)
 
 
 def _torchrun(env: Mapping[str, str]) -> World | None:
