@@ -20,7 +20,7 @@ import weakref
 from collections import deque
 from typing import Any
 
-PROTOCOL = 1
+PROTOCOL = 2
 """The version of the messages behind the proof."""
 MOST_BYTES = 1 << 26
 """A longer message is refused unread."""

@@ -34,7 +34,10 @@ class Alarm:
     """An alarm among the ranks of `communicator`: all of them construct it together. `close` ends it."""
 
     def __init__(self, communicator: Communicator) -> None:
-        self.ranks, self.rank = communicator.ranks, communicator.ranks[communicator.rank]
+        self.rank = communicator.ranks[communicator.rank]
+        on_hosts, here = zip(communicator.ranks, communicator.hosts, strict=True), communicator.hosts[communicator.rank]
+        self.beside = [rank for rank, host in on_hosts if host == here]
+        """The ranks on this host, which see this one's files."""
         self._group = communicator.group(range(communicator.size), label="alarm")
         global _watched
         with _lock:
@@ -69,14 +72,14 @@ def report(rank: int, why: str, error: Exception) -> Path | None:
     """Dumps on this and all other ranks, for an error of this one. Returns this rank's file, or None if nothing is
     recorded.
 
-    Where the error is a missing or a mismatched rank, waits a moment until that rank has its dump, too."""
+    Where the error is a missing or a mismatched rank, waits a moment until the ranks of this host have dumps, too."""
     path, since_s = dump(rank), time.time() - WAIT_S
     with _lock:
         alarms = list(_alarms)
     for alarm in alarms:
         alarm.raise_for(why)
     if path is not None and isinstance(error, TimedOut | Mismatch):
-        missing = {prefix().with_name(f"{prefix().name}{r}") for alarm in alarms for r in alarm.ranks}
+        missing = {prefix().with_name(f"{prefix().name}{r}") for alarm in alarms for r in alarm.beside}
         while missing and time.time() < since_s + 2 * WAIT_S:
             missing = {file for file in missing if not _newer(file, since_s)}
             time.sleep(LOOK_S / 20)
