@@ -46,6 +46,16 @@ def missing() -> str:
     return ""
 
 
+def enter_all(namespaces: list[str]) -> None:
+    """Moves this process, of one thread, to a host: with its name, shared memory and devices."""
+    libc, here = ctypes.CDLL(None, use_errno=True), os.getcwd()
+    with contextlib.ExitStack() as files:
+        for file in [files.enter_context(open(path)) for path in namespaces]:
+            if libc.setns(file.fileno(), 0):
+                raise OSError(ctypes.get_errno(), f"setns of {file.name}")
+    os.chdir(here)
+
+
 def per_flow(rate: str, flow_rate: str) -> list[str]:
     """Commands for tc: a bucket for each low byte of the sender's port, which is random where it connected."""
     under = "filter add dev eth0 parent 1: protocol ip prio 1"
@@ -100,6 +110,10 @@ class Lab:
         with open(f"/proc/{self._hosts[host]}/ns/net") as namespace:
             if libc.setns(namespace.fileno(), CLONE_NEWNET):
                 raise OSError(ctypes.get_errno(), "setns")
+
+    def namespaces(self, host: int) -> list[str]:
+        """The files of a host's namespaces, for `enter_all` in another process."""
+        return [f"/proc/{self._hosts[host]}/ns/{kind}" for kind in ("net", "uts", "ipc", "mnt")]
 
     def link(self, host: int, state: str) -> None:
         """Takes a host's link `down`, or `up` again: then it is reachable before this returns."""

@@ -25,7 +25,7 @@ PROVE_S = 5.0
 CHECK_S = 0.1
 GRACE_S = 1.0
 """Seconds that a server whose job has failed stays to give ranks that come later the reason."""
-REMIND_S = 1.0
+REMIND_S = 0.5
 """Seconds between two lists of the absent members."""
 MOST_LISTED = 8
 """At most this many absent members are in such a list."""
