@@ -34,10 +34,7 @@ class Alarm:
     """An alarm among the ranks of `communicator`: all of them construct it together. `close` ends it."""
 
     def __init__(self, communicator: Communicator) -> None:
-        self.rank = communicator.ranks[communicator.rank]
-        on_hosts, here = zip(communicator.ranks, communicator.hosts, strict=True), communicator.hosts[communicator.rank]
-        self.beside = [rank for rank, host in on_hosts if host == here]
-        """The ranks on this host, which see this one's files."""
+        self.ranks, self.rank = communicator.ranks, communicator.ranks[communicator.rank]
         self._group = communicator.group(range(communicator.size), label="alarm")
         global _watched
         with _lock:
@@ -72,14 +69,15 @@ def report(rank: int, why: str, error: Exception) -> Path | None:
     """Dumps on this and all other ranks, for an error of this one. Returns this rank's file, or None if nothing is
     recorded.
 
-    Where the error is a missing or a mismatched rank, waits a moment until the ranks of this host have dumps, too."""
+    Where the error is a missing or a mismatched rank, waits a moment until that rank has its dump, too: WAIT_S, if that
+    is on a host whose files this one does not see."""
     path, since_s = dump(rank), time.time() - WAIT_S
     with _lock:
         alarms = list(_alarms)
     for alarm in alarms:
         alarm.raise_for(why)
     if path is not None and isinstance(error, TimedOut | Mismatch):
-        missing = {prefix().with_name(f"{prefix().name}{r}") for alarm in alarms for r in alarm.beside}
+        missing = {prefix().with_name(f"{prefix().name}{r}") for alarm in alarms for r in alarm.ranks}
         while missing and time.time() < since_s + 2 * WAIT_S:
             missing = {file for file in missing if not _newer(file, since_s)}
             time.sleep(LOOK_S / 20)
