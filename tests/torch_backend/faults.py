@@ -10,7 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from tests.runtime.hosts.lab import enter_all
+from tests.runtime.hosts.lab import enter_all, own_clock
 from tests.waiting import until
 
 TIMEOUT_S = 1.0
@@ -54,12 +54,15 @@ def fresh(function: Callable[..., Any], *args: Any) -> Any:
     return context.Process(target=function, args=args)
 
 
-def run(n: int, folder: Path, function: Callable[[int], Any], *args: Any) -> tuple[dict[int, Story], list[int | None]]:
+def run(
+    n: int, folder: Path, function: Callable[..., Any], *args: Any, namespaces: Sequence[list[str]] = ()
+) -> tuple[dict[int, Story], list[int | None]]:
     """`function(rank, *args)` on n ranks with a group, each a fresh process; the stories of those who raised, and the
-    exit codes of all. A process that is there after 4 times JOIN_S hangs. Dumps go to `folder`/fr.
+    exit codes of all. A process that is there after 4 times JOIN_S hangs. Dumps go to `folder`/fr. `namespaces`: of each
+    rank's host in a lab.
     """
     queue: Any = multiprocessing.get_context("forkserver").SimpleQueue()
-    on = places(n) if places else [[]] * n
+    on = namespaces or (places(n) if places else [[]] * n)
     processes = [fresh(_rank, queue, r, n, str(folder / "store"), function, args, on[r]) for r in range(n)]
     for process in processes:
         process.start()
@@ -89,6 +92,7 @@ def _rank(
 ) -> None:
     if namespaces:
         enter_all(namespaces)
+        own_clock()
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(size), TORCH_FR_DUMP_TEMP_FILE=str(Path(file).parent / "fr/rank_"))
     import torch
     import torch.distributed as dist

@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from tests.runtime.hosts.lab import enter_all
+from tests.runtime.hosts.lab import enter_all, own_clock
 
 TIMEOUT_S = 20.0
 """Of the process group; `World.run` waits for three times as long before it reports that a rank hangs."""
@@ -109,6 +109,7 @@ def _rank(
 ) -> None:
     if namespaces:
         enter_all(namespaces)
+        own_clock()
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(size), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(size))
     os.environ.update(variables)
     os.environ["TORCH_FR_DUMP_TEMP_FILE"] = file + "-dump-"

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 
 CLONE_NEWNET = 0x40000000
+CLONE_NEWTIME = 0x80
 NAMESPACES = ("unshare", "--net", "--uts", "--ipc", "--mount")
 FRESH = "mount -t tmpfs tmpfs /dev/shm && mount -t sysfs sysfs /sys && exec cat"
 """What a namespace begins with: programs find neither another host's shared memory nor its devices. It ends with its
@@ -54,6 +55,16 @@ def enter_all(namespaces: list[str]) -> None:
             if libc.setns(file.fileno(), 0):
                 raise OSError(ctypes.get_errno(), f"setns of {file.name}")
     os.chdir(here)
+
+
+def own_clock() -> None:
+    """Gives this process, of one thread, the monotonic clock of its host, which began at another time than others'."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWTIME):
+        return  # a kernel without them
+    began_s = os.stat("/proc/self/ns/net").st_ino % 1000 * 1000
+    Path("/proc/self/timens_offsets").write_text(f"monotonic {began_s} 0\n")
+    enter_all(["/proc/self/ns/time_for_children"])
 
 
 def per_flow(rate: str, flow_rate: str) -> list[str]:
