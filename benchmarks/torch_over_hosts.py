@@ -4,8 +4,8 @@
     python -m benchmarks.torch_over_hosts --layouts 2,2 --rates 2gbit ddp fsdp2
     python -m benchmarks.torch_over_hosts --json FILE
 
-The rows, turns and figures are those of torch_beside_gloo.py: of a step the communication is shown, its time less that of
-the same step in a group whose calls return at once. Beside a step are the tokens a second of all ranks.
+The rows, turns and figures are those of torch_beside_gloo.py: of a step the communication is shown, its time less that
+of the same step in a group whose calls return at once. Beside a step are the tokens a second of all ranks.
 """
 
 from __future__ import annotations

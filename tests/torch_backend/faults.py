@@ -58,8 +58,8 @@ def run(
     n: int, folder: Path, function: Callable[..., Any], *args: Any, namespaces: Sequence[list[str]] = ()
 ) -> tuple[dict[int, Story], list[int | None]]:
     """`function(rank, *args)` on n ranks with a group, each a fresh process; the stories of those who raised, and the
-    exit codes of all. A process that is there after 4 times JOIN_S hangs. Dumps go to `folder`/fr. `namespaces`: of each
-    rank's host in a lab.
+    exit codes of all. A process that is there after 4 times JOIN_S hangs. Dumps go to `folder`/fr. `namespaces`: of
+    each rank's host in a lab.
     """
     queue: Any = multiprocessing.get_context("forkserver").SimpleQueue()
     on = namespaces or (places(n) if places else [[]] * n)

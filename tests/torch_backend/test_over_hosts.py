@@ -210,7 +210,7 @@ def test_survivors_name_the_rank_of_a_host_that_is_cut_off(other_lab: Lab, tmp_p
     import threading
 
     def cut() -> None:
-        until(lambda: (tmp_path / "calls").exists())
+        until((tmp_path / "calls").exists)
         other_lab.link(1, "down")
 
     cutting = threading.Thread(target=cut)
@@ -267,13 +267,13 @@ def _joins_in_vain(rank: int, folder: str) -> None:
 
     dist.destroy_process_group()
     (Path(folder) / f"left{rank}").touch()
-    until(lambda: (Path(folder) / "cut").exists())
+    until((Path(folder) / "cut").exists)
     store = dist.FileStore(f"{folder}/another", 2)
     try:
         join(store, rank, range(2), 3.0)
     finally:
         timeout = timedelta(seconds=60)
-        until(lambda: (Path(folder) / "mended").exists())
+        until((Path(folder) / "mended").exists)
         store = dist.FileStore(f"{folder}/third", 2)
         dist.init_process_group("ringtree", store=store, rank=rank, world_size=2, timeout=timeout)
 
@@ -295,7 +295,7 @@ def test_hosts_that_do_not_reach_each_other_are_named(other_lab: Lab, tmp_path: 
     cutting.join()
     assert codes == [3, 3]
     assert "rank 1 did not come to the job of 2 ranks within" in stories[0].text, stories[0].text
-    assert f"rank 1 did not reach rank 0 at the address in the group's store" in stories[1].text
+    assert "rank 1 did not reach rank 0 at the address in the group's store" in stories[1].text
     assert f"{other_lab.address(0)}:" in stories[1].text
 
 

@@ -73,15 +73,23 @@ OF_THREE = [
     for row in TABLE
     if row[0] in (*PAIRS, "checkpoints") and row[1] not in PAIRS.get(row[0], "").split() and row[1] != UNDER_ANOTHER
 ]
-QUICK = """fsdp2.hybrid fsdp2.memory_of_the_group tensor_parallel.with_fsdp2 pipelines.one_forward_one_backward
-    checkpoints.asynchronous ddp.many_buckets ddp_hooks.power_sgd zero.plain""".split()
+QUICK = {
+    ("fsdp2", "hybrid"),
+    ("fsdp2", "memory_of_the_group"),
+    ("tensor_parallel", "with_fsdp2"),
+    ("pipelines", "one_forward_one_backward"),
+    ("checkpoints", "asynchronous"),
+    ("ddp", "many_buckets"),
+    ("ddp_hooks", "power_sgd"),
+    ("zero", "plain"),
+}
 """The programs that are always run over hosts. HSDP and 2D layouts have their shards inside hosts."""
 
 
 def _over_hosts() -> list[Any]:
     """A row of the table and its hosts' numbers of ranks."""
     rows = [((2, 2), *row) for row in TABLE] + [((1, 1, 1), *row) for row in OF_THREE]
-    quick = [len(layout) == 2 and f"{module}.{program}" in QUICK for layout, module, program in rows]
+    quick = [len(layout) == 2 and (module, program) in QUICK for layout, module, program in rows]
     return [pytest.param(*row, marks=() if fast else pytest.mark.slow) for row, fast in zip(rows, quick, strict=True)]
 
 
