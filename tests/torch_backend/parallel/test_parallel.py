@@ -90,7 +90,10 @@ def _over_hosts() -> list[Any]:
     """A row of the table and its hosts' numbers of ranks."""
     rows = [((2, 2), *row) for row in TABLE] + [((1, 1, 1), *row) for row in OF_THREE]
     quick = [len(layout) == 2 and (module, program) in QUICK for layout, module, program in rows]
-    return [pytest.param(*row, marks=() if fast else pytest.mark.slow) for row, fast in zip(rows, quick, strict=True)]
+    return [
+        pytest.param(*row, marks=() if fast else pytest.mark.slow, id="-".join([*map(str, row[0]), *row[1:]]))
+        for row, fast in zip(rows, quick, strict=True)
+    ]
 
 
 def _run(module: str, program: str) -> None:
