@@ -68,5 +68,6 @@ def test_a_killed_rank_is_named_and_training_goes_on_from_the_checkpoint(lab: La
     layout = (2, 2)
     printed = _torchrun(lab, layout, tmp_path, "3", "2", rendezvous="c10d")
     found = _as_one_process(tmp_path, sum(layout))
-    assert {begin for _, begin in found} == {2} and all(attempt >= 1 for attempt, _ in found)
-    assert "is out of reach" in printed[0] or "PeerDied" in printed[0], printed[0]
+    assert {begin for _, begin in found} == {2}
+    story = "".join(printed)
+    assert "rank 3 is out of reach" in story or "rank 3 died" in story, story
