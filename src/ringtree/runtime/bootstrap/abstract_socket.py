@@ -41,7 +41,7 @@ RAISED: dict[str, type[Exception]] = {
     "MemoryError": MemoryError,
     "Abandoned": Abandoned,
 }
-"""What a member raises where the leader gave up; RuntimeError for every other kind."""
+"""The exceptions of members where the leader gave up; RuntimeError for every other kind."""
 
 
 class AbstractSocket:
