@@ -74,6 +74,15 @@ def line(name: str, layout: list[int], rate: str, kept: dict[str, Any]) -> str:
     return f"| {name} | {hosts} | {rate or 'no limit'} | {' | '.join(cells)} |"
 
 
+def about() -> dict[str, Any]:
+    """The machine and its load, which is of all its processes."""
+    import torch
+
+    from ringtree.bench.machine import describe
+
+    return {"machine": describe(), "torch": torch.__version__, "turns": beside.TURNS, "load": os.getloadavg()}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rows", nargs="*", help="rows, by a part of their name (default all)")
@@ -92,13 +101,8 @@ def main() -> None:
                     kept = beside.figures(row, found[row.name])
                     print(line(row.name, layout, rate, kept), flush=True)
                     record.append({"name": row.name, "hosts": layout, "rate": rate, **kept})
-    if args.json:
-        import torch
-
-        from ringtree.bench.machine import describe
-
-        about = {"machine": describe(), "torch": torch.__version__, "turns": beside.TURNS, "load": os.getloadavg()[0]}
-        args.json.write_text(json.dumps({**about, "rows": record}, indent=1) + "\n")
+            if args.json:  # what is measured so far
+                args.json.write_text(json.dumps({**about(), "rows": record}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
