@@ -98,7 +98,7 @@ def test_a_build_before_versions_is_refused_by_name(served: tuple[RendezvousServ
         old = Connection(wire)
         theirs = old.whole()["nonce"]
         old.send({"nonce": old.nonce, "proof": proof(SECRET, "rank", theirs, old.nonce).hex()})
-        assert "rank unknown speaks version 0 of the rendezvous, rank 0 version 1" in old.whole()["refused"]
+        assert "rank unknown speaks version 0 of the rendezvous, rank 0 version 2" in old.whole()["refused"]
 
 
 def test_a_meeting_fails_with_a_member_that_ended(served: tuple[RendezvousServer, tuple[str, int]]) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import multiprocessing
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from tests.runtime.hosts.lab import enter_all, own_clock
 from tests.waiting import until
 
 TIMEOUT_S = 1.0
@@ -18,6 +19,10 @@ JOIN_S = 60.0
 """How late a rank may come on a busy machine."""
 RAISED = "raised"
 """The store's count of ranks that raised."""
+
+
+places: Callable[[int], Sequence[list[str]]] | None = None
+"""Returns the namespaces of each of n ranks' hosts; None: all are here."""
 
 
 class Story:
@@ -49,12 +54,16 @@ def fresh(function: Callable[..., Any], *args: Any) -> Any:
     return context.Process(target=function, args=args)
 
 
-def run(n: int, folder: Path, function: Callable[[int], Any], *args: Any) -> tuple[dict[int, Story], list[int | None]]:
+def run(
+    n: int, folder: Path, function: Callable[..., Any], *args: Any, namespaces: Sequence[list[str]] = ()
+) -> tuple[dict[int, Story], list[int | None]]:
     """`function(rank, *args)` on n ranks with a group, each a fresh process; the stories of those who raised, and the
-    exit codes of all. A process that is there after 4 times JOIN_S hangs. Dumps go to `folder`/fr.
+    exit codes of all. A process that is there after 4 times JOIN_S hangs. Dumps go to `folder`/fr. `namespaces`: of
+    each rank's host in a lab.
     """
     queue: Any = multiprocessing.get_context("forkserver").SimpleQueue()
-    processes = [fresh(_rank, queue, rank, n, str(folder / "store"), function, args) for rank in range(n)]
+    on = namespaces or (places(n) if places else [[]] * n)
+    processes = [fresh(_rank, queue, r, n, str(folder / "store"), function, args, on[r]) for r in range(n)]
     for process in processes:
         process.start()
     deadline_s = time.monotonic() + 4 * JOIN_S
@@ -72,7 +81,18 @@ def run(n: int, folder: Path, function: Callable[[int], Any], *args: Any) -> tup
     return stories, [process.exitcode for process in processes]
 
 
-def _rank(queue: Any, rank: int, size: int, file: str, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+def _rank(
+    queue: Any,
+    rank: int,
+    size: int,
+    file: str,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    namespaces: list[str],
+) -> None:
+    if namespaces:
+        enter_all(namespaces)
+        own_clock()
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(size), TORCH_FR_DUMP_TEMP_FILE=str(Path(file).parent / "fr/rank_"))
     import torch
     import torch.distributed as dist

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
 import socket
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ringtree.runtime.bootstrap.contact import Contact
 from tests.torch_backend.conftest import Worlds
 
 HERE = Path(__file__)
@@ -94,28 +92,28 @@ def test_late_ranks_are_waited_for(worlds: Worlds, tmp_path: Path) -> None:
     assert worlds(3).run(_absent, str(tmp_path), 0, 1.0) == [["3.0", "3.0"]] * 3
 
 
-def _stale(folder: str) -> list[str]:
+def _stale(folder: str, over_hosts: bool) -> list[str]:
     """The place of an earlier attempt is in the store, and the ranks that look for it come first."""
     import torch.distributed as dist
 
-    from ringtree.torch_backend.creation import ANNOUNCED, _Announced, _failed
+    from ringtree.torch_backend.announcing import Announced
+    from ringtree.torch_backend.creation import _failed
     from ringtree.torch_backend.locality import Host
 
     store = _store("file", folder + "/store")
     if dist.get_rank() == 0:
-        import json
-        from dataclasses import asdict
-
-        store.set(ANNOUNCED, json.dumps(asdict(_Announced("nobody's", Host("elsewhere", "another", "another")))))
-        store.set(_failed("nobody's"), json.dumps({"why": "of an earlier attempt", "reported": [1, 2]}))
+        contact = Contact(("127.0.0.1",), 9, b"of nobody").text() if over_hosts else ""
+        Announced("nobody's", Host("elsewhere", "another", "another"), over_hosts, contact).write(store)
+        store.set(_failed("nobody's"), "of an earlier attempt")
     dist.barrier()
     if dist.get_rank() == 0:
         time.sleep(1.5)
     return [_outcome(store, 20)]
 
 
-def test_remains_of_an_earlier_attempt_are_not_joined(worlds: Worlds, tmp_path: Path) -> None:
-    assert worlds(3).run(_stale, str(tmp_path)) == [["3.0"]] * 3
+@pytest.mark.parametrize("over_hosts", [False, True])
+def test_remains_of_an_earlier_attempt_are_not_joined(worlds: Worlds, tmp_path: Path, over_hosts: bool) -> None:
+    assert worlds(3).run(_stale, str(tmp_path), over_hosts) == [["3.0"]] * 3
 
 
 DIES = """
@@ -135,7 +133,8 @@ def _one_dies(folder: str) -> str:
 
     import torch.distributed as dist
 
-    from ringtree.torch_backend.creation import ANNOUNCED, join
+    from ringtree.torch_backend.announcing import ANNOUNCED
+    from ringtree.torch_backend.creation import join
 
     rank = dist.get_rank()
     store = _store("file", folder + "/store")
@@ -153,65 +152,3 @@ def _one_dies(folder: str) -> str:
 def test_a_rank_that_dies_while_it_joins_is_named(worlds: Worlds, tmp_path: Path) -> None:
     outcomes = worlds(3).run(_one_dies, str(tmp_path))
     assert outcomes == ["RuntimeError: rank 2 ended while the group of 4 ranks was being set up"] * 2 + [""]
-
-
-# -- several machines: one rank acts in a thread whose namespaces are its own
-
-NEW_MOUNTS, NEW_NAMES, NEW_NETWORK = 0x20000, 0x4000000, 0x40000000
-BIND, PRIVATE = 0x1000, 0x44000
-
-
-def _on_another_host(name: str, folder: str) -> None:
-    """This thread goes to a host of another name and start; with no name, to a network of its own on this one."""
-    libc = ctypes.CDLL(None, use_errno=True)
-
-    def do(done: int) -> None:
-        if done:
-            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-
-    do(libc.unshare(NEW_NETWORK | (NEW_MOUNTS | NEW_NAMES if name else 0)))
-    if name:
-        boot = Path(folder) / name
-        boot.write_text("another boot\n")
-        do(libc.mount(None, b"/", None, PRIVATE, None))
-        do(libc.mount(str(boot).encode(), b"/proc/sys/kernel/random/boot_id", None, BIND, None))
-        do(libc.sethostname(name.encode(), len(name)))
-
-
-def _may_unshare() -> bool:
-    tried = subprocess.run(["unshare", "--net", "--mount", "--uts", "true"], capture_output=True, check=False)
-    return tried.returncode == 0
-
-
-def _two_hosts(folder: str, name: str, elsewhere: tuple[int, ...]) -> str:
-    import torch.distributed as dist
-
-    store = _store("file", folder + "/store")
-    outcomes: list[str] = []
-
-    def act() -> None:
-        if dist.get_rank() in elsewhere:
-            _on_another_host(name, folder)
-        outcomes.append(_outcome(store, 60))
-
-    dist.barrier()
-    thread = threading.Thread(target=act)
-    thread.start()
-    thread.join()
-    dist.barrier()
-    return outcomes[0]
-
-
-@pytest.mark.parametrize("elsewhere", [(2,), (0,), (1, 2)])
-@pytest.mark.parametrize("name", ["", "another-host"])
-def test_ranks_on_several_hosts_raise_at_once(
-    worlds: Worlds, tmp_path: Path, name: str, elsewhere: tuple[int, ...]
-) -> None:
-    if not _may_unshare():
-        pytest.skip("this user cannot make namespaces")
-    for outcome in worlds(3).run(_two_hosts, str(tmp_path), name, elsewhere):
-        assert outcome.startswith("RuntimeError: rank 0 ")
-        if name:
-            assert socket.gethostname() in outcome and name in outcome and "take the backend gloo" in outcome
-        else:
-            assert "network namespaces differ" in outcome

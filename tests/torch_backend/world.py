@@ -6,11 +6,13 @@ import multiprocessing
 import os
 import tempfile
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
+
+from tests.runtime.hosts.lab import enter_all, own_clock
 
 TIMEOUT_S = 20.0
 """Of the process group; `World.run` waits for three times as long before it reports that a rank hangs."""
@@ -30,7 +32,9 @@ class World:
         backend: str = "ringtree",
         timeout_s: float = TIMEOUT_S,
         variables: Mapping[str, str] | None = None,
+        namespaces: Sequence[list[str]] = (),
     ) -> None:
+        """`namespaces`: of each rank's host in a lab."""
         self.size, self.timeout_s = n, timeout_s
         self._folder = tempfile.TemporaryDirectory(prefix="ringtree-torch-")
         context = multiprocessing.get_context("forkserver")  # which imports torch once: that takes seconds
@@ -40,7 +44,8 @@ class World:
         for rank in range(n):
             ours, theirs = context.Pipe()
             file = str(Path(self._folder.name) / "store")
-            arguments = (theirs, backend, rank, n, file, timeout_s, dict(variables or {}))
+            place = namespaces[rank] if namespaces else []
+            arguments = (theirs, backend, rank, n, file, timeout_s, dict(variables or {}), place)
             process = context.Process(target=_rank, args=arguments, daemon=True)
             process.start()
             theirs.close()
@@ -93,8 +98,18 @@ class World:
 
 
 def _rank(
-    pipe: Connection, backend: str, rank: int, size: int, file: str, timeout_s: float, variables: dict[str, str]
+    pipe: Connection,
+    backend: str,
+    rank: int,
+    size: int,
+    file: str,
+    timeout_s: float,
+    variables: dict[str, str],
+    namespaces: list[str],
 ) -> None:
+    if namespaces:
+        enter_all(namespaces)
+        own_clock()
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(size), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(size))
     os.environ.update(variables)
     os.environ["TORCH_FR_DUMP_TEMP_FILE"] = file + "-dump-"

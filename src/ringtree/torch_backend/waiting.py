@@ -32,7 +32,7 @@ class Waiting:
     def __init__(self, store: Any, parent: Communicator, ranks: Sequence[int], timeout_s: float) -> None:
         self._store = getattr(store, "_underlying_non_prefix_store", store)
         self._rank, self._world_key, self._ranks = parent.rank, parent.key, list(ranks)
-        now_s = time.time()  # one clock: all ranks are on one machine
+        now_s = time.time()  # the ranks' clocks agree within READ_S, or a hint in an error is missing or old
         self._reports_s, self._until_s = now_s + min(REPORTS_S, timeout_s / 2), now_s + timeout_s
         self._missing: list[int] = []
 

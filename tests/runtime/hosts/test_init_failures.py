@@ -120,7 +120,7 @@ def test_all_raise_which_rank_failed_and_why(
     [
         (joined, {"WORLD_SIZE": 5}, "rank 2 has 5 ranks in its job, rank 0 has 3"),
         (joined, {"RANK": 1}, "two processes claim to be rank 1"),
-        (speaks_another_protocol, {}, "rank 2 speaks version 99 of the rendezvous, rank 0 version 1: start every"),
+        (speaks_another_protocol, {}, "rank 2 speaks version 99 of the rendezvous, rank 0 version 2: start every"),
         (runs_another_build, {}, "ranks run different builds of ringtree: rank 0 has "),
     ],
     ids=["size", "rank", "protocol", "build"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,11 +50,50 @@ BEYOND_GLOO = {
 """Programs that torch refuses on Gloo, or that hang there."""
 
 
+UNDER_ANOTHER = "resumed_under_another_mesh"
+
+
 def _rows(programs: dict[str, str]) -> list[tuple[str, str]]:
     return [(module, program) for module, names in programs.items() for program in names.split()]
 
 
 TABLE, LONG_TABLE = _rows(PROGRAMS), _rows(LONG)
+
+
+PAIRS = {
+    "ddp": "of_pairs",
+    "ddp_hooks": "post_local_sgd hierarchical_averages",
+    "zero": "joined_with_another",
+    "fsdp1": "hybrid",
+    "fsdp2": "resharded_to_pairs of_one_layer hybrid",
+}
+"""Programs whose ranks, rows or layers go in pairs."""
+OF_THREE = [
+    row
+    for row in TABLE
+    if row[0] in (*PAIRS, "checkpoints") and row[1] not in PAIRS.get(row[0], "").split() and row[1] != UNDER_ANOTHER
+]
+QUICK = {
+    ("fsdp2", "hybrid"),
+    ("fsdp2", "memory_of_the_group"),
+    ("tensor_parallel", "with_fsdp2"),
+    ("pipelines", "one_forward_one_backward"),
+    ("checkpoints", "asynchronous"),
+    ("ddp", "many_buckets"),
+    ("ddp_hooks", "power_sgd"),
+    ("zero", "plain"),
+}
+"""The programs that are always run over hosts. HSDP and 2D layouts have their shards inside hosts."""
+
+
+def _over_hosts() -> list[Any]:
+    """A row of the table and its hosts' numbers of ranks."""
+    rows = [((2, 2), *row) for row in TABLE] + [((1, 1, 1), *row) for row in OF_THREE]
+    quick = [len(layout) == 2 and (module, program) in QUICK for layout, module, program in rows]
+    return [
+        pytest.param(*row, marks=() if fast else pytest.mark.slow, id="-".join([*map(str, row[0]), *row[1:]]))
+        for row, fast in zip(rows, quick, strict=True)
+    ]
 
 
 def _run(module: str, program: str) -> None:
@@ -67,6 +107,13 @@ def _run(module: str, program: str) -> None:
 @pytest.mark.parametrize("module, program", TABLE)
 def test_as_one_process(worlds: Worlds, module: str, program: str, n: int) -> None:
     worlds(n).run(_run, module, program)
+
+
+@pytest.mark.parametrize("layout, module, program", _over_hosts())
+def test_as_one_process_over_hosts(
+    worlds_over_hosts: Worlds, layout: tuple[int, ...], module: str, program: str
+) -> None:
+    worlds_over_hosts(layout).run(_run, module, program)
 
 
 def test_every_program_is_in_the_table() -> None:

@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-STEPS, SEQUENCES, LENGTH = 3, 8, 6
+STEPS, LENGTH = 3, 6
 TOKENS, WIDTH, HEADS = 24, 16, 4
 Batch = tuple[Tensor, Tensor]
 
@@ -69,16 +69,22 @@ def perceptron(seed: int = 0) -> nn.Module:
     return nn.Sequential(nn.Linear(7, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 5))
 
 
+def rows() -> int:
+    """The rows of a batch: as many for each rank, in halves."""
+    return 12 if dist.get_world_size() == 3 else 8
+
+
 def sentences(steps: int = STEPS) -> list[Batch]:
-    """Batches of SEQUENCES sequences each and the tokens that follow; the same on all ranks."""
+    """Batches of `rows()` sequences each and the tokens that follow; the same on all ranks."""
     random = torch.Generator().manual_seed(7)
-    drawn = [torch.randint(TOKENS, (SEQUENCES, LENGTH + 1), generator=random) for _ in range(steps)]
+    drawn = [torch.randint(TOKENS, (rows(), LENGTH + 1), generator=random) for _ in range(steps)]
     return [(tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()) for tokens in drawn]
 
 
-def points(steps: int = STEPS, rows: int = 8) -> list[Batch]:
+def points(steps: int = STEPS) -> list[Batch]:
     random = torch.Generator().manual_seed(7)
-    return [(torch.randn(rows, 7, generator=random), torch.randint(5, (rows,), generator=random)) for _ in range(steps)]
+    n = rows()
+    return [(torch.randn(n, 7, generator=random), torch.randint(5, (n,), generator=random)) for _ in range(steps)]
 
 
 def share(batches: Iterable[Batch], rank: int | None = None, n: int | None = None) -> list[Batch]:

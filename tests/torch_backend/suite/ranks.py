@@ -5,6 +5,8 @@ from __future__ import annotations
 import atexit
 import ctypes
 import faulthandler
+import json
+import os
 import signal
 import sys
 from multiprocessing.context import ForkProcess
@@ -13,6 +15,10 @@ from typing import Any
 from torch.testing._internal import common_distributed
 from torch.testing._internal.common_distributed import TEST_SKIPS, MultiProcessTestCase
 
+from tests.runtime.hosts.lab import enter_all
+
+HOSTS = "SUITE_HOSTS"
+"""The variable with the namespaces of each host, where a test's ranks take turns on the hosts of a lab."""
 TOLD_TO_DUMP = signal.SIGUSR1
 """The signal on which a process of a test writes its stack."""
 
@@ -22,6 +28,8 @@ class RankProcess(ForkProcess):
     which takes a second. multiprocessing's own children just end."""
 
     def run(self) -> None:
+        if hosts := json.loads(os.environ.get(HOSTS, "[]")):
+            enter_all(hosts[self._args[0] % len(hosts)])  # the first argument of all is the rank
         faulthandler.register(TOLD_TO_DUMP)
         if common_distributed.tmp_dir is not None:
             common_distributed.tmp_dir._finalizer.detach()  # the test's, which other ranks may still need

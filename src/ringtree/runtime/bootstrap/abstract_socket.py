@@ -21,7 +21,7 @@ import time
 from typing import Any
 
 from ringtree.errors import Mismatch, PeerDied, Poisoned
-from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
+from ringtree.runtime.bootstrap.bootstrap import Abandoned, BootstrapGroup
 from ringtree.runtime.bootstrap.shared_memory import reserve
 
 MESSAGE_BYTES = 1 << 18
@@ -34,6 +34,14 @@ RETRY_S = 0.02
 
 GRACE_S = 1.0
 """Seconds that a leader which gives up stays to answer later members with the reason."""
+
+
+RAISED: dict[str, type[Exception]] = {
+    "TimeoutError": TimeoutError,
+    "MemoryError": MemoryError,
+    "Abandoned": Abandoned,
+}
+"""The exceptions of members where the leader gave up; RuntimeError for every other kind."""
 
 
 class AbstractSocket:
@@ -187,7 +195,7 @@ class Leader:
         """Sends the reason to the members: those present, and those that come within GRACE_S."""
         refusal = {"refused": str(error), "kind": type(error).__name__}
         _send(self._connections, refusal)
-        if isinstance(error, (PeerDied, Mismatch, Poisoned)):  # found by check(), as the others find it themselves
+        if isinstance(error, (PeerDied, Mismatch, Poisoned, Abandoned)):  # the others find it themselves, by check()
             return
         self._group.check([])
         absent, until_s = self._group.size - 1 - len(self._connections), time.monotonic() + GRACE_S
@@ -224,8 +232,7 @@ class Follower:
         answer, fd = self._answer(json.dumps(hello).encode())
         if "refused" in answer:
             group.check([])  # what made the leader give up, as this member's own error
-            kind = {"TimeoutError": TimeoutError, "MemoryError": MemoryError}.get(answer["kind"], RuntimeError)
-            raise kind(answer["refused"])
+            raise RAISED.get(answer["kind"], RuntimeError)(answer["refused"])
         if why := _other_build(group, answer.get("build", ""), group.names[0]):
             if fd >= 0:
                 os.close(fd)

@@ -12,6 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 
+class Abandoned(RuntimeError):
+    """Raised by a liveness check: this bootstrap ends for all members, and each learns elsewhere how they meet."""
+
+
 @dataclass(frozen=True, slots=True)
 class BootstrapGroup:
     """The members of one bootstrap. `key`: a text that is equal on all members, and of no other group at the time.

@@ -20,7 +20,7 @@ import weakref
 from collections import deque
 from typing import Any
 
-PROTOCOL = 1
+PROTOCOL = 2
 """The version of the messages behind the proof."""
 MOST_BYTES = 1 << 26
 """A longer message is refused unread."""
@@ -38,10 +38,10 @@ def proof(secret: bytes, *parts: str) -> bytes:
     return hmac.digest(secret, "\0".join(parts).encode(), hashlib.sha256)
 
 
-def other_size(rank: int, theirs: int, ours: int) -> str:
-    """The contradiction of a rank that was started with another number of ranks than rank 0."""
+def other_size(name: str, theirs: int, first: str, ours: int) -> str:
+    """The contradiction of a rank that was started with another number of ranks than the first."""
     remedy = "set RINGTREE_WORLD_SIZE, or the launcher's number of ranks, alike for all"
-    return f"rank {rank} has {theirs} ranks in its job, rank 0 has {ours}: {remedy}"
+    return f"rank {name} has {theirs} ranks in its job, rank {first} has {ours}: {remedy}"
 
 
 def closed_in_children(made: Any) -> None:

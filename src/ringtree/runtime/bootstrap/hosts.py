@@ -11,7 +11,7 @@ import contextlib
 import errno
 import secrets
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,17 +31,30 @@ class MultiHostBootstrap:
     """A HostBootstrap of ranks on one or several hosts: memory is shared by the members of each host.
 
     `generation`, `job`: as Rendezvous. The ranks of a forked generation meet at the server of their parents' rank 0.
+    `names`: the ranks' names in their groups; their numbers are the default.
     """
 
     def __init__(
-        self, board: Board, rank: int, size: int, timeout_s: float, *, generation: int = 0, job: str = ""
+        self,
+        board: Board,
+        rank: int,
+        size: int,
+        timeout_s: float,
+        *,
+        generation: int = 0,
+        job: str = "",
+        names: Sequence[str] | None = None,
     ) -> None:
         self._rank, self._size, self._timeout_s = rank, size, timeout_s
+        self._names = tuple(map(str, range(size))) if names is None else tuple(names)
+        self._number_of = {name: number for number, name in enumerate(self._names)}
         self._board, self._server = board, None
         try:
             if rank == 0 and not generation:
-                self._server, board = serve(board, size)
-            self._rendezvous = Rendezvous(board, rank, size, timeout_s, generation=generation, job=job)
+                self._server, board = serve(board, self._names)
+            self._rendezvous = Rendezvous(
+                board, rank, size, timeout_s, generation=generation, job=job, names=self._names
+            )
         except BaseException:  # another attempt may follow
             self.close()
             raise
@@ -64,12 +77,17 @@ class MultiHostBootstrap:
             self._board.withdraw()
             self._server.close()
 
+    def leave(self) -> None:
+        """Ends this rank's part, when it makes no more groups. Rank 0's server ends when the other ranks have left."""
+        self._rendezvous.leave()
+        if self._server:
+            self._server.retire()
+
     @contextlib.contextmanager
     def setting_up(self, key: str, timeout_s: float) -> Iterator[Callable[[list[int]], None]]:
         """All ranks make the world of that key in it, and leave it together; a liveness check for that time. Whatever
         one of them raises in it reaches the others."""
-        names = tuple(map(str, range(self._size)))
-        world = BootstrapGroup(key, self._rank, names, f"the job of {self._size} ranks", timeout_s)
+        world = BootstrapGroup(key, self._rank, self._names, f"the job of {self._size} ranks", timeout_s)
         with self._rendezvous.setting_up(world) as setup:
             self.find(key)
             yield setup.check
@@ -80,9 +98,9 @@ class MultiHostBootstrap:
     def find(self, key: str) -> None:
         """Finds which ranks share a host, once; all ranks call it. `key`: that of the world they make."""
         if not self.host_of:
-            names = tuple(map(str, range(self._size)))
             subject = f"the job of {self._size} ranks"
-            self.host_of = self._found(BootstrapGroup(f"{key}/hosts", self._rank, names, subject, self._timeout_s))
+            world = BootstrapGroup(f"{key}/hosts", self._rank, self._names, subject, self._timeout_s)
+            self.host_of = self._found(world)
 
     def _found(self, world: BootstrapGroup) -> list[int]:
         """The number of each rank's host, by order of their lowest ranks."""
@@ -123,11 +141,11 @@ class MultiHostBootstrap:
 
     def hosts(self, group: BootstrapGroup) -> list[int]:
         """The number of each member's host."""
-        return [self.host_of[int(name)] for name in group.names]
+        return [self.host_of[self._number_of[name]] for name in group.names]
 
     def machines(self, group: BootstrapGroup) -> list[int]:
         """A number of each member's machine: hosts that are containers of one share its cores."""
-        return [self._machine_of[int(name)] for name in group.names]
+        return [self._machine_of[self._number_of[name]] for name in group.names]
 
     def here(self, group: BootstrapGroup) -> list[int]:
         """The members on this host."""
@@ -154,7 +172,7 @@ class MultiHostBootstrap:
     def address_of(self, name: str, published: str) -> str:
         """The address at which this rank reaches the rank of that name, which has published one. Of rank 0's host it
         is the one at which this rank has reached rank 0."""
-        if self._at_several(int(name)) and published in ANY and self._rendezvous.reached:
+        if self._at_several(self._number_of[name]) and published in ANY and self._rendezvous.reached:
             return self._rendezvous.reached[0]
         return published
 
@@ -167,10 +185,11 @@ class MultiHostBootstrap:
         return self._rendezvous.proof("lane", key, str(source), str(target), nonce)
 
 
-def serve(board: Board, size: int) -> tuple[RendezvousServer, Board]:
-    """Rank 0's server, announced on the board; and a board that rank 0 itself can read."""
+def serve(board: Board, names: Sequence[str]) -> tuple[RendezvousServer, Board]:
+    """Rank 0's server, announced on the board; and a board that rank 0 itself can read. `names`: of all ranks."""
+    size = len(names)
     if board.given:
-        return RendezvousServer(listen(board.given.addresses[0], board.given.port), board.secret, size), board
+        return RendezvousServer(listen(board.given.addresses[0], board.given.port), board.secret, size, names), board
     try:
         chosen = candidates()
         listener = listen_everywhere()
@@ -178,7 +197,7 @@ def serve(board: Board, size: int) -> tuple[RendezvousServer, Board]:
         board.give_up(str(error))
         raise
     contact = Contact(tuple(chosen), listener.getsockname()[1], secrets.token_bytes(32))
-    server = RendezvousServer(listener, contact.secret + board.secret, size)
+    server = RendezvousServer(listener, contact.secret + board.secret, size, names)
     try:
         board.announce(contact)
     except BaseException:

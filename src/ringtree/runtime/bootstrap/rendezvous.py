@@ -9,7 +9,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -38,12 +38,22 @@ class Rendezvous:
     """A rank's way to the server. Several threads may meet at once: each has a connection of its own meanwhile.
 
     `generation`: 0; in a forked child of a process that had met, one more than its parent's. `job`: the parent's then.
+    `names`: the ranks' names for users; their numbers are the default.
     """
 
     def __init__(
-        self, board: Board, rank: int, size: int, timeout_s: float, *, generation: int = 0, job: str = ""
+        self,
+        board: Board,
+        rank: int,
+        size: int,
+        timeout_s: float,
+        *,
+        generation: int = 0,
+        job: str = "",
+        names: Sequence[str] | None = None,
     ) -> None:
         self._board, self._rank, self._size, self._generation = board, rank, size, generation
+        self._name, self._first = (names[rank], names[0]) if names else (str(rank), "0")
         self._process = secrets.token_hex(8)
         self._idle: list[Connection] = []
         self._lock = threading.Lock()
@@ -121,18 +131,21 @@ class Rendezvous:
         try:
             connection.send(request)
             answer = connection.next()
-            while answer is None:
+            while answer is None or "waits_for" in answer:
+                if answer is not None:
+                    group.check(answer["waits_for"])
                 try:
-                    answer = connection.receive()
+                    answer = connection.next() or connection.receive()
                 except TimeoutError:
+                    answer = None
                     group.check([])
                     if time.monotonic() > late_s:
-                        raise TimeoutError(f"rank 0 did not answer for {group.subject}") from None
+                        raise TimeoutError(f"rank {self._first} did not answer for {group.subject}") from None
         except TimeoutError:
             raise
         except OSError:
             group.check([])
-            raise without_rank_0(group.subject) from None
+            raise self.ended(group.subject) from None
         return answer
 
     @contextlib.contextmanager
@@ -153,12 +166,28 @@ class Rendezvous:
         try:
             return self._connect(timeout_s)
         except (OSError, _NotRank0):
-            raise without_rank_0(subject) from None
+            raise self.ended(subject) from None
 
     def put(self, connection: Connection) -> None:
         """Keeps a connection for the next who takes one."""
         with self._lock:
             self._idle.append(connection)
+
+    def ended(self, subject: str) -> PeerDied:
+        """The error where rank 0 no longer serves."""
+        first = f"rank {self._first}"
+        return PeerDied(
+            f"{first} ended while {subject} was being set up: over several hosts ranks meet at {first}, so its process "
+            "must live as long as groups are made",
+            int(self._first),
+        )
+
+    def leave(self) -> None:
+        """Closes the connections that are not in use."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.leave()
 
     def _connect(self, timeout_s: float) -> Connection:
         """One more connection to the rank 0 that this rank has met."""
@@ -185,7 +214,7 @@ class Rendezvous:
                 self.reached, self._secret = (address, contact.port), contact.secret + self._board.secret
                 return connection
             if self.job and tried:  # a parent's job: its rank 0 was there, and does not come again
-                raise without_rank_0("the job")
+                raise self.ended("the job")
             if time.monotonic() > late_s:
                 raise TimeoutError(self._unreached(timeout_s, tried))
             time.sleep(RETRY_S)
@@ -201,23 +230,27 @@ class Rendezvous:
             if self._board.given is None:
                 raise _NotRank0(f"no rank 0 of ringtree: {error}") from None
             raise RuntimeError(
-                f"rank {self._rank}: who listens at {self._board.where} is no rank 0 of ringtree ({error}); if another "
+                f"rank {self._name}: who listens at {self._board.where} is no rank 0 of ringtree ({error}); if another "
                 "program has that port, choose a free one of rank 0's host"
             ) from None
 
     def _unreached(self, timeout_s: float, tried: dict[str, str]) -> str:
-        began = f"rank {self._rank} did not reach rank 0 at {self._board.where} within {timeout_s:g} s"
+        began = f"rank {self._name} did not reach rank {self._first} at {self._board.where} within {timeout_s:g} s"
         if not tried:
-            return f"{began} (nothing was announced there): is rank 0 running, and does it see the same place?"
+            return (
+                f"{began} (nothing was announced there): is rank {self._first} running, and does it see the same place?"
+            )
         each = tried.values() if self._board.given else (f"{address}: {why}" for address, why in tried.items())
-        hint = "is rank 0 running, and is that its address on this network?"
+        hint = f"is rank {self._first} running, and is that its address on this network?"
         if self._board.given and is_loopback(self._board.given.addresses[0]):
             hint = (
                 "is rank 0 running? An address of the loopback interface reaches this host only: where rank 0 is on "
                 "another, set RINGTREE_ADDRESS to an address of its network"
             )
         elif not self._board.given:
-            hint = "is rank 0 running? RINGTREE_INTERFACE on its host chooses the interface to be reached by"
+            hint = (
+                f"is rank {self._first} running? RINGTREE_INTERFACE on its host chooses the interface to be reached by"
+            )
         return f"{began} ({'; '.join(each)}): {hint}"
 
     def _prove(self, wire: socket.socket, secret: bytes) -> Connection:
@@ -240,17 +273,17 @@ class Rendezvous:
             wire.close()
             why = answer["refused"]
             if answer.get("kind") == "secret":
-                why = f"rank {self._rank}: {why}"
+                why = f"rank {self._name}: {why}"
             if answer.get("kind") == "complete" or (answer.get("kind") == "secret" and self._board.given is None):
                 raise _NotRank0(why)
             raise RuntimeError(why)
         if not hmac.compare_digest(proof(secret, "server", connection.nonce, theirs).hex(), answer["proof"]):
             wire.close()
             raise RuntimeError(
-                f"rank {self._rank}: rank 0's secret is another: set RINGTREE_SECRET alike for all ranks"
+                f"rank {self._name}: rank {self._first}'s secret is another: set RINGTREE_SECRET alike for all ranks"
             )
         if answer["size"] != self._size:
-            raise RuntimeError(other_size(self._rank, self._size, int(answer["size"])))
+            raise RuntimeError(other_size(self._name, self._size, self._first, int(answer["size"])))
         if self.job and answer["job"] != self.job:
             raise _NotRank0("another job's rank 0")
         self.job, connection.most_bytes = answer["job"], MOST_BYTES
@@ -288,7 +321,7 @@ class Setup:
             message = self.connection.receive()
         except OSError:
             self.failed = True
-            raise without_rank_0(self._world.subject) from None
+            raise self._rendezvous.ended(self._world.subject) from None
         finally:
             with contextlib.suppress(OSError):
                 wire.settimeout(CHECK_S)
@@ -331,12 +364,3 @@ def raise_failure(answer: dict[str, Any]) -> None:
     """Raises the failure of another rank, where the answer is one: PeerDied if its process ended."""
     if "failed" in answer:
         raise PeerDied(answer["failed"], answer["rank"]) if answer.get("ended") else RuntimeError(answer["failed"])
-
-
-def without_rank_0(subject: str) -> PeerDied:
-    """The error where rank 0 no longer serves."""
-    return PeerDied(
-        f"rank 0 ended while {subject} was being set up: over several hosts ranks meet at rank 0, so its process must "
-        "live as long as groups are made",
-        0,
-    )

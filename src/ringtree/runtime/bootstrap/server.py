@@ -32,6 +32,10 @@ PROVE_S = 5.0
 CHECK_S = 0.1
 GRACE_S = 1.0
 """Seconds that a server whose job has failed stays to give ranks that come later the reason."""
+REMIND_S = 0.5
+"""Seconds between two lists of the absent members."""
+MOST_LISTED = 8
+"""At most this many absent members are in such a list."""
 READY = "/ready"
 """The end of the key of a setup's last meeting."""
 
@@ -46,6 +50,11 @@ class _Meeting:
     values: dict[int, Any] = field(default_factory=dict)
     builds: dict[int, str] = field(default_factory=dict)
     waiting: list[tuple[int, Connection, float]] = field(default_factory=list)
+    reminded_s: float = field(default_factory=time.monotonic)
+
+    def absent(self) -> list[int]:
+        """The members that have not come."""
+        return [r for r in range(len(self.names)) if r not in self.values]
 
 
 @dataclass(eq=False)
@@ -71,9 +80,11 @@ class _Failure:
 class RendezvousServer:
     """Collects the values of each meeting and sends them to its members. A thread of its own serves."""
 
-    def __init__(self, listener: socket.socket, secret: bytes, size: int) -> None:
+    def __init__(self, listener: socket.socket, secret: bytes, size: int, names: Sequence[str] | None = None) -> None:
+        """`names`: the ranks' names, in meetings and for users; their numbers are the default."""
         self.job = secrets.token_hex(8)
         self._listener, self._secret, self._size = listener, secret, size
+        self._names = tuple(map(str, range(size))) if names is None else tuple(names)
         self._meetings: dict[str, _Meeting] = {}
         self._setups: dict[str, _Setup] = {}
         self._failures: list[_Failure] = []
@@ -87,7 +98,7 @@ class RendezvousServer:
         listener.setblocking(False)
         closed_in_children(listener)
         closed_in_children(self._selector)
-        self._stopping = False
+        self._stopping = self._retiring = False
         threading.Thread(target=self._serve, name="ringtree rendezvous", daemon=True).start()
 
     def close(self) -> None:
@@ -99,8 +110,14 @@ class RendezvousServer:
         self._stopping = True
         self._listener.close()
 
+    def retire(self) -> None:
+        """Ends the service when the ranks that are connected have left."""
+        self._retiring = True
+
     def _serve(self) -> None:
         while not self._stopping:
+            if self._retiring and not self._proved:
+                return self._listener.close()
             for key, _ in self._selector.select(CHECK_S):
                 if key.data is None:
                     self._accept()
@@ -112,6 +129,9 @@ class RendezvousServer:
                     self._drop(key.data)
             for name in [name for name, m in self._meetings.items() if any(now > late for _, _, late in m.waiting)]:
                 self._give_up(name)
+            for meeting in self._meetings.values():
+                self._remind(meeting, now)
+        return None
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
@@ -169,7 +189,8 @@ class RendezvousServer:
                 f"{PROTOCOL}: start every rank from the same installation of ringtree"
             )
         if hello["size"] != self._size:
-            return other_size(rank, hello["size"], self._size)
+            name = self._names[rank] if 0 <= rank < self._size else str(rank)
+            return other_size(name, hello["size"], self._names[0], self._size)
         if not 0 <= rank < self._size:
             return f"rank {rank} is none of this job's {self._size} ranks"
         if self._processes.get((generation, rank), hello["process"]) != hello["process"]:
@@ -184,15 +205,16 @@ class RendezvousServer:
         if failure := self._failure(generation, key):
             self._answer(connection, failure.message)
         elif gone := [r for g, r in sorted(self._ended) if g == generation]:
-            self._fail(generation, key, _ending(gone[0], setup.subject))
+            self._fail(generation, key, self._ending(gone[0], setup.subject))
 
     def _report(self, connection: Connection, message: dict[str, Any]) -> None:
         """A rank's own failure in a setup: sent on to the others before it is acknowledged."""
         key, rank, generation = message["fail"], connection.rank, connection.generation
         subject = self._setups[key].subject if key in self._setups else "the job"
-        failed = f"rank {rank} failed while {subject} was being set up: {message['why']}"
+        name = self._names[rank]
+        failed = f"rank {name} failed while {subject} was being set up: {message['why']}"
         scope = key if generation in self._complete else ""
-        self._fail(generation, scope, {"failed": failed, "rank": rank}, reporter=connection)
+        self._fail(generation, scope, {"failed": failed, "rank": int(name)}, reporter=connection)
         self._answer(connection, {"noted": True})
 
     def _end(self, connection: Connection) -> None:
@@ -202,10 +224,10 @@ class RendezvousServer:
         for key, setup in list(self._setups.items()):
             if setup.generation == generation:
                 scope = key if generation in self._complete else ""
-                self._fail(generation, scope, _ending(rank, setup.subject))
+                self._fail(generation, scope, self._ending(rank, setup.subject))
         for key, meeting in list(self._meetings.items()):
-            if meeting.generation == generation and str(rank) in meeting.names:
-                self._end_meeting(key, _ending(rank, meeting.subject))
+            if meeting.generation == generation and self._names[rank] in meeting.names:
+                self._end_meeting(key, self._ending(rank, meeting.subject))
 
     def _fail(self, generation: int, scope: str, message: dict[str, Any], reporter: Connection | None = None) -> None:
         """Sends everybody in the scope the failure; who comes later gets it then."""
@@ -239,8 +261,8 @@ class RendezvousServer:
         generation = connection.generation
         if failure := self._failure(generation, key):
             return self._answer(connection, failure.message)
-        if gone := [r for g, r in sorted(self._ended) if g == generation and str(r) in names]:
-            return self._answer(connection, _ending(gone[0], subject))
+        if gone := [r for g, r in sorted(self._ended) if g == generation and self._names[r] in names]:
+            return self._answer(connection, self._ending(gone[0], subject))
         meeting = self._meetings.setdefault(key, _Meeting(names, subject, generation))
         if meeting.names != names or meeting.subject != subject:
             why = f"ranks disagree: rank {names[rank]} came for {subject}, others for {meeting.subject}"
@@ -266,8 +288,14 @@ class RendezvousServer:
 
     def _give_up(self, name: str) -> None:
         meeting = self._meetings[name]
-        absent = [r for r in range(len(meeting.names)) if r not in meeting.values]
-        self._end_meeting(name, {"absent": absent, "refused_from": self._refused})
+        self._end_meeting(name, {"absent": meeting.absent(), "refused_from": self._refused})
+
+    def _remind(self, meeting: _Meeting, now_s: float) -> None:
+        """Lists the absent members to those who wait, now and then."""
+        if now_s > meeting.reminded_s + REMIND_S:
+            meeting.reminded_s = now_s
+            for _, connection, _ in meeting.waiting:
+                self._answer(connection, {"waits_for": meeting.absent()[:MOST_LISTED]})
 
     def _answer(self, connection: Connection, message: dict[str, Any]) -> None:
         with contextlib.suppress(OSError):
@@ -283,6 +311,6 @@ class RendezvousServer:
                 del meeting.values[rank], meeting.builds[rank]
             meeting.waiting = [entry for entry in meeting.waiting if entry[1] is not connection]
 
-
-def _ending(rank: int, subject: str) -> dict[str, Any]:
-    return {"failed": f"rank {rank} ended while {subject} was being set up", "rank": rank, "ended": True}
+    def _ending(self, rank: int, subject: str) -> dict[str, Any]:
+        name = self._names[rank]
+        return {"failed": f"rank {name} ended while {subject} was being set up", "rank": int(name), "ended": True}

@@ -15,6 +15,7 @@ import torch
 from ringtree.errors import TimedOut
 from ringtree.runtime.communicator.calls.operations import Operation
 from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.torch_backend.creation import leave
 from ringtree.torch_backend.flight.recorder import FlightRecorder
 from ringtree.torch_backend.tensors import ENGINE_TYPES, After, Tensors, in_order
 from ringtree.torch_backend.works.callbacks import PROGRAM, Callbacks, callback_context
@@ -122,7 +123,7 @@ class Launching:
         """Waits for every call that was begun, whether its Work was kept or not, for at most `timeout_s` seconds; then
         closes the group. Calls that have not ended by then end with an error."""
         self._under_way.drain(timeout_s)
-        self._communicator.close()
+        leave(self._communicator)
         dismiss()
 
 

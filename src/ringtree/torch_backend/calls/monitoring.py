@@ -1,12 +1,14 @@
 """A barrier that names the missing ranks to every rank that entered; error texts begin as Gloo's do.
 
 The group's first rank waits for a message of every other rank, and answers with the list of missing ranks. These
-messages use tags of their own, apart from the program's. Each message carries its sender's deadline, so that messages
-of calls long given up are recognized: a rank that enters too late fails alone, and the group goes on.
+messages use tags of their own, apart from the program's. Each call has a number of its sender's, which the answer
+repeats, and a rank that gives up sends so behind it. So what is left of calls long given up is recognized, without a
+clock that hosts share: a rank that enters too late fails alone, and the group goes on.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
 from datetime import timedelta
 
@@ -31,6 +33,8 @@ Ints = NDArray[np.int64]
 class MonitoredBarrier(Launching):
     """The backend's monitored_barrier, which names the ranks that have not entered."""
 
+    _entered = 0  # the number of this rank's last call, where it is not the first rank
+
     def monitored_barrier(self, timeout: timedelta | float | None = None, wait_all_ranks: bool = False) -> None:
         """Returns when all ranks of the group have entered. After `timeout` (seconds; None: the group's) every rank
         that entered raises TimedOut with the missing ranks. `wait_all_ranks`: the text begins with all missing ranks,
@@ -48,10 +52,10 @@ class MonitoredBarrier(Launching):
 
     def _counts(self, limit_s: float, wait_all_ranks: bool) -> str:
         until_ns = time.monotonic_ns() + int(limit_s * 1e9)
-        came = {peer: deadline for peer in range(1, self._size) if (deadline := self._awaited(peer, until_ns))}
+        came = {peer: number for peer in range(1, self._size) if (number := self._awaited(peer, until_ns))}
         missing = [peer not in came for peer in range(1, self._size)]  # after this rank's own entry, and the deadline
-        for peer, deadline in came.items():
-            self._exchange(True, peer, _ANSWER, np.array([deadline, 0, *missing], np.int64), 1.0)
+        for peer, number in came.items():
+            self._exchange(True, peer, _ANSWER, np.array([number, 0, *missing], np.int64), 1.0)
         absent = self._names([peer for peer in range(1, self._size) if peer not in came])
         if not absent:
             return ""
@@ -66,18 +70,18 @@ class MonitoredBarrier(Launching):
         return f"Rank {absent[0]} failed to pass monitoredBarrier in {ms} ms{others}"
 
     def _awaited(self, peer: int, until_ns: int) -> int:
-        """The deadline of the peer's call, or 0 where it does not come in time."""
+        """The number of the peer's call, or 0 where it does not come in time."""
         came = np.zeros(1, np.int64)
         while True:
-            left_s = max((until_ns - time.monotonic_ns()) / 1e9, 0.0)
+            entered = came[0] > 0
+            left_s = 0.0 if entered else max((until_ns - time.monotonic_ns()) / 1e9, 0.0)
             if self._communicator._endpoint.probe(peer, _CAME, left_s) is None:
-                return 0
-            self._exchange(False, peer, _CAME, came, 1.0)
-            if came[0] > time.monotonic_ns():
-                return int(came[0])
+                return int(came[0]) if entered else 0
+            self._exchange(False, peer, _CAME, came, 1.0)  # the last one counts: behind an old call is its end
 
     def _comes(self, limit_s: float) -> str:
-        deadline_ns = time.monotonic_ns() + int((limit_s + _ANSWERS_S) * 1e9)
+        self._entered += 1
+        until_ns = time.monotonic_ns() + int((limit_s + _ANSWERS_S) * 1e9)
         answer = np.zeros(1 + self._size, np.int64)
         first = self._recorder.ranks[0]
         problem = (
@@ -85,10 +89,12 @@ class MonitoredBarrier(Launching):
             f"send/recv from rank {first}: "
         )
         try:
-            self._exchange(True, 0, _CAME, np.array([deadline_ns], np.int64), limit_s + _ANSWERS_S)
-            while answer[0] != deadline_ns:
-                self._exchange(False, 0, _ANSWER, answer, max((deadline_ns - time.monotonic_ns()) / 1e9, 0.0))
+            self._exchange(True, 0, _CAME, np.array([self._entered], np.int64), limit_s + _ANSWERS_S)
+            while answer[0] != self._entered:
+                self._exchange(False, 0, _ANSWER, answer, max((until_ns - time.monotonic_ns()) / 1e9, 0.0))
         except TimedOut:
+            with contextlib.suppress(TimedOut):
+                self._exchange(True, 0, _CAME, np.array([-self._entered], np.int64), 1.0)
             return f"{problem}it did not come within {limit_s:g} s"
         absent = self._names([peer for peer in range(1, self._size) if answer[1 + peer]])
         return f"{problem}{_ranks(absent)} did not come" if absent else ""

@@ -69,7 +69,8 @@ def report(rank: int, why: str, error: Exception) -> Path | None:
     """Dumps on this and all other ranks, for an error of this one. Returns this rank's file, or None if nothing is
     recorded.
 
-    Where the error is a missing or a mismatched rank, waits a moment until that rank has its dump, too."""
+    Where the error is a missing or a mismatched rank, waits a moment until that rank has its dump, too: WAIT_S, if that
+    is on a host whose files this one does not see."""
     path, since_s = dump(rank), time.time() - WAIT_S
     with _lock:
         alarms = list(_alarms)

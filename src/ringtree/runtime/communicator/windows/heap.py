@@ -41,7 +41,8 @@ class Heap:
         self._lock = Lock()
         self._endpoint: Any = None
         self._mapped = memoryview(b"")  # a byte a rank: 1 where it has mapped the memory
-        self._ready = False  # all have
+        self._beside: list[int] = []  # the ranks on this host, which map the same
+        self._ready = False  # all of them have
         self._memory = memoryview(b"")
         self._address = self._existing_bytes = 0
         self._free: list[tuple[int, int]] = []  # [begin, end) of this part, by address, never side by side
@@ -89,14 +90,16 @@ class Heap:
         self._endpoint, self._address = endpoint, address + LARGE_PAGE_BYTES + part * parameters.rank
         self._memory, self._mapped = _view(self._address, part, endpoint), _view(address, ranks, endpoint)
         self._free = [(0, part)]
+        hosts = parameters.bootstrap.hosts(members)
+        self._beside = [rank for rank, host in enumerate(hosts) if host == hosts[parameters.rank]]
         self._mapped[parameters.rank] = 1
         until = time.monotonic() + MAPPED_S
         while not self._shared() and time.monotonic() < until:
             time.sleep(1e-4)
 
     def _shared(self) -> bool:
-        """Whether all ranks have mapped the memory. Before that no payload in it may be sent."""
-        self._ready = self._ready or (len(self._mapped) > 0 and all(self._mapped))
+        """Whether all ranks of this host have mapped the memory. Before that no payload in it may be sent."""
+        self._ready = self._ready or (len(self._mapped) > 0 and all(self._mapped[rank] for rank in self._beside))
         return self._ready
 
     def _claim(self, size: int) -> int | None:
