@@ -6,15 +6,14 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from ringtree.cli import parser_for
-from ringtree.cli.doctor.on_hosts import on_hosts
 from tests.runtime.hosts.conftest import made_lab
 from tests.runtime.hosts.lab import Lab
+from tests.runtime.hosts.launched import ssh
 
 SLOW = "20mbit"
 SLOW_BPS = 2.5e6
@@ -167,26 +166,14 @@ def doctor_that_fails(lab: Lab, port: int) -> dict[str, Any]:
     return found
 
 
-def test_it_is_started_on_a_list_of_hosts(fresh: Lab) -> None:
-    """By whatever starts a module there; here one process in each namespace."""
-    shown: list[str] = []
-
-    def start(hosts: Sequence[str], words: Sequence[str]) -> int:
-        env = os.environ | {"RINGTREE_ADDRESS": f"{hosts[0]}:29564", "RINGTREE_WORLD_SIZE": str(len(hosts))}
-        running = [
-            subprocess.Popen(
-                [*fresh.command(rank), sys.executable, "-m", *words],
-                stdout=subprocess.PIPE,
-                text=True,
-                env=env | {"RINGTREE_RANK": str(rank)},
-            )
-            for rank in range(len(hosts))
-        ]
-        shown.extend(process.communicate(timeout=120)[0] for process in running)
-        return running[0].returncode
-
-    args = parser_for("doctor").parse_args(["doctor", "--json", "--seconds", "1"])
-    code = on_hosts([fresh.address(0), fresh.address(1)], args, start)
-    found = json.loads(shown[0])
-    assert code == (1 if found["problems"] else 0) and shown[1] == ""
+def test_it_starts_itself_on_a_list_of_hosts(fresh: Lab) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "ringtree.cli", "doctor", "--json", "--seconds", "1"]
+        + ["--hosts", "lab0:4,lab1", "--ssh", ssh(fresh)],
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    found = json.loads(done.stdout)
+    assert done.returncode == (1 if found["problems"] else 0), done.stderr
     assert [each["name"] for each in found["hosts"]] == ["lab0", "lab1"] and found["links"]["pair_budget_s"] == 0.5

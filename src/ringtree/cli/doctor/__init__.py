@@ -7,6 +7,7 @@ import json
 import socket
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ from ringtree.runtime.bootstrap.environment import World, detect, leave_launcher
 FORM = 1
 """The version of the JSON's form."""
 SECTION = "hosts"
+ON_HOSTS = "ringtree.cli.doctor.on_hosts"
+"""The module that starts the command on other hosts, loaded where --hosts is given."""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -33,6 +36,11 @@ def run(args: argparse.Namespace) -> int:
     Returns 1 where there is a problem."""
     if not args.seconds > 0:
         raise ValueError(f"--seconds {args.seconds:g}: expected more than 0")
+    if args.hosts is not None:
+        started: int = import_module(ON_HOSTS).run(args)
+        return started
+    if args.ssh is not None or args.python is not None:
+        raise ValueError("--ssh and --python are for ranks on several hosts; expected --hosts beside them")
     try:
         world, contradiction = detect(meets=True), ""
     except ValueError as error:  # the launcher's variables contradict each other

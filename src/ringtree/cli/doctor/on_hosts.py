@@ -1,18 +1,27 @@
-"""The command as one rank on each of several hosts, for whatever starts ranks there."""
+"""The command as one rank on each of several hosts: `ringtree doctor --hosts`."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+
+from ringtree.runtime.launch.hosts import launcher
+from ringtree.runtime.launch.hosts.link import SSH
+from ringtree.runtime.launch.hosts.placement import hosts_of, placed
 
 MODULE = "ringtree.cli"
-Starter = Callable[[Sequence[str], Sequence[str]], int]
-"""Starts a Python module with its arguments as one rank on each of those hosts; returns rank 0's exit code."""
 
 
-def on_hosts(hosts: Sequence[str], args: argparse.Namespace, start: Starter) -> int:
-    """Starts the same command on those hosts, and returns its exit code."""
-    return start(hosts, [MODULE, *words(args)])
+def run(args: argparse.Namespace) -> int:
+    """Starts the same command on the hosts, and returns its exit code. A host has one rank, whatever its slots."""
+    one_each = [(name, 1) for name in dict.fromkeys(name for name, _ in hosts_of(args.hosts))]
+    program = launcher.HostedProgram(
+        [MODULE, *words(args)],
+        module=True,
+        ssh=SSH if args.ssh is None else args.ssh,
+        python=args.python,
+        prefixed=False,
+    )
+    return launcher.run(program, placed(one_each, None))
 
 
 def words(args: argparse.Namespace) -> list[str]:

@@ -3,15 +3,16 @@
     ringtree doctor                     this host: software, resources, network, wires, launchers, GPUs, settings
     ringtree doctor --json
     ringtree doctor --html doctor.html
+    ringtree doctor --hosts a,b         a rank on each of these hosts, over ssh as `ringtree run --hosts`
     RINGTREE_ADDRESS=10.0.0.1:29400 mpirun -n 2 -H 10.0.0.1,10.0.0.2 ringtree doctor
 
 Each row is ok, a note or a problem; below a note or a problem are the commands of which each helps. The exit code is 1
 where there is a problem, else 0. A note hinders nothing that was asked for.
 
-Ranks on several hosts, started as any program is (RINGTREE_ADDRESS set), check each host, and measure latency and
-bandwidth between every two of them: in rounds, so that no host has two measurements at a time. Rank 0 prints a matrix,
-hosts and pairs that are much slower than the usual, and wrong interfaces. Ranks meet within RINGTREE_TIMEOUT, 30 s
-where it is not set.
+Ranks on several hosts, by --hosts or started as any program is (RINGTREE_ADDRESS set), check each host, and measure
+latency and bandwidth between every two of them: in rounds, so that no host has two measurements at a time. Rank 0
+prints a matrix, hosts and pairs that are much slower than the usual, and wrong interfaces. Ranks meet within
+RINGTREE_TIMEOUT, 30 s where it is not set.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print the result as JSON")
     form.add_argument("--html", type=Path, metavar="FILE", help="write a page that any browser opens")
+    parser.add_argument("--hosts", metavar="LIST|FILE", help="check these hosts and their links, over ssh")
+    parser.add_argument("--ssh", metavar="COMMAND", help="how to reach them, as in ringtree run (default ssh)")
+    parser.add_argument("--python", metavar="PATH", help="the Python there (default: the path of this one)")
     parser.add_argument(
         "--seconds", type=float, default=SECONDS, metavar="S", help="seconds for all links between hosts (default 10)"
     )

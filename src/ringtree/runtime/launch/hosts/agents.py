@@ -35,14 +35,15 @@ class SetupEnded(Exception):
 
 
 class Agents:
-    """The links to all hosts of a job. `folder`: the place for the ranks' recordings. A Receiver."""
+    """The links to all hosts of a job. `folder`: the place for the ranks' recordings; `prefixed`: whether host and rank
+    stand before a rank's lines. A Receiver."""
 
-    def __init__(self, selector: selectors.BaseSelector, folder: Path | None = None) -> None:
+    def __init__(self, selector: selectors.BaseSelector, folder: Path | None = None, *, prefixed: bool = True) -> None:
         self.job = JobCourse(self._signal, lambda rank: f" on {self.home[rank]}")
         self.links: list[AgentLink] = []
         self.signals: list[int] = []
         """The signals that have come, and are not heeded yet."""
-        self.selector, self._folder = selector, folder
+        self.selector, self._folder, self._prefixed = selector, folder, prefixed
         self.home: dict[int, str] = {}
         """The name of each rank's host."""
         self._answers: dict[AgentLink, Message] = {}
@@ -111,7 +112,8 @@ class Agents:
     def print(self, link: AgentLink, number: int, rank: int, text: bytes) -> None:
         """Prints a line of a rank's."""
         self._heard_s = time.monotonic()
-        printed([text], f"[{link.host.name}:{rank}] ", sys.stdout if number == STDOUT else sys.stderr)
+        prefix = f"[{link.host.name}:{rank}] " if self._prefixed or number != STDOUT else ""
+        printed([text], prefix, sys.stdout if number == STDOUT else sys.stderr)
 
     def lost(self, link: AgentLink) -> None:
         """Notes that an agent is gone: with it all its ranks that had not ended."""

@@ -33,7 +33,8 @@ KEPT_BACK = (ADDRESS, SECRET, TRACE_FOLDER, "RINGTREE_RANK", "RINGTREE_WORLD_SIZ
 @dataclass(frozen=True, slots=True)
 class HostedProgram:
     """A program that all hosts run. `env`: NAME or NAME=VALUE, beside the variables that go along anyway; `python`: the
-    interpreter's path on other hosts; `interface`: by which the hosts reach each other."""
+    interpreter's path on other hosts; `interface`: by which the hosts reach each other; `prefixed`: whether host and
+    rank stand before each line that it prints (those of its standard error have them anyway)."""
 
     command: Sequence[str]
     module: bool = False
@@ -42,6 +43,7 @@ class HostedProgram:
     interface: str | None = None
     env: Sequence[str] = ()
     algorithm: str | None = None
+    prefixed: bool = True
 
 
 def run(program: HostedProgram, hosts: Sequence[HostRanks], trace: Path | None = None) -> int:
@@ -60,7 +62,7 @@ def run(program: HostedProgram, hosts: Sequence[HostRanks], trace: Path | None =
     job = {"RINGTREE_WORLD_SIZE": str(sum(len(host.ranks) for host in hosts)), "RINGTREE_JOB": os.urandom(8).hex()}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="ringtree-trace-"))) if trace else None
-        agents = Agents(stack.enter_context(selectors.DefaultSelector()), folder)
+        agents = Agents(stack.enter_context(selectors.DefaultSelector()), folder, prefixed=program.prefixed)
         stack.enter_context(interrupts(agents.signals.append, agents.selector, (signal.SIGTSTP,)))
         stack.callback(agents.close)
         words = [*program.command]
