@@ -153,7 +153,9 @@ ELSEWHERE = {line for _, text in blocks("console") for line in re.findall(r"^\$ 
 
 
 def runs(command: str) -> bool:
-    return not command.startswith("ringtree train") and command not in ELSEWHERE
+    """Whether it needs neither torch nor other hosts by ssh (tests/runtime/hosts/test_run_over_hosts.py)."""
+    over_ssh = "--hosts" in command and command.startswith(("ringtree run", "ringtree doctor"))
+    return not command.startswith("ringtree train") and not over_ssh and command not in ELSEWHERE
 
 
 @pytest.mark.parametrize(

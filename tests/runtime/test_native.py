@@ -34,7 +34,7 @@ def expected(dtype: str, redop: str, ranks: int, count: int) -> np.ndarray[Any, 
     return reduce(every, axis=0).astype(dtype)
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, 5])
+@pytest.mark.parametrize("ranks", [1, 2, 3, pytest.param(5, marks=pytest.mark.slow)])
 def test_every_type_operation_and_cut(ranks: int) -> None:
     def rank_of(group: _native.Group, rank: int) -> int:
         done = 0

@@ -110,7 +110,7 @@ def ping_pong(comm: Communicator, turns: int) -> None:
 
 
 def test_data_and_signals_are_never_torn(pools: Pools, engine: str) -> None:
-    pools(engine, 2).run(ping_pong, 1000 if in_threads(engine) else 10_000)
+    pools(engine, 2).run(ping_pong, 1000 if in_threads(engine) else 3000)
 
 
 @pytest.mark.skipif(not available("shm"), reason="the native engine is not built")

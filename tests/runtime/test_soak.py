@@ -33,7 +33,7 @@ pytestmark = [
 
 
 @pytest.mark.parametrize(
-    ("ranks", "seconds"), [(3, 2.0), *(pytest.param(n, 10.0, marks=pytest.mark.slow) for n in (2, 4, 6))]
+    ("ranks", "seconds"), [(3, 1.0), *(pytest.param(n, 10.0, marks=pytest.mark.slow) for n in (2, 4, 6))]
 )
 def test_a_soak_finds_nothing(ranks: int, seconds: float) -> None:
     seed = int.from_bytes(os.urandom(4), "little")

@@ -68,7 +68,7 @@ def in_a_loop(comm: Communicator, turns: int) -> tuple[int, ...]:
     return tuple(after - before for before, after in zip(*costs, strict=True))
 
 
-@pytest.mark.parametrize("turns", [150, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("turns", [50, pytest.param(1000, marks=pytest.mark.slow)])
 def test_making_and_closing_them_in_a_loop_leaks_nothing(turns: int) -> None:
     for files, memory_kib, mappings in spawn(in_a_loop, 2, turns, timeout_s=60):
         assert files == 0
