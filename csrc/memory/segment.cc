@@ -28,6 +28,7 @@ Layout::Layout(int ranks, int slots, std::size_t slot_bytes)
     throw std::invalid_argument("a staging slot has 1 KiB to 512 MiB");
   depth = std::bit_ceil(std::uint64_t(std::clamp(slots, 8, 64)));
   std::size_t pairs = std::size_t(ranks) * ranks;
+  pieces = std::bit_floor(std::clamp<std::size_t>(pipes_budget / (pairs * page), 4, 16));
   piece_bytes = rounded(std::clamp(pipes_budget / (pairs * pieces), page, 16 * page), page);
   lane_bytes = cache_line + depth * sizeof(Descriptor);
   head_bytes = cache_line + pieces * sizeof(Piece);

@@ -134,8 +134,8 @@ struct Layout {
 
   int ranks, slots;
   std::size_t slot_bytes;
-  std::uint64_t depth;  // descriptors a lane holds: `slots` where memory allows, so that slots bound what is under way
-  std::uint64_t pieces = 4;  // pieces a point-to-point lane holds
+  std::uint64_t depth;   // descriptors a lane holds: `slots` where memory allows, so that slots bound what is under way
+  std::uint64_t pieces;  // pieces a point-to-point lane holds: a link is idle while all of them wait for the receiver
   std::size_t piece_bytes;
   // Offsets, and bytes of one. A pipe has a head, and its staging lies elsewhere. There are n^2 of what begins with
   // `lanes`, and each exists from its first use on.
