@@ -113,6 +113,15 @@ def test_a_rank_that_is_killed_leaves_nothing(launch: Launch) -> None:
     assert complaints[0].startswith("ringtree run: rank 3 on lab1 was killed by SIGKILL")
 
 
+def test_ranks_have_torchs_variables(launch: Launch) -> None:
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+    code, out, _ = launch("lab0:2,lab1:1", f"print(*map(os.environ.get, {names}), flush=True)").end()
+    assert code == 0
+    found = sorted(line.split()[1:] for line in out.splitlines())
+    assert [words[:4] for words in found] == [["0", "3", "0", "2"], ["1", "3", "1", "2"], ["2", "3", "0", "1"]]
+    assert {words[4] for words in found} == {"10.99.0.1"} and len({words[5] for words in found}) == 1
+
+
 def test_traces_of_all_hosts_are_one(launch: Launch, tmp_path: Path) -> None:
     file = tmp_path / "trace.json"
     assert launch("lab0:1,lab1:2", MEET, "--trace", str(file)).end()[0] == 0

@@ -6,7 +6,7 @@ import os
 import selectors
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from ringtree.runtime.launch.interrupts import interrupts
 from ringtree.runtime.launch.job import JobCourse, named
 from ringtree.runtime.launch.program import resolve
 from ringtree.runtime.launch.rank_processes import STDOUT, RankProcesses, stdin_for_rank_0, turn
+from ringtree.runtime.launch.torch_variables import HERE, StorePort, names_a_store, store_variables
 from ringtree.runtime.launch.whole_lines import Take, printed
 from ringtree.runtime.tracing.files import gather
 
@@ -48,6 +49,9 @@ def run(
     with ExitStack() as stack:
         env = {**os.environ, "RINGTREE_WORLD_SIZE": str(ranks), "RINGTREE_JOB": os.urandom(8).hex()}
         env.pop(TRACE_FOLDER, None)  # of another job, which this one is a rank of
+        if not names_a_store(env):
+            store = stack.enter_context(closing(StorePort()))
+            env |= store_variables(HERE, store.number)
         if algorithm is not None:
             env["RINGTREE_ALGORITHM"] = algorithm
         if trace is not None:
