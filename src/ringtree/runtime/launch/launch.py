@@ -20,7 +20,7 @@ from ringtree.runtime.launch.program import resolve
 from ringtree.runtime.launch.rank_processes import STDOUT, RankProcesses, stdin_for_rank_0, turn
 from ringtree.runtime.launch.torch_variables import HERE, StorePort, names_a_store, store_variables
 from ringtree.runtime.launch.whole_lines import Take, printed
-from ringtree.runtime.tracing.files import gather
+from ringtree.runtime.tracing.files import LaterReadings, gather, no_readings
 
 
 def run(
@@ -90,10 +90,17 @@ def _take(rank: int, number: int) -> Take:
     return partial(printed, prefix=f"[{rank}] ", stream=sys.stdout if number == STDOUT else sys.stderr)
 
 
-def write_trace(file: Path, folder: Path, ranks: int, words: Sequence[str], world: str = "") -> int:
-    """Writes what the ranks recorded; returns 1 where there is nothing. `words`: started the program; `world`: as for
-    gather."""
-    gathered = gather(folder, ranks, world)
+def write_trace(
+    file: Path,
+    folder: Path,
+    ranks: int,
+    words: Sequence[str],
+    world: str = "",
+    later: LaterReadings = no_readings,
+) -> int:
+    """Writes what the ranks recorded; returns 1 where there is nothing. `words`: started the program; `world`, `later`:
+    as for gather."""
+    gathered = gather(folder, ranks, world, later)
     if gathered is None:
         complain(f"{file} is not written: no rank called ringtree.init()")
         return 1

@@ -14,8 +14,8 @@ HERE = "127.0.0.1"
 
 
 class StorePort:
-    """A free port of this host, kept from other programs until it is closed: two sockets may be bound to a port as long as
-    one listens at most, and torch's store listens."""
+    """A free port of this host, kept from other programs until it is closed: two sockets may be bound to a port as long
+    as one listens at most, and torch's store listens."""
 
     def __init__(self) -> None:
         family = socket.AF_INET6 if socket.has_ipv6 else socket.AF_INET

@@ -128,6 +128,7 @@ class Agent:
             "start": self._start,
             "signal": lambda order: self._ranks.send(order["number"]),
             "hold": self._hold,
+            "clock": lambda order: {"clock": [order["asked_s"], time.monotonic()]},
         }
         return does[order["do"]](order)
 

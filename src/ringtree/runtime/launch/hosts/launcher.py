@@ -80,7 +80,7 @@ def run(program: HostedProgram, hosts: Sequence[HostRanks], trace: Path | None =
         code = agents.job.report(complain)
         if trace is None or folder is None:
             return code
-        return write_trace(trace, folder, len(agents.home), words) or code
+        return write_trace(trace, folder, len(agents.home), words, later=agents.clock_readings) or code
 
 
 def variables(program: HostedProgram, env: Mapping[str, str]) -> dict[str, str]:
