@@ -116,6 +116,8 @@ def test_ranks_of_one_host_have_one_result(tmp_path: Path) -> None:
     found = document("".join(line.removeprefix("[0] ") for line in done.stdout.splitlines()))
     assert [host["ranks"] for host in found["hosts"]] == [[0, 1]] and found["links"] is None
     assert [row["found"] for row in found["findings"]] == ["2 ranks on 1 host met"]
+    assert rows(found)["resources", "cores"]["figures"]["usable_cores"] == len(os.sched_getaffinity(0))
+    assert not [name for section, name in rows(found) if section == "settings" and name.endswith(("RANK", "JOB"))]
 
 
 def test_dockers_shared_memory_is_noted() -> None:
