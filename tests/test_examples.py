@@ -46,7 +46,7 @@ LAYOUTS = {"ddp": (1, 4), "fsdp2": (1, 4), "dp_tp": (2, 4)}
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name != "ddp")) for name in LAYOUTS])
 def test_a_layout_trains_alike_on_any_number_of_ranks(name: str) -> None:
     losses = set[tuple[str, ...]]()
     for ranks in LAYOUTS[name]:
