@@ -29,6 +29,8 @@ OPTIONS = {
     "pip": set[str](),
     "podman": {"--network", "-e"},
     "python": {"--actors", "--ranks", "--per-node"},
+    "python3": {"-m"},
+    "ringtree": {"--hosts", "--html", "--trace"},
     "sbatch": set[str](),
     "srun": {"--nodes", "--ntasks-per-node", "--kill-on-bad-exit"},
     "torchrun": {"--nnodes", "--node-rank", "--nproc-per-node", "--master-addr", "--master-port"},
