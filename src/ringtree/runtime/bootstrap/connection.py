@@ -20,6 +20,8 @@ import weakref
 from collections import deque
 from typing import Any
 
+from ringtree.runtime.linux import after_fork_in_child
+
 PROTOCOL = 2
 """The version of the messages behind the proof."""
 MOST_BYTES = 1 << 26
@@ -56,7 +58,7 @@ def _after_fork_in_child() -> None:
     _open.clear()
 
 
-os.register_at_fork(after_in_child=_after_fork_in_child)
+after_fork_in_child(_after_fork_in_child)
 
 
 class Connection:

@@ -1,0 +1,22 @@
+"""What ranks need of Linux, said where there is none: the rest of ringtree runs on any system."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+
+
+def require_linux() -> None:
+    """Raises RuntimeError, one line, on any other system."""
+    if not sys.platform.startswith("linux"):
+        raise RuntimeError(
+            f"ranks run on Linux only, and this system is {sys.platform}; plan, prove, simulate, show, sweep and topo "
+            "run here (docs/installing.md)"
+        )
+
+
+def after_fork_in_child(action: Callable[[], None]) -> None:
+    """Has `action` done in every forked child. Windows forks none, and modules that say this are imported there, too."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=action)
