@@ -1,7 +1,7 @@
 """`make wheels`: the source distribution, and from it wheels for each Python and processor that this machine can build.
 
-A wheel for Linux brings the engine, compiled, and the C++ runtime it needs. Python 3.12 and later share one wheel by the
-stable ABI. The wheel for macOS and Windows has no engine: what needs none runs there (docs/installing.md).
+A wheel for Linux brings the engine, compiled, and the C++ runtime it needs. Python 3.12 and later share one wheel by
+the stable ABI. The wheel for macOS and Windows has no engine: what needs none runs there (docs/installing.md).
 """
 
 from __future__ import annotations
@@ -85,13 +85,14 @@ def pip_wheel(
     source: Path, python: str, settings: list[str] | tuple[str, ...], folder: Path, env: dict[str, str]
 ) -> Path:
     words = [word for setting in settings for word in ("--config-settings", setting)]
+    """Builds the one wheel of these settings into `folder`."""
     run([python, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, *words, source], env)
     (wheel,) = folder.glob("*.whl")
     return wheel
 
 
 def finish(wheel: Path, out: Path, platform: str) -> None:
-    """Gives the wheel the manylinux tag that its symbols allow. auditwheel refuses libraries that a wheel may not expect."""
+    """Gives the wheel the manylinux tag that its symbols allow; auditwheel refuses libraries that no wheel may expect."""
     run([sys.executable, "-m", "auditwheel", "repair", "--wheel-dir", out, "--only-plat", wheel])
 
 

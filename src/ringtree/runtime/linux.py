@@ -17,6 +17,6 @@ def require_linux() -> None:
 
 
 def after_fork_in_child(action: Callable[[], None]) -> None:
-    """Has `action` done in every forked child. Windows forks none, and modules that say this are imported there, too."""
+    """Has `action` done in every forked child. Windows, where such modules are imported, too, has no fork."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=action)
