@@ -47,8 +47,8 @@ def _without_a_name() -> int:
             return os.open(SHM_FOLDER, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise OSError(
-                f"no shared memory: memfd_create was refused ({os.strerror(refused.errno)}), and so was a file in "
-                f"{SHM_FOLDER} ({os.strerror(error.errno)}); let the container's seccomp profile allow memfd_create"
+                f"no shared memory: memfd_create was refused ({refused.strerror}), and so was a file in "
+                f"{SHM_FOLDER} ({error.strerror}); let the container's seccomp profile allow memfd_create"
             ) from None
 
 
