@@ -1,4 +1,4 @@
-"""What ranks need of Linux, said where there is none: the rest of ringtree runs on any system."""
+"""What ranks need of Linux, and the error where there is none: the rest of ringtree runs on any system."""
 
 from __future__ import annotations
 
