@@ -1,4 +1,4 @@
-"""What ranks need of Linux, and the error where there is none: the rest of ringtree runs on any system."""
+"""Refusal of ranks on other systems than Linux, where the rest of ringtree runs."""
 
 from __future__ import annotations
 
