@@ -10,6 +10,8 @@ installed := $(venv)/.installed
 torch := $(venv)/.torch
 ray := $(venv)/.ray
 built := $(venv)/.built
+packers := build/wheels/venv
+packing := $(packers)/.installed
 playwright := build/browser/.installed
 checked := build/browser/.checked
 pages := src/ringtree/pages
@@ -26,7 +28,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE VIRTUAL_ENV
 export PATH := $(CURDIR)/$(venv)/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-hosts test-pages check check-pages bench validate browser screenshots test-torch test-ray test-torch-suite test-long test-core test-all soak setup clean
+.PHONY: help demo test test-hosts test-pages check check-pages bench validate browser screenshots test-torch test-ray test-torch-suite test-long test-core test-all wheels test-wheels soak setup clean
 
 help: ## list these targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -38,7 +40,7 @@ demo: $(built) ## see it work: prove a ring, train on 4 ranks, measure all_reduc
 pytest = $(py) -m pytest -n $(JOBS) --dist worksteal
 
 test: $(built) ## run the tests (under 3 minutes on 2 cores; ARGS="-k name" for some of them)
-	@$(pytest) -m "not slow and not torch and not ray and not browser and not hosts" $(ARGS)
+	@$(pytest) -m "not slow and not torch and not ray and not browser and not hosts and not wheels" $(ARGS)
 
 test-hosts: $(built) ## run the tests over several hosts, which are namespaces of this machine and need root (a minute)
 	@$(pytest) -m "hosts and not slow and not torch and not ray" $(ARGS)
@@ -98,6 +100,12 @@ soak: $(built) ## calls of every kind on a busy machine (half an hour; ARGS="--m
 	@mkdir -p build
 	@$(py) -m tests.runtime.soak --json build/soak.json $(ARGS)
 
+wheels: $(packing) ## build dist/: the source distribution and wheels, as far as this machine can (minutes)
+	@$(packers)/bin/python -m release.wheels $(ARGS)
+
+test-wheels: $(built) ## install what `make wheels` built in empty environments, and run it there (minutes)
+	@$(py) -m pytest -m "wheels" tests/release $(ARGS)
+
 setup: $(built) ## create .venv with ringtree (editable) and every tool
 
 clean: ## remove what was built, .venv included
@@ -137,6 +145,11 @@ $(torch): tests/torch_backend/requirements.txt | $(installed)
 $(ray): tests/ray/requirements.txt | $(installed)
 	@echo "installing Ray"
 	@$(py) -m pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
+$(packing): release/requirements.txt | $(py)
+	@$(py) -m venv $(packers)
+	@$(packers)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@
 
 $(playwright): tests/pages/browser/package.json tests/pages/browser/package-lock.json

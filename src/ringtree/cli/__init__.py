@@ -15,6 +15,7 @@ from io import TextIOWrapper
 from typing import NoReturn
 
 import ringtree
+from ringtree.runtime.linux import require_linux
 
 COMMANDS = {
     "run": "start a program as N ranks, here or on several hosts",
@@ -35,6 +36,8 @@ COMMANDS = {
     "info": "print this machine's cores, memory and software versions",
     "version": "print ringtree's version",
 }
+RANKS = ("run", "bench", "tune")
+"""Commands that start ranks whatever their options are."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -83,6 +86,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     args = parser_for(command).parse_args(words)
     try:
+        if args.command in RANKS:
+            require_linux()
         code: int = import_module(f"ringtree.cli.{args.work}").run(args)
         sys.stdout.flush()
         return code

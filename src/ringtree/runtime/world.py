@@ -17,6 +17,7 @@ from ringtree.runtime.bootstrap.environment import SECRET, World, detect, rendez
 from ringtree.runtime.bootstrap.hosts import MultiHostBootstrap
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import GroupParameters, default_engine
+from ringtree.runtime.linux import after_fork_in_child, require_linux
 from ringtree.runtime.tracing.files import record_until_exit
 from ringtree.runtime.tuned import tuned_here
 
@@ -36,6 +37,7 @@ def init(
     share, as torch.distributed's; or `mpi`, mpi4py's communicator of all ranks, which also gives rank and size. Rank 0
     announces its address and a secret there (docs/hosts.md).
     """
+    require_linux()
     world = detect(meets=store is not None) if mpi is None else _of_mpi(mpi)
     timeout_s = patience(timeout_s)
     board = _board(world, store, mpi)
@@ -113,7 +115,7 @@ class _Process:
         self.worlds = 0
         self.generation, self.job = 0, ""
         self.board: Board | None = None
-        os.register_at_fork(after_in_child=self._forked)
+        after_fork_in_child(self._forked)
 
     def forget(self, hosts: MultiHostBootstrap) -> None:
         """Forgets hosts by which the ranks have never met, so that another attempt begins anew."""

@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import hmac
 import json
-import os
 import secrets
 import socket
 import struct
@@ -19,6 +18,8 @@ import time
 import weakref
 from collections import deque
 from typing import Any
+
+from ringtree.runtime.linux import after_fork_in_child
 
 PROTOCOL = 2
 """The version of the messages behind the proof."""
@@ -56,7 +57,7 @@ def _after_fork_in_child() -> None:
     _open.clear()
 
 
-os.register_at_fork(after_in_child=_after_fork_in_child)
+after_fork_in_child(_after_fork_in_child)
 
 
 class Connection:

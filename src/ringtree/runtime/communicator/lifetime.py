@@ -8,6 +8,8 @@ import weakref
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from ringtree.runtime.linux import after_fork_in_child
+
 if TYPE_CHECKING:
     from ringtree.runtime.communicator.communicator import Communicator
 
@@ -61,5 +63,5 @@ def close_all() -> None:
             stack.callback(communicator.close)
 
 
-os.register_at_fork(after_in_child=_after_fork_in_child)
+after_fork_in_child(_after_fork_in_child)
 atexit.register(close_all)

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from threading import Thread
 
 from ringtree.runtime.launch.torch_variables import rank_variables
 from ringtree.runtime.launch.whole_lines import Take, WholeLines
@@ -74,7 +75,7 @@ class RankProcesses:
             lines = WholeLines(pipe, self._take(rank, number))
             self._lines.append(lines)
             self._selector.register(pipe, selectors.EVENT_READ, lambda lines=lines: self._read(lines))
-        gone = os.pidfd_open(process.pid)
+        gone = end_of(process.pid)
         self._selector.register(gone, selectors.EVENT_READ, lambda: self._gone(rank, gone))
 
     def _read(self, lines: WholeLines) -> None:
@@ -131,6 +132,23 @@ def turn(selector: selectors.BaseSelector, timeout_s: float | None) -> None:
         key.data()
 
 
+def end_of(pid: int) -> int:
+    """A descriptor that is readable once that child has ended: Linux's own, or a pipe's where a kernel before 5.3 or a
+    filter of system calls has none."""
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        gone, alive = os.pipe()
+
+    def wait() -> None:
+        with suppress(ChildProcessError):
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        os.close(alive)
+
+    Thread(target=wait, name="ringtree-end-of-rank", daemon=True).start()
+    return gone
+
+
 def prepared(core: int | None, parting: signal.Signals = signal.SIGKILL) -> Callable[[], None]:
     """The function that a process calls before it becomes the program. `parting`: the signal that it gets when the
     caller's process ends."""
@@ -143,6 +161,7 @@ def prepared(core: int | None, parting: signal.Signals = signal.SIGKILL) -> Call
         if os.getppid() != starter:
             os._exit(1)
         if core is not None:
-            os.sched_setaffinity(0, {core})
+            with suppress(OSError):  # a filter of system calls may refuse it: the rank is then the scheduler's to place
+                os.sched_setaffinity(0, {core})
 
     return prepare

@@ -14,6 +14,7 @@ from ringtree.runtime.engines.engine import GroupParameters, default_engine, in_
 from ringtree.runtime.launch.crew import Crew, Outcome, Task
 from ringtree.runtime.launch.spawn_processes import Processes
 from ringtree.runtime.launch.spawn_threads import Threads
+from ringtree.runtime.linux import require_linux
 from ringtree.runtime.tuned import parameters_here
 from ringtree.runtime.world import patience
 
@@ -99,6 +100,7 @@ class Pool:
 def _crew(n: int, threads: bool, engine: str | None, timeout_s: float | None, pin: bool, first: Task | None) -> Crew:
     if n < 1:
         raise ValueError(f"{n} ranks: expected at least 1")
+    require_linux()
     _refuse_a_rank(n)
     engine = engine or default_engine(n)
     if in_threads(engine) and n > 1 and not threads:
