@@ -93,6 +93,7 @@ from ringtree.mpi.process import (
     Wtime,
     get_vendor,
 )
+from ringtree.mpi.replacing import replace
 from ringtree.mpi.request import REQUEST_NULL, Prequest, Request
 from ringtree.mpi.status import Status
 
@@ -109,6 +110,7 @@ __all__ = [
     "Finalize", "Free_mem", "Get_library_version",
     "Get_processor_name", "Get_version", "Init", "Init_thread", "Is_finalized", "Is_initialized", "Is_thread_main",
     "Query_thread", "Wtick", "Wtime", "get_vendor", "REQUEST_NULL", "Prequest", "Request", "Status",
+    "replace",
 ]  # fmt: skip
 
 
