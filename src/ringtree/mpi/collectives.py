@@ -12,6 +12,7 @@ from ringtree.mpi.buffers import block, checked, octet_blocks, octets
 from ringtree.mpi.constants import in_place
 from ringtree.mpi.errors import translating
 from ringtree.mpi.op import SUM, Op, native
+from ringtree.mpi.persistent import persistent
 from ringtree.mpi.request import Connected, started
 
 
@@ -97,3 +98,14 @@ class CollectiveMethods(Connected):
     Ireduce_scatter_block = started(Reduce_scatter_block)
     Iscan = started(Scan)
     Iexscan = started(Exscan)
+    Barrier_init = persistent(Ibarrier)
+    Bcast_init = persistent(Ibcast)
+    Gather_init = persistent(Igather)
+    Scatter_init = persistent(Iscatter)
+    Allgather_init = persistent(Iallgather)
+    Alltoall_init = persistent(Ialltoall)
+    Reduce_init = persistent(Ireduce)
+    Allreduce_init = persistent(Iallreduce)
+    Reduce_scatter_block_init = persistent(Ireduce_scatter_block)
+    Scan_init = persistent(Iscan)
+    Exscan_init = persistent(Iexscan)
