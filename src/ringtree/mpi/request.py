@@ -94,6 +94,13 @@ class Request:
     def __bool__(self) -> bool:
         return self._work is not None
 
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        if self is REQUEST_NULL:
+            return "REQUEST_NULL"
+        if self._work is not None or isinstance(self, Prequest):
+            raise ValueError("a request cannot be pickled: its call is this process's own")
+        return Request, ()
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Request) and self._work is other._work
 

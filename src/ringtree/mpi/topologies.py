@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ringtree.mpi.comm import COMM_NULL, Comm, Intracomm
-from ringtree.mpi.constants import CART, DIST_GRAPH, GRAPH, PROC_NULL, UNDEFINED
+from ringtree.mpi.constants import CART, DIST_GRAPH, GRAPH, PROC_NULL, UNDEFINED, WEIGHTS_EMPTY
 from ringtree.mpi.errors import translating
 from ringtree.mpi.neighbours import NeighbourCollectives
 
@@ -297,19 +297,18 @@ def ends_of(index: Sequence[int], edges: Sequence[int]) -> list[int]:
     """Where each rank's neighbours end. A leading 0 before other numbers is no rank's, as mpi4py has it."""
     ends = [int(end) for end in index]
     if not ends or ends != sorted(ends) or ends[-1] != len(edges):
-        raise ValueError(
-            f"a graph of index {ends} and {len(edges)} edges; expected an index that ends there"
-        )
+        raise ValueError(f"a graph of index {ends} and {len(edges)} edges; expected an index that ends there")
     return ends[1:] if len(ends) > 1 and ends[0] == 0 else ends
 
 
 def adjacent(comm: Intracomm, sources: Any, destinations: Any, weights: tuple[Any, Any]) -> Distgraphcomm:
     """The Distgraphcomm of this rank's neighbours; `weights` of the sources and destinations, None for none."""
     ends = list(sources or ()), list(destinations or ())
-    given = [w for w in weights if isinstance(w, Sequence)]
+    given = [w for w in weights if isinstance(w, Sequence) or w is WEIGHTS_EMPTY]
     for one, many in zip(weights, ends, strict=True):
-        if isinstance(one, Sequence) and len(one) != len(many):
-            raise ValueError(f"{len(one)} weights of {len(many)} neighbours; expected one each")
+        count = 0 if one is WEIGHTS_EMPTY else len(one) if isinstance(one, Sequence) else len(many)
+        if count != len(many):
+            raise ValueError(f"{count} weights of {len(many)} neighbours; expected one each")
     both = tuple(list(w) if isinstance(w, Sequence) else [] for w in weights) if given else None
     return Distgraphcomm._over(comm.Dup(), (*ends, both))
 

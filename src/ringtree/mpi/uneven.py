@@ -12,6 +12,7 @@ import numpy as np
 from ringtree.mpi.buffers import NumpyArray, block, checked, octets, placed
 from ringtree.mpi.constants import in_place
 from ringtree.mpi.errors import ERR_TRUNCATE, Exception, translating
+from ringtree.mpi.foreign import is_foreign, joined
 from ringtree.mpi.op import SUM, Op, native
 from ringtree.mpi.persistent import persistent
 from ringtree.mpi.request import Connected, Request, started
@@ -103,6 +104,10 @@ class UnevenForms(Connected):
         if recvcounts is None:
             recvcounts = comm.all_gather(np.array([out.size])).ravel().tolist()
         x = out if in_place(sendbuf) else block(sendbuf)
+        if is_foreign(x, op):
+            start = sum(recvcounts[: comm.rank])
+            part = slice(start, start + recvcounts[comm.rank])
+            return joined(comm, x, op, out[: recvcounts[comm.rank]], part, comm.size, how)
         return comm.reduce_scatter_v(x, recvcounts, native(op), out=out[: recvcounts[comm.rank]], **how)
 
     def Alltoallw(self, sendbuf: Any, recvbuf: Any, **how: Any) -> Any:

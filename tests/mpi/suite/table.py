@@ -21,8 +21,9 @@ HEAD = """# mpi4py's own tests
 <!-- written by make test-mpi4py-suite -->
 
 The files of {version} that test messages, collectives, topologies and windows, on {ranks} ranks of `ringtree.mpi`,
-which `ringtree.mpi.replace()` puts in the place of `mpi4py.MPI`. A test passes where it passes on every rank. The last column
-has the most frequent reasons of the tests that fail.
+which `ringtree.mpi.replace()` puts in the place of `mpi4py.MPI`. A test passes where it passes on every rank. The
+suite's arrays that pretend to be a GPU's are left out: `ringtree.mpi` takes memory of the host. The last column has the
+most frequent reasons of the tests that fail.
 
 | file | tests | pass | skipped | fail | most frequent reasons |
 | --- | ---: | ---: | ---: | ---: | --- |
