@@ -8,8 +8,6 @@ _PROCESSES = "ranks are started by `ringtree run` or ringtree.spawn"
 _DERIVED = "types of strided data are numpy's: send numpy.ascontiguousarray(x[::2])"
 _INTER = "all communicators are within one group: Comm.Split, Comm.Create_group"
 _PERSISTENT = "a repeated call is quick as it is: ringtree remembers the plans of calls that look like earlier ones"
-_SYNCHRONOUS = "to know that a message has arrived, have the receiver answer, or call Barrier"
-_BOTH = "Irecv and Isend, and Request.Waitall"
 _ATTRIBUTES = "keep what belongs to a communicator in an object beside it"
 
 _INSTEAD = {
@@ -22,11 +20,9 @@ _INSTEAD = {
 }  # fmt: skip
 
 _METHODS = {
-    "Spawn": _PROCESSES, "Create_intercomm": _INTER, "Ssend": _SYNCHRONOUS, "Issend": _SYNCHRONOUS,
-    "ssend": _SYNCHRONOUS, "issend": _SYNCHRONOUS,
+    "Spawn": _PROCESSES, "Create_intercomm": _INTER,
     "Get_attr": _ATTRIBUTES, "Set_attr": _ATTRIBUTES,
     "Accept": _PROCESSES, "Connect": _PROCESSES, "Get_parent": _PROCESSES,
-    "Isendrecv": _BOTH, "Isendrecv_replace": _BOTH,
 }  # fmt: skip
 _ENDINGS = {"_init": _PERSISTENT, "_multiple": _PROCESSES}
 
