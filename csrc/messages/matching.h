@@ -17,7 +17,8 @@ namespace ringtree {
 
 inline constexpr int any = -1;  // any source, any tag
 
-// The acknowledgement of a synchronous send of tag t has tag first_acknowledgement + t. Such sends have tags below 2^30.
+// The acknowledgement of a synchronous send of tag t has tag first_acknowledgement + t. Such sends have tags below
+// 2^30.
 inline constexpr int first_acknowledgement = std::numeric_limits<int>::min();
 
 // The name, in errors, of messages with a tag of the engine's users' own.
@@ -30,7 +31,8 @@ inline std::string own_name(int tag) {
     case -4:
       return "reading of clocks";
     default:
-      if (tag < first_acknowledgement / 2) return "acknowledgement of tag " + std::to_string(tag - first_acknowledgement);
+      if (tag < first_acknowledgement / 2)
+        return "acknowledgement of tag " + std::to_string(tag - first_acknowledgement);
       return "messages " + std::to_string(tag);
   }
 }

@@ -222,11 +222,11 @@ class _Both:
 
     def done(self) -> bool:
         """Whether both are done, without waiting."""
-        return self._incoming.done() and self._outgoing.done()
+        return bool(self._incoming.done() and self._outgoing.done())
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits for both."""
-        return self._incoming.wait(timeout) and self._outgoing.wait(timeout)
+        return bool(self._incoming.wait(timeout) and self._outgoing.wait(timeout))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._incoming, name)

@@ -25,9 +25,17 @@ class NeighbourCollectives:
     order."""
 
     topology: int
-    inedges: list[int]
-    outedges: list[int]
     _private: Any
+
+    @property
+    def inedges(self) -> list[int]:
+        """Ranks that this rank receives from, PROC_NULL where there is none."""
+        raise NotImplementedError
+
+    @property
+    def outedges(self) -> list[int]:
+        """Ranks that this rank sends to, PROC_NULL where there is none."""
+        raise NotImplementedError
 
     def Ineighbor_allgather(self, sendbuf: Any, recvbuf: Any) -> Request:
         """Begins to send `sendbuf` to every neighbour and to receive a block of each."""

@@ -124,7 +124,7 @@ class Cartcomm(Topocomm):
         """The coordinates of a rank."""
         if not 0 <= rank < self.size:
             raise ValueError(f"no rank {rank} in the grid; expected 0..{self.size - 1}")
-        coords = []
+        coords: list[int] = []
         for length in reversed(self._facts[0]):
             rank, place = divmod(rank, length)
             coords.insert(0, place)
@@ -171,7 +171,10 @@ class Cartcomm(Topocomm):
         """Of each dimension the rank before and the rank behind this one; PROC_NULL beyond an end."""
         return [rank for direction in range(self.dim) for rank in self.Shift(direction, 1)]
 
-    outedges = inedges
+    @property
+    def outedges(self) -> list[int]:
+        """As `inedges`."""
+        return self.inedges
 
 
 @translating
@@ -237,7 +240,15 @@ class Graphcomm(Topocomm):
         """How many neighbours this rank has."""
         return len(self.neighbors)
 
-    inedges = outedges = neighbors
+    @property
+    def inedges(self) -> list[int]:
+        """This rank's neighbours."""
+        return self.neighbors
+
+    @property
+    def outedges(self) -> list[int]:
+        """This rank's neighbours."""
+        return self.neighbors
 
 
 @translating
