@@ -28,7 +28,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE VIRTUAL_ENV
 export PATH := $(CURDIR)/$(venv)/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-hosts test-pages check check-pages bench validate browser screenshots test-torch test-ray test-torch-suite test-long test-core test-all wheels test-wheels soak setup clean
+.PHONY: help demo test test-hosts test-pages check check-pages bench validate browser screenshots test-torch test-ray test-torch-suite test-mpi4py-suite test-long test-core test-all wheels test-wheels soak setup clean
 
 help: ## list these targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -80,6 +80,9 @@ screenshots: $(built) $(playwright) ## take the pictures of the documentation ag
 
 test-torch-suite: $(built) $(torch) ## PyTorch's own suite, on Gloo and on ringtree; writes docs/torch_suite.md (minutes)
 	@$(py) -m tests.torch_backend.suite $(ARGS)
+
+test-mpi4py-suite: $(built) ## mpi4py's own tests on ringtree.mpi; RINGTREE_MPI4PY: its unpacked sdist; writes docs/mpi4py_suite.md
+	@$(py) -m tests.mpi.suite "$${RINGTREE_MPI4PY:?the folder of an unpacked source distribution of mpi4py}" $(ARGS)
 
 test-long: $(built) ## the long campaigns (an hour and a half; ARGS=tests/verify for one room's)
 	RINGTREE_EXAMPLES=500 $(pytest) -m "slow or hypothesis" --durations=20 $(ARGS)

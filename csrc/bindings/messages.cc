@@ -13,14 +13,17 @@ using ringtree::Operation;
 Operation operation_of(nb::handle given) {
   auto t = nb::cast<nb::tuple>(given);
   if (t.size() != 7)
-    throw std::invalid_argument("an operation is (is_send, peer, tag, address, nbytes, dtype, at_most)");
-  return {nb::cast<bool>(t[0]),
-          nb::cast<int>(t[1]),
-          nb::cast<int>(t[2]),
-          reinterpret_cast<std::byte*>(nb::cast<std::uintptr_t>(t[3])),
-          nb::cast<std::size_t>(t[4]),
-          nb::cast<int>(t[5]),
-          nb::cast<bool>(t[6]) ? ringtree::Length::at_most : ringtree::Length::exact};
+    throw std::invalid_argument("an operation is (is_send, peer, tag, address, nbytes, dtype, at_most or synchronous)");
+  bool sends = nb::cast<bool>(t[0]), special = nb::cast<bool>(t[6]);
+  Operation made{sends,
+                 nb::cast<int>(t[1]),
+                 nb::cast<int>(t[2]),
+                 reinterpret_cast<std::byte*>(nb::cast<std::uintptr_t>(t[3])),
+                 nb::cast<std::size_t>(t[4]),
+                 nb::cast<int>(t[5]),
+                 special && !sends ? ringtree::Length::at_most : ringtree::Length::exact};
+  made.synchronous = special && sends;
+  return made;
 }
 
 nb::tuple tuple_of(const Envelope& e) {

@@ -58,7 +58,7 @@ struct alignas(cache_line) Piece {
   std::uint64_t total;  // bytes of the whole message
   std::int32_t tag;
   std::int16_t dtype;
-  std::uint16_t first;  // whether a message begins here
+  std::uint16_t first;  // 1: a message begins here; 2: one whose sender waits for its receive
   std::uint32_t nbytes;
   std::uint32_t unused;
   std::byte payload[room];

@@ -101,7 +101,7 @@ bool Exchange::send_some(int to) {
     piece.total = o.nbytes;
     piece.tag = o.tag;
     piece.dtype = static_cast<std::int16_t>(o.dtype);
-    piece.first = !o.started;
+    piece.first = o.started ? 0 : o.synchronous ? 2 : 1;
     if (piece.first) o.number = ++peer.sent;
     auto nbytes = std::min(o.nbytes - o.moved, endpoint_.segment().layout().piece_bytes);
     piece.nbytes = static_cast<std::uint32_t>(nbytes);
@@ -153,7 +153,7 @@ bool Exchange::receive_some(int from) {
 // A message begins to arrive: it goes to the receive that waits for it, or is kept until there is one.
 bool Exchange::open(int from, const Piece& piece) {
   auto& peer = peers_[from];
-  Envelope envelope{from, piece.tag, piece.dtype, piece.total, ++peer.came};
+  Envelope envelope{from, piece.tag, piece.dtype, piece.total, ++peer.came, piece.first == 2};
   if (auto receive = matching_.claim(envelope)) {
     if (!give(envelope, *receive)) return false;
     peer.into = receive;
@@ -164,7 +164,7 @@ bool Exchange::open(int from, const Piece& piece) {
 }
 
 void Exchange::send_to_self(Operation& send) {
-  Envelope envelope{endpoint_.rank(), send.tag, send.dtype, send.nbytes};
+  Envelope envelope{endpoint_.rank(), send.tag, send.dtype, send.nbytes, 0, send.synchronous};
   if (auto receive = matching_.claim(envelope)) {
     if (!give(envelope, *receive)) return;
     if (send.nbytes) std::memmove(receive->data, send.data, send.nbytes);
@@ -215,7 +215,18 @@ bool Exchange::give(const Envelope& envelope, Operation& receive) {
     receive.own.reset(new std::byte[envelope.nbytes]);
     receive.data = receive.own.get();
   }
+  if (envelope.synchronous) acknowledge(envelope);
   return true;
+}
+
+// Answers a synchronous send. Messages of one tag between two ranks stay in order, and so do their answers.
+void Exchange::acknowledge(const Envelope& envelope) {
+  std::erase_if(acknowledgements_, [](auto& o) { return o->complete; });
+  Operation answer{true, envelope.source, first_acknowledgement + envelope.tag, nullptr, 0, envelope.dtype};
+  auto kept = acknowledgements_.emplace_back(std::make_unique<Operation>(std::move(answer))).get();
+  kept->posted = true;
+  unfinished_.fetch_add(1);
+  begin(*kept);
 }
 
 // Takes an operation back; false if that leaves half a message behind. What has come of a receive's arrives once more.

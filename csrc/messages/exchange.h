@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -80,6 +81,7 @@ class Exchange : Background, ProgressThread::Duty {
   void send_to_self(Operation& send);
   void hand(UnexpectedMessage& unexpected, Operation& receive);
   bool give(const Envelope& envelope, Operation& receive);
+  void acknowledge(const Envelope& envelope);
   void finish(Operation& operation);
   bool recorded() const { return most_events_.load(std::memory_order_relaxed) > 0; }
   void note(const Operation& operation);
@@ -97,6 +99,7 @@ class Exchange : Background, ProgressThread::Duty {
   std::vector<Peer> peers_;
   Matching matching_;
   std::unordered_map<std::uint64_t, Kept> posted_;
+  std::vector<std::unique_ptr<Operation>> acknowledgements_;  // on their way
   std::uint64_t issued_ = 0;
   std::atomic<int> unfinished_ = 0;           // of the posted
   std::atomic<int> visitors_ = 0;             // threads that wait here

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <list>
 #include <memory>
 #include <string>
@@ -15,6 +16,10 @@
 namespace ringtree {
 
 inline constexpr int any = -1;  // any source, any tag
+
+// The acknowledgement of a synchronous send of tag t has tag first_acknowledgement + t. Such sends have tags below
+// 2^30.
+inline constexpr int first_acknowledgement = std::numeric_limits<int>::min();
 
 // The name, in errors, of messages with a tag of the engine's users' own.
 inline std::string own_name(int tag) {
@@ -26,6 +31,8 @@ inline std::string own_name(int tag) {
     case -4:
       return "reading of clocks";
     default:
+      if (tag < first_acknowledgement / 2)
+        return "acknowledgement of tag " + std::to_string(tag - first_acknowledgement);
       return "messages " + std::to_string(tag);
   }
 }
@@ -47,6 +54,7 @@ struct Operation {
   bool started = false, complete = false;
   std::unique_ptr<std::byte[]> own{};  // Length::any: the payload
   bool posted = false;                 // the call that posted it does not wait for it
+  bool synchronous = false;            // of a send: the receive that takes the message answers
   // While messages are recorded, in ticks:
   std::uint64_t handed_over = 0;  // when a send began,
   std::uint64_t stalled = 0;      // and since when the program waits for it; 0: it does not
@@ -57,6 +65,7 @@ struct Envelope {
   int source, tag, dtype;
   std::size_t nbytes;
   std::uint64_t number = 0;  // among those from there, from 1 on
+  bool synchronous = false;  // its sender waits to hear that a receive has taken it
 };
 
 // A message that came before anyone asked for it.

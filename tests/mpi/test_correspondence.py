@@ -20,7 +20,7 @@ NATIVE: dict[str, Any] = {
     "work": ringtree.Work,
     "m": Message,
 }
-MISSING = {"Create_cart", "Win"}
+MISSING = {"Win"}
 """What the left column has of MPI's that ringtree.mpi has not, for its right column."""
 
 

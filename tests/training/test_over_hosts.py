@@ -40,7 +40,8 @@ def lab() -> Iterator[Lab]:
 
 @pytest.mark.parametrize("options", LAYOUTS)
 def test_bytes_between_hosts_are_the_formulas(lab: Lab, options: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RINGTREE_ALGORITHM", "two_shot,pairwise")  # by which the formulas count
+    if "ulysses" in options:
+        monkeypatch.setenv("RINGTREE_ALGORITHM", "pairwise")  # for the small vectors here, bruck would be chosen
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     job = Launched("lab0:2,lab1:2", "-m", "ringtree.cli", "train", *options.split(), *SMALL, lab=lab)
     code, out, complaints = job.end()

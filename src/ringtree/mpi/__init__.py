@@ -13,9 +13,13 @@ from ringtree.mpi.comm import COMM_NULL, COMM_SELF, COMM_WORLD, Comm, Intracomm
 from ringtree.mpi.constants import (
     ANY_SOURCE,
     ANY_TAG,
+    BOTTOM,
     BSEND_OVERHEAD,
+    CART,
     COMM_TYPE_SHARED,
     CONGRUENT,
+    DIST_GRAPH,
+    GRAPH,
     IDENT,
     IN_PLACE,
     MAX_PROCESSOR_NAME,
@@ -28,6 +32,8 @@ from ringtree.mpi.constants import (
     THREAD_SINGLE,
     UNDEFINED,
     UNEQUAL,
+    UNWEIGHTED,
+    WEIGHTS_EMPTY,
 )
 from ringtree.mpi.datatype import DATATYPE_NULL, Datatype, predefined
 from ringtree.mpi.errors import (
@@ -55,6 +61,7 @@ from ringtree.mpi.errors import (
     Exception,
 )
 from ringtree.mpi.group import GROUP_EMPTY, GROUP_NULL, Group
+from ringtree.mpi.matched import MESSAGE_NO_PROC, MESSAGE_NULL, Message
 from ringtree.mpi.missing import missing_name
 from ringtree.mpi.op import (
     BAND,
@@ -93,8 +100,10 @@ from ringtree.mpi.process import (
     Wtime,
     get_vendor,
 )
+from ringtree.mpi.replacing import replace
 from ringtree.mpi.request import REQUEST_NULL, Prequest, Request
 from ringtree.mpi.status import Status
+from ringtree.mpi.topologies import Cartcomm, Compute_dims, Distgraphcomm, Graphcomm, Topocomm
 
 __all__ = [
     "COMM_NULL", "COMM_SELF", "COMM_WORLD", "Comm", "Intracomm", "ANY_SOURCE", "ANY_TAG", "BSEND_OVERHEAD",
@@ -109,6 +118,8 @@ __all__ = [
     "Finalize", "Free_mem", "Get_library_version",
     "Get_processor_name", "Get_version", "Init", "Init_thread", "Is_finalized", "Is_initialized", "Is_thread_main",
     "Query_thread", "Wtick", "Wtime", "get_vendor", "REQUEST_NULL", "Prequest", "Request", "Status",
+    "replace", "BOTTOM", "CART", "DIST_GRAPH", "GRAPH", "UNWEIGHTED", "WEIGHTS_EMPTY", "MESSAGE_NO_PROC",
+    "MESSAGE_NULL", "Message", "Cartcomm", "Compute_dims", "Distgraphcomm", "Graphcomm", "Topocomm",
 ]  # fmt: skip
 
 

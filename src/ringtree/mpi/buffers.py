@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.mpi.datatype import Datatype
+from ringtree.mpi.dlpack import from_dlpack
 
 NumpyArray = NDArray[Any]
 _OCTET = np.dtype("u1")
@@ -173,7 +174,7 @@ def _exported(data: Any, dtype: np.dtype[Any] | None) -> NumpyArray:
     if hasattr(data, "__array__"):
         return np.asarray(data)  # a torch tensor on the CPU shares its memory so
     if hasattr(data, "__dlpack__"):
-        return np.from_dlpack(data)
+        return from_dlpack(data)
     raise TypeError(f"{type(data).__name__} is no buffer; expected an array, or anything with the buffer protocol")
 
 

@@ -11,7 +11,9 @@ from typing import Any
 from ringtree.mpi.buffers import block, checked, octet_blocks, octets
 from ringtree.mpi.constants import in_place
 from ringtree.mpi.errors import translating
+from ringtree.mpi.foreign import ALL, is_foreign, joined
 from ringtree.mpi.op import SUM, Op, native
+from ringtree.mpi.persistent import persistent
 from ringtree.mpi.request import Connected, started
 
 
@@ -61,12 +63,18 @@ class CollectiveMethods(Connected):
         """Reduces every rank's `sendbuf` by `op` into the root's `recvbuf`."""
         comm = self._comm
         out = checked(block(recvbuf)) if comm.rank == root else None
-        return comm.reduce(block(recvbuf if in_place(sendbuf) else sendbuf), native(op), root, out=out, **how)
+        x = block(recvbuf if in_place(sendbuf) else sendbuf)
+        if is_foreign(x, op):
+            return joined(comm, x, op, out, ALL, comm.size, how)
+        return comm.reduce(x, native(op), root, out=out, **how)
 
     def Allreduce(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, **how: Any) -> Any:
         """Reduces every rank's `sendbuf` by `op` into all `recvbuf`s."""
         out = checked(block(recvbuf))
-        return self._comm.all_reduce(out if in_place(sendbuf) else block(sendbuf), native(op), out=out, **how)
+        x = out if in_place(sendbuf) else block(sendbuf)
+        if is_foreign(x, op):
+            return joined(self._comm, x, op, out, ALL, self._comm.size, how)
+        return self._comm.all_reduce(x, native(op), out=out, **how)
 
     def Reduce_scatter_block(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, **how: Any) -> Any:
         """Reduces every rank's `sendbuf` by `op`; block r goes to rank r's `recvbuf`. In place, all input lies in
@@ -74,17 +82,28 @@ class CollectiveMethods(Connected):
         comm = self._comm
         x = block(recvbuf if in_place(sendbuf) else sendbuf, comm.size).reshape(comm.size, -1)
         out = x[0] if in_place(sendbuf) else block(recvbuf)
+        if is_foreign(x, op):
+            n = x.shape[1]
+            return joined(
+                comm, x.reshape(-1), op, checked(out), slice(comm.rank * n, comm.rank * n + n), comm.size, how
+            )
         return comm.reduce_scatter(x, native(op), out=checked(out), **how)
 
     def Scan(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, **how: Any) -> Any:
         """Reduces the `sendbuf`s of ranks 0 to this rank, inclusive, into `recvbuf`."""
         out = checked(block(recvbuf))
-        return self._comm.scan(out if in_place(sendbuf) else block(sendbuf), native(op), out=out, **how)
+        x = out if in_place(sendbuf) else block(sendbuf)
+        if is_foreign(x, op):
+            return joined(self._comm, x, op, out, ALL, self._comm.rank + 1, how)
+        return self._comm.scan(x, native(op), out=out, **how)
 
     def Exscan(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, **how: Any) -> Any:
         """Reduces the `sendbuf`s of the ranks before this one into `recvbuf`; rank 0's is left alone."""
         out = checked(block(recvbuf))
-        return self._comm.exscan(out if in_place(sendbuf) else block(sendbuf), native(op), out=out, **how)
+        x = out if in_place(sendbuf) else block(sendbuf)
+        if is_foreign(x, op):
+            return joined(self._comm, x, op, out, ALL, self._comm.rank, how)
+        return self._comm.exscan(x, native(op), out=out, **how)
 
     Ibarrier = started(Barrier)
     Ibcast = started(Bcast)
@@ -97,3 +116,14 @@ class CollectiveMethods(Connected):
     Ireduce_scatter_block = started(Reduce_scatter_block)
     Iscan = started(Scan)
     Iexscan = started(Exscan)
+    Barrier_init = persistent(Ibarrier)
+    Bcast_init = persistent(Ibcast)
+    Gather_init = persistent(Igather)
+    Scatter_init = persistent(Iscatter)
+    Allgather_init = persistent(Iallgather)
+    Alltoall_init = persistent(Ialltoall)
+    Reduce_init = persistent(Ireduce)
+    Allreduce_init = persistent(Iallreduce)
+    Reduce_scatter_block_init = persistent(Ireduce_scatter_block)
+    Scan_init = persistent(Iscan)
+    Exscan_init = persistent(Iexscan)

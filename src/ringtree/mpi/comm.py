@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import threading
+from collections.abc import Sequence
 from typing import Any, NoReturn
+from weakref import WeakValueDictionary
 
 from ringtree.mpi.collectives import CollectiveMethods
 from ringtree.mpi.constants import CONGRUENT, IDENT, SIMILAR, UNDEFINED, UNEQUAL
 from ringtree.mpi.errors import ERR_COMM, Exception, translating
 from ringtree.mpi.group import Group
+from ringtree.mpi.matched import MatchedProbes
 from ringtree.mpi.messages import MessageMethods
 from ringtree.mpi.missing import missing_method
 from ringtree.mpi.objects import ObjectMethods
@@ -18,11 +22,12 @@ from ringtree.mpi.uneven import UnevenForms
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.world import init
 
+_handles: WeakValueDictionary[int, Comm] = WeakValueDictionary()
 _joining = threading.RLock()  # joining COMM_SELF joins COMM_WORLD
 
 
 @translating
-class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods):
+class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods, MatchedProbes):
     """A group of ranks, and this rank's place in it. `Comm(communicator)` is the MPI face of any Communicator."""
 
     def __init__(self, comm: Comm | Communicator | None = None, name: str = "") -> None:
@@ -67,7 +72,31 @@ class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods):
         """The ranks as a Group."""
         return self.Get_group()
 
-    is_inter, is_intra = False, True
+    is_inter, is_intra, is_topo = False, True, False
+
+    @property
+    def topology(self) -> int:
+        """CART, GRAPH or DIST_GRAPH; UNDEFINED without a topology."""
+        return UNDEFINED
+
+    def Get_topology(self) -> int:
+        """CART, GRAPH or DIST_GRAPH; UNDEFINED without a topology."""
+        return self.topology
+
+    def toint(self) -> int:
+        """A number for this communicator in this process, for `fromint`."""
+        number = id(self._comm)
+        _handles[number] = self
+        return number
+
+    py2f = toint
+
+    @classmethod
+    def fromint(cls, number: int) -> Comm:
+        """The communicator of that number; COMM_NULL where there is none."""
+        return _handles.get(number, COMM_NULL)
+
+    f2py = fromint
 
     def Get_size(self) -> int:
         """Number of ranks."""
@@ -163,6 +192,59 @@ class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods):
 
 class Intracomm(Comm):
     """A Comm whose ranks are one group: all there are here."""
+
+    def Create_cart(self, dims: Sequence[int], periods: Any = None, reorder: bool = False) -> Intracomm:
+        """A Cartcomm of the first ranks, in their order; COMM_NULL for the others. `periods`: one a dimension, or one
+        for all."""
+        from ringtree.mpi.topologies import grid
+
+        return grid(self, dims, periods)
+
+    def Create_graph(self, index: Sequence[int], edges: Sequence[int], reorder: bool = False) -> Intracomm:
+        """A Graphcomm of the first ranks, in their order; COMM_NULL for the others."""
+        from ringtree.mpi.topologies import graph
+
+        return graph(self, index, edges)
+
+    def Create_dist_graph_adjacent(
+        self,
+        sources: Sequence[int] | None,
+        destinations: Sequence[int] | None,
+        sourceweights: Any = None,
+        destweights: Any = None,
+        info: object = None,
+        reorder: bool = False,
+    ) -> Intracomm:
+        """A Distgraphcomm of which each rank names its own neighbours."""
+        from ringtree.mpi.topologies import adjacent
+
+        return adjacent(self, sources, destinations, (sourceweights, destweights))
+
+    def Create_dist_graph(
+        self,
+        sources: Sequence[int],
+        degrees: Sequence[int],
+        destinations: Sequence[int],
+        weights: Any = None,
+        info: object = None,
+        reorder: bool = False,
+    ) -> Intracomm:
+        """A Distgraphcomm of which each rank names any edges: source k has the next degrees[k] destinations."""
+        from ringtree.mpi.topologies import scattered
+
+        return scattered(self, sources, degrees, destinations, weights)
+
+    def Cart_map(self, dims: Sequence[int], periods: Any = None) -> int:
+        """The rank that Create_cart would give this one; UNDEFINED outside the grid."""
+        from ringtree.mpi.topologies import shape
+
+        return self.rank if self.rank < math.prod(shape(dims, periods)[0]) else UNDEFINED
+
+    def Graph_map(self, index: Sequence[int], edges: Sequence[int]) -> int:
+        """The rank that Create_graph would give this one; UNDEFINED outside the graph."""
+        from ringtree.mpi.topologies import ends_of
+
+        return self.rank if self.rank < len(ends_of(index, edges)) else UNDEFINED
 
 
 class _World(Intracomm):

@@ -19,6 +19,9 @@ MAX_PROCESSOR_NAME: Final = 256
 BSEND_OVERHEAD: Final = 0
 
 
+GRAPH, CART, DIST_GRAPH = 1, 2, 3  # a communicator's topology
+
+
 class InPlace:
     """The one value IN_PLACE: this rank's input lies where its output goes."""
 
@@ -27,6 +30,21 @@ class InPlace:
 
 
 IN_PLACE: Final = InPlace()
+
+
+class Named:
+    """A value that only its name tells from others."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return f"MPI.{self._name}"
+
+
+BOTTOM: Final = Named("BOTTOM")
+UNWEIGHTED: Final = Named("UNWEIGHTED")
+WEIGHTS_EMPTY: Final = Named("WEIGHTS_EMPTY")
 
 
 def in_place(spec: object) -> bool:

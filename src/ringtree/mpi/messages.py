@@ -36,6 +36,18 @@ class MessageMethods(Connected):
 
     Rsend = Send
 
+    def Ssend(self, buf: Any, dest: int, tag: int = 0) -> None:
+        """Sends `buf`; returns when a receive has taken the message."""
+        self.Issend(buf, dest, tag).Wait()
+
+    def Issend(self, buf: Any, dest: int, tag: int = 0) -> Request:
+        """Begins to send `buf`; the request is done when a receive has taken the message."""
+        return Request(NOTHING if dest == PROC_NULL else self._comm.issend(octets(buf), dest, tag))
+
+    def Ssend_init(self, buf: Any, dest: int, tag: int = 0) -> Prequest:
+        """A persistent request whose every Start is an Issend of `buf`."""
+        return Prequest(lambda: self.Issend(buf, dest, tag))
+
     def Bsend(self, buf: Any, dest: int, tag: int = 0) -> None:
         """Sends a copy, which is kept until it is sent: no buffer needs to be attached."""
         self.Ibsend(buf, dest, tag)
@@ -96,6 +108,25 @@ class MessageMethods(Connected):
         self.Isend(sendbuf, dest, sendtag).Wait()
         incoming.Wait(status)
 
+    def Isendrecv(
+        self,
+        sendbuf: Any,
+        dest: int,
+        sendtag: int = 0,
+        recvbuf: Any = None,
+        source: int = ANY_SOURCE,
+        recvtag: int = ANY_TAG,
+    ) -> Request:
+        """Begins to send and to receive; the request is done when both are, and its status is the receive's."""
+        incoming = self.Irecv(recvbuf, source, recvtag)._work
+        return Request(_Both(incoming, self.Isend(sendbuf, dest, sendtag)._work))
+
+    def Isendrecv_replace(
+        self, buf: Any, dest: int, sendtag: int = 0, source: int = ANY_SOURCE, recvtag: int = ANY_TAG
+    ) -> Request:
+        """Begins to send a copy of `buf` and to receive into `buf`."""
+        return self.Isendrecv(octets(buf).copy(), dest, sendtag, buf, source, recvtag)
+
     def Sendrecv_replace(
         self,
         buf: Any,
@@ -138,6 +169,14 @@ class MessageMethods(Connected):
 
     ibsend = isend
 
+    def ssend(self, obj: Any, dest: int, tag: int = 0) -> None:
+        """Sends an object, pickled; returns when a receive has taken it."""
+        self.Ssend(pickle.dumps(obj, pickle.HIGHEST_PROTOCOL), dest, tag)
+
+    def issend(self, obj: Any, dest: int, tag: int = 0) -> Request:
+        """Begins to send an object, pickled; the request is done when a receive has taken it."""
+        return self.Issend(pickle.dumps(obj, pickle.HIGHEST_PROTOCOL), dest, tag)
+
     def recv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
         """Receives an object. `buf` is not needed: the message carries its length."""
         if source == PROC_NULL:
@@ -173,3 +212,21 @@ class MessageMethods(Connected):
         obj = self.recv(recvbuf, source, recvtag, status)
         outgoing.wait()
         return obj
+
+
+class _Both:
+    """A receive and a send begun together: done when both are, and of the receive's source, tag and length."""
+
+    def __init__(self, incoming: Any, outgoing: Any) -> None:
+        self._incoming, self._outgoing = incoming, outgoing
+
+    def done(self) -> bool:
+        """Whether both are done, without waiting."""
+        return bool(self._incoming.done() and self._outgoing.done())
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits for both."""
+        return bool(self._incoming.wait(timeout) and self._outgoing.wait(timeout))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._incoming, name)

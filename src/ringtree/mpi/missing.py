@@ -7,35 +7,24 @@ _FILES = "files are the program's own: numpy.save and numpy.memmap, each rank it
 _PROCESSES = "ranks are started by `ringtree run` or ringtree.spawn"
 _DERIVED = "types of strided data are numpy's: send numpy.ascontiguousarray(x[::2])"
 _INTER = "all communicators are within one group: Comm.Split, Comm.Create_group"
-_TOPOLOGY = "a grid of ranks is comm.mesh(rows=2, columns=4) of a ringtree Communicator, a communicator an axis"
 _PERSISTENT = "a repeated call is quick as it is: ringtree remembers the plans of calls that look like earlier ones"
-_MATCHED = "probe and recv are of one thread here: Probe with a Status, then Recv from its source and tag"
-_SYNCHRONOUS = "to know that a message has arrived, have the receiver answer, or call Barrier"
-_BYTES = "Alltoallv of bytes moves blocks of any types"
-_BOTH = "Irecv and Isend, and Request.Waitall"
 _ATTRIBUTES = "keep what belongs to a communicator in an object beside it"
-_NEIGHBORS = "ringtree has no topologies; exchange with neighbours by Isend and Irecv, or Alltoallv with zero counts"
 
 _INSTEAD = {
-    "Win": _ONE_SIDED, "File": _FILES, "Intercomm": _INTER, "Topocomm": _TOPOLOGY, "Cartcomm": _TOPOLOGY,
-    "Graphcomm": _NEIGHBORS, "Distgraphcomm": _NEIGHBORS, "Compute_dims": _TOPOLOGY, "Message": _MATCHED,
+    "Win": _ONE_SIDED, "File": _FILES, "Intercomm": _INTER,
     "Grequest": "a Request is of a call that ringtree makes", "Info": "ringtree takes its settings as arguments",
     "Errhandler": "errors are raised, as with ERRORS_RETURN in mpi4py",
     "Session": "ringtree.init() can be called again",
     "Open_port": _PROCESSES, "Lookup_name": _PROCESSES, "Publish_name": _PROCESSES,
-    "pickle": "objects travel as Python's pickle module writes them", "BOTTOM": "name the buffer itself",
+    "pickle": "objects travel as Python's pickle module writes them",
 }  # fmt: skip
 
 _METHODS = {
-    "Spawn": _PROCESSES, "Create_intercomm": _INTER, "Create_cart": _TOPOLOGY, "Create_graph": _NEIGHBORS,
-    "Create_dist_graph": _NEIGHBORS, "Ssend": _SYNCHRONOUS, "Issend": _SYNCHRONOUS, "ssend": _SYNCHRONOUS,
-    "issend": _SYNCHRONOUS, "Mprobe": _MATCHED, "Improbe": _MATCHED, "mprobe": _MATCHED, "improbe": _MATCHED,
-    "Alltoallw": _BYTES, "Ialltoallw": _BYTES, "Get_attr": _ATTRIBUTES, "Set_attr": _ATTRIBUTES,
+    "Spawn": _PROCESSES, "Create_intercomm": _INTER,
+    "Get_attr": _ATTRIBUTES, "Set_attr": _ATTRIBUTES,
     "Accept": _PROCESSES, "Connect": _PROCESSES, "Get_parent": _PROCESSES,
-    "Isendrecv": _BOTH, "Isendrecv_replace": _BOTH,
 }  # fmt: skip
 _ENDINGS = {"_init": _PERSISTENT, "_multiple": _PROCESSES}
-_BEGINNINGS = {"Neighbor_": _NEIGHBORS, "Ineighbor_": _NEIGHBORS, "neighbor_": _NEIGHBORS}
 
 
 class Missing(NotImplementedError, AttributeError):
@@ -51,7 +40,6 @@ def missing_method(name: str) -> AttributeError:
     """The error for a method that a Comm lacks."""
     found = _METHODS.get(name)
     found = found or next((text for end, text in _ENDINGS.items() if name.endswith(end)), None)
-    found = found or next((text for start, text in _BEGINNINGS.items() if name.startswith(start)), None)
     return _error(f"Comm.{name}", found, f"a Comm of ringtree.mpi has no {name!r}")
 
 

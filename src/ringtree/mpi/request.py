@@ -5,6 +5,7 @@ At the end what every family of a Comm's methods builds on: the communicator beh
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from ringtree.mpi.constants import UNDEFINED
 from ringtree.mpi.errors import ERR_REQUEST, Exception, translating
 from ringtree.mpi.status import Status
 from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.communicator.messages.work import Work
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -94,6 +96,13 @@ class Request:
     def __bool__(self) -> bool:
         return self._work is not None
 
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        if self is REQUEST_NULL:
+            return "REQUEST_NULL"
+        if self._work is not None or isinstance(self, Prequest):
+            raise ValueError("a request cannot be pickled: its call is this process's own")
+        return Request, ()
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Request) and self._work is other._work
 
@@ -136,7 +145,7 @@ class Request:
         active = [index for index, request in enumerate(requests) if request]
         if not active:
             return UNDEFINED, _nothing(status)
-        index = active[ringtree.wait_any([requests[i]._work for i in active])]
+        index = active[_first_done([requests[i]._work for i in active])]
         return index, requests[index]._wait(status)
 
     @classmethod
@@ -165,7 +174,7 @@ class Request:
         is active."""
         active = [request._work for request in requests if request]
         if active:
-            ringtree.wait_any(active)
+            _first_done(active)
         return cls.testsome(requests, statuses)
 
     @classmethod
@@ -195,7 +204,8 @@ class Prequest(Request):
         """Begins the call once more; Exception of ERR_REQUEST after Free."""
         if self._begin is None:
             raise Exception(ERR_REQUEST, "REQUEST_NULL: this request was freed")
-        self._work = self._begin()._work
+        begun = self._begin()
+        self._work, self._finish = begun._work, begun._finish
 
     @classmethod
     def Startall(cls, requests: Sequence[Prequest]) -> None:
@@ -217,6 +227,17 @@ class Prequest(Request):
 
 
 REQUEST_NULL = Request()
+
+
+def _first_done(works: Sequence[Any]) -> int:
+    """The position of a work that is done, once there is one."""
+    if all(isinstance(work, Work) for work in works):
+        return ringtree.wait_any(works)
+    while True:
+        for index, work in enumerate(works):
+            if work.done():
+                return index
+        time.sleep(20e-6)
 
 
 def _nothing(status: Status | None) -> Any:

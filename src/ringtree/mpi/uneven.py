@@ -12,8 +12,11 @@ import numpy as np
 from ringtree.mpi.buffers import NumpyArray, block, checked, octets, placed
 from ringtree.mpi.constants import in_place
 from ringtree.mpi.errors import ERR_TRUNCATE, Exception, translating
+from ringtree.mpi.foreign import is_foreign, joined
 from ringtree.mpi.op import SUM, Op, native
+from ringtree.mpi.persistent import persistent
 from ringtree.mpi.request import Connected, Request, started
+from ringtree.mpi.typed import TypedBlocks
 from ringtree.runtime.communicator.messages.work import Work
 
 
@@ -101,16 +104,36 @@ class UnevenForms(Connected):
         if recvcounts is None:
             recvcounts = comm.all_gather(np.array([out.size])).ravel().tolist()
         x = out if in_place(sendbuf) else block(sendbuf)
+        if is_foreign(x, op):
+            start = sum(recvcounts[: comm.rank])
+            part = slice(start, start + recvcounts[comm.rank])
+            return joined(comm, x, op, out[: recvcounts[comm.rank]], part, comm.size, how)
         return comm.reduce_scatter_v(x, recvcounts, native(op), out=out[: recvcounts[comm.rank]], **how)
+
+    def Alltoallw(self, sendbuf: Any, recvbuf: Any, **how: Any) -> Any:
+        """Alltoallv with a type for each block, [array, counts, displacements, types]; displacements in bytes."""
+        comm = self._comm
+        into = TypedBlocks(recvbuf, comm.size, writable=True)
+        sent = into if in_place(sendbuf) else TypedBlocks(sendbuf, comm.size)
+        room = np.empty(sum(into.sizes), np.uint8)
+        x = np.concatenate(sent.blocks)
+        return _unpacking(comm.all_to_all_v(x, sent.sizes, out=room, out_counts=into.sizes, **how), into, room)
 
     Igatherv = started(Gatherv)
     Iscatterv = started(Scatterv)
     Iallgatherv = started(Allgatherv)
     Ialltoallv = started(Alltoallv)
+    Ialltoallw = started(Alltoallw)
     Ireduce_scatter = started(Reduce_scatter)
+    Gatherv_init = persistent(Igatherv)
+    Scatterv_init = persistent(Iscatterv)
+    Allgatherv_init = persistent(Iallgatherv)
+    Alltoallv_init = persistent(Ialltoallv)
+    Alltoallw_init = persistent(Ialltoallw)
+    Reduce_scatter_init = persistent(Ireduce_scatter)
 
 
-def _unpacking(made: Any, blocks: Blocks, room: NumpyArray) -> Any:
+def _unpacking(made: Any, blocks: Blocks | TypedBlocks, room: NumpyArray) -> Any:
     """The end of a call that receives to `room`: at once, or when what was started is done."""
     if isinstance(made, Work):
         return Request(made, lambda _: blocks.unpack(room))

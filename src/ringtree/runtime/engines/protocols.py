@@ -22,8 +22,12 @@ FREE = -5
 ARRIVAL = 6
 """The kind, among recorded events, of a message's arrival from another host: of the WAIT that follows. No Event."""
 
+ACKNOWLEDGEMENT = -(1 << 31)
+"""The tag of what answers a synchronous send of tag 0; of tag t it is t more. Such sends have tags below 2^30."""
+
 MessageOperation = tuple[bool, int, int, int, int, int, bool]
-"""(is it a send, peer, tag, address, bytes, type's code, may the message be shorter), as engines take them."""
+"""(is it a send, peer, tag, address, bytes, type's code, and of a receive: may the message be shorter; of a send: is it
+synchronous), as engines take them."""
 
 
 class Recorded(NamedTuple):

@@ -22,7 +22,7 @@ from ringtree.runtime.communicator.messages.messages import (
 )
 from ringtree.runtime.communicator.messages.work import Message, Together
 from ringtree.runtime.communicator.seated import Member
-from ringtree.runtime.engines.protocols import ANY, COPY, PARTS, MessageOperation
+from ringtree.runtime.engines.protocols import ACKNOWLEDGEMENT, ANY, COPY, PARTS, MessageOperation
 
 _ndarray = np.ndarray
 _BYTES = 5  # uint8's code: pickles
@@ -65,6 +65,16 @@ class PointToPoint(Member):
         """Begins to send `x`, which must stay as it is until the message is done. Errors as in send."""
         operation, array = sending(x, dst, tag, self.size)
         return self._mail.post(operation, array, None)
+
+    def issend(self, x: Any, dst: int, tag: int = 0) -> Together:
+        """isend, done only when a receive of rank `dst` has taken the message. Errors as in send; ValueError for a tag
+        of 2^30 or more."""
+        operation, array = sending(x, dst, tag, self.size)
+        _, whose, which, address, _, dtype, _ = operation
+        if which >= 1 << 30:
+            raise ValueError(f"tag {tag} of a synchronous send: expected 0..{(1 << 30) - 1}")
+        answer = self._mail.post((False, whose, ACKNOWLEDGEMENT + which, address, 0, dtype, False), array, None)
+        return Together([answer, self._mail.post((*operation[:6], True), array, None)], None)
 
     def irecv(self, x: Any, src: int = ANY, tag: int = 0, *, at_most: bool = False) -> Message:
         """Begins to receive into `x`, as recv does. The finished message has its source, tag and bytes."""

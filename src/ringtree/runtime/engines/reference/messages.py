@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ringtree.errors import Mismatch, PeerDied, TimedOut
 from ringtree.ir.trace import Event
-from ringtree.runtime.engines.protocols import ANY, CLOCKS, COPY, PARTS, MessageOperation
+from ringtree.runtime.engines.protocols import ACKNOWLEDGEMENT, ANY, CLOCKS, COPY, PARTS, MessageOperation
 from ringtree.runtime.types import Dtype
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ class MessageInFlight:
     payload: bytes
     number: int
     """Among those from there to here."""
+    synchronous: bool = False
 
     @property
     def status(self) -> Status:
@@ -39,7 +40,8 @@ class MessageInFlight:
 
 @dataclass(slots=True, eq=False)
 class PostedOperation:
-    """A send or a receive, and its message once there is one. `address` 0 with `at_most` takes any size."""
+    """A send or a receive, and its message once there is one. `address` 0 with `at_most` takes any size; of a send,
+    `at_most` means synchronous."""
 
     is_send: bool
     peer: int
@@ -179,7 +181,9 @@ class ReferenceMessages:
             payload = string_at(transfer.address, transfer.nbytes) if transfer.nbytes else b""
             self.group.sent[self.rank, transfer.peer] += 1
             number = self.group.sent[self.rank, transfer.peer]
-            message = transfer.message = MessageInFlight(self.rank, transfer.tag, transfer.dtype, payload, number)
+            message = transfer.message = MessageInFlight(
+                self.rank, transfer.tag, transfer.dtype, payload, number, transfer.at_most
+            )
             self._note(Event.SEND, message, self.rank, transfer.peer)
             box = self.box(transfer.peer)
             wanting = next((t for t in box.posted if t.wants(message)), None)
@@ -212,9 +216,23 @@ class ReferenceMessages:
         if transfer.address and nbytes:
             memmove(transfer.address, message.payload, nbytes)
         transfer.message = message
+        if message.synchronous:
+            self._acknowledge(message, receiver)
         if message.source != receiver:
             self.group.received[receiver][message.source] += (nbytes, 1)
         self._note(Event.WAIT, message, receiver, message.source)
+
+    def _acknowledge(self, message: MessageInFlight, receiver: int) -> None:
+        """Ends a synchronous send: its rank waits for a message of no bytes from the receiver."""
+        answer = MessageInFlight(receiver, ACKNOWLEDGEMENT + message.tag, message.dtype, b"", 0)
+        box = self.box(message.source)
+        wanting = next((t for t in box.posted if t.wants(answer)), None)
+        if wanting is None:
+            box.unexpected.append(answer)
+        else:
+            box.posted.remove(wanting)
+            wanting.message = answer
+        self.group.changed.notify_all()
 
     def _note(self, kind: Event, message: MessageInFlight, rank: int, peer: int) -> None:
         """Records an event of a message for that rank, where it records; messages to itself are not recorded."""

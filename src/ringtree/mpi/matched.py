@@ -1,0 +1,147 @@
+"""Matched probes: a message that a probe has found is this Message's, and no other receive takes it.
+
+The probe receives it, into memory of its own, and the Message's receive is a copy from there.
+"""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from ringtree.mpi.buffers import octets
+from ringtree.mpi.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
+from ringtree.mpi.errors import ERR_TRUNCATE, Exception, translating
+from ringtree.mpi.request import Connected, Request
+from ringtree.mpi.status import NOTHING, Status
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_probing = threading.Lock()
+"""Between a probe and the receive of what it found no other matched probe of this process looks."""
+
+
+@translating
+class Message:
+    """A message that was probed; empty (MESSAGE_NULL) once it is received."""
+
+    def __init__(self, message: Message | None = None) -> None:
+        self._held: Any = None if message is None else message._held
+
+    @classmethod
+    def Probe(cls, comm: Connected, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Self:
+        """Waits for a message and takes it."""
+        return cls._taken(comm, None if source == PROC_NULL else comm._comm.probe(source, tag), status)
+
+    @classmethod
+    def Iprobe(
+        cls, comm: Connected, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
+    ) -> Self | None:
+        """Takes a message that is there; None where there is none."""
+        if source == PROC_NULL:
+            return cls._taken(comm, None, status)
+        with _probing:
+            found = comm._comm.iprobe(source, tag)
+            return None if found is None else cls._taken(comm, found, status)
+
+    @classmethod
+    def _taken(cls, comm: Connected, found: Any, status: Status | None) -> Self:
+        made = cls()
+        room = np.empty(0 if found is None else found.nbytes, np.uint8)
+        if found is not None:
+            comm._comm.recv(room, found.source, found.tag)
+        made._held = _NO_PROC if found is None else (_Arrived(found), room)
+        if status is not None:
+            status.fill(made._held[0])
+        return made
+
+    probe, iprobe = Probe, Iprobe
+
+    def Recv(self, buf: Any, status: Status | None = None) -> None:
+        """Copies the message to `buf`, which may be longer. Exception of ERR_TRUNCATE: if it is shorter."""
+        self.Irecv(buf).Wait(status)
+
+    def Irecv(self, buf: Any) -> Request:
+        """Recv as a Request, which is done at once."""
+        arrived, room = self._let_go()
+        into = octets(buf, writable=True) if room.size else room
+        if into.size < room.size:
+            raise Exception(ERR_TRUNCATE, f"message truncated: it has {room.size} bytes, the buffer {into.size}")
+        into[: room.size] = room
+        return Request(arrived)
+
+    def recv(self, status: Status | None = None) -> Any:
+        """The message's object."""
+        return self.irecv().wait(status)
+
+    def irecv(self) -> Request:
+        """recv as a Request, which is done at once."""
+        arrived, room = self._let_go()
+        return Request(arrived, lambda _: None if arrived is NOTHING else pickle.loads(room.data))
+
+    def _let_go(self) -> Any:
+        if self._held is None:
+            raise ValueError("MESSAGE_NULL holds no message; expected one that Mprobe or Improbe returned")
+        held = self._held
+        if self is not MESSAGE_NO_PROC:
+            self._held = None
+        return held
+
+    def __bool__(self) -> bool:
+        return self._held is not None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Message) and self._held is other._held
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        for name, one in (("MESSAGE_NULL", MESSAGE_NULL), ("MESSAGE_NO_PROC", MESSAGE_NO_PROC)):
+            if self is one:
+                return name
+            if self == one:
+                return Message, (one,)
+        return _refuse()
+
+
+class _Arrived:
+    """The status of a message that was received when it was probed."""
+
+    def __init__(self, found: Any) -> None:
+        self.source, self.tag, self.nbytes = found.source, found.tag, found.nbytes
+
+    def done(self) -> bool:
+        """True."""
+        return True
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Returns True at once, for every `timeout`."""
+        return True
+
+
+def _refuse() -> NoReturn:
+    raise ValueError("a message cannot be pickled: it is this process's own")
+
+
+_NO_PROC = (NOTHING, np.empty(0, np.uint8))
+MESSAGE_NULL = Message()
+MESSAGE_NO_PROC = Message()
+MESSAGE_NO_PROC._held = _NO_PROC
+
+
+@translating
+class MatchedProbes(Connected):
+    """Probes whose message is then this caller's alone: for programs whose threads receive from one communicator."""
+
+    def Mprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message:
+        """Waits for a message and takes it."""
+        return Message.Probe(self, source, tag, status)
+
+    def Improbe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message | None:
+        """Takes a message that is there; None where there is none."""
+        return Message.Iprobe(self, source, tag, status)
+
+    mprobe, improbe = Mprobe, Improbe

@@ -1,0 +1,121 @@
+"""Grids and graphs of ranks, their neighbours, and the collectives between those, on real ranks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ringtree import mpi as MPI
+from tests.mpi.tables import Row, check, ints
+
+
+def line(comm: MPI.Comm) -> Any:
+    """A grid with ends: nothing comes from beyond them."""
+    grid = comm.Create_cart([comm.size])
+    got = np.full(2, -1, np.int32)
+    grid.Neighbor_allgather(ints(grid.rank), got)
+    return [got, grid.neighbor_allgather(grid.rank)]
+
+
+def of_line(rank: int, ranks: int) -> Any:
+    behind = rank + 1 if rank + 1 < ranks else None
+    return [[rank - 1, -1 if behind is None else behind], [rank - 1 if rank else None, behind]]
+
+
+def circle(comm: MPI.Comm) -> Any:
+    """What goes to the left arrives as what came from the right, also where both are one rank."""
+    grid = comm.Create_cart([comm.size], periods=True)
+    got = np.full(2, -1, np.int32)
+    grid.Neighbor_alltoall(ints(10 * grid.rank, 10 * grid.rank + 1), got)
+    return got
+
+
+def torus(comm: MPI.Comm) -> Any:
+    grid = comm.Create_cart([2, 2], periods=[True, False])
+    if not grid:
+        return None
+    column = grid.Sub([True, False])
+    return [grid.Get_topology() == MPI.CART, grid.coords, grid.Shift(0, 1), grid.Shift(1, 1), column.dims, column.size]
+
+
+def of_torus(rank: int, ranks: int) -> Any:
+    if rank >= 4:
+        return None
+    row, column = divmod(rank, 2)
+    across = (MPI.PROC_NULL if column == 0 else rank - 1, MPI.PROC_NULL if column == 1 else rank + 1)
+    return [True, [row, column], ((rank + 2) % 4, (rank + 2) % 4), across, [2], 2]
+
+
+def star(comm: MPI.Comm) -> Any:
+    """Rank 0 hears of all others; the edges are named by their other end."""
+    edges = ([0], [1], [comm.rank]) if comm.rank else ([], [], [])
+    graph = comm.Create_dist_graph([0] if comm.rank else [], edges[1], edges[2], MPI.UNWEIGHTED)
+    return [graph.inedges, graph.outedges, graph.neighbor_allgather(comm.rank)]
+
+
+def of_star(rank: int, ranks: int) -> Any:
+    return [[0], [], [0]] if rank else [[], list(range(1, ranks)), []]
+
+
+def started_twice(comm: MPI.Comm) -> Any:
+    """A persistent collective reads its buffer anew at each Start."""
+    x, total = ints(comm.rank), ints(0)
+    call = comm.Allreduce_init(x, total)
+    seen = []
+    for _ in range(2):
+        call.Start()
+        call.Wait()
+        seen.append(int(total[0]))
+        x += 1
+    call.Free()
+    return seen
+
+
+def typed(comm: MPI.Comm) -> Any:
+    """Alltoallw of ints from front to back, which arrive back to front."""
+    x, got = np.arange(comm.size, dtype=np.int32) + 10 * comm.rank, np.zeros(comm.size, np.int32)
+    places, ones, types = [4 * r for r in range(comm.size)], [1] * comm.size, [MPI.INT] * comm.size
+    comm.Alltoallw([x, ones, places, types], [got, ones, places[::-1], types])
+    return got
+
+
+def long_doubles(comm: MPI.Comm) -> Any:
+    x, out = np.full(2, comm.rank + 1, np.longdouble), np.zeros(2, np.longdouble)
+    comm.Scan(x, out)
+    top = np.zeros(2, np.longdouble)
+    comm.Iallreduce(x, top, MPI.MAX).Wait()
+    return [out.astype(int), top.astype(int)]
+
+
+ROWS: list[Row] = [
+    ("line", line, of_line),
+    ("circle", circle, lambda r, n: [10 * ((r - 1) % n) + 1, 10 * ((r + 1) % n)]),
+    ("star", star, of_star),
+    ("started twice", started_twice, lambda r, n: [n * (n - 1) // 2, n * (n - 1) // 2 + n]),
+    ("typed", typed, lambda r, n: [10 * s + r for s in reversed(range(n))]),
+    ("long doubles", long_doubles, lambda r, n: [[(r + 1) * (r + 2) // 2] * 2, [n] * 2]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_collectives_of_topologies(ranks: int) -> None:
+    check(ROWS, ranks)
+
+
+def test_a_torus() -> None:
+    check([("torus", torus, of_torus)], 5)
+
+
+@pytest.mark.parametrize(
+    ("count", "given", "dims"),
+    [(24, 3, [4, 3, 2]), (7, 2, [7, 1]), (12, [0, 3], [4, 3]), (1, 4, [1, 1, 1, 1]), (6, [0, 6, 0], [1, 6, 1])],
+)
+def test_dimensions(count: int, given: Any, dims: list[int]) -> None:
+    assert MPI.Compute_dims(count, given) == dims
+
+
+def test_dimensions_that_do_not_divide() -> None:
+    with pytest.raises(ValueError, match="no grid"):
+        MPI.Compute_dims(7, [2, 0])
