@@ -11,10 +11,8 @@ from pathlib import Path
 import pytest
 
 from ringtree.formats import chrome
-from ringtree.ir.host_clocks import host_clocks
-from ringtree.ir.trace import Trace
 from tests.runtime.hosts.conftest import made_lab
-from tests.runtime.hosts.lab import CLOCK_APART_S, Lab
+from tests.runtime.hosts.lab import Lab
 from tests.runtime.hosts.launched import Launched, program
 
 Launch = Callable[..., Launched]
@@ -23,8 +21,6 @@ import numpy, ringtree
 comm = ringtree.init(timeout_s=100)
 print(*comm.hosts, os.environ["RINGTREE_ADDRESS"].rpartition(":")[0], comm.all_reduce(numpy.ones(1))[0], flush=True)
 """
-LONGEST_S = 100.0
-"""Far longer than a job here takes, far shorter than the clocks are apart."""
 GO_ON = MEET + "while True:\n    comm.all_reduce(numpy.ones(3))\n    time.sleep(0.01)\n"
 
 
@@ -117,39 +113,10 @@ def test_a_rank_that_is_killed_leaves_nothing(launch: Launch) -> None:
     assert complaints[0].startswith("ringtree run: rank 3 on lab1 was killed by SIGKILL")
 
 
-def traced(job: Launched, file: Path) -> Trace:
-    """The trace of a job on hosts 0 and 1, whose clocks are corrected by what the lab has set."""
-    _, _, complaints = job.end()
-    trace = chrome.read(file)
-    assert trace.makespan_s < LONGEST_S
-    [(host, clock)] = host_clocks(trace).items()
-    assert host == 1
-    assert abs(abs(clock.offset_s) - CLOCK_APART_S) <= clock.error_s < LONGEST_S
-    assert any(re.search(r"clocks of 2 hosts aligned to host 0's within [\d.]+ \S+ \(host 1\)", c) for c in complaints)
-    return trace
-
-
-@pytest.mark.parametrize("hosts", ["lab0:1,lab1:2", "lab1:2,lab0:1"])
-def test_traces_of_all_hosts_are_one(launch: Launch, tmp_path: Path, hosts: str) -> None:
+def test_traces_of_all_hosts_are_one(launch: Launch, tmp_path: Path) -> None:
     file = tmp_path / "trace.json"
-    trace = traced(launch(hosts, MEET, "--trace", str(file)), file)
+    assert launch("lab0:1,lab1:2", MEET, "--trace", str(file)).end()[0] == 0
+    trace = chrome.read(file)
     assert trace.ranks == 3
     assert set(trace.rank.tolist()) == {0, 1, 2}
     assert trace.calls[0].startswith("all_reduce(float64")
-    send, wait = trace.messages()
-    assert len(send)
-    assert (trace.end_s[wait] >= trace.start_s[send]).all()
-
-
-def test_a_trace_has_one_time_where_a_rank_failed(launch: Launch, tmp_path: Path) -> None:
-    file = tmp_path / "trace.json"
-    trace = traced(launch("lab0:1,lab1:1", MEET + "if rank: raise ValueError\n", "--trace", str(file)), file)
-    assert set(trace.rank.tolist()) == {0, 1}
-
-
-def test_a_host_that_is_gone_is_known_by_its_first_reading(launch: Launch, tmp_path: Path) -> None:
-    file = tmp_path / "trace.json"
-    job = launch("lab0:1,lab1:1", GO_ON, "--trace", str(file))
-    job.lines(2)
-    os.kill(job.agent_of(1), signal.SIGTERM)  # it ends its ranks, and itself
-    traced(job, file)

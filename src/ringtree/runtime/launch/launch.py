@@ -13,16 +13,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ringtree.formats import chrome
-from ringtree.ir.host_clocks import host_clocks
-from ringtree.ir.units import duration
 from ringtree.runtime.bootstrap.environment import TRACE_FOLDER
 from ringtree.runtime.launch.interrupts import interrupts
 from ringtree.runtime.launch.job import JobCourse, named
 from ringtree.runtime.launch.program import resolve
 from ringtree.runtime.launch.rank_processes import STDOUT, RankProcesses, stdin_for_rank_0, turn
 from ringtree.runtime.launch.whole_lines import Take, printed
-from ringtree.runtime.tracing.files import Clocks, gather
-from ringtree.runtime.tracing.parts import NONE_APART
+from ringtree.runtime.tracing.files import gather
 
 
 def run(
@@ -89,17 +86,10 @@ def _take(rank: int, number: int) -> Take:
     return partial(printed, prefix=f"[{rank}] ", stream=sys.stdout if number == STDOUT else sys.stderr)
 
 
-def write_trace(
-    file: Path,
-    folder: Path,
-    ranks: int,
-    words: Sequence[str],
-    world: str = "",
-    clocks: Clocks = lambda hosts: NONE_APART,
-) -> int:
-    """Writes what the ranks recorded; returns 1 where there is nothing. `words`: started the program; `world` and
-    `clocks`: as for gather."""
-    gathered = gather(folder, ranks, world, clocks)
+def write_trace(file: Path, folder: Path, ranks: int, words: Sequence[str], world: str = "") -> int:
+    """Writes what the ranks recorded; returns 1 where there is nothing. `words`: started the program; `world`: as for
+    gather."""
+    gathered = gather(folder, ranks, world)
     if gathered is None:
         complain(f"{file} is not written: no rank called ringtree.init()")
         return 1
@@ -107,10 +97,6 @@ def write_trace(
         complain(f"{file} has nothing of {named(list(gathered.silent))}: a killed rank leaves nothing")
     if dropped := gathered.trace.facts.get("dropped"):
         complain(f"{file} is incomplete: {dropped} events were dropped")
-    if apart := host_clocks(gathered.trace):
-        worst = max(apart, key=lambda host: apart[host].error_s)
-        within = duration(apart[worst].error_s)
-        complain(f"{file} has the clocks of {len(apart) + 1} hosts aligned to host 0's within {within} (host {worst})")
     name = " ".join(words[1:] if words[0] == sys.executable else words)
     chrome.write(replace(gathered.trace, facts={"name": name, **gathered.trace.facts}), file)
     return 0

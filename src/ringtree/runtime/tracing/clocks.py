@@ -11,7 +11,7 @@ section 8) on the exchange that Cristian would accept (Probabilistic clock synch
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -41,15 +41,6 @@ class ClockReading(NamedTuple):
     at_s: float
     offset_s: float
     error_s: float
-
-
-class RoundTrip(NamedTuple):
-    """A question and its answer: `asked_s` and `answered_s` by the clock here, `came_s` and `left_s` by the other."""
-
-    asked_s: float
-    came_s: float
-    left_s: float
-    answered_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,29 +107,17 @@ def _asked(communicator: Communicator, peer: int, host: int) -> ClockReading:
     """Asks that rank for its time, the last time with 0 in place of 1."""
     question, answer = np.ones(1), np.zeros(2)
     operations = [_operation(True, peer, question), _operation(False, peer, answer)]
-
-    def ask(last: bool) -> RoundTrip:
-        question[0] = not last
-        asked_s = time.monotonic()
-        communicator._exchange(operations)
-        answered_s = time.monotonic()
-        came_s, left_s = answer.tolist()
-        return RoundTrip(asked_s, came_s, left_s, answered_s)
-
-    return closest_reading(host, ask)
-
-
-def closest_reading(host: int, ask: Callable[[bool], RoundTrip]) -> ClockReading:
-    """The reading of the shortest round trip of many. `ask` makes one; True for the last."""
     errors_s: list[float] = []
     best: ClockReading | None = None
     begin_s = time.monotonic()
-    last = False
-    while not last:
-        last = _is_enough(errors_s, time.monotonic() - begin_s)
-        asked_s, came_s, left_s, answered_s = ask(last)
+    while question[0]:
+        question[0] = not _is_enough(errors_s, time.monotonic() - begin_s)
+        asked_s = time.monotonic()
+        communicator._exchange(operations)
+        answered_s = time.monotonic()
         if not errors_s:
-            begin_s = answered_s  # the first answer comes when the other side is here, too
+            begin_s = answered_s  # the first answer comes when that rank is here, too
+        came_s, left_s = answer.tolist()
         errors_s.append(max((answered_s - asked_s) - (left_s - came_s), 0.0) / 2)
         if best is None or errors_s[-1] < best.error_s:
             best = ClockReading(host, came_s, ((came_s - asked_s) + (left_s - answered_s)) / 2, errors_s[-1])

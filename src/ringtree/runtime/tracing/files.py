@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,8 +12,7 @@ import numpy as np
 
 from ringtree.ir.trace import Trace
 from ringtree.runtime.engines.protocols import Recorded
-from ringtree.runtime.tracing.clocks import AlignedClock
-from ringtree.runtime.tracing.parts import NONE_APART, RankRecording, merge
+from ringtree.runtime.tracing.parts import RankRecording, merge
 from ringtree.runtime.tracing.tracing import Recording
 
 if TYPE_CHECKING:
@@ -56,10 +54,9 @@ def _leave(path: Path, process: int) -> None:
         }
         for part in parts
     ]
-    about = {"facts": _recordings[0].facts(), "hosts": _recordings[0].hosts, "parts": recorded}
     begun = path.with_suffix(".begun")
     with begun.open("wb") as file:
-        np.savez(file, parts=np.array(json.dumps(about)), **columns)
+        np.savez(file, parts=np.array(json.dumps({"facts": _recordings[0].facts(), "parts": recorded})), **columns)
     begun.rename(path)
 
 
@@ -70,18 +67,13 @@ class Gathered(NamedTuple):
     silent: tuple[int, ...]
 
 
-Clocks = Callable[[Sequence[int]], Mapping[int, AlignedClock]]
-"""The clocks of the hosts whose numbers the ranks have, but for rank 0's."""
-
-
-def gather(folder: Path, ranks: int, group: str = "", clocks: Clocks = lambda hosts: NONE_APART) -> Gathered | None:
+def gather(folder: Path, ranks: int, group: str = "") -> Gathered | None:
     """The trace of all parts; channel 0 is the world, whose key is `group`: where that is not known, the first world of
-    the ranks. `clocks`: asked where ranks are on several hosts, whose times they correct. None where no rank
-    recorded anything."""
+    the ranks. None where no rank recorded anything."""
     parts: list[RankRecording] = []
-    facts, hosts = dict[str, str](), list[int]()
+    facts: dict[str, str] = {}
     for path in sorted(folder.glob("*.npz")):
-        facts, hosts, mine = _read(path)
+        facts, mine = _read(path)
         parts += mine
     silent = tuple(sorted(int(path.stem) for path in folder.glob("*.begun")))
     if not parts and not silent:
@@ -89,15 +81,10 @@ def gather(folder: Path, ranks: int, group: str = "", clocks: Clocks = lambda ho
     if silent:
         facts["missing"] = f"{'ranks' if len(silent) > 1 else 'rank'} {', '.join(map(str, silent))}"
     group = group or next((part.group for part in parts if part.group.endswith(FIRST_WORLD)), "")
-    if len(hosts) != ranks:  # the first world had fewer ranks than the job
-        hosts = [0] * ranks
-    noted = {"source": "measured", **facts}
-    return Gathered(
-        merge(ranks, parts, group, noted, hosts, clocks(hosts) if len(set(hosts)) > 1 else NONE_APART), silent
-    )
+    return Gathered(merge(ranks, parts, group, {"source": "measured", **facts}), silent)
 
 
-def _read(path: Path) -> tuple[dict[str, str], list[int], list[RankRecording]]:
+def _read(path: Path) -> tuple[dict[str, str], list[RankRecording]]:
     with np.load(path) as file:
         written = json.loads(str(file["parts"]))
         parts = [
@@ -111,4 +98,4 @@ def _read(path: Path) -> tuple[dict[str, str], list[int], list[RankRecording]]:
             )
             for i, part in enumerate(written["parts"])
         ]
-    return written["facts"], written["hosts"], parts
+    return written["facts"], parts

@@ -115,11 +115,6 @@ class Recording:
                 key = communicator._parameters.key
                 self._parts.append(RankRecording(key, self._communicator.rank, members, mine, programs, what))
 
-    @property
-    def hosts(self) -> list[int]:
-        """The number of each rank's host."""
-        return list(self._communicator.hosts)
-
     def facts(self) -> dict[str, str]:
         """The source, machine and engine of the trace."""
         return {"source": "measured", "machine": self._machine(), "engine": self._communicator._engine}

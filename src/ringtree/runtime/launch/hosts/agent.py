@@ -45,7 +45,7 @@ class Agent:
         self._words: list[str] = []
         self._doorway: Doorway | None = None
         self._traces: TemporaryDirectory[str] | None = None
-        self._started = self._finished = self._held = self._stays = False
+        self._started = self._finished = self._held = False
         self._heard_s = time.monotonic()
         self._parting = iter((signal.SIGTERM, signal.SIGKILL))
         self._deadline_s: float | None = None
@@ -78,7 +78,7 @@ class Agent:
     def _over(self) -> bool:
         if self._deadline_s is not None:
             return not self._ranks.running
-        return self._finished and self._out.empty and not self._stays
+        return self._finished and self._out.empty
 
     def _patience_s(self) -> float | None:
         if self._deadline_s is not None:
@@ -107,14 +107,6 @@ class Agent:
             self._control.unregister(self._given)
             self._abandon()
 
-    def _clock(self, order: Message) -> Message:
-        """The time of this host, when the question came and when the answer leaves."""
-        return {"clock": [self._heard_s, time.monotonic()]}
-
-    def _leave(self, order: Message) -> None:
-        """Nothing is asked any more once the ranks have ended."""
-        self._stays = False
-
     def _obey_all(self, lines: list[bytes]) -> None:
         for line in filter(None, lines):
             order = json.loads(line)
@@ -132,8 +124,6 @@ class Agent:
             "start": self._start,
             "signal": lambda order: self._ranks.send(order["number"]),
             "hold": self._hold,
-            "clock": self._clock,
-            "leave": self._leave,
         }
         return does[order["do"]](order)
 
@@ -162,7 +152,6 @@ class Agent:
         if order["trace"]:
             self._traces = TemporaryDirectory(prefix="ringtree-trace-")
             env[TRACE_FOLDER] = self._traces.name
-            self._stays = True  # the launcher reads its clock again, after the ranks
         if self._doorway:
             self._doorway.keep(order["address"])
         self._ranks.start(self._words, order["ranks"], env)

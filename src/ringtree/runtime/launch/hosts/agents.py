@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ringtree.runtime.launch.hosts.agent_clocks import AgentClocks
 from ringtree.runtime.launch.hosts.cause import cause, contradiction
 from ringtree.runtime.launch.hosts.link import AgentLink
 from ringtree.runtime.launch.hosts.messages import BEAT_S, Message
@@ -20,7 +19,6 @@ from ringtree.runtime.launch.hosts.placement import HostRanks
 from ringtree.runtime.launch.job import STOP_S, JobCourse, named
 from ringtree.runtime.launch.rank_processes import STDOUT, turn
 from ringtree.runtime.launch.whole_lines import printed
-from ringtree.runtime.tracing.clocks import RoundTrip
 
 START_S = 60.0
 """Seconds that hosts have to answer while the job is set up."""
@@ -48,9 +46,6 @@ class Agents:
         self.selector, self._folder, self._prefixed = selector, folder, prefixed
         self.home: dict[int, str] = {}
         """The name of each rank's host."""
-        self.clocks = AgentClocks(self.round_trip) if folder else None
-        """The clocks of the hosts, where ranks record."""
-        self._clock: tuple[list[float], float] | None = None
         self._answers: dict[AgentLink, Message] = {}
         self._begun = False
         self._killed_s: float | None = None
@@ -77,8 +72,6 @@ class Agents:
 
     def begin(self) -> None:
         """Counts all ranks as running from now on."""
-        if self.clocks is not None:
-            self.clocks.read_before(self.links)
         self._begun = True
         self.job.running.update(self.home)
 
@@ -87,31 +80,9 @@ class Agents:
         while self.job.running:
             self._turn(self.job.patience_s)
             self.job.check()
-        if self.clocks is not None:
-            self._heard_s = time.monotonic()
-            while not all(link.done or link.closed for link in self.links) and not self._is_silent():
-                self._turn(0.1)
-            self.clocks.read_after(self.links)
-            for link in self.links:
-                link.send({"do": "leave"})
         self._heard_s = time.monotonic()
-        while any(not link.closed for link in self.links) and not self._is_silent():
+        while any(not link.closed for link in self.links) and time.monotonic() < self._heard_s + LEAVE_S:
             self._turn(0.1)
-
-    def round_trip(self, link: AgentLink) -> RoundTrip | None:
-        """Asks an agent for its time; None where it ends, or does not answer within ANSWER_S."""
-        self._clock = None
-        asked_s = time.monotonic()
-        link.send({"do": "clock"})
-        while self._clock is None:
-            if link.closed or time.monotonic() > asked_s + ANSWER_S:
-                return None
-            self._turn(max(0.0, asked_s + ANSWER_S - time.monotonic()))
-        (came_s, left_s), answered_s = self._clock
-        return RoundTrip(asked_s, came_s, left_s, answered_s)
-
-    def _is_silent(self) -> bool:
-        return time.monotonic() >= self._heard_s + LEAVE_S
 
     def close(self) -> None:
         """Ends all agents: first by closing the lines, so that their ranks end, then the processes here."""
@@ -129,9 +100,7 @@ class Agents:
     def hear(self, link: AgentLink, message: Message) -> None:
         """Takes the agent's greeting, an answer or an event."""
         self._heard_s = time.monotonic()
-        if "clock" in message:
-            self._clock = message["clock"], time.monotonic()
-        elif "ended" in message:
+        if "ended" in message:
             self.job.ended(message["ended"], message["code"])
         elif "trace" in message:
             self._keep(message["trace"], base64.b64decode(message["data"]))

@@ -75,9 +75,9 @@ def run(program: HostedProgram, hosts: Sequence[HostRanks], trace: Path | None =
             if agents.job.signal is None:
                 agents.job.failed(str(ended), 1)
         code = agents.job.report(complain)
-        if trace is None or folder is None or agents.clocks is None:
+        if trace is None or folder is None:
             return code
-        return write_trace(trace, folder, len(agents.home), words, clocks=agents.clocks.of) or code
+        return write_trace(trace, folder, len(agents.home), words) or code
 
 
 def variables(program: HostedProgram, env: Mapping[str, str]) -> dict[str, str]:
