@@ -38,15 +38,18 @@ def test_an_example_prints_the_text_beside_it(expected: Path, request: pytest.Fi
     assert printed == expected.read_text(encoding="utf-8")
 
 
+OTHERS = {"demo", "digits", "on_ray", "ray_actors"}
+
+
 def test_every_example_is_tested() -> None:
-    assert {p.stem for p in EXAMPLES.glob("*.py")} == {p.stem for p in PRINTED} | {"demo", "digits", "on_ray", *LAYOUTS}
+    assert {p.stem for p in EXAMPLES.glob("*.py")} == {p.stem for p in PRINTED} | OTHERS | {*LAYOUTS}
 
 
 LAYOUTS = {"ddp": (1, 4), "fsdp2": (1, 4), "dp_tp": (2, 4)}
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name != "ddp")) for name in LAYOUTS])
 def test_a_layout_trains_alike_on_any_number_of_ranks(name: str) -> None:
     losses = set[tuple[str, ...]]()
     for ranks in LAYOUTS[name]:

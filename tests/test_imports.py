@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from tests.sources import parsed
+
 ROOT = Path(__file__).parent.parent / "src"
 MAY = {"ringtree.ir.schedule: __str__"}
 """The functions that import: an object is printed by what is built upon it."""
@@ -36,7 +38,7 @@ def imports(tree: ast.AST, function: str = "", typing: bool = False) -> Iterator
             assert not node.level, "expected imports by whole names"
             wanted = {f"{node.module}.{name.name}" for name in node.names}
             yield from ((name if name in FILES else node.module or "", function, typing) for name in sorted(wanted))
-        else:
+        elif isinstance(node, (ast.stmt, ast.excepthandler, ast.match_case)):
             inner = node.name if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) else function
             checked = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
             yield from imports(node, inner, typing or checked)
@@ -44,7 +46,7 @@ def imports(tree: ast.AST, function: str = "", typing: bool = False) -> Iterator
 
 @cache
 def read() -> dict[str, list[Found]]:
-    found = {module: imports(ast.parse(path.read_text(encoding="utf-8"))) for module, path in FILES.items()}
+    found = {module: imports(parsed(path)) for module, path in FILES.items()}
     return {module: [each for each in its if each[0] in FILES] for module, its in found.items()}
 
 

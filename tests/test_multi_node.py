@@ -28,7 +28,7 @@ OPTIONS = {
     "mpirun": {"-n", "-H", "-x", "-ppn", "-hosts"},
     "pip": set[str](),
     "podman": {"--network", "-e"},
-    "python": {"--ranks", "--per-node"},
+    "python": {"--actors", "--ranks", "--per-node"},
     "sbatch": set[str](),
     "srun": {"--nodes", "--ntasks-per-node", "--kill-on-bad-exit"},
     "torchrun": {"--nnodes", "--node-rank", "--nproc-per-node", "--master-addr", "--master-port"},
@@ -94,7 +94,7 @@ def test_all_variables_are_ones_of_ours() -> None:
 
 
 def test_the_page_names_every_example() -> None:
-    for path in [*MANIFESTS, *SCRIPTS, ROOT / "examples" / "on_ray.py"]:
+    for path in [*MANIFESTS, *SCRIPTS, *(ROOT / "examples").glob("*ray*.py")]:
         assert f"(../{path.relative_to(ROOT)})" in PAGE
 
 

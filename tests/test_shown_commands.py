@@ -141,7 +141,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "simulate ring -n 2 --bytes 1M --trace simulated.json.gz",
         ):
             assert main(command.split()) == 0
-    for name in ("sim", "trace", "run", "step", "bench"):
+    for name in ("sim", "trace", "run", "step", "bench", "ddp"):
         shutil.copy(there / "simulated.json.gz", there / f"{name}.json.gz")
     for name in ("schedule.txt", "mine.txt", "ring.txt"):
         (there / name).write_text(format_schedule(build("ring", "all_reduce", 4)))

@@ -2,6 +2,7 @@
 
 import pytest
 
+from ringtree.machines.files.reading import find
 from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, Machine, NoteKind, both_ways
 from ringtree.machines.nics import usual_fabric, with_nics
 
@@ -92,3 +93,12 @@ def test_no_nic_has_no_fabric() -> None:
 def test_a_fabric_that_nobody_knows_is_refused() -> None:
     with pytest.raises(ValueError, match="is for fabric 'foo'; expected one of infiniband, "):
         usual_fabric(server(attributes={"fabric": "foo"}))
+
+
+def test_a_gpu_on_c2c_gives_a_nic_the_slot_of_the_machines_own() -> None:
+    grace = find("gh200x4")
+    machine = with_nics(grace.part(range(1)), 2, 25e9)
+    (own,) = (grace.links[n] for n in grace.leaving(grace.nics[0]))
+    for nic in machine.nics:
+        (link,) = (machine.links[n] for n in machine.leaving(nic))
+        assert (link.kind, link.generation, link.width) == (LinkKind.PCIE, own.generation, own.width)

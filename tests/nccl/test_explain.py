@@ -103,6 +103,7 @@ def test_the_table_of_four_v100_did_not_use_nvlink(data_folder: Path, gpus: tupl
     assert {s.fault.key for s in found.suspects} == {"p2p_off", "nvlink_unused"}
 
 
+@pytest.mark.slow
 def test_ring_where_nvls_is_expected_is_no_fault(data_folder: Path) -> None:
     found = explain(
         read(data_folder / "nccl_tests" / "k8snccl_h100_2n_allreduce.csv"), cluster_of("dgx-h100", 2, nics=(8, 25e9))

@@ -44,11 +44,22 @@ def test_a_bundle_has_the_ranks_of_a_node(ranks: int, per_node: int | None, bund
     assert (demand.bundles(), demand.strategy) == (bundles, strategy)
 
 
-def test_without_ray_one_line_names_the_remedy() -> None:
-    program = "import sys; sys.modules['ray'] = None; import ringtree.ray; ringtree.ray.run(print, 2)"
+@pytest.mark.parametrize(
+    ("call", "begins", "remedy"),
+    [
+        ("run(print, 2)", "ringtree.ray needs Ray (", "pip install ray"),
+        (
+            "register_collective_backend()",
+            "ringtree.ray.register_collective_backend needs a Ray that has ray.util.collective.backend_registry",
+            "pip install --upgrade ray",
+        ),
+    ],
+)
+def test_without_ray_one_line_names_the_remedy(call: str, begins: str, remedy: str) -> None:
+    program = f"import sys; sys.modules['ray'] = None; import ringtree.ray; ringtree.ray.{call}"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     last = done.stderr.strip().splitlines()[-1]
-    assert last.startswith("ImportError: ringtree.ray needs Ray (") and last.endswith("): pip install ray")
+    assert last.startswith(f"ImportError: {begins}") and last.endswith(f"): {remedy}")
 
 
 def test_a_rank_knows_that_ray_started_it() -> None:

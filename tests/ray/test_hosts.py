@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import signal
 import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.ray.conftest import CPUS, ROOT, SETTINGS, STORE_BYTES
+from tests.ray.conftest import CPUS
+from tests.ray.nodes import address_of, driver, nodes_on_hosts
+from tests.ray.training import as_one_process
 from tests.runtime.hosts.lab import Lab, missing
 from tests.waiting import until
 
 pytestmark = pytest.mark.ray
-HOSTS = 2
-PORT = 6379
 PROGRAM = """
 import json, os, pathlib, sys, time
 import numpy as np, ray, ringtree.ray
@@ -53,62 +49,64 @@ os._exit(0)  # without a word to the node that is cut off
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
-    """A lab whose hosts are nodes of one cluster of Ray's."""
+    """Two hosts that are the nodes of one cluster; the last test of this file cuts one off."""
     if why := missing():
         pytest.skip(why)
-    ray = Path(sys.executable).parent / "ray"
-    environment = {name: text for name, text in os.environ.items() if not name.startswith("RINGTREE_")}
-    environment |= SETTINGS | {"PYTHONUNBUFFERED": "1"}
-    with contextlib.ExitStack() as stack:
-        made = stack.enter_context(Lab(HOSTS))
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ray-"))  # pytest's paths are too long for it
-        for host in range(HOSTS):
-            where = ["--head", f"--port={PORT}", "--include-dashboard=false", f"--temp-dir={folder}"]
-            if host:
-                where = [f"--address={made.address(0)}:{PORT}"]
-            options = [f"--num-cpus={CPUS}", f"--object-store-memory={STORE_BYTES}"]
-            command = [str(ray), "start", "--block", f"--node-ip-address={made.address(host)}", *where, *options]
-            output = Path(folder) / f"node{host}.txt"
-            with output.open("w") as written:
-                node = subprocess.Popen(
-                    [*made.command(host), *command],
-                    stdout=written,
-                    stderr=subprocess.STDOUT,
-                    env=environment,
-                    start_new_session=True,
-                )
-            stack.callback(end, node)
-            until(lambda node=node, output=output: "--block" in output.read_text() or node.poll() is not None)
-            assert node.poll() is None, output.read_text()
+    with nodes_on_hosts(2) as made:
         yield made
 
 
-def end(node: subprocess.Popen[bytes]) -> None:
-    """Ends a node: `ray stop` would end all of this machine."""
-    node.terminate()
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        node.wait(10)
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(node.pid, number)
-    node.wait()
+def ended(program: subprocess.Popen[str]) -> Any:
+    """What a driver prints in its last line, at its end."""
+    try:
+        return json.loads(program.communicate()[0].splitlines()[-1])
+    finally:
+        program.kill()
+        program.wait()
+
+
+def test_a_collective_group_of_actors_on_two_hosts(lab: Lab) -> None:
+    found = ended(driver(lab, "-m", "tests.ray.members", address_of(lab), "2"))
+    hosts = found[0][0]
+    assert sorted(hosts) in ([0, 0, 1], [0, 1, 1]) and found == [[hosts, 6.0]] * 3
+
+
+@pytest.mark.torch
+def test_the_torch_trainer_goes_on_after_a_killed_worker(lab: Lab, tmp_path: Path) -> None:
+    words = ["2", str(tmp_path), "4", "1", "killed", "2"]
+    found = ended(driver(lab, "-m", "tests.ray.training", address_of(lab), *words))
+    assert found["failure"] == ""
+    ranks = found["ranks"]
+    assert [rank["hosts"] for rank in ranks] == [[0, 0, 1, 1]] * 4
+    assert sorted(rank["node"] for rank in ranks) == [lab.address(0)] * 2 + [lab.address(1)] * 2
+    assert {rank["begin"] for rank in ranks} & {1, 2}  # Ray may not have kept the last checkpoint yet
+    as_one_process(ranks)
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_the_torch_trainer_goes_on_without_a_lost_node(tmp_path: Path) -> None:
+    if why := missing():
+        pytest.skip(why)
+    with nodes_on_hosts(3) as lab:
+        trains = driver(lab, "-m", "tests.ray.training", address_of(lab), "3", str(tmp_path), "4", "1", "stay", "2")
+        until(lambda: (tmp_path / "ranks" / "fault").exists() or trains.poll() is not None)
+        lab.link(2, "down")
+        found = ended(trains)
+    assert found["failure"] == ""
+    assert [rank["hosts"] for rank in found["ranks"]] == [[0, 0, 1, 1]] * 4
+    as_one_process(found["ranks"])
 
 
 def test_ranks_meet_over_the_network_and_a_lost_node_is_named(lab: Lab, tmp_path: Path) -> None:
-    driver = subprocess.Popen(
-        [*lab.command(0), sys.executable, "-c", PROGRAM, f"{lab.address(0)}:{PORT}", str(tmp_path)],
-        cwd=ROOT,
-        env=os.environ | SETTINGS,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    program = driver(lab, "-c", PROGRAM, address_of(lab), str(tmp_path))
     try:
-        until(lambda: (tmp_path / "all are here").exists() or driver.poll() is not None)
+        until(lambda: (tmp_path / "all are here").exists() or program.poll() is not None)
         lab.link(1, "down")
-        found, (rank, why) = json.loads(driver.communicate()[0])
+        found, (rank, why) = json.loads(program.communicate()[0])
     finally:
-        driver.kill()
-        driver.wait()
+        program.kill()
+        program.wait()
     assert [row[:3] for row in found] == [[r, [0, 0, 1, 1], 10.0] for r in range(4)]
     nodes = [node for *_, node in found]
     assert sorted(nodes) == [lab.address(0)] * CPUS + [lab.address(1)] * CPUS

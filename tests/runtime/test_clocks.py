@@ -10,7 +10,7 @@ import pytest
 from ringtree.ir.host_clocks import EARLY, HostClock, host_clocks
 from ringtree.ir.trace import Event, Trace
 from ringtree.runtime.engines.protocols import ARRIVAL
-from ringtree.runtime.tracing.clocks import AlignedClock, ClockReading, aligned
+from ringtree.runtime.tracing.clocks import AlignedClock, ClockReading, aligned, held_until
 from ringtree.runtime.tracing.parts import merge
 from tests.runtime.test_trace_parts import US, part, sends, waits
 
@@ -50,6 +50,29 @@ def test_readings_that_no_drift_explains_stay() -> None:
 
 def test_a_host_that_was_read_once_is_not_aligned() -> None:
     assert aligned([ClockReading(1, 7.0, 3.0, 1e-5)], []) == {}
+
+
+@pytest.mark.parametrize(
+    ("later", "lasted_s", "offset_s", "drift", "error_s"),
+    [
+        (None, 0.0, 3.0, 0.0, 1e-5),
+        (None, 2.0, 3.0, 0.0, 1e-5 + 2e-4),
+        (ClockReading(1, 9.0, 3.0001, 1e-3), 2.0, 3.0, 0.0, 1e-5 + 2e-4),  # as little as is known anyway
+        (ClockReading(1, 107.0, 3.001, 1e-3), 100.0, 3.0, 1e-5, 1e-3),
+    ],
+)
+def test_a_host_that_was_read_at_the_beginning_stays_known(
+    later: ClockReading | None, lasted_s: float, offset_s: float, drift: float, error_s: float
+) -> None:
+    begin = ClockReading(1, 7.0, 3.0, 1e-5)
+    clock = held_until({1: 7.0 + lasted_s}, [begin], [later] if later else [])[1]
+    assert (clock.at_s, clock.offset_s) == (7.0, pytest.approx(offset_s))
+    assert (clock.drift, clock.error_s) == (pytest.approx(drift), pytest.approx(error_s))
+
+
+def test_a_host_that_only_the_launcher_read_is_known_from_the_end_back() -> None:
+    clock = held_until({1: 90.0}, [], [ClockReading(1, 100.0, 3.0, 1e-3)])[1]
+    assert (clock.offset_s, clock.drift, clock.error_s) == (3.0, 0.0, pytest.approx(2e-3))
 
 
 def merged(sent: float, came: float, error_us: float, late_us: float = 0.0) -> Trace:

@@ -56,6 +56,34 @@ def test_modules_and_executables_run_too(capsys: pytest.CaptureFixture[str]) -> 
     assert "[1] 1 of 2" in out
 
 
+TORCH = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+TORCHS = f"print(*map(os.environ.get, {TORCH}))"
+
+
+def test_ranks_have_torchs_variables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a port at which a server can listen, and to which nothing else is bound meanwhile."""
+    listens = "import socket; socket.create_server(('', int(os.environ['MASTER_PORT']))) if rank == 0 else None"
+    assert run([program(tmp_path, f"{TORCHS}; {listens}")], 2) == 0
+    first, second = sorted(line.split()[1:] for line in capsys.readouterr().out.splitlines())
+    assert first[:5] == ["0", "2", "0", "2", "127.0.0.1"] and second[:5] == ["1", "2", "1", "2", "127.0.0.1"]
+    assert first[5] == second[5]
+
+
+def test_the_users_place_of_torchs_store_stands(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MASTER_ADDR", "here")
+    monkeypatch.setenv("MASTER_PORT", "29511")
+    file = program(tmp_path, TORCHS)
+    run([file], 1)
+    assert capsys.readouterr().out.split()[1:] == ["0", "1", "0", "1", "here", "29511"]
+    for name in ("RANK", "WORLD_SIZE"):  # now the place is that of a job that this one is a rank of
+        monkeypatch.setenv(name, "7")
+    run([file], 1)
+    words = capsys.readouterr().out.split()
+    assert words[1:6] == ["0", "1", "0", "1", "127.0.0.1"] and words[6] != "29511"
+
+
 def test_an_exit_code_is_passed_on_and_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([program(tmp_path, "sys.exit(3 if rank == 1 else 0)")], 3) == 3
     assert capsys.readouterr().err == "ringtree run: rank 1 exited with code 3\n"

@@ -51,6 +51,7 @@ NOTICED = {
 }
 
 
+@pytest.mark.slow
 def test_failures_that_a_test_hides_are_noticed() -> None:
     outcomes = list(run(RINGTREE, list(NOTICED), 10.0))
     assert [outcome.status for outcome in outcomes] == [FAIL] * len(NOTICED)

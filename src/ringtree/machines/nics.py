@@ -11,6 +11,8 @@ from ringtree.topology.fabrics import FABRICS
 
 FASTEST_BPS = 1e14
 """A rate beyond it is a typing error."""
+UNKNOWN_SLOT = Link(0, 0, LinkKind.PCIE, 1.0)
+"""A slot of which nothing is known: it is taken to be as quick as its NIC."""
 
 
 def with_nics(machine: Machine, count: int, rate_Bps: float) -> Machine:
@@ -43,17 +45,24 @@ def with_nics(machine: Machine, count: int, rate_Bps: float) -> Machine:
 
 
 def _slot(machine: Machine, device: int) -> tuple[int, Link]:
-    """The device above a device, and the link to it: PCIe, else its own link to the CPU."""
+    """The device above a device, and a NIC's link to it: as the device's own where that is PCIe, else (a GPU on C2C or
+    xGMI) as that of a NIC of the machine's, else one of which nothing is known."""
     leaving = [machine.links[n] for n in machine.leaving(device)]
     for kind in (LinkKind.PCIE, LinkKind.C2C, LinkKind.XGMI, LinkKind.SHM):
         for link in leaving:
             up = machine.devices[link.target].kind
             if link.kind is kind and up in (DeviceKind.PCI, DeviceKind.CPU):
-                return link.target, replace(link, kind=LinkKind.PCIE)
+                return link.target, link if kind is LinkKind.PCIE else _nic_link(machine)
     raise ValueError(
         f"{machine.name}: {machine.devices[device].name} is attached to no PCIe switch or CPU; expected one, "
         "for its NIC"
     )
+
+
+def _nic_link(machine: Machine) -> Link:
+    """The first PCIe link of a NIC of the machine's; else one that is slower than any NIC."""
+    own = (machine.links[n] for nic in machine.nics for n in machine.leaving(nic))
+    return next((link for link in own if link.kind is LinkKind.PCIE), UNKNOWN_SLOT)
 
 
 def _near_gpus(machine: Machine, count: int) -> list[tuple[int, Link]]:
@@ -62,7 +71,7 @@ def _near_gpus(machine: Machine, count: int) -> list[tuple[int, Link]]:
         raise ValueError(f"{machine.name}: neither GPU nor CPU; expected one, to know where a NIC goes")
     if not machine.gpus:
         cpu = [anchors[n * len(anchors) // count % len(anchors)] for n in range(count)]
-        return [(at, Link(at, at, LinkKind.PCIE, 1.0)) for at in cpu]
+        return [(at, UNKNOWN_SLOT) for at in cpu]
     near = [anchors[n * len(anchors) // count] if count <= len(anchors) else anchors[n % len(anchors)]
             for n in range(count)]  # fmt: skip
     return [_slot(machine, gpu) for gpu in near]

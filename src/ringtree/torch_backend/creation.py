@@ -23,9 +23,11 @@ from weakref import WeakKeyDictionary
 from ringtree.errors import TimedOut
 from ringtree.runtime.bootstrap.abstract_socket import ABSTRACT_SOCKET
 from ringtree.runtime.bootstrap.bootstrap import Abandoned, HostBootstrap
+from ringtree.runtime.bootstrap.environment import detect, trace_folder
 from ringtree.runtime.bootstrap.hosts import MultiHostBootstrap
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import GroupParameters, default_engine
+from ringtree.runtime.tracing.files import record_until_exit
 from ringtree.runtime.tuned import tuned_here
 from ringtree.torch_backend.announcing import ANNOUNCED, Announced, StoreEntry
 from ringtree.torch_backend.locality import Apart, Host
@@ -45,17 +47,20 @@ def join(
     store: Any, rank: int, ranks: Sequence[int], timeout_s: float, parent: Communicator | None = None
 ) -> Communicator:
     """This rank's communicator in a new group. `ranks`: the members' ranks in the world, in the order of the group;
-    `rank`: this one's position there. `store` is the group's own. `parent`: a communicator of the world's ranks
-        to make it from, where there is one. `leave` ends it."""
+    `rank`: this one's position there. `store` is the group's own. `parent`: a communicator of the world's ranks to make
+    it from, where there is one. `leave` ends it. Under `ringtree run --trace` a group of all ranks is recorded."""
     members = tuple(map(int, ranks))
     if parent is not None:
         with (waiting := Waiting(store, parent, members, timeout_s)):
             return parent.group(members, timeout_s=timeout_s, check_liveness=waiting.check_liveness)
     joining = _Joining(store, rank, members, timeout_s)
     try:
-        return joining.lead() if rank == 0 else joining.follow()
+        made = joining.lead() if rank == 0 else joining.follow()
     except TimeoutError as late:
         raise TimedOut(str(late)) from None
+    if (folder := trace_folder()) and len(members) == detect(meets=True).size:
+        record_until_exit(made, folder)
+    return made
 
 
 def leave(communicator: Communicator) -> None:

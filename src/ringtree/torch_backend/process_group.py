@@ -51,9 +51,10 @@ class ProcessGroup(
             raise RuntimeError(f"{self!r} has no backend for {device}: it serves tensors of the CPU")
         return self
 
-    def configure(self, store_addr: str, rank: int, world_size: int) -> None:
+    def configure(self, store_addr: str, replica_id: str, rank: int, world_size: int, *more: Any) -> None:
         """Replaces the group by another, whose ranks all call this; torchft does so when a replica comes or goes.
-        `store_addr`: `host:port/prefix` of a TCPStore, with a prefix that no group had before."""
+        `store_addr`: `host:port/prefix` of a TCPStore, with a prefix that no group had before. `replica_id` and `more`
+        are torchft's for its own records."""
         timeout = timedelta(seconds=self._recorder.timeout_s)
         address, _, prefix = store_addr.partition("/")
         host, _, port = address.rpartition(":")

@@ -51,7 +51,7 @@ def main(words: list[str]) -> NoReturn:
     lab = dict(word.split("=") for word in words[:-2])
     name, command = words[-2:]
     if name in lab:
-        shell(command, "nsenter", "-t", lab[name], "-n", "-u", "-i", "-m", "--wd=/")
+        shell(command, "nsenter", "-t", lab[name], "-n", "-u", "-i", "-m", "-T", "--wd=/")
     match name:
         case "a" | "b" | "c":
             shell(command)

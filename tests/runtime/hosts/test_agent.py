@@ -47,7 +47,8 @@ class Spoken:
 
     def start(self, *command: str, **fields: object) -> None:
         """Starts a rank."""
-        prepare = {"do": "prepare", "folder": "/", "command": command, "module": False, "env": {}, "doorway": False}
+        prepare = {"do": "prepare", "folder": "/", "command": command, "module": False, "env": {}}
+        prepare |= {"first": False, "doorway": False}
         self.send(prepare | fields)
         job: dict[str, Any] = {"env": {"RINGTREE_WORLD_SIZE": "1"}, "secret": "s", "address": "", "trace": False}
         self.send({"do": "start", "ranks": [0], **job})

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from ringtree.formats import chrome
+from ringtree.ir.host_clocks import host_clocks, hosts_of
 from tests.runtime.hosts.conftest import made_lab
-from tests.runtime.hosts.lab import Lab
+from tests.runtime.hosts.lab import CLOCK_APART_S, Lab
 from tests.runtime.hosts.launched import Launched, program
 
 Launch = Callable[..., Launched]
@@ -21,6 +22,8 @@ import numpy, ringtree
 comm = ringtree.init(timeout_s=100)
 print(*comm.hosts, os.environ["RINGTREE_ADDRESS"].rpartition(":")[0], comm.all_reduce(numpy.ones(1))[0], flush=True)
 """
+LONGEST_S = 100.0
+"""Far longer than a job here takes, far shorter than the clocks of hosts are apart."""
 GO_ON = MEET + "while True:\n    comm.all_reduce(numpy.ones(3))\n    time.sleep(0.01)\n"
 
 
@@ -113,6 +116,15 @@ def test_a_rank_that_is_killed_leaves_nothing(launch: Launch) -> None:
     assert complaints[0].startswith("ringtree run: rank 3 on lab1 was killed by SIGKILL")
 
 
+def test_ranks_have_torchs_variables(launch: Launch) -> None:
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+    code, out, _ = launch("lab0:2,lab1:1", f"print(*map(os.environ.get, {names}), flush=True)").end()
+    assert code == 0
+    found = sorted(line.split()[1:] for line in out.splitlines())
+    assert [words[:4] for words in found] == [["0", "3", "0", "2"], ["1", "3", "1", "2"], ["2", "3", "0", "1"]]
+    assert {words[4] for words in found} == {"10.99.0.1"} and len({words[5] for words in found}) == 1
+
+
 def test_traces_of_all_hosts_are_one(launch: Launch, tmp_path: Path) -> None:
     file = tmp_path / "trace.json"
     assert launch("lab0:1,lab1:2", MEET, "--trace", str(file)).end()[0] == 0
@@ -120,3 +132,17 @@ def test_traces_of_all_hosts_are_one(launch: Launch, tmp_path: Path) -> None:
     assert trace.ranks == 3
     assert set(trace.rank.tolist()) == {0, 1, 2}
     assert trace.calls[0].startswith("all_reduce(float64")
+    assert hosts_of(trace).tolist() == [0, 1, 1]
+    (clock,) = host_clocks(trace).values()
+    assert abs(clock.offset_s - CLOCK_APART_S) <= clock.error_s < 0.01  # as the lab has set it
+    assert trace.makespan_s < LONGEST_S
+
+
+@pytest.mark.slow
+def test_clocks_are_known_by_the_launcher_where_rank_0_left_nothing(launch: Launch, tmp_path: Path) -> None:
+    file = tmp_path / "trace.json"
+    text = MEET + "time.sleep(5)\nif rank == 0: os.kill(os.getpid(), signal.SIGKILL)\ncomm.barrier()\n"
+    code, _, complaints = launch("lab0:1,lab1:1", text, "--trace", str(file)).end()
+    assert code == 137 and any("has nothing of rank 0" in line for line in complaints)
+    (clock,) = host_clocks(chrome.read(file)).values()
+    assert abs(clock.offset_s - CLOCK_APART_S) <= clock.error_s < 0.1

@@ -179,7 +179,8 @@ def _torchft(port: str) -> list[float]:
     sums = []
     for quorum, ranks in enumerate([(0, 1, 2), (0, 2), (2, 1, 0)]):
         if rank in ranks:
-            group.configure(f"localhost:{port}/quorum{quorum}", ranks.index(rank), len(ranks))  # type: ignore[attr-defined]
+            at = f"localhost:{port}/quorum{quorum}"
+            group.configure(at, f"replica {rank}", ranks.index(rank), len(ranks), quorum)  # type: ignore[attr-defined]
             x = torch.full((2,), float(rank))
             group.allreduce([x], dist.AllreduceOptions()).wait()
             assert group.errored() is None and group.size() == len(ranks)  # type: ignore[attr-defined]

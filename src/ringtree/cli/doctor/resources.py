@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from math import inf, isinf
 
 from ringtree.bench.machine import usable_cores
@@ -12,6 +13,7 @@ from ringtree.ir.units import count, size
 from ringtree.machines.host.cgroups import control_group
 from ringtree.machines.host.process_limits import FILE, ProcessLimit, process_limits
 from ringtree.machines.host.rdma import rdma_ports
+from ringtree.runtime.bootstrap.environment import launched
 from ringtree.runtime.processor import cpu
 
 SECTION = "resources"
@@ -25,7 +27,7 @@ BUSY = 2.0
 
 def cores(host: CheckedHost) -> Iterator[Check]:
     """Cores, and the CPU quota of the control group."""
-    usable, online, quota = usable_cores(), os.cpu_count() or 1, control_group(host.sysfs).cpus
+    usable, online, quota = _usable_cores(host), os.cpu_count() or 1, control_group(host.sysfs).cpus
     words = f"{usable} of {count(online, 'core')} usable, {cpu(host.root)}"
     figures = {"usable_cores": usable, "online_cores": online, "quota_cores": quota}
     if quota is not None and quota < usable:
@@ -33,6 +35,14 @@ def cores(host: CheckedHost) -> Iterator[Check]:
         yield Check(SECTION, "cores", State.NOTE, words, (f"docker run --cpus {usable}",), figures)
         return
     yield Check(SECTION, "cores", State.OK, words, (), figures)
+
+
+def _usable_cores(host: CheckedHost) -> int:
+    """The cores of this process; of a rank, which `ringtree run` binds to one, those of its launcher."""
+    if launched(host.env):
+        with suppress(OSError):
+            return len(os.sched_getaffinity(os.getppid()))
+    return usable_cores()
 
 
 def load(host: CheckedHost) -> Iterator[Check]:

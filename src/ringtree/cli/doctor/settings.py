@@ -10,7 +10,7 @@ import ringtree
 from ringtree.cli.doctor.check import Check, CheckedHost, State
 from ringtree.ir.units import bandwidth, duration
 from ringtree.runtime import tuned
-from ringtree.runtime.bootstrap.environment import ADDRESS, FILE, SECRET, rendezvous_address
+from ringtree.runtime.bootstrap.environment import ADDRESS, FILE, JOBS_OWN, SECRET, launched, rendezvous_address
 from ringtree.runtime.bootstrap.interfaces import chosen_interface
 from ringtree.runtime.engines.wires import chosen
 from ringtree.runtime.engines.wires.tcp import connections
@@ -69,8 +69,10 @@ def tune(host: CheckedHost) -> Iterator[Check]:
 
 
 def variables(host: CheckedHost) -> Iterator[Check]:
-    """The variables RINGTREE_* that are set: their values, and those that nothing reads."""
-    there = sorted(name for name in host.env if name.startswith(PREFIX))
+    """The variables RINGTREE_* that are set, but for those of the launcher: their values, and those that nothing
+    reads."""
+    hidden = JOBS_OWN if launched(host.env) else ()
+    there = sorted(name for name in host.env if name.startswith(PREFIX) and name not in hidden)
     known = [PREFIX + name for name in (*NAMES, *OF_DEVELOPMENT)]
     if not there:
         yield Check(SECTION, "variables", State.OK, f"no {PREFIX}* is set")

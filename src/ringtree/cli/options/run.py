@@ -10,6 +10,9 @@ to report and are then stopped; a message names the dead rank and how it died, a
 most as many ranks as cores, every rank is bound to its own core. A signal that is ignored at the start, as under nohup
 or a shell's &, stays ignored.
 
+Ranks have the variables that torchrun sets (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and so on), so programs of
+torch's run as they do under torchrun, if without its restarts (docs/pytorch.md).
+
 With --trace, FILE contains every rank's events from ringtree.init() on: copies, reductions, messages and waits
 (docs/tracing.md). Ranks that failed are included; ranks that were killed are not.
 

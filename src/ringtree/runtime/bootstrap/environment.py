@@ -91,6 +91,15 @@ def trace_folder(env: Mapping[str, str] | None = None) -> Path | None:
     return Path(folder) if folder else None
 
 
+JOBS_OWN = ("RINGTREE_JOB", "RINGTREE_RANK", "RINGTREE_WORLD_SIZE", SECRET)
+"""The variables that `ringtree run` gives each rank."""
+
+
+def launched(env: Mapping[str, str]) -> bool:
+    """Whether `ringtree run`, or one of STARTERS, started this process as a rank."""
+    return "RINGTREE_RANK" in env and "RINGTREE_JOB" in env
+
+
 def _ringtree(env: Mapping[str, str]) -> World | None:
     if "RINGTREE_RANK" not in env:
         return None

@@ -6,7 +6,7 @@ import os
 import selectors
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,8 +18,9 @@ from ringtree.runtime.launch.interrupts import interrupts
 from ringtree.runtime.launch.job import JobCourse, named
 from ringtree.runtime.launch.program import resolve
 from ringtree.runtime.launch.rank_processes import STDOUT, RankProcesses, stdin_for_rank_0, turn
+from ringtree.runtime.launch.torch_variables import HERE, StorePort, names_a_store, store_variables
 from ringtree.runtime.launch.whole_lines import Take, printed
-from ringtree.runtime.tracing.files import gather
+from ringtree.runtime.tracing.files import LaterReadings, gather, no_readings
 
 
 def run(
@@ -48,6 +49,9 @@ def run(
     with ExitStack() as stack:
         env = {**os.environ, "RINGTREE_WORLD_SIZE": str(ranks), "RINGTREE_JOB": os.urandom(8).hex()}
         env.pop(TRACE_FOLDER, None)  # of another job, which this one is a rank of
+        if not names_a_store(env):
+            store = stack.enter_context(closing(StorePort()))
+            env |= store_variables(HERE, store.number)
         if algorithm is not None:
             env["RINGTREE_ALGORITHM"] = algorithm
         if trace is not None:
@@ -86,10 +90,17 @@ def _take(rank: int, number: int) -> Take:
     return partial(printed, prefix=f"[{rank}] ", stream=sys.stdout if number == STDOUT else sys.stderr)
 
 
-def write_trace(file: Path, folder: Path, ranks: int, words: Sequence[str], world: str = "") -> int:
-    """Writes what the ranks recorded; returns 1 where there is nothing. `words`: started the program; `world`: as for
-    gather."""
-    gathered = gather(folder, ranks, world)
+def write_trace(
+    file: Path,
+    folder: Path,
+    ranks: int,
+    words: Sequence[str],
+    world: str = "",
+    later: LaterReadings = no_readings,
+) -> int:
+    """Writes what the ranks recorded; returns 1 where there is nothing. `words`: started the program; `world`, `later`:
+    as for gather."""
+    gathered = gather(folder, ranks, world, later)
     if gathered is None:
         complain(f"{file} is not written: no rank called ringtree.init()")
         return 1

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
+from ringtree.runtime.launch.torch_variables import rank_variables
 from ringtree.runtime.launch.whole_lines import Take, WholeLines
 
 DRAIN_S = 0.5
@@ -50,6 +51,7 @@ class RankProcesses:
         cores = sorted(os.sched_getaffinity(0))
         threads = str(max(len(cores) // max(len(ranks), 1), 1))
         env = {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": threads, **env}
+        size = env["RINGTREE_WORLD_SIZE"]
         for place, rank in enumerate(ranks):
             speaks = rank == self._speaker
             process = subprocess.Popen(
@@ -57,7 +59,7 @@ class RankProcesses:
                 stdin=None if rank == reader else subprocess.DEVNULL,
                 stdout=None if speaks else subprocess.PIPE,
                 stderr=None if speaks else subprocess.PIPE,
-                env={**env, "RINGTREE_RANK": str(rank)},
+                env={**env, "RINGTREE_RANK": str(rank), **rank_variables(rank, size, place, len(ranks))},
                 preexec_fn=prepared(cores[place] if len(ranks) <= len(cores) else None),  # noqa: PLW1509  # no lock
             )
             self._processes[rank] = process

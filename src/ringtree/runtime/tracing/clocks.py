@@ -31,6 +31,8 @@ LONGEST_S, LEAST_ASKED = 0.1, 8
 """but no longer than this where it was asked so often: on busy hosts, or over a network that never repeats itself."""
 MOST_DRIFT = 1e-3
 """No clock gains more on another: NTP slews each by 500 parts in a million at most, and quartz is within 100."""
+QUARTZ_DRIFT = 1e-4
+"""Quartz that nobody slews gains no more on another."""
 
 
 class ClockReading(NamedTuple):
@@ -82,6 +84,26 @@ def aligned(before: Iterable[ClockReading], after: Iterable[ClockReading]) -> Ma
     """The clock of each host that was read before the recording and after it, by the host's number."""
     later = {reading.host: reading for reading in after}
     return {first.host: _line(first, later[first.host]) for first in before if first.host in later}
+
+
+def held_until(
+    until_s: Mapping[int, float], before: Iterable[ClockReading], after: Iterable[ClockReading]
+) -> Mapping[int, AlignedClock]:
+    """The clock of each host that was read, until these times of its own. Where the later reading tells less of its
+    drift than that it is quartz, the first one counts, and its error grows with time."""
+    first = {reading.host: reading for reading in before}
+    later = {reading.host: reading for reading in after}
+    found = {}
+    for host in sorted({*first, *later}):
+        begin, end = first.get(host), later.get(host)
+        reading = begin or end
+        assert reading is not None
+        drifted_s = QUARTZ_DRIFT * abs(until_s.get(host, reading.at_s) - reading.at_s)
+        if begin is not None and end is not None and end.error_s < drifted_s:
+            found[host] = _line(begin, end)
+        else:
+            found[host] = AlignedClock(reading.at_s, reading.offset_s, 0.0, reading.error_s + drifted_s)
+    return found
 
 
 def _line(before: ClockReading, after: ClockReading) -> AlignedClock:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,7 +13,8 @@ import numpy as np
 
 from ringtree.ir.trace import Trace
 from ringtree.runtime.engines.protocols import Recorded
-from ringtree.runtime.tracing.parts import RankRecording, merge
+from ringtree.runtime.tracing.clocks import ClockReading, held_until
+from ringtree.runtime.tracing.parts import NONE_APART, RankRecording, merge
 from ringtree.runtime.tracing.tracing import Recording
 
 if TYPE_CHECKING:
@@ -26,9 +28,11 @@ _recordings: list[Recording] = []
 
 
 def record_until_exit(communicator: Communicator, folder: Path) -> None:
-    """Records this world, and the groups made from it. Writes the recording to `folder` when this process ends; a
-    killed process leaves only the file that marks its beginning."""
+    """Records this world, and the groups made from it. All its ranks call it, and over several hosts read their clocks.
+    Writes the recording to `folder` when this process ends; a killed process leaves only the file that marks its
+    beginning."""
     recording = Recording(communicator)
+    recording.read_clocks()
     recording.start()
     if not _recordings:
         (folder / f"{communicator.rank}.begun").touch()
@@ -56,8 +60,18 @@ def _leave(path: Path, process: int) -> None:
     ]
     begun = path.with_suffix(".begun")
     with begun.open("wb") as file:
-        np.savez(file, parts=np.array(json.dumps({"facts": _recordings[0].facts(), "parts": recorded})), **columns)
+        first = _recordings[0]
+        written = {"facts": first.facts(), "hosts": first.hosts, "clocks": first.clocks, "parts": recorded}
+        np.savez(file, parts=np.array(json.dumps(written)), **columns)
     begun.rename(path)
+
+
+LaterReadings = Callable[[Sequence[int]], Sequence[ClockReading]]
+
+
+def no_readings(hosts: Sequence[int]) -> Sequence[ClockReading]:
+    """No clock was read after the ranks did."""
+    return ()
 
 
 class Gathered(NamedTuple):
@@ -67,24 +81,47 @@ class Gathered(NamedTuple):
     silent: tuple[int, ...]
 
 
-def gather(folder: Path, ranks: int, group: str = "") -> Gathered | None:
+def gather(folder: Path, ranks: int, group: str = "", later: LaterReadings = no_readings) -> Gathered | None:
     """The trace of all parts; channel 0 is the world, whose key is `group`: where that is not known, the first world of
-    the ranks. None where no rank recorded anything."""
-    parts: list[RankRecording] = []
-    facts: dict[str, str] = {}
-    for path in sorted(folder.glob("*.npz")):
-        facts, mine = _read(path)
-        parts += mine
+    the ranks. None where no rank recorded anything. `later`: the clocks of other hosts, read after the ranks did so
+    themselves, from the number of each rank's host."""
+    files = [_read(path) for path in sorted(folder.glob("*.npz"))]
+    parts = [part for file in files for part in file.parts]
+    facts = dict(files[-1].facts) if files else {}
     silent = tuple(sorted(int(path.stem) for path in folder.glob("*.begun")))
     if not parts and not silent:
         return None
     if silent:
         facts["missing"] = f"{'ranks' if len(silent) > 1 else 'rank'} {', '.join(map(str, silent))}"
-    group = group or next((part.group for part in parts if part.group.endswith(FIRST_WORLD)), "")
-    return Gathered(merge(ranks, parts, group, {"source": "measured", **facts}), silent)
+    hosts = next((file.hosts for file in files if len(file.hosts) == ranks), [])
+    clocks = NONE_APART
+    if len(set(hosts)) > 1:
+        until_s = {hosts[part.rank]: float(part.recorded.end_s.max(initial=0.0)) for part in parts}
+        clocks = held_until(until_s, [reading for file in files for reading in file.clocks], later(hosts))
+    trace = merge(ranks, parts, _world(parts, group), {"source": "measured", **facts}, hosts, clocks)
+    return Gathered(trace, silent)
 
 
-def _read(path: Path) -> tuple[dict[str, str], list[RankRecording]]:
+def _world(parts: Sequence[RankRecording], group: str) -> str:
+    """The key of the group of all ranks: `group`, if it was recorded, else that of the first world, else that of the
+    group with the most members: of several, the one with the shortest key, from which the others were made."""
+    if any(part.group == group for part in parts):
+        return group
+    first = (part.group for part in parts if part.group.endswith(FIRST_WORLD))
+    largest = max(parts, key=lambda part: (len(part.members), -len(part.group)), default=None)
+    return next(first, largest.group if largest else "")
+
+
+class _File(NamedTuple):
+    """A file that a rank left. `hosts`: of each rank; `clocks`: of other hosts, as rank 0 read them."""
+
+    facts: dict[str, str]
+    hosts: list[int]
+    clocks: list[ClockReading]
+    parts: list[RankRecording]
+
+
+def _read(path: Path) -> _File:
     with np.load(path) as file:
         written = json.loads(str(file["parts"]))
         parts = [
@@ -98,4 +135,5 @@ def _read(path: Path) -> tuple[dict[str, str], list[RankRecording]]:
             )
             for i, part in enumerate(written["parts"])
         ]
-    return written["facts"], parts
+    clocks = [ClockReading(*reading) for reading in written["clocks"]]
+    return _File(written["facts"], written["hosts"], clocks, parts)

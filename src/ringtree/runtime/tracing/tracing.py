@@ -37,7 +37,8 @@ class Recording:
         self._communicator, self._most_events = communicator, most_events
         self._before: dict[Communicator, dict[What, tuple[int, int]]] = {}  # events and dropped ones that are another's
         self._parts: list[RankRecording] = []
-        self._clocks: list[ClockReading] = []  # of other hosts, on rank 0, when the recording began
+        self.clocks: list[ClockReading] = []
+        """The clocks of other hosts, on rank 0, when the recording began."""
         self._trace: Trace | None = None
 
     @property
@@ -50,9 +51,7 @@ class Recording:
     def __enter__(self) -> Self:
         if self._before or self._parts:
             raise RuntimeError("a recording records once; comm.trace() makes another")
-        self._clocks = read_clocks(self._communicator)
-        if len(set(self._communicator.hosts)) > 1:  # the reading takes a while, host after host
-            self._communicator.barrier()
+        self.read_clocks()
         self.start()
         return self
 
@@ -68,10 +67,21 @@ class Recording:
             parts = self.stop()
             self._trace = merge(whole.size, parts, whole._parameters.key, self.facts(), whole.hosts)
         if error is None and not isinstance(whole._endpoint, Gone):
-            gathered = whole.all_gather_object((parts, self._clocks, read_clocks(whole)))
+            gathered = whole.all_gather_object((parts, self.clocks, read_clocks(whole)))
             clocks = aligned(*gathered[0][1:])
             everybodys = [part for given, _, _ in gathered for part in given]
             self._trace = merge(whole.size, everybodys, whole._parameters.key, self.facts(), whole.hosts, clocks)
+
+    @property
+    def hosts(self) -> tuple[int, ...]:
+        """The number of each rank's host."""
+        return self._communicator.hosts
+
+    def read_clocks(self) -> None:
+        """Reads the clocks of all hosts. All ranks call it, and go on together."""
+        self.clocks = read_clocks(self._communicator)
+        if len(set(self.hosts)) > 1:  # the reading takes a while, host after host
+            self._communicator.barrier()
 
     def start(self) -> None:
         """Begins, with the next call of each group."""

@@ -26,6 +26,7 @@ from ringtree.runtime.launch.interrupts import interrupts
 from ringtree.runtime.launch.job import STOP_S
 from ringtree.runtime.launch.program import resolve
 from ringtree.runtime.launch.rank_processes import RankProcesses, turn
+from ringtree.runtime.launch.torch_variables import StorePort
 from ringtree.runtime.launch.whole_lines import Take, WholeLines
 
 PIECE = 1 << 18
@@ -44,6 +45,7 @@ class Agent:
         self._orders = WholeLines(os.fdopen(given, "rb", buffering=0), self._obey_all)
         self._words: list[str] = []
         self._doorway: Doorway | None = None
+        self._store: StorePort | None = None
         self._traces: TemporaryDirectory[str] | None = None
         self._started = self._finished = self._held = False
         self._heard_s = time.monotonic()
@@ -64,6 +66,8 @@ class Agent:
                     self._check()
         finally:
             self._ranks.stop()
+            if self._store:
+                self._store.close()
             if self._traces:
                 self._traces.cleanup()
         return 0 if self._deadline_s is None else 1
@@ -124,11 +128,13 @@ class Agent:
             "start": self._start,
             "signal": lambda order: self._ranks.send(order["number"]),
             "hold": self._hold,
+            "clock": lambda order: {"clock": [order["asked_s"], time.monotonic()]},
         }
         return does[order["do"]](order)
 
     def _prepare(self, order: Message) -> Message:
-        """Finds the program; with `doorway` opens a port that agents of other hosts try."""
+        """Finds the program; with `first`, on rank 0's host, keeps a port for torch's store, and with `doorway` opens
+        one that agents of other hosts try."""
         os.environ.update(order["env"])
         try:
             os.chdir(order["folder"])
@@ -138,10 +144,14 @@ class Agent:
             self._words = resolve(order["command"], order["module"])
         except ValueError as error:
             raise ValueError(f"{error} (in {order['folder']})") from None
-        if not order["doorway"]:
-            return {"words": self._words}
-        self._doorway = Doorway(self._control)
-        return {"words": self._words, **self._doorway.contact()}
+        answer: Message = {"words": self._words}
+        if order["first"]:
+            self._store = StorePort()
+            answer["store_port"] = self._store.number
+        if order["doorway"]:
+            self._doorway = Doorway(self._control)
+            answer |= self._doorway.contact()
+        return answer
 
     def _start(self, order: Message) -> None:
         env = {**os.environ, **order["env"], SECRET: order["secret"]}

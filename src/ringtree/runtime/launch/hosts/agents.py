@@ -13,12 +13,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ringtree.runtime.launch.hosts.cause import cause, contradiction
+from ringtree.runtime.launch.hosts.clocks import AgentClocks
 from ringtree.runtime.launch.hosts.link import AgentLink
 from ringtree.runtime.launch.hosts.messages import BEAT_S, Message
 from ringtree.runtime.launch.hosts.placement import HostRanks
 from ringtree.runtime.launch.job import STOP_S, JobCourse, named
 from ringtree.runtime.launch.rank_processes import STDOUT, turn
 from ringtree.runtime.launch.whole_lines import printed
+from ringtree.runtime.tracing.clocks import ClockReading
 
 START_S = 60.0
 """Seconds that hosts have to answer while the job is set up."""
@@ -52,6 +54,7 @@ class Agents:
         self._unanswered: set[AgentLink] = set()
         self._heard_s = time.monotonic()
         self._over = threading.Event()
+        self._clocks = AgentClocks[AgentLink]()
 
     def connect(self, commands: Iterable[tuple[HostRanks, list[str]]]) -> None:
         """Starts an agent on each host; returns when all have greeted. SetupEnded for one that cannot serve."""
@@ -97,11 +100,17 @@ class Agents:
         for link in self.links:
             link.close()
 
+    def clock_readings(self, hosts: Sequence[int]) -> list[ClockReading]:
+        """The hosts' clocks at the end of the job, by the number of each rank's host."""
+        return self._clocks.readings({link: hosts[link.host.ranks[0]] for link in self.links})
+
     def hear(self, link: AgentLink, message: Message) -> None:
         """Takes the agent's greeting, an answer or an event."""
         self._heard_s = time.monotonic()
         if "ended" in message:
             self.job.ended(message["ended"], message["code"])
+        elif "clock" in message:
+            self._clocks.note(link, *message["clock"])
         elif "trace" in message:
             self._keep(message["trace"], base64.b64decode(message["data"]))
         elif "failed" in message and self._begun:
@@ -154,10 +163,11 @@ class Agents:
         signal.raise_signal(signal.SIGSTOP)
 
     def _beat(self) -> None:
-        """Signs of life, by a thread: the launcher may wait long for who reads its output."""
+        """Signs of life, by a thread: the launcher may wait long for who reads its output. Agents whose ranks record
+        answer with their time."""
         while not self._over.wait(BEAT_S):
             for link in self.links:
-                link.send()
+                link.send(self._clocks.question() if self._begun and self._folder else None)
 
     def _signal(self, number: int) -> None:
         if number == signal.SIGKILL:

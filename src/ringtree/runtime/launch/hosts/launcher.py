@@ -23,6 +23,7 @@ from ringtree.runtime.launch.hosts.messages import Message
 from ringtree.runtime.launch.hosts.placement import HostRanks
 from ringtree.runtime.launch.interrupts import interrupts
 from ringtree.runtime.launch.launch import complain, write_trace
+from ringtree.runtime.launch.torch_variables import HERE, store_variables
 
 PASSED = ("RINGTREE_", "UCX_")
 """Beginnings of the variables that go along to other hosts."""
@@ -68,7 +69,9 @@ def run(program: HostedProgram, hosts: Sequence[HostRanks], trace: Path | None =
         words = [*program.command]
         try:
             agents.connect((host, command_for(host, program.ssh, program.python, env)) for host in hosts)
-            words, address = _prepared(agents, program, env)
+            words, address, store_port = _prepared(agents, program, env)
+            if "MASTER_PORT" not in env:
+                job |= _store(address, store_port)
             _start(agents, job, address, folder is not None)
             agents.watch()
         except SetupEnded as ended:
@@ -77,7 +80,7 @@ def run(program: HostedProgram, hosts: Sequence[HostRanks], trace: Path | None =
         code = agents.job.report(complain)
         if trace is None or folder is None:
             return code
-        return write_trace(trace, folder, len(agents.home), words) or code
+        return write_trace(trace, folder, len(agents.home), words, later=agents.clock_readings) or code
 
 
 def variables(program: HostedProgram, env: Mapping[str, str]) -> dict[str, str]:
@@ -98,20 +101,27 @@ def variables(program: HostedProgram, env: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def _prepared(agents: Agents, program: HostedProgram, env: Mapping[str, str]) -> tuple[list[str], str]:
-    """The words of the program, as rank 0's host found them, and rank 0's address for all ranks; "" on one host."""
+def _prepared(agents: Agents, program: HostedProgram, env: Mapping[str, str]) -> tuple[list[str], str, int]:
+    """The words of the program, as rank 0's host found them; rank 0's address for all ranks, "" on one host; and a port
+    there for torch's store."""
     given = os.environ.get(ADDRESS, "")
     first, *others = agents.links
     order = {"do": "prepare", "folder": os.getcwd(), "command": [*program.command], "module": program.module}
-    order |= {"env": dict(env), "doorway": False}
+    order |= {"env": dict(env), "first": False, "doorway": False}
     opens = bool(others) and not given
     agents.ask(others, order)
-    contact = agents.ask([first], {**order, "doorway": opens})[first]
-    words: list[str] = contact["words"]
+    contact = agents.ask([first], {**order, "first": True, "doorway": opens})[first]
+    words, store_port = contact["words"], contact["store_port"]
     if not opens:
-        return words, given if others else ""
+        return words, given if others else "", store_port
     reached = agents.ask(others, {"do": "probe", **{key: contact[key] for key in ("addresses", "port", "token")}})
-    return words, shown(_common(first, contact["addresses"], reached), contact["port"])
+    return words, shown(_common(first, contact["addresses"], reached), contact["port"]), store_port
+
+
+def _store(address: str, port: int) -> dict[str, str]:
+    """The place of torch's store, on rank 0's host; nothing where only a file names that host."""
+    at = rendezvous_address({ADDRESS: address}) if address else (HERE, 0)
+    return store_variables(at[0], port) if isinstance(at, tuple) else {}
 
 
 def _common(first: AgentLink, addresses: Sequence[str], reached: Mapping[AgentLink, Message]) -> str:
