@@ -28,7 +28,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE VIRTUAL_ENV
 export PATH := $(CURDIR)/$(venv)/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-hosts test-pages check check-pages bench validate browser screenshots test-torch test-ray test-torch-suite test-mpi4py-suite test-long test-core test-all wheels test-wheels soak setup clean
+.PHONY: help demo test test-hosts test-slurm test-pages check check-pages bench validate browser screenshots test-torch test-ray test-torch-suite test-mpi4py-suite test-long test-core test-all wheels test-wheels soak setup clean
 
 help: ## list these targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -53,6 +53,9 @@ test-torch: $(built) $(torch) ## install torch into .venv, and run the tests tha
 
 test-ray: $(built) $(ray) ## install Ray into .venv, and run the tests that need it (PIP_INDEX_URL says from where)
 	@RINGTREE_RAY_REQUIRED=1 $(py) -m pytest -m "ray and not slow" tests/ray $(ARGS)
+
+test-slurm: $(built) ## run ranks by Slurm on two nodes, which are namespaces of this machine and need root (a minute)
+	@$(py) -m pytest -m slow tests/runtime/hosts/test_slurm.py $(ARGS)
 
 check: $(built) ## lint, format, types, import contract: all that can be said without running
 	ruff check .

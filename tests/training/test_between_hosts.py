@@ -26,10 +26,19 @@ def test_the_busiest_link_is_that_of_the_host_that_sends_most() -> None:
     assert found == [BetweenHosts("all_reduce", "dp", 0, 100, 60), BetweenHosts("all_reduce", "tp", 0, 30, 30)]
 
 
-def test_messages_between_ranks_have_a_formula_where_each_is_on_a_host_of_its_own() -> None:
+def test_messages_between_stages_cross_at_cuts() -> None:
     layout, sent = ParallelLayout(pp=4), [Traffic("activations", "send", "pp", 4, 90)]
     assert between_hosts(step(), layout, sent, (0, 1, 2, 3))[0].formula_nbytes == 90
-    assert between_hosts(step(), layout, sent, (0, 0, 1, 1))[0].formula_nbytes is None
+    assert between_hosts(step(), layout, sent, (0, 0, 1, 1))[0].formula_nbytes == 30  # one cut of three
+    assert between_hosts(step(), layout, sent, (0, 1, 0, 0))[0].formula_nbytes == 60
+    interleaved = ParallelLayout(pp=4, schedule="interleaved")
+    assert between_hosts(step(), interleaved, sent, (0, 0, 1, 1))[0].formula_nbytes is None
+
+
+def test_a_ring_of_attention_crosses_where_neighbours_are_on_two_hosts() -> None:
+    sent = [Traffic("keys and values", "send", "cp", 4, 80)]
+    assert between_hosts(step(), ParallelLayout(cp=4), sent, (0, 0, 1, 1))[0].formula_nbytes == 40
+    assert between_hosts(step(), ParallelLayout(cp=4), sent, (0, 1, 0, 1))[0].formula_nbytes == 80
 
 
 @pytest.mark.parametrize("collective", FEWEST)

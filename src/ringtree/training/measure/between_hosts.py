@@ -66,18 +66,32 @@ def _formulas(
     for t in traffic:
         groups = layout.groups(t.axis)
         kind = t.collective, names[t.collective, groups[0]]
-        parts = [_fewest(t, [hosts[rank] for rank in group], t.nbytes / len(groups)) for group in groups]
+        parts = [_fewest(t, [hosts[rank] for rank in group], t.nbytes / len(groups), layout) for group in groups]
         before = found.get(kind, 0)
         known = before is not None and all(part is not None for part in parts)
         found[kind] = round((before or 0) + sum(part or 0.0 for part in parts)) if known else None
     return found
 
 
-def _fewest(t: Traffic, of_ranks: Sequence[int], nbytes: float) -> float | None:
+def _fewest(t: Traffic, of_ranks: Sequence[int], nbytes: float, layout: ParallelLayout) -> float | None:
     """The fewest bytes between the hosts of one group's ranks; None where that depends on who sends to whom."""
     each = list(Counter(of_ranks).values())
     if len(each) == 1:
         return 0.0
     if t.collective in FEWEST:
         return FEWEST[t.collective](each) * nbytes
-    return nbytes if len(each) == len(of_ranks) else None
+    if len(each) == len(of_ranks):
+        return nbytes
+    if t.collective == "send" and (edges := _edges(t.axis, len(of_ranks), layout)):
+        return nbytes * sum(of_ranks[a] != of_ranks[b] for a, b in edges) / len(edges)
+    return None
+
+
+def _edges(axis: str, ranks: int, layout: ParallelLayout) -> list[tuple[int, int]]:
+    """The neighbours that send equally much to each other: around a ring of attention, or at the cuts of a model
+    that has one stage on each rank. Empty for others."""
+    if axis == "cp":
+        return [(k, (k + 1) % ranks) for k in range(ranks)]
+    if axis == "pp" and layout.schedule != "interleaved":
+        return [(k, k + 1) for k in range(ranks - 1)]
+    return []
