@@ -31,7 +31,7 @@ export PATH := $(CURDIR)/$(venv)/bin:$(PATH)
 .PHONY: help demo test test-hosts test-slurm test-pages check check-pages bench validate browser screenshots test-torch test-ray test-torch-suite test-mpi4py-suite test-long test-core test-all wheels test-wheels soak setup clean
 
 help: ## list these targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 demo: $(built) ## see it work: prove a ring, train on 4 ranks, measure all_reduce, and look at it
 	@$(py) examples/demo.py $(ARGS)

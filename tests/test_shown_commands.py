@@ -33,6 +33,8 @@ STAND_INS = {
 }  # fmt: skip
 LONG = ("prove all", "bench ", "ringtree tune", "--ranks 2:100000", "--nodes 12500", "digits.py")
 """Commands that take more than a moment, for the long campaign."""
+OUTSIDERS = ("torchft==0.2.0", "dist/WHEEL.whl")
+"""What else pip installs: a program that stands on ringtree, and what `make wheels` built."""
 WRONG = "there_and_half_back"
 """An algorithm that is shown because it is refused."""
 
@@ -222,7 +224,7 @@ def test_packages_in_pip_commands_are_known() -> None:
     """ringtree is in no index: it is installed from its folder, `.`; other packages are those of pyproject.toml."""
     ours = metadata("ringtree")
     packages = {re.split(r"[^\w.-]", requirement)[0] for requirement in ours.get_all("Requires-Dist", [])}
-    known = {".", *(f".[{extra}]" for extra in ours.get_all("Provides-Extra", [])), *packages}
+    known = {".", *OUTSIDERS, *(f".[{extra}]" for extra in ours.get_all("Provides-Extra", [])), *packages}
     texts = [path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py")]
     named = {name.strip("'") for words in texts for name in re.findall(r"pip install ('[^']+'|[\w.-]*\w)", words)}
     named |= {shlex.split(command)[2] for command in of("pip", [*LINES, *INLINE])}

@@ -34,7 +34,7 @@ OLD = {
 """Old words, as patterns, and their replacements. The key "said" of `ringtree explain --json` stays."""
 FRAGMENTS = re.compile(r'^ *r?"""(What|How|Of|Which|Where|When|Whose|Those|That|By|For|To|It|They)\b.*', re.MULTILINE)
 """Beginnings of a docstring whose subject the reader must find elsewhere."""
-OF_OTHERS = {"Op", "Mismatch", "PeerDied", "Poisoned", "TimedOut"}
+OF_OTHERS = {"Op", "Message", "Mismatch", "PeerDied", "Poisoned", "TimedOut"}
 """Class names that ringtree has twice: beside ours MPI's, or the same error as torch's programs catch it."""
 RECORDS = ("docs/decisions/", "docs/torch_suite.md", "docs/glossary.md", "tests/test_words.py")
 """Pages of what was, and of words."""

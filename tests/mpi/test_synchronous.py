@@ -23,7 +23,7 @@ def to_self(comm: MPI.Comm) -> Any:
 
 
 def to_a_peer(comm: MPI.Comm) -> Any:
-    """The message has arrived, for the peer has probed it and said so; a receive has not taken it yet."""
+    """The message has arrived, for the peer has probed it and reports it; a receive has not taken it yet."""
     peer = comm.rank ^ 1
     if peer >= comm.size:
         return [False, True]

@@ -21,8 +21,8 @@ from ringtree.runtime.communicator.messages.work import Together
 
 @translating
 class NeighbourCollectives:
-    """What a communicator with a topology can do beyond an Intracomm; all its ranks make the same calls in the same
-    order."""
+    """The collectives that a communicator with a topology has beside an Intracomm's; all its ranks make the same calls
+    in the same order."""
 
     topology: int
     _private: Any

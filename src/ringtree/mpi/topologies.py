@@ -92,7 +92,7 @@ class Cartcomm(Topocomm):
 
     @property
     def periods(self) -> list[bool]:
-        """Of each dimension, whether its ends are neighbours."""
+        """Whether the ends of each dimension are neighbours."""
         return list(self._facts[1])
 
     @property
@@ -168,7 +168,7 @@ class Cartcomm(Topocomm):
 
     @property
     def inedges(self) -> list[int]:
-        """Of each dimension the rank before and the rank behind this one; PROC_NULL beyond an end."""
+        """The rank before and the rank behind this one in each dimension; PROC_NULL beyond an end."""
         return [rank for direction in range(self.dim) for rank in self.Shift(direction, 1)]
 
     @property
@@ -185,7 +185,7 @@ class Graphcomm(Topocomm):
 
     @property
     def index(self) -> list[int]:
-        """Of each rank, where its neighbours end in `edges`."""
+        """The end of each rank's neighbours in `edges`."""
         return list(self._facts[0])
 
     @property
@@ -227,7 +227,7 @@ class Graphcomm(Topocomm):
         return list(edges[index[rank - 1] if rank else 0 : index[rank]])
 
     def Get_neighbors_count(self, rank: int) -> int:
-        """How many neighbours a rank has."""
+        """The number of a rank's neighbours."""
         return len(self.Get_neighbors(rank))
 
     @property
@@ -237,7 +237,7 @@ class Graphcomm(Topocomm):
 
     @property
     def nneighbors(self) -> int:
-        """How many neighbours this rank has."""
+        """The number of this rank's neighbours."""
         return len(self.neighbors)
 
     @property
@@ -305,7 +305,7 @@ def graph(comm: Intracomm, index: Sequence[int], edges: Sequence[int]) -> Intrac
 
 
 def ends_of(index: Sequence[int], edges: Sequence[int]) -> list[int]:
-    """Where each rank's neighbours end. A leading 0 before other numbers is no rank's, as mpi4py has it."""
+    """The end of each rank's neighbours. A leading 0 before other numbers is no rank's, as mpi4py has it."""
     ends = [int(end) for end in index]
     if not ends or ends != sorted(ends) or ends[-1] != len(edges):
         raise ValueError(f"a graph of index {ends} and {len(edges)} edges; expected an index that ends there")

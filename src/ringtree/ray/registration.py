@@ -21,7 +21,7 @@ def register_collective_backend() -> None:
     except ImportError as error:
         raise ImportError(
             f"ringtree.ray.register_collective_backend needs a Ray that has ray.util.collective.backend_registry, as "
-            f"2.60 does ({error}): pip install --upgrade ray"
+            f"2.60 does ({error}): pip install ray --upgrade"
         ) from None
     if not _global_registry.is_registered(NAME):
         register(NAME, import_module(SERVES).CollectiveGroup)
