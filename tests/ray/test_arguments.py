@@ -51,7 +51,7 @@ def test_a_bundle_has_the_ranks_of_a_node(ranks: int, per_node: int | None, bund
         (
             "register_collective_backend()",
             "ringtree.ray.register_collective_backend needs a Ray that has ray.util.collective.backend_registry",
-            "pip install --upgrade ray",
+            "pip install ray --upgrade",
         ),
     ],
 )

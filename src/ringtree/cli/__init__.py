@@ -15,7 +15,6 @@ from io import TextIOWrapper
 from typing import NoReturn
 
 import ringtree
-from ringtree.runtime.linux import require_linux
 
 COMMANDS = {
     "run": "start a program as N ranks, here or on several hosts",
@@ -87,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser_for(command).parse_args(words)
     try:
         if args.command in RANKS:
-            require_linux()
+            import_module("ringtree.runtime.linux").require_linux()
         code: int = import_module(f"ringtree.cli.{args.work}").run(args)
         sys.stdout.flush()
         return code

@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, NoReturn
 from weakref import WeakValueDictionary
 
@@ -190,21 +191,24 @@ class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods, Matche
         return f"<{type(self).__name__} {self._name or self.__dict__.get('_comm', 'null')}>"
 
 
+def _topologies() -> Any:
+    """The module of communicators with topologies, which derive from Intracomm."""
+    return import_module("ringtree.mpi.topologies")
+
+
 class Intracomm(Comm):
     """A Comm whose ranks are one group: all there are here."""
 
     def Create_cart(self, dims: Sequence[int], periods: Any = None, reorder: bool = False) -> Intracomm:
         """A Cartcomm of the first ranks, in their order; COMM_NULL for the others. `periods`: one a dimension, or one
         for all."""
-        from ringtree.mpi.topologies import grid
-
-        return grid(self, dims, periods)
+        made: Intracomm = _topologies().grid(self, dims, periods)
+        return made
 
     def Create_graph(self, index: Sequence[int], edges: Sequence[int], reorder: bool = False) -> Intracomm:
         """A Graphcomm of the first ranks, in their order; COMM_NULL for the others."""
-        from ringtree.mpi.topologies import graph
-
-        return graph(self, index, edges)
+        made: Intracomm = _topologies().graph(self, index, edges)
+        return made
 
     def Create_dist_graph_adjacent(
         self,
@@ -216,9 +220,8 @@ class Intracomm(Comm):
         reorder: bool = False,
     ) -> Intracomm:
         """A Distgraphcomm of which each rank names its own neighbours."""
-        from ringtree.mpi.topologies import adjacent
-
-        return adjacent(self, sources, destinations, (sourceweights, destweights))
+        made: Intracomm = _topologies().adjacent(self, sources, destinations, (sourceweights, destweights))
+        return made
 
     def Create_dist_graph(
         self,
@@ -230,21 +233,16 @@ class Intracomm(Comm):
         reorder: bool = False,
     ) -> Intracomm:
         """A Distgraphcomm of which each rank names any edges: source k has the next degrees[k] destinations."""
-        from ringtree.mpi.topologies import scattered
-
-        return scattered(self, sources, degrees, destinations, weights)
+        made: Intracomm = _topologies().scattered(self, sources, degrees, destinations, weights)
+        return made
 
     def Cart_map(self, dims: Sequence[int], periods: Any = None) -> int:
         """The rank that Create_cart would give this one; UNDEFINED outside the grid."""
-        from ringtree.mpi.topologies import shape
-
-        return self.rank if self.rank < math.prod(shape(dims, periods)[0]) else UNDEFINED
+        return self.rank if self.rank < math.prod(_topologies().shape(dims, periods)[0]) else UNDEFINED
 
     def Graph_map(self, index: Sequence[int], edges: Sequence[int]) -> int:
         """The rank that Create_graph would give this one; UNDEFINED outside the graph."""
-        from ringtree.mpi.topologies import ends_of
-
-        return self.rank if self.rank < len(ends_of(index, edges)) else UNDEFINED
+        return self.rank if self.rank < len(_topologies().ends_of(index, edges)) else UNDEFINED
 
 
 class _World(Intracomm):
