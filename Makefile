@@ -28,7 +28,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE VIRTUAL_ENV
 export PATH := $(CURDIR)/$(venv)/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-hosts test-slurm test-pages check check-pages bench validate browser screenshots test-torch test-ray test-torch-suite test-mpi4py-suite test-long test-core test-all wheels test-wheels soak setup clean
+.PHONY: help demo test test-docs test-hosts test-slurm test-pages check check-pages bench validate browser screenshots test-torch test-ray test-torch-suite test-mpi4py-suite test-long test-core test-all wheels test-wheels soak setup clean
 
 help: ## list these targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -40,7 +40,10 @@ demo: $(built) ## see it work: prove a ring, train on 4 ranks, measure all_reduc
 pytest = $(py) -m pytest -n $(JOBS) --dist worksteal
 
 test: $(built) ## run the tests (under 3 minutes on 2 cores; ARGS="-k name" for some of them)
-	@$(pytest) -m "not slow and not torch and not ray and not browser and not hosts and not wheels" $(ARGS)
+	@$(pytest) -m "not slow and not torch and not ray and not browser and not hosts and not docs and not wheels" $(ARGS)
+
+test-docs: $(built) ## run what README, pages and examples show, and compare what they print (half a minute)
+	@$(pytest) -m "docs and not slow and not torch" $(ARGS)
 
 test-hosts: $(built) ## run the tests over several hosts, which are namespaces of this machine and need root (a minute)
 	@$(pytest) -m "hosts and not slow and not torch and not ray" $(ARGS)
@@ -93,9 +96,10 @@ test-long: $(built) ## the long campaigns (an hour and a half; ARGS=tests/verify
 test-core: ## the engine's core under sanitizers and model checkers (a minute)
 	@$(MAKE) --no-print-directory -j $(JOBS) --output-sync=target -C tests/csrc tsan asan model
 
-test-all: ## all tests there are: test, test-hosts, test-pages, test-torch, test-ray, test-long, test-core
+test-all: ## all tests there are: test, test-docs, test-hosts, test-pages, test-torch, test-ray, test-long, test-core
 	$(MAKE) test
 	$(MAKE) test-hosts
+	$(MAKE) test-docs
 	$(MAKE) test-pages
 	$(MAKE) test-torch
 	$(MAKE) test-ray

@@ -49,6 +49,7 @@ def matches(shown: str, printed: str) -> bool:
     return re.fullmatch(pattern, printed.strip(), re.DOTALL) is not None
 
 
+@pytest.mark.docs
 @pytest.mark.parametrize(("where", "text"), blocks("python"), ids=[where for where, _ in blocks("python")])
 def test_a_program_runs(where: str, text: str, tmp_path: Path) -> None:
     program = tmp_path / "shown.py"
@@ -63,6 +64,7 @@ LONG = "digits.py", "--nodes 12500"
 """Commands that take some seconds."""
 
 
+@pytest.mark.docs
 @pytest.mark.parametrize(
     ("where", "text"),
     [

@@ -30,6 +30,7 @@ def output(*words: str) -> str:
     return done.stdout
 
 
+@pytest.mark.docs
 @pytest.mark.parametrize("expected", PRINTED, ids=[p.stem for p in PRINTED])
 def test_an_example_prints_the_text_beside_it(expected: Path, request: pytest.FixtureRequest) -> None:
     printed = output(str(expected.with_suffix(".py")))

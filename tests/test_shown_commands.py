@@ -160,6 +160,7 @@ def runs(command: str) -> bool:
     return not command.startswith("ringtree train") and not over_ssh and command not in ELSEWHERE
 
 
+@pytest.mark.docs
 @pytest.mark.parametrize(
     "command",
     [
