@@ -9,6 +9,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from ringtree.draw.text.timeline import timeline
 from ringtree.formats import chrome
 from ringtree.ir.trace import Event, Trace
@@ -40,6 +42,7 @@ def test_a_broken_trace_is_one_line(ringtree: Ringtree, tmp_path: Path) -> None:
     assert got.code == 1 and "x.json: not JSON" in got.err and len(got.err.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_many_ranks_and_no_call_are_shown(ringtree: Ringtree, tmp_path: Path) -> None:
     """In memory that grows with the ranks, not with their pairs."""
     empty = str(tmp_path / "empty.json")

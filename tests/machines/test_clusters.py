@@ -120,6 +120,7 @@ def test_grids_are_near_to_cubes():
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     st.sampled_from(["dgx-1-v100", "dgx-h100", "v100-pcie", "mi250x8", "azure-nc96", "gb200-nvl72", "cpu-2s"]),

@@ -186,6 +186,7 @@ def test_one_gpu_forwards_on_nvb_paths(name, data):
         assert len(inside) == 1
 
 
+@pytest.mark.slow
 def test_200_gpus_that_are_all_joined():
     b = MachineBuilder()
     names = [b.add(Device(f"g{n}", DeviceKind.GPU)) for n in range(200)]

@@ -87,6 +87,7 @@ def test_published_tables_have_nothing_wrong(
     assert found.verdict is Diagnosis.HEALTHY and not found.suspects and not found.algorithm
 
 
+@pytest.mark.slow
 def test_the_table_without_the_plugin_went_by_sockets(data_folder: Path, tmp_path: Path) -> None:
     file = data_folder / "nccl_tests" / "cscs_gh200_2n_allreduce_noplugin.csv"
     text = file.read_text().split("# collective", 1)[1]  # nor does the header's story play a role

@@ -73,6 +73,7 @@ def test_other_collectives_are_nested_where_that_is_faster(collective: str) -> N
     assert found == ["hierarchical"] * 2
 
 
+@pytest.mark.slow
 def test_many_ranks_at_random_have_a_nesting_that_fits_the_slots() -> None:
     layout = tuple(int(host) for host in np.random.default_rng(0).integers(0, 6, 30))
     assert choose_over_hosts("all_reduce", hosts(layout), None, 1 << 24).algorithm == "hierarchical"

@@ -13,6 +13,7 @@ import pytest
 
 from tests.release.filtered import DOCKER, OTHERS
 
+pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent
 FILTER = str(HERE / "filtered.py")
 RUN = [sys.executable, "-m", "ringtree.cli", "run", "-n", "2", str(HERE / "all_calls.py")]

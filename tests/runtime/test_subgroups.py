@@ -49,6 +49,7 @@ def at_once(comm: Communicator, number: int) -> tuple[int, int]:
     return costs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [100, pytest.param(1000, marks=pytest.mark.slow)])
 def test_many_groups_at_once_cost_no_descriptor_and_little_memory(number: int) -> None:
     for files, memory_kib in spawn(at_once, 4, number, timeout_s=60):

@@ -87,6 +87,7 @@ def test_waits_and_copies_of_a_rank_follow_one_another():
         assert np.all(mine.start_s[1:] >= mine.end_s[:-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["swing", "two_shot", "double_tree"])
 def test_rates_are_the_same_by_either_method(algorithm, monkeypatch):
     """80 ranks behind 10 NICs: found only for the flows that may have changed, or for all there are."""

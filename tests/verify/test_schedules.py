@@ -204,6 +204,7 @@ def test_all_to_all_transposes() -> None:
     assert "rank 2 chunk 0: expected rank 0's chunk 2; there was rank 0's chunk 3" in str(e)
 
 
+@pytest.mark.slow
 def test_a_thousand_ranks() -> None:
     prove(ring(1000))
     prove(all_to_all(300))

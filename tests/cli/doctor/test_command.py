@@ -93,6 +93,7 @@ def test_a_problem_is_a_row_and_the_exit_code(
     assert [words in row["found"] for row in every if row["name"] == name and row["state"] == "problem"] == [True]
 
 
+@pytest.mark.slow
 def test_ranks_that_do_not_meet(tmp_path: Path) -> None:
     """Rank 0 shows it in a row, another rank in a line."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
