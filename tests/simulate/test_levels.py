@@ -17,9 +17,10 @@ from ringtree.simulate import Conditions, Job, Simulation, levels
 from ringtree.simulate.code import of_job
 from ringtree.simulate.play import play_events
 from ringtree.topology import Topology
-from ringtree.topology.shapes import cluster, direct, switch, torus
+from ringtree.topology.shapes import cluster, direct, on_hosts, switch, torus
 
 COSTS = {"message_s": 3e-7, "step_s": 1e-7, "copy_Bps": 9e9, "reduce_Bps": 5e9}
+QUEUES = {"latency_s": 3e-5, "fifo_between_hosts": True, **COSTS}
 LATE = Conditions(delay_s={1: 3e-6}, slowdown={0: 1.7})
 
 
@@ -28,6 +29,8 @@ def machines(ranks: int) -> list[Topology]:
     if ranks % 4 == 0:
         shapes.append(cluster(2, ranks // 2, **COSTS))
         shapes.append(torus(4, ranks // 4, latency_s=1e-6, **COSTS))
+        for bandwidth_Bps in (1e9, 1e12):
+            shapes.append(on_hosts([r // 4 for r in range(ranks)], bandwidth_Bps=bandwidth_Bps, **QUEUES))
     return shapes
 
 

@@ -5,19 +5,20 @@ import json
 import numpy as np
 import pytest
 
-from ringtree.topology import cluster, direct, load, parse, ring, save, torus
+from ringtree.topology import cluster, direct, load, on_hosts, parse, ring, save, torus
 from ringtree.topology.graph import LINK_COLUMNS
 from ringtree.topology.text import bytes_per_second, seconds
 
 
 def same(a, b):
     columns = all(np.array_equal(getattr(a, key), getattr(b, key)) for key in (*LINK_COLUMNS, "hosts"))
-    return columns and (a.name, a.ranks, a.nodes, a.message_s, a.copy_Bps) == (
+    return columns and (a.name, a.ranks, a.nodes, a.message_s, a.copy_Bps, a.fifo_between_hosts) == (
         b.name,
         b.ranks,
         b.nodes,
         b.message_s,
         b.copy_Bps,
+        b.fifo_between_hosts,
     )
 
 
@@ -65,7 +66,16 @@ def test_units():
     assert [bytes_per_second(t) for t in ("8b/s", "1KB/s", "100Gbps", "inf")] == [1, 1e3, 12.5e9, np.inf]
 
 
-@pytest.mark.parametrize("topology", [direct(3), cluster(2, 2, message_s=1e-7), ring(4, bandwidth_Bps=np.inf), ring(1)])
+@pytest.mark.parametrize(
+    "topology",
+    [
+        direct(3),
+        cluster(2, 2, message_s=1e-7),
+        ring(4, bandwidth_Bps=np.inf),
+        ring(1),
+        on_hosts((0, 1), fifo_between_hosts=True),
+    ],
+)
 def test_json_is_read_back(topology, tmp_path):
     save(topology, tmp_path / "t.json")
     assert same(load(tmp_path / "t.json"), topology)
@@ -112,6 +122,7 @@ def test_omitted_limits_are_infinite(tmp_path):
         ({"hosts": [0]}, r"hosts is \[0\]; expected a list of 2 numbers"),
         ({"hosts": [0, -1]}, r"hosts\[1\] is -1"),
         ({"message_s": None}, "message_s is null; expected a number"),
+        ({"fifo_between_hosts": 1}, "fifo_between_hosts is 1; expected true or false"),
     ],
 )
 def test_a_bad_file_is_named_with_its_element(change, message, tmp_path):

@@ -63,6 +63,14 @@ class LaneRoutes:
         self.port: list[int] = np.where(found.lost, NONE, port.reshape(-1)).tolist()
 
 
+def between_hosts(topology: Topology, source: Ints, target: Ints) -> NDArray[np.bool_]:
+    """Whether the messages of each pair wait in the queues of links."""
+    if not topology.fifo_between_hosts:
+        return np.zeros(len(source), np.bool_)
+    found: NDArray[np.bool_] = topology.hosts[source] != topology.hosts[target]
+    return found
+
+
 def _routes(topology: Topology, source: Ints, target: Ints) -> tuple[Ints, Ints, NDArray[np.bool_]]:
     """(first, link) as of `Topology.routes`, and whether each pair has no route."""
     known = topology.routes(source, target)

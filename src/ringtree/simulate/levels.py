@@ -2,7 +2,8 @@
 
 Every message is assumed to leave at full rate. Then its times depend on its sender alone, and a sweep over all ranks
 costs a few numpy calls for any number of ranks. Afterwards the load of every link is checked. If no link was
-overloaded, the times are those of the event player; otherwise there is no result.
+overloaded, and none had two messages at a time that wait in queues, the times are those of the event player; otherwise
+there is no result.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ringtree.ir.program import Kind
 from ringtree.ir.trace import Event, Trace
 from ringtree.simulate.code import Code
 from ringtree.simulate.conditions import Conditions
-from ringtree.simulate.lane_routes import PairRoutes
+from ringtree.simulate.lane_routes import PairRoutes, between_hosts
 from ringtree.simulate.simulation import Job, Simulation
 from ringtree.simulate.steps import busy_s
 from ringtree.topology import Topology
@@ -57,14 +58,20 @@ def play(job: Job, code: Code, topology: Topology, conditions: Conditions) -> Si
     if not sweep.run():
         return None
     end_s = max(float(sweep.end.max(initial=0)), float(sweep.clock.max(initial=job.start_s)))
+    queued = between_hosts(links, pair // topology.ranks, pair % topology.ranks)
+    if np.any(routes.bandwidth_Bps[queued] != routes.bandwidth_Bps[queued][:1]):
+        return None  # of a rank's messages, a slow one lets the next pass
     message, link = routes.spread(nth)
     leave_s = sweep.leave[sends][message]
     left_s = leave_s + flow_s[sends][message]
     meet = _shared(link, port[sends][message], links.links) & (left_s - leave_s > TOLERANCE * end_s)
-    met = link[meet], leave_s[meet], left_s[meet] - TOLERANCE * end_s
-    if not _have_room(*met, routes.bandwidth_Bps[nth][message[meet]], links):
+    waits, lasts_s, rate_Bps = queued[nth][message], left_s - leave_s, routes.bandwidth_Bps[nth][message]
+    rate_Bps[waits] = links.bandwidth_Bps[link[waits]]
+    lasts_s[waits] = code.nbytes[sends][message[waits]] / rate_Bps[waits]
+    if not _have_room(link[meet], leave_s[meet], left_s[meet] - TOLERANCE * end_s, rate_Bps[meet], links):
         return None
-    alone_s = np.bincount(link[~meet], (left_s - leave_s)[~meet], links.links)
+    meet &= ~waits
+    alone_s = np.bincount(link[~meet], lasts_s[~meet], links.links)
     return Simulation(
         _trace(job, code, sweep, topology),
         topology,

@@ -3,6 +3,10 @@
 A port is where a rank's messages of one job enter a link. They leave it one after the other; the first of them is a
 flow, which takes all links of its route at once, at one rate. Rates are max-min fair, and recomputed only for the flows
 that a start or an end can affect: those connected to it by tight links, which cannot give every flow its rate alone.
+
+Where a topology has it so (`fifo_between_hosts`), messages from host to host are no flows. They pass the links of their
+route one by one, and each link serves them in the order in which they reach it: the first bytes of a message reach the
+next link when the one before begins with them.
 Messages are identified by number; times are in seconds.
 """
 
@@ -17,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.simulate.fairness import MANY, few, many
-from ringtree.simulate.lane_routes import NONE, Ints, LaneRoutes
+from ringtree.simulate.lane_routes import NONE, Ints, LaneRoutes, between_hosts
 from ringtree.topology import Topology
 
 INSTANT = 1 + 1e-12
@@ -56,6 +60,9 @@ class SimulatedNetwork:
         self._busy_s, self._busy_since = [0.0] * links, [0.0] * links
         self._tight = bytearray(links)  # whether the link cannot give each of its flows the rate it would have alone
         self._begun, self._eased = list[int](), list[int]()  # ports and links that change the rates of others
+        self._queued = between_hosts(topology, *lanes[:2]).tolist()  # by lane
+        self._free_s = [0.0] * links  # when each link has served the messages in its queue
+        self._passing: dict[int, tuple[int, float]] = {}  # message -> links reached, seconds of its last byte's leaving
 
     def busy_s(self, links: int) -> NDArray[np.float64]:
         """Seconds in which each of the topology's links was busy, [links]."""
@@ -85,7 +92,9 @@ class SimulatedNetwork:
             now, tie, what = heappop(heap)
             if what >= 0:
                 port = port_of[lane[what]]
-                if port < 0:
+                if port >= 0 and self._queued[lane[what]] and self.nbytes[what]:
+                    yield from self._reach(what, now)
+                elif port < 0:
                     self.lost.append(what)
                 else:
                     queues[port].append(what)
@@ -95,6 +104,22 @@ class SimulatedNetwork:
                 yield from self._end(~what, now)
             if (self._begun or self._eased) and not (heap and heap[0][0] <= now * INSTANT):
                 self._settle(now)
+
+    def _reach(self, message: int, now: float) -> Iterator[tuple[int, float]]:
+        """The message reaches the next link of its route, which serves it after those that came before."""
+        hop, left_s = self._passing.get(message, (0, 0.0))
+        links = self._links[self.lane[message]]
+        link = links[hop]
+        begin_s, lasts_s = max(now, self._free_s[link]), self.nbytes[message] / self._bandwidth[link]
+        self._free_s[link] = begin_s + lasts_s
+        self._busy_s[link] += lasts_s
+        left_s = max(left_s, begin_s + lasts_s)
+        if hop + 1 < len(links):
+            self._passing[message] = hop + 1, left_s
+            self.hand_over(message, begin_s)
+        else:
+            self._passing.pop(message, None)
+            yield message, left_s + self.latency_s[message]
 
     def _begin(self, port: int, now: float) -> Iterator[tuple[int, float]]:
         """The first message of the port becomes a flow; those without bytes only pass."""

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -116,10 +117,11 @@ def on_hosts(
     bandwidth_Bps: float = 25e9,
     local_latency_s: float = LATENCY_S,
     local_bandwidth_Bps: float = 100e9,
+    fifo_between_hosts: bool = False,
     **costs: float,
 ) -> Topology:
     """Ranks on hosts of any sizes, in any order: rank r is on host `host_of[r]`. Each host has one NIC; otherwise as
-    `cluster`."""
+    `cluster`. `fifo_between_hosts`: see `Topology`."""
     if not len(host_of):
         raise ValueError("on_hosts: no ranks; expected the host of each rank")
     ranks = len(host_of)
@@ -134,7 +136,7 @@ def on_hosts(
     source, target = (np.concatenate([end[k] for end in ends]) for k in (0, 1))
     away = np.arange(len(source)) >= 4 * ranks
     nodes = (*_names(ranks), *(f"switch{h}" for h in known), *(f"nic{h}" for h in known), "network")
-    return Topology.of(
+    shared = Topology.of(
         f"{ranks} ranks on {hosts} hosts",
         ranks,
         nodes,
@@ -145,6 +147,7 @@ def on_hosts(
         host,
         **costs,
     )
+    return replace(shared, fifo_between_hosts=fifo_between_hosts)
 
 
 def _grid(

@@ -11,6 +11,7 @@ As JSON, links go one way each, between nodes by name; a bandwidth that is left 
      "links": [{"source": "rank0", "target": "rank1", "latency_s": 1e-6, "bandwidth_Bps": 1e10}],
      "hosts": [0, 0], "message_s": 2e-7}
 
+`"fifo_between_hosts": true` has links serve messages from host to host first come, first served (docs/simulate.md).
 The runtime's `tuned` (runtime/tuned.py), where a file has it, is ignored here.
 """
 
@@ -20,6 +21,7 @@ import inspect
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from math import inf, prod
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,7 @@ from ringtree.topology.graph import COSTS, LINK_COLUMNS, Topology
 SHAPES: dict[str, Callable[..., Topology]] = {
     name: getattr(shapes, name) for name in ("direct", "switch", "ring", "torus", "cluster")
 }
+FIFO = "fifo_between_hosts"
 LARGEST_BYTES = 2**28
 """A file beyond this is refused unread: a million links are a half of it."""
 
@@ -120,7 +123,8 @@ def dumps(topology: Topology, tuned: dict[str, Any] | None = None) -> str:
         link = {"source": t.nodes[source], "target": t.nodes[target], "latency_s": latency_s}
         links.append(link if bandwidth_Bps == inf else {**link, "bandwidth_Bps": bandwidth_Bps})
     costs = {key: getattr(t, key) for key, default in COSTS.items() if getattr(t, key) != default}
-    head = {"name": t.name, "ranks": t.ranks, "hosts": t.hosts.tolist(), **costs, "nodes": list(t.nodes)}
+    fifo = {FIFO: True} if t.fifo_between_hosts else {}
+    head = {"name": t.name, "ranks": t.ranks, "hosts": t.hosts.tolist(), **fifo, **costs, "nodes": list(t.nodes)}
     lines = ",\n  ".join(json.dumps(link) for link in links)
     beside = "" if tuned is None else f'"tuned": {json.dumps(tuned, indent=1)}, '
     return f'{json.dumps(head)[:-1]}, {beside}"links": [\n  {lines}\n]}}\n'
@@ -161,7 +165,7 @@ def _shaped(name: str, ranks: int, given: dict[str, Any]) -> Topology:
 
 def _built(data: object) -> Topology:
     """The topology from a file's JSON. Every element is checked before it is used."""
-    head = _object(data, "the topology", {"name", "ranks", "nodes", "links"}, {"hosts", "tuned", *COSTS})
+    head = _object(data, "the topology", {"name", "ranks", "nodes", "links"}, {"hosts", "tuned", FIFO, *COSTS})
     if not isinstance(head["name"], str) or not head["name"].isprintable():
         raise ValueError(f"name is {_short(head['name'])}; expected a text that can be printed")
     ranks = _whole(head["ranks"], "ranks")
@@ -188,7 +192,11 @@ def _built(data: object) -> Topology:
             raise ValueError(f"hosts is {_short(head['hosts'])}; expected a list of {ranks} numbers, each rank's host")
         columns["hosts"] = [_whole(h, f"hosts[{r}]") for r, h in enumerate(head["hosts"])]
     costs = {key: _number(head[key], key) for key in COSTS if key in head}
-    return Topology.of(head["name"], ranks, tuple(nodes), **columns, **costs)
+    fifo = head.get(FIFO, False)
+    if not isinstance(fifo, bool):
+        raise ValueError(f"{FIFO} is {_short(fifo)}; expected true or false")
+    built = Topology.of(head["name"], ranks, tuple(nodes), **columns, **costs)
+    return replace(built, fifo_between_hosts=fifo)
 
 
 def _object(value: object, where: str, needed: set[str], known: set[str]) -> dict[str, Any]:
