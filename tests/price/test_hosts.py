@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from ringtree.algorithms import build
+from ringtree.ir.schedule import Block, Schedule, Transfers
+from ringtree.plan.steps import CallTuning
 from ringtree.price import Hosts, Priced, SharedMemory, seconds
 from ringtree.price.hosts import WIRE_MESSAGE_S, remote_ends
+from ringtree.simulate import Job, play
 from ringtree.topology import cluster, on_hosts
+from ringtree.transform import pipeline
 
 MEMORY = SharedMemory(cores=8, slots=8, slot_bytes=1 << 17)
 SIX = Hosts((0, 0, 1, 1, 2, 2), MEMORY, 30e-6, 235e6)
@@ -73,16 +79,74 @@ def test_further_windows_take_what_the_first_ones_did(name: str) -> None:
 
 def test_messages_that_meet_on_a_link_cross_it_one_after_the_other() -> None:
     """A double tree over three hosts on links of 100 Mbit/s, 256 KiB, measured: 85 ms (81 to 99). Were the messages
-    that meet to cross at once in equal parts, each would come as late as the last."""
+    that meet to cross at once in equal parts, each would come as late as the last: 110 ms."""
     tree, hosts = build("double_tree", "all_reduce", 6), Hosts(SIX.host_of, MEMORY, 20e-6, 11.95e6)
-    in_turn_s, at_once_s = (
-        Priced(tree, hosts.topology(1 << 18), in_turn=turn).seconds(1 << 18) for turn in (True, False)
+    queued = hosts.topology(1 << 18)
+    assert Priced(tree, queued).seconds(1 << 18) == pytest.approx(0.085, rel=0.15)
+    assert Priced(tree, replace(queued, fifo_between_hosts=False)).seconds(1 << 18) == pytest.approx(
+        10 * (1 << 17) / 11.95e6, rel=0.01
     )
-    assert in_turn_s == pytest.approx(0.085, rel=0.15)
-    assert at_once_s == pytest.approx(10 * (1 << 17) / 11.95e6, rel=0.01)
-    ring = build("ring", "all_reduce", 6)  # nothing meets
-    alone = [Priced(ring, hosts.topology(1 << 18), in_turn=turn).seconds(1 << 18) for turn in (True, False)]
-    assert alone[0] == pytest.approx(alone[1])
+
+
+def test_a_ring_takes_its_closed_form() -> None:
+    """2(n-1)(α + βS/n), though links serve in turn: its messages never meet."""
+    network = Hosts(tuple(range(6)), MEMORY, 30e-6, 235e6).network()
+    found = Priced(build("ring", "all_reduce", 6), network).seconds(6 << 20)
+    assert found == pytest.approx(10 * (30e-6 + (1 << 20) / 235e6))
+
+
+def test_a_rank_that_is_rounds_ahead_uses_a_link_that_others_leave_idle() -> None:
+    """Rank 1 sends in the last round, but waits for nobody: its message passes host 0's link while that is idle, not
+    behind the answer of rank 0, which the link serves in an earlier round."""
+    rows = Transfers.of([2, 0, 1], [0, 2, 3], round=[0, 1, 2])
+    ahead = Schedule("ahead", "all_reduce", 4, 1, (Block(rows),))
+    topology = Hosts((0, 0, 1, 1), MEMORY, 1e-3, 1e6).network()
+    found_s = Priced(ahead, topology).seconds(10_000)
+    assert found_s == pytest.approx(2 * (1e-3 + 10e-3))
+    assert found_s == pytest.approx(play([Job(ahead, 10_000)], topology).time_s)
+
+
+@pytest.mark.parametrize("layout", [(0, 1, 0, 1), (0, 0, 1, 1, 2, 2), (0, 1, 1, 1, 2, 2)], ids=str)
+@pytest.mark.parametrize("latency_s", [30e-6, 1e-3])
+def test_prices_are_near_the_simulation(layout: tuple[int, ...], latency_s: float) -> None:
+    """Equal where one round's messages meet alone; a rank that is ahead may take a place in between."""
+    hosts = Hosts(layout, MEMORY, latency_s, 235e6)
+    nested = CallTuning((("group", ",".join(map(str, layout))), ("inner", "ring"), ("outer", "ring")))
+    unnested = ("ring", "double_tree", "two_shot", "halving_doubling")
+    for name, steps in (*((name, CallTuning()) for name in unnested), ("hierarchical", nested)):
+        schedule = steps.apply(name, "all_reduce", len(layout))
+        for nbytes in (1 << 14, 1 << 22):
+            topology = hosts.topology(nbytes)
+            priced, simulated_s = Priced(schedule, topology), play([Job(schedule, nbytes)], topology).time_s
+            assert priced.seconds(nbytes) == pytest.approx(simulated_s, rel=0.15), (name, nbytes)
+            assert priced.seconds(nbytes) >= priced.busiest(nbytes)[1] * (1 - 1e-9)
+
+
+def test_a_chain_past_every_host_again_and_again_leaves_no_link_idle() -> None:
+    """Ranks in turn on four hosts: the first rank's pieces are ready long before the last ones pass the same link."""
+    hosts = Hosts(tuple(rank % 4 for rank in range(32)), MEMORY, 1e-3, 235e6)
+    chain = build("chain", "broadcast", 32, 0, pieces=8)
+    topology = hosts.topology(1 << 20)
+    expected_s = play([Job(chain, 1 << 20)], topology).time_s
+    assert Priced(chain, topology).seconds(1 << 20) == pytest.approx(expected_s, rel=0.02)
+
+
+@pytest.mark.parametrize("name", ["chain", "double_tree"])
+def test_repetitions_that_are_skipped_cost_what_they_would(name: str) -> None:
+    hosts = Hosts(tuple(rank % 3 for rank in range(9)), MEMORY, 1e-4, 235e6)
+    schedule = pipeline(build(name, "broadcast", 9, 0), 40)
+    plain = replace(schedule, blocks=(Block(schedule.expand()),))
+    topology = hosts.network()  # without copies, which the plain one would find in another order
+    assert Priced(schedule, topology).seconds(1 << 24) == pytest.approx(Priced(plain, topology).seconds(1 << 24))
+
+
+def test_rounding_does_not_change_the_order() -> None:
+    """Messages that come at the same instant: their order, and with it the time, must not hang on the last bit."""
+    steps = CallTuning((("group", 2), ("inner", "two_shot"), ("outer", "two_shot")))
+    schedule = steps.apply("hierarchical", "all_reduce", 6)
+    latencies_s = [60e-6, np.nextafter(60e-6, 1), np.nextafter(60e-6, 0), 6e-5]
+    times_s = [Hosts(SIX.host_of, MEMORY, s, 239.1e6).seconds(schedule, 1 << 16) for s in latencies_s]
+    assert max(times_s) == pytest.approx(min(times_s), rel=1e-9)
 
 
 def test_the_messages_of_later_windows_are_hidden_while_links_are_busy() -> None:

@@ -29,7 +29,7 @@ PIECES_NBYTES = 1 << 17
 MOST_PIECES = 64
 WORTH_CHANNELS = 0.9
 """Windows are put side by side where that takes less than this share of the time."""
-WIDENED = 4
+WIDENED = 8
 """The quickest candidates of one window after the other, of which windows side by side are priced, too."""
 
 

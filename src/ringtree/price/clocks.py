@@ -4,6 +4,9 @@ A repetition of a block adds to clocks and takes maxima of them, nothing else: i
 (Baccelli and others: Synchronization and Linearity, 1992). So once a repetition advances all clocks by the same time,
 every later one does. Where each clock advances by its own time, the last repetition shows whether all repetitions
 before it did the same, since a maximum of lines is convex. In both cases the repetitions between need not be played.
+
+The queues of links are not linear: in them messages are sorted. Their state is part of the clocks, so the first rule
+holds there, too; the second one is an approximation.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ringtree.price.queues import STATE, HopQueue
 from ringtree.price.rounds import MessageRound, distinct
 
 Floats = NDArray[np.float64]
@@ -26,8 +30,8 @@ MOST_ROWS = 1 << 23
 
 class SizedRound:
     """A round priced for a size: bytes of a chunk on links, and in ranks' own work. Ports are numbered after the
-    participants, links after the ports; `ports` and `links`: all of the schedule, where messages that meet on a link
-    go one after the other."""
+    participants, links with queues after the ports; `ports` and `links`: all of the schedule. `senders`: the ranks
+    whose messages wait in queues."""
 
     def __init__(
         self,
@@ -37,6 +41,7 @@ class SizedRound:
         chunk_nbytes: float,
         work_nbytes: float,
         links: Ints = NO_LINKS,
+        senders: Ints = NO_LINKS,
     ) -> None:
         self.round = round
         self.port = participants + np.searchsorted(ports, round.port[round.port_starts])
@@ -48,15 +53,17 @@ class SizedRound:
         self.wire_s = round.wire.seconds(chunk_nbytes)
         self.shared_s = round.shared.seconds(chunk_nbytes)
         self.rest_s = round.rest.seconds(work_nbytes)
-        self.crossing = round.crossing
-        if round.crossing is not None:
-            self.crossed = participants + len(ports) + np.searchsorted(links, round.crossing[1])
+        self.senders = senders
+        queues = participants + len(ports)
+        self.queues = [
+            HopQueue(hop.row, queues + STATE * np.searchsorted(links, hop.link), hop.lasts.seconds(chunk_nbytes))
+            for hop in round.hops * (chunk_nbytes > 0)
+        ]
 
     @property
     def touched(self) -> Ints:
         """The clocks that the round may advance."""
-        known = [self.round.sender, self.round.receiver, self.port]
-        return np.concatenate([*known, self.crossed] if self.crossing is not None else known)
+        return np.concatenate([self.round.sender, self.round.receiver, self.port, *(q.touched for q in self.queues)])
 
     def move(self, clock_s: Floats) -> None:
         """Plays the round: each rank sends, then receives. `clock_s` [clocks]: seconds."""
@@ -66,36 +73,16 @@ class SizedRound:
             handed_s = clock_s[r.sender] + self.hand_s
             opens_s = np.maximum(clock_s[self.port], np.minimum.reduceat(handed_s, r.port_starts))[self.row]
             begin_s = np.maximum(handed_s, opens_s + self.ahead_s)
-            if self.crossing is None:
-                done_s = np.maximum(begin_s + self.wire_s, opens_s + self.shared_s)
-            else:
-                done_s = self._in_turn(clock_s, begin_s, self.crossing[0])
+            done_s = np.maximum(begin_s + self.wire_s, opens_s + self.shared_s)
             clock_s[self.port] = np.maximum.reduceat(done_s, r.port_starts)
             clock_s[r.sender[r.sender_starts]] = np.maximum.reduceat(handed_s, r.sender_starts)
+            least_s = float(clock_s[self.senders].min()) if self.queues else 0.0
+            for queue in self.queues:
+                queue.serve(clock_s, begin_s, done_s, least_s)
             arrival_s[self.there] = (done_s + r.latency_s)[r.arrival[self.there]]
         if len(r.arrival):
             began_s = clock_s[r.receiver] + self.rest_s[r.receiver_starts]
             clock_s[r.receiver] = np.maximum(began_s, np.maximum.reduceat(arrival_s + self.rest_s, r.receiver_starts))
-
-    def _in_turn(self, clock_s: Floats, begin_s: Floats, row: Ints) -> Floats:
-        """The seconds at which each message has crossed its links, one after the other on each, as the first begin."""
-        done_s = begin_s + self.wire_s
-        if not len(row):
-            return done_s
-        for _ in range(2):  # a message that waits for its first link comes to the others later
-            came_s = (done_s - self.wire_s)[row]
-            order = np.lexsort((came_s, self.crossed))
-            link, took_s = self.crossed[order], self.wire_s[row[order]]
-            upto_s = np.cumsum(took_s)
-            first = np.diff(link, prepend=-1) != 0
-            idle_s = np.maximum(came_s[order], clock_s[link]) - (upto_s - took_s)
-            step_s = float(np.ptp(idle_s)) + 1.0
-            apart_s = (np.cumsum(first) - 1) * step_s  # so that the maximum begins anew with each link
-            crossed_s = np.maximum.accumulate(idle_s + apart_s) - apart_s + upto_s
-            np.maximum.at(done_s, row[order], crossed_s)
-        last = np.append(first[1:], True)
-        clock_s[link[last]] = crossed_s[last]
-        return done_s
 
 
 def play(clock_s: Floats, steps: Sequence[SizedRound]) -> None:

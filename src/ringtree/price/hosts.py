@@ -102,10 +102,10 @@ class Hosts:
 
     def seconds(self, schedule: Schedule, nbytes: int) -> float:
         """Seconds of the schedule on its links, plus those of the messages to and from the network, each of which costs
-        a system call and more: the busiest rank's, or where ranks take turns on cores, a core's. Where messages meet on
-        a host's link, TCP lies between one after the other and all at once in equal parts: their mean. Chunks longer
-        than a staging slot pass window by window: each rank ends one before it begins the next, and the messages of
-        later windows cost nothing while the links are busy."""
+        a system call and more: the busiest rank's, or where ranks take turns on cores, a core's. A host's link serves
+        messages one after the other, first come, first served. Chunks longer than a staging slot pass window by window:
+        each rank ends one before it begins the next, and the messages of later windows cost nothing while the links are
+        busy."""
         played_s = self._played_s(schedule, self.topology(nbytes), nbytes)
         return played_s + self._messages_s(schedule, nbytes, played_s)
 
@@ -118,11 +118,7 @@ class Hosts:
         return HostQuote(joined_s + messages_s, network_s, joined_s - network_s, messages_s, windows)
 
     def _played_s(self, schedule: Schedule, topology: Topology, nbytes: int) -> float:
-        windows, in_turn = self.windows(schedule, nbytes), Priced(schedule, topology, in_turn=True)
-        in_turn_s = in_turn.windowed_seconds(nbytes, windows)
-        if not in_turn.meets:
-            return in_turn_s
-        return (in_turn_s + Priced(schedule, topology).windowed_seconds(nbytes, windows)) / 2
+        return Priced(schedule, topology).windowed_seconds(nbytes, self.windows(schedule, nbytes))
 
     def _messages_s(self, schedule: Schedule, nbytes: int, played_s: float) -> float:
         ends = remote_ends(schedule, self.host_of)
@@ -151,13 +147,14 @@ def _topology(hosts: Hosts, nbytes: int) -> Topology:
         step_s=parameters.step_s * turns,
         copy_Bps=1 / copy_s,
         reduce_Bps=1 / (reduce_s + copy_s),
+        fifo_between_hosts=True,
     )
 
 
 @lru_cache(maxsize=64)
 def _network(host_of: tuple[int, ...], latency_s: float, bandwidth_Bps: float) -> Topology:
     free = {"local_latency_s": 0.0, "local_bandwidth_Bps": FASTEST_BPS}
-    return on_hosts(host_of, latency_s=latency_s, bandwidth_Bps=bandwidth_Bps, **free)
+    return on_hosts(host_of, latency_s=latency_s, bandwidth_Bps=bandwidth_Bps, fifo_between_hosts=True, **free)
 
 
 def remote_ends(schedule: Schedule, host_of: tuple[int, ...]) -> NDArray[np.int64]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ringtree.ir.schedule import Block, Schedule
 from ringtree.price import clocks
+from ringtree.price.queues import STATE
 from ringtree.price.rounds import NOTHING, MessageRound, RoutedPairs, distinct, read, written
 from ringtree.topology import Topology
 
@@ -47,9 +48,9 @@ class _Part:
     times: int
     weight: float
 
-    def crossing_only(self, links: Ints) -> _Part:
-        """The part, messages of other links than these taken as alone on theirs."""
-        first, others = (tuple(r.crossing_only(links) for r in rounds) for rounds in (self.first, self.others))
+    def with_queues(self, links: Ints) -> _Part:
+        """The part with queues at these links alone."""
+        first, others = (tuple(r.with_queues(links) for r in rounds) for rounds in (self.first, self.others))
         return replace(self, first=first, others=others)
 
 
@@ -65,10 +66,9 @@ class _SizedPart:
 
 class Priced:
     """A schedule read for a topology, to be priced at any size. ValueError: if it has more ranks than the topology, or
-    ranks without a route between them. Memory: O(rows of the blocks). `in_turn`: messages of a round that meet on a
-    link cross it one after the other, as the first come, and not at once in equal parts."""
+    ranks without a route between them. Memory: O(rows of the blocks)."""
 
-    def __init__(self, schedule: Schedule, topology: Topology, *, in_turn: bool = False) -> None:
+    def __init__(self, schedule: Schedule, topology: Topology) -> None:
         _check(schedule, topology)
         self.schedule, self.topology = schedule, topology
         blocks = [_still(schedule, b) for b in schedule.blocks]
@@ -77,19 +77,14 @@ class Priced:
         self._parts, before = list[_Part](), NOTHING
         for block, weight in blocks:
             if block.rounds:
-                part, before = _read(block, weight, routes, before, lengths, in_turn)
+                part, before = _read(block, weight, routes, before, lengths)
                 self._parts.append(part)
         rounds = [r for p in self._parts for r in p.first]
         self._ports = distinct(np.concatenate([r.port for r in rounds])) if rounds else np.zeros(0, np.int64)
-        self._crossed = clocks.NO_LINKS
-        if in_turn and rounds:
-            self._crossed = _shared_by_ports(rounds)
-            self._parts = [p.crossing_only(self._crossed) for p in self._parts]
-
-    @property
-    def meets(self) -> bool:
-        """Whether messages of several ports cross a link in turn, in any round."""
-        return len(self._crossed) > 0
+        self._queues = _queues(rounds, topology)
+        self._parts = [p.with_queues(self._queues) for p in self._parts]
+        queued = [r.sender[hop.row] for p in self._parts for r in p.first for hop in r.hops]
+        self._senders = distinct(np.concatenate(queued)) if queued else clocks.NO_LINKS
 
     def seconds(self, nbytes: int) -> float:
         """Seconds on a whole vector of `nbytes`."""
@@ -161,11 +156,11 @@ class Priced:
 
     @property
     def _clocks(self) -> int:
-        return self.schedule.participants + len(self._ports) + len(self._crossed)
+        return self.schedule.participants + len(self._ports) + STATE * len(self._queues)
 
     def _sized(self, chunk_nbytes: float, work_nbytes: float) -> list[_SizedPart]:
         def sized(rounds: tuple[MessageRound, ...]) -> list[clocks.SizedRound]:
-            where = self.schedule.participants, self._ports, chunk_nbytes, work_nbytes, self._crossed
+            where = self.schedule.participants, self._ports, chunk_nbytes, work_nbytes, self._queues, self._senders
             return [clocks.SizedRound(r, *where) for r in rounds]
 
         return [_SizedPart(sized(p.first), sized(p.others), p.times, p.weight) for p in self._parts]
@@ -199,12 +194,27 @@ def quote(schedule: Schedule, topology: Topology, nbytes: int) -> Quote:
     return Priced(schedule, topology).quote(nbytes)
 
 
-def _shared_by_ports(rounds: Sequence[MessageRound]) -> Ints:
-    """The links beyond ports that messages of several ports cross, sorted."""
-    pairs = [np.stack([r.crossing[1], r.port[r.crossing[0]]], axis=1) for r in rounds if r.crossing is not None]
-    link, ports = np.unique(np.unique(np.concatenate(pairs), axis=0)[:, 0], return_counts=True)
-    shared: Ints = link[ports > 1]
-    return shared
+def _queues(rounds: Sequence[MessageRound], topology: Topology) -> Ints:
+    """The links where messages of several ports can wait for one another, sorted: a link that has all of them from one
+    that is not faster never lets them wait."""
+    if not any(r.hops for r in rounds):
+        return clocks.NO_LINKS
+    columns = []
+    for r in rounds:
+        before = r.port % (topology.links + 1)  # the link by which a message leaves its rank
+        for hop in r.hops:
+            columns.append((hop.link, r.port[hop.row], before[hop.row]))
+            before[hop.row] = hop.link
+    link, port, before = map(np.concatenate, zip(*columns, strict=True))
+    slower = distinct(link[topology.bandwidth_Bps[before] > topology.bandwidth_Bps[link]])
+    return np.intersect1d(_several(link, port), np.union1d(_several(link, before), slower))
+
+
+def _several(link: Ints, what: Ints) -> Ints:
+    """The links that stand beside several different numbers, sorted."""
+    found, times = np.unique(distinct(link * (what.max() + 1) + what) // (what.max() + 1), return_counts=True)
+    several: Ints = found[times > 1]
+    return several
 
 
 def _check(schedule: Schedule, topology: Topology) -> None:
@@ -240,21 +250,19 @@ def _routes(topology: Topology, blocks: list[Block]) -> RoutedPairs:
     return RoutedPairs(topology, *np.concatenate(pairs, axis=1))
 
 
-def _read(
-    block: Block, weight: float, routes: RoutedPairs, before: Ints, lengths: Ints, in_turn: bool
-) -> tuple[_Part, Ints]:
+def _read(block: Block, weight: float, routes: RoutedPairs, before: Ints, lengths: Ints) -> tuple[_Part, Ints]:
     """The block's rounds, and the ranges that its last one writes."""
     edges = np.searchsorted(block.rows.round, np.arange(block.rounds + 1))
     first, ready = list[MessageRound](), before
     for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
         if high > low:
             rows = block.rows.take(slice(low, high))
-            first.append(read(rows, routes, ready, in_turn=in_turn))
+            first.append(read(rows, routes, ready))
             ready = written(rows)
     others, shift = first, block.shift
     if block.times > 1 and _copies(routes.topology):
         rows = block.rows.take(slice(int(edges[0]), int(edges[1])))
-        others = [read(rows, routes, _moved(ready, lengths, -shift.source_chunk), in_turn=in_turn), *first[1:]]
+        others = [read(rows, routes, _moved(ready, lengths, -shift.source_chunk)), *first[1:]]
     last = _moved(ready, lengths, (block.times - 1) * shift.target_chunk)
     return _Part(tuple(first), tuple(others), block.times, weight), last
 

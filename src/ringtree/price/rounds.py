@@ -27,7 +27,8 @@ def distinct(values: Ints) -> Ints:
 
 
 class RoutedPairs:
-    """The routes of the given pairs of ranks, each looked up once."""
+    """The routes of the given pairs of ranks, each looked up once; `queued`: whether their messages wait in the queues
+    of links."""
 
     def __init__(self, topology: Topology, source: Ints, target: Ints) -> None:
         self.topology = topology
@@ -39,6 +40,9 @@ class RoutedPairs:
         if len(starts):
             self.latency_s = np.add.reduceat(topology.latency_s[self.link], starts)
             self.per_byte_s = 1 / np.minimum.reduceat(topology.bandwidth_Bps[self.link], starts)
+        self.queued = np.zeros(len(starts), np.bool_)
+        if topology.fifo_between_hosts:
+            self.queued = topology.hosts[ends[0]] != topology.hosts[ends[1]]
 
     def of(self, source: Ints, target: Ints) -> Ints:
         """The number of each pair."""
@@ -72,14 +76,26 @@ class LinearCost:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Hop:
+    """A link each, `link`, that messages of a round pass, `row`, and the seconds of their bytes on it, `lasts`."""
+
+    row: Ints
+    link: Ints
+    lasts: LinearCost
+
+    def take(self, which: NDArray[np.bool_]) -> Hop:
+        """Returns the hop of these messages alone."""
+        return Hop(self.row[which], self.link[which], self.lasts.take(np.flatnonzero(which)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class MessageRound:
     """Messages are sorted by port, the link of a rank by which they leave; `port_starts` is each port's first row.
     `hand`: seconds from the sender's start of the round until it has handed the message over; `ahead`: of the messages
     before it on the port; `wire`: its own, beside the messages of other ports in the same turn; `shared`: of all bytes
-    on its fullest link in this round, where several ports meet. `crossing`: where messages that meet on a link go one
-    after the other, their rows and narrowest links beyond the port, a pair each; else None. `arrival` are receivers'
-    rows, sorted by receiver, by their message's position (-1: local work); `rest` is the receiver's work from that row
-    on."""
+    on its fullest link in this round, where several ports meet. `hops`: of messages that wait in the queues of links,
+    their links beyond the port, one after the other. `arrival` are receivers' rows, sorted by receiver, by their
+    message's position (-1: local work); `rest` is the receiver's work from that row on."""
 
     sender: Ints
     port: Ints
@@ -96,15 +112,14 @@ class MessageRound:
     rest: LinearCost
     links: Ints
     link_chunks: Floats
-    crossing: tuple[Ints, Ints] | None = None
+    hops: tuple[Hop, ...] = ()
 
-    def crossing_only(self, links: Ints) -> MessageRound:
-        """The round with those pairs of `crossing` whose link is one of these; without any, none."""
-        if self.crossing is None:
+    def with_queues(self, links: Ints) -> MessageRound:
+        """The round with queues at these links alone."""
+        if not self.hops:
             return self
-        row, link = self.crossing
-        which = np.isin(link, links)
-        return replace(self, crossing=(row[which], link[which]) if which.any() else None)
+        hops = (hop.take(np.isin(hop.link, links)) for hop in self.hops)
+        return replace(self, hops=tuple(hop for hop in hops if len(hop.row)))
 
 
 def written(rows: Transfers) -> Ints:
@@ -113,9 +128,8 @@ def written(rows: Transfers) -> Ints:
     return np.stack([c.astype(np.int64) for c in columns], axis=1)
 
 
-def read(rows: Transfers, routes: RoutedPairs, before: Ints, *, in_turn: bool = False) -> MessageRound:
-    """One round's rows, priced. `before`: the ranges written by the round before, which are ready to be sent.
-    `in_turn`: messages that meet on a link go one after the other, not at once by halves of its bandwidth."""
+def read(rows: Transfers, routes: RoutedPairs, before: Ints) -> MessageRound:
+    """One round's rows, priced. `before`: the ranges written by the round before, which are ready to be sent."""
     topology = routes.topology
     away = np.flatnonzero(rows.source != rows.target)
     source, target = rows.source[away].astype(np.int64), rows.target[away].astype(np.int64)
@@ -128,11 +142,13 @@ def read(rows: Transfers, routes: RoutedPairs, before: Ints, *, in_turn: bool = 
     group = np.cumsum(np.diff(port, prepend=-1) != 0) - 1
     turn = np.arange(len(port)) - port_starts[group]
     alone = routes.per_byte_s[number] * chunks
-    met = alone if in_turn else np.maximum(alone, _met(routes, number, turn, chunks))
-    wire = LinearCost(np.zeros(len(away)), met)
+    queued = routes.queued[number]
+    met = np.where(queued, 0.0, _met(routes, number, turn, chunks))
+    wire = LinearCost(np.zeros(len(away)), np.maximum(alone, met))
     whole = wire.upto(group)
     ahead = LinearCost(whole.fixed_s - wire.fixed_s, whole.per_chunk_byte_s - wire.per_chunk_byte_s)
     shared, links, link_chunks = _shared(routes, number, group, chunks)
+    shared = LinearCost(shared.fixed_s, np.where(queued, 0.0, shared.per_chunk_byte_s))
     receiver, arrival, rest = _receivers(topology, rows, away)
     return MessageRound(
         source,
@@ -150,7 +166,7 @@ def read(rows: Transfers, routes: RoutedPairs, before: Ints, *, in_turn: bool = 
         rest,
         links,
         link_chunks,
-        _crossing(routes, number) if in_turn else None,
+        _hops(routes, number, queued, chunks) if queued.any() else (),
     )
 
 
@@ -177,12 +193,16 @@ def _shared(routes: RoutedPairs, number: Ints, port: Ints, chunks: Floats) -> tu
     return LinearCost(np.zeros(len(number)), most), used, load
 
 
-def _crossing(routes: RoutedPairs, number: Ints) -> tuple[Ints, Ints]:
-    """(row, link): the narrowest links of each row's route, without the one by which it leaves its rank."""
-    row, link = routes.spread(number)
-    narrowest = routes.topology.bandwidth_Bps[link] * routes.per_byte_s[number[row]] < 1 + 1e-9
-    which = narrowest & (link != routes.entry[number[row]])
-    return row[which], link[which]
+def _hops(routes: RoutedPairs, number: Ints, queued: NDArray[np.bool_], chunks: Floats) -> tuple[Hop, ...]:
+    """The links beyond the port of the queued rows: the second of each route, then the third, and so on."""
+    first, last = routes.first[number], routes.first[number + 1]
+    hops = []
+    for k in range(1, int((last - first)[queued].max())):
+        row = np.flatnonzero(queued & (first + k < last))
+        link = routes.link[first[row] + k]
+        lasts = chunks[row] / routes.topology.bandwidth_Bps[link]
+        hops.append(Hop(row, link, LinearCost(np.zeros(len(row)), lasts)))
+    return tuple(hops)
 
 
 def _met(routes: RoutedPairs, number: Ints, turn: Ints, chunks: Floats) -> Floats:
