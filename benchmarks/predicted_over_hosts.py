@@ -2,12 +2,15 @@
 
     python -m benchmarks.predicted_over_hosts --json benchmarks/predicted_over_hosts.json
     python -m benchmarks.predicted_over_hosts --delay 0.001 --rates 200mbit --algorithms candidates
+    python -m benchmarks.predicted_over_hosts --again benchmarks/predicted_over_hosts.json
 
 Hosts are namespaces of this machine. The ranks measure their network as `ringtree tune` does; by that `price` predicts
 the time of each algorithm, cut as calls over hosts cut it, and `simulate` plays it. Then all algorithms and sizes are
 called by turns. A time is until the last rank is done, from the barrier; shown is the median over all turns, and beside
 it how far the middle half of the turns spreads. `candidates` are the calls' own choice, and the quickest
-candidate of each other algorithm between hosts as predicted.
+candidate of each other algorithm between hosts as predicted. `--again` measures nothing: it predicts and simulates what
+a record has measured by the code as it is now, from the places, networks and cuts in the record, and writes the record
+again.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -30,6 +34,7 @@ ROOT = Path(__file__).parent.parent
 ALGORITHMS = ("ring", "double_tree", "hierarchical", "torus")
 CANDIDATES = "candidates"
 MOST_CANDIDATES = 5
+NEAR = 0.25
 WARMUP = 1
 PORT = 29130
 BURST_S, LEAST_BURST, MOST_BURST = 2e-3, 24_000, 250_000
@@ -48,6 +53,65 @@ def different(found: tuple[Any, ...]) -> list[Any]:
     for candidate in found:
         first.setdefault(dict(candidate.steps.options).get("outer", candidate.algorithm), candidate)
     return list(first.values())[:MOST_CANDIDATES]
+
+
+def place_as_json(where: Any) -> dict[str, Any]:
+    """What predictions need beside the network."""
+    from ringtree.runtime.tuned import as_json
+
+    memory = where.memory
+    sizes = {"cores": memory.cores, "slots": memory.slots, "slot_bytes": memory.slot_bytes}
+    return {"host_of": where.host_of, "turns": where.turns, **sizes, "memory": as_json(memory.parameters)}
+
+
+def place_from(place: dict[str, Any], network: dict[str, Any]) -> Any:
+    """The hosts of `place_as_json` with a network of the record."""
+    from ringtree.price import Hosts, SharedMemory
+    from ringtree.runtime.tuned import network_from, parameters_from
+
+    between = network_from(network, network["source"])
+    memory = SharedMemory(
+        place["cores"], place["slots"], place["slot_bytes"], parameters_from(place["memory"], "as recorded")
+    )
+    links = between.latency_s, between.bandwidth_Bps
+    return Hosts(tuple(place["host_of"]), memory, *links, place["turns"], between.source, between.message_s)
+
+
+def tuning(cut: str) -> Any:
+    """The CallTuning whose text this is."""
+    from ringtree.plan.steps import CallTuning
+
+    options: list[tuple[str, int | str]] = []
+    counts: dict[str, Any] = {}
+    for word in cut.split(", ") if cut != "not cut" else ():
+        if found := re.fullmatch(r"(split|pipeline|channels)\((\d+)\)", word):
+            counts[found[1]] = int(found[2])
+        elif word == "many_source":
+            counts[word] = True
+        else:
+            name, value = word.split("=")
+            options.append((name, int(value) if value.isdigit() else value))
+    steps = CallTuning(tuple(options), **counts)
+    assert str(steps) == cut, (str(steps), cut)
+    return steps
+
+
+def again(record: dict[str, Any]) -> None:
+    """Predicts and simulates the rows of a record as the code does now. What was measured stays."""
+    from ringtree.price import seconds
+    from ringtree.simulate import Job, play
+
+    for rate, rows in record["rows"].items():
+        wheres = [place_from(*given) for given in zip(record["places"][rate], record["networks"][rate], strict=True)]
+        for row in rows:
+            ranks, nbytes = len(wheres[0].host_of), row["nbytes"]
+            schedule = tuning(row["cut"]).apply(row["algorithm"], "all_reduce", ranks)
+            row["predicted_s"] = median(seconds(schedule, where, nbytes) for where in wheres)
+            row["simulated_s"] = median(play([Job(schedule, nbytes)], w.topology(nbytes)).time_s for w in wheres)
+    record["settings"]["predicted"] = (
+        "again, by the code that this record lies beside, from the recorded places, networks and cuts; of a row that "
+        "the runs cut differently, from the first run's cut"
+    )
 
 
 def often(nbytes: int) -> int:
@@ -105,7 +169,7 @@ def rank(asked: dict[str, Any]) -> None:
             if turn >= WARMUP:
                 row["measured_s"].append(last_s)
     if comm.rank == 0:
-        print(json.dumps({"network": asdict(network), "turns": where.turns, "rows": rows}), flush=True)
+        print(json.dumps({"network": asdict(network), "place": place_as_json(where), "rows": rows}), flush=True)
     comm.close()
 
 
@@ -166,6 +230,20 @@ def line(rate: str, row: dict[str, Any]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def show(rows: dict[str, list[dict[str, Any]]]) -> None:
+    """Prints the table, and how many points are within 25 %."""
+    names = "link bytes algorithm cut predicted,~ms simulated measured half~of~the~turns over~measured"
+    print(f"| {' | '.join(names.split())} |".replace("~", " "))
+    print("| --- | ---: | --- | --- | ---: | ---: | ---: | ---: | ---: |")
+    for rate, found in rows.items():
+        for row in found:
+            print(line(rate, row), flush=True)
+    every = [row for found in rows.values() for row in found]
+    for name in ("predicted", "simulated"):
+        near = sum(abs(row[f"{name}_s"] / row["measured_s"] - 1) <= NEAR for row in every)
+        print(f"\n{name} within {NEAR:.0%}: {near} of {len(every)}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hosts", type=int, default=3)
@@ -177,8 +255,15 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--rounds", type=int, default=3, help="runs at each rate, by turns")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--again", type=Path, metavar="FILE", help="measure nothing; predict a record's rows again")
     parser.add_argument("--rank", type=json.loads, help=argparse.SUPPRESS)
     given = parser.parse_args()
+    if given.again:
+        record = json.loads(given.again.read_text())
+        again(record)
+        show(record["rows"])
+        given.again.write_text(json.dumps(record, indent=1) + "\n")
+        return
     if given.rank:
         rank(given.rank)
         return
@@ -188,17 +273,16 @@ def main() -> None:
         for rate in rates:
             runs[rate].append(measured(given, rate))
             print(f"{rate}: load {os.getloadavg()[0]:.0f}", file=sys.stderr, flush=True)
-    names = "link bytes algorithm cut predicted,~ms simulated measured half~of~the~turns over~measured"
-    print(f"| {' | '.join(names.split())} |".replace("~", " "))
-    print("| --- | ---: | --- | --- | ---: | ---: | ---: | ---: | ---: |")
     rows = {rate: joined(found) for rate, found in runs.items()}
-    for rate, found in rows.items():
-        for row in found:
-            print(line(rate, row), flush=True)
+    show(rows)
     if given.json:
-        settings = {k: v for k, v in vars(given).items() if k not in ("json", "rank")}
-        networks = {rate: [run["network"] for run in found] for rate, found in runs.items()}
-        given.json.write_text(json.dumps({"settings": settings, "networks": networks, "rows": rows}, indent=1) + "\n")
+        record = {
+            "settings": {k: v for k, v in vars(given).items() if k not in ("json", "rank", "again")},
+            "networks": {rate: [run["network"] for run in found] for rate, found in runs.items()},
+            "places": {rate: [run["place"] for run in found] for rate, found in runs.items()},
+            "rows": rows,
+        }
+        given.json.write_text(json.dumps(record, indent=1) + "\n")
 
 
 if __name__ == "__main__":
