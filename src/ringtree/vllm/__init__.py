@@ -1,6 +1,6 @@
 """A front end: vLLM on CPUs, whose ranks communicate by ringtree on one host and on several.
 
-    VLLM_PLUGINS=ringtree vllm serve MODEL --tensor-parallel-size 2
+    VLLM_PLUGINS=ringtree python -m vllm.entrypoints.openai.api_server --model MODEL --tensor-parallel-size 2
 
 `vllm` in this folder is vLLM's own package: imports are absolute. It asks `platform` which of its platforms it runs on.
 """

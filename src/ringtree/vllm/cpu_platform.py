@@ -13,7 +13,7 @@ ITS_OWN: Any = resolve_obj_by_qualname(cpu_platform_plugin())
 """The platform that vLLM would have chosen: one for all CPUs, or one for a vendor's."""
 
 
-class CpuPlatform(ITS_OWN):  # type: ignore[misc]
+class CpuPlatform(ITS_OWN):
     """The platform that vLLM would have chosen, with groups of the backend ringtree."""
 
     dist_backend: str = NAME
