@@ -133,11 +133,12 @@ def test_a_chain_past_every_host_again_and_again_leaves_no_link_idle() -> None:
 
 @pytest.mark.parametrize("name", ["chain", "double_tree"])
 def test_repetitions_that_are_skipped_cost_what_they_would(name: str) -> None:
-    hosts = Hosts(tuple(rank % 3 for rank in range(9)), MEMORY, 1e-4, 235e6)
+    """Though gaps fill up meanwhile: two repetitions are alike only if what they leave idle is."""
+    hosts = Hosts(tuple(rank % 3 for rank in range(9)), MEMORY, 1e-3, 235e6)
     schedule = pipeline(build(name, "broadcast", 9, 0), 40)
     plain = replace(schedule, blocks=(Block(schedule.expand()),))
     topology = hosts.network()  # without copies, which the plain one would find in another order
-    assert Priced(schedule, topology).seconds(1 << 24) == pytest.approx(Priced(plain, topology).seconds(1 << 24))
+    assert Priced(schedule, topology).seconds(1 << 20) == pytest.approx(Priced(plain, topology).seconds(1 << 20))
 
 
 def test_rounding_does_not_change_the_order() -> None:

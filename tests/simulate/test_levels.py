@@ -30,7 +30,7 @@ def machines(ranks: int) -> list[Topology]:
         shapes.append(cluster(2, ranks // 2, **COSTS))
         shapes.append(torus(4, ranks // 4, latency_s=1e-6, **COSTS))
         for bandwidth_Bps in (1e9, 1e12):
-            shapes.append(on_hosts([r // 4 for r in range(ranks)], bandwidth_Bps=bandwidth_Bps, **QUEUES))
+            shapes.append(on_hosts([r % 2 for r in range(ranks)], bandwidth_Bps=bandwidth_Bps, **QUEUES))
     return shapes
 
 
@@ -87,6 +87,11 @@ def test_messages_that_meet_on_a_link_are_left_to_the_event_player() -> None:
     assert played(gather, direct(4), Conditions()) is not None
     assert played(gather, switch(4), Conditions()) is None
     assert played(gather, direct(4), Conditions(jitter=0.1)) is None
+    apart = on_hosts(range(4), **QUEUES)
+    slow = Conditions(links={(apart.node("nic3"), apart.node("network")): 0.5})
+    ring = Job(build("ring", "all_reduce", 4), 1 << 20)
+    assert played(ring, apart, Conditions()) is not None
+    assert played(ring, apart, slow) is None
 
 
 @pytest.mark.parametrize("n", [100, pytest.param(1000, marks=pytest.mark.slow)])

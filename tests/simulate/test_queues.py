@@ -69,4 +69,7 @@ def test_a_link_is_busy_for_its_bytes_and_no_collective_is_faster(name: str) -> 
 
 
 def test_messages_without_bytes_pass() -> None:
-    assert arrivals(play(messages(4, (0, 2), (1, 3)), hosts(0, 0, 1, 1), 0)) == near({(0, 2, 0): 0, (1, 3, 0): 0})
+    two = [(0, 2), (0, 2)], [(1, 3)]
+    jobs = [Job(messages(4, *sent), nbytes) for sent, nbytes in zip(two, (10, 0), strict=True)]
+    found = arrivals(play(jobs, hosts(0, 0, 1, 1), conditions=Conditions(delay_s={1: 5})))
+    assert found[1, 3, 1] == pytest.approx(5)
