@@ -62,8 +62,8 @@ def choose_over_hosts(
 ) -> HostChoice:
     """Returns the algorithm for a call on a whole vector of `nbytes`; every rank must pass the same values.
 
-    `rank_order`: only algorithms that agree with one another to the last bit. Cost: up to a second for the first size
-    between two powers of two over 64 ranks, then a cache look-up."""
+    `rank_order`: only algorithms that agree with one another to the last bit. Cost: up to a second or two for the first
+    size between two powers of two over 64 ranks, then a cache look-up."""
     return _choose(collective, hosts, root, _rounded(nbytes), rank_order)
 
 
