@@ -1,0 +1,91 @@
+"""Runs the programs of clients on Gloo and in its place, by turns, and writes the table docs/clients.md.
+
+    python -m tests.clients                     all of them, in the environment of `make test-clients`
+    python -m tests.clients -k Lightning        some, and no table
+
+The exit status is 1 where a program runs on Gloo and not on ringtree, or gives other results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from tests.clients.jobs import CLIENTS, Client, run
+
+TABLE = Path(__file__).parents[2] / "docs" / "clients.md"
+HEAD = """# Clients
+
+<!-- written by make test-clients -->
+
+Programs as users of these libraries write them (`tests/clients/programs`), which ask for Gloo or leave the choice to
+the library, here on two ranks: on Gloo, and with `RINGTREE_REPLACES=gloo`. Losses are compared to the bit. The ratio is
+the program's time on ringtree over that on Gloo, from its first line to its last, the median of {turns} turns; models
+are so small that starting and computing is most of it. Ray Train, torchft and vLLM have tests of their own
+([multi_node.md](multi_node.md#ray), [pytorch.md](pytorch.md#supported), [vllm.md](vllm.md)). FSDP of Accelerate, of the
+Trainer and of Lightning is not here: these versions have none on CPUs; FSDP2 of torch itself is in
+[pytorch.md](pytorch.md#supported).
+
+| client | versions | on Gloo | on ringtree | ratio |
+| --- | --- | --- | --- | ---: |
+"""
+
+
+def versions(client: Client) -> str:
+    """The versions of a client's packages."""
+    found = []
+    for name in client.packages:
+        try:
+            found.append(f"{name} {version(name).split('+')[0]}")
+        except PackageNotFoundError:
+            found.append(f"no {name}")
+    return ", ".join(found)
+
+
+def tried(client: Client, replaces: str) -> tuple[dict[str, Any], str]:
+    """A program's findings, or the last line of why there are none."""
+    try:
+        return run(client, replaces), ""
+    except RuntimeError as error:
+        lines = [line for line in str(error).splitlines() if "Error" in line or "ended" in line]
+        return {}, (lines or [str(error)])[-1].strip()[:160]
+
+
+def row(client: Client, turns: int) -> tuple[str, bool]:
+    """A row of the table, and whether it is as it should be."""
+    ratios, verdict, fine = [], "", True
+    for _ in range(turns):
+        (on_gloo, refused), (ours, failed) = tried(client, ""), tried(client, "gloo")
+        if refused or failed:
+            fine = bool(refused)
+            verdict = f"{refused or 'runs'} | {failed or 'runs'}".replace("\\n", " ")
+            break
+        ratios.append(ours.pop("took_s") / on_gloo.pop("took_s"))
+        served = ours.pop("serving") == "StandIn" and on_gloo.pop("serving") == "ProcessGroup"
+        fine = fine and served and ours == on_gloo
+        verdict = f"runs | {'the same results' if ours == on_gloo else 'other results'}{', not served' * (not served)}"
+    ratio = f"{median(ratios):.2f}" if ratios else ""
+    return f"| {client.name} | {versions(client)} | {verdict} | {ratio} |", fine
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("-k", default="", metavar="PART", help="only clients with this in their name")
+    parser.add_argument("--turns", type=int, default=3, help="starts on either (default 3)")
+    args = parser.parse_args()
+    rows = []
+    for client in CLIENTS:
+        if args.k in client.name:
+            rows.append(row(client, args.turns))
+            print(rows[-1][0], flush=True)
+    if not args.k:
+        TABLE.write_text(HEAD.format(turns=args.turns) + "".join(f"{text}\n" for text, _ in rows))
+    return 0 if all(fine for _, fine in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

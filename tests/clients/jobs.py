@@ -1,0 +1,75 @@
+"""The programs of clients, on Gloo and in its place."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+PROGRAMS = Path(__file__).parent / "programs"
+BIN = Path(sys.executable).parent
+SETTINGS = {
+    "ACCELERATE_USE_CPU": "1",
+    "DS_ACCELERATOR": "cpu",
+    "HF_HUB_OFFLINE": "1",
+    "OMP_NUM_THREADS": "1",
+    "PYTHONPATH": str(PROGRAMS),
+    "TOKENIZERS_PARALLELISM": "false",
+}
+TIMEOUT_S = 300  # DeepSpeed compiles an operator when it is first started
+TORCHRUN = ("torchrun", "--standalone", "--nproc-per-node", "2")
+
+
+class Client(NamedTuple):
+    """A program: the client's name as the table has it, its packages, and the command that starts it."""
+
+    name: str
+    packages: tuple[str, ...]
+    command: tuple[str, ...]
+
+    @property
+    def id(self) -> str:
+        """Its name in a test's."""
+        return "-".join(Path(word).stem for word in self.command if word.endswith(".py") or word.isalnum())
+
+
+def torchrun(name: str, packages: str, *words: str) -> Client:
+    """A client that torchrun starts."""
+    return Client(name, tuple(packages.split()), (*TORCHRUN, *words))
+
+
+CLIENTS = [
+    torchrun("Accelerate: gather_for_metrics, save_state and load_state", "accelerate", "accelerate_training.py"),
+    torchrun("Hugging Face Trainer: DDP", "transformers", "hugging_face_trainer.py"),
+    Client("Lightning: DDP", ("lightning",), ("python", "lightning_training.py", "ddp")),
+    torchrun("DeepSpeed: ZeRO 1", "deepspeed", "deepspeed_zero.py", "1"),
+    torchrun("DeepSpeed: ZeRO 2", "deepspeed", "deepspeed_zero.py", "2"),
+    torchrun("DeepSpeed: ZeRO 3", "deepspeed", "deepspeed_zero.py", "3"),
+    torchrun("torch.distributed.checkpoint: async_save beside FSDP2", "torch", "asynchronous_checkpoint.py"),
+    torchrun("a recommender: tables by all_to_all, DDP on top", "torch", "recommender.py"),
+    torchrun("torchrun's restarts after a killed rank", "torch", "--max-restarts", "2", "restarts.py"),
+]
+
+
+def run(client: Client, replaces: str) -> dict[str, Any]:
+    """The findings of a client's program. `replaces`: "" or "gloo". RuntimeError with the last of what it printed where
+    it fails."""
+    first, *rest = client.command
+    words = [str(BIN / first), *(str(PROGRAMS / word) if word.endswith(".py") else word for word in rest)]
+    with tempfile.TemporaryDirectory() as folder:
+        result = Path(folder) / "result.json"
+        env = os.environ | SETTINGS | {"CLIENT_RESULT": str(result), "RINGTREE_REPLACES": replaces, "TMPDIR": folder}
+        try:
+            done = subprocess.run(
+                words, env=env, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT_S, start_new_session=True
+            )
+        except subprocess.TimeoutExpired as error:
+            raise RuntimeError(f"{client.name} has not ended after {TIMEOUT_S} s\n{error.stdout!r:.3000}") from None
+        if done.returncode or not result.exists():
+            raise RuntimeError(f"{client.name} ended with {done.returncode}\n{(done.stdout + done.stderr)[-5000:]}")
+        found: dict[str, Any] = json.loads(result.read_text())
+        return found
