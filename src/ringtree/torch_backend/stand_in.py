@@ -55,8 +55,9 @@ class StandIn(ProcessGroup):
     _answers = False
 
     def take(self, place: Place) -> None:
-        """Answers by the name of the backend whose place it is."""
+        """Answers by the name of the backend whose place it is, in torch.profiler too, whose readers look for it."""
         self._place = place
+        self._recorder.backend = place.asked
 
     def set_beside(self, group: dist.ProcessGroup) -> None:
         """Passes calls with tensors of other devices to a group of torch's own."""
