@@ -17,12 +17,12 @@ import sys
 import torch
 import torch.distributed as dist
 from vllm.distributed.device_communicators.base_device_communicator import DeviceCommunicatorBase
-from ringtree.vllm.communicator import Communicator
+from ringtree.vllm.communicator import GroupCommunicator
 
 rank, ranks, port = map(int, sys.argv[1:])
 dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=ranks)
 groups = dict(cpu_group=dist.group.WORLD, device=torch.device("cpu"), device_group=dist.new_group(backend="ringtree"))
-ours = Communicator(**groups, unique_name="tp:0")
+ours = GroupCommunicator(**groups, unique_name="tp:0")
 theirs = DeviceCommunicatorBase(cpu_group=dist.group.WORLD, device_group=dist.group.WORLD)
 for dtype in (torch.bfloat16, torch.float32, torch.int64):
     for shape in ((1,), (4, 6), (2, 3, 5), (300, 512)):

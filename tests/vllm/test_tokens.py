@@ -24,9 +24,9 @@ pytestmark = pytest.mark.vllm
     ids=["tensor-2", "tensor-4", "tensor-2-compiled", "pipeline-2"],
 )
 def test_tokens_are_the_same(model: Path, group: str, ranks: int, options: dict[str, Any]) -> None:
-    (own, shown), (ours, said) = generate(model, "", **options), generate(model, "ringtree", **options)
-    assert f"ringtree serves vLLM's group {group} of {ranks} ranks" in said and "ringtree" not in shown
-    assert "CPU SHM" not in said
+    (own, shown), (ours, printed) = generate(model, "", **options), generate(model, "ringtree", **options)
+    assert f"ringtree serves vLLM's group {group} of {ranks} ranks" in printed and "ringtree" not in shown
+    assert "CPU SHM" not in printed
     assert ours["tokens"] == own["tokens"] and len({token for row in own["tokens"] for token in row}) > 20
 
 
@@ -34,8 +34,8 @@ def test_tokens_of_two_hosts_are_those_of_one(model: Path) -> None:
     """With one rank each: with more, this vLLM's own assertion fails in its first host's scheduler, whoever serves."""
     one, _ = generate(model, "ringtree", tensor_parallel_size=2, enforce_eager=True)
     for lab in made_lab():
-        two, said = generate(model, "ringtree", lab, tensor_parallel_size=2)
-    assert "ringtree serves vLLM's group tp:0 of 2 ranks" in said and two["tokens"] == one["tokens"]
+        two, printed = generate(model, "ringtree", lab, tensor_parallel_size=2)
+    assert "ringtree serves vLLM's group tp:0 of 2 ranks" in printed and two["tokens"] == one["tokens"]
 
 
 def test_without_being_named_the_plug_in_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

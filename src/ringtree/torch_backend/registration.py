@@ -25,7 +25,7 @@ IN_A_PLACE = ("ringtree.torch_backend.stand_in", "StandIn")
 JOINS = "ringtree.torch_backend.creation"
 
 
-class Place(NamedTuple):
+class TakenPlace(NamedTuple):
     """The place of another backend, in which a group serves tensors on the CPU. `others`: the backends that were asked
     for on other devices."""
 
@@ -56,13 +56,13 @@ def autoload() -> None:
 
 def create(options: Any, pg_options: Any) -> Any:
     """This rank's part of a new group, which its members make together. `options`: torch's
-    _DistributedBackendOptions; `pg_options`: a Place, or the program's, of which there are none."""
+    _DistributedBackendOptions; `pg_options`: a TakenPlace, or the program's, of which there are none."""
     import torch.distributed as dist
 
     base = next(name for name in SERVES if hasattr(dist, name))
     if base == "ProcessGroup":
         _refuse_mixtures(sys._getframe(1).f_locals.get("backend_config"))
-    placed = base == "ProcessGroup" and isinstance(pg_options, Place)
+    placed = base == "ProcessGroup" and isinstance(pg_options, TakenPlace)
     module, name = IN_A_PLACE if placed else SERVES[base]
     part: Any = getattr(import_module(module), name)
     join = import_module(JOINS).join

@@ -21,7 +21,7 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 from ringtree.runtime.engines.engine import native_module
-from ringtree.torch_backend.registration import NAME, REPLACES, Place
+from ringtree.torch_backend.registration import NAME, REPLACES, TakenPlace
 
 GLOO = "gloo"
 HELPER = "_new_process_group_helper"
@@ -71,7 +71,7 @@ def _instead_of(helper: Callable[..., Any]) -> Callable[..., Any]:
             return found
         others = {device: str(other) for device, other in devices.items() if device != "cpu"}
         ours = {word: value for word, value in named.items() if word not in (options, "device_id")}
-        found = helper(size, rank, ranks, NAME, store, name, *more, **ours, **{options: Place(GLOO, others)})
+        found = helper(size, rank, ranks, NAME, store, name, *more, **ours, **{options: TakenPlace(GLOO, others)})
         group, _ = found
         if group is c10d.GroupMember.NON_GROUP_MEMBER:
             return found

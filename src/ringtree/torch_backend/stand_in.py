@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 
 from ringtree.torch_backend.process_group import CPU, ProcessGroup
-from ringtree.torch_backend.registration import NAME, Place
+from ringtree.torch_backend.registration import NAME, TakenPlace
 
 CALLS = (
     "_allgather_base",
@@ -49,12 +49,12 @@ CALLS = (
 class StandIn(ProcessGroup):
     """A group that a program knows by another backend's name."""
 
-    _place = Place("", {})
+    _place = TakenPlace("", {})
     _beside: dist.ProcessGroup | None = None  # of the backends for other devices
     _real: Any = None  # Gloo's, for tensors of other devices
     _answers = False
 
-    def take(self, place: Place) -> None:
+    def take(self, place: TakenPlace) -> None:
         """Answers by the name of the backend whose place it is, in torch.profiler too, whose readers look for it."""
         self._place = place
         self._recorder.backend = place.asked

@@ -16,7 +16,7 @@ LOG = init_logger("vllm.ringtree")
 ALL_REDUCE, ALL_GATHER = CODE["all_reduce"], CODE["all_gather"]
 
 
-class Communicator(CpuCommunicator):
+class GroupCommunicator(CpuCommunicator):
     """One rank's part of a group. Tensors are dense ones on the CPU (else TypeError); ranks are numbers in the group.
     Every member makes the same calls in the same order (else Mismatch)."""
 

@@ -21,7 +21,7 @@ class CpuPlatform(ITS_OWN):
     @classmethod
     def get_device_communicator_cls(cls) -> str:
         """The communicator's class, by its module."""
-        return "ringtree.vllm.communicator.Communicator"
+        return "ringtree.vllm.communicator.GroupCommunicator"
 
     @classmethod
     def use_custom_op_collectives(cls) -> bool:

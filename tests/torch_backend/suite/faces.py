@@ -14,8 +14,6 @@ from typing import Any
 
 GLOO, IN_GLOOS_PLACE, RINGTREE = "gloo", "ringtree as gloo", "ringtree"
 FACES = (GLOO, IN_GLOOS_PLACE, RINGTREE)
-ABOUT_GLOO_ITSELF: dict[str, str] = {}
-"""Tests that nothing but Gloo can pass under its name, and why. They must pass under our own."""
 
 
 def put_on(face: str, ranks: int) -> None:

@@ -44,10 +44,7 @@ def main(face: str, ranks: int, limit_s: float) -> None:
     gc.freeze()  # what is imported stays, and stays shared with the processes to come
     out = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     for name in sys.stdin.read().split():
-        if face == faces.IN_GLOOS_PLACE and name in faces.ABOUT_GLOO_ITSELF:
-            outcome = Outcome(name, SKIP, faces.ABOUT_GLOO_ITSELF[name], ranks, 0.0, gloo=False)
-        else:
-            outcome = _outcome(cases.load(name), name, face, limit_s)
+        outcome = _outcome(cases.load(name), name, face, limit_s)
         out.write(json.dumps(outcome._asdict()) + "\n")
         out.flush()
 

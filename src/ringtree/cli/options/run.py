@@ -11,8 +11,8 @@ most as many ranks as cores, every rank is bound to its own core. A signal that 
 or a shell's &, stays ignored.
 
 Ranks have the variables that torchrun sets (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and so on), so programs of
-torch's run as they do under torchrun, if without its restarts. With --replace gloo, those that ask for Gloo get
-ringtree (docs/pytorch.md).
+torch's run as they do under torchrun, if without its restarts. With --replace gloo, ringtree serves those that ask for
+Gloo (docs/pytorch.md).
 
 With --trace, FILE contains every rank's events from ringtree.init() on: copies, reductions, messages and waits
 (docs/tracing.md). Ranks that failed are included; ranks that were killed are not.
