@@ -144,7 +144,7 @@ def test_abort_ends_the_process_with_its_code() -> None:
         (lambda: MPI.COMM_WORLD.Spawn, "ringtree run"),
         (lambda: MPI.COMM_WORLD.Create_intercomm, "Comm.Split"),
         (lambda: MPI.COMM_WORLD.Psend_init, "repeated call"),
-        (lambda: MPI.INT.Create_vector, "numpy.ascontiguousarray"),
+        (lambda: MPI.INT.Create_darray, "Create_subarray"),
     ],
 )
 def test_a_missing_name_gets_its_replacement(missing: Any, expected: str) -> None:

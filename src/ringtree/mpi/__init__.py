@@ -16,6 +16,18 @@ from ringtree.mpi.constants import (
     BOTTOM,
     BSEND_OVERHEAD,
     CART,
+    COMBINER_CONTIGUOUS,
+    COMBINER_DUP,
+    COMBINER_HINDEXED,
+    COMBINER_HINDEXED_BLOCK,
+    COMBINER_HVECTOR,
+    COMBINER_INDEXED,
+    COMBINER_INDEXED_BLOCK,
+    COMBINER_NAMED,
+    COMBINER_RESIZED,
+    COMBINER_STRUCT,
+    COMBINER_SUBARRAY,
+    COMBINER_VECTOR,
     COMM_TYPE_SHARED,
     CONGRUENT,
     DIST_GRAPH,
@@ -23,6 +35,8 @@ from ringtree.mpi.constants import (
     IDENT,
     IN_PLACE,
     MAX_PROCESSOR_NAME,
+    ORDER_C,
+    ORDER_FORTRAN,
     PROC_NULL,
     ROOT,
     SIMILAR,
@@ -35,7 +49,7 @@ from ringtree.mpi.constants import (
     UNWEIGHTED,
     WEIGHTS_EMPTY,
 )
-from ringtree.mpi.datatype import DATATYPE_NULL, Datatype, predefined
+from ringtree.mpi.datatype import DATATYPE_NULL, TYPES_BY_CODE, Datatype, predefined
 from ringtree.mpi.errors import (
     ERR_ARG,
     ERR_BUFFER,
@@ -62,6 +76,7 @@ from ringtree.mpi.errors import (
 )
 from ringtree.mpi.group import GROUP_EMPTY, GROUP_NULL, Group
 from ringtree.mpi.matched import MESSAGE_NO_PROC, MESSAGE_NULL, Message
+from ringtree.mpi.memory import address_of as Get_address
 from ringtree.mpi.missing import missing_name
 from ringtree.mpi.op import (
     BAND,
@@ -120,7 +135,12 @@ __all__ = [
     "Query_thread", "Wtick", "Wtime", "get_vendor", "REQUEST_NULL", "Prequest", "Request", "Status",
     "replace", "BOTTOM", "CART", "DIST_GRAPH", "GRAPH", "UNWEIGHTED", "WEIGHTS_EMPTY", "MESSAGE_NO_PROC",
     "MESSAGE_NULL", "Message", "Cartcomm", "Compute_dims", "Distgraphcomm", "Graphcomm", "Topocomm",
+    "Get_address", "ORDER_C", "ORDER_FORTRAN", "COMBINER_NAMED", "COMBINER_DUP", "COMBINER_CONTIGUOUS",
+    "COMBINER_VECTOR", "COMBINER_HVECTOR", "COMBINER_INDEXED", "COMBINER_HINDEXED", "COMBINER_INDEXED_BLOCK",
+    "COMBINER_HINDEXED_BLOCK", "COMBINER_STRUCT", "COMBINER_SUBARRAY", "COMBINER_RESIZED",
 ]  # fmt: skip
+
+_typedict = _typedict_c = TYPES_BY_CODE
 
 
 def __getattr__(name: str) -> Any:

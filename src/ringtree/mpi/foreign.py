@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ringtree.mpi.buffers import NumpyArray
+from ringtree.mpi.memory import NumpyArray
 from ringtree.mpi.op import Op
 from ringtree.mpi.request import Request
 from ringtree.runtime.communicator.communicator import Communicator

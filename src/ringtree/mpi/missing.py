@@ -5,7 +5,8 @@ from __future__ import annotations
 _ONE_SIDED = "one-sided calls are comm.empty(), put, get, signal and wait_signal of a ringtree Communicator"
 _FILES = "files are the program's own: numpy.save and numpy.memmap, each rank its part"
 _PROCESSES = "ranks are started by `ringtree run` or ringtree.spawn"
-_DERIVED = "types of strided data are numpy's: send numpy.ascontiguousarray(x[::2])"
+_DARRAY = "an irregular distribution is a type that Create_indexed or Create_subarray makes of each rank's part"
+_EXTERNAL = "the bytes of Pack are this machine's; numpy's byteswap gives others"
 _INTER = "all communicators are within one group: Comm.Split, Comm.Create_group"
 _PERSISTENT = "a repeated call is quick as it is: ringtree remembers the plans of calls that look like earlier ones"
 _ATTRIBUTES = "keep what belongs to a communicator in an object beside it"
@@ -45,7 +46,7 @@ def missing_method(name: str) -> AttributeError:
 
 def missing_of_type(name: str) -> AttributeError:
     """The error for a method that a Datatype lacks."""
-    found = _DERIVED if name.startswith("Create_") or name == "Commit" else None
+    found = _DARRAY if name == "Create_darray" else _EXTERNAL if "_external" in name else None
     return _error(f"Datatype.{name}", found, f"a Datatype of ringtree.mpi has no {name!r}")
 
 
