@@ -55,10 +55,13 @@ from ringtree.mpi.errors import (
     ERR_BUFFER,
     ERR_COMM,
     ERR_COUNT,
+    ERR_DISP,
     ERR_GROUP,
     ERR_IN_STATUS,
+    ERR_INFO_NOKEY,
     ERR_INTERN,
     ERR_LASTCODE,
+    ERR_LOCKTYPE,
     ERR_OP,
     ERR_OTHER,
     ERR_PENDING,
@@ -66,15 +69,19 @@ from ringtree.mpi.errors import (
     ERR_RANK,
     ERR_REQUEST,
     ERR_REVOKED,
+    ERR_RMA_RANGE,
+    ERR_RMA_SYNC,
     ERR_ROOT,
     ERR_TAG,
     ERR_TRUNCATE,
     ERR_TYPE,
     ERR_UNKNOWN,
+    ERR_WIN,
     SUCCESS,
     Exception,
 )
 from ringtree.mpi.group import GROUP_EMPTY, GROUP_NULL, Group
+from ringtree.mpi.info import INFO_ENV, INFO_NULL, Info
 from ringtree.mpi.matched import MESSAGE_NO_PROC, MESSAGE_NULL, Message
 from ringtree.mpi.memory import address_of as Get_address
 from ringtree.mpi.missing import missing_name
@@ -135,7 +142,8 @@ __all__ = [
     "Query_thread", "Wtick", "Wtime", "get_vendor", "REQUEST_NULL", "Prequest", "Request", "Status",
     "replace", "BOTTOM", "CART", "DIST_GRAPH", "GRAPH", "UNWEIGHTED", "WEIGHTS_EMPTY", "MESSAGE_NO_PROC",
     "MESSAGE_NULL", "Message", "Cartcomm", "Compute_dims", "Distgraphcomm", "Graphcomm", "Topocomm",
-    "Get_address", "ORDER_C", "ORDER_FORTRAN", "COMBINER_NAMED", "COMBINER_DUP", "COMBINER_CONTIGUOUS",
+    "INFO_ENV", "INFO_NULL", "Info", "ERR_INFO_NOKEY", "ERR_WIN", "ERR_RMA_SYNC", "ERR_RMA_RANGE", "ERR_LOCKTYPE",
+    "ERR_DISP", "Get_address", "ORDER_C", "ORDER_FORTRAN", "COMBINER_NAMED", "COMBINER_DUP", "COMBINER_CONTIGUOUS",
     "COMBINER_VECTOR", "COMBINER_HVECTOR", "COMBINER_INDEXED", "COMBINER_HINDEXED", "COMBINER_INDEXED_BLOCK",
     "COMBINER_HINDEXED_BLOCK", "COMBINER_STRUCT", "COMBINER_SUBARRAY", "COMBINER_RESIZED",
 ]  # fmt: skip

@@ -15,6 +15,7 @@ from ringtree.mpi.collectives import CollectiveMethods
 from ringtree.mpi.constants import CONGRUENT, IDENT, SIMILAR, UNDEFINED, UNEQUAL
 from ringtree.mpi.errors import ERR_COMM, Exception, translating
 from ringtree.mpi.group import Group
+from ringtree.mpi.info import Hinted, Info
 from ringtree.mpi.matched import MatchedProbes
 from ringtree.mpi.messages import MessageMethods
 from ringtree.mpi.missing import missing_method
@@ -28,7 +29,7 @@ _joining = threading.RLock()  # joining COMM_SELF joins COMM_WORLD
 
 
 @translating
-class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods, MatchedProbes):
+class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods, MatchedProbes, Hinted):
     """A group of ranks, and this rank's place in it. `Comm(communicator)` is the MPI face of any Communicator."""
 
     def __init__(self, comm: Comm | Communicator | None = None, name: str = "") -> None:
@@ -144,9 +145,15 @@ class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods, Matche
         """The Comm of the ranks of this rank's host, for COMM_TYPE_SHARED."""
         return self.Split(UNDEFINED if split_type == UNDEFINED else self._comm.hosts[self._comm.rank], key)
 
-    def Dup(self, info: object = None) -> Comm:
-        """A new communicator of the same ranks; all ranks call it together. `info` is ignored."""
-        return Intracomm(self._comm.duplicate())
+    def Dup(self, info: Info | None = None) -> Comm:
+        """A new communicator of the same ranks; all ranks call it together. It has these hints, or this one's."""
+        made = Intracomm(self._comm.duplicate())
+        made.Set_info(info or self.info)
+        return made
+
+    def Dup_with_info(self, info: Info) -> Comm:
+        """Dup with these hints."""
+        return self.Dup(info)
 
     Clone = Dup
 

@@ -13,7 +13,7 @@ _ATTRIBUTES = "keep what belongs to a communicator in an object beside it"
 
 _INSTEAD = {
     "Win": _ONE_SIDED, "File": _FILES, "Intercomm": _INTER,
-    "Grequest": "a Request is of a call that ringtree makes", "Info": "ringtree takes its settings as arguments",
+    "Grequest": "a Request is of a call that ringtree makes",
     "Errhandler": "errors are raised, as with ERRORS_RETURN in mpi4py",
     "Session": "ringtree.init() can be called again",
     "Open_port": _PROCESSES, "Lookup_name": _PROCESSES, "Publish_name": _PROCESSES,
