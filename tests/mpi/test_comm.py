@@ -142,7 +142,7 @@ def test_abort_ends_the_process_with_its_code() -> None:
         (lambda: MPI.Win, "comm.empty"),
         (lambda: MPI.File, "numpy.save"),
         (lambda: MPI.COMM_WORLD.Spawn, "ringtree run"),
-        (lambda: MPI.COMM_WORLD.Create_intercomm, "Comm.Split"),
+        (lambda: MPI.Intercomm().Ibcast(None), "Intercomm.Merge"),
         (lambda: MPI.COMM_WORLD.Psend_init, "repeated call"),
         (lambda: MPI.INT.Create_darray, "Create_subarray"),
     ],

@@ -82,6 +82,7 @@ from ringtree.mpi.errors import (
 )
 from ringtree.mpi.group import GROUP_EMPTY, GROUP_NULL, Group
 from ringtree.mpi.info import INFO_ENV, INFO_NULL, Info
+from ringtree.mpi.intercomm import Intercomm
 from ringtree.mpi.matched import MESSAGE_NO_PROC, MESSAGE_NULL, Message
 from ringtree.mpi.memory import address_of as Get_address
 from ringtree.mpi.missing import missing_name
@@ -142,8 +143,9 @@ __all__ = [
     "Query_thread", "Wtick", "Wtime", "get_vendor", "REQUEST_NULL", "Prequest", "Request", "Status",
     "replace", "BOTTOM", "CART", "DIST_GRAPH", "GRAPH", "UNWEIGHTED", "WEIGHTS_EMPTY", "MESSAGE_NO_PROC",
     "MESSAGE_NULL", "Message", "Cartcomm", "Compute_dims", "Distgraphcomm", "Graphcomm", "Topocomm",
-    "INFO_ENV", "INFO_NULL", "Info", "ERR_INFO_NOKEY", "ERR_WIN", "ERR_RMA_SYNC", "ERR_RMA_RANGE", "ERR_LOCKTYPE",
-    "ERR_DISP", "Get_address", "ORDER_C", "ORDER_FORTRAN", "COMBINER_NAMED", "COMBINER_DUP", "COMBINER_CONTIGUOUS",
+    "Intercomm", "INFO_ENV", "INFO_NULL", "Info", "ERR_INFO_NOKEY", "ERR_WIN", "ERR_RMA_SYNC", "ERR_RMA_RANGE",
+    "ERR_LOCKTYPE", "ERR_DISP", "Get_address", "ORDER_C", "ORDER_FORTRAN", "COMBINER_NAMED", "COMBINER_DUP",
+    "COMBINER_CONTIGUOUS",
     "COMBINER_VECTOR", "COMBINER_HVECTOR", "COMBINER_INDEXED", "COMBINER_HINDEXED", "COMBINER_INDEXED_BLOCK",
     "COMBINER_HINDEXED_BLOCK", "COMBINER_STRUCT", "COMBINER_SUBARRAY", "COMBINER_RESIZED",
 ]  # fmt: skip

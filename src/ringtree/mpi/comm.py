@@ -34,6 +34,8 @@ class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods, Matche
 
     def __init__(self, comm: Comm | Communicator | None = None, name: str = "") -> None:
         self._name: str = name
+        if isinstance(comm, Comm) and comm.is_inter != self.is_inter:
+            raise TypeError(f"{type(self).__name__} of a {type(comm).__name__}; expected one of as many groups")
         if isinstance(comm, Comm):
             self._name, comm = comm._name, comm._comm if comm else None
         if comm is not None:
@@ -75,6 +77,7 @@ class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods, Matche
         return self.Get_group()
 
     is_inter, is_intra, is_topo = False, True, False
+    _joins = False  # at its first use
 
     @property
     def topology(self) -> int:
@@ -117,12 +120,12 @@ class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods, Matche
         self._name = name
 
     def Is_inter(self) -> bool:
-        """False: there are no intercommunicators."""
-        return False
+        """Whether the ranks are two groups."""
+        return self.is_inter
 
     def Is_intra(self) -> bool:
-        """True: every communicator is one group."""
-        return True
+        """Whether the ranks are one group."""
+        return self.is_intra
 
     def Get_group(self) -> Group:
         """The ranks as a Group, without communication."""
@@ -186,7 +189,7 @@ class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods, Matche
         return isinstance(other, Comm) and self._key() == other._key()
 
     def _key(self) -> object:
-        return self.__dict__.get("_comm", None if type(self) in (Comm, Intracomm) else type(self))
+        return self.__dict__.get("_comm", type(self) if self._joins else None)
 
     def __hash__(self) -> int:
         return hash(self._key())
@@ -204,7 +207,13 @@ def _topologies() -> Any:
 
 
 class Intracomm(Comm):
-    """A Comm whose ranks are one group: all there are here."""
+    """A Comm whose ranks are one group."""
+
+    def Create_intercomm(self, local_leader: int, peer_comm: Comm, remote_leader: int, tag: int = 0) -> Comm:
+        """The Intercomm of this group and another, which calls it, too. The leaders meet in `peer_comm`, where the
+        other's leader is `remote_leader`."""
+        made: Comm = import_module("ringtree.mpi.intercomm").between(self, local_leader, peer_comm, remote_leader, tag)
+        return made
 
     def Create_cart(self, dims: Sequence[int], periods: Any = None, reorder: bool = False) -> Intracomm:
         """A Cartcomm of the first ranks, in their order; COMM_NULL for the others. `periods`: one a dimension, or one
@@ -255,12 +264,16 @@ class Intracomm(Comm):
 class _World(Intracomm):
     """All ranks of the job; the bootstrap runs at the first use beyond the name."""
 
+    _joins = True
+
     def _join(self) -> Communicator:
         return init()
 
 
 class _Self(Intracomm):
     """A Comm of this rank alone."""
+
+    _joins = True
 
     def _join(self) -> Communicator:
         world = COMM_WORLD._comm

@@ -117,7 +117,7 @@ class Info:
     def update(self, items: Info | Items = (), **more: str) -> None:
         """Sets all these names."""
         held = self._held()
-        for key, value in {**dict(items or ()), **more}.items():  # type: ignore[call-overload]
+        for key, value in {**dict(items or ()), **more}.items():
             held[key] = value
 
     def pop(self, key: str, *default: str) -> str | None:

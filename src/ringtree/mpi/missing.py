@@ -7,12 +7,12 @@ _FILES = "files are the program's own: numpy.save and numpy.memmap, each rank it
 _PROCESSES = "ranks are started by `ringtree run` or ringtree.spawn"
 _DARRAY = "an irregular distribution is a type that Create_indexed or Create_subarray makes of each rank's part"
 _EXTERNAL = "the bytes of Pack are this machine's; numpy's byteswap gives others"
-_INTER = "all communicators are within one group: Comm.Split, Comm.Create_group"
+_INTER = "over two groups the collectives block and reduce to a root or to all; Intercomm.Merge has all of them"
 _PERSISTENT = "a repeated call is quick as it is: ringtree remembers the plans of calls that look like earlier ones"
 _ATTRIBUTES = "keep what belongs to a communicator in an object beside it"
 
 _INSTEAD = {
-    "Win": _ONE_SIDED, "File": _FILES, "Intercomm": _INTER,
+    "Win": _ONE_SIDED, "File": _FILES,
     "Grequest": "a Request is of a call that ringtree makes",
     "Errhandler": "errors are raised, as with ERRORS_RETURN in mpi4py",
     "Session": "ringtree.init() can be called again",
@@ -21,7 +21,7 @@ _INSTEAD = {
 }  # fmt: skip
 
 _METHODS = {
-    "Spawn": _PROCESSES, "Create_intercomm": _INTER,
+    "Spawn": _PROCESSES,
     "Get_attr": _ATTRIBUTES, "Set_attr": _ATTRIBUTES,
     "Accept": _PROCESSES, "Connect": _PROCESSES, "Get_parent": _PROCESSES,
 }  # fmt: skip
@@ -48,6 +48,11 @@ def missing_of_type(name: str) -> AttributeError:
     """The error for a method that a Datatype lacks."""
     found = _DARRAY if name == "Create_darray" else _EXTERNAL if "_external" in name else None
     return _error(f"Datatype.{name}", found, f"a Datatype of ringtree.mpi has no {name!r}")
+
+
+def missing_between_groups(name: str) -> AttributeError:
+    """The error for a method that an Intercomm lacks."""
+    return Missing(f"Intercomm.{name}: {_INTER}")
 
 
 def _error(what: str, instead: str | None, unknown: str) -> AttributeError:

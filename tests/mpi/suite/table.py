@@ -12,7 +12,8 @@ FILES = [
     for name in (
         "cco_buf", "cco_obj", "cco_vec", "cco_nb_buf", "cco_nb_vec", "cco_pr_buf", "cco_pr_vec", "cco_ngh_buf",
         "cco_ngh_obj", "cco_pr_ngh_buf", "p2p_buf", "p2p_obj", "p2p_buf_matched", "p2p_obj_matched", "p2p_buf_part",
-        "comm_topo", "datatype", "pack", "info", "win", "comm_inter", "cco_buf_inter", "cco_obj_inter", "cco_vec_inter", "rma", "rma_nb",
+        "comm_topo", "datatype", "pack", "info", "comm_inter", "cco_buf_inter", "cco_obj_inter", "cco_vec_inter",
+        "win", "rma", "rma_nb",
     )
 ]  # fmt: skip
 
