@@ -34,7 +34,15 @@ from ringtree.mpi.constants import (
     GRAPH,
     IDENT,
     IN_PLACE,
+    KEYVAL_INVALID,
+    LOCK_EXCLUSIVE,
+    LOCK_SHARED,
     MAX_PROCESSOR_NAME,
+    MODE_NOCHECK,
+    MODE_NOPRECEDE,
+    MODE_NOPUT,
+    MODE_NOSTORE,
+    MODE_NOSUCCEED,
     ORDER_C,
     ORDER_FORTRAN,
     PROC_NULL,
@@ -48,6 +56,17 @@ from ringtree.mpi.constants import (
     UNEQUAL,
     UNWEIGHTED,
     WEIGHTS_EMPTY,
+    WIN_BASE,
+    WIN_CREATE_FLAVOR,
+    WIN_DISP_UNIT,
+    WIN_FLAVOR_ALLOCATE,
+    WIN_FLAVOR_CREATE,
+    WIN_FLAVOR_DYNAMIC,
+    WIN_FLAVOR_SHARED,
+    WIN_MODEL,
+    WIN_SEPARATE,
+    WIN_SIZE,
+    WIN_UNIFIED,
 )
 from ringtree.mpi.datatype import DATATYPE_NULL, TYPES_BY_CODE, Datatype, predefined
 from ringtree.mpi.errors import (
@@ -127,6 +146,7 @@ from ringtree.mpi.replacing import replace
 from ringtree.mpi.request import REQUEST_NULL, Prequest, Request
 from ringtree.mpi.status import Status
 from ringtree.mpi.topologies import Cartcomm, Compute_dims, Distgraphcomm, Graphcomm, Topocomm
+from ringtree.mpi.win import WIN_NULL, Win
 
 __all__ = [
     "COMM_NULL", "COMM_SELF", "COMM_WORLD", "Comm", "Intracomm", "ANY_SOURCE", "ANY_TAG", "BSEND_OVERHEAD",
@@ -148,6 +168,10 @@ __all__ = [
     "COMBINER_CONTIGUOUS",
     "COMBINER_VECTOR", "COMBINER_HVECTOR", "COMBINER_INDEXED", "COMBINER_HINDEXED", "COMBINER_INDEXED_BLOCK",
     "COMBINER_HINDEXED_BLOCK", "COMBINER_STRUCT", "COMBINER_SUBARRAY", "COMBINER_RESIZED",
+    "Win", "WIN_NULL", "LOCK_EXCLUSIVE", "LOCK_SHARED", "MODE_NOCHECK", "MODE_NOSTORE", "MODE_NOPUT",
+    "MODE_NOPRECEDE", "MODE_NOSUCCEED", "KEYVAL_INVALID", "WIN_BASE", "WIN_SIZE", "WIN_DISP_UNIT",
+    "WIN_CREATE_FLAVOR", "WIN_MODEL", "WIN_FLAVOR_CREATE", "WIN_FLAVOR_ALLOCATE", "WIN_FLAVOR_DYNAMIC",
+    "WIN_FLAVOR_SHARED", "WIN_SEPARATE", "WIN_UNIFIED",
 ]  # fmt: skip
 
 _typedict = _typedict_c = TYPES_BY_CODE

@@ -53,6 +53,30 @@ def _exported(data: Any, dtype: np.dtype[Any] | None) -> NumpyArray:
     raise TypeError(f"{type(data).__name__} is no buffer; expected an array, or anything with the buffer protocol")
 
 
+class Memory(np.ndarray[Any, np.dtype[np.uint8]]):
+    """Bytes that ringtree.mpi hands out: `memory[:] = 0` and a buffer's names, as of mpi4py's class `buffer`."""
+
+    format = "B"
+
+    @property
+    def readonly(self) -> bool:
+        """Whether the bytes cannot be written."""
+        return not self.flags.writeable
+
+    @property
+    def address(self) -> int:
+        """Of the first byte; 0 where there is none."""
+        return address_of(self) if self.size else 0
+
+    def __bool__(self) -> bool:
+        return bool(self.size)
+
+
+def as_memory(line: NumpyArray) -> Memory:
+    """Bytes as Memory, without a copy."""
+    return line.view(Memory)
+
+
 def memory_at(address: int, nbytes: int) -> NDArray[np.uint8]:
     """The bytes at an address, which the caller knows to be memory of this process."""
     memory: Any = (ctypes.c_char * nbytes).from_address(address) if nbytes else b""
@@ -61,4 +85,5 @@ def memory_at(address: int, nbytes: int) -> NDArray[np.uint8]:
 
 def address_of(location: Any) -> int:
     """The address of the first byte of anything that has memory."""
-    return int(flat(location).__array_interface__["data"][0])
+    line = flat(location)
+    return int(line.__array_interface__["data"][0]) if line.size else 0

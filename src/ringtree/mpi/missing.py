@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-_ONE_SIDED = "one-sided calls are comm.empty(), put, get, signal and wait_signal of a ringtree Communicator"
 _FILES = "files are the program's own: numpy.save and numpy.memmap, each rank its part"
 _PROCESSES = "ranks are started by `ringtree run` or ringtree.spawn"
 _DARRAY = "an irregular distribution is a type that Create_indexed or Create_subarray makes of each rank's part"
@@ -12,7 +11,7 @@ _PERSISTENT = "a repeated call is quick as it is: ringtree remembers the plans o
 _ATTRIBUTES = "keep what belongs to a communicator in an object beside it"
 
 _INSTEAD = {
-    "Win": _ONE_SIDED, "File": _FILES,
+    "File": _FILES,
     "Grequest": "a Request is of a call that ringtree makes",
     "Errhandler": "errors are raised, as with ERRORS_RETURN in mpi4py",
     "Session": "ringtree.init() can be called again",
@@ -53,6 +52,14 @@ def missing_of_type(name: str) -> AttributeError:
 def missing_between_groups(name: str) -> AttributeError:
     """The error for a method that an Intercomm lacks."""
     return Missing(f"Intercomm.{name}: {_INTER}")
+
+
+def missing_of_window(name: str) -> AttributeError:
+    """The error for a method that a Win lacks."""
+    found = (
+        _INSTEAD["Errhandler"] if "errhandler" in name else _ATTRIBUTES if name.endswith(("attr", "keyval")) else None
+    )
+    return _error(f"Win.{name}", found, f"a Win of ringtree.mpi has no {name!r}")
 
 
 def _error(what: str, instead: str | None, unknown: str) -> AttributeError:
