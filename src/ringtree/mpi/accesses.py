@@ -15,11 +15,11 @@ from ringtree.mpi.datatype import Datatype
 from ringtree.mpi.errors import ERR_OTHER, ERR_RMA_RANGE, Exception, translating
 from ringtree.mpi.layout import Layout
 from ringtree.mpi.memory import NumpyArray
-from ringtree.mpi.op import REPLACE, SUM, Op
+from ringtree.mpi.op import ON_ARRAYS, REPLACE, SUM, Op
 from ringtree.mpi.packed import way_back
 from ringtree.mpi.request import Request
 from ringtree.mpi.status import NOTHING
-from ringtree.mpi.window_target import FUNCTIONS, REPLY, Access, encoded, send
+from ringtree.mpi.window_target import REPLY, Access, encoded, send
 from ringtree.runtime.communicator.communicator import Communicator
 
 MOST_SENDS = 64
@@ -98,7 +98,7 @@ class Accesses:
         self._ask(target_rank, access, out)
 
     def _change(self, origin: Any, result: Any, rank: int, target: Any, op: Op) -> Request:
-        if not isinstance(op, Op) or op.name not in FUNCTIONS:
+        if not isinstance(op, Op) or op.name not in ON_ARRAYS:
             raise ValueError(f"{op} does not accumulate; expected one of MPI's operations, such as SUM")
         if rank == PROC_NULL:
             return Request(NOTHING)

@@ -11,6 +11,7 @@ from numpy.typing import DTypeLike
 
 from ringtree.mpi import constants
 from ringtree.mpi.constructors import Constructors, joined
+from ringtree.mpi.errors import ERR_TYPE, Exception
 from ringtree.mpi.layout import Layout
 from ringtree.mpi.memory import flat
 from ringtree.mpi.missing import missing_of_type
@@ -30,6 +31,8 @@ class Datatype(Constructors):
     dtype: np.dtype[Any]
 
     def __init__(self, name: str | Datatype = "DATATYPE_NULL", dtype: DTypeLike = "V0") -> None:
+        if not isinstance(name, str | Datatype):
+            raise TypeError(f"got {type(name).__name__}; expected a Datatype")
         self.name = name.name if isinstance(name, Datatype) else name
         self.dtype = name.dtype if isinstance(name, Datatype) else np.dtype(dtype)
         self.size = self.extent = self.dtype.itemsize
@@ -168,6 +171,43 @@ class Datatype(Constructors):
         type itself, "NAMED" and nothing."""
         return self, "NAMED", {}
 
+    def Get_contents(self) -> tuple[list[int], list[int], list[int], list[Datatype]]:
+        """What the type is made of: the constructor's whole numbers, its bytes, nothing, and the types."""
+        base, combiner, given = self.decode()
+        if combiner == "NAMED":
+            raise Exception(ERR_TYPE, f"{self} is predefined and has no contents; expected a derived type")
+        numbers: list[int] = []
+        places: list[int] = []
+        for name, value in given.items():
+            in_bytes = (name in ("stride", "displacements") and combiner[0] in "HS") or name in ("lb", "extent")
+            if name != "datatypes":
+                (places if in_bytes else numbers).extend(value if isinstance(value, list) else [value])
+        lists = [len(value) for value in given.values() if isinstance(value, list)]
+        kinds = given.get("datatypes", [base])
+        return [*lists[:1], *numbers], places, [], [kind if kind.is_predefined else kind._again() for kind in kinds]
+
+    def Get_envelope(self) -> tuple[int, int, int, int, int]:
+        """The lengths of Get_contents' lists, and the constructor."""
+        lengths = [0] * 4 if self.combiner == constants.COMBINER_NAMED else [len(part) for part in self.Get_contents()]
+        return (*lengths, self.combiner)  # type: ignore[return-value]
+
+    @property
+    def contents(self) -> tuple[list[int], list[int], list[int], list[Datatype]]:
+        """As Get_contents."""
+        return self.Get_contents()
+
+    @property
+    def envelope(self) -> tuple[int, int, int, int, int]:
+        """As Get_envelope."""
+        return self.Get_envelope()
+
+    def _again(self) -> Datatype:
+        """A type of the same recipe, to be freed by itself."""
+        raise NotImplementedError
+
+    def Set_name(self, name: str) -> None:
+        """Does nothing: a predefined type keeps its name."""
+
     @property
     def combiner(self) -> int:
         """The constructor, as COMBINER_VECTOR."""
@@ -210,6 +250,10 @@ class Datatype(Constructors):
         return f"MPI.{self.name}"
 
     def __reduce__(self) -> str | tuple[Any, ...]:
+        if self is DATATYPE_NULL:
+            return "DATATYPE_NULL"
+        if self._predefined.get(self.name) is self:
+            return Datatype.fromcode, (self.name,)
         return Datatype, (self.name, self.dtype)
 
 
@@ -272,6 +316,9 @@ class Derived(Datatype):
     def __reduce__(self) -> tuple[Any, ...]:
         return _remade, self._recipe
 
+    def _again(self) -> Datatype:
+        return _remade(*self._recipe)
+
 
 def _remade(base: Datatype, combiner: str, given: dict[str, Any]) -> Datatype:
     """The type of a recipe, for pickles."""
@@ -293,6 +340,11 @@ _DTYPES: dict[str, DTypeLike] = {
     "INT8_T": "i1", "INT16_T": "i2", "INT32_T": "i4", "INT64_T": "i8",
     "UINT8_T": "u1", "UINT16_T": "u2", "UINT32_T": "u4", "UINT64_T": "u8",
     "AINT": np.intp, "OFFSET": "i8", "COUNT": "i8",
+    "WCHAR": "i4", "FLOAT16_T": "e", "FLOAT32_T": "f", "FLOAT64_T": "d", "PACKED": "B",
+    "CHARACTER": "b", "LOGICAL": "i", "INTEGER": "i", "REAL": "f", "DOUBLE_PRECISION": "d",
+    **{f"LOGICAL{n}": f"i{n}" for n in (1, 2, 4, 8)}, **{f"INTEGER{n}": f"i{n}" for n in (1, 2, 4, 8)},
+    **{f"REAL{n}": f"f{n}" for n in (2, 4, 8)}, **{f"COMPLEX{n}": f"c{n}" for n in (8, 16)},
+    "SHORT_INT": _pair("h"), "LONG_DOUBLE_INT": _pair("g"),
     "FLOAT_INT": _pair("f"), "DOUBLE_INT": _pair("d"), "LONG_INT": _pair("l"), "TWOINT": _pair("i"),
 }  # fmt: skip
 
@@ -309,6 +361,8 @@ for _name, _other in _ALIASES.items():
     Datatype._predefined[_name] = Datatype._predefined[_other]
 
 DATATYPE_NULL = Datatype()
+for _name in ("BFLOAT16_T", "LOGICAL16", "INTEGER16", "REAL16", "COMPLEX4", "COMPLEX32"):
+    Datatype._predefined[_name] = DATATYPE_NULL  # numpy has not
 
 
 TYPES_BY_CODE = {

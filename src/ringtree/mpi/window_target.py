@@ -17,6 +17,7 @@ from ringtree.errors import TimedOut
 from ringtree.mpi.constants import ANY_SOURCE, LOCK_EXCLUSIVE
 from ringtree.mpi.layout import Layout
 from ringtree.mpi.memory import NumpyArray, memory_at
+from ringtree.mpi.op import ON_ARRAYS
 from ringtree.mpi.packed import gathered, way_back
 from ringtree.runtime.communicator.communicator import Communicator
 
@@ -24,14 +25,6 @@ REQUEST, BODY, POSTED, COMPLETED, REPLY = range(5)
 """Tags of a window's messages; replies have tags from REPLY on."""
 ROOM = 4096
 """Bytes of a request; a longer one follows it in a message of its own."""
-
-FUNCTIONS: dict[str, Any] = {
-    "SUM": np.add, "PROD": np.multiply, "MAX": np.maximum, "MIN": np.minimum,
-    "LAND": np.logical_and, "LOR": np.logical_or, "LXOR": np.logical_xor,
-    "BAND": np.bitwise_and, "BOR": np.bitwise_or, "BXOR": np.bitwise_xor,
-    "REPLACE": lambda old, new: new, "NO_OP": lambda old, new: old,
-}  # fmt: skip
-"""What an accumulation by each of MPI's operations does, of the memory's elements and the message's."""
 
 
 class Access(NamedTuple):
@@ -157,7 +150,7 @@ class Target:
             if region.tobytes() == access.compare:
                 old[...] = new
         else:
-            old[...] = FUNCTIONS[access.op](old, new)
+            old[...] = ON_ARRAYS[access.op](old, new)
         if unpack := way_back([region]):
             unpack(None)
         return found
