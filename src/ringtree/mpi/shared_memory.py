@@ -8,6 +8,7 @@ import os
 import numpy as np
 
 from ringtree.mpi.memory import NumpyArray
+from ringtree.runtime.bootstrap.shared_memory import reserve
 from ringtree.runtime.communicator.communicator import Communicator
 
 
@@ -46,12 +47,6 @@ def shared(comm: Communicator, nbytes: int) -> list[NumpyArray]:
 def _reserved(nbytes: int) -> tuple[int, str]:
     """A descriptor of so much memory, which exists; or -1 and why not."""
     try:
-        fd = os.memfd_create("window", os.MFD_CLOEXEC)
-    except OSError as failure:
+        return reserve(nbytes, "a window of Allocate_shared"), ""
+    except (OSError, MemoryError) as failure:
         return -1, str(failure)
-    try:
-        os.posix_fallocate(fd, 0, nbytes)
-    except OSError as failure:
-        os.close(fd)
-        return -1, str(failure)
-    return fd, ""
