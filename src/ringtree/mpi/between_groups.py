@@ -184,7 +184,7 @@ class CollectivesBetweenGroups:
         return objects
 
     def _swapped(self, obj: Any) -> Any:
-        """What rank 0 of the other group has, for what rank 0 of this one has, on all ranks."""
+        """The object of the other group's rank 0, in exchange for that of this one's, on all ranks."""
         if self._ours.rank == 0:
             obj = self._all.sendrecv(obj, self._begins, 0, None, self._begins)
         return self._ours.bcast(obj)

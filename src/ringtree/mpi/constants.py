@@ -30,7 +30,7 @@ COMBINERS: Final = (
     "NAMED", "DUP", "CONTIGUOUS", "VECTOR", "HVECTOR", "INDEXED", "HINDEXED", "INDEXED_BLOCK", "HINDEXED_BLOCK",
     "STRUCT", "SUBARRAY", "RESIZED",
 )  # fmt: skip
-"""How a datatype was made; a combiner's number is its place here."""
+"""The ways to make a datatype; a combiner's number is its place here."""
 
 LOCK_EXCLUSIVE, LOCK_SHARED = 1, 2
 MODE_NOCHECK, MODE_NOSTORE, MODE_NOPUT, MODE_NOPRECEDE, MODE_NOSUCCEED = 1, 2, 4, 8, 16

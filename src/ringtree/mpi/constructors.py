@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Constructors:
-    """What makes types of this one. Strides and displacements are in extents of this type, those of the forms with an
+    """Types made of this one. Strides and displacements are in extents of this type, those of the forms with an
     `h` in bytes. ValueError: for lists that differ in length."""
 
     layout: Layout

@@ -172,7 +172,7 @@ class Datatype(Constructors):
         return self, "NAMED", {}
 
     def Get_contents(self) -> tuple[list[int], list[int], list[int], list[Datatype]]:
-        """What the type is made of: the constructor's whole numbers, its bytes, nothing, and the types."""
+        """The recipe: the constructor's whole numbers, its bytes, nothing, and the types."""
         base, combiner, given = self.decode()
         if combiner == "NAMED":
             raise Exception(ERR_TYPE, f"{self} is predefined and has no contents; expected a derived type")

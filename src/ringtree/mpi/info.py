@@ -153,7 +153,7 @@ INFO_ENV = Info.Create_env()
 
 
 class Hinted:
-    """What keeps hints: a communicator, a window."""
+    """A keeper of hints: a communicator, a window."""
 
     _hints: dict[str, str]
 

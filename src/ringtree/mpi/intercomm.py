@@ -37,14 +37,14 @@ class Intercomm(CollectivesBetweenGroups, Comm):  # type: ignore[misc]  # collec
 
     @classmethod
     def _over(cls, parent: Communicator, here: Sequence[int], there: Sequence[int], label: str = "") -> Intercomm:
-        """Of two lists of ranks of the world, all of `parent`; each group passes its own first."""
+        """The Intercomm of two lists of ranks of the world, all of `parent`; each group passes its own first."""
         first, second = sorted((tuple(here), tuple(there)), key=min)
         places = [parent.ranks.index(rank) for rank in (*first, *second)]
         return cls._of(parent.group(places, label=label), tuple(here), tuple(there))
 
     @classmethod
     def _of(cls, joint: Communicator, here: tuple[int, ...], there: tuple[int, ...]) -> Intercomm:
-        """Of a communicator of both, in which one group comes first."""
+        """The Intercomm over a communicator of both, in which one group comes first."""
         begins = joint.ranks.index(there[0])
         made = cls()
         made._comm = Across(joint, begins, len(there))  # type: ignore[assignment]

@@ -1,4 +1,4 @@
-"""Where the bytes of a derived type lie: pieces of equal runs at equal steps, which numpy copies without a loop.
+"""The places of a derived type's bytes: pieces of equal runs at equal steps, which numpy copies without a loop.
 
 A piece is one strided view, so a vector or a part of an array of any dimensions is one numpy copy. A type of many
 pieces, such as an indexed one, has an index instead, made once: 8 bytes for every item, whose copy is a numpy take.
@@ -53,12 +53,12 @@ class Layout:
 
     @classmethod
     def plain(cls, nbytes: int) -> Layout:
-        """Of `nbytes` bytes in a row."""
+        """The layout of `nbytes` bytes in a row."""
         return cls([Piece(0, 0, (), (), (), nbytes)], 0, nbytes)
 
     @classmethod
     def joined(cls, parts: Iterable[tuple[int, Layout]]) -> Layout:
-        """Of parts, each at its displacement, in the order of their messages."""
+        """The layout of parts, each at its displacement, in the order of their messages."""
         pieces: list[Piece] = []
         lower, upper, packed = [], [], 0
         for shift, part in parts:
@@ -75,7 +75,7 @@ class Layout:
         return cls(pieces, min(lower, default=0), max(upper, default=0))
 
     def repeated(self, count: int, step: int) -> Layout:
-        """Of `count` elements, `step` bytes from one to the next."""
+        """The layout of `count` elements, `step` bytes from one to the next."""
         if count == 1:
             return self
         if count < 1:

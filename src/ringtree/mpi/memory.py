@@ -65,7 +65,7 @@ class Memory(np.ndarray[Any, np.dtype[np.uint8]]):
 
     @property
     def address(self) -> int:
-        """Of the first byte; 0 where there is none."""
+        """The address of the first byte; 0 where there is none."""
         return address_of(self) if self.size else 0
 
     def __bool__(self) -> bool:
