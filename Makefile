@@ -10,6 +10,8 @@ installed := $(venv)/.installed
 torch := $(venv)/.torch
 ray := $(venv)/.ray
 built := $(venv)/.built
+servers := build/vllm/venv
+serving := $(servers)/.installed
 packers := build/wheels/venv
 packing := $(packers)/.installed
 playwright := build/browser/.installed
@@ -28,7 +30,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE VIRTUAL_ENV
 export PATH := $(CURDIR)/$(venv)/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-docs test-hosts test-slurm test-pages check check-pages bench validate browser screenshots test-torch test-ray test-torch-suite test-mpi4py-suite test-long test-core test-all wheels test-wheels soak setup clean
+.PHONY: help demo test test-docs test-hosts test-slurm test-pages check check-pages bench validate browser screenshots test-torch test-ray test-vllm test-torch-suite test-mpi4py-suite test-long test-core test-all wheels test-wheels soak setup clean
 
 help: ## list these targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -40,13 +42,13 @@ demo: $(built) ## see it work: prove a ring, train on 4 ranks, measure all_reduc
 pytest = $(py) -m pytest -n $(JOBS) --dist worksteal
 
 test: $(built) ## run the tests (under 3 minutes on 2 cores; ARGS="-k name" for some of them)
-	@$(pytest) -m "not slow and not torch and not ray and not browser and not hosts and not docs and not wheels" $(ARGS)
+	@$(pytest) -m "not slow and not torch and not ray and not vllm and not browser and not hosts and not docs and not wheels" $(ARGS)
 
 test-docs: $(built) ## run what README, pages and examples show, and compare what they print (half a minute)
 	@$(pytest) -m "docs and not slow and not torch" $(ARGS)
 
 test-hosts: $(built) ## run the tests over several hosts, which are namespaces of this machine and need root (a minute)
-	@$(pytest) -m "hosts and not slow and not torch and not ray" $(ARGS)
+	@$(pytest) -m "hosts and not slow and not torch and not ray and not vllm" $(ARGS)
 
 test-pages: $(built) ## run the tests of the pages in a browser, which `make browser` prepares (under a minute)
 	@$(pytest) -m "browser and not slow" tests/pages $(ARGS)
@@ -83,6 +85,9 @@ browser: $(playwright) ## fetch what drives chromium, for the tests of the pages
 
 screenshots: $(built) $(playwright) ## take the pictures of the documentation again (docs/images)
 	@$(py) -m docs.screenshots
+
+test-vllm: $(serving) ## vLLM on this machine's CPUs, by its own shared memory and by ringtree (an environment of 4 GB; minutes)
+	@$(servers)/bin/python -m pytest -m vllm tests/vllm $(ARGS)
 
 test-torch-suite: $(built) $(torch) ## PyTorch's own suite, on Gloo and on ringtree; writes docs/torch_suite.md (minutes)
 	@$(py) -m tests.torch_backend.suite $(ARGS)
@@ -155,6 +160,12 @@ $(torch): tests/torch_backend/requirements.txt | $(installed)
 $(ray): tests/ray/requirements.txt | $(installed)
 	@echo "installing Ray"
 	@$(py) -m pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
+$(serving): tests/vllm/requirements.txt pyproject.toml $(csrc)
+	@echo "installing vLLM in build/vllm"
+	@$(PYTHON) -m venv $(servers)
+	@$(servers)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $< --editable .
 	@touch $@
 
 $(packing): release/requirements.txt | $(py)

@@ -84,8 +84,8 @@ def test_make_alone_lists_the_targets(tmp_path: Path) -> None:
     listed = make(tmp_path).stdout.split("\n")
     assert [line.split()[1] for line in listed if line] == [
         "help", "demo", "test", "test-docs", "test-hosts", "test-pages", "test-torch", "test-ray", "test-slurm",
-        "check", "bench", "validate", "browser", "screenshots", "test-torch-suite", "test-mpi4py-suite", "test-long",
-        "test-core", "test-all", "soak", "wheels", "test-wheels", "setup", "clean",
+        "check", "bench", "validate", "browser", "screenshots", "test-vllm", "test-torch-suite", "test-mpi4py-suite",
+        "test-long", "test-core", "test-all", "soak", "wheels", "test-wheels", "setup", "clean",
     ]  # fmt: skip
 
 

@@ -116,8 +116,9 @@ def _rank(
     import torch
     import torch.distributed as dist
 
-    import ringtree.torch_backend  # noqa: F401  # what torch does by itself where ringtree is installed
+    from ringtree.torch_backend.registration import autoload
 
+    autoload()  # what torch does by itself where ringtree is installed
     torch.set_num_threads(1)
     store = dist.FileStore(file, size)
     dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timedelta(seconds=timeout_s))

@@ -22,6 +22,7 @@ LAYOUTS = {
     "--dp 2 --cp 2": ["all_reduce data"],
     "--tp 4": ["all_reduce tp"],
     "--tp 4 --sp": ["all_gather tp", "reduce_scatter tp", "all_reduce tp"],
+    "--cp 4": ["send cp", "all_reduce data"],
     "--cp 4 --context ulysses": ["all_to_all cp", "all_reduce data"],
     "--ep 4 --experts 4": ["all_to_all_v ep", "all_reduce data"],
     "--pp 2 --dp 2": ["send pp"],

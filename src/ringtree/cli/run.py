@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from importlib import import_module
 
 from ringtree.cli.arguments.destination import check_destination
@@ -12,6 +13,7 @@ OVER_HOSTS = "ringtree.cli.run_hosts"
 """The module that starts ranks on several hosts, loaded where --hosts is given."""
 PROVES = "ringtree.cli.arguments.as_called"
 """The module that proves an algorithm, loaded where one is named: without it, a program starts in half the time."""
+REPLACES = "RINGTREE_REPLACES"
 
 FOR_HOSTS = ("ssh", "python", "interface", "env")
 """Options that --hosts alone has a use for."""
@@ -22,6 +24,8 @@ def run(args: argparse.Namespace) -> int:
     program = args.program[1:] if args.program[:1] == ["--"] else args.program
     if args.trace:
         check_destination(args.trace, *program[:1])
+    if args.replace:
+        os.environ[REPLACES] = args.replace  # which the ranks inherit, on other hosts too
     if args.hosts is not None:
         started: int = import_module(OVER_HOSTS).run(args, program, proved)
         return started

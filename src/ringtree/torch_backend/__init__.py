@@ -12,7 +12,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ringtree.torch_backend.registration import made_here, register, served
+from ringtree.torch_backend.registration import REPLACING, made_here, register, served
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 DUMPS = "ringtree.torch_backend.flight.dump"
 """Loaded with the first group, or when a dump is asked for: torch imports this file with itself."""
 
-__all__ = ["communicator", "communicators", "dump_flight_recorder", "monitored_barrier", "register"]
+__all__ = ["communicator", "communicators", "dump_flight_recorder", "monitored_barrier", "register", "replace"]
 
 
 def communicator(group: dist.ProcessGroup | None = None) -> Communicator:
@@ -52,6 +52,14 @@ def monitored_barrier(
 
     if group is not dist.GroupMember.NON_GROUP_MEMBER:
         _serving(group).monitored_barrier(timeout, wait_all_ranks)
+
+
+def replace(name: str = "gloo") -> None:
+    """Serves whoever asks torch for Gloo on the CPU, from now on and in this process, as RINGTREE_REPLACES=gloo does
+    from the start: default groups, sub-groups, and the CPU's part of mixtures such as "cpu:gloo,cuda:nccl". Groups that
+    are there remain Gloo's. All ranks call it, or none. A repeated call does no harm. ValueError for another name;
+    RuntimeError where there is no native engine."""
+    import_module(REPLACING).replace(name)
 
 
 def dump_flight_recorder() -> Path | None:

@@ -3,20 +3,35 @@ group."""
 
 from __future__ import annotations
 
+import os
 import sys
 from datetime import timedelta
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakSet
 
 NAME = "ringtree"
+REPLACES = "RINGTREE_REPLACES"
+"""The environment's variable with the backends whose place is taken."""
+REPLACING = "ringtree.torch_backend.replacing"
 
 SERVES = {
     "BackendBase": ("ringtree.torch_backend.backend_base", "Backend"),
     "ProcessGroup": ("ringtree.torch_backend.process_group", "ProcessGroup"),
 }
 """Our class and its module, by the class of torch's that it derives from: the first that torch has."""
+IN_A_PLACE = ("ringtree.torch_backend.stand_in", "StandIn")
+"""The class of groups in another backend's place, up to torch 2.13."""
 JOINS = "ringtree.torch_backend.creation"
+
+
+class Place(NamedTuple):
+    """The place of another backend, in which a group serves tensors on the CPU. `others`: the backends that were asked
+    for on other devices."""
+
+    asked: str
+    others: dict[str, str]
+
 
 made_here: WeakSet[Any] = WeakSet()
 """The backends of this process's groups, as long as the groups are referenced."""
@@ -33,19 +48,22 @@ def register() -> None:
 
 
 def autoload() -> None:
-    """Does nothing: torch calls this function as an entry point `torch.backends`, and importing this module has
-    registered."""
+    """The entry point `torch.backends`, which torch calls as it is imported. Importing this module has registered; here
+    backends are replaced, where the environment says so."""
+    if names := os.environ.get(REPLACES):
+        import_module(REPLACING).replace_all(names)
 
 
 def create(options: Any, pg_options: Any) -> Any:
     """This rank's part of a new group, which its members make together. `options`: torch's
-    _DistributedBackendOptions."""
+    _DistributedBackendOptions; `pg_options`: a Place, or the program's, of which there are none."""
     import torch.distributed as dist
 
     base = next(name for name in SERVES if hasattr(dist, name))
     if base == "ProcessGroup":
         _refuse_mixtures(sys._getframe(1).f_locals.get("backend_config"))
-    module, name = SERVES[base]
+    placed = base == "ProcessGroup" and isinstance(pg_options, Place)
+    module, name = IN_A_PLACE if placed else SERVES[base]
     part: Any = getattr(import_module(module), name)
     join = import_module(JOINS).join
     timeout: timedelta = options.timeout
@@ -56,6 +74,8 @@ def create(options: Any, pg_options: Any) -> Any:
     made = part(join(options.store, options.group_rank, ranks, timeout.total_seconds(), parent), options.store, timeout)
     made_here.add(made)
     made._set_group_name(options.group_id)
+    if placed:
+        made.take(pg_options)
     if parent is None:
         made.listen()
     return made

@@ -104,7 +104,9 @@ class Slurm:
         return done.returncode, done.stdout
 
     def close(self) -> None:
-        """Ends all daemons, and the steps that slurmd has started."""
+        """Ends all jobs, then the daemons."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._end_jobs()
         for daemon in reversed(self._daemons):
             daemon.terminate()
         for daemon in self._daemons:
@@ -123,6 +125,16 @@ class Slurm:
             self._daemons.append(
                 subprocess.Popen([*enter, *words], env=self.env, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
             )
+
+    def _end_jobs(self) -> None:
+        """Daemons end without the steps that they have started."""
+        until_s = time.monotonic() + 10
+        while any(d.poll() is None for d in self._daemons[1:2]) and time.monotonic() < until_s:
+            code, jobs = self.run("squeue", "--noheader", "--format=%i", timeout_s=10)
+            if code or not jobs.split():
+                return
+            self.run("scancel", "--full", "--signal=KILL", *jobs.split(), timeout_s=10)
+            time.sleep(0.2)
 
     def _wait(self) -> None:
         until_s = time.monotonic() + READY_S

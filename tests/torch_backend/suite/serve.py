@@ -80,10 +80,11 @@ def _outcome(tests: unittest.TestSuite, name: str, face: str, limit_s: float) ->
 def _listen(child: int, pipe: int, until: float) -> tuple[bytes, bool]:
     """The test's pickled report, empty where none came by `until` (of time.monotonic); and whether a process of it had
     a thread of Gloo's. Ends all its processes."""
-    pickled, gloo = b"", False
+    pickled, gloo, before = b"", False, False
     while time.monotonic() < until:
         ready = select.select([pipe], [], [], LOOK_EVERY_S)[0]
-        gloo = gloo or has_gloo_thread(child)
+        now = has_gloo_thread(child)
+        gloo, before = gloo or (now and before), now  # twice: the threads of one that sends nothing are soon renamed
         if ready:
             read = os.read(pipe, 1 << 16)
             if not read:

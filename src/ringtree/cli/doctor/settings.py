@@ -19,8 +19,8 @@ from ringtree.runtime.world import patience
 SECTION = "settings"
 PREFIX = "RINGTREE_"
 NAMES = (
-    "ADDRESS", "ALGORITHM", "CONNECTIONS", "DEBUG", "INTERFACE", "JOB", "RANK", "SECRET", "TIMEOUT", "TOPOLOGY",
-    "TRACE_FOLDER", "UCX_LIBRARY", "WIRE", "WORLD_SIZE",
+    "ADDRESS", "ALGORITHM", "CONNECTIONS", "DEBUG", "INTERFACE", "JOB", "RANK", "REPLACES", "SECRET", "TIMEOUT",
+    "TOPOLOGY", "TRACE_FOLDER", "UCX_LIBRARY", "WIRE", "WORLD_SIZE",
 )  # fmt: skip
 """The variables that a program of ringtree reads, without their prefix."""
 OF_DEVELOPMENT = (

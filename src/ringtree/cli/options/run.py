@@ -11,7 +11,8 @@ most as many ranks as cores, every rank is bound to its own core. A signal that 
 or a shell's &, stays ignored.
 
 Ranks have the variables that torchrun sets (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and so on), so programs of
-torch's run as they do under torchrun, if without its restarts (docs/pytorch.md).
+torch's run as they do under torchrun, if without its restarts. With --replace gloo, those that ask for Gloo get
+ringtree (docs/pytorch.md).
 
 With --trace, FILE contains every rank's events from ringtree.init() on: copies, reductions, messages and waits
 (docs/tracing.md). Ranks that failed are included; ranks that were killed are not.
@@ -54,6 +55,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-m", "--module", action="store_true", help="PROGRAM is a Python module's name")
     parser.add_argument("--algorithm", metavar="A", help="algorithm of the calls: names, or FILE.py:FUNCTION")
+    parser.add_argument(
+        "--replace", choices=("gloo",), help="serve the ranks that ask torch for Gloo on the CPU (RINGTREE_REPLACES)"
+    )
     parser.add_argument(
         "--trace",
         type=Path,

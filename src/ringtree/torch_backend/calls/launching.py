@@ -24,7 +24,7 @@ from ringtree.torch_backend.works.under_way import UnderWay
 from ringtree.torch_backend.works.work import Done, GroupWork, Pending, first_ended
 
 Short = tuple[int, torch.Tensor, torch.Tensor, Operation, int]
-"""A call as `_made_shortly` takes it."""
+"""A call as `made_shortly` takes it."""
 
 KEPT = 64
 """The number of works of single numbers that live on when the program drops them. DDP's join() gives such a work to
@@ -84,7 +84,7 @@ class Launching:
         c, entry = level.communicator, level.recorder.begin(name, inputs, outputs)
         async_op = bool(opts.asyncOp)
         try:
-            if short is None or async_op or not _made_shortly(c, *short):
+            if short is None or async_op or not made_shortly(c, *short):
                 with torch.no_grad():
                     began = call(c, async_op)
                 if async_op:
@@ -127,7 +127,7 @@ class Launching:
         dismiss()
 
 
-def _made_shortly(
+def made_shortly(
     communicator: Communicator, collective: int, x: torch.Tensor, out: torch.Tensor, op: Operation, root: int = -1
 ) -> bool:
     """Makes a call if the engine knows it from an earlier one, with next to nothing between; `collective` is the

@@ -1,0 +1,97 @@
+"""ringtree in the place of Gloo: programs that ask torch for Gloo get ringtree's groups for tensors on the CPU.
+
+    RINGTREE_REPLACES=gloo torchrun train.py
+    ringtree.torch_backend.replace("gloo")
+
+torch makes every group, of whatever backends, by one function of its own; `replace` puts another before it. The group
+keeps the name that the program asked for: `get_backend()` and torch's own comparisons find "gloo". Who serves is one
+answer on all ranks, as it follows from the arguments alone, which they have in common.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import wraps
+from inspect import signature
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed import distributed_c10d as c10d
+
+from ringtree.runtime.engines.engine import native_module
+from ringtree.torch_backend.registration import NAME, REPLACES, Place
+
+GLOO = "gloo"
+HELPER = "_new_process_group_helper"
+BESIDE = "beside"
+"""The end of the name of a group for other devices."""
+LOG = logging.getLogger(NAME)
+
+
+def replace(name: str = GLOO) -> None:
+    """Serves whoever asks torch for Gloo on the CPU, from now on and in this process: default groups, sub-groups, and
+    the CPU's part of mixtures such as "cpu:gloo,cuda:nccl". Groups that are there remain Gloo's. All ranks call it, or
+    none. A repeated call does no harm. ValueError for another name; RuntimeError where there is no native engine."""
+    if name != GLOO:
+        raise ValueError(f'ringtree takes the place of "{GLOO}" only; got {name!r}')
+    native_module()
+    helper = getattr(c10d, HELPER, None)
+    if helper is None:
+        raise RuntimeError(f"torch {torch.__version__} has no {HELPER}, by which ringtree takes Gloo's place")
+    if not hasattr(helper, "replaced"):
+        setattr(c10d, HELPER, _instead_of(helper))
+
+
+def replace_all(names: str) -> None:
+    """Replaces the backends that RINGTREE_REPLACES names, one after another with commas."""
+    for name in filter(None, (part.strip().lower() for part in names.split(","))):
+        try:
+            replace(name)
+        except ValueError as error:
+            raise ValueError(f"RINGTREE_REPLACES is {names!r}: {error}") from None
+
+
+def _instead_of(helper: Callable[..., Any]) -> Callable[..., Any]:
+    """torch's function that makes a group, with ringtree for the part of it that is Gloo's on the CPU."""
+    options = next(name for name in ("backend_options", "pg_options") if name in signature(helper).parameters)
+
+    @wraps(helper)
+    def made(
+        size: int, rank: int, ranks: list[int], backend: Any, store: Any, name: str, *more: Any, **named: Any
+    ) -> Any:
+        devices = c10d.BackendConfig(c10d.Backend(str(backend))).get_device_backend_map()
+        if devices.get("cpu") != GLOO:
+            return helper(size, rank, ranks, backend, store, name, *more, **named)
+        if hasattr(dist, "BackendBase"):  # torch itself has other devices served by others
+            config = ",".join(f"{device}:{NAME if device == 'cpu' else other}" for device, other in devices.items())
+            found = helper(size, rank, ranks, config, store, name, *more, **named)
+            _rename(found[0], backend, devices)
+            return found
+        others = {device: str(other) for device, other in devices.items() if device != "cpu"}
+        ours = {word: value for word, value in named.items() if word not in (options, "device_id")}
+        found = helper(size, rank, ranks, NAME, store, name, *more, **ours, **{options: Place(GLOO, others)})
+        group, _ = found
+        if group is c10d.GroupMember.NON_GROUP_MEMBER:
+            return found
+        LOG.log(logging.DEBUG if ranks else logging.INFO, "%r is in the place of %s (%s)", group, backend, REPLACES)
+        if set(others.values()) - {GLOO}:
+            config = ",".join(f"{device}:{other}" for device, other in others.items())
+            beside, _ = helper(size, rank, ranks, config, store, f"{name}/{BESIDE}", *more, **named)
+            c10d._world.pg_group_ranks[beside] = {at: number for number, at in enumerate(ranks or range(size))}
+            group.set_beside(beside)
+        _rename(group, backend, devices)
+        return found
+
+    made.replaced = helper  # type: ignore[attr-defined]
+    return made
+
+
+def _rename(group: Any, backend: Any, devices: dict[str, str]) -> None:
+    """Lets torch's records of a group have the backend that the program has asked for."""
+    if group is c10d.GroupMember.NON_GROUP_MEMBER:
+        return
+    world = c10d._world
+    world.pg_map[group] = (backend, world.pg_map[group][1])
+    world.pg_backend_config[group] = ",".join(f"{device}:{name}" for device, name in devices.items())

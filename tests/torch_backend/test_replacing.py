@@ -1,0 +1,178 @@
+"""ringtree in the place of Gloo: programs that ask for Gloo, run on ringtree."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.torch_backend.conftest import Worlds, kept
+
+pytestmark = pytest.mark.torch
+REPLACING = {"RINGTREE_REPLACES": "gloo"}
+
+
+@pytest.fixture(scope="module")
+def replaced() -> Iterator[Worlds]:
+    yield from kept(REPLACING)
+
+
+def serving(group: Any = None) -> str:
+    """The class that serves a group's tensors on the CPU."""
+    import torch
+    import torch.distributed as dist
+
+    return type((group or dist.group.WORLD)._get_backend(torch.device("cpu"))).__name__
+
+
+def names() -> list[Any]:
+    import torch
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import init_device_mesh
+
+    everyone = [*range(dist.get_world_size())]
+    groups = [None, dist.new_group(everyone), dist.new_group(everyone, backend="gloo")]
+    groups += [init_device_mesh("cpu", (1, len(everyone))).get_group(1)]
+    for group in groups:
+        x = torch.full((3,), float(dist.get_rank()))
+        dist.all_reduce(x, group=group)
+        assert x.tolist() == [sum(everyone)] * 3
+    dist.monitored_barrier()
+    return [(dist.get_backend(group), serving(group)) for group in groups]
+
+
+def test_groups_of_gloo_are_ours(replaced: Worlds) -> None:
+    for found in replaced(2, "gloo").run(names):
+        assert found == [("gloo", "StandIn")] * 4
+
+
+def other_groups() -> Any:
+    import torch.distributed as dist
+
+    ours, theirs = dist.new_group(), dist.new_group(backend="gloo")
+    return dist.get_backend(ours), serving(ours), dist.get_backend(theirs), serving(theirs)
+
+
+def test_a_group_of_gloo_beside_one_of_ours(replaced: Worlds, worlds: Worlds) -> None:
+    assert replaced(2).run(other_groups) == [("ringtree", "ProcessGroup", "gloo", "StandIn")] * 2
+    assert worlds(2).run(other_groups) == [("ringtree", "ProcessGroup", "gloo", "ProcessGroupGloo")] * 2
+
+
+def other_devices() -> tuple[str, str, list[str]]:
+    import torch
+    import torch.distributed as dist
+    from torch.testing._internal.distributed import fake_pg  # noqa: F401  # a backend that does nothing
+
+    group = dist.new_group(backend="cpu:gloo,meta:fake")
+    x, elsewhere = torch.ones(3), torch.ones(3, device="meta")
+    dist.all_reduce(x, group=group)
+    dist.all_reduce(elsewhere, group=group)
+    assert x.tolist() == [dist.get_world_size()] * 3 and serving(group) == "StandIn"
+    config = dist.get_backend_config(group)
+    dist.destroy_process_group(group)
+    refusals = []
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            with pytest.raises(RuntimeError) as refusal:
+                dist.all_reduce(elsewhere)
+            refusals.append(str(refusal.value))
+    assert len(set(refusals)) == 1
+    return config, refusals[0], [str(each.message) for each in warned]
+
+
+def test_tensors_of_other_devices_go_to_who_was_asked_for(replaced: Worlds) -> None:
+    for config, refusal, warned in replaced(2, "gloo").run(other_devices):
+        assert config == "cpu:gloo,meta:fake"
+        assert "ProcessGroupGloo" in refusal  # the real one's
+        assert len(warned) == 1 and "calls with tensors on meta go to the real one" in warned[0]
+
+
+def ddp() -> dict[str, Any]:
+    import torch
+    import torch.distributed as dist
+    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+
+    torch.manual_seed(0)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 2))
+    model.register_comm_hook(None, default_hooks.fp16_compress_hook)
+    for step in range(2):
+        model(torch.full((1, 4), float(dist.get_rank() + step))).sum().backward()
+    (gradient,) = [p.grad for name, p in model.module.named_parameters() if name == "weight"]
+    return model._get_ddp_logging_data() | {"gradient": gradient.tolist()}
+
+
+def test_ddp_s_log_has_the_name_that_was_asked_for(replaced: Worlds) -> None:
+    """torch's C++ takes the group for Gloo's class there, and asks it for its threads."""
+    for found in replaced(2, "gloo").run(ddp):
+        assert (found["backend_name"], found["gloo_num_threads"]) == ("gloo", 2)
+        assert found["gradient"] == [[0.5 + 1.5] * 4] * 2
+
+
+def late(rank: int) -> str:
+    import torch.distributed as dist
+
+    if dist.get_rank() == rank:
+        return ""
+    with pytest.raises(Exception) as missed:
+        dist.monitored_barrier(timeout=timedelta(seconds=0.5))
+    return str(missed.value)
+
+
+def test_monitored_barrier_names_who_did_not_come(replaced: Worlds) -> None:
+    first, _, last = replaced(3, "gloo").run(late, 1)
+    assert "Rank 1 failed to pass monitoredBarrier in 500 ms" in first and "rank 1 did not come" in last
+
+
+PROGRAM = """
+import logging
+logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s %(message)s")
+import torch, torch.distributed as dist
+dist.init_process_group(BACKEND)
+x = torch.ones(2)
+dist.all_reduce(x, group=dist.new_group())
+dist.barrier()
+print(dist.get_backend(), type(dist.group.WORLD).__name__, x.tolist())
+"""
+
+
+def started(tmp_path: Path, backend: str, *options: str) -> subprocess.CompletedProcess[str]:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM.replace("BACKEND", repr(backend)))
+    words = [sys.executable, "-m", "ringtree.cli", "run", "-n", "2", *options, str(program)]
+    return subprocess.run(words, capture_output=True, text=True, timeout=60)
+
+
+def test_ringtree_run_replaces(tmp_path: Path) -> None:
+    """One line of INFO on each rank says so."""
+    shown = started(tmp_path, "gloo", "--replace", "gloo")
+    lines = shown.stdout.splitlines() + shown.stderr.splitlines()
+    assert shown.returncode == 0, shown.stderr
+    assert sorted(line for line in lines if "gloo StandIn" in line) == [
+        f"[{rank}] gloo StandIn [2.0, 2.0]" for rank in range(2)
+    ]
+    assert sum("INFO ringtree" in line and "in the place of gloo (RINGTREE_REPLACES)" in line for line in lines) == 2
+
+
+def test_without_being_asked_nothing_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RINGTREE_REPLACES", raising=False)
+    assert "gloo ProcessGroup [2.0, 2.0]" in started(tmp_path, "gloo").stdout
+    monkeypatch.setenv("RINGTREE_REPLACES", "gloo")
+    assert "ringtree ProcessGroup [2.0, 2.0]" in started(tmp_path, "ringtree").stdout
+
+
+@pytest.mark.parametrize("names", ["nccl", "gloo,mpi"])
+def test_other_backends_are_refused(names: str) -> None:
+    from ringtree.torch_backend import replace
+    from ringtree.torch_backend.replacing import replace_all
+
+    with pytest.raises(ValueError, match=f"RINGTREE_REPLACES is '{names}': ringtree takes the place of \"gloo\" only"):
+        replace_all(names)
+    with pytest.raises(ValueError, match="takes the place of \"gloo\" only; got 'nccl'"):
+        replace("nccl")
