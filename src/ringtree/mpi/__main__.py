@@ -1,5 +1,5 @@
-"""Runs a program whose `from mpi4py import MPI` is then ringtree.mpi: `python -m ringtree.mpi program.py ARGUMENTS`, or
-`-m package.module` in the place of a file. Under `ringtree run -n 4 -m ringtree.mpi program.py` each rank does."""
+"""Runs a program whose `from mpi4py import MPI` is then ringtree.mpi: a file, or `-m package.module`, with arguments.
+Under `ringtree run -n 4 -m ringtree.mpi program.py` each rank does."""
 
 from __future__ import annotations
 
