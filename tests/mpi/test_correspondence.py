@@ -20,7 +20,7 @@ NATIVE: dict[str, Any] = {
     "work": ringtree.Work,
     "m": Message,
 }
-MISSING = {"Win"}
+MISSING: set[str] = set()
 """What the left column has of MPI's that ringtree.mpi has not, for its right column."""
 
 

@@ -14,33 +14,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ringtree.mpi.datatype import Datatype
-from ringtree.mpi.dlpack import from_dlpack
-
-NumpyArray = NDArray[Any]
-_OCTET = np.dtype("u1")
-_NOTHING = np.empty(0, _OCTET)
-_frombuffer = np.frombuffer
-_UNFIT = (AttributeError, BufferError, TypeError, ValueError)  # no buffer, or too short, or not contiguous
-
-
-def flat(data: Any, dtype: np.dtype[Any] | None = None) -> NumpyArray:
-    """All of `data` in one dimension, over the same memory; as elements of `dtype`, else of its own type."""
-    if data is None:
-        return np.empty(0, dtype or _OCTET)
-    if type(data) is not np.ndarray:
-        data = _exported(data, dtype)
-    if not data.flags.c_contiguous:
-        data = data.T
-        if not data.flags.c_contiguous:
-            raise ValueError("a buffer is not contiguous; expected a contiguous array")
-    line: NumpyArray = data.reshape(-1)
-    if dtype is None or line.dtype == dtype:
-        return line
-    octets = line.view(_OCTET) if line.size else _NOTHING
-    return octets[: octets.size // dtype.itemsize * dtype.itemsize].view(dtype)
+from ringtree.mpi.constants import BOTTOM
+from ringtree.mpi.datatype import Datatype, Derived
+from ringtree.mpi.memory import NOTHING, OCTET, UNFIT, NumpyArray, flat, frombuffer
+from ringtree.mpi.packed import gathered, gathered_at
 
 
 def block(spec: Any, blocks: int = 1) -> NumpyArray:
@@ -49,9 +27,11 @@ def block(spec: Any, blocks: int = 1) -> NumpyArray:
     if type(spec) is np.ndarray and spec.flags.c_contiguous:
         return _whole(spec if spec.ndim == 1 else spec.reshape(-1), blocks)
     data, given, datatype = _parts(spec)
-    line = flat(data, None if datatype is None else datatype.dtype)
     count, start = given if isinstance(given, tuple) else (given, None)
     start = 0 if start is None else operator.index(start)
+    if type(datatype) is Derived:
+        return _elements(data, count, start, datatype, blocks)
+    line = flat(data, None if datatype is None else datatype.dtype)
     if not 0 <= start <= line.size:
         raise ValueError(f"a buffer of {line.size} elements has no element {start} to start at")
     if count is None:
@@ -60,6 +40,27 @@ def block(spec: Any, blocks: int = 1) -> NumpyArray:
     if count < 0 or start + count * blocks > line.size:
         raise _misfit(line, count, start, blocks)
     return line[start : start + count * blocks]
+
+
+def _elements(data: Any, count: Any, start: int, datatype: Derived, blocks: int) -> NumpyArray:
+    """`block` of a derived type, in the dtype of its elements."""
+    first, layout = start * datatype.extent, datatype.layout
+    if data is BOTTOM:
+        line = gathered_at(first, layout, operator.index(count) * blocks)
+    else:
+        memory = flat(data, OCTET)
+        if count is None:
+            if not datatype.extent or (memory.size - first) % (datatype.extent * blocks):
+                raise ValueError(f"a buffer of {memory.size} bytes is no whole number of {datatype.extent} bytes each")
+            count = (memory.size - first) // (datatype.extent * blocks)
+        line = gathered(memory, first, layout, operator.index(count) * blocks)
+    return line.view(datatype.dtype) if line.size else np.empty(0, datatype.dtype)
+
+
+def derived_of(spec: Any) -> Derived | None:
+    """The type of a buffer argument where it is a derived one."""
+    datatype = _parts(spec)[2]
+    return datatype if type(datatype) is Derived else None
 
 
 def octets(spec: Any, writable: bool = False) -> NumpyArray:
@@ -86,15 +87,17 @@ def checked(line: NumpyArray, writable: bool = True) -> NumpyArray:
 
 
 def placed(spec: Any, ranks: int) -> tuple[NumpyArray, list[int], list[int]]:
-    """Uneven blocks: the buffer as a line, and each rank's count and displacement in elements of it. ValueError: if it
-    is too short, or has no counts and is not evenly divisible."""
+    """Uneven blocks: the buffer as a line (of bytes, for a derived type), and each rank's count and displacement in
+    elements. ValueError: if it is too short, or has no counts and is not evenly divisible."""
     data, given, datatype = _parts(spec)
-    line = flat(data, None if datatype is None else datatype.dtype)
+    derived = type(datatype) is Derived
+    line = flat(data, OCTET if derived else None if datatype is None else datatype.dtype)
     counts, starts = given if isinstance(given, tuple) else (given, None)
     if counts is None:
-        if line.size % ranks:
-            raise ValueError(f"a buffer of {line.size} elements without counts: expected one that {ranks} ranks divide")
-        counts = line.size // ranks
+        whole = line.size // max(datatype.extent, 1) if datatype is not None and derived else line.size
+        if whole % ranks:
+            raise ValueError(f"a buffer of {whole} elements without counts: expected one that {ranks} ranks divide")
+        counts = whole // ranks
     sizes = _per_rank(counts, ranks, "counts")
     if starts is None:
         displacements = [0, *np.cumsum(sizes).tolist()[:-1]]
@@ -103,7 +106,7 @@ def placed(spec: Any, ranks: int) -> tuple[NumpyArray, list[int], list[int]]:
     else:
         displacements = _per_rank(starts, ranks, "displacements")
     for size, start in zip(sizes, displacements, strict=True):
-        if size < 0 or (size and not 0 <= start <= line.size - size):
+        if size < 0 or (size and not derived and not 0 <= start <= line.size - size):
             raise _misfit(line, size, start)
     return line, sizes, displacements
 
@@ -127,7 +130,7 @@ def _parts(spec: Any) -> tuple[Any, Any, Datatype | None]:
     if rest and (isinstance(rest[-1], Datatype | str) or rest[-1] is None):
         given = rest.pop()
         datatype = Datatype.fromcode(given) if isinstance(given, str) else given
-        if datatype is not None and not datatype.size:
+        if datatype is not None and not datatype:
             raise ValueError("DATATYPE_NULL cannot describe a buffer's elements; expected a datatype")
     if len(rest) > 2:
         raise ValueError("expected a buffer as [data, count, type] or [data, counts, displacements, type]")
@@ -159,39 +162,20 @@ def _whole(line: NumpyArray, blocks: int) -> NumpyArray:
     return line
 
 
-def _exported(data: Any, dtype: np.dtype[Any] | None) -> NumpyArray:
-    if isinstance(data, list | tuple | dict | str | int | float):
-        raise TypeError(f"{type(data).__name__} is no buffer; expected an array, or anything with the buffer protocol")
-    if dtype is not None:
-        try:
-            return _frombuffer(data, dtype)
-        except _UNFIT:
-            pass
-    try:
-        return np.asarray(memoryview(data))
-    except _UNFIT:
-        pass
-    if hasattr(data, "__array__"):
-        return np.asarray(data)  # a torch tensor on the CPU shares its memory so
-    if hasattr(data, "__dlpack__"):
-        return from_dlpack(data)
-    raise TypeError(f"{type(data).__name__} is no buffer; expected an array, or anything with the buffer protocol")
-
-
 def _plain_octets(spec: Any, blocks: int = 1) -> NumpyArray | None:
     """The common cases, cut short; None for what is to be looked at closely."""
     try:
         if type(spec) is not list and type(spec) is not tuple:
-            return _frombuffer(spec, _OCTET) if blocks == 1 or spec.size % blocks == 0 else None
+            return frombuffer(spec, OCTET) if blocks == 1 or spec.size % blocks == 0 else None
         data, count, datatype = spec
         if type(count) is int and type(datatype) is Datatype and datatype.size:
             if count > 0:
-                return _frombuffer(data, _OCTET, count * datatype.size * blocks)
-            return _NOTHING if count == 0 else None
-    except _UNFIT:  # also where it is no list of three, or does not have its size
+                return frombuffer(data, OCTET, count * datatype.size * blocks)
+            return NOTHING if count == 0 else None
+    except UNFIT:  # also where it is no list of three, or does not have its size
         pass
     return None
 
 
 def _as_octets(line: NumpyArray) -> NumpyArray:
-    return line.view(_OCTET) if line.size else _NOTHING
+    return line.view(OCTET) if line.size else NOTHING

@@ -14,14 +14,14 @@ from ringtree.mpi.errors import translating
 from ringtree.mpi.foreign import ALL, is_foreign, joined
 from ringtree.mpi.op import SUM, Op, native
 from ringtree.mpi.persistent import persistent
-from ringtree.mpi.request import Connected, started
+from ringtree.mpi.request import Connected, landed, started
 
 
 @translating
 class CollectiveMethods(Connected):
     """The collectives on buffers; all ranks of the Comm make the same calls in the same order. Buffers are contiguous
-    arrays, or MPI's lists [array, count, type] of them. IN_PLACE, or None, as MPI has it. Errors are `Exception`s where
-    MPI has a class for them."""
+    arrays, or MPI's lists [array, count, type] of them; a derived type that has holes costs a copy each way. IN_PLACE,
+    or None, as MPI has it. Errors are `Exception`s where MPI has a class for them."""
 
     def Barrier(self, **how: Any) -> Any:
         """Returns when all ranks have entered."""
@@ -29,7 +29,8 @@ class CollectiveMethods(Connected):
 
     def Bcast(self, buf: Any, root: int = 0, **how: Any) -> Any:
         """Copies the root's `buf` into every rank's."""
-        return self._comm.broadcast(octets(buf), root, **how)
+        room = octets(buf)
+        return landed(self._comm.broadcast(room, root, **how), room)
 
     def Gather(self, sendbuf: Any, recvbuf: Any, root: int = 0, **how: Any) -> Any:
         """Collects every rank's `sendbuf` into the root's `recvbuf`, a block a rank."""
@@ -37,27 +38,29 @@ class CollectiveMethods(Connected):
         if comm.rank != root:
             return comm.gather(octets(sendbuf), root, **how)
         out = octet_blocks(recvbuf, comm.size, writable=True)
-        return comm.gather(out[root] if in_place(sendbuf) else octets(sendbuf), root, out=out, **how)
+        return landed(comm.gather(out[root] if in_place(sendbuf) else octets(sendbuf), root, out=out, **how), out)
 
     def Scatter(self, sendbuf: Any, recvbuf: Any, root: int = 0, **how: Any) -> Any:
         """Sends block r of the root's `sendbuf` into rank r's `recvbuf`."""
         comm = self._comm
         if comm.rank != root:
-            return comm.scatter(None, root, octets(recvbuf, writable=True), **how)
+            room = octets(recvbuf, writable=True)
+            return landed(comm.scatter(None, root, room, **how), room)
         out = None if in_place(recvbuf) else octets(recvbuf, writable=True)
-        return comm.scatter(octet_blocks(sendbuf, comm.size), root, out, **how)
+        return landed(comm.scatter(octet_blocks(sendbuf, comm.size), root, out, **how), out)
 
     def Allgather(self, sendbuf: Any, recvbuf: Any, **how: Any) -> Any:
         """Collects every rank's `sendbuf` into all `recvbuf`s, a block a rank."""
         comm = self._comm
         out = octet_blocks(recvbuf, comm.size, writable=True)
-        return comm.all_gather(out[comm.rank] if in_place(sendbuf) else octets(sendbuf), out=out, **how)
+        return landed(comm.all_gather(out[comm.rank] if in_place(sendbuf) else octets(sendbuf), out=out, **how), out)
 
     def Alltoall(self, sendbuf: Any, recvbuf: Any, **how: Any) -> Any:
         """Sends block r of `sendbuf` to rank r; block r of `recvbuf` came from rank r."""
         comm = self._comm
         out = octet_blocks(recvbuf, comm.size, writable=True)
-        return comm.all_to_all(out if in_place(sendbuf) else octet_blocks(sendbuf, comm.size), out=out, **how)
+        x = out if in_place(sendbuf) else octet_blocks(sendbuf, comm.size)
+        return landed(comm.all_to_all(x, out=out, **how), out)
 
     def Reduce(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, root: int = 0, **how: Any) -> Any:
         """Reduces every rank's `sendbuf` by `op` into the root's `recvbuf`."""
@@ -65,16 +68,16 @@ class CollectiveMethods(Connected):
         out = checked(block(recvbuf)) if comm.rank == root else None
         x = block(recvbuf if in_place(sendbuf) else sendbuf)
         if is_foreign(x, op):
-            return joined(comm, x, op, out, ALL, comm.size, how)
-        return comm.reduce(x, native(op), root, out=out, **how)
+            return landed(joined(comm, x, op, out, ALL, comm.size, how), out)
+        return landed(comm.reduce(x, native(op), root, out=out, **how), out)
 
     def Allreduce(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, **how: Any) -> Any:
         """Reduces every rank's `sendbuf` by `op` into all `recvbuf`s."""
         out = checked(block(recvbuf))
         x = out if in_place(sendbuf) else block(sendbuf)
         if is_foreign(x, op):
-            return joined(self._comm, x, op, out, ALL, self._comm.size, how)
-        return self._comm.all_reduce(x, native(op), out=out, **how)
+            return landed(joined(self._comm, x, op, out, ALL, self._comm.size, how), out)
+        return landed(self._comm.all_reduce(x, native(op), out=out, **how), out)
 
     def Reduce_scatter_block(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, **how: Any) -> Any:
         """Reduces every rank's `sendbuf` by `op`; block r goes to rank r's `recvbuf`. In place, all input lies in
@@ -84,26 +87,25 @@ class CollectiveMethods(Connected):
         out = x[0] if in_place(sendbuf) else block(recvbuf)
         if is_foreign(x, op):
             n = x.shape[1]
-            return joined(
-                comm, x.reshape(-1), op, checked(out), slice(comm.rank * n, comm.rank * n + n), comm.size, how
-            )
-        return comm.reduce_scatter(x, native(op), out=checked(out), **how)
+            part = slice(comm.rank * n, comm.rank * n + n)
+            return landed(joined(comm, x.reshape(-1), op, checked(out), part, comm.size, how), out)
+        return landed(comm.reduce_scatter(x, native(op), out=checked(out), **how), out)
 
     def Scan(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, **how: Any) -> Any:
         """Reduces the `sendbuf`s of ranks 0 to this rank, inclusive, into `recvbuf`."""
         out = checked(block(recvbuf))
         x = out if in_place(sendbuf) else block(sendbuf)
         if is_foreign(x, op):
-            return joined(self._comm, x, op, out, ALL, self._comm.rank + 1, how)
-        return self._comm.scan(x, native(op), out=out, **how)
+            return landed(joined(self._comm, x, op, out, ALL, self._comm.rank + 1, how), out)
+        return landed(self._comm.scan(x, native(op), out=out, **how), out)
 
     def Exscan(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, **how: Any) -> Any:
         """Reduces the `sendbuf`s of the ranks before this one into `recvbuf`; rank 0's is left alone."""
         out = checked(block(recvbuf))
         x = out if in_place(sendbuf) else block(sendbuf)
         if is_foreign(x, op):
-            return joined(self._comm, x, op, out, ALL, self._comm.rank, how)
-        return self._comm.exscan(x, native(op), out=out, **how)
+            return landed(joined(self._comm, x, op, out, ALL, self._comm.rank, how), out)
+        return landed(self._comm.exscan(x, native(op), out=out, **how), out)
 
     Ibarrier = started(Barrier)
     Ibcast = started(Bcast)

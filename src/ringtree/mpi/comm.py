@@ -15,6 +15,7 @@ from ringtree.mpi.collectives import CollectiveMethods
 from ringtree.mpi.constants import CONGRUENT, IDENT, SIMILAR, UNDEFINED, UNEQUAL
 from ringtree.mpi.errors import ERR_COMM, Exception, translating
 from ringtree.mpi.group import Group
+from ringtree.mpi.info import Hinted, Info
 from ringtree.mpi.matched import MatchedProbes
 from ringtree.mpi.messages import MessageMethods
 from ringtree.mpi.missing import missing_method
@@ -28,11 +29,13 @@ _joining = threading.RLock()  # joining COMM_SELF joins COMM_WORLD
 
 
 @translating
-class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods, MatchedProbes):
+class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods, MatchedProbes, Hinted):
     """A group of ranks, and this rank's place in it. `Comm(communicator)` is the MPI face of any Communicator."""
 
     def __init__(self, comm: Comm | Communicator | None = None, name: str = "") -> None:
         self._name: str = name
+        if isinstance(comm, Comm) and comm.is_inter != self.is_inter:
+            raise TypeError(f"{type(self).__name__} of a {type(comm).__name__}; expected one of as many groups")
         if isinstance(comm, Comm):
             self._name, comm = comm._name, comm._comm if comm else None
         if comm is not None:
@@ -74,6 +77,7 @@ class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods, Matche
         return self.Get_group()
 
     is_inter, is_intra, is_topo = False, True, False
+    _joins = False  # at its first use
 
     @property
     def topology(self) -> int:
@@ -116,12 +120,12 @@ class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods, Matche
         self._name = name
 
     def Is_inter(self) -> bool:
-        """False: there are no intercommunicators."""
-        return False
+        """Whether the ranks are two groups."""
+        return self.is_inter
 
     def Is_intra(self) -> bool:
-        """True: every communicator is one group."""
-        return True
+        """Whether the ranks are one group."""
+        return self.is_intra
 
     def Get_group(self) -> Group:
         """The ranks as a Group, without communication."""
@@ -144,9 +148,15 @@ class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods, Matche
         """The Comm of the ranks of this rank's host, for COMM_TYPE_SHARED."""
         return self.Split(UNDEFINED if split_type == UNDEFINED else self._comm.hosts[self._comm.rank], key)
 
-    def Dup(self, info: object = None) -> Comm:
-        """A new communicator of the same ranks; all ranks call it together. `info` is ignored."""
-        return Intracomm(self._comm.duplicate())
+    def Dup(self, info: Info | None = None) -> Comm:
+        """A new communicator of the same ranks; all ranks call it together. It has these hints, or this one's."""
+        made = Intracomm(self._comm.duplicate())
+        made.Set_info(info or self.info)
+        return made
+
+    def Dup_with_info(self, info: Info) -> Comm:
+        """Dup with these hints."""
+        return self.Dup(info)
 
     Clone = Dup
 
@@ -179,7 +189,7 @@ class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods, Matche
         return isinstance(other, Comm) and self._key() == other._key()
 
     def _key(self) -> object:
-        return self.__dict__.get("_comm", None if type(self) in (Comm, Intracomm) else type(self))
+        return self.__dict__.get("_comm", type(self) if self._joins else None)
 
     def __hash__(self) -> int:
         return hash(self._key())
@@ -197,7 +207,13 @@ def _topologies() -> Any:
 
 
 class Intracomm(Comm):
-    """A Comm whose ranks are one group: all there are here."""
+    """A Comm whose ranks are one group."""
+
+    def Create_intercomm(self, local_leader: int, peer_comm: Comm, remote_leader: int, tag: int = 0) -> Comm:
+        """The Intercomm of this group and another, which calls it, too. The leaders meet in `peer_comm`, where the
+        other's leader is `remote_leader`."""
+        made: Comm = import_module("ringtree.mpi.intercomm").between(self, local_leader, peer_comm, remote_leader, tag)
+        return made
 
     def Create_cart(self, dims: Sequence[int], periods: Any = None, reorder: bool = False) -> Intracomm:
         """A Cartcomm of the first ranks, in their order; COMM_NULL for the others. `periods`: one a dimension, or one
@@ -248,12 +264,16 @@ class Intracomm(Comm):
 class _World(Intracomm):
     """All ranks of the job; the bootstrap runs at the first use beyond the name."""
 
+    _joins = True
+
     def _join(self) -> Communicator:
         return init()
 
 
 class _Self(Intracomm):
     """A Comm of this rank alone."""
+
+    _joins = True
 
     def _join(self) -> Communicator:
         world = COMM_WORLD._comm

@@ -1,25 +1,107 @@
-"""Datatypes: MPI's names for the elements of a buffer. Predefined ones only; each is a numpy dtype."""
+"""Datatypes: MPI's names for the elements of a buffer. A predefined one is a numpy dtype, a derived one a layout."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import DTypeLike
 
+from ringtree.mpi import constants
+from ringtree.mpi.constructors import Constructors, joined
+from ringtree.mpi.errors import ERR_TYPE, Exception
+from ringtree.mpi.layout import Layout
+from ringtree.mpi.memory import flat
 from ringtree.mpi.missing import missing_of_type
+from ringtree.mpi.packed import gathered, way_back
+
+_OCTET: Final = np.dtype("u1")
 
 
-class Datatype:
-    """A predefined type. `dtype` is numpy's, `size` (and `extent`) its bytes."""
+class Datatype(Constructors):
+    """A type; of a predefined one `dtype` is numpy's, of a derived one that of its elements, bytes where they differ.
+    `size` and `extent` are in bytes."""
 
     _predefined: ClassVar[dict[str, Datatype]] = {}  # by MPI's name
     _of_dtype: ClassVar[dict[np.dtype[Any], Datatype]] = {}
 
-    def __init__(self, name: str = "DATATYPE_NULL", dtype: DTypeLike = "V0") -> None:
-        self.name = name
-        self.dtype: np.dtype[Any] = np.dtype(dtype)
+    name: str
+    dtype: np.dtype[Any]
+
+    def __init__(self, name: str | Datatype = "DATATYPE_NULL", dtype: DTypeLike = "V0") -> None:
+        if not isinstance(name, str | Datatype):
+            raise TypeError(f"got {type(name).__name__}; expected a Datatype")
+        self.name = name.name if isinstance(name, Datatype) else name
+        self.dtype = name.dtype if isinstance(name, Datatype) else np.dtype(dtype)
         self.size = self.extent = self.dtype.itemsize
+
+    @cached_property
+    def layout(self) -> Layout:  # type: ignore[override]
+        """The bytes of an element."""
+        return Layout.plain(self.size)
+
+    @property
+    def alignment(self) -> int:
+        """Bytes to a multiple of which C places an element."""
+        return self.dtype.alignment
+
+    def _made(self, combiner: str, layout: Layout, **given: Any) -> Datatype:
+        alignment = 1 if combiner == "RESIZED" else self.alignment
+        return Derived((self, combiner, given), layout, self.dtype, alignment)
+
+    @classmethod
+    def Create_struct(
+        cls, blocklengths: Sequence[int], displacements: Sequence[int], datatypes: Sequence[Datatype]
+    ) -> Datatype:
+        """Blocks of different types; displacements in bytes."""
+        alignment = max((kind.alignment for kind in datatypes), default=1)
+        kinds = {kind.dtype for kind in datatypes}
+        dtype = kinds.pop() if len(kinds) == 1 else np.dtype("u1")
+        given = {
+            "blocklengths": [*map(int, blocklengths)],
+            "displacements": [*map(int, displacements)],
+            "datatypes": [*datatypes],
+        }
+        layout = joined(blocklengths, displacements, datatypes, alignment)
+        return Derived((DATATYPE_NULL, "STRUCT", given), layout, dtype, alignment)
+
+    def Commit(self) -> Datatype:
+        """Returns the type: there is nothing to prepare."""
+        return self
+
+    def Pack(self, inbuf: Any, outbuf: Any, position: int, comm: object) -> int:
+        """Copies the elements of this type that `inbuf` holds to byte `position` of `outbuf`; returns the position
+        behind them."""
+        memory, room = flat(inbuf, _OCTET), flat(outbuf, _OCTET)
+        packed = gathered(memory, 0, self.layout, self._count(memory))
+        if position + packed.size > room.size:
+            raise ValueError(f"{packed.size} bytes do not fit from {position} on a buffer of {room.size}")
+        room[position : position + packed.size] = packed
+        return position + packed.size
+
+    def Unpack(self, inbuf: Any, position: int, outbuf: Any, comm: object) -> int:
+        """Fills the elements of this type that `outbuf` holds from byte `position` of `inbuf` on; returns the position
+        behind them."""
+        room, memory = flat(inbuf, _OCTET), flat(outbuf, _OCTET)
+        packed = gathered(memory, 0, self.layout, self._count(memory))
+        if position + packed.size > room.size:
+            raise ValueError(f"{packed.size} bytes from {position} on: the packed buffer has {room.size}")
+        packed[:] = room[position : position + packed.size]
+        if unpack := way_back([packed]):
+            unpack(None)
+        return position + packed.size
+
+    def _count(self, memory: np.ndarray[Any, Any]) -> int:
+        """The elements that memory holds; the last need not have its full extent."""
+        if self.extent < 1 or memory.size < self.layout.true_upper:
+            return 0
+        return (memory.size - self.layout.true_upper) // self.extent + 1
+
+    def Pack_size(self, count: int, comm: object) -> int:
+        """Bytes that `count` packed elements take."""
+        return count * self.size
 
     @classmethod
     def fromcode(cls, code: str) -> Datatype:
@@ -48,12 +130,88 @@ class Datatype:
         return self.size
 
     def Get_extent(self) -> tuple[int, int]:
-        """Lower bound, always 0, and extent, both in bytes."""
-        return 0, self.extent
+        """Lower bound and extent, both in bytes."""
+        return self.lb, self.extent
+
+    def Get_true_extent(self) -> tuple[int, int]:
+        """The first byte that belongs to the type, and the bytes from there to the last one."""
+        return self.true_lb, self.true_extent
+
+    @property
+    def lb(self) -> int:
+        """Lower bound, in bytes."""
+        return self.layout.lower
+
+    @property
+    def ub(self) -> int:
+        """Upper bound, in bytes."""
+        return self.layout.upper
+
+    @property
+    def true_lb(self) -> int:
+        """The first byte that belongs to the type."""
+        return self.layout.true_lower
+
+    @property
+    def true_ub(self) -> int:
+        """The byte behind the last that belongs to the type."""
+        return self.layout.true_upper
+
+    @property
+    def true_extent(self) -> int:
+        """Bytes from `true_lb` to `true_ub`."""
+        return self.true_ub - self.true_lb
 
     def Get_name(self) -> str:
-        """MPI's name, such as "MPI_INT"."""
+        """MPI's name, such as "MPI_INT"; a derived type's is the one that `Set_name` gave."""
         return f"MPI_{self.name}"
+
+    def decode(self) -> tuple[Datatype, str, dict[str, Any]]:
+        """The type that this one is made of, the constructor ("VECTOR"), and its arguments by name; for a predefined
+        type itself, "NAMED" and nothing."""
+        return self, "NAMED", {}
+
+    def Get_contents(self) -> tuple[list[int], list[int], list[int], list[Datatype]]:
+        """The recipe: the constructor's whole numbers, its bytes, nothing, and the types."""
+        base, combiner, given = self.decode()
+        if combiner == "NAMED":
+            raise Exception(ERR_TYPE, f"{self} is predefined and has no contents; expected a derived type")
+        numbers: list[int] = []
+        places: list[int] = []
+        for name, value in given.items():
+            in_bytes = (name in ("stride", "displacements") and combiner[0] in "HS") or name in ("lb", "extent")
+            if name != "datatypes":
+                (places if in_bytes else numbers).extend(value if isinstance(value, list) else [value])
+        lists = [len(value) for value in given.values() if isinstance(value, list)]
+        kinds = given.get("datatypes", [base])
+        return [*lists[:1], *numbers], places, [], [kind if kind.is_predefined else kind._again() for kind in kinds]
+
+    def Get_envelope(self) -> tuple[int, int, int, int, int]:
+        """The lengths of Get_contents' lists, and the constructor."""
+        lengths = [0] * 4 if self.combiner == constants.COMBINER_NAMED else [len(part) for part in self.Get_contents()]
+        return (*lengths, self.combiner)  # type: ignore[return-value]
+
+    @property
+    def contents(self) -> tuple[list[int], list[int], list[int], list[Datatype]]:
+        """As Get_contents."""
+        return self.Get_contents()
+
+    @property
+    def envelope(self) -> tuple[int, int, int, int, int]:
+        """As Get_envelope."""
+        return self.Get_envelope()
+
+    def _again(self) -> Datatype:
+        """A type of the same recipe, to be freed by itself."""
+        raise NotImplementedError
+
+    def Set_name(self, name: str) -> None:
+        """Does nothing: a predefined type keeps its name."""
+
+    @property
+    def combiner(self) -> int:
+        """The constructor, as COMBINER_VECTOR."""
+        return constants.COMBINERS.index(self.decode()[1])
 
     def tocode(self) -> str:
         """numpy's typestring, such as "<f8"."""
@@ -61,8 +219,8 @@ class Datatype:
 
     @property
     def is_predefined(self) -> bool:
-        """True: there are no derived datatypes."""
-        return True
+        """Whether MPI has the type without a constructor."""
+        return self.combiner == constants.COMBINER_NAMED
 
     is_named = is_predefined
 
@@ -71,11 +229,16 @@ class Datatype:
         """numpy's typestring, such as "<f8"."""
         return self.dtype.str
 
+    @property
+    def typechar(self) -> str:
+        """numpy's letter, such as "d"; "V" for a derived type."""
+        return self.dtype.char
+
     def __getattr__(self, name: str) -> Any:
         raise missing_of_type(name)
 
     def __bool__(self) -> bool:
-        return self.size > 0
+        return self.name != "DATATYPE_NULL"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Datatype) and (self.name, self.dtype) == (other.name, other.dtype)
@@ -87,7 +250,81 @@ class Datatype:
         return f"MPI.{self.name}"
 
     def __reduce__(self) -> str | tuple[Any, ...]:
+        if self is DATATYPE_NULL:
+            return "DATATYPE_NULL"
+        if self._predefined.get(self.name) is self:
+            return Datatype.fromcode, (self.name,)
         return Datatype, (self.name, self.dtype)
+
+
+class Derived(Datatype):
+    """A type made of another. The recipe: the type that it is made of, the constructor, its arguments."""
+
+    def __init__(
+        self, recipe: tuple[Datatype, str, dict[str, Any]], layout: Layout, dtype: np.dtype[Any], alignment: int
+    ) -> None:
+        self.name, self.dtype, self._recipe, self._alignment = "", dtype, recipe, alignment
+        self.layout, self.size, self.extent = layout, layout.size, layout.extent
+
+    @property
+    def alignment(self) -> int:
+        """Bytes to a multiple of which C places an element."""
+        return self._alignment
+
+    def Get_name(self) -> str:
+        """The name that `Set_name` gave."""
+        return self.name
+
+    def Set_name(self, name: str) -> None:
+        """Names the type, in this process."""
+        self.name = name
+
+    def decode(self) -> tuple[Datatype, str, dict[str, Any]]:
+        """The type that this one is made of, the constructor ("VECTOR"), and its arguments by name."""
+        base, combiner, given = self._recipe
+        return base, combiner, dict(given)
+
+    def tocode(self) -> str:
+        """ValueError: a derived type has no typestring."""
+        raise ValueError("a derived type has no typestring; expected a predefined type")
+
+    @property
+    def typestr(self) -> str:
+        """numpy's typestring of so many bytes, such as "V24"."""
+        return f"V{self.extent}"
+
+    @property
+    def typechar(self) -> str:
+        """The letter "V"."""
+        return "V"
+
+    def Free(self) -> None:
+        """Makes this DATATYPE_NULL; calls that were started keep what they need."""
+        vars(self).clear()
+        self.__class__ = Datatype  # type: ignore[assignment]
+        Datatype.__init__(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self) -> str:
+        return f"<Datatype {self._recipe[1]} of {self.size} bytes in {self.extent}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _remade, self._recipe
+
+    def _again(self) -> Datatype:
+        return _remade(*self._recipe)
+
+
+def _remade(base: Datatype, combiner: str, given: dict[str, Any]) -> Datatype:
+    """The type of a recipe, for pickles."""
+    constructor = "Dup" if combiner == "DUP" else f"Create_{combiner.lower()}"
+    made: Datatype = getattr(base, constructor)(**given)
+    return made
 
 
 def _pair(value: str) -> np.dtype[Any]:
@@ -103,6 +340,11 @@ _DTYPES: dict[str, DTypeLike] = {
     "INT8_T": "i1", "INT16_T": "i2", "INT32_T": "i4", "INT64_T": "i8",
     "UINT8_T": "u1", "UINT16_T": "u2", "UINT32_T": "u4", "UINT64_T": "u8",
     "AINT": np.intp, "OFFSET": "i8", "COUNT": "i8",
+    "WCHAR": "i4", "FLOAT16_T": "e", "FLOAT32_T": "f", "FLOAT64_T": "d", "PACKED": "B",
+    "CHARACTER": "b", "LOGICAL": "i", "INTEGER": "i", "REAL": "f", "DOUBLE_PRECISION": "d",
+    **{f"LOGICAL{n}": f"i{n}" for n in (1, 2, 4, 8)}, **{f"INTEGER{n}": f"i{n}" for n in (1, 2, 4, 8)},
+    **{f"REAL{n}": f"f{n}" for n in (2, 4, 8)}, **{f"COMPLEX{n}": f"c{n}" for n in (8, 16)},
+    "SHORT_INT": _pair("h"), "LONG_DOUBLE_INT": _pair("g"),
     "FLOAT_INT": _pair("f"), "DOUBLE_INT": _pair("d"), "LONG_INT": _pair("l"), "TWOINT": _pair("i"),
 }  # fmt: skip
 
@@ -119,6 +361,15 @@ for _name, _other in _ALIASES.items():
     Datatype._predefined[_name] = Datatype._predefined[_other]
 
 DATATYPE_NULL = Datatype()
+for _name in ("BFLOAT16_T", "LOGICAL16", "INTEGER16", "REAL16", "COMPLEX4", "COMPLEX32"):
+    Datatype._predefined[_name] = DATATYPE_NULL  # numpy has not
+
+
+TYPES_BY_CODE = {
+    code: Datatype.fromcode(code)
+    for code in (*"?bhilqBHILQefdgFDG", *(f"{kind}{n}" for kind in "iu" for n in (1, 2, 4, 8)), "f4", "f8", "c8", "c16")
+}
+"""mpi4py's table of types, which programs use by the name `_typedict`."""
 
 
 def predefined(name: str) -> Datatype | None:

@@ -6,28 +6,22 @@ reduction, for what few programs do.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from ringtree.mpi.buffers import NumpyArray
-from ringtree.mpi.op import Op
+from ringtree.mpi.memory import NumpyArray
+from ringtree.mpi.op import ON_ARRAYS, Op
 from ringtree.mpi.request import Request
 from ringtree.runtime.communicator.communicator import Communicator
-
-_NUMPY: dict[str, Callable[[Any, Any], Any]] = {
-    "SUM": np.add, "PROD": np.multiply, "MAX": np.maximum, "MIN": np.minimum,
-    "LAND": np.logical_and, "LOR": np.logical_or, "LXOR": np.logical_xor,
-}  # fmt: skip
 
 ALL = slice(None)
 
 
 def is_foreign(x: NumpyArray, op: Any) -> bool:
     """Whether a reduction of `x` by `op` is done here: numpy can, and the engine cannot."""
-    return x.dtype.char in "gG" and isinstance(op, Op) and op.name in _NUMPY
+    return x.dtype.char in "gG" and isinstance(op, Op) and op.name in ON_ARRAYS
 
 
 def joined(
@@ -41,7 +35,7 @@ def joined(
     def finish(_: Any) -> None:
         if out is not None and ranks:
             lines = room.reshape(-1).view(x.dtype).reshape(comm.size, -1)[:ranks, part]
-            out[...] = reduce(_NUMPY[op.name], lines).reshape(out.shape)
+            out[...] = reduce(ON_ARRAYS[op.name], lines).reshape(out.shape)
 
     if how.get("async_op"):
         return Request(work, finish)

@@ -14,7 +14,7 @@ import numpy as np
 from ringtree.mpi.buffers import octets
 from ringtree.mpi.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
 from ringtree.mpi.errors import ERR_TRUNCATE, Exception, translating
-from ringtree.mpi.request import Connected, Request
+from ringtree.mpi.request import Connected, Request, landed
 from ringtree.mpi.status import NOTHING, Status
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Message:
         if into.size < room.size:
             raise Exception(ERR_TRUNCATE, f"message truncated: it has {room.size} bytes, the buffer {into.size}")
         into[: room.size] = room
-        return Request(arrived)
+        return landed(Request(arrived), into)  # type: ignore[no-any-return]
 
     def recv(self, status: Status | None = None) -> Any:
         """The message's object."""

@@ -13,7 +13,8 @@ import numpy as np
 from ringtree.mpi.buffers import octets
 from ringtree.mpi.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
 from ringtree.mpi.errors import KINDS, direct, reraise, translating
-from ringtree.mpi.request import Connected, Prequest, Request
+from ringtree.mpi.packed import Packed
+from ringtree.mpi.request import Connected, Prequest, Request, landed
 from ringtree.mpi.status import NOTHING, Status
 
 ROOM = 1 << 15
@@ -59,7 +60,10 @@ class MessageMethods(Connected):
             self.Irecv(buf, source, tag).Wait(status)
             return
         try:
-            self._comm.recv(octets(buf), source, tag, at_most=True)  # raises for arrays that cannot be written
+            room = octets(buf)
+            self._comm.recv(room, source, tag, at_most=True)  # raises for arrays that cannot be written
+            if type(room) is Packed:
+                room.unpack()
         except KINDS as error:
             reraise(error)
 
@@ -77,7 +81,8 @@ class MessageMethods(Connected):
         """Begins to receive a message into `buf`, which may be longer than the message."""
         if source == PROC_NULL:
             return Request(NOTHING)
-        return Request(self._comm.irecv(octets(buf, True), source, tag, at_most=True))
+        room = octets(buf, True)
+        return landed(Request(self._comm.irecv(room, source, tag, at_most=True)), room)  # type: ignore[no-any-return]
 
     def Send_init(self, buf: Any, dest: int, tag: int = 0) -> Prequest:
         """A persistent request whose every Start is an Isend of `buf`."""
@@ -118,8 +123,8 @@ class MessageMethods(Connected):
         recvtag: int = ANY_TAG,
     ) -> Request:
         """Begins to send and to receive; the request is done when both are, and its status is the receive's."""
-        incoming = self.Irecv(recvbuf, source, recvtag)._work
-        return Request(_Both(incoming, self.Isend(sendbuf, dest, sendtag)._work))
+        incoming = self.Irecv(recvbuf, source, recvtag)
+        return Request(_Both(incoming._work, self.Isend(sendbuf, dest, sendtag)._work), incoming._finish)
 
     def Isendrecv_replace(
         self, buf: Any, dest: int, sendtag: int = 0, source: int = ANY_SOURCE, recvtag: int = ANY_TAG

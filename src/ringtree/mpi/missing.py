@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-_ONE_SIDED = "one-sided calls are comm.empty(), put, get, signal and wait_signal of a ringtree Communicator"
 _FILES = "files are the program's own: numpy.save and numpy.memmap, each rank its part"
 _PROCESSES = "ranks are started by `ringtree run` or ringtree.spawn"
-_DERIVED = "types of strided data are numpy's: send numpy.ascontiguousarray(x[::2])"
-_INTER = "all communicators are within one group: Comm.Split, Comm.Create_group"
+_DARRAY = "an irregular distribution is a type that Create_indexed or Create_subarray makes of each rank's part"
+_EXTERNAL = "the bytes of Pack are this machine's; numpy's byteswap gives others"
+_INTER = "over two groups the collectives block and reduce to a root or to all; Intercomm.Merge has all of them"
 _PERSISTENT = "a repeated call is quick as it is: ringtree remembers the plans of calls that look like earlier ones"
 _ATTRIBUTES = "keep what belongs to a communicator in an object beside it"
 
 _INSTEAD = {
-    "Win": _ONE_SIDED, "File": _FILES, "Intercomm": _INTER,
-    "Grequest": "a Request is of a call that ringtree makes", "Info": "ringtree takes its settings as arguments",
+    "File": _FILES,
+    "Grequest": "a Request is of a call that ringtree makes",
     "Errhandler": "errors are raised, as with ERRORS_RETURN in mpi4py",
     "Session": "ringtree.init() can be called again",
     "Open_port": _PROCESSES, "Lookup_name": _PROCESSES, "Publish_name": _PROCESSES,
@@ -20,7 +20,7 @@ _INSTEAD = {
 }  # fmt: skip
 
 _METHODS = {
-    "Spawn": _PROCESSES, "Create_intercomm": _INTER,
+    "Spawn": _PROCESSES,
     "Get_attr": _ATTRIBUTES, "Set_attr": _ATTRIBUTES,
     "Accept": _PROCESSES, "Connect": _PROCESSES, "Get_parent": _PROCESSES,
 }  # fmt: skip
@@ -45,8 +45,21 @@ def missing_method(name: str) -> AttributeError:
 
 def missing_of_type(name: str) -> AttributeError:
     """The error for a method that a Datatype lacks."""
-    found = _DERIVED if name.startswith("Create_") or name == "Commit" else None
+    found = _DARRAY if name == "Create_darray" else _EXTERNAL if "_external" in name else None
     return _error(f"Datatype.{name}", found, f"a Datatype of ringtree.mpi has no {name!r}")
+
+
+def missing_between_groups(name: str) -> AttributeError:
+    """The error for a method that an Intercomm lacks."""
+    return Missing(f"Intercomm.{name}: {_INTER}")
+
+
+def missing_of_window(name: str) -> AttributeError:
+    """The error for a method that a Win lacks."""
+    found = (
+        _INSTEAD["Errhandler"] if "errhandler" in name else _ATTRIBUTES if name.endswith(("attr", "keyval")) else None
+    )
+    return _error(f"Win.{name}", found, f"a Win of ringtree.mpi has no {name!r}")
 
 
 def _error(what: str, instead: str | None, unknown: str) -> AttributeError:

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ringtree.mpi.buffers import NumpyArray, octet_blocks, octets
+from ringtree.mpi.buffers import octet_blocks, octets
 from ringtree.mpi.constants import CART, PROC_NULL
 from ringtree.mpi.errors import translating
+from ringtree.mpi.memory import NumpyArray
+from ringtree.mpi.packed import way_back
 from ringtree.mpi.persistent import persistent
 from ringtree.mpi.request import Request
 from ringtree.mpi.typed import TypedBlocks
@@ -117,7 +119,7 @@ class NeighbourCollectives:
             for block, (rank, tag) in zip(sent, self._sends(), strict=True)
             if rank != PROC_NULL
         ]
-        return Request(Together(works, None))
+        return Request(Together(works, None), way_back(received))
 
 
 def _even(spec: Any, count: int, writable: bool = False) -> Sequence[NumpyArray]:
@@ -127,5 +129,4 @@ def _even(spec: Any, count: int, writable: bool = False) -> Sequence[NumpyArray]
 def _uneven(spec: Any, count: int, writable: bool = False) -> Sequence[NumpyArray]:
     if not count:
         return []
-    blocks = Blocks(spec, count, writable)
-    return [blocks.of(k) for k in range(count)]
+    return Blocks(spec, count, writable).each()

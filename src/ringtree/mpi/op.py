@@ -8,8 +8,18 @@ from typing import Any
 
 import numpy as np
 
+from ringtree.mpi.buffers import block, checked
 from ringtree.mpi.datatype import Datatype
+from ringtree.mpi.packed import way_back
 from ringtree.runtime.communicator.calls.operations import Op as Native
+
+ON_ARRAYS: dict[str, Callable[[Any, Any], Any]] = {
+    "SUM": np.add, "PROD": np.multiply, "MAX": np.maximum, "MIN": np.minimum,
+    "LAND": np.logical_and, "LOR": np.logical_or, "LXOR": np.logical_xor,
+    "BAND": np.bitwise_and, "BOR": np.bitwise_or, "BXOR": np.bitwise_xor,
+    "REPLACE": lambda old, new: new, "NO_OP": lambda old, new: old,
+}  # fmt: skip
+"""MPI's operations on numpy arrays, where numpy has them."""
 
 UserFunction = Callable[[Any, Any, Any], Any]
 
@@ -52,6 +62,18 @@ class Op:
     def Is_commutative(self) -> bool:
         """Whether operands may be exchanged."""
         return self.is_commutative
+
+    def Reduce_local(self, inbuf: Any, inoutbuf: Any) -> None:
+        """Reduces `inbuf` into `inoutbuf`, without communication."""
+        x, out = block(inbuf), checked(block(inoutbuf))
+        if x.size != out.size or x.dtype != out.dtype:
+            raise ValueError(f"{x.size} of {x.dtype} into {out.size} of {out.dtype}; expected as many of one type")
+        user = self.native if isinstance(self.native, Native) else None
+        if user is None and self.name not in ON_ARRAYS:
+            raise ValueError(f"{self.name} does not reduce buffers here")
+        out[...] = user.function(x, out) if user else ON_ARRAYS[self.name](x, out)
+        if unpack := way_back([out]):
+            unpack(None)
 
     def Free(self) -> None:
         """Makes this the null operation, which reduces nothing."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 import platform
 import time
 
+import numpy as np
+
 import ringtree
 from ringtree.mpi.comm import COMM_SELF, COMM_WORLD
 from ringtree.mpi.constants import THREAD_MULTIPLE
+from ringtree.mpi.memory import Memory, as_memory
 
 Wtime = time.perf_counter
 """Seconds; the same clock in all ranks of a machine."""
@@ -63,12 +66,12 @@ def Is_thread_main() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
-def Alloc_mem(size: int, info: object = None) -> memoryview:
+def Alloc_mem(size: int, info: object = None) -> Memory:
     """Returns zeroed memory of `size` bytes; `info` is ignored."""
-    return memoryview(bytearray(size))
+    return as_memory(np.zeros(size, np.uint8))
 
 
-def Free_mem(mem: memoryview) -> None:
+def Free_mem(mem: Memory) -> None:
     """Does nothing: the memory is Python's own, freed without references."""
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import ringtree
 from ringtree.mpi.constants import UNDEFINED
 from ringtree.mpi.errors import ERR_REQUEST, Exception, translating
+from ringtree.mpi.packed import Packed
 from ringtree.mpi.status import Status
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.communicator.messages.work import Work
@@ -273,3 +274,21 @@ def started(blocking: Callable[..., Any]) -> Callable[..., Request]:
 
     start.__name__ = start.__qualname__ = f"I{blocking.__name__.lower()}"
     return start
+
+
+def landed(made: Any, room: Any) -> Any:
+    """The end of a call that receives to `room`, which unpacks that where it is Packed: at once, or when what was
+    started is done."""
+    if type(room) is not Packed:
+        return made
+    if not isinstance(made, Request | Work):
+        room.unpack()
+        return made
+    before = made._finish if isinstance(made, Request) else None
+
+    def finish(work: Any) -> Any:
+        found = None if before is None else before(work)
+        room.unpack()
+        return found
+
+    return Request(made._work if isinstance(made, Request) else made, finish)

@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from ringtree.mpi.buffers import NumpyArray, block, checked, octets, placed
+from ringtree.mpi.buffers import block, checked, derived_of, octets, placed
 from ringtree.mpi.constants import in_place
 from ringtree.mpi.errors import ERR_TRUNCATE, Exception, translating
 from ringtree.mpi.foreign import is_foreign, joined
+from ringtree.mpi.memory import NumpyArray
 from ringtree.mpi.op import SUM, Op, native
+from ringtree.mpi.packed import gathered, way_back
 from ringtree.mpi.persistent import persistent
-from ringtree.mpi.request import Connected, Request, started
+from ringtree.mpi.request import Connected, Request, landed, started
 from ringtree.mpi.typed import TypedBlocks
 from ringtree.runtime.communicator.messages.work import Work
 
@@ -25,6 +27,16 @@ class Blocks:
 
     def __init__(self, spec: Any, ranks: int, writable: bool = False) -> None:
         line, counts, places = placed(spec, ranks)
+        self._strided: list[NumpyArray] = []  # each rank's block, where a derived type says where it lies
+        if kind := derived_of(spec):
+            checked(line, writable)
+            self._strided = [
+                gathered(line, place * kind.extent, kind.layout, n) for n, place in zip(counts, places, strict=True)
+            ]
+            self.counts = [part.size for part in self._strided]
+            self.places = [0, *np.cumsum(self.counts).tolist()[:-1]]
+            self.line, self._adjoin = np.concatenate(self._strided), True
+            return
         item = line.dtype.itemsize
         self.line = checked(line.view(np.uint8) if line.size else np.empty(0, np.uint8), writable)
         self.counts, self.places = [n * item for n in counts], [n * item for n in places]
@@ -37,6 +49,10 @@ class Blocks:
         """The elements of one rank's block, without a copy."""
         return self.line[self.places[rank] : self.places[rank] + self.counts[rank]]
 
+    def each(self) -> list[NumpyArray]:
+        """The ranks' blocks, in order."""
+        return self._strided or [self.of(rank) for rank in range(len(self.counts))]
+
     def packed(self) -> NumpyArray:
         """All blocks, one after another."""
         if self._adjoin:
@@ -45,6 +61,10 @@ class Blocks:
 
     def unpack(self, room: NumpyArray) -> None:
         """Brings what was received to `packed` to its places."""
+        for rank, part in enumerate(self._strided):
+            part[:] = self.of(rank)
+        if unpack := way_back(self._strided):
+            unpack(None)
         if not self._adjoin:
             start = 0
             for rank, count in enumerate(self.counts):
@@ -74,10 +94,11 @@ class UnevenForms(Connected):
         """Sends each rank its block of the root's `sendbuf`, by its counts and displacements."""
         comm = self._comm
         if comm.rank != root:
-            return comm.scatter_v(None, root=root, out=octets(recvbuf, writable=True), **how)
+            room = octets(recvbuf, writable=True)
+            return landed(comm.scatter_v(None, root=root, out=room, **how), room)
         blocks = Blocks(sendbuf, comm.size)
         out = None if in_place(recvbuf) else octets(recvbuf, writable=True)
-        return comm.scatter_v(blocks.packed(), blocks.counts, root, out=out, **how)
+        return landed(comm.scatter_v(blocks.packed(), blocks.counts, root, out=out, **how), out)
 
     def Allgatherv(self, sendbuf: Any, recvbuf: Any, **how: Any) -> Any:
         """Collects every rank's `sendbuf` into all `recvbuf`s, by their counts and displacements."""
@@ -107,8 +128,8 @@ class UnevenForms(Connected):
         if is_foreign(x, op):
             start = sum(recvcounts[: comm.rank])
             part = slice(start, start + recvcounts[comm.rank])
-            return joined(comm, x, op, out[: recvcounts[comm.rank]], part, comm.size, how)
-        return comm.reduce_scatter_v(x, recvcounts, native(op), out=out[: recvcounts[comm.rank]], **how)
+            return landed(joined(comm, x, op, out[: recvcounts[comm.rank]], part, comm.size, how), out)
+        return landed(comm.reduce_scatter_v(x, recvcounts, native(op), out=out[: recvcounts[comm.rank]], **how), out)
 
     def Alltoallw(self, sendbuf: Any, recvbuf: Any, **how: Any) -> Any:
         """Alltoallv with a type for each block, [array, counts, displacements, types]; displacements in bytes."""

@@ -1,0 +1,207 @@
+"""Accesses to other ranks' memory: what a window's origin sends, and what it gets back."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+import pickle
+from typing import Any
+
+import numpy as np
+
+from ringtree.mpi.buffers import block, checked, derived_of, octets
+from ringtree.mpi.constants import PROC_NULL
+from ringtree.mpi.datatype import Datatype
+from ringtree.mpi.errors import ERR_OTHER, ERR_RMA_RANGE, Exception, translating
+from ringtree.mpi.layout import Layout
+from ringtree.mpi.memory import NumpyArray
+from ringtree.mpi.op import ON_ARRAYS, REPLACE, SUM, Op
+from ringtree.mpi.packed import way_back
+from ringtree.mpi.request import Request
+from ringtree.mpi.status import NOTHING
+from ringtree.mpi.window_target import REPLY, Access, encoded, send
+from ringtree.runtime.communicator.communicator import Communicator
+
+MOST_SENDS = 64
+"""Requests on their way before one is waited for."""
+ANSWER_BYTES = 512
+"""Bytes of an answer beside what it returns."""
+
+
+@translating
+class Accesses:
+    """The accesses of a window's origin. Each is one message to the target's thread, and one back where it returns
+    something; the data is copied into them. They are done, here and there, after the next Flush, Unlock, Fence or
+    Complete; a request of the forms with an R is done earlier. Accesses of one rank to one target happen in order.
+
+    `origin` and `result`: buffers. `target`: None for the window's begin, a displacement, or [displacement, count,
+    type]. Exception of ERR_RMA_RANGE: where the target's window does not have the memory."""
+
+    _comm: Communicator
+    _extents: list[tuple[int, int] | None]  # of each rank's window: bytes, and bytes of a displacement; None: dynamic
+
+    def _begin(self) -> None:
+        self._tags = itertools.count()
+        self._sends: list[Any] = []
+        self._awaited: dict[int, list[Request]] = {}
+        self._silent: set[int] = set()  # targets of accesses that have no answer
+
+    def Put(self, origin: Any, target_rank: int, target: Any = None) -> None:
+        """Writes `origin` to the target's memory."""
+        self._change(origin, None, target_rank, target, REPLACE)
+
+    def Get(self, origin: Any, target_rank: int, target: Any = None) -> None:
+        """Reads the target's memory into `origin`."""
+        self._read(origin, target_rank, target)
+
+    def Accumulate(self, origin: Any, target_rank: int, target: Any = None, op: Op = SUM) -> None:
+        """Reduces `origin` by `op` into the target's memory."""
+        self._change(origin, None, target_rank, target, op)
+
+    def Get_accumulate(self, origin: Any, result: Any, target_rank: int, target: Any = None, op: Op = SUM) -> None:
+        """Accumulate, with what lay there before in `result`."""
+        self._change(origin, result, target_rank, target, op)
+
+    def Rput(self, origin: Any, target_rank: int, target: Any = None) -> Request:
+        """Put as a request, which is done at once: `origin` may be changed."""
+        return self._change(origin, None, target_rank, target, REPLACE)
+
+    def Rget(self, origin: Any, target_rank: int, target: Any = None) -> Request:
+        """Get as a request, which is done when `origin` is filled."""
+        return self._read(origin, target_rank, target)
+
+    def Raccumulate(self, origin: Any, target_rank: int, target: Any = None, op: Op = SUM) -> Request:
+        """Accumulate as a request, which is done at once: `origin` may be changed."""
+        return self._change(origin, None, target_rank, target, op)
+
+    def Rget_accumulate(self, origin: Any, result: Any, target_rank: int, target: Any = None, op: Op = SUM) -> Request:
+        """Get_accumulate as a request, which is done when `result` is filled."""
+        return self._change(origin, result, target_rank, target, op)
+
+    def Fetch_and_op(self, origin: Any, result: Any, target_rank: int, target_disp: int = 0, op: Op = SUM) -> None:
+        """Get_accumulate of one element."""
+        if target_rank != PROC_NULL:
+            _single(origin, result)
+            self._change(origin, result, target_rank, target_disp, op)
+
+    def Compare_and_swap(self, origin: Any, compare: Any, result: Any, target_rank: int, target_disp: int = 0) -> None:
+        """Writes `origin`, one element, where the target's memory equals `compare` bit by bit; what lay there before is
+        in `result`."""
+        if target_rank == PROC_NULL:
+            return
+        _single(origin, compare, result)
+        new, out = block(origin), checked(block(result))
+        layout = Layout.plain(new.nbytes)
+        access = Access(
+            "swap", 0, target_disp, layout, 1, new.dtype, "REPLACE", new.tobytes(), octets(compare).tobytes()
+        )
+        self._ask(target_rank, access, out)
+
+    def _change(self, origin: Any, result: Any, rank: int, target: Any, op: Op) -> Request:
+        if not isinstance(op, Op) or op.name not in ON_ARRAYS:
+            raise ValueError(f"{op} does not accumulate; expected one of MPI's operations, such as SUM")
+        if rank == PROC_NULL:
+            return Request(NOTHING)
+        x = block(origin)
+        place, layout, count, dtype = _aim(x, origin, target)
+        access = Access("accumulate", 0, place, layout, count, dtype, op.name, x.tobytes())
+        if result is not None:
+            return self._ask(rank, access, checked(block(result)))
+        self._check(rank, access)
+        self._send(rank, access)
+        self._silent.add(rank)
+        return Request(NOTHING)
+
+    def _read(self, origin: Any, rank: int, target: Any) -> Request:
+        if rank == PROC_NULL:
+            return Request(NOTHING)
+        out = checked(block(origin))
+        place, layout, count, dtype = _aim(out, origin, target)
+        return self._ask(rank, Access("get", 0, place, layout, count, dtype), out)
+
+    def _ask(self, rank: int, access: Access, out: NumpyArray | None) -> Request:
+        """Sends a request that is answered; the answer goes to `out`."""
+        if out is not None:
+            self._check(rank, access)
+        tag = REPLY + next(self._tags) % (1 << 20)
+        room = np.empty((0 if out is None else out.nbytes) + ANSWER_BYTES, np.uint8)
+        message = self._comm.irecv(room, rank, tag, at_most=True)
+        self._send(rank, access._replace(reply=tag))
+
+        def finish(done: Any) -> None:
+            error, found = pickle.loads(room[: done.nbytes].data)
+            if error:
+                raise Exception(ERR_OTHER, f"an access to the window of rank {rank} failed there: {error}")
+            if out is not None and out.size:
+                out[...] = np.frombuffer(found, out.dtype)
+                if unpack := way_back([out]):
+                    unpack(None)
+
+        request = Request(message, finish)
+        self._awaited[rank] = [*(r for r in self._awaited.get(rank, ()) if r), request]
+        return request
+
+    def _send(self, rank: int, access: Access) -> None:
+        if len(self._sends) > MOST_SENDS:
+            for work in self._sends:
+                work.wait()
+            self._sends.clear()
+        self._sends += send(self._comm, rank, encoded(access))
+
+    def _check(self, rank: int, access: Access) -> None:
+        if not 0 <= rank < self._comm.size:
+            raise ValueError(f"no rank {rank} in the window's group: expected 0..{self._comm.size - 1}")
+        extent = self._extents[rank]
+        if extent is None or access.layout is None or not access.number:
+            return
+        low, high = access.layout.span(access.number)
+        begin = access.place * extent[1]
+        if begin + low < 0 or begin + high > extent[0]:
+            text = f"bytes {begin + low} to {begin + high} of rank {rank}'s window, which has {extent[0]}"
+            raise Exception(ERR_RMA_RANGE, text)
+
+    def _settle(self, rank: int) -> None:
+        """Waits until all accesses to a rank are done there, and their results are here."""
+        if rank in self._silent:
+            self._silent.discard(rank)
+            self._ask(rank, Access("flush"), None)
+        for request in self._awaited.pop(rank, ()):
+            request.Wait()
+
+    def _settle_all(self) -> None:
+        for rank in sorted(self._silent):
+            self._silent.discard(rank)
+            self._ask(rank, Access("flush"), None)
+        for rank in list(self._awaited):
+            self._settle(rank)
+        for work in self._sends:
+            work.wait()
+        self._sends.clear()
+
+
+def _aim(x: NumpyArray, origin: Any, target: Any) -> tuple[int, Layout, int, Any]:
+    """The displacement, the layout of an element there, the number of them, and their dtype."""
+    kind: Datatype | None = derived_of(origin)
+    place, count = 0, None
+    if isinstance(target, list | tuple):
+        place, count, given = (*target, None, None)[:3] if target else (0, None, None)
+        if given is not None:
+            kind = Datatype.fromcode(given) if isinstance(given, str) else given
+    elif target is not None:
+        place = target
+    dtype = x.dtype if kind is None else kind.dtype
+    layout = Layout.plain(dtype.itemsize) if kind is None else kind.layout
+    if count is None:
+        count = x.nbytes // layout.size if layout.size else 0
+    if operator.index(count) * layout.size != x.nbytes:
+        raise ValueError(
+            f"{count} elements of {layout.size} bytes at the target, {x.nbytes} bytes here; expected as many"
+        )
+    return operator.index(place), layout, operator.index(count), dtype
+
+
+def _single(*buffers: Any) -> None:
+    lines = [block(buffer) for buffer in buffers]
+    if any(line.size != 1 or line.dtype != lines[0].dtype for line in lines):
+        shown = ", ".join(f"{line.size} of {line.dtype}" for line in lines)
+        raise ValueError(f"{shown}: expected one element each, of one type")

@@ -1,0 +1,89 @@
+"""Anything that has memory, as a flat numpy array over it."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.mpi.dlpack import from_dlpack
+
+NumpyArray = NDArray[Any]
+OCTET = np.dtype("u1")
+NOTHING = np.empty(0, OCTET)
+frombuffer = np.frombuffer
+UNFIT = (AttributeError, BufferError, TypeError, ValueError)  # no buffer, or too short, or not contiguous
+
+
+def flat(data: Any, dtype: np.dtype[Any] | None = None) -> NumpyArray:
+    """All of `data` in one dimension, over the same memory; as elements of `dtype`, else of its own type."""
+    if data is None:
+        return np.empty(0, dtype or OCTET)
+    if type(data) is not np.ndarray:
+        data = _exported(data, dtype)
+    if not data.flags.c_contiguous:
+        data = data.T
+        if not data.flags.c_contiguous:
+            raise ValueError("a buffer is not contiguous; expected a contiguous array")
+    line: NumpyArray = data.reshape(-1)
+    if dtype is None or line.dtype == dtype:
+        return line
+    octets = line.view(OCTET) if line.size else NOTHING
+    return octets[: octets.size // dtype.itemsize * dtype.itemsize].view(dtype)
+
+
+def _exported(data: Any, dtype: np.dtype[Any] | None) -> NumpyArray:
+    if isinstance(data, list | tuple | dict | str | int | float):
+        raise TypeError(f"{type(data).__name__} is no buffer; expected an array, or anything with the buffer protocol")
+    if dtype is not None:
+        try:
+            return frombuffer(data, dtype)
+        except UNFIT:
+            pass
+    try:
+        return np.asarray(memoryview(data))
+    except UNFIT:
+        pass
+    if hasattr(data, "__array__"):
+        return np.asarray(data)  # a torch tensor on the CPU shares its memory so
+    if hasattr(data, "__dlpack__"):
+        return from_dlpack(data)
+    raise TypeError(f"{type(data).__name__} is no buffer; expected an array, or anything with the buffer protocol")
+
+
+class Memory(np.ndarray[Any, np.dtype[np.uint8]]):
+    """Bytes that ringtree.mpi hands out: `memory[:] = 0` and a buffer's names, as of mpi4py's class `buffer`."""
+
+    format = "B"
+
+    @property
+    def readonly(self) -> bool:
+        """Whether the bytes cannot be written."""
+        return not self.flags.writeable
+
+    @property
+    def address(self) -> int:
+        """The address of the first byte; 0 where there is none."""
+        return address_of(self) if self.size else 0
+
+    def __bool__(self) -> bool:
+        return bool(self.size)
+
+
+def as_memory(line: NumpyArray) -> Memory:
+    """Bytes as Memory, without a copy."""
+    return line.view(Memory)
+
+
+def memory_at(address: int, nbytes: int) -> NDArray[np.uint8]:
+    """The bytes at an address, which the caller knows to be memory of this process."""
+    memory: Any = (ctypes.c_char * nbytes).from_address(address) if nbytes else b""
+    return np.frombuffer(memory, np.uint8)
+
+
+def address_of(location: Any) -> int:
+    """The address of the first byte of anything that has memory."""
+    line = flat(location)
+    return int(line.__array_interface__["data"][0]) if line.size else 0

@@ -1,0 +1,1 @@
+"""Programs that were written for mpi4py, over packages that were."""

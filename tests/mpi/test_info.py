@@ -1,0 +1,35 @@
+"""Info: hints by name, and what keeps them."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from ringtree import mpi as MPI
+
+
+def test_an_info_is_a_dictionary_of_texts() -> None:
+    info = MPI.Info.Create({"a": "1"})
+    info["b"] = "2"
+    info.Set("c", "3")
+    del info["a"]
+    assert (info.items(), info.Get("b"), info.Get("a"), info.Get_nthkey(1)) == (
+        [("b", "2"), ("c", "3")],
+        "2",
+        None,
+        "c",
+    )
+    again = pickle.loads(pickle.dumps(info))
+    assert again.items() == info.items()
+    assert again != info
+    info.Free()
+    assert info == MPI.INFO_NULL
+    with pytest.raises(KeyError, match="INFO_NULL takes no names"):
+        info["a"] = "1"
+
+
+def test_a_communicator_keeps_its_hints() -> None:
+    comm = MPI.COMM_SELF.Dup(MPI.Info.Create({"x": "1"}))
+    comm.Set_info(MPI.Info.Create({"y": "2"}))
+    assert comm.Get_info().items() == comm.Dup().info.items() == [("x", "1"), ("y", "2")]

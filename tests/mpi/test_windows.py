@@ -1,0 +1,251 @@
+"""Windows: accesses of all kinds, whole beside others, between the calls that order them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ringtree
+from ringtree import mpi as MPI
+from tests.mpi.tables import Row, check, ints
+
+TURNS = 200
+
+
+def opened(comm: Any, count: int = 4) -> tuple[Any, Any]:
+    """A window of int64, and the rank's own memory in it."""
+    win = MPI.Win.Allocate(8 * count, 8, comm=comm)
+    return win, win.tomemory().view(np.int64)
+
+
+def put_and_get(comm: Any) -> Any:
+    win, mine = opened(comm)
+    win.Fence()
+    win.Put(np.array([comm.rank, 7]), (comm.rank + 1) % comm.size, 1)
+    win.Fence()
+    got = np.zeros(3, np.int64)
+    win.Get(got, (comm.rank + 2) % comm.size)
+    win.Fence()
+    win.Free()
+    return mine, got
+
+
+def strided(comm: Any) -> Any:
+    """A column there from a row here, and back to a column here."""
+    win = MPI.Win.Create(there := np.zeros((3, 2)), 8, comm=comm)
+    column = MPI.DOUBLE.Create_vector(3, 1, 2)
+    here = np.zeros((3, 2))
+    win.Fence()
+    win.Put(np.arange(3.0) + comm.rank, (comm.rank + 1) % comm.size, [1, 1, column])
+    win.Fence()
+    win.Get([here, 1, column], comm.rank, [1, 1, column])
+    win.Free()
+    return there, here[:, 0]
+
+
+def columns(rank: int, size: int) -> Any:
+    column = np.arange(3.0) + (rank - 1) % size
+    return np.stack([np.zeros(3), column], axis=1), column
+
+
+def sums(comm: Any) -> Any:
+    """All ranks add to all, many times and at once, without a lock."""
+    win, mine = opened(comm)
+    for _ in range(TURNS):
+        for rank in range(comm.size):
+            win.Accumulate(np.array([1, 2]), rank, 1)
+    win.Fence()
+    win.Free()
+    return mine
+
+
+def tickets(comm: Any) -> Any:
+    """Every number is drawn once."""
+    win, _ = opened(comm)
+    drawn = []
+    for _ in range(TURNS):
+        old = np.zeros(1, np.int64)
+        win.Fetch_and_op(np.array([1]), old, 0, 2)
+        win.Flush(0)
+        drawn.append(int(old[0]))
+    win.Free()
+    return sorted(comm.allreduce(drawn))
+
+
+def swapped(comm: Any) -> Any:
+    """A counter that only a swap that finds what was read before changes."""
+    win, mine = opened(comm)
+    for _ in range(20):
+        seen, old = np.zeros(1, np.int64), np.full(1, -1)
+        while seen[0] != old[0]:
+            win.Get(seen, 0)
+            win.Flush(0)
+            win.Compare_and_swap(seen + 1, seen, old, 0)
+            win.Flush(0)
+    win.Free()
+    return mine[0]
+
+
+def locked(comm: Any) -> Any:
+    """Reading, adding and writing under a lock of one's own."""
+    win, mine = opened(comm)
+    for _ in range(30):
+        win.Lock(0)
+        seen = np.zeros(1, np.int64)
+        win.Get(seen, 0)
+        win.Flush(0)
+        win.Put(seen + 1, 0)
+        win.Unlock(0)
+    comm.Barrier()
+    win.Free()
+    return mine[0]
+
+
+def shared_locks(comm: Any) -> Any:
+    """All hold one lock at once, or the barrier would never end."""
+    win, mine = opened(comm)
+    win.Lock_all()
+    comm.Barrier()
+    before = np.zeros(1, np.int64)
+    win.Get_accumulate(np.array([5]), before, comm.rank, op=MPI.MAX)
+    win.Flush_all()
+    win.Unlock_all()
+    win.Free()
+    return before[0], mine[0]
+
+
+def epochs(comm: Any) -> Any:
+    """Rank 0 writes to all the others, which let it."""
+    win, mine = opened(comm)
+    others = win.Get_group().Excl([0])
+    if comm.rank == 0:
+        win.Start(others)
+        for rank in range(1, comm.size):
+            win.Put(np.array([rank, rank]), rank)
+        win.Complete()
+    else:
+        win.Post(win.Get_group().Incl([0]))
+        win.Wait()
+    found = mine.tolist()
+    win.Free()
+    return found
+
+
+def side_by_side(comm: Any) -> Any:
+    """Loads of memory that another rank stored to."""
+    win = MPI.Win.Allocate_shared(8 * (comm.rank + 1), 8, comm=comm)
+    memory, unit = win.Shared_query(comm.rank)
+    memory.view(np.int64)[:] = comm.rank
+    win.Fence()
+    every = [win.Shared_query(rank)[0].view(np.int64).tolist() for rank in range(comm.size)]
+    win.Fence()
+    win.Accumulate(np.array([10]), (comm.rank + 1) % comm.size)
+    win.Fence()
+    first = memory.view(np.int64)[0]
+    win.Free()
+    return every, unit, first
+
+
+def dynamic(comm: Any) -> Any:
+    win = MPI.Win.Create_dynamic(comm=comm)
+    win.Attach(mine := ints(1, 2, 3))
+    places = comm.allgather(MPI.Get_address(mine))
+    win.Fence()
+    win.Put(ints(9), (comm.rank + 1) % comm.size, places[(comm.rank + 1) % comm.size] + 4)
+    win.Fence()
+    with pytest.raises(MPI.Exception, match="no attached memory"):
+        got = ints(0)
+        win.Get(got, comm.rank, 8)
+        win.Flush(comm.rank)
+    win.Detach(mine)
+    win.Free()
+    return mine
+
+
+def requests(comm: Any) -> Any:
+    win, mine = opened(comm)
+    peer = (comm.rank + 1) % comm.size
+    got, before = np.zeros(1, np.int64), np.zeros(1, np.int64)
+    win.Lock(peer)
+    win.Rput(np.array([3]), peer).Wait()
+    win.Raccumulate(np.array([4]), peer).Wait()
+    MPI.Request.Waitall([win.Rget_accumulate(np.array([2]), before, peer, op=MPI.PROD), win.Rget(got, peer)])
+    win.Unlock(peer)
+    comm.Barrier()
+    win.Free()
+    return before[0], got[0], mine[0]
+
+
+def large(comm: Any) -> Any:
+    win, mine = opened(comm, 100_000)
+    win.Fence()
+    win.Put(np.arange(100_000) + comm.rank, (comm.rank + 1) % comm.size)
+    win.Fence()
+    got = np.zeros(100_000, np.int64)
+    win.Get(got, (comm.rank + 1) % comm.size)
+    win.Free()
+    return mine[-1], got[-1]
+
+
+ROWS: list[Row] = [
+    ("Put, Get", put_and_get, lambda r, n: ([0, (r - 1) % n, 7, 0], [0, (r + 1) % n, 7])),
+    ("types", strided, columns),
+    ("Accumulate", sums, lambda r, n: [0, n * TURNS, 2 * n * TURNS, 0]),
+    ("Fetch_and_op", tickets, lambda r, n: [*range(n * TURNS)]),
+    ("Compare_and_swap", swapped, lambda r, n: 0 if r else 20 * n),
+    ("Lock", locked, lambda r, n: 0 if r else 30 * n),
+    ("Lock_all", shared_locks, lambda r, n: (0, 5)),
+    ("Post, Start", epochs, lambda r, n: [r, r, 0, 0]),
+    ("Allocate_shared", side_by_side, lambda r, n: ([[k] * (k + 1) for k in range(n)], 8, r + 10)),
+    ("Create_dynamic", dynamic, lambda r, n: [1, 9, 3]),
+    ("requests", requests, lambda r, n: (7, 14, 14)),
+    ("large", large, lambda r, n: (99_999 + (r - 1) % n, 99_999 + r)),
+]
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_windows(ranks: int) -> None:
+    check([row for row in ROWS if ranks > 1 or row[0] != "Post, Start"], ranks)
+
+
+def refused(comm: ringtree.Communicator) -> None:
+    win, _ = opened(MPI.Intracomm(comm))
+    with pytest.raises(MPI.Exception, match="bytes 24 to 40 of rank 1's window, which has 32") as failure:
+        win.Put(np.zeros(2), 1, 3)
+    assert failure.value.Get_error_class() == MPI.ERR_RMA_RANGE
+    with pytest.raises(ValueError, match="one element each"):
+        win.Fetch_and_op(np.zeros(2), np.zeros(2), 0)
+    with pytest.raises(ValueError, match="does not accumulate"):
+        win.Accumulate(np.zeros(1), 0, op=MPI.MAXLOC)
+    with pytest.raises(MPI.Exception, match="expected Start before"):
+        win.Complete()
+    win.Accumulate(np.zeros(1), 0, op=MPI.BAND)
+    with pytest.raises(MPI.Exception, match="rank 0 failed there: TypeError"):
+        win.Flush(0)
+    win.Free()
+    with pytest.raises(MPI.Exception, match="WIN_NULL"):
+        win.Fence()
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    ringtree.spawn(refused, 2, timeout_s=60)
+
+
+PROGRAM = """
+from ringtree import mpi as MPI
+win = MPI.Win.Allocate(8, comm=MPI.COMM_WORLD)
+win.Put(bytes(8), (MPI.COMM_WORLD.rank + 1) % 2)
+MPI.COMM_WORLD.Barrier()
+print("end")
+"""
+
+
+def test_a_program_ends_with_a_window_open() -> None:
+    command = [sys.executable, "-m", "ringtree.cli", "run", "-n", "2", sys.executable, "-c", PROGRAM]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("end") == 2
