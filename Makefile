@@ -44,13 +44,13 @@ demo: $(built) ## see it work: prove a ring, train on 4 ranks, measure all_reduc
 pytest = $(py) -m pytest -n $(JOBS) --dist worksteal
 
 test: $(built) ## run the tests (under 3 minutes on 2 cores; ARGS="-k name" for some of them)
-	@$(pytest) -m "not slow and not torch and not ray and not clients and not vllm and not browser and not hosts and not docs and not wheels" $(ARGS)
+	@$(pytest) -m "not slow and not torch and not ray and not vllm and not browser and not hosts and not docs and not wheels" $(ARGS)
 
 test-docs: $(built) ## run what README, pages and examples show, and compare what they print (half a minute)
 	@$(pytest) -m "docs and not slow and not torch" $(ARGS)
 
 test-hosts: $(built) ## run the tests over several hosts, which are namespaces of this machine and need root (a minute)
-	@$(pytest) -m "hosts and not slow and not torch and not ray and not clients and not vllm" $(ARGS)
+	@$(pytest) -m "hosts and not slow and not torch and not ray and not vllm" $(ARGS)
 
 test-pages: $(built) ## run the tests of the pages in a browser, which `make browser` prepares (under a minute)
 	@$(pytest) -m "browser and not slow" tests/pages $(ARGS)
@@ -89,7 +89,7 @@ screenshots: $(built) $(playwright) ## take the pictures of the documentation ag
 	@$(py) -m docs.screenshots
 
 test-clients: $(asking) ## Accelerate, Trainer, Lightning, DeepSpeed in Gloo's place; writes docs/clients.md (2 GB; minutes)
-	@$(clients)/bin/python -m tests.clients $(ARGS)
+	@$(clients)/bin/python -m tests.torch_backend.clients $(ARGS)
 
 test-vllm: $(serving) ## vLLM on this machine's CPUs, by its own shared memory and by ringtree (an environment of 4 GB; minutes)
 	@$(servers)/bin/python -m pytest -m vllm tests/vllm $(ARGS)
@@ -167,7 +167,7 @@ $(ray): tests/ray/requirements.txt | $(installed)
 	@$(py) -m pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@
 
-$(asking): tests/clients/requirements.txt pyproject.toml $(csrc)
+$(asking): tests/torch_backend/clients/requirements.txt pyproject.toml $(csrc)
 	@echo "installing clients in build/clients"
 	@$(PYTHON) -m venv $(clients)
 	@$(clients)/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0

@@ -33,7 +33,7 @@ STAND_INS = {
 }  # fmt: skip
 LONG = ("prove all", "bench ", "ringtree tune", "--ranks 2:100000", "--nodes 12500", "digits.py")
 """Commands that take more than a moment, for the long campaign."""
-OUTSIDERS = ("torchft==0.2.0", "dist/WHEEL.whl")
+OUTSIDERS = ("mpi4py-fft", "torchft==0.2.0", "dist/WHEEL.whl")
 """What else pip installs: a program that stands on ringtree, and what `make wheels` built."""
 WRONG = "there_and_half_back"
 """An algorithm that is shown because it is refused."""
@@ -228,7 +228,8 @@ def test_packages_in_pip_commands_are_known() -> None:
     known = {".", *OUTSIDERS, *(f".[{extra}]" for extra in ours.get_all("Provides-Extra", [])), *packages}
     texts = [path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py")]
     named = {name.strip("'") for words in texts for name in re.findall(r"pip install ('[^']+'|[\w.-]*\w)", words)}
-    named |= {shlex.split(command)[2] for command in of("pip", [*LINES, *INLINE])}
+    words = [shlex.split(command)[2:] for command in of("pip", [*LINES, *INLINE])]
+    named |= {next(word for word in rest if not word.startswith("-")) for rest in words}
     assert named and named <= known
 
 

@@ -6,9 +6,9 @@ from importlib.util import find_spec
 
 import pytest
 
-from tests.clients.jobs import CLIENTS, Client, run
+from tests.torch_backend.clients.jobs import CLIENTS, Client, run
 
-pytestmark = pytest.mark.clients
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("client", CLIENTS, ids=[client.id for client in CLIENTS])

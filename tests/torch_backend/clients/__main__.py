@@ -1,7 +1,7 @@
 """Runs the programs of clients on Gloo and in its place, by turns, and writes the table docs/clients.md.
 
-    python -m tests.clients                     all of them, in the environment of `make test-clients`
-    python -m tests.clients -k Lightning        some, and no table
+    python -m tests.torch_backend.clients                     all of them, in the environment of `make test-clients`
+    python -m tests.torch_backend.clients -k Lightning        some, and no table
 
 The exit status is 1 where a program runs on Gloo and not on ringtree, or gives other results.
 """
@@ -15,20 +15,20 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tests.clients.jobs import CLIENTS, Client, run
+from tests.torch_backend.clients.jobs import CLIENTS, Client, run
 
-TABLE = Path(__file__).parents[2] / "docs" / "clients.md"
+TABLE = Path(__file__).parents[3] / "docs" / "clients.md"
 HEAD = """# Clients
 
 <!-- written by make test-clients -->
 
-Programs as users of these libraries write them (`tests/clients/programs`), which ask for Gloo or leave the choice to
-the library, here on two ranks: on Gloo, and with `RINGTREE_REPLACES=gloo`. Losses are compared to the bit. The ratio is
-the program's time on ringtree over that on Gloo, from its first line to its last, the median of three turns or more;
-models are so small that starting and computing is most of it. Ray Train, torchft and vLLM have tests of their own
-([multi_node.md](multi_node.md#ray), [pytorch.md](pytorch.md#supported), [vllm.md](vllm.md)). FSDP of Accelerate, of the
-Trainer and of Lightning is not here: these versions have none on CPUs; FSDP2 of torch itself is in
-[pytorch.md](pytorch.md#supported).
+Programs as users of these libraries write them (`tests/torch_backend/clients/programs`), which ask for Gloo or leave
+the choice to the library, here on two ranks: on Gloo, and with `RINGTREE_REPLACES=gloo`. Losses are compared to the
+bit. The ratio is the program's time on ringtree over that on Gloo, from its first line to its last, the median of
+three turns or more; models are so small that starting and computing is most of it. Ray Train, torchft and vLLM have
+tests of their own ([multi_node.md](multi_node.md#ray), [pytorch.md](pytorch.md#supported), [vllm.md](vllm.md)). FSDP
+of Accelerate, of the Trainer and of Lightning is not here: these versions have none on CPUs; FSDP2 of torch itself is
+in [pytorch.md](pytorch.md#supported).
 
 | client | versions | on Gloo | on ringtree | ratio |
 | --- | --- | --- | --- | ---: |
