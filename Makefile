@@ -170,7 +170,7 @@ $(ray): tests/ray/requirements.txt | $(installed)
 $(asking): tests/torch_backend/clients/requirements.txt pyproject.toml $(csrc)
 	@echo "installing clients in build/clients"
 	@$(PYTHON) -m venv $(clients)
-	@$(clients)/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	@$(clients)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/torch_backend/requirements.txt
 	@DS_BUILD_OPS=0 $(clients)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $< --editable .
 	@touch $@
 

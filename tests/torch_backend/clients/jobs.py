@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -63,13 +64,16 @@ def run(client: Client, replaces: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "result.json"
         env = os.environ | SETTINGS | {"CLIENT_RESULT": str(result), "RINGTREE_REPLACES": replaces, "TMPDIR": folder}
+        pipe, both = subprocess.PIPE, subprocess.STDOUT
+        started = subprocess.Popen(
+            words, env=env, cwd=folder, stdout=pipe, stderr=both, text=True, start_new_session=True
+        )
         try:
-            done = subprocess.run(
-                words, env=env, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT_S, start_new_session=True
-            )
-        except subprocess.TimeoutExpired as error:
-            raise RuntimeError(f"{client.name} has not ended after {TIMEOUT_S} s\n{error.stdout!r:.3000}") from None
-        if done.returncode or not result.exists():
-            raise RuntimeError(f"{client.name} ended with {done.returncode}\n{(done.stdout + done.stderr)[-5000:]}")
+            shown, _ = started.communicate(timeout=TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(started.pid, signal.SIGKILL)
+            shown = f"{started.communicate()[0]}\n{client.name} has not ended after {TIMEOUT_S} s"
+        if started.returncode or not result.exists():
+            raise RuntimeError(f"{shown[-5000:]}\n{client.name} ended with {started.returncode}")
         found: dict[str, Any] = json.loads(result.read_text())
         return found

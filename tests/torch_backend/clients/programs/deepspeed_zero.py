@@ -1,4 +1,4 @@
-"""DeepSpeed's ZeRO on CPUs: `deepspeed_zero.py 1|2|3`."""
+"""DeepSpeed's ZeRO on CPUs: `deepspeed_zero.py 1|2|3 [BACKEND]`."""
 
 import sys
 
@@ -14,7 +14,7 @@ settings = {
     "zero_optimization": {"stage": int(sys.argv[1])},
     "zero_force_ds_cpu_optimizer": False,
 }
-deepspeed.init_distributed()
+deepspeed.init_distributed(*sys.argv[2:])
 model = language_model()
 engine, *_ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config=settings)
 rows = texts()
