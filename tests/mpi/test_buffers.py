@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ringtree import mpi as MPI
-from ringtree.mpi.buffers import block, octet_blocks, octets, placed
+from ringtree.mpi.types.buffers import block, octet_blocks, octets, placed
 
 SIX = np.arange(6, dtype=np.int32)
 MAPPED = mmap.mmap(-1, 24)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ringtree import mpi as MPI
-from ringtree.mpi.packed import gathered
+from ringtree.mpi.types.packed import gathered
 from tests.mpi.tables import Row, check, ints
 
 D, INT = MPI.DOUBLE, MPI.INT

@@ -72,7 +72,6 @@ from ringtree.mpi.constants import (
     WIN_SIZE,
     WIN_UNIFIED,
 )
-from ringtree.mpi.datatype import DATATYPE_NULL, TYPES_BY_CODE, Datatype, predefined
 from ringtree.mpi.errors import (
     ERR_ARG,
     ERR_BUFFER,
@@ -103,11 +102,13 @@ from ringtree.mpi.errors import (
     SUCCESS,
     Exception,
 )
-from ringtree.mpi.group import GROUP_EMPTY, GROUP_NULL, Group
+from ringtree.mpi.groups.group import GROUP_EMPTY, GROUP_NULL, Group
+from ringtree.mpi.groups.intercomm import Intercomm
+from ringtree.mpi.groups.topologies import Cartcomm, Compute_dims, Distgraphcomm, Graphcomm, Topocomm
 from ringtree.mpi.info import INFO_ENV, INFO_NULL, Info
-from ringtree.mpi.intercomm import Intercomm
-from ringtree.mpi.matched import MESSAGE_NO_PROC, MESSAGE_NULL, Message
-from ringtree.mpi.memory import address_of as Get_address
+from ringtree.mpi.messages.matched import MESSAGE_NO_PROC, MESSAGE_NULL, Message
+from ringtree.mpi.messages.request import REQUEST_NULL, Prequest, Request
+from ringtree.mpi.messages.status import Status
 from ringtree.mpi.missing import missing_name
 from ringtree.mpi.op import (
     BAND,
@@ -147,10 +148,9 @@ from ringtree.mpi.process import (
     get_vendor,
 )
 from ringtree.mpi.replacing import replace
-from ringtree.mpi.request import REQUEST_NULL, Prequest, Request
-from ringtree.mpi.status import Status
-from ringtree.mpi.topologies import Cartcomm, Compute_dims, Distgraphcomm, Graphcomm, Topocomm
-from ringtree.mpi.win import WIN_NULL, Win
+from ringtree.mpi.types.datatype import DATATYPE_NULL, TYPES_BY_CODE, Datatype, predefined
+from ringtree.mpi.types.memory import address_of as Get_address
+from ringtree.mpi.windows.win import WIN_NULL, Win
 
 __all__ = [
     "COMM_NULL", "COMM_SELF", "COMM_WORLD", "Comm", "Intracomm", "ANY_SOURCE", "ANY_TAG", "BSEND_OVERHEAD",

@@ -11,16 +11,16 @@ from importlib import import_module
 from typing import Any, NoReturn
 from weakref import WeakValueDictionary
 
-from ringtree.mpi.collectives import CollectiveMethods
+from ringtree.mpi.collectives.collectives import CollectiveMethods
+from ringtree.mpi.collectives.objects import ObjectMethods
+from ringtree.mpi.collectives.uneven import UnevenForms
 from ringtree.mpi.constants import CONGRUENT, IDENT, SIMILAR, UNDEFINED, UNEQUAL
 from ringtree.mpi.errors import ERR_COMM, Exception, translating
-from ringtree.mpi.group import Group
+from ringtree.mpi.groups.group import Group
 from ringtree.mpi.info import Hinted, Info
-from ringtree.mpi.matched import MatchedProbes
-from ringtree.mpi.messages import MessageMethods
+from ringtree.mpi.messages.matched import MatchedProbes
+from ringtree.mpi.messages.messages import MessageMethods
 from ringtree.mpi.missing import missing_method
-from ringtree.mpi.objects import ObjectMethods
-from ringtree.mpi.uneven import UnevenForms
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.world import init
 
@@ -203,7 +203,7 @@ class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods, Matche
 
 def _topologies() -> Any:
     """The module of communicators with topologies, which derive from Intracomm."""
-    return import_module("ringtree.mpi.topologies")
+    return import_module("ringtree.mpi.groups.topologies")
 
 
 class Intracomm(Comm):
@@ -212,7 +212,9 @@ class Intracomm(Comm):
     def Create_intercomm(self, local_leader: int, peer_comm: Comm, remote_leader: int, tag: int = 0) -> Comm:
         """The Intercomm of this group and another, which calls it, too. The leaders meet in `peer_comm`, where the
         other's leader is `remote_leader`."""
-        made: Comm = import_module("ringtree.mpi.intercomm").between(self, local_leader, peer_comm, remote_leader, tag)
+        made: Comm = import_module("ringtree.mpi.groups.intercomm").between(
+            self, local_leader, peer_comm, remote_leader, tag
+        )
         return made
 
     def Create_cart(self, dims: Sequence[int], periods: Any = None, reorder: bool = False) -> Intracomm:

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ringtree.mpi.memory import NumpyArray
+from ringtree.mpi.messages.request import Request
 from ringtree.mpi.op import ON_ARRAYS, Op
-from ringtree.mpi.request import Request
+from ringtree.mpi.types.memory import NumpyArray
 from ringtree.runtime.communicator.communicator import Communicator
 
 ALL = slice(None)

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ringtree.mpi.buffers import block, checked
-from ringtree.mpi.datatype import Datatype
-from ringtree.mpi.packed import way_back
+from ringtree.mpi.types.buffers import block, checked
+from ringtree.mpi.types.datatype import Datatype
+from ringtree.mpi.types.packed import way_back
 from ringtree.runtime.communicator.calls.operations import Op as Native
 
 ON_ARRAYS: dict[str, Callable[[Any, Any], Any]] = {

@@ -10,7 +10,7 @@ import numpy as np
 import ringtree
 from ringtree.mpi.comm import COMM_SELF, COMM_WORLD
 from ringtree.mpi.constants import THREAD_MULTIPLE
-from ringtree.mpi.memory import Memory, as_memory
+from ringtree.mpi.types.memory import Memory, as_memory
 
 Wtime = time.perf_counter
 """Seconds; the same clock in all ranks of a machine."""

@@ -9,7 +9,6 @@ from weakref import WeakSet
 
 import numpy as np
 
-from ringtree.mpi.accesses import Accesses
 from ringtree.mpi.comm import COMM_SELF, Intracomm
 from ringtree.mpi.constants import (
     BOTTOM,
@@ -28,12 +27,13 @@ from ringtree.mpi.constants import (
     WIN_UNIFIED,
 )
 from ringtree.mpi.errors import ERR_RMA_SYNC, ERR_WIN, Exception, translating
-from ringtree.mpi.group import Group
+from ringtree.mpi.groups.group import Group
 from ringtree.mpi.info import Hinted, Info
-from ringtree.mpi.memory import OCTET, Memory, NumpyArray, address_of, as_memory, flat
 from ringtree.mpi.missing import missing_of_window
-from ringtree.mpi.shared_memory import shared
-from ringtree.mpi.window_target import COMPLETED, POSTED, Access, Target
+from ringtree.mpi.types.memory import OCTET, Memory, NumpyArray, address_of, as_memory, flat
+from ringtree.mpi.windows.accesses import Accesses
+from ringtree.mpi.windows.shared_memory import shared
+from ringtree.mpi.windows.window_target import COMPLETED, POSTED, Access, Target
 from ringtree.runtime.communicator.communicator import Communicator
 
 _open: WeakSet[Win] = WeakSet()

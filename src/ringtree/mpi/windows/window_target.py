@@ -15,10 +15,10 @@ import numpy as np
 
 from ringtree.errors import TimedOut
 from ringtree.mpi.constants import ANY_SOURCE, LOCK_EXCLUSIVE
-from ringtree.mpi.layout import Layout
-from ringtree.mpi.memory import NumpyArray, memory_at
 from ringtree.mpi.op import ON_ARRAYS
-from ringtree.mpi.packed import gathered, way_back
+from ringtree.mpi.types.layout import Layout
+from ringtree.mpi.types.memory import NumpyArray, memory_at
+from ringtree.mpi.types.packed import gathered, way_back
 from ringtree.runtime.communicator.communicator import Communicator
 
 REQUEST, BODY, POSTED, COMPLETED, REPLY = range(5)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from ringtree.mpi.buffers import octets
 from ringtree.mpi.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
 from ringtree.mpi.errors import ERR_TRUNCATE, Exception, translating
-from ringtree.mpi.request import Connected, Request, landed
-from ringtree.mpi.status import NOTHING, Status
+from ringtree.mpi.messages.request import Connected, Request, landed
+from ringtree.mpi.messages.status import NOTHING, Status
+from ringtree.mpi.types.buffers import octets
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from ringtree.mpi.request import Prequest, Request
+from ringtree.mpi.messages.request import Prequest, Request
 
 
 def persistent(start: Callable[..., Request]) -> Callable[..., Prequest]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ringtree.mpi.comm import COMM_NULL, Comm, Intracomm
 from ringtree.mpi.constants import CART, DIST_GRAPH, GRAPH, PROC_NULL, UNDEFINED, WEIGHTS_EMPTY
 from ringtree.mpi.errors import translating
-from ringtree.mpi.neighbours import NeighbourCollectives
+from ringtree.mpi.groups.neighbours import NeighbourCollectives
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ringtree.mpi.dlpack import from_dlpack
+from ringtree.mpi.types.dlpack import from_dlpack
 
 NumpyArray = NDArray[Any]
 OCTET = np.dtype("u1")

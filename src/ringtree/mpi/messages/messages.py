@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from ringtree.mpi.buffers import octets
 from ringtree.mpi.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
 from ringtree.mpi.errors import KINDS, direct, reraise, translating
-from ringtree.mpi.packed import Packed
-from ringtree.mpi.request import Connected, Prequest, Request, landed
-from ringtree.mpi.status import NOTHING, Status
+from ringtree.mpi.messages.request import Connected, Prequest, Request, landed
+from ringtree.mpi.messages.status import NOTHING, Status
+from ringtree.mpi.types.buffers import octets
+from ringtree.mpi.types.packed import Packed
 
 ROOM = 1 << 15
 """Bytes that irecv makes room for where no size is given, as mpi4py does: its message must not be longer."""

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ringtree.mpi import constants
-from ringtree.mpi.constructors import Constructors, joined
 from ringtree.mpi.errors import ERR_TYPE, Exception
-from ringtree.mpi.layout import Layout
-from ringtree.mpi.memory import flat
 from ringtree.mpi.missing import missing_of_type
-from ringtree.mpi.packed import gathered, way_back
+from ringtree.mpi.types.constructors import Constructors, joined
+from ringtree.mpi.types.layout import Layout
+from ringtree.mpi.types.memory import flat
+from ringtree.mpi.types.packed import gathered, way_back
 
 _OCTET: Final = np.dtype("u1")
 

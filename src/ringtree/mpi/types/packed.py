@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ringtree.mpi.layout import Layout
-from ringtree.mpi.memory import memory_at
+from ringtree.mpi.types.layout import Layout
+from ringtree.mpi.types.memory import memory_at
 
 
 class Packed(np.ndarray[Any, Any]):

@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from ringtree.mpi.buffers import block, checked, derived_of, octets, placed
 from ringtree.mpi.constants import in_place
 from ringtree.mpi.errors import ERR_TRUNCATE, Exception, translating
 from ringtree.mpi.foreign import is_foreign, joined
-from ringtree.mpi.memory import NumpyArray
+from ringtree.mpi.messages.persistent import persistent
+from ringtree.mpi.messages.request import Connected, Request, landed, started
 from ringtree.mpi.op import SUM, Op, native
-from ringtree.mpi.packed import gathered, way_back
-from ringtree.mpi.persistent import persistent
-from ringtree.mpi.request import Connected, Request, landed, started
-from ringtree.mpi.typed import TypedBlocks
+from ringtree.mpi.types.buffers import block, checked, derived_of, octets, placed
+from ringtree.mpi.types.memory import NumpyArray
+from ringtree.mpi.types.packed import gathered, way_back
+from ringtree.mpi.types.typed import TypedBlocks
 from ringtree.runtime.communicator.messages.work import Work
 
 

@@ -7,8 +7,8 @@ from functools import reduce
 from typing import Any
 
 from ringtree.mpi.errors import translating
+from ringtree.mpi.messages.request import Connected
 from ringtree.mpi.op import SUM
-from ringtree.mpi.request import Connected
 
 Reduction = Callable[[Any, Any], Any]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ringtree.mpi.buffers import checked, octets
 from ringtree.mpi.constants import BOTTOM
-from ringtree.mpi.datatype import Datatype
-from ringtree.mpi.memory import NumpyArray
-from ringtree.mpi.packed import gathered, gathered_at, way_back
+from ringtree.mpi.types.buffers import checked, octets
+from ringtree.mpi.types.datatype import Datatype
+from ringtree.mpi.types.memory import NumpyArray
+from ringtree.mpi.types.packed import gathered, gathered_at, way_back
 
 
 class TypedBlocks:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ringtree.mpi.buffers import block, checked, octet_blocks, octets
 from ringtree.mpi.constants import in_place
 from ringtree.mpi.errors import translating
 from ringtree.mpi.foreign import ALL, is_foreign, joined
+from ringtree.mpi.messages.persistent import persistent
+from ringtree.mpi.messages.request import Connected, landed, started
 from ringtree.mpi.op import SUM, Op, native
-from ringtree.mpi.persistent import persistent
-from ringtree.mpi.request import Connected, landed, started
+from ringtree.mpi.types.buffers import block, checked, octet_blocks, octets
 
 
 @translating

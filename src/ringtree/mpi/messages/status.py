@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ringtree.mpi.constants import ANY_SOURCE, ANY_TAG, PROC_NULL, UNDEFINED
-from ringtree.mpi.datatype import Datatype
 from ringtree.mpi.errors import SUCCESS
+from ringtree.mpi.types.datatype import Datatype
 
 _BYTE = Datatype.fromcode("BYTE")
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import ringtree
 from ringtree.mpi.constants import UNDEFINED
 from ringtree.mpi.errors import ERR_REQUEST, Exception, translating
-from ringtree.mpi.packed import Packed
-from ringtree.mpi.status import Status
+from ringtree.mpi.messages.status import Status
+from ringtree.mpi.types.packed import Packed
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.communicator.messages.work import Work
 

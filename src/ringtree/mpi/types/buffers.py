@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from ringtree.mpi.constants import BOTTOM
-from ringtree.mpi.datatype import Datatype, Derived
-from ringtree.mpi.memory import NOTHING, OCTET, UNFIT, NumpyArray, flat, frombuffer
-from ringtree.mpi.packed import gathered, gathered_at
+from ringtree.mpi.types.datatype import Datatype, Derived
+from ringtree.mpi.types.memory import NOTHING, OCTET, UNFIT, NumpyArray, flat, frombuffer
+from ringtree.mpi.types.packed import gathered, gathered_at
 
 
 def block(spec: Any, blocks: int = 1) -> NumpyArray:

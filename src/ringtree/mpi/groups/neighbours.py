@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ringtree.mpi.buffers import octet_blocks, octets
+from ringtree.mpi.collectives.uneven import Blocks
 from ringtree.mpi.constants import CART, PROC_NULL
 from ringtree.mpi.errors import translating
-from ringtree.mpi.memory import NumpyArray
-from ringtree.mpi.packed import way_back
-from ringtree.mpi.persistent import persistent
-from ringtree.mpi.request import Request
-from ringtree.mpi.typed import TypedBlocks
-from ringtree.mpi.uneven import Blocks
+from ringtree.mpi.messages.persistent import persistent
+from ringtree.mpi.messages.request import Request
+from ringtree.mpi.types.buffers import octet_blocks, octets
+from ringtree.mpi.types.memory import NumpyArray
+from ringtree.mpi.types.packed import way_back
+from ringtree.mpi.types.typed import TypedBlocks
 from ringtree.runtime.communicator.messages.work import Together
 
 

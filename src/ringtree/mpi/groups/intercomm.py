@@ -6,17 +6,17 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from ringtree.mpi.across import Across
-from ringtree.mpi.between_groups import CollectivesBetweenGroups
-from ringtree.mpi.collectives import CollectiveMethods
+from ringtree.mpi.collectives.collectives import CollectiveMethods
+from ringtree.mpi.collectives.objects import ObjectMethods
+from ringtree.mpi.collectives.uneven import UnevenForms
 from ringtree.mpi.comm import COMM_NULL, COMM_WORLD, Comm, Intracomm
 from ringtree.mpi.constants import UNDEFINED
 from ringtree.mpi.errors import translating
-from ringtree.mpi.group import Group
+from ringtree.mpi.groups.across import Across
+from ringtree.mpi.groups.between_groups import CollectivesBetweenGroups
+from ringtree.mpi.groups.group import Group
 from ringtree.mpi.info import Info
 from ringtree.mpi.missing import missing_between_groups
-from ringtree.mpi.objects import ObjectMethods
-from ringtree.mpi.uneven import UnevenForms
 from ringtree.runtime.communicator.communicator import Communicator
 
 

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ringtree.mpi.constants import ORDER_C, ORDER_FORTRAN
-from ringtree.mpi.layout import Layout
+from ringtree.mpi.types.layout import Layout
 
 if TYPE_CHECKING:
-    from ringtree.mpi.datatype import Datatype
+    from ringtree.mpi.types.datatype import Datatype
 
 
 class Constructors:

@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from ringtree.mpi.buffers import block, checked, octet_blocks, octets
+from ringtree.mpi.collectives.uneven import Blocks
 from ringtree.mpi.constants import PROC_NULL, ROOT
 from ringtree.mpi.errors import translating
-from ringtree.mpi.memory import NumpyArray
+from ringtree.mpi.messages.request import Request, landed
 from ringtree.mpi.op import SUM, Op
-from ringtree.mpi.packed import way_back
-from ringtree.mpi.request import Request, landed
-from ringtree.mpi.typed import TypedBlocks
-from ringtree.mpi.uneven import Blocks
+from ringtree.mpi.types.buffers import block, checked, octet_blocks, octets
+from ringtree.mpi.types.memory import NumpyArray
+from ringtree.mpi.types.packed import way_back
+from ringtree.mpi.types.typed import TypedBlocks
 
 if TYPE_CHECKING:
     from ringtree.mpi.comm import Intracomm

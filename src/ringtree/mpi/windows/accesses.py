@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from ringtree.mpi.buffers import block, checked, derived_of, octets
 from ringtree.mpi.constants import PROC_NULL
-from ringtree.mpi.datatype import Datatype
 from ringtree.mpi.errors import ERR_OTHER, ERR_RMA_RANGE, Exception, translating
-from ringtree.mpi.layout import Layout
-from ringtree.mpi.memory import NumpyArray
+from ringtree.mpi.messages.request import Request
+from ringtree.mpi.messages.status import NOTHING
 from ringtree.mpi.op import ON_ARRAYS, REPLACE, SUM, Op
-from ringtree.mpi.packed import way_back
-from ringtree.mpi.request import Request
-from ringtree.mpi.status import NOTHING
-from ringtree.mpi.window_target import REPLY, Access, encoded, send
+from ringtree.mpi.types.buffers import block, checked, derived_of, octets
+from ringtree.mpi.types.datatype import Datatype
+from ringtree.mpi.types.layout import Layout
+from ringtree.mpi.types.memory import NumpyArray
+from ringtree.mpi.types.packed import way_back
+from ringtree.mpi.windows.window_target import REPLY, Access, encoded, send
 from ringtree.runtime.communicator.communicator import Communicator
 
 MOST_SENDS = 64

@@ -1,0 +1,1 @@
+"""Messages between two ranks, and the requests that they begin."""

@@ -1,0 +1,1 @@
+"""Element types of MPI, derived ones included, and the memory that they lie in."""

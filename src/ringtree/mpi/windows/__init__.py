@@ -1,0 +1,1 @@
+"""Windows: one-sided access to the memory of other ranks."""
