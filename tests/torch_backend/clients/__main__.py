@@ -3,7 +3,7 @@
     python -m tests.torch_backend.clients                     all of them, in the environment of `make test-clients`
     python -m tests.torch_backend.clients -k Lightning        some, and no table
 
-The exit status is 1 where a program runs on Gloo and not on ringtree, or gives other results.
+The exit status is 1 where a program fails on either, or gives other results.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def row(client: Client, turns: int) -> tuple[str, bool]:
     for _ in range(turns):
         (on_gloo, refused), (ours, failed) = tried(client, ""), tried(client, "gloo")
         if refused or failed:
-            fine = bool(refused)
+            fine = False  # a client that fails on Gloo shows nothing
             verdict = f"{refused or 'runs'} | {failed or 'runs'}".replace("\\n", " ")
             break
         ratios.append(ours.pop("took_s") / on_gloo.pop("took_s"))
