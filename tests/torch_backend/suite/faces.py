@@ -9,11 +9,14 @@ from __future__ import annotations
 import os
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 GLOO, IN_GLOOS_PLACE, RINGTREE = "gloo", "ringtree as gloo", "ringtree"
 FACES = (GLOO, IN_GLOOS_PLACE, RINGTREE)
+THREADS = 3
+"""Of a group of Gloo's."""
 
 
 def put_on(face: str, ranks: int) -> None:
@@ -41,6 +44,18 @@ class GlooError(AssertionError):
     """A test on ringtree made a group of Gloo's."""
 
 
+def _rename_threads() -> None:
+    """Renames the threads of a Gloo that was just made, as each takes its own name some time later."""
+    renamed, until_s = 0, time.monotonic() + 2
+    while renamed < THREADS and time.monotonic() < until_s:
+        for thread in Path("/proc/self/task").glob("*/comm"):
+            with suppress(OSError):  # another thread has ended
+                if "gloo" in thread.read_text():
+                    thread.write_text("of one rank")
+                    renamed += 1
+        time.sleep(0.002)
+
+
 def _forbid_gloo() -> None:
     """Makes Gloo's constructor raise, under every name by which a module has imported it."""
     from torch._C._distributed_c10d import ProcessGroupGloo
@@ -51,10 +66,7 @@ def _forbid_gloo() -> None:
         if size > 1:
             raise GlooError("a group of Gloo's is made in a test on ringtree")
         made(self, store, rank, size, *more, **named)
-        time.sleep(0.02)  # until its threads have their names
-        for thread in Path("/proc/self/task").glob("*/comm"):  # one rank sends nothing
-            if "gloo" in thread.read_text():
-                thread.write_text("of one rank")
+        _rename_threads()  # one rank sends nothing
 
     ProcessGroupGloo.__init__ = refuse
 

@@ -32,7 +32,7 @@ class Probe(Forked, MultiProcessTestCase):
 
         def named() -> None:
             ctypes.CDLL(None).prctl(PR_SET_NAME, b"pt_gloo_runloop", 0, 0, 0)
-            time.sleep(0.5)
+            time.sleep(1.5)
 
         thread = threading.Thread(target=named)
         thread.start()
