@@ -69,7 +69,7 @@ void Group::sit(int rank, Options& options, InheritedLiveness inherited) {
                                   std::to_string(ranks_) + " ranks");
     bridge_ = std::make_unique<Bridge>(*endpoint_, *options.network);
   }
-  interpreter_ = std::make_unique<Interpreter>(*endpoint_);
+  interpreter_ = std::make_unique<Interpreter>(*endpoint_, options.cache_bytes);
   exchange_ = std::make_unique<Exchange>(*endpoint_);
   signals_ = std::make_unique<Signals>(*endpoint_);
 }

@@ -13,6 +13,7 @@
 #include "group/ticket_lock.h"
 #include "group/worker.h"
 #include "interpreter/interpret.h"
+#include "kernels/copies.h"
 #include "messages/exchange.h"
 
 namespace ringtree {
@@ -27,6 +28,7 @@ class Group {
     std::optional<InheritedLiveness>
         inherited{};  // the members, in a group that is made from another; else this is a world of its own
     std::optional<Network> network{};  // where ranks are on several hosts
+    std::size_t cache_bytes = last_cache_bytes();
   };
 
   // An endpoint in the group behind a memfd. A world keeps the descriptor, for its lock; else it is closed at once.

@@ -4,38 +4,28 @@
 #include <cassert>
 #include <cstring>
 
+#include "interpreter/targets.h"
+
 namespace ringtree {
 
 namespace {
 
 constexpr std::size_t worth_zero_copy = 4096;  // bytes; below, a copy takes less time than the completion
 
-void copy(void* const* targets, int ntargets, const void* source, std::size_t nbytes) {
-  if (ntargets == 1) {
-    if (targets[0] != source) std::memcpy(targets[0], source, nbytes);
-    return;
-  }
-  constexpr std::size_t block = 8192;  // the second target is filled from L1
-  for (std::size_t at = 0; at < nbytes; at += block)
-    for (int k = 0; k < ntargets; k++) {
-      auto to = static_cast<std::byte*>(targets[k]) + at;
-      auto from = static_cast<const std::byte*>(source) + at;
-      if (to != from) std::memcpy(to, from, std::min(block, nbytes - at));
-    }
-}
-
 }  // namespace
 
-Interpreter::Interpreter(Endpoint& endpoint)
+Interpreter::Interpreter(Endpoint& endpoint, std::size_t cache_bytes)
     : received(endpoint.ranks()),
       endpoint_(endpoint),
       outbox_(endpoint.segment().outbox(endpoint.rank()), endpoint.segment().layout().slots,
               endpoint.segment().layout().slot_bytes),
-      copied_(endpoint.ranks(), 0) {
+      copied_(endpoint.ranks(), 0),
+      cache_bytes_(cache_bytes) {
   for (int peer = 0; peer < endpoint.ranks(); peer++) {
     out_.push_back(endpoint.segment().lane_out(endpoint.rank(), peer));
     in_.push_back(endpoint.segment().lane_in(peer, endpoint.rank()));
     staging_.push_back(endpoint.staging(peer));
+    if (!endpoint.elsewhere(peer)) ranks_here_++;
   }
 }
 
@@ -57,7 +47,8 @@ void Interpreter::run(const std::shared_ptr<PreparedProgram>& shared, std::uint6
   if (static_cast<int>(messages_.size()) < plan.message_registers) messages_.resize(plan.message_registers);
   if (static_cast<int>(sources_.size()) < plan.most_sources) sources_.resize(plan.most_sources);
   zero_copy_ = !regions_.empty() && (region_of(input, 0) >= 0 || region_of(output, 0) >= 0);
-  if (zero_copy_) find_overwritten(plan, input, output);
+  past_caches_ = exceeds_caches(input, output);
+  if (zero_copy_ || past_caches_) find_uses(plan, input, output);
   spaces_[static_cast<int>(Space::input)] = input;
   spaces_[static_cast<int>(Space::output)] = output;
   spaces_[static_cast<int>(Space::scratch)] = scratch_.get();
@@ -70,6 +61,13 @@ void Interpreter::run(const std::shared_ptr<PreparedProgram>& shared, std::uint6
   }
   if (relay) relay->settle();
   assert(outbox_.open() == 0);
+}
+
+// Whether the arrays of this host's ranks, taken to be alike, are more than a cache holds.
+bool Interpreter::exceeds_caches(const std::byte* input, const std::byte* output) const {
+  auto nbytes =
+      input == output ? std::max(plan_->input_bytes, plan_->output_bytes) : plan_->input_bytes + plan_->output_bytes;
+  return static_cast<std::size_t>(nbytes) * ranks_here_ >= cache_bytes_;
 }
 
 void Interpreter::run_windows() {
@@ -270,20 +268,11 @@ void Interpreter::apply(const PreparedProgram::Instruction& i, std::int64_t wind
   }
 }
 
-// A reduction with a second target fills that from L1, block by block: a copy takes over lines that a peer has read
-// without fetching them first, as the stores of a reduction do.
 void Interpreter::write(const PreparedProgram::Instruction& i, void* const* targets, int ntargets, std::size_t count) {
-  auto nbytes = count * plan_->item;
-  if (i.kind == Kind::copy) return copy(targets, ntargets, sources_[0], nbytes);
-  if (ntargets == 1) return plan_->reduce(targets[0], sources_.data(), i.sources, count);
-  constexpr std::size_t block = 8192;
-  for (std::size_t at = 0; at < nbytes; at += block) {
-    auto part = std::min(block, nbytes - at);
-    auto first = static_cast<std::byte*>(targets[0]) + at;
-    plan_->reduce(first, sources_.data(), i.sources, part / plan_->item);
-    for (int k = 1; k < ntargets; k++) std::memcpy(static_cast<std::byte*>(targets[k]) + at, first, part);
-    for (int k = 0; k < i.sources; k++) sources_[k] = static_cast<const std::byte*>(sources_[k]) + part;
-  }
+  bool past_caches = past_caches_ && i.unread;
+  if (i.kind == Kind::copy) return copy_to(targets, ntargets, sources_[0], count * plan_->item, past_caches);
+  Sum sum{plan_->reduce, sources_.data(), i.sources, plan_->item};
+  reduce_to(targets, ntargets, sum, count, past_caches);
 }
 
 template <bool recorded>

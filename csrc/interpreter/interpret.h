@@ -22,7 +22,8 @@ struct Region {
 
 class Interpreter : Situation {
  public:
-  explicit Interpreter(Endpoint& endpoint);
+  // `cache_bytes`: outputs of calls that touch more than these go past the caches.
+  Interpreter(Endpoint& endpoint, std::size_t cache_bytes);
 
   // One collective call. Throws Error (the group is poisoned then), or Interrupted (the caller poisons it).
   void run(const std::shared_ptr<PreparedProgram>& plan, std::uint64_t call, std::byte* input, std::byte* output,
@@ -79,6 +80,7 @@ class Interpreter : Situation {
   template <bool recorded>
   void run_window(std::int64_t window);
   std::size_t move(const PreparedProgram::Instruction& i, std::int64_t window);
+  bool exceeds_caches(const std::byte* input, const std::byte* output) const;
   bool send_in_place(const PreparedProgram::Instruction& i, std::int64_t window, SendDescriptor& send);
   bool leaves_host(const PreparedProgram::Instruction& i) const;
   Descriptor::Location location(const SendDescriptor& send) const;
@@ -133,6 +135,9 @@ class Interpreter : Situation {
   std::vector<Region> regions_;
   std::map<const std::byte*, int> region_at_;  // by where they begin
   bool zero_copy_ = false;                     // whether input or output of this call lies in a region
+  int ranks_here_ = 0;                         // on this host
+  std::size_t cache_bytes_;
+  bool past_caches_ = false;  // whether outputs of this call that nobody reads go past the caches
   std::vector<SendDescriptor> send_descriptors_;
   std::vector<Message> messages_;
   std::vector<const void*> sources_;

@@ -1,6 +1,8 @@
 #include "interpreter/prepared_program.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <set>
 #include <stdexcept>
 #include <utility>
@@ -282,13 +284,7 @@ bool in_memory(const PreparedProgram::Operand& o) {
   return o.space != Space::slot && o.space != Space::message;
 }
 
-}  // namespace
-
-void find_overwritten(PreparedProgram& plan, const std::byte* input, const std::byte* output) {
-  bool disjoint = input + plan.input_bytes <= output || output + plan.output_bytes <= input;
-  auto aliasing = disjoint ? PreparedProgram::apart : output - input;
-  if (plan.aliasing == aliasing) return;
-  plan.aliasing = aliasing;
+void find_overwritten(PreparedProgram& plan, std::int64_t aliasing) {
   for (std::size_t at = 0; at < plan.instructions.size(); at++) {
     auto& i = plan.instructions[at];
     if (!i.lazy || i.pieces != 1) continue;
@@ -311,6 +307,59 @@ void find_overwritten(PreparedProgram& plan, const std::byte* input, const std::
       }
     }
   }
+}
+
+// Bytes that a program reads.
+class BytesRead {
+ public:
+  void add(Stretch run) {
+    auto at = runs_.upper_bound(run.begin);
+    if (at != runs_.begin() && std::prev(at)->second >= run.begin) --at;
+    for (; at != runs_.end() && at->first <= run.end; at = runs_.erase(at)) {
+      run.begin = std::min(run.begin, at->first);
+      run.end = std::max(run.end, at->second);
+    }
+    runs_[run.begin] = run.end;
+  }
+  bool overlap(const Stretch& run) const {
+    auto behind = runs_.lower_bound(run.end);
+    return behind != runs_.begin() && std::prev(behind)->second > run.begin;
+  }
+
+ private:
+  std::map<std::int64_t, std::int64_t> runs_;  // ends, by where they begin
+};
+
+// The runs of an instruction's operand, where it is input or output.
+template <class Take>
+void each_run(const PreparedProgram& plan, const PreparedProgram::Instruction& i, int operand, std::int64_t aliasing,
+              Take take) {
+  auto o = plan.operands[i.operand + operand];
+  if (o.space != Space::input && o.space != Space::output) return;
+  for (std::uint32_t piece = 0; piece < i.pieces; piece++, o.first++)
+    take(stretch(plan, o, plan.sizes[i.size + piece], aliasing));
+}
+
+void find_unread(PreparedProgram& plan, std::int64_t aliasing) {
+  BytesRead read;
+  for (auto& i : plan.instructions)
+    for (int k = i.targets; k < i.targets + i.sources; k++)
+      each_run(plan, i, k, aliasing, [&](auto run) { read.add(run); });
+  for (auto& i : plan.instructions) {
+    i.unread = i.targets > 0 && !plan.finish && plan.operands[i.operand].space == Space::output;
+    if (i.unread) each_run(plan, i, 0, aliasing, [&](auto run) { i.unread &= !read.overlap(run); });
+  }
+}
+
+}  // namespace
+
+void find_uses(PreparedProgram& plan, const std::byte* input, const std::byte* output) {
+  bool disjoint = input + plan.input_bytes <= output || output + plan.output_bytes <= input;
+  auto aliasing = disjoint ? PreparedProgram::apart : output - input;
+  if (plan.aliasing == aliasing) return;
+  plan.aliasing = aliasing;
+  find_overwritten(plan, aliasing);
+  find_unread(plan, aliasing);
 }
 
 PreparedProgram bind(const Encoded& program, const Binding& binding, const Limits& limits) {

@@ -63,6 +63,7 @@ struct PreparedProgram {
     bool lazy = false;         // signals of that slot follow at once, and there are no others: need not be staged
     bool last = false;         // nothing names the slot after this
     bool overwritten = false;  // what it leaves in place is reduced into later, for `aliasing`
+    bool unread = false;       // its first target is output that nothing reads in this call, for `aliasing`
     std::int32_t sources = 0;
     std::int32_t peer = -1;  // of a copy or a reduction: whose message it reads
     std::int32_t reg = -1;
@@ -80,8 +81,7 @@ struct PreparedProgram {
   std::vector<std::int64_t> offsets;  // elements from the start of the space
   std::vector<std::int64_t> sizes;    // elements
   std::vector<Run> outputs;           // what is written of the output, for the division of an average
-  std::int64_t aliasing =
-      never;  // bytes from input to output that `overwritten` holds for; `apart` if they are disjoint
+  std::int64_t aliasing = never;      // bytes from input to output that the two hold for; `apart` if they are disjoint
   std::int64_t input_bytes = 0, output_bytes = 0;  // what is touched of them
   std::vector<int> silent_peers;                   // peers that receive from this rank and send it nothing
   int slot_registers = 0, message_registers = 0;
@@ -95,10 +95,11 @@ struct PreparedProgram {
   Fingerprint print;
 };
 
-// Sets `overwritten` for an input and an output that begin there. Such bytes are not sent without a copy: the ranks of
-// a one-shot or recursive-doubling program would all wait for each other. (Bytes that a later copy overwrites were, in
-// all programs known, given back by then.)
-void find_overwritten(PreparedProgram& plan, const std::byte* input, const std::byte* output);
+// Sets `overwritten` and `unread` for an input and an output that begin there. Bytes that are overwritten are not sent
+// without a copy: the ranks of a one-shot or recursive-doubling program would all wait for each other. (Bytes that a
+// later copy overwrites were, in all programs known, given back by then.) Bytes that are unread need no place in a
+// cache.
+void find_uses(PreparedProgram& plan, const std::byte* input, const std::byte* output);
 
 // Throws std::invalid_argument, naming the instruction, for a program that would step outside its memory.
 PreparedProgram bind(const Encoded& program, const Binding& binding, const Limits& limits);

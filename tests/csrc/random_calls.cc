@@ -25,7 +25,7 @@ struct Memory {
 
 struct Shape {
   int ranks, slots;
-  std::size_t slot_bytes;
+  std::size_t slot_bytes, cache_bytes;
 };
 
 // One call as all ranks know it.
@@ -56,8 +56,9 @@ class Rank {
     ringtree::Endpoint::Options endpoint;
     endpoint.timeout_s = 60;
     endpoint.oversubscribed = true;
-    group_ = std::make_unique<Group>(memory.at, rank, shape.ranks,
-                                     Group::Options{shape.slots, shape.slot_bytes, true, endpoint});
+    Group::Options options{shape.slots, shape.slot_bytes, true, endpoint};
+    options.cache_bytes = shape.cache_bytes;
+    group_ = std::make_unique<Group>(memory.at, rank, shape.ranks, options);
     group_->add_region({static_cast<std::byte*>(region.at), most * sizeof(int) * shape.ranks}, hooks_);
   }
   static constexpr std::int64_t most = 3000;
@@ -329,7 +330,7 @@ std::vector<Call> sequence(std::mt19937& random, const Shape& shape) {
 void live(unsigned seed) {
   std::mt19937 random(seed);
   const int ranks_of[] = {1, 2, 2, 3, 4};
-  Shape shape{ranks_of[random() % 5], 0, 0};
+  Shape shape{ranks_of[random() % 5], 0, 0, seed % 2 ? 2000 : ringtree::last_cache_bytes()};
   shape.slots = shape.ranks + static_cast<int>(random() % 3);
   shape.slot_bytes = 1024u << random() % 5;
   ringtree::Layout layout(shape.ranks, shape.slots, shape.slot_bytes);
