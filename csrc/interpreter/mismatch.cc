@@ -7,6 +7,7 @@ void Interpreter::check(int peer, const Descriptor& descriptor) {
   if (descriptor.print == plan_->print && descriptor.call == static_cast<std::uint32_t>(call_)) return;
   // The upper half of the peer's call number is ours, or one less or more.
   auto behind = static_cast<std::int32_t>(descriptor.call - static_cast<std::uint32_t>(call_));
+  if (behind > 0) compare(peer);  // a later call of the peer: its call of this number is the first that differs
   mismatch(peer, call_ + static_cast<std::uint64_t>(static_cast<std::int64_t>(behind)), descriptor.print);
 }
 

@@ -75,6 +75,19 @@ def test_a_mismatch_names_both_sides_on_every_rank(engine: str, other: Act, expe
         assert after == Poisoned.__name__
 
 
+def test_the_first_call_that_differs_is_named() -> None:
+    """Rank 0 hears of rank 1's second call before anybody has heard of its first."""
+    naps_s = (0.2, 0.0, 0.2, 0.6)
+
+    def act(comm: Communicator) -> None:
+        time.sleep(naps_s[comm.rank])
+        one_differs(lambda c: c.all_reduce(ONES), lambda c: c.reduce(ONES, root=3))(comm)
+
+    for kind, message, _ in outcomes("shm", 4, act):
+        assert kind == Mismatch.__name__
+        assert "rank 1 called reduce(float32, sum, count 1000, root 3) as call 1" in message
+
+
 def test_another_root_is_a_mismatch(engine: str) -> None:
     act = one_differs(lambda c: c.broadcast(ONES.copy(), 0), lambda c: c.broadcast(ONES.copy(), 1))
     for kind, message, _ in outcomes(engine, 3, act):
