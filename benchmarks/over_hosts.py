@@ -25,7 +25,7 @@ from ringtree.runtime.engines.wires import VARIABLE, WIRES
 from tests.runtime.hosts.lab import Lab
 
 ROOT = Path(__file__).parent.parent
-RANK = Path(__file__).with_name("over_hosts_rank.py")
+RANK = Path(__file__).with_name("peer_rank.py")
 TCP_SHARE = 1448 / 1514
 """Payload of a full frame on the wire."""
 
@@ -117,9 +117,8 @@ def run(started: list[list[str]], limit_s: float) -> dict[str, float]:
             process.kill()
             out, err = process.communicate()
             err += f"\nno end within {limit_s} s"
-        found |= {
-            key: value for line in out.splitlines() if line.startswith("{") for key, value in json.loads(line).items()
-        }
+        lines = [line.removeprefix("[0] ") for line in out.splitlines()]  # as `ringtree run` prints rank 0's
+        found |= {key: value for line in lines if line.startswith("{") for key, value in json.loads(line).items()}
         if process.returncode:
             print(err.strip()[-1500:], file=sys.stderr)
     return found

@@ -96,7 +96,7 @@ def test_a_module_is_read_in_parts() -> None:
     ("arguments", "message"),
     [
         (("rign", "all_reduce", 4), r"no algorithm 'rign': expected one of ring, "),
-        (("ring", "all_to_all", 4), r"ring does not serve all_to_all: expected one of pairwise"),
+        (("ring", "all_to_all", 4), r"ring does not serve all_to_all: expected one of one_shot"),
         (("ring", "allreduce", 4), r"no collective 'allreduce': expected one of all_reduce"),
         (("ring", "all_reduce", 0), r"ring all_reduce over 0 ranks: expected at least 1"),
         (("ring", "all_reduce", 4, 1), r"all_reduce has no root: got root 1"),

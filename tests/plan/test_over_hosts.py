@@ -80,9 +80,9 @@ def test_many_ranks_at_random_have_a_nesting_that_fits_the_slots() -> None:
 
 
 def test_a_longer_delay_changes_the_choice() -> None:
-    near, far = (choose_over_hosts("all_to_all", hosts((0, 0, 1, 1, 2, 2), s), None, 1 << 16) for s in (30e-6, 1e-3))
-    assert near.algorithm == "pairwise" and far.algorithm == "bruck"
-    assert "1e+03 us" in far.why
+    near, far = (choose_over_hosts("all_gather", hosts((0, 0, 1, 1, 2, 2), s), None, 1 << 20) for s in (30e-6, 5e-3))
+    assert near.algorithm == "hierarchical" and far.algorithm == "two_shot"
+    assert "5e+03 us" in far.why
 
 
 def test_rank_order_leaves_what_agrees_to_the_last_bit() -> None:

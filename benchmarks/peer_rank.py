@@ -1,4 +1,5 @@
-"""One rank of benchmarks/over_hosts.py: `PEER OPS SIZES SECONDS`. Knows nothing of ringtree unless that is the peer."""
+"""One rank of over_hosts.py or beside_peers.py: `PEER OPS SIZES SECONDS`. Knows nothing of ringtree unless that is the
+peer. Rank 0 is the root; `nbytes` is the whole vector's, as in nccl-tests."""
 
 from __future__ import annotations
 
@@ -21,8 +22,14 @@ class Ringtree:
         self.rank, self.size = self.comm.rank, self.comm.size
 
     def call(self, op: str, x: Any, out: Any) -> Call:
+        if op == "barrier":
+            return self.comm.barrier
         if op == "broadcast":
             return lambda: self.comm.broadcast(x, 0)
+        if op in ("reduce", "gather"):
+            return lambda: getattr(self.comm, op)(x, root=0, out=None if self.rank else out)
+        if op == "scatter":
+            return lambda: self.comm.scatter(None if self.rank else x, root=0, out=out)
         return lambda: getattr(self.comm, op)(x, out=out)
 
     def most(self, value: float) -> float:
@@ -74,6 +81,10 @@ class Mpi:
             "reduce_scatter": lambda: self.comm.Reduce_scatter_block(x, out),
             "broadcast": lambda: self.comm.Bcast(x, 0),
             "all_to_all": lambda: self.comm.Alltoall(x, out),
+            "reduce": lambda: self.comm.Reduce(x if self.rank else self.mpi.IN_PLACE, None if self.rank else x, root=0),
+            "gather": lambda: self.comm.Gather(x, None if self.rank else out, 0),
+            "scatter": lambda: self.comm.Scatter(None if self.rank else x, out, 0),
+            "barrier": self.comm.Barrier,
         }[op]
 
     def most(self, value: float) -> float:
@@ -87,9 +98,9 @@ def arrays(op: str, nbytes: int, size: int) -> tuple[Any, Any]:
     """Input and output: `nbytes` is the whole vector's (of all_to_all, what a rank sends)."""
     count = max(nbytes // 4, 1)
     share = max(count // size, 1)
-    if op == "all_gather":
+    if op in ("all_gather", "gather"):
         return np.ones(share, np.float32), np.empty(share * size, np.float32)
-    if op == "reduce_scatter":
+    if op in ("reduce_scatter", "scatter"):
         return np.ones(share * size, np.float32), np.empty(share, np.float32)
     if op == "all_to_all":
         return np.ones(share * size, np.float32), np.empty(share * size, np.float32)
@@ -102,8 +113,9 @@ def measured(peer: Any, op: str, nbytes: int, seconds: float) -> float:
     x, out = arrays(op, nbytes, peer.size)
     call = peer.call(op, x, out)
     call()
-    expected = {"all_reduce": peer.size, "reduce_scatter": peer.size}.get(op, 1)
-    assert (out == expected).all(), f"{op}: {out[:4]}"
+    expected = peer.size if op in ("all_reduce", "reduce_scatter", "reduce") else 1
+    if peer.rank == 0 or op not in ("reduce", "gather"):
+        assert op == "barrier" or (out == expected).all(), f"{op}: {out[:4]}"
     x[:] = 0.0  # sums stay numbers
     began = time.perf_counter()
     call()
