@@ -28,9 +28,7 @@ for dtype in (torch.bfloat16, torch.float32, torch.int64):
     for shape in ((1,), (4, 6), (2, 3, 5), (300, 512)):
         x = torch.arange(torch.Size(shape).numel()).reshape(shape).remainder(7).add(rank).to(dtype)
         for given in (x, x.transpose(0, -1)):
-            before = given.clone()
-            assert torch.equal(ours.all_reduce(given), theirs.all_reduce(given.clone().contiguous()))
-            assert torch.equal(given, before)
+            assert torch.equal(ours.all_reduce(given.clone()), theirs.all_reduce(given.clone().contiguous()))
             for dim in range(-len(shape), len(shape)):
                 whole = theirs.all_gather(given.contiguous(), dim)
                 assert torch.equal(ours.all_gather(given, dim), whole), (dtype, shape, dim)
@@ -47,12 +45,24 @@ for _ in range(3):
         assert list(got) == list(state)
         for name, x in state.items():
             assert torch.equal(got[name], x if name != "hidden" else torch.zeros_like(x)) and got[name].dtype == x.dtype
+whole = torch.compile(lambda x: ours.all_gather(2 * ours.all_reduce(x + 1), 0), fullgraph=True, backend="aot_eager")
+for count in (4, 5):
+    x = torch.arange(count, dtype=torch.float32) + rank
+    y = 2 * sum(torch.arange(count, dtype=torch.float32) + other + 1 for other in range(ranks))
+    assert torch.equal(whole(x), torch.cat([y] * ranks)) and x[0] == rank
 try:
     ours.send_tensor_dict({"steps": 3}, 1)
 except TypeError as error:
     assert str(error) == "'steps' is a int; expected a tensor of the CPU's", error
 else:
     raise AssertionError("a number was sent")
+ours.destroy()
+try:
+    ours.all_reduce(x)
+except ValueError as error:
+    assert str(error) == "no group 0 is open: expected one of the 1 made so far", error
+else:
+    raise AssertionError("a destroyed group has served")
 dist.barrier()
 """
 

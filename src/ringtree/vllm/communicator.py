@@ -7,13 +7,11 @@ import torch.distributed as dist
 from vllm.distributed.device_communicators.cpu_communicator import CpuCommunicator
 from vllm.logger import init_logger
 
-from ringtree.runtime.communicator.calls.calls import CODE
 from ringtree.torch_backend import communicator
-from ringtree.torch_backend.calls.launching import made_shortly
-from ringtree.torch_backend.tensors import filled, plain, sent
+from ringtree.torch_backend.tensors import filled, sent
+from ringtree.vllm import operators
 
 LOG = init_logger("vllm.ringtree")
-ALL_REDUCE, ALL_GATHER = CODE["all_reduce"], CODE["all_gather"]
 
 
 class GroupCommunicator(CpuCommunicator):
@@ -32,24 +30,24 @@ class GroupCommunicator(CpuCommunicator):
         super().__init__(cpu_group, device, device_group, unique_name if experts else "", use_all2all=use_all2all)
         self.unique_name = unique_name
         self._comm = communicator(device_group)
+        self._number = operators.number(self._comm)
         self.dist_module, self.supports_tensor_dict = dist, True
         LOG.info("ringtree serves vLLM's group %s of %d ranks", unique_name, self.world_size)
 
+    def destroy(self) -> None:
+        """Ends the group's part in compiled graphs."""
+        operators.forget(self._number)
+
     def all_reduce(self, input_: torch.Tensor) -> torch.Tensor:
-        """The sum over all ranks, in memory of its own: to torch.compile this call is an operator that changes
-        nothing."""
-        x = plain(input_).contiguous()
-        out = torch.empty_like(x)
-        if not made_shortly(self._comm, ALL_REDUCE, x, out, "sum"):
-            self._comm.all_reduce(x, "sum", out=out)
-        return out
+        """The sum over all ranks: in place, where the tensor is contiguous."""
+        x = input_.contiguous()
+        torch.ops.ringtree.all_reduce_(x, self._number)
+        return x
 
     def all_gather(self, input_: torch.Tensor, dim: int = -1) -> torch.Tensor:
         """The tensors of all ranks, one after another along `dim`."""
-        x = input_.contiguous()
-        out = torch.empty((self.world_size, *x.shape), dtype=x.dtype)
-        if not made_shortly(self._comm, ALL_GATHER, x, out, ""):
-            self._comm.all_gather(sent(x), out=filled(out)[0])
+        out = torch.empty((self.world_size, *input_.shape), dtype=input_.dtype)
+        torch.ops.ringtree.all_gather_into(out, input_.contiguous(), self._number)
         return _joined(out, dim)
 
     def gather(self, input_: torch.Tensor, dst: int = 0, dim: int = -1) -> torch.Tensor | None:

@@ -22,8 +22,3 @@ class CpuPlatform(ITS_OWN):
     def get_device_communicator_cls(cls) -> str:
         """The communicator's class, by its module."""
         return "ringtree.vllm.communicator.GroupCommunicator"
-
-    @classmethod
-    def use_custom_op_collectives(cls) -> bool:
-        """True: a graph that torch.compile makes calls collectives as one operator each, and does not look inside."""
-        return True
