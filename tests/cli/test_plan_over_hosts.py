@@ -62,11 +62,11 @@ def _cores() -> int:
 
 
 def test_another_latency_has_another_choice_beside(ringtree: Ringtree, tmp_path: Path) -> None:
-    words = ("plan", "all_to_all", "--hosts", "2,2,2", "--rate", "235MB/s", "--latency", "30us", "--bytes", "64K")
-    row = recorded(ringtree, tmp_path / "rows.json", *words)["rows"][0]
-    assert (row["algorithm"], row["beside"]["algorithm"]) == ("pairwise", "bruck")
+    words = ("plan", "broadcast", "--hosts", "2,2,2", "--rate", "235MB/s", "--latency", "30us", "--bytes", "1M")
+    row = recorded(ringtree, tmp_path / "rows.json", *words, "--beside", "5ms")["rows"][0]
+    assert (row["algorithm"], row["beside"]["algorithm"]) == ("chain", "hierarchical")
     near = recorded(ringtree, tmp_path / "near.json", *words, "--beside", "31us")["rows"][0]
-    assert near["beside"]["algorithm"] == "pairwise"
+    assert near["beside"]["algorithm"] == "chain"
 
 
 def test_a_tuned_file_has_hosts_and_network(ringtree: Ringtree, tmp_path: Path) -> None:
@@ -103,6 +103,7 @@ def test_the_file_that_init_reads_is_the_default(
     ("words", "expected"),
     [
         (("--hosts", "2,x"), "--hosts '2,x': expected the number of ranks on each host"),
+        (("--hosts", ""), "--hosts '': expected the number of ranks on each host"),
         (("--hosts", "0,2"), "--hosts '0,2': expected the number of ranks on each host"),
         (("--hosts", "4"), "4 ranks on 1 host; expected 2 hosts at least"),
         (("--hosts", "4000,97"), "4097 ranks on 2 hosts; expected 2 hosts at least and 4096 ranks at most"),

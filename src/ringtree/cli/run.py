@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from importlib import import_module
 
 from ringtree.cli.arguments.destination import check_destination
+from ringtree.runtime import settings
+from ringtree.runtime.bootstrap.interfaces import INTERFACE
 from ringtree.runtime.launch import launch
 
 OVER_HOSTS = "ringtree.cli.run_hosts"
@@ -22,6 +25,9 @@ FOR_HOSTS = ("ssh", "python", "interface", "env")
 def run(args: argparse.Namespace) -> int:
     """Starts the ranks and waits for them. Returns the exit code of the rank that failed first, else 0."""
     program = args.program[1:] if args.program[:1] == ["--"] else args.program
+    elsewhere = {INTERFACE} if args.hosts is not None else set()  # hosts may have interfaces that this one has not
+    for line in settings.check({name: value for name, value in os.environ.items() if name not in elsewhere}):
+        print(f"ringtree run: {line}", file=sys.stderr)
     if args.trace:
         check_destination(args.trace, *program[:1])
     if args.replace:

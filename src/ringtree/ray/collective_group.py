@@ -15,8 +15,8 @@ from ray.util.collective.types import ReduceOp
 
 from ringtree.ray.meeting import meet
 from ringtree.runtime.arrays import Array, readable, writable
+from ringtree.runtime.bootstrap.environment import patience
 from ringtree.runtime.engines.engine import native_module
-from ringtree.runtime.world import patience
 
 OPERATIONS = {ReduceOp.SUM: "sum", ReduceOp.PRODUCT: "prod", ReduceOp.MIN: "min", ReduceOp.MAX: "max"}
 

@@ -13,9 +13,8 @@ from typing import Any
 from ringtree.errors import PeerDied, RankFailed
 from ringtree.ray.placement import Demand, Place, placed
 from ringtree.ray.rank import Rank, ray_of
-from ringtree.runtime.bootstrap.environment import ADDRESS, RAY, SECRET
+from ringtree.runtime.bootstrap.environment import ADDRESS, RAY, SECRET, patience
 from ringtree.runtime.launch.crew import Outcome
-from ringtree.runtime.world import patience
 
 GRACE_S = 5.0
 """Seconds that survivors of a failure have to end by themselves."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +13,13 @@ from ringtree.runtime.bootstrap.boards.mpi_board import MpiBoard
 from ringtree.runtime.bootstrap.boards.store_board import Store, StoreBoard
 from ringtree.runtime.bootstrap.bootstrap import HostBootstrap
 from ringtree.runtime.bootstrap.contact import Board, GivenAddress
-from ringtree.runtime.bootstrap.environment import SECRET, World, detect, rendezvous_address, trace_folder
+from ringtree.runtime.bootstrap.environment import SECRET, World, detect, patience, rendezvous_address, trace_folder
 from ringtree.runtime.bootstrap.hosts import MultiHostBootstrap
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import GroupParameters, default_engine
 from ringtree.runtime.linux import after_fork_in_child, require_linux
 from ringtree.runtime.tracing.files import record_until_exit
 from ringtree.runtime.tuned import tuned_here
-
-TIMEOUT_S = 300.0
 
 
 def init(
@@ -148,17 +146,3 @@ def _hosts(board: Board, world: World, timeout_s: float) -> MultiHostBootstrap:
             at, generation, job = mine.board, mine.generation, mine.job
         mine.hosts = MultiHostBootstrap(at, world.rank, world.size, timeout_s, generation=generation, job=job)
     return mine.hosts
-
-
-def patience(timeout_s: float | None, env: Mapping[str, str] | None = None) -> float:
-    """The deadline of a wait in seconds: `timeout_s`, else RINGTREE_TIMEOUT of the environment, or of `env`."""
-    variables = os.environ if env is None else env
-    given: str | float = variables.get("RINGTREE_TIMEOUT", TIMEOUT_S) if timeout_s is None else timeout_s
-    try:
-        seconds = float(given)
-    except ValueError:
-        seconds = -1.0
-    if not seconds > 0:
-        name = "RINGTREE_TIMEOUT" if timeout_s is None else "timeout_s"
-        raise ValueError(f"{name} is {given!r}; expected a positive number of seconds")
-    return seconds

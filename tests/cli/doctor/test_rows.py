@@ -12,6 +12,7 @@ from ringtree.cli.doctor import gpus, network, resources, settings, software, th
 from ringtree.cli.doctor.check import Check, CheckedHost, CheckFunction, State, checked
 from ringtree.machines.host.interfaces import NetworkInterface
 from ringtree.price import BUILT_IN, NetworkCost
+from ringtree.runtime import settings as names
 from ringtree.runtime import tuned
 from tests.machines.sysfs_trees import CX7, H100, SysTree
 
@@ -164,8 +165,8 @@ def test_variables(env: dict[str, str], name: str, state: str, words: str, remed
 def test_every_variable_of_the_code_is_known() -> None:
     sources = [*(ROOT / "src").rglob("*.py"), *(ROOT / "csrc").rglob("*.cc"), *(ROOT / "csrc").rglob("*.h")]
     named = {name for path in sources for name in re.findall(r'"RINGTREE_([A-Z0-9_]+)"', path.read_text())}
-    assert named <= {*settings.NAMES, *settings.OF_DEVELOPMENT}
-    assert {*settings.NAMES} <= named
+    assert named <= {*names.NAMES, *names.OF_DEVELOPMENT}
+    assert {*names.NAMES} <= named
 
 
 @pytest.mark.parametrize(

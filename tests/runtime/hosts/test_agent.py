@@ -45,13 +45,13 @@ class Spoken:
         line = next(line for line in self._answers if line.startswith(beginning))
         return line.removeprefix(beginning).rstrip(b"\n")
 
-    def start(self, *command: str, **fields: object) -> None:
-        """Starts a rank."""
+    def start(self, *command: str, ranks: int = 1, **fields: object) -> None:
+        """Starts ranks."""
         prepare = {"do": "prepare", "folder": "/", "command": command, "module": False, "env": {}}
         prepare |= {"first": False, "doorway": False}
         self.send(prepare | fields)
-        job: dict[str, Any] = {"env": {"RINGTREE_WORLD_SIZE": "1"}, "secret": "s", "address": "", "trace": False}
-        self.send({"do": "start", "ranks": [0], **job})
+        job: dict[str, Any] = {"env": {"RINGTREE_WORLD_SIZE": str(ranks)}, "secret": "s", "address": "", "trace": False}
+        self.send({"do": "start", "ranks": list(range(ranks)), **job})
 
 
 @pytest.fixture
@@ -71,6 +71,13 @@ def test_a_line_that_closes_ends_the_ranks(agent: Spoken) -> None:
     agent.hang_up()
     assert agent.process.wait() == 1
     until(lambda: not Path(f"/proc/{rank}").exists())
+
+
+def test_a_line_that_closes_ends_the_start_of_ranks(agent: Spoken, tmp_path: Path) -> None:
+    agent.start("sh", "-c", f"touch {tmp_path}/$RINGTREE_RANK; sleep 1000", ranks=3000)
+    agent.hang_up()
+    assert agent.process.wait(60) == 1
+    assert len(list(tmp_path.iterdir())) < 1000
 
 
 def test_a_silent_launcher_is_taken_as_gone(agent: Spoken) -> None:

@@ -17,6 +17,7 @@ from ringtree.runtime.launch.hosts.placement import hosts_of, placed
         ("a:4,me@b.example:2", [("a", 4), ("me@b.example", 2)]),
         ("[fd00::1]:3, [fd00::2]", [("fd00::1", 3), ("fd00::2", 1)]),
         ("10.0.0.1:2", [("10.0.0.1", 2)]),
+        pytest.param(",".join(["a"] * 1000), [("a", 1)] * 1000, id="longer than a file's name"),
     ],
 )
 def test_lists(text: str, expected: list[tuple[str, int]]) -> None:

@@ -104,6 +104,18 @@ print("last", end="")
     assert len(err) == 4 * 400
 
 
+def test_lines_of_any_length_and_bytes_come_through(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    text = "os.write(1, bytes(range(32, 256)) + b'\\n' + b'x' * 3_000_000 + b'\\nlast')\n"
+    assert ran("a:1,b:1", [program(tmp_path, text)]) == 0
+    captured = capfd.readouterr()
+    for name in ("[a:0] ", "[b:1] "):
+        first, *cut, last = [line.removeprefix(name) for line in captured.out.splitlines() if line.startswith(name)]
+        assert first.startswith(" !") and "\ufffd" in first
+        assert (sum(map(len, cut)), {*"".join(cut)}) == (3_000_000, {"x"})
+        assert last == "last"
+    assert captured.err == ""
+
+
 def test_output_waits_for_a_slow_reader(launch: Launch) -> None:
     job = launch("far:1,b:1", "print('ready', flush=True)\nfor i in range(3000): print('x' * 5000)\nprint('last')\n")
     assert {line[-5:] for line in job.lines(2)} <= {"ready", "xxxxx"}

@@ -20,6 +20,7 @@ def run(args: argparse.Namespace) -> int:
         ssh=SSH if args.ssh is None else args.ssh,
         python=args.python,
         prefixed=False,
+        caller="doctor",
     )
     return launcher.run(program, placed(one_each, None))
 

@@ -2,41 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from difflib import get_close_matches
+from collections.abc import Iterator
 from typing import Any
 
 import ringtree
 from ringtree.cli.doctor.check import Check, CheckedHost, State
 from ringtree.ir.units import bandwidth, duration
-from ringtree.runtime import tuned
-from ringtree.runtime.bootstrap.environment import ADDRESS, FILE, JOBS_OWN, SECRET, launched, rendezvous_address
-from ringtree.runtime.bootstrap.interfaces import chosen_interface
-from ringtree.runtime.engines.wires import chosen
-from ringtree.runtime.engines.wires.tcp import connections
-from ringtree.runtime.world import patience
+from ringtree.runtime import settings, tuned
+from ringtree.runtime.bootstrap.environment import ADDRESS, FILE, JOBS_OWN, SECRET, launched
 
 SECTION = "settings"
-PREFIX = "RINGTREE_"
-NAMES = (
-    "ADDRESS", "ALGORITHM", "CONNECTIONS", "DEBUG", "INTERFACE", "JOB", "RANK", "REPLACES", "SECRET", "TIMEOUT",
-    "TOPOLOGY", "TRACE_FOLDER", "UCX_LIBRARY", "WIRE", "WORLD_SIZE",
-)  # fmt: skip
-"""The variables that a program of ringtree reads, without their prefix."""
-OF_DEVELOPMENT = (
-    "BASE_KERNELS_ONLY", "BROWSER_REQUIRED", "BUILD", "DATA", "EXAMPLES", "INDEPENDENT", "ISA", "MPI", "MPI4PY",
-    "PEERS", "TORCH_REQUIRED", "TRAIN_ERRORS",
-)  # fmt: skip
-"""The variables that only its build, its tests and its own processes read."""
 SECRETS = (SECRET,)
-RULES: dict[str, Callable[[Mapping[str, str]], object]] = {
-    ADDRESS: rendezvous_address,
-    "RINGTREE_CONNECTIONS": lambda env: connections(),
-    "RINGTREE_INTERFACE": chosen_interface,
-    "RINGTREE_TIMEOUT": lambda env: patience(None),
-    "RINGTREE_WIRE": chosen,
-}
-"""Functions that read a variable, and raise ValueError for a value that is none."""
 
 
 def tune(host: CheckedHost) -> Iterator[Check]:
@@ -72,19 +48,18 @@ def variables(host: CheckedHost) -> Iterator[Check]:
     """The variables RINGTREE_* that are set, but for those of the launcher: their values, and those that nothing
     reads."""
     hidden = JOBS_OWN if launched(host.env) else ()
-    there = sorted(name for name in host.env if name.startswith(PREFIX) and name not in hidden)
-    known = [PREFIX + name for name in (*NAMES, *OF_DEVELOPMENT)]
+    there = sorted(name for name in host.env if name.startswith(settings.PREFIX) and name not in hidden)
     if not there:
-        yield Check(SECTION, "variables", State.OK, f"no {PREFIX}* is set")
+        yield Check(SECTION, "variables", State.OK, f"no {settings.PREFIX}* is set")
     for name in there:
         value = "set" if name in SECRETS else repr(host.env[name])
-        figures = {"known": name in known, "value": None if name in SECRETS else host.env[name]}
-        if name not in known:
-            near = get_close_matches(name, known, 1, 0.75)
-            words = f"{value}: nothing reads it" + (f"; is it {near[0]}?" if near else "")
-            remedies = (f'export {near[0]}="${name}"; unset {name}',) if near else (f"unset {name}",)
-            yield Check(SECTION, name, State.NOTE, words, remedies, {**figures, "nearest": near[0] if near else None})
-        elif why := _wrong(name, host.env):
+        figures = {"known": name in settings.KNOWN, "value": None if name in SECRETS else host.env[name]}
+        if name not in settings.KNOWN:
+            near = settings.nearest(name)
+            words = f"{value}: nothing reads it" + (f"; is it {near}?" if near else "")
+            remedies = (f'export {near}="${name}"; unset {name}',) if near else (f"unset {name}",)
+            yield Check(SECTION, name, State.NOTE, words, remedies, {**figures, "nearest": near})
+        elif why := settings.wrong(name, host.env):
             yield Check(SECTION, name, State.PROBLEM, why, (f"unset {name}",), figures)
         else:
             yield Check(SECTION, name, State.OK, value, (), figures)
@@ -92,13 +67,3 @@ def variables(host: CheckedHost) -> Iterator[Check]:
     if given and not given.startswith(FILE) and not host.env.get(SECRET):
         words = f"not set beside {ADDRESS}: whoever reaches rank 0's port may join"
         yield Check(SECTION, SECRET, State.NOTE, words, (f"export {SECRET}=$(openssl rand -hex 16)",))
-
-
-def _wrong(name: str, env: Mapping[str, str]) -> str:
-    """The reason why a value is none that ringtree takes; "" where it is one."""
-    if name in RULES:
-        try:
-            RULES[name](env)
-        except ValueError as error:
-            return str(error)
-    return ""

@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     written = [path for path in (args.json, args.export_graph, args.export_tuner) if path]
     for path in written:
         check_destination(path, *(other for other in written if other is not path))
-    if args.hosts or args.tuned:
+    if args.hosts is not None or args.tuned:
         planned: int = import_module(OVER_HOSTS).run(args)
         return planned
     if over := [f"--{name}" for name in ("rate", "latency") if getattr(args, name)]:

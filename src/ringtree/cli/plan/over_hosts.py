@@ -74,7 +74,7 @@ def hosts_asked(args: argparse.Namespace) -> Hosts:
     path = Path(args.tuned) if args.tuned else tuned.location()
     known = tuned.read(path, anywhere=True) if args.tuned else tuned.tuned_here()
     network = None if known is None else known.network
-    if args.hosts:
+    if args.hosts is not None:
         host_of = host_of_ranks(args.hosts)
     elif known is not None and known.host_of:
         host_of = known.host_of

@@ -16,6 +16,8 @@ ADDRESS = "RINGTREE_ADDRESS"
 """The variable with host and port of rank 0, where ranks are on several hosts."""
 SECRET = "RINGTREE_SECRET"
 """The variable with a text that only the ranks of a job know."""
+TIMEOUT = "RINGTREE_TIMEOUT"
+TIMEOUT_S = 300.0
 FILE = "file://"
 SPAWNED = "spawn-"
 """The prefix of the job of ranks that spawn() started."""
@@ -173,3 +175,23 @@ def _ancestor(name: str) -> str:
             return f"{name}-{pid}-{fields[19]}"
         pid = int(fields[1])
     return f"parent-{os.getppid()}"
+
+
+def patience(timeout_s: float | None, env: Mapping[str, str] | None = None) -> float:
+    """The deadline of a wait in seconds: `timeout_s`, else RINGTREE_TIMEOUT of the environment, or of `env`, else 300.
+    ValueError: for a value that is none."""
+    variables = os.environ if env is None else env
+    given: str | float = variables.get(TIMEOUT, TIMEOUT_S) if timeout_s is None else timeout_s
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = -1.0
+    if not seconds > 0:
+        name = TIMEOUT if timeout_s is None else "timeout_s"
+        raise ValueError(f"{name} is {given!r}; expected a positive number of seconds")
+    return seconds
+
+
+def patience_of(env: Mapping[str, str]) -> float:
+    """The deadline that a job's environment asks for."""
+    return patience(None, env)

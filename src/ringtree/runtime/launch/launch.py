@@ -113,6 +113,6 @@ def write_trace(
     return 0
 
 
-def complain(text: str) -> None:
-    """Prints a line about the job on standard error."""
-    print(f"ringtree run: {text}", file=sys.stderr, flush=True)
+def complain(text: str, command: str = "run") -> None:
+    """Prints a line about the job on standard error. `command`: the one that has started it."""
+    print(f"ringtree {command}: {text}", file=sys.stderr, flush=True)

@@ -9,14 +9,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ringtree.errors import RankFailed
-from ringtree.runtime.bootstrap.environment import SPAWNED, detect
+from ringtree.runtime.bootstrap.environment import SPAWNED, detect, patience
 from ringtree.runtime.engines.engine import GroupParameters, default_engine, in_threads
 from ringtree.runtime.launch.crew import Crew, Outcome, Task
 from ringtree.runtime.launch.spawn_processes import Processes
 from ringtree.runtime.launch.spawn_threads import Threads
 from ringtree.runtime.linux import require_linux
 from ringtree.runtime.tuned import parameters_here
-from ringtree.runtime.world import patience
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ringtree.runtime.bootstrap.addresses import is_loopback
@@ -19,10 +19,10 @@ PROBE_S = 5.0
 MEASURED_CONNECTIONS, MOST_CONNECTIONS = 8, 15
 
 
-def connections() -> int | None:
+def connections(env: Mapping[str, str] | None = None) -> int | None:
     """Returns the number of connections that long payloads take to a peer (RINGTREE_CONNECTIONS); None where it is
     unset, and to be measured. ValueError if it is not 0 to 15."""
-    text = os.environ.get("RINGTREE_CONNECTIONS")
+    text = (os.environ if env is None else env).get("RINGTREE_CONNECTIONS")
     if text is None:
         return None
     if not text.isdecimal() or int(text) > MOST_CONNECTIONS:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import select
 import selectors
 import signal
 import sys
@@ -164,8 +165,14 @@ class Agent:
             env[TRACE_FOLDER] = self._traces.name
         if self._doorway:
             self._doorway.keep(order["address"])
-        self._ranks.start(self._words, order["ranks"], env)
+        self._ranks.start(self._words, order["ranks"], env, begun=lambda rank: self._wanted())
         self._started = True
+
+    def _wanted(self) -> bool:
+        """Whether the launcher's end is open still: a look between the starts of many ranks."""
+        given = select.poll()
+        given.register(self._given, 0)
+        return not given.poll(0)  # of what nobody asked for only a closed end is reported
 
     def _hold(self, order: Message) -> None:
         """The launcher is about to be suspended: its silence is none."""

@@ -35,7 +35,8 @@ KEPT_BACK = (ADDRESS, SECRET, TRACE_FOLDER, "RINGTREE_RANK", "RINGTREE_WORLD_SIZ
 class HostedProgram:
     """A program that all hosts run. `env`: NAME or NAME=VALUE, beside the variables that go along anyway; `python`: the
     interpreter's path on other hosts; `interface`: by which the hosts reach each other; `prefixed`: whether host and
-    rank stand before each line that it prints (those of its standard error have them anyway)."""
+    rank stand before each line that it prints (those of its standard error have them anyway); `caller`: the command of
+    ringtree's that has asked for it, as which errors are reported."""
 
     command: Sequence[str]
     module: bool = False
@@ -45,6 +46,7 @@ class HostedProgram:
     env: Sequence[str] = ()
     algorithm: str | None = None
     prefixed: bool = True
+    caller: str = "run"
 
 
 def run(program: HostedProgram, hosts: Sequence[HostRanks], trace: Path | None = None) -> int:
@@ -56,10 +58,8 @@ def run(program: HostedProgram, hosts: Sequence[HostRanks], trace: Path | None =
         raise ValueError("no program to run; expected a Python file, -m and a module, or an executable")
     env = variables(program, os.environ)
     rendezvous_address()  # for the error of a text that is none
-    if any(not host.local for host in hosts) and not (words := shlex.split(program.ssh)):
-        raise ValueError("--ssh is empty; expected a command")
-    elif any(not host.local for host in hosts) and shutil.which(words[0]) is None:
-        raise ValueError(f"no such program: {words[0]}, by which other hosts are reached; expected one by --ssh")
+    if any(not host.local for host in hosts):
+        check_ssh(program.ssh)
     job = {"RINGTREE_WORLD_SIZE": str(sum(len(host.ranks) for host in hosts)), "RINGTREE_JOB": os.urandom(8).hex()}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="ringtree-trace-"))) if trace else None
@@ -77,10 +77,22 @@ def run(program: HostedProgram, hosts: Sequence[HostRanks], trace: Path | None =
         except SetupEnded as ended:
             if agents.job.signal is None:
                 agents.job.failed(str(ended), 1)
-        code = agents.job.report(complain)
+        code = agents.job.report(lambda text: complain(text, program.caller))
         if trace is None or folder is None:
             return code
         return write_trace(trace, folder, len(agents.home), words, later=agents.clock_readings) or code
+
+
+def check_ssh(command: str) -> None:
+    """ValueError for a command that cannot reach other hosts."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise ValueError(f"--ssh {command}: {error}; expected a command in a shell's words") from None
+    if not words:
+        raise ValueError("--ssh is empty; expected a command")
+    if shutil.which(words[0]) is None:
+        raise ValueError(f"no such program: {words[0]}, by which other hosts are reached; expected one by --ssh")
 
 
 def variables(program: HostedProgram, env: Mapping[str, str]) -> dict[str, str]:

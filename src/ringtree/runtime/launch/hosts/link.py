@@ -18,7 +18,7 @@ from typing import IO, Protocol
 from ringtree.runtime.launch.hosts.messages import EVENT, GREETING, Message, line_of, output_of
 from ringtree.runtime.launch.hosts.placement import HostRanks
 from ringtree.runtime.launch.rank_processes import prepared
-from ringtree.runtime.launch.whole_lines import WholeLines
+from ringtree.runtime.launch.whole_lines import LONGEST_LINE, WholeLines
 
 AGENT = "ringtree.runtime.launch.hosts.agent"
 SSH = "ssh"
@@ -26,6 +26,8 @@ SSH_OPTIONS = ("BatchMode=yes", "ConnectTimeout=20", "ServerAliveInterval=5", "S
 """No questions, and an end where the other host is silent; options of the user's come before and win."""
 END_S = 2.0
 """Seconds that a process of ssh has to end after its output."""
+LONGEST_ANSWER = 2 * LONGEST_LINE
+"""Bytes of an agent's line: more than a rank's longest and the words before it, which would be lost behind a cut."""
 KEPT_LINES = 20
 """Lines of ssh's standard error that are kept for a report."""
 
@@ -98,7 +100,7 @@ class AgentLink:
             pipe.close()
 
     def _follow(self, pipe: IO[bytes], take: Callable[[list[bytes]], None]) -> WholeLines:
-        lines = WholeLines(pipe, take)
+        lines = WholeLines(pipe, take, LONGEST_ANSWER)
         self._selector.register(pipe, selectors.EVENT_READ, lambda: self._read(lines))
         return lines
 

@@ -15,6 +15,8 @@ NAME = re.compile(r"[^\s,:\[\]-][^\s,:\[\]]*")
 """A host's name: it may not begin as an option does."""
 ENTRY = re.compile(rf"(?P<name>{NAME.pattern}|\[(?P<v6>[0-9a-fA-F:.%\w]+)\])(?::(?P<slots>\d+))?")
 LINE = re.compile(rf"(?P<name>{NAME.pattern}|(?P<v6>[0-9a-fA-F:.]+))\s+slots\s*=\s*(?P<slots>\d+)")
+MOST_RANKS = 4096
+"""The most ranks of a group."""
 
 Slots = tuple[str, int]
 """A host's name and its number of ranks."""
@@ -32,7 +34,7 @@ class HostRanks:
 def hosts_of(text: str) -> list[Slots]:
     """The hosts of `a:4,b:4`, or of the hostfile of that path. ValueError names the entry that is none."""
     path = Path(text)
-    if path.is_file():
+    if os.path.isfile(path):  # a list may be longer than a file's name, which Path.is_file() raises for
         found = []
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             if entry := line.partition("#")[0].strip():
@@ -47,11 +49,13 @@ def hosts_of(text: str) -> list[Slots]:
 
 def placed(entries: Sequence[Slots], ranks: int | None) -> list[HostRanks]:
     """Each host once, with its ranks: they fill the slots in the order of the entries. `ranks`: how many, if not as
-    many as there are slots. ValueError where there are fewer slots."""
+    many as there are slots. ValueError where there are fewer slots, and for more ranks than a group has."""
     slots = sum(count for _, count in entries)
     ranks = slots if ranks is None else ranks
     if not 0 < ranks <= slots:
         raise ValueError(f"{ranks} ranks for {slots} slots of the hosts; expected at least 1, and slots for all (a:4)")
+    if ranks > MOST_RANKS:
+        raise ValueError(f"{ranks} ranks on the hosts; expected at most {MOST_RANKS}, the most of a group")
     here = {os.uname().nodename, *(one.address for one in interface_addresses())}
     names: dict[str, str] = {}
     found: dict[str, list[int]] = {}

@@ -1,0 +1,44 @@
+"""The variables RINGTREE_*: what a launcher says of them before it starts ranks."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ringtree.runtime import settings
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("RINGTREE_TIMEOUT", "soon", "RINGTREE_TIMEOUT is 'soon'; expected a positive number of seconds"),
+        ("RINGTREE_CONNECTIONS", "many", "RINGTREE_CONNECTIONS is 'many': expected 0 to 15"),
+        ("RINGTREE_WIRE", "pigeon", "RINGTREE_WIRE is 'pigeon': expected one of tcp, ucx"),
+        ("RINGTREE_ADDRESS", "nowhere", "RINGTREE_ADDRESS"),
+        ("RINGTREE_INTERFACE", "eth99", "RINGTREE_INTERFACE is 'eth99'"),
+    ],
+)
+def test_a_value_that_is_none_is_refused(name: str, value: str, expected: str) -> None:
+    with pytest.raises(ValueError, match=name) as refused:
+        settings.check({"HOME": "/", name: value})
+    assert expected in str(refused.value)
+
+
+def test_a_misspelt_name_is_named_with_the_nearest() -> None:
+    env = {"RINGTREE_TIMOUT": "3", "RINGTREE_WIRE": "tcp", "RINGTREE_PARTY": "at eight"}
+    assert settings.check(env) == ["nothing reads RINGTREE_TIMOUT; is it RINGTREE_TIMEOUT?"]
+
+
+def test_no_rank_starts_where_a_value_is_wrong(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("print('started')")
+    words = [sys.executable, "-m", "ringtree.cli", "run", "-n", "2", str(program)]
+    done = subprocess.run(
+        words, env={**os.environ, "RINGTREE_TIMEOUT": "-1"}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr == "ringtree run: RINGTREE_TIMEOUT is '-1'; expected a positive number of seconds\n"
