@@ -32,7 +32,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE VIRTUAL_ENV
 export PATH := $(CURDIR)/$(venv)/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-docs test-hosts test-slurm test-pages check check-pages bench validate browser screenshots test-torch test-ray test-clients test-vllm test-torch-suite test-mpi4py-suite test-long test-core test-all wheels test-wheels soak setup clean
+.PHONY: help demo test test-docs test-hosts test-slurm test-pages check check-pages bench validate browser screenshots test-torch test-torch-debian test-ray test-clients test-vllm test-torch-suite test-mpi4py-suite test-long test-core test-all wheels test-wheels soak setup clean
 
 help: ## list these targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -57,6 +57,9 @@ test-pages: $(built) ## run the tests of the pages in a browser, which `make bro
 
 test-torch: $(built) $(torch) ## install torch into .venv, and run the tests that need it (PIP_INDEX_URL says from where)
 	@RINGTREE_TORCH_REQUIRED=1 $(pytest) -m "torch and not slow" tests/torch_backend tests/training tests/runtime tests/cli tests/test_examples.py $(ARGS)
+
+test-torch-debian: ## run those tests by Debian's newest torch, in build/debian (root, mmdebstrap; 5 minutes)
+	@tests/torch_backend/debian.sh sid build/debian $(ARGS)
 
 test-ray: $(built) $(ray) ## install Ray into .venv, and run the tests that need it (PIP_INDEX_URL says from where)
 	@RINGTREE_RAY_REQUIRED=1 $(py) -m pytest -m "ray and not slow" tests/ray $(ARGS)

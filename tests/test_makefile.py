@@ -83,9 +83,10 @@ def test_the_engine_is_built_anew_for_a_new_package_and_not_for_a_changed_one(tm
 def test_make_alone_lists_the_targets(tmp_path: Path) -> None:
     listed = make(tmp_path).stdout.split("\n")
     assert [line.split()[1] for line in listed if line] == [
-        "help", "demo", "test", "test-docs", "test-hosts", "test-pages", "test-torch", "test-ray", "test-slurm",
-        "check", "bench", "validate", "browser", "screenshots", "test-clients", "test-vllm", "test-torch-suite",
-        "test-mpi4py-suite", "test-long", "test-core", "test-all", "soak", "wheels", "test-wheels", "setup", "clean",
+        "help", "demo", "test", "test-docs", "test-hosts", "test-pages", "test-torch", "test-torch-debian",
+        "test-ray", "test-slurm", "check", "bench", "validate", "browser", "screenshots",
+        "test-clients", "test-vllm", "test-torch-suite", "test-mpi4py-suite",
+        "test-long", "test-core", "test-all", "soak", "wheels", "test-wheels", "setup", "clean",
     ]  # fmt: skip
 
 

@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -82,6 +83,7 @@ def an_exit_code(rank: int) -> None:
 
 def a_fork(rank: int) -> None:
     dist.all_reduce(torch.ones(3), async_op=True).get_future().wait()
+    warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12's, of a fork beside threads
     child = os.fork()
     if child == 0:
         sys.exit(threading.active_count() - 1)

@@ -44,7 +44,7 @@ def all_gather_single(dtype: Any, shape: Shape, async_op: bool, contiguous: bool
     x = laid(values(dist.get_rank(), shape, dtype), contiguous)
     for form in ((n, *shape), (n * shape[0], *shape[1:])):  # stacked, joined
         out = laid(torch.zeros(form, dtype=dtype), contiguous)
-        ended(dist.all_gather_single(out, x, async_op=async_op), async_op)
+        ended(dist.all_gather_into_tensor(out, x, async_op=async_op), async_op)
         assert all(same(row, values(r, shape, dtype)) for r, row in enumerate(out.reshape(n, *shape))), (dtype, out)
 
 

@@ -11,13 +11,12 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-UNKNOWN = (
-    torch.float8_e4m3fnuz,
-    torch.float8_e5m2fnuz,
-    torch.float8_e8m0fnu,
-    torch.complex32,
+UNKNOWN = tuple(
+    getattr(torch, name)
+    for name in ("float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu", "complex32")
+    if hasattr(torch, name)
 )
-"""Types that the engine does not know, and can only move."""
+"""The types of this torch that the engine does not know, and can only move."""
 
 REDUCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "sum": operator.add,

@@ -52,7 +52,7 @@ def reduce_scatter_single(op: str, dtype: Any, shape: Shape, async_op: bool, con
     for form in ((n, *shape), (n * shape[0], *shape[1:])):  # stacked, joined
         x = laid(values(rank, form, dtype), contiguous)
         out = laid(torch.zeros(shape, dtype=dtype), contiguous)
-        ended(dist.reduce_scatter_single(out, x, OPS[op], async_op=async_op), async_op)
+        ended(dist.reduce_scatter_tensor(out, x, OPS[op], async_op=async_op), async_op)
         whole = reduction(op, _all(form, dtype)).reshape(n, *shape)
         assert same(out, whole[rank]), (op, dtype, out, whole)
 

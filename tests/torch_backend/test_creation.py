@@ -23,7 +23,9 @@ def _store(kind: str, where: str) -> Any:
 
     if kind == "file":
         return dist.FileStore(where, dist.get_world_size())
-    return dist.TCPStore("localhost", int(where), dist.get_world_size(), dist.get_rank() == 0, wait_for_workers=False)
+    return dist.TCPStore(
+        "localhost", int(where), dist.get_world_size(), dist.get_rank() == 0, wait_for_workers=False, use_libuv=False
+    )
 
 
 def _join(store: Any, timeout_s: float = 20.0, ranks: tuple[int, ...] | None = None) -> Any:

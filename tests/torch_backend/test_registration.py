@@ -9,6 +9,7 @@ import subprocess
 import sys
 from datetime import timedelta
 from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -39,11 +40,30 @@ def test_importing_torch_registers_and_loads_next_to_nothing() -> None:
 
 
 def test_torch_need_not_load_it() -> None:
+    """A torch that looks for backends by name (2.14) loads it all the same once its name is asked for."""
     program = (
-        f"import sys, torch, torch.distributed as dist; print(dist.is_backend_available('ringtree'), {LOADED})\n"
+        f"import sys, torch, torch.distributed as dist; print({LOADED}, 'RINGTREE' in dist.Backend._plugins)\n"
+        "by_name = hasattr(dist.Backend, '_ensure_backend_registered')\n"
+        "print(dist.is_backend_available('ringtree') == by_name)\n"
         "import ringtree.torch_backend; print(dist.is_backend_available('ringtree'))"
     )
-    assert python(program, TORCH_DEVICE_BACKEND_AUTOLOAD="0").stdout == "False []\nTrue\n"
+    assert python(program, TORCH_DEVICE_BACKEND_AUTOLOAD="0").stdout == "[] False\nTrue\nTrue\n"
+
+
+@pytest.mark.parametrize("group", ["torch.backends", "torch.distributed.backends"])
+def test_torch_finds_it_in_the_package(group: str) -> None:
+    (found,) = (each for each in entry_points(group=group) if each.name == "ringtree")
+    assert callable(found.load())
+
+
+def test_a_torch_before_the_oldest_is_refused() -> None:
+    program = (
+        "import torch, torch.distributed as dist\n"
+        "torch.__version__ = '2.6.3+cpu'\n"
+        "dist.init_process_group('ringtree', store=dist.HashStore(), rank=0, world_size=1)"
+    )
+    last = python(program).stderr.strip().splitlines()[-1]
+    assert "RuntimeError: torch 2.6.3+cpu frees a call" in last and "expected torch 2.7 or later" in last
 
 
 def test_without_torch_the_error_names_what_installs_it() -> None:

@@ -33,6 +33,10 @@ class TakenPlace(NamedTuple):
     others: dict[str, str]
 
 
+OLDEST = (2, 7)
+"""The oldest torch that keeps the Work of a backend written in Python as long as its own code waits for it (PyTorch's
+pull request 146376). Under 2.6 a wait for a functional collective may never end."""
+
 made_here: WeakSet[Any] = WeakSet()
 """The backends of this process's groups, as long as the groups are referenced."""
 
@@ -59,6 +63,7 @@ def create(options: Any, pg_options: Any) -> Any:
     _DistributedBackendOptions; `pg_options`: a TakenPlace, or the program's, of which there are none."""
     import torch.distributed as dist
 
+    _refuse_old()
     base = next(name for name in SERVES if hasattr(dist, name))
     if base == "ProcessGroup":
         _refuse_mixtures(sys._getframe(1).f_locals.get("backend_config"))
@@ -71,7 +76,10 @@ def create(options: Any, pg_options: Any) -> Any:
     ranks = members or range(options.group_size)
     default = served(dist.group.WORLD) if members else None
     parent = default.communicator if default is not None else None
-    made = part(join(options.store, options.group_rank, ranks, timeout.total_seconds(), parent), options.store, timeout)
+    store, rank = options.store, options.group_rank
+    if getattr(options, "enable_reconfigure", False):  # alone until `reconfigure` names the members
+        store, rank, ranks, parent = dist.PrefixStore(f"alone/{rank}", store), 0, range(1), None
+    made = part(join(store, rank, ranks, timeout.total_seconds(), parent), options.store, timeout)
     made_here.add(made)
     made._set_group_name(options.group_id)
     if placed:
@@ -93,6 +101,18 @@ def served(group: Any) -> Any:
     except (AttributeError, RuntimeError):  # no group, or none for the CPU
         return None
     return found if hasattr(found, "communicator") else None
+
+
+def _refuse_old() -> None:
+    import torch
+
+    found = torch.__version__
+    if tuple(int(part) for part in found.split(".")[:2]) < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        raise RuntimeError(
+            f"torch {found} frees a call of a backend written in Python while it may still wait for it; expected torch "
+            f"{oldest} or later: pip install '.[torch]'"
+        )
 
 
 def _refuse_mixtures(config: Any) -> None:

@@ -174,7 +174,7 @@ def _torchft(port: str) -> list[float]:
     import torch.distributed as dist
 
     rank = dist.get_rank()
-    store = dist.TCPStore("localhost", int(port), is_master=rank == 0, wait_for_workers=False)
+    store = dist.TCPStore("localhost", int(port), is_master=rank == 0, wait_for_workers=False, use_libuv=False)
     group = dist.new_group()
     sums = []
     for quorum, ranks in enumerate([(0, 1, 2), (0, 2), (2, 1, 0)]):

@@ -108,7 +108,7 @@ def _scaled(async_op: bool) -> None:
         for given in (float(factor), torch.tensor([factor], dtype=dtype)):
             scaled = c10d._make_nccl_premul_sum(given)
             x, out = torch.full((4,), rank + 1, dtype=dtype), torch.zeros(2, dtype=dtype)
-            ended(dist.reduce_scatter_single(out, x, scaled, async_op=async_op), async_op)
+            ended(dist.reduce_scatter_tensor(out, x, scaled, async_op=async_op), async_op)
             ended(dist.all_reduce(x, scaled, async_op=async_op), async_op)
             assert x.tolist() == [3 * factor] * 4 and out.tolist() == [3 * factor] * 2
     with pytest.raises(TypeError, match="expected a whole number as the factor"):

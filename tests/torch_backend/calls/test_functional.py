@@ -133,7 +133,7 @@ def _complexes(group: Any, rank: int, n: int) -> None:
     dist.all_gather(gathered, x)
     assert [out[0, 0] for out in gathered] == [r + 1j for r in range(n)]
     out = torch.zeros(2, dtype=torch.complex64)
-    dist.reduce_scatter_single(out, x)
+    dist.reduce_scatter_tensor(out, x)
     assert torch.equal(out, total[0])
     dist.all_to_all_single(out := torch.zeros_like(x), x)
     assert out[:, 0].tolist() == [r + 1j for r in range(n)]

@@ -39,7 +39,7 @@ def _coalesced(async_op: bool) -> None:
     with dist._coalescing_manager(group, async_ops=async_op) as manager:
         outs = [torch.zeros((n, *x.shape), dtype=x.dtype) for x in xs]
         for out, x in zip(outs, xs, strict=True):
-            dist.all_gather_single(out, x)
+            dist.all_gather_into_tensor(out, x)
     if async_op:
         manager.wait()
     assert all(torch.equal(outs[i][r], values(r, *kind)) for r in range(n) for i, kind in enumerate(kinds))
@@ -47,7 +47,7 @@ def _coalesced(async_op: bool) -> None:
     with dist._coalescing_manager(group, async_ops=async_op) as manager:
         parts = [torch.zeros_like(x) for x in xs]
         for out, x in zip(parts, outs, strict=True):
-            dist.reduce_scatter_single(out, x)
+            dist.reduce_scatter_tensor(out, x)
     if async_op:
         manager.wait()
     assert all(torch.equal(part.long(), n * out[rank].long()) for part, out in zip(parts, outs, strict=True))
@@ -65,7 +65,8 @@ def _options(name: str, async_op: bool) -> Any:
     from torch.distributed import distributed_c10d
 
     options = getattr(distributed_c10d, name)()
-    options.asyncOp = async_op
+    if hasattr(options, "asyncOp"):  # since torch 2.7
+        options.asyncOp = async_op
     return options
 
 
@@ -107,14 +108,14 @@ def _aliased(async_op: bool) -> None:
     for place in (rank, 0):
         flat = torch.zeros(n, 4)
         flat[place] = rank + 1
-        ended(dist.all_gather_single(flat, flat[place], async_op=async_op), async_op)
+        ended(dist.all_gather_into_tensor(flat, flat[place], async_op=async_op), async_op)
         assert flat[:, 0].tolist() == [1, 2, 3]
         flat = torch.zeros(n, 4)
         flat[place] = rank + 1
         ended(dist.all_gather(list(flat), flat[place], async_op=async_op), async_op)
         assert flat[:, 3].tolist() == [1, 2, 3]
         flat = torch.arange(12.0).view(n, 4)
-        ended(dist.reduce_scatter_single(flat[place], flat, async_op=async_op), async_op)
+        ended(dist.reduce_scatter_tensor(flat[place], flat, async_op=async_op), async_op)
         assert flat[place].tolist() == [3 * (4 * rank + k) for k in range(4)]
     flat = torch.arange(12.0).view(n, 4) + 100 * rank
     ended(dist.all_to_all_single(flat, flat, async_op=async_op), async_op)
@@ -145,7 +146,7 @@ def _kinds(async_op: bool) -> None:
     gaps = leaf.detach().t().requires_grad_()
     ended(dist.all_reduce(gaps, async_op=async_op), async_op)
     assert leaf.tolist() == [[2] * 3] * 4
-    ended(dist.all_gather_single(torch.empty(6), (leaf * 1)[0], async_op=async_op), async_op)
+    ended(dist.all_gather_into_tensor(torch.empty(6), (leaf * 1)[0], async_op=async_op), async_op)
 
     group: Any = dist.group.WORLD
     x = torch.full((2,), 1 + 2j) if rank == 0 else torch.zeros(2, dtype=torch.complex64)
@@ -187,7 +188,7 @@ def _refused() -> None:
         lambda: dist.all_reduce(elsewhere),
         lambda: dist.broadcast(sparse, 0),
         lambda: dist.all_gather([here, elsewhere], here),
-        lambda: dist.all_gather_single(torch.zeros(4), sparse),
+        lambda: dist.all_gather_into_tensor(torch.zeros(4), sparse),
         lambda: dist.reduce_scatter(here, [sparse, sparse]),
         lambda: dist.all_to_all_single(sparse, here),
     ):
@@ -196,11 +197,11 @@ def _refused() -> None:
         ):
             call()
     for call in (
-        lambda: dist.all_gather_single(torch.zeros(5), here),
+        lambda: dist.all_gather_into_tensor(torch.zeros(5), here),
         lambda: dist.all_gather([here, torch.zeros(3)], torch.zeros(4)),
         lambda: dist.all_gather([here], here),
-        lambda: dist.reduce_scatter_single(here, torch.zeros(5)),
-        lambda: dist.reduce_scatter_single(here, torch.zeros(6)),
+        lambda: dist.reduce_scatter_tensor(here, torch.zeros(5)),
+        lambda: dist.reduce_scatter_tensor(here, torch.zeros(6)),
         lambda: dist.reduce_scatter(here, [here]),
         lambda: dist.reduce_scatter(here, [torch.zeros(3), torch.zeros(3)]),
         lambda: dist.all_to_all([here], [here, here]),
@@ -212,7 +213,7 @@ def _refused() -> None:
         with pytest.raises(ValueError, match="expected"):
             call()
     with pytest.raises(TypeError, match="out is float64; expected float32"):
-        dist.all_gather_single(torch.zeros(4, dtype=torch.float64), here)
+        dist.all_gather_into_tensor(torch.zeros(4, dtype=torch.float64), here)
     shown = torch.distributed.tensor.DTensor.from_local(here, dist.init_device_mesh("cpu", (2,)))
     with pytest.raises(TypeError, match=r"^got a DTensor without memory of its own; expected a plain tensor$"):
         dist.all_reduce(shown)

@@ -82,7 +82,7 @@ class Launching:
         """
         level = self._program if callback_context.get() is PROGRAM else self._level(name, inputs, outputs)
         c, entry = level.communicator, level.recorder.begin(name, inputs, outputs)
-        async_op = bool(opts.asyncOp)
+        async_op = bool(getattr(opts, "asyncOp", True))  # options without one: torch waits itself
         try:
             if short is None or async_op or not made_shortly(c, *short):
                 with torch.no_grad():
