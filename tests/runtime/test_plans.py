@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -83,7 +84,7 @@ def test_forgotten_plans_cost_nothing() -> None:
                 group.remember(1, "f", int(Dtype.FLOAT32), "sum", -1, 1000, 1000, plan)
                 group.forget(plan)
             grown.append(resident_bytes())
-        return grown[-1] - grown[0]
+        return min(after - before for before, after in pairwise(grown))  # a round may meet a large page of the system's
 
     grown = values(world(2, rank))
-    assert max(grown) < 200_000
+    assert max(grown) < 70_000

@@ -139,6 +139,7 @@ class Win(Accesses, Hinted):
         self._settle_all()
         self._comm.barrier()
         self._target.stop()
+        self._comm.barrier()  # who leaves while another's thread still listens ends it with an error
         self._comm.close()
         _open.discard(self)
         self.__dict__.clear()
