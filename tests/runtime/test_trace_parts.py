@@ -7,6 +7,7 @@ import pytest
 
 from ringtree.ir.trace import Event
 from ringtree.runtime.engines.protocols import Recorded
+from ringtree.runtime.tracing.clocks import AlignedClock
 from ringtree.runtime.tracing.parts import RankRecording, merge
 
 US = 1e-6
@@ -66,3 +67,16 @@ def test_causes_come_first(
         mine = trace.take(trace.rank == rank)
         assert (mine.start_s[1:] >= mine.end_s[:-1]).all()
         assert (mine.end_s >= mine.start_s).all()
+
+
+def test_a_clock_s_error_moves_all_that_follows_on_that_host() -> None:
+    """Ranks 1 and 2 share a host whose clock is behind by 20 us, of 50 that are possible."""
+    members = (0, 1, 2)
+    first = part(0, (Event.COPY, 0, 30, -1), sends(30), members=members)
+    second = part(1, waits(0, 10), (Event.COPY, 10, 12, -1), (Event.SEND, 12, 12, 2), members=members)
+    third = part(2, (Event.WAIT, 0, 13, 1), (Event.COPY, 13, 14, -1), members=members)
+    clock = AlignedClock(100.0, 0.0, 0.0, 50 * US)
+    trace = merge(3, [first, second, third], "world", {}, hosts=(0, 1, 1), clocks={1: clock})
+    send, wait = trace.messages()
+    assert trace.end_s[wait].tolist() == pytest.approx([30 * US, 30 * US])
+    assert (trace.end_s[wait] >= trace.start_s[send]).all()

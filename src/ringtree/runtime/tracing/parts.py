@@ -167,8 +167,8 @@ def _put_causes_first(
 ) -> None:
     """Moves a SEND that seems to be later than what it caused: a rank may have been interrupted between a message and
     its time, which is read after it where that is cheaper. The rest is due to the clocks, at most the ranks' `apart_s`,
-    and moves the receiver. `edges`: where pieces begin and end; `in_turn`: of those whose events were done one after
-    another."""
+    and moves the receiver, with all that it caused in turn. `edges`: where pieces begin and end; `in_turn`: of those
+    whose events were done one after another."""
     send, wait = trace.messages()
     start_s, end_s, most_s = trace.start_s, trace.end_s, apart_s[trace.rank[send], trace.peer[send]]
     late = start_s[send] > end_s[wait]
@@ -178,9 +178,10 @@ def _put_causes_first(
             first -= 1
         before_s = -np.inf if first in edges else end_s[first - 1]
         start_s[first : s + 1] = end_s[first : s + 1] = max(end_s[w], before_s)
-    for _ in edges:
+    known_s = start_s[send]  # as far as its own rank knows
+    for _ in send:
         late_s = start_s[send] - end_s[wait]
-        moved = (late_s > 0) & (late_s < most_s)
+        moved = (late_s > 0) & (late_s < most_s + (start_s[send] - known_s))
         if not moved.any():
             return
         np.maximum.at(end_s, wait[moved], start_s[send][moved])
