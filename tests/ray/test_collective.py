@@ -246,7 +246,6 @@ def test_a_group_of_one_and_a_group_beside_another(some: Callable[..., Members])
 
 
 def test_groups_that_the_driver_declares(some: Callable[..., Members]) -> None:
-    from ray.experimental import collective as experimental
     from ray.util import collective
 
     import ringtree.ray
@@ -255,6 +254,16 @@ def test_groups_that_the_driver_declares(some: Callable[..., Members]) -> None:
     members = some(2)
     collective.create_collective_group(members, 2, [1, 0], "ringtree", "declared")
     assert all_do(members, m.hosts, "declared") == [([0, 0], 3.0)] * 2
+
+
+@pytest.mark.torch  # Ray's module imports it
+def test_groups_of_rays_experimental_module(some: Callable[..., Members]) -> None:
+    from ray.experimental import collective as experimental
+
+    import ringtree.ray
+
+    ringtree.ray.register_collective_backend()
+    members = some(2)
     made = experimental.create_collective_group(members, "ringtree")
     assert all_do(members, m.hosts, made.name) == [([0, 0], 3.0)] * 2
     experimental.destroy_collective_group(made)
