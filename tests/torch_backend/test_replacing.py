@@ -79,9 +79,9 @@ def other_devices() -> tuple[str, str, list[str]]:
     refusals = []
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
-        for _ in range(2):
+        for other in (None, None, dist.new_group()):
             with pytest.raises(RuntimeError) as refusal:
-                dist.all_reduce(elsewhere)
+                dist.all_reduce(elsewhere, group=other)
             refusals.append(str(refusal.value))
     assert len(set(refusals)) == 1
     return config, refusals[0], [str(each.message) for each in warned]
@@ -92,6 +92,22 @@ def test_tensors_of_other_devices_go_to_who_was_asked_for(replaced: Worlds) -> N
         assert config == "cpu:gloo,meta:fake"
         assert "ProcessGroupGloo" in refusal  # the real one's
         assert len(warned) == 1 and "calls with tensors on meta go to the real one" in warned[0]
+
+
+def asked_by_one() -> list[str]:
+    """What torch does to the groups of a GPU, of which one rank may ask alone."""
+    import torch.distributed as dist
+
+    dist.new_group()
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        if dist.get_rank() == 0:
+            dist.distributed_c10d._add_ephemeral_timeout_for_all_pgs(timedelta(seconds=1))
+    return [str(each.message) for each in warned]
+
+
+def test_one_rank_may_ask_for_the_backend_of_another_device(replaced: Worlds) -> None:
+    assert replaced(2, "gloo").run(asked_by_one) == [[], []]
 
 
 def ddp() -> dict[str, Any]:

@@ -83,10 +83,8 @@ class StandIn(ProcessGroup):
 
     def _get_backend(self, device: torch.device) -> Any:
         kind = torch.device(device).type
-        if kind == CPU.type:
-            return self
-        if self._place.others.get(kind) == self._place.asked:
-            return self._gloo(kind)
+        if kind == CPU.type or self._place.others.get(kind) == self._place.asked:
+            return self  # the real Gloo would take a meeting of all members, and one of them may ask alone
         return super()._get_backend(device) if self._beside is None else self._beside._get_backend(device)
 
     def elsewhere(self, kind: str) -> Any:
@@ -98,11 +96,7 @@ class StandIn(ProcessGroup):
     def _gloo(self, kind: str) -> Any:
         """The real Gloo, made by all members in the first call that needs it."""
         if self._real is None:
-            warnings.warn(
-                f"ringtree stands in for {self._place.asked} on the CPU alone: calls with tensors on {kind} "
-                f"go to the real one in {self!r}",
-                stacklevel=3,
-            )
+            _warn_of_the_real_one(self._place.asked, kind)
             timeout = timedelta(seconds=self._recorder.timeout_s)
             store = dist.PrefixStore(self._place.asked, self._store)
             self._real = dist.ProcessGroupGloo(store, self._rank, self._size, timeout)
@@ -114,6 +108,14 @@ class StandIn(ProcessGroup):
         if beside is not None and beside in dist.distributed_c10d._world.pg_map:
             dist.destroy_process_group(beside)
         super().shutdown()
+
+
+@cache
+def _warn_of_the_real_one(asked: str, kind: str) -> None:
+    warnings.warn(
+        f"ringtree stands in for {asked} on the CPU alone: calls with tensors on {kind} go to the real one",
+        stacklevel=5,
+    )
 
 
 @cache
