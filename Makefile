@@ -14,6 +14,7 @@ clients := build/clients/venv
 asking := $(clients)/.installed
 servers := build/vllm/venv
 serving := $(servers)/.installed
+sglang := build/sglang/venv
 packers := build/wheels/venv
 packing := $(packers)/.installed
 playwright := build/browser/.installed
@@ -32,7 +33,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE VIRTUAL_ENV
 export PATH := $(CURDIR)/$(venv)/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-docs test-hosts test-slurm test-pages check check-pages bench validate browser screenshots test-torch test-torch-debian test-ray test-clients test-vllm test-torch-suite test-mpi4py-suite test-long test-core test-all wheels test-wheels soak setup clean
+.PHONY: help demo test test-docs test-hosts test-slurm test-pages check check-pages bench validate browser screenshots test-torch test-torch-debian test-ray test-clients test-sglang test-vllm test-torch-suite test-mpi4py-suite test-long test-core test-all wheels test-wheels soak setup clean
 
 help: ## list these targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -44,13 +45,13 @@ demo: $(built) ## see it work: prove a ring, train on 4 ranks, measure all_reduc
 pytest = $(py) -m pytest -n $(JOBS) --dist worksteal
 
 test: $(built) ## run the tests (under 3 minutes on 2 cores; ARGS="-k name" for some of them)
-	@$(pytest) -m "not slow and not torch and not ray and not vllm and not browser and not hosts and not docs and not wheels" $(ARGS)
+	@$(pytest) -m "not slow and not torch and not ray and not sglang and not vllm and not browser and not hosts and not docs and not wheels" $(ARGS)
 
 test-docs: $(built) ## run what README, pages and examples show, and compare what they print (half a minute)
 	@$(pytest) -m "docs and not slow and not torch" $(ARGS)
 
 test-hosts: $(built) ## run the tests over several hosts, which are namespaces of this machine and need root (a minute)
-	@$(pytest) -m "hosts and not slow and not torch and not ray and not vllm" $(ARGS)
+	@$(pytest) -m "hosts and not slow and not torch and not ray and not sglang and not vllm" $(ARGS)
 
 test-pages: $(built) ## run the tests of the pages in a browser, which `make browser` prepares (under a minute)
 	@$(pytest) -m "browser and not slow" tests/pages $(ARGS)
@@ -93,6 +94,9 @@ screenshots: $(built) $(playwright) ## take the pictures of the documentation ag
 
 test-clients: $(asking) ## Accelerate, Trainer, Lightning, DeepSpeed in Gloo's place; writes docs/clients.md (2 GB; minutes)
 	@$(clients)/bin/python -m tests.torch_backend.clients $(ARGS)
+
+test-sglang: $(sglang)/.installed ## SGLang on this machine's CPUs, by Gloo and by ringtree (an environment of 3 GB; minutes)
+	@$(sglang)/bin/python -m pytest -m sglang tests/sglang $(ARGS)
 
 test-vllm: $(serving) ## vLLM on this machine's CPUs, by its own shared memory and by ringtree (an environment of 4 GB; minutes)
 	@$(servers)/bin/python -m pytest -m vllm tests/vllm $(ARGS)
@@ -181,6 +185,14 @@ $(serving): tests/vllm/requirements.txt pyproject.toml $(csrc)
 	@echo "installing vLLM in build/vllm"
 	@$(PYTHON) -m venv $(servers)
 	@$(servers)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $< --editable .
+	@touch $@
+
+$(sglang)/.installed: tests/sglang/requirements.txt tests/torch_backend/requirements.txt pyproject.toml $(csrc)
+	@echo "installing SGLang in build/sglang"
+	@$(PYTHON) -m venv $(sglang)
+	@$(sglang)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/torch_backend/requirements.txt
+	@$(sglang)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $< --editable .
+	@$(sglang)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps sglang==0.5.23
 	@touch $@
 
 $(packing): release/requirements.txt | $(py)

@@ -85,7 +85,7 @@ def test_make_alone_lists_the_targets(tmp_path: Path) -> None:
     assert [line.split()[1] for line in listed if line] == [
         "help", "demo", "test", "test-docs", "test-hosts", "test-pages", "test-torch", "test-torch-debian",
         "test-ray", "test-slurm", "check", "bench", "validate", "browser", "screenshots",
-        "test-clients", "test-vllm", "test-torch-suite", "test-mpi4py-suite",
+        "test-clients", "test-sglang", "test-vllm", "test-torch-suite", "test-mpi4py-suite",
         "test-long", "test-core", "test-all", "soak", "wheels", "test-wheels", "setup", "clean",
     ]  # fmt: skip
 

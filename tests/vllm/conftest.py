@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.vllm.jobs import make_model
+from tests.serving.model import make_model
 
 
 @pytest.fixture(autouse=True)

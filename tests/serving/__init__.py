@@ -1,0 +1,1 @@
+"""What the tests of inference servers share: a model, and servers as processes of their own."""

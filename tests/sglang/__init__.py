@@ -1,0 +1,1 @@
+"""SGLang on CPUs, by Gloo and by ringtree."""
