@@ -110,8 +110,8 @@ test-mpi4py-suite: $(built) ## mpi4py's own tests on ringtree.mpi; RINGTREE_MPI4
 test-long: $(built) ## the long campaigns (an hour and a half; ARGS=tests/verify for one room's)
 	RINGTREE_EXAMPLES=500 $(pytest) -m "slow or hypothesis" --durations=20 $(ARGS)
 
-test-core: ## the engine's core under sanitizers and model checkers (a minute)
-	@$(MAKE) --no-print-directory -j $(JOBS) --output-sync=target -C tests/csrc tsan asan model
+test-core: ## the engine's core under sanitizers and model checkers, its instructions counted (two minutes)
+	@$(MAKE) --no-print-directory -j $(JOBS) --output-sync=target -C tests/csrc tsan asan count model
 
 test-all: ## all tests there are: test, test-docs, test-hosts, test-pages, test-torch, test-ray, test-long, test-core
 	$(MAKE) test

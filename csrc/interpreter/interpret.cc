@@ -19,8 +19,8 @@ Interpreter::Interpreter(Endpoint& endpoint, std::size_t cache_bytes)
       endpoint_(endpoint),
       outbox_(endpoint.segment().outbox(endpoint.rank()), endpoint.segment().layout().slots,
               endpoint.segment().layout().slot_bytes),
-      copied_(endpoint.ranks(), 0),
-      cache_bytes_(cache_bytes) {
+      cache_bytes_(cache_bytes),
+      copied_(endpoint.ranks(), 0) {
   for (int peer = 0; peer < endpoint.ranks(); peer++) {
     out_.push_back(endpoint.segment().lane_out(endpoint.rank(), peer));
     in_.push_back(endpoint.segment().lane_in(peer, endpoint.rank()));
