@@ -1,6 +1,6 @@
 """Programs of clients that ask for Gloo give the same results on ringtree.
 
-The restarts seldom hang on Gloo itself: all ranks wait in its constructor after the restart."""
+The restarts hang on Gloo itself now and then: all ranks wait in its constructor after the restart."""
 
 from __future__ import annotations
 
