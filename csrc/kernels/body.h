@@ -2,6 +2,7 @@
 // CMake the flags.
 
 #include "kernels/floats.h"
+#include "kernels/halves.h"
 #include "kernels/loops.h"
 
 namespace {
@@ -72,6 +73,10 @@ ringtree::Kernels make() {
   fill_integers<int32_t, uint32_t>(k, Dtype::int32, Dtype::uint32);
   fill_integers<int64_t, uint64_t>(k, Dtype::int64, Dtype::uint64);
   fill_floats<Float16>(k, Dtype::float16);
+#ifdef RINGTREE_HALVES
+  reduce(k, Dtype::float16, Op::sum) = reduce(k, Dtype::float16, Op::avg) = Loops<Float16, Sum, Halves<Sum>>::reduce;
+  reduce(k, Dtype::float16, Op::prod) = Loops<Float16, Prod, Halves<Prod>>::reduce;
+#endif
   fill_floats<Bfloat16>(k, Dtype::bfloat16);
   fill_floats<Plain<float>>(k, Dtype::float32);
   fill_floats<Plain<double>>(k, Dtype::float64);

@@ -1,6 +1,6 @@
 // Floats of 16 and 8 bits, computed with as float32. In integers and float32 only: compilers that know no _Float16
 // compile it, and all of them vectorise it: every value is computed in every case, for a compiler may not move
-// arithmetic of floats out of a branch. Included once per instruction set, see kernels_body.h.
+// arithmetic of floats out of a branch. Included once per instruction set, see body.h.
 #pragma once
 
 #include <stdint.h>

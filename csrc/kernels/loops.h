@@ -88,10 +88,9 @@ struct Bxor {
 
 // A target may be a source at the same index; else the turns of a loop are independent.
 template <class T, class F>
-struct Loops {
+struct Runs {
   using S = typename T::Stored;
   using V = typename T::Value;
-  static constexpr size_t block = 4096 / sizeof(V);  // the running value of many sources stays in L1
 
   static void two(S* t, const S* a, const S* b, size_t n) {
     RINGTREE_INDEPENDENT
@@ -112,15 +111,23 @@ struct Loops {
     RINGTREE_INDEPENDENT
     for (size_t i = 0; i < n; i++) t[i] = T::store(F::apply(acc[i], T::load(a[i])));
   }
+};
+
+// `R` may be another way to run over arrays than an element at a time.
+template <class T, class F, class R = Runs<T, F>>
+struct Loops {
+  using S = typename T::Stored;
+  using V = typename T::Value;
+  static constexpr size_t block = 4096 / sizeof(V);  // the running value of many sources stays in L1
 
   static void many(S* target, const void* const* sources, int nsources, size_t count) {
     V acc[block];
     for (size_t at = 0; at < count; at += block) {
       size_t n = count - at < block ? count - at : block;
       auto source = [&](int k) { return static_cast<const S*>(sources[k]) + at; };
-      begin(acc, source(0), source(1), n);
-      for (int k = 2; k < nsources - 1; k++) go_on(acc, source(k), n);
-      end(target + at, acc, source(nsources - 1), n);
+      R::begin(acc, source(0), source(1), n);
+      for (int k = 2; k < nsources - 1; k++) R::go_on(acc, source(k), n);
+      R::end(target + at, acc, source(nsources - 1), n);
     }
   }
 
@@ -131,7 +138,7 @@ struct Loops {
     } else if (nsources > 2) {
       many(t, sources, nsources, count);
     } else {
-      two(t, static_cast<const S*>(sources[0]), static_cast<const S*>(sources[1]), count);
+      R::two(t, static_cast<const S*>(sources[0]), static_cast<const S*>(sources[1]), count);
     }
   }
 };
