@@ -17,12 +17,18 @@ SETTINGS = {
     "ACCELERATE_USE_CPU": "1",
     "DS_ACCELERATOR": "cpu",
     "HF_HUB_OFFLINE": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     "OMP_NUM_THREADS": "1",
+    "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
     "PYTHONPATH": str(PROGRAMS),
     "TOKENIZERS_PARALLELISM": "false",
 }
 PATIENCE_S = 60
 TORCHRUN = ("torchrun", "--standalone", "--nproc-per-node", "2")
+_PROCESSES = ("--cpu", "--num_processes", "2", "--num_machines", "1")
+ACCELERATE = ("accelerate", "launch", *_PROCESSES, "--mpirun_hostfile", "hosts")
+"""On CPUs Accelerate's launcher starts several processes by mpirun alone."""
 
 
 class Client(NamedTuple):
@@ -46,6 +52,7 @@ def torchrun(name: str, packages: str, *words: str) -> Client:
 
 CLIENTS = [
     torchrun("Accelerate: gather_for_metrics, save_state and load_state", "accelerate", "accelerate_training.py"),
+    Client("Accelerate: accelerate launch", ("accelerate", "openmpi"), (*ACCELERATE, "accelerate_training.py")),
     torchrun("Hugging Face Trainer: DDP", "transformers", "hugging_face_trainer.py"),
     Client("Lightning: DDP", ("lightning",), ("python", "lightning_training.py", "ddp")),
     torchrun("DeepSpeed: ZeRO 1", "deepspeed", "deepspeed_zero.py", "1"),
@@ -63,7 +70,8 @@ def run(client: Client, replaces: str) -> dict[str, Any]:
     """The findings of a client's program. `replaces`: "" or "gloo". RuntimeError with the last of what it printed where
     it fails."""
     first, *rest = client.command
-    words = [str(BIN / first), *(str(PROGRAMS / word) if word.endswith(".py") else word for word in rest)]
+    ours = {path.name for path in PROGRAMS.iterdir()}
+    words = [str(BIN / first), *(str(PROGRAMS / word) if word in ours else word for word in rest)]
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "result.json"
         env = os.environ | SETTINGS | {"CLIENT_RESULT": str(result), "RINGTREE_REPLACES": replaces, "TMPDIR": folder}
