@@ -19,6 +19,15 @@ def started(environment: Mapping[str, str], within: list[str], program: Path, *w
     )  # fmt: skip
 
 
+def ended_first(first: subprocess.Popen[str], second: subprocess.Popen[str]) -> str:
+    """All that the first host's program has printed; the second's, which serves it, is ended then. As of `ended`."""
+    try:
+        return ended(first)
+    finally:
+        second.terminate()
+        ended(second, failing=True)
+
+
 def ended(process: subprocess.Popen[str], failing: bool = False) -> str:
     """All that a process has printed. RuntimeError where it failed, or has not ended after TIMEOUT_S."""
     try:

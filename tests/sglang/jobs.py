@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.runtime.hosts.lab import Lab
-from tests.serving.processes import ended, started
+from tests.serving.processes import ended, ended_first, started
 
 FOLDER = Path(__file__).parent
 SETTINGS = {
@@ -43,11 +43,7 @@ def generate(model: Path, plugin: str, lab: Lab | None = None, **options: Any) -
     else:
         over = {"nnodes": 2, "dist_init_addr": f"{lab.address(0)}:{PORT}"}
         second, first = (run(_on(lab, host), node_rank=host, **over) for host in (1, 0))
-        try:
-            shown = ended(first)
-        finally:
-            second.terminate()
-            ended(second, failing=True)
+        shown = ended_first(first, second)
     return json.loads(result.read_text()), shown
 
 

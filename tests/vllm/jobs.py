@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.runtime.hosts.lab import Lab
-from tests.serving.processes import ended, started
+from tests.serving.processes import ended, ended_first, started
 
 FOLDER = Path(__file__).parent
 SETTINGS = {
@@ -48,11 +48,7 @@ def generate(model: Path, plugin: str, lab: Lab | None = None, **options: Any) -
         words += ["--max-model-len", "256", "--max-num-seqs", "8", "--seed", "0"]
         second = started(own, _on(lab, 1), FOLDER / "headless.py", *words)
         first = run(_on(lab, 0), **over, node_rank=0, enforce_eager=True)
-        try:
-            shown = ended(first)
-        finally:
-            second.terminate()
-            ended(second, failing=True)
+        shown = ended_first(first, second)
     return json.loads(result.read_text()), shown
 
 

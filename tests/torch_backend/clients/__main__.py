@@ -27,11 +27,11 @@ HEAD = """# Clients
 Programs as users of these libraries write them (`tests/torch_backend/clients/programs`), which ask for Gloo or leave
 the choice to the library, here on two ranks: on Gloo, and with `RINGTREE_REPLACES=gloo`. Losses are compared to the
 bit. The ratio is the program's time on ringtree over that on Gloo, from its first line to its last, the median of
-three turns or more; models are so small that starting and computing is most of it. Ray Train, torchft, vLLM and
-SGLang have tests of their own ([multi_node.md](multi_node.md#ray), [pytorch.md](pytorch.md#supported),
-[vllm.md](vllm.md), [sglang.md](sglang.md)). FSDP
-of Accelerate, of the Trainer and of Lightning is not here: these versions have none on CPUs; FSDP2 of torch itself is
-in [pytorch.md](pytorch.md#supported).
+three turns or more; models are so small that starting and computing is most of it. A start that fails on Gloo itself
+is repeated, and counted. Ray Train, torchft, vLLM and SGLang have tests of their own
+([multi_node.md](multi_node.md#ray), [pytorch.md](pytorch.md#supported), [vllm.md](vllm.md), [sglang.md](sglang.md)).
+FSDP of Accelerate, of the Trainer and of Lightning is not here: these versions have none on CPUs; FSDP2 of torch
+itself is in [pytorch.md](pytorch.md#supported).
 
 | client | versions | on Gloo | on ringtree | ratio |
 | --- | --- | --- | --- | ---: |

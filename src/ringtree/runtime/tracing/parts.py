@@ -179,7 +179,7 @@ def _put_causes_first(
         before_s = -np.inf if first in edges else end_s[first - 1]
         start_s[first : s + 1] = end_s[first : s + 1] = max(end_s[w], before_s)
     known_s = start_s[send]  # as far as its own rank knows
-    for _ in send:
+    for _ in send:  # no chain of causes is longer
         late_s = start_s[send] - end_s[wait]
         moved = (late_s > 0) & (late_s < most_s + (start_s[send] - known_s))
         if not moved.any():
