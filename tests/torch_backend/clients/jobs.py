@@ -29,6 +29,8 @@ TORCHRUN = ("torchrun", "--standalone", "--nproc-per-node", "2")
 _PROCESSES = ("--cpu", "--num_processes", "2", "--num_machines", "1")
 ACCELERATE = ("accelerate", "launch", *_PROCESSES, "--mpirun_hostfile", "hosts")
 """On CPUs Accelerate's launcher starts several processes by mpirun alone."""
+TUNE = ("tune", "run", "--nproc_per_node", "2", "torchtune_recipe", "--config", "torchtune_recipe.yaml")
+"""This launcher takes a recipe of the user's as a module."""
 
 
 class Client(NamedTuple):
@@ -58,6 +60,7 @@ CLIENTS = [
     torchrun("DeepSpeed: ZeRO 1", "deepspeed", "deepspeed_zero.py", "1"),
     torchrun("DeepSpeed: ZeRO 2", "deepspeed", "deepspeed_zero.py", "2"),
     torchrun("DeepSpeed: ZeRO 3", "deepspeed", "deepspeed_zero.py", "3"),
+    Client("torchtune: full_finetune_distributed, by FSDP2", ("torchtune", "torchao"), TUNE),
     torchrun("torch.distributed.checkpoint: async_save beside FSDP2", "torch", "asynchronous_checkpoint.py"),
     torchrun("a recommender: tables by all_to_all, DDP on top", "torch", "recommender.py"),
     torchrun("torchrun's restarts after a killed rank", "torch", "--max-restarts", "2", "restarts.py")._replace(
