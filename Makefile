@@ -98,7 +98,7 @@ test-clients: $(asking) ## Accelerate, Trainer, Lightning, DeepSpeed in Gloo's p
 test-sglang: $(sglang)/.installed ## SGLang on this machine's CPUs, by Gloo and by ringtree (an environment of 3 GB; minutes)
 	@$(sglang)/bin/python -m pytest -m sglang tests/sglang $(ARGS)
 
-test-vllm: $(serving) ## vLLM on this machine's CPUs, by its own shared memory and by ringtree (an environment of 4 GB; minutes)
+test-vllm: $(serving) ## vLLM on this machine's CPUs, by its own shared memory and by ringtree (an environment of 4 GB; a quarter of an hour)
 	@$(servers)/bin/python -m pytest -m vllm tests/vllm $(ARGS)
 
 test-torch-suite: $(built) $(torch) ## PyTorch's own suite, on Gloo and on ringtree; writes docs/torch_suite.md (minutes)
@@ -181,10 +181,12 @@ $(asking): tests/torch_backend/clients/requirements.txt pyproject.toml $(csrc)
 	@DS_BUILD_OPS=0 $(clients)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $< --editable .
 	@touch $@
 
+# PyPI's torchvision is built for CUDA: beside vLLM's torch for CPUs it keeps transformers from its models.
 $(serving): tests/vllm/requirements.txt pyproject.toml $(csrc)
 	@echo "installing vLLM in build/vllm"
 	@$(PYTHON) -m venv $(servers)
 	@$(servers)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $< --editable .
+	@$(servers)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	@touch $@
 
 $(sglang)/.installed: tests/sglang/requirements.txt tests/torch_backend/requirements.txt pyproject.toml $(csrc)
