@@ -22,8 +22,9 @@ from ringtree.algorithms import build
 from ringtree.ir.schedule import Schedule
 from ringtree.ir.units import duration
 from ringtree.plan.growth import closed
-from ringtree.price import Hosts, SharedMemory
-from ringtree.price.hosts import WIRE_MESSAGE_S, remote_ends
+from ringtree.price import Hosts, SharedMemory, over_hosts
+from ringtree.price.hosts import WIRE_MESSAGE_S
+from ringtree.price.over_hosts import remote_ends
 from ringtree.runtime.engines.shm import MOST_SLOTS, staging
 
 RANKS = (2, 16, 64, 512, 4096, 32768, 100_000)
@@ -68,11 +69,11 @@ def connections(schedule: Schedule, host_of: np.ndarray) -> int:
 
 
 def seconds(name: str, schedule: Schedule, hosts: Hosts, size: int) -> float:
-    """Hosts.seconds, by the closed form of the links' part where there is one."""
+    """over_hosts.seconds, by the closed form of the links' part where there is one."""
     if (form := closed(name, "all_reduce")) is None or not hosts.each() > 1:
-        return hosts.seconds(schedule, size)
+        return over_hosts.seconds(schedule, hosts, size)
     messages = float(remote_ends(schedule, hosts.host_of).max())
-    return form(hosts.topology(size), schedule.ranks)(size) + messages * WIRE_MESSAGE_S
+    return form(over_hosts.topology(hosts, size), schedule.ranks)(size) + messages * WIRE_MESSAGE_S
 
 
 def rows(ranks: int) -> Iterator[list[str]]:

@@ -79,7 +79,7 @@ def place_from(place: dict[str, Any], network: dict[str, Any]) -> Any:
 
 def tuning(cut: str) -> Any:
     """The CallTuning whose text this is."""
-    from ringtree.plan.steps import CallTuning
+    from ringtree.plan.tuning import CallTuning
 
     options: list[tuple[str, int | str]] = []
     counts: dict[str, Any] = {}
@@ -126,7 +126,7 @@ def rank(asked: dict[str, Any]) -> None:
     import ringtree
     from ringtree.bench.network import measure_network
     from ringtree.plan import candidates_over_hosts, choose_over_hosts, quickest_as
-    from ringtree.price import seconds
+    from ringtree.price import over_hosts, seconds
     from ringtree.simulate import Job, play
 
     comm = ringtree.init()
@@ -143,7 +143,9 @@ def rank(asked: dict[str, Any]) -> None:
             chosen, found = None, tuple(quickest_as(name, "all_reduce", where, None, nbytes) for name in named)
         for candidate in found:
             schedule = candidate.steps.apply(candidate.algorithm, "all_reduce", comm.size)
-            simulated = play([Job(schedule, nbytes)], where.topology(nbytes)).time_s if comm.rank == 0 else 0.0
+            simulated = (
+                play([Job(schedule, nbytes)], over_hosts.topology(where, nbytes)).time_s if comm.rank == 0 else 0.0
+            )
             rows.append(
                 {
                     "algorithm": candidate.algorithm,

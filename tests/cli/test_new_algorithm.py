@@ -36,7 +36,8 @@ def zigzag(monkeypatch: pytest.MonkeyPatch) -> str:
     module = ModuleType("ringtree.algorithms.zigzag", ZIGZAG)
     module.broadcast = broadcast  # type: ignore[attr-defined]
     module.SOURCE, module.WHEN = "nobody: for this test, 2026", "never."  # type: ignore[attr-defined]
-    monkeypatch.setitem(REGISTRY, "zigzag", read(module))
+    monkeypatch.setitem(REGISTRY.modules, "zigzag", "zigzag")
+    monkeypatch.setitem(REGISTRY.loaded, "zigzag", read(module))
     return "zigzag"
 
 
@@ -80,7 +81,8 @@ def star(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     """One file in the room, and its line in `published`."""
     (tmp_path / "star.py").write_text(STAR)
     monkeypatch.setattr(algorithms, "__path__", [*algorithms.__path__, str(tmp_path)])
-    monkeypatch.setitem(REGISTRY, "star", read(import_module("ringtree.algorithms.star")))
+    monkeypatch.setitem(REGISTRY.modules, "star", "star")
+    monkeypatch.setitem(REGISTRY.loaded, "star", read(import_module("ringtree.algorithms.star")))
     monkeypatch.delitem(sys.modules, "ringtree.algorithms.star")
     return "star"
 
@@ -108,7 +110,7 @@ def test_a_new_reduction_is_chosen_from_and_runs(ringtree: Ringtree, star: str) 
 
 
 ROOT = Path(package.__file__).parent
-NAMELESS = ["draw", "simulate", "cli", "price/closed.py", "price/scale.py", "plan/choose.py", "plan/properties.py"]
+NAMELESS = ["draw", "simulate", "cli", "price/closed.py", "price/scale.py", "plan/choice.py", "plan/properties.py"]
 
 
 @pytest.mark.parametrize("where", [*NAMELESS, "plan/growth.py", "plan/steps.py", "price/memory"])

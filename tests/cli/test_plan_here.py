@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import ringtree as rt
+from ringtree.bench import tuned_text
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.price import BUILT_IN
 from ringtree.runtime import tuned
@@ -63,7 +64,7 @@ def test_the_plan_names_what_a_call_runs(collective: str, ringtree: Ringtree, tm
 
 
 def test_figures_may_be_those_of_another_machine(ringtree: Ringtree, tmp_path: Path) -> None:
-    data = json.loads(tuned.text(replace(BUILT_IN, latency_s=1e-3), (2,), "2020-02-02"))
+    data = json.loads(tuned_text.text(replace(BUILT_IN, latency_s=1e-3), (2,), "2020-02-02"))
     data["tuned"]["machine"] = {"cpu": "Another", "cores": 48}
     (tmp_path / "there.json").write_text(json.dumps(data, indent=1))
     got = ringtree("plan", "all_reduce", "-n", "16", "--bytes", "8:1M", "--topology", str(tmp_path / "there.json"))
@@ -75,7 +76,7 @@ def test_figures_may_be_those_of_another_machine(ringtree: Ringtree, tmp_path: P
 def test_this_machines_file_is_named(ringtree: Ringtree, tmp_path: Path) -> None:
     path = tuned.location()
     path.parent.mkdir()
-    path.write_text(tuned.text(BUILT_IN, (2,), "2026-11-21"))
+    path.write_text(tuned_text.text(BUILT_IN, (2,), "2026-11-21"))
     assert f"# by parameters measured on 2026-11-21 ({path})" in ringtree("plan", "reduce", "--bytes", "8").out
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ringtree.bench import tuned_text
 from ringtree.plan import choose_over_hosts
 from ringtree.price import BUILT_IN, Hosts, NetworkCost, SharedMemory
 from ringtree.price.hosts import PAYLOAD_SHARE
@@ -71,7 +72,7 @@ def test_another_latency_has_another_choice_beside(ringtree: Ringtree, tmp_path:
 
 def test_a_tuned_file_has_hosts_and_network(ringtree: Ringtree, tmp_path: Path) -> None:
     file, network = tmp_path / "hosts.json", NetworkCost(1e-3, 125e6, "measured on a Sunday", 4e-6)
-    file.write_text(tuned.text(BUILT_IN, (2,), "a Sunday", network, (0, 0, 1)))
+    file.write_text(tuned_text.text(BUILT_IN, (2,), "a Sunday", network, (0, 0, 1)))
     words = ("plan", "broadcast", "--tuned", str(file), "--bytes", "1M")
     found = recorded(ringtree, tmp_path / "rows.json", *words)
     assert found["hosts"] == [0, 0, 1]
@@ -93,7 +94,7 @@ def test_the_file_that_init_reads_is_the_default(
     assumed = recorded(ringtree, tmp_path / "rows.json", "plan", "all_reduce", "--hosts", "1,1", "--bytes", "8")
     assert assumed["network"]["source"].startswith("assumed")
     file, network = tmp_path / "hosts.json", NetworkCost(1e-3, 125e6, "measured on a Sunday")
-    file.write_text(tuned.text(BUILT_IN, (2,), "a Sunday", network, (0, 1)))
+    file.write_text(tuned_text.text(BUILT_IN, (2,), "a Sunday", network, (0, 1)))
     monkeypatch.setenv(tuned.VARIABLE, str(file))
     found = recorded(ringtree, tmp_path / "rows.json", "plan", "all_reduce", "--hosts", "1,1", "--bytes", "8")
     assert found["network"]["source"] == "measured on a Sunday"

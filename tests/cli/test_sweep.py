@@ -111,7 +111,8 @@ def test_a_new_algorithm_is_priced_by_its_name_alone(capsys, monkeypatch):
     all_reduce.__module__ = module.__name__
     module.all_reduce = all_reduce
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setitem(REGISTRY, "star", read(module))
+    monkeypatch.setitem(REGISTRY.modules, "star", "star")
+    monkeypatch.setitem(REGISTRY.loaded, "star", read(module))
     words = ("all_reduce", "--topology", "switch:latency=1us,bandwidth=1GB/s", "--ranks", "3", "--bytes", "1000")
     assert "6.00" in sweep(capsys, *words, "--algorithm", "star").split()  # 2 paths of 1 us, and 2 vectors of 1 us
 

@@ -9,7 +9,7 @@ from ringtree.algorithms import build
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.schedule import Schedule
 from ringtree.plan import choose_over_hosts
-from ringtree.plan.choose import shortlist
+from ringtree.plan.choice import shortlist
 from ringtree.price import Hosts, SharedMemory, seconds
 from ringtree.verify import prove
 

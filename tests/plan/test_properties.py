@@ -6,7 +6,8 @@ import pytest
 
 from ringtree.algorithms import build, serving
 from ringtree.ir.collective import COLLECTIVES
-from ringtree.plan.properties import Joinings, at_once, in_rank_order, joinings, order, prove_own
+from ringtree.plan import prove_own
+from ringtree.plan.properties import Joinings, at_once, in_rank_order, joinings, order
 from ringtree.verify import rank_order
 
 IN_RANK_ORDER = {

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.predicted_over_hosts import place_from, tuning
 from ringtree.plan import choose_over_hosts
-from ringtree.price import Hosts, seconds
+from ringtree.price import Hosts, over_hosts, seconds
 from ringtree.simulate import Job, play
 
 RECORDS = Path(__file__).parents[2] / "benchmarks"
@@ -29,7 +29,7 @@ def test_what_is_predicted_and_simulated_is_what_was_measured() -> None:
     for hosts, row in recorded("predicted_over_hosts_quiet.json"):
         schedule = tuning(row["cut"]).apply(row["algorithm"], "all_reduce", len(hosts.host_of))
         predicted_s = seconds(schedule, hosts, row["nbytes"])
-        simulated_s = play([Job(schedule, row["nbytes"])], hosts.topology(row["nbytes"])).time_s
+        simulated_s = play([Job(schedule, row["nbytes"])], over_hosts.topology(hosts, row["nbytes"])).time_s
         assert predicted_s == pytest.approx(row["predicted_s"], rel=0.02), "the record is of other code"
         assert simulated_s == pytest.approx(row["simulated_s"], rel=0.02), "the record is of other code"
         if not all(0.75 <= s / row["measured_s"] <= 1.25 for s in (predicted_s, simulated_s)):

@@ -147,7 +147,7 @@ def test_a_rank_that_alone_needs_more_slots_is_named(engine: str) -> None:
 
 def test_a_schedule_is_proved_once(monkeypatch: pytest.MonkeyPatch) -> None:
     proved = []
-    monkeypatch.setattr("ringtree.runtime.communicator.calls.calls.prove", proved.append)
+    monkeypatch.setattr("ringtree.verify.prove", proved.append)
 
     def rank(comm: Communicator) -> None:
         schedule = build("ring", "all_reduce", 1)

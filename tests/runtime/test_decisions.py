@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ringtree import PeerDied, RankFailed, spawn
+from ringtree import PeerDied, RankFailed, plan, spawn
 from ringtree.algorithms.groups import written
 from ringtree.plan import CallTuning
 from ringtree.price import Hosts
@@ -135,7 +135,7 @@ def decides(comm: Communicator) -> tuple[int, str]:
         return choose(*what)
 
     comm.barrier()  # which is decided, too
-    choose, decisions.choose = decisions.choose, counted
+    choose, plan.choose = plan.choose, counted  # type: ignore[assignment]
     if comm.rank > 0:
         comm.barrier()
     chosen = comm.chosen("all_reduce", FRESH + 5)

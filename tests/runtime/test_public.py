@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -67,6 +68,30 @@ def test_importing_loads_one_file_of_ours() -> None:
     assert (
         python("import sys, ringtree; print(*(m for m in sys.modules if m.split('.')[0] == 'ringtree'))") == "ringtree"
     )
+
+
+FIRST_CALL = """
+import sys, numpy, ringtree
+comm = ringtree.init()
+comm.all_reduce(numpy.ones(3))
+print(*(m for m in sys.modules if m.startswith("ringtree.")))
+comm.barrier()
+"""
+
+
+def test_one_rank_of_a_job_loads_planner_and_prover() -> None:
+    job = os.environ | {"RINGTREE_JOB": f"loads-{os.getpid()}", "RINGTREE_WORLD_SIZE": "3"}
+    command = [sys.executable, "-c", FIRST_CALL]
+    environments = [job | {"RINGTREE_RANK": str(rank)} for rank in range(3)]
+    ranks = [subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) for env in environments]
+    loaded = [set(rank.communicate(timeout=60)[0].split()) for rank in ranks]
+    assert not any(rank.returncode for rank in ranks)
+    assert sum("ringtree.plan.choice" in modules for modules in loaded) == 1
+    for modules in loaded:
+        assert "ringtree.runtime.communicator.communicator" in modules
+        late = "price.pricing", "topology.graph", "runtime.tracing.parts", "runtime.bootstrap.hosts"
+        assert not modules & {f"ringtree.{module}" for module in late}
+    assert sum("ringtree.verify.schedules" in modules for modules in loaded) <= 1
 
 
 def test_rank_failed_travels() -> None:

@@ -14,6 +14,7 @@ import pytest
 
 import ringtree
 from ringtree.algorithms import build
+from ringtree.bench import tuned_text
 from ringtree.price import BUILT_IN, NetworkCost
 from ringtree.runtime import tuned
 from ringtree.simulate import Job, play
@@ -24,7 +25,7 @@ PARAMETERS = replace(BUILT_IN, latency_s=1e-3, switch_s=1e-3)
 
 
 def written(path: Path, **changes: Any) -> Path:
-    data = json.loads(tuned.text(PARAMETERS, (2, 4), "2026-11-21"))
+    data = json.loads(tuned_text.text(PARAMETERS, (2, 4), "2026-11-21"))
     data["tuned"] |= changes
     path.write_text(json.dumps(data))
     return path
@@ -58,7 +59,7 @@ def test_cost_parameters_are_a_topology_too(here: Path) -> None:
 
 def test_a_measured_network_is_read_back_and_makes_the_topology_one_of_hosts(tmp_path: Path) -> None:
     path, network = tmp_path / "hosts.json", NetworkCost(1e-3, 1e8, "measured on a Sunday", 4e-6)
-    path.write_text(tuned.text(PARAMETERS, (2,), "a Sunday", network, (0, 0, 1)))
+    path.write_text(tuned_text.text(PARAMETERS, (2,), "a Sunday", network, (0, 0, 1)))
     found = tuned.read(path)
     assert (found.network, found.host_of) == (network, (0, 0, 1))
     assert found.network is not None and found.network.source == network.source

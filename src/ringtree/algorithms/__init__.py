@@ -2,8 +2,18 @@
 `published`; a user's own are found by `register`, as FILE.py:FUNCTION, or in installed packages."""
 
 from ringtree.algorithms.cost import Cost, cost
-from ringtree.algorithms.published import NAMES
-from ringtree.algorithms.registry import REGISTRY, Algorithm, build, exists, find, known, pairs, register, serving
+from ringtree.algorithms.registry import (
+    NAMES,
+    REGISTRY,
+    Algorithm,
+    build,
+    exists,
+    find,
+    known,
+    pairs,
+    register,
+    serving,
+)
 
 __all__ = [
     "NAMES",

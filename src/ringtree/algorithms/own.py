@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from traceback import extract_tb
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -100,6 +99,8 @@ def _in_words(error: BaseException, file: Path) -> str:
     """An error of a user's file in a line, with the line of the file that it comes from."""
     if isinstance(error, SyntaxError):
         return f"line {error.lineno}: {error.msg}"
+    from traceback import extract_tb
+
     lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == str(file)]
     text = " ".join(str(error).split())
     message = text if isinstance(error, ValueError) and text else f"{type(error).__name__}: {text}"

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
-from ringtree.algorithms.registry import REGISTRY, read
-
 MODULES = (
     "rings.ring",
     "rings.chain",
@@ -35,7 +31,3 @@ MODULES = (
     "direct.parameter_server",
     "direct.sharded_server",
 )
-
-REGISTRY.update((a.name, a) for a in (read(import_module(f"ringtree.algorithms.{module}")) for module in MODULES))
-
-NAMES = tuple(REGISTRY)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from operator import index
 from threading import RLock
 from types import ModuleType
@@ -18,6 +19,7 @@ from typing import TypeVar
 
 from ringtree.algorithms import own
 from ringtree.algorithms.cost import Cost
+from ringtree.algorithms.published import MODULES
 from ringtree.ir.collective import COLLECTIVES, collective
 from ringtree.ir.schedule import Schedule
 
@@ -126,8 +128,32 @@ def _served(module: ModuleType) -> dict[str, Callable[..., Schedule]]:
     return {c: getattr(module, c) for c in COLLECTIVES if callable(getattr(module, c, None))}
 
 
-REGISTRY: dict[str, Algorithm] = {}
-"""The algorithms of this folder, filled in by `published`."""
+class Published(Mapping[str, Algorithm]):
+    """The algorithms of these modules by name. A module is imported when its algorithm is first looked up: a rank of a
+    job runs a few of them."""
+
+    def __init__(self, modules: Iterable[str]) -> None:
+        self.modules = {module.rpartition(".")[2]: module for module in modules}
+        self.loaded: dict[str, Algorithm] = {}
+
+    def __getitem__(self, name: str) -> Algorithm:
+        if name not in self.loaded:
+            self.loaded[name] = read(import_module(f"ringtree.algorithms.{self.modules[name]}"))
+        return self.loaded[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.modules
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.modules)
+
+    def __len__(self) -> int:
+        return len(self.modules)
+
+
+REGISTRY = Published(MODULES)
+"""The algorithms of this folder."""
+NAMES = tuple(REGISTRY)
 _own: dict[str, tuple[object, Algorithm]] = {}
 """The registered objects and their algorithms, by name."""
 _lock = RLock()

@@ -6,7 +6,7 @@ from ringtree.bench.machine import usable_cores
 from ringtree.bench.record import BenchRow
 from ringtree.ir.collective import collective as find_collective
 from ringtree.plan import choose_over_hosts, predict, steps_for
-from ringtree.price import Hosts
+from ringtree.price import Hosts, seconds
 from ringtree.price.memory import BUILT_IN, SharedMemory
 from ringtree.runtime.engines.shm import staging
 from ringtree.runtime.tuned import parameters_here
@@ -40,4 +40,4 @@ def _over_hosts_s(row: BenchRow, hosts: Hosts, root: int | None) -> float:
     found = choose_over_hosts(row["collective"], hosts, root, row["nbytes"])
     what = row["algorithm"], row["collective"], row["ranks"], root
     steps = found.steps if found.algorithm == row["algorithm"] else steps_for(*what, row["nbytes"], hosts.memory)
-    return hosts.seconds(steps.apply(*what), row["nbytes"])
+    return seconds(steps.apply(*what), hosts, row["nbytes"])

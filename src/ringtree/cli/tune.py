@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ringtree.bench.machine import describe, usable_cores
 from ringtree.bench.network import measure_network
+from ringtree.bench.tuned_text import text
 from ringtree.bench.tuning import Tuning, tune
 from ringtree.cli.arguments.byte_sizes import parse_bytes
 from ringtree.cli.arguments.destination import check_destination
@@ -59,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     if network is None:
         network, host_of = _known(path)
     with replacing(path) as file:
-        file.write(tuned.text(parameters, tuple(sorted(set(ranks))), date, network, host_of).encode())
+        file.write(text(parameters, tuple(sorted(set(ranks))), date, network, host_of).encode())
     machine = describe()
     print(f"{count(machine['cores'], 'core')} of {machine['cpu']}, {span(ranks)} ranks, {_counts(measured)}")
     for line in lines(parameters, oversubscribed=max(ranks) > machine["cores"], most_nbytes=2 * most):

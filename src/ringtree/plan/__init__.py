@@ -1,29 +1,36 @@
 """The choice of an algorithm for a call, and its cut for the size. `price` computes the times."""
 
-from ringtree.plan.choose import (
-    Candidate,
-    Choice,
-    candidates,
-    choose,
-    choose_whole,
-    chosen,
-    predict,
-    shortlist,
-)
-from ringtree.plan.over_hosts import (
-    HostCandidate,
-    HostChoice,
-    candidates_over_hosts,
-    choose_over_hosts,
-    quickest_as,
-)
-from ringtree.plan.properties import at_once, in_rank_order, order, prove_own
-from ringtree.plan.steps import CallTuning, steps_for, workload
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ringtree import late
+
+if TYPE_CHECKING:
+    from ringtree.plan.choice import Candidate, Choice, candidates, choose, choose_whole, chosen, predict, shortlist
+    from ringtree.plan.over_hosts import (
+        HostCandidate,
+        HostChoice,
+        candidates_over_hosts,
+        choose_over_hosts,
+        quickest_as,
+    )
+    from ringtree.plan.properties import at_once, in_rank_order, order
+    from ringtree.plan.steps import steps_for, workload
+    from ringtree.plan.tuning import CallTuning, prove_own
+
+_NAMES = {
+    "choice": ("Candidate", "Choice", "candidates", "choose", "choose_whole", "chosen", "predict", "shortlist"),
+    "over_hosts": ("HostCandidate", "HostChoice", "candidates_over_hosts", "choose_over_hosts", "quickest_as"),
+    "properties": ("at_once", "in_rank_order", "order"),
+    "steps": ("steps_for", "workload"),
+    "tuning": ("CallTuning", "prove_own"),
+}
 
 __all__ = [
+    "CallTuning",
     "Candidate",
     "Choice",
-    "CallTuning",
     "HostCandidate",
     "HostChoice",
     "at_once",
@@ -42,3 +49,5 @@ __all__ = [
     "steps_for",
     "workload",
 ]
+
+__getattr__ = late.names(__name__, _NAMES)

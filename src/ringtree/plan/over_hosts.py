@@ -15,10 +15,12 @@ from ringtree.algorithms import find
 from ringtree.algorithms.groups import written
 from ringtree.ir.schedule import Schedule
 from ringtree.ir.units import duration
-from ringtree.plan.choose import NOTEWORTHY, shortlist
+from ringtree.plan.choice import NOTEWORTHY, shortlist
 from ringtree.plan.properties import at_once
-from ringtree.plan.steps import CallTuning, fitting
+from ringtree.plan.steps import fitting
+from ringtree.plan.tuning import CallTuning
 from ringtree.price import Hosts, seconds
+from ringtree.price.over_hosts import windows
 
 NESTED = "hierarchical"
 INNER = ("two_shot", "one_shot", "ring", "flat", "chain", "binomial")
@@ -166,7 +168,7 @@ def _widened(found: HostCandidate, collective: str, hosts: Hosts, root: int | No
     longer."""
     ranks = len(hosts.host_of)
     schedule = _built(found.algorithm, collective, ranks, root, found.steps)
-    further = hosts.windows(schedule, nbytes) - 1
+    further = windows(schedule, hosts, nbytes) - 1
     gain_s = further * schedule.rounds * hosts.latency_s  # at most
     if root is not None or gain_s <= (1 - WORTH_CHANNELS) * found.time_s:
         return found

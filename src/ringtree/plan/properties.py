@@ -1,5 +1,4 @@
-"""Properties of an algorithm by its schedules: the order in which it adds up, how many joinings follow one another, and
-whether a user's own is right.
+"""Properties of an algorithm by its schedules: the order in which it adds up, and how many joinings follow one another.
 
 Schedules over a few ranks stand for any number. What was found is kept by the algorithm's name.
 """
@@ -107,11 +106,3 @@ def _in_a_row(schedule: Schedule) -> int | None:
                 held[target] = low, high, done
                 most = max(most, done)
     return most
-
-
-@lru_cache(maxsize=1024)
-def prove_own(algorithm: str, collective: str, ranks: int, root: int | None = None) -> None:
-    """Proves a user's own algorithm before it runs, once; tests prove the published ones. ProofError, with rank, chunk
-    and reason: if the proof fails."""
-    if find(algorithm).origin:
-        prove(build(algorithm, collective, ranks, root))

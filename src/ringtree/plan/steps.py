@@ -17,8 +17,8 @@ Every rank finds the same steps from the same arguments.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from math import sqrt
 
@@ -27,7 +27,7 @@ from ringtree.algorithms import build, find
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.lower import lower
 from ringtree.ir.schedule import Schedule
-from ringtree.plan.properties import prove_own
+from ringtree.plan.tuning import CallTuning
 from ringtree.price.memory import Counts, SharedMemory, Workload, counts
 from ringtree.verify import prove_programs
 
@@ -35,48 +35,6 @@ MOST_TRANSFERS = 8192
 """The most transfers of a cut schedule, whose proof at the first call takes up to 0.2 s over 8 ranks, 1 s over 64."""
 MOST_INSTRUCTIONS = 4096
 """The most instructions of the longest program."""
-
-
-@dataclass(frozen=True, slots=True)
-class CallTuning:
-    """The transforms of an algorithm's schedule, in this order. `slots`: the staging slots that its programs need; 0
-    where nothing is done, and the algorithm's own number holds."""
-
-    options: tuple[tuple[str, int | str], ...] = ()
-    many_source: bool = False
-    split: int = 0
-    pipeline: int = 1
-    channels: int = 1
-    slots: int = field(default=0, compare=False)
-
-    @property
-    def pieces(self) -> int:
-        """The algorithm's own option `pieces`; 1 where it is not given."""
-        return int(dict(self.options).get("pieces", 1))
-
-    def apply(self, algorithm: str, collective: str, ranks: int, root: int | None = None) -> Schedule:
-        """The algorithm's schedule with these steps done; a user's own is proved before."""
-        prove_own(algorithm, collective, ranks, root)
-        schedule = build(algorithm, collective, ranks, root, **dict(self.options))
-        if self.many_source:
-            schedule = transform.many_source(schedule)
-        if self.split:
-            schedule = transform.split(schedule, self.split)
-        return transform.channels(transform.pipeline(schedule, self.pipeline), self.channels)
-
-    def __bool__(self) -> bool:
-        return self != CallTuning()
-
-    def __str__(self) -> str:
-        return ", ".join(self._words()) or "not cut"
-
-    def _words(self) -> Iterator[str]:
-        yield from (f"{name}={value}" for name, value in self.options)
-        if self.many_source:
-            yield "many_source"
-        if self.split:
-            yield f"split({self.split})"
-        yield from (f"{name}({k})" for name, k in (("pipeline", self.pipeline), ("channels", self.channels)) if k > 1)
 
 
 def steps_for(

@@ -5,8 +5,9 @@ Names are loaded when they are first used: a caller that prices memory alone doe
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ringtree import late
 
 if TYPE_CHECKING:
     from ringtree.price.bounds import Bounds, LowerBound, bound
@@ -39,10 +40,4 @@ __all__ = [
     "seconds",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    for module, names in _NAMES.items():
-        if name in names:
-            value = globals()[name] = getattr(import_module(f"ringtree.price.{module}"), name)
-            return value
-    raise AttributeError(f"module 'ringtree.price' has no attribute {name!r}")
+__getattr__ = late.names(__name__, _NAMES)

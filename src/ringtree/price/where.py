@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ringtree.ir.schedule import Schedule
-from ringtree.price import memory
+from ringtree.price import memory, over_hosts
 from ringtree.price.hosts import Hosts
 from ringtree.price.pricing import Priced
 from ringtree.topology import Topology
@@ -24,7 +24,7 @@ def seconds(schedule: Schedule, where: Where, nbytes: int) -> float:
     if isinstance(where, memory.SharedMemory):
         return memory.seconds(schedule, where, nbytes)
     if isinstance(where, Hosts):
-        return where.seconds(schedule, nbytes)
+        return over_hosts.seconds(schedule, where, nbytes)
     if isinstance(where, Topology):
         return Priced(schedule, where).seconds(nbytes)
     raise TypeError(f"{type(where).__name__} is not a machine model: expected Topology, SharedMemory or Hosts")

@@ -1,4 +1,4 @@
-"""The file that `ringtree tune` writes of this machine: a topology, and the costs by which calls are planned.
+"""The file of this machine that `ringtree tune` writes: a topology, and the costs by which calls are planned.
 
 RINGTREE_TOPOLOGY names it; else it is ringtree/machine.json in $XDG_CONFIG_HOME, ~/.config by default. Only rank 0
 reads it and broadcasts its contents, so that files which differ cannot make ranks disagree.
@@ -12,28 +12,17 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ringtree import __version__
-from ringtree.price.hosts import WIRE_MESSAGE_S, Hosts, NetworkCost
-from ringtree.price.memory import CostParameters, SharedMemory
+from ringtree.price.hosts import WIRE_MESSAGE_S, NetworkCost
+from ringtree.price.memory.parameters import CostParameters
 from ringtree.runtime.processor import cores, cpu
-from ringtree.topology import direct
-from ringtree.topology.text import dumps
-
-if TYPE_CHECKING:
-    from ringtree.topology import Topology
 
 VARIABLE = "RINGTREE_TOPOLOGY"
 VERSION = 1
 """The version of the parameters' form: parameters of another one are not read."""
 LARGEST_BYTES = 1 << 24
-TYPICAL_NBYTES = 2 << 20
-"""The bytes in arrays at which the topology's own costs, which know one size only, are those of the parameters."""
-ONE_SLOT = 1, 1 << 17
-"""Staging of which no topology knows."""
 
 _warned = set[Path]()
 
@@ -128,49 +117,9 @@ def is_tuned(path: Path) -> bool:
         return False
 
 
-def text(
-    parameters: CostParameters,
-    ranks: tuple[int, ...],
-    date: str,
-    network: NetworkCost | None = None,
-    host_of: tuple[int, ...] = (),
-) -> str:
-    """The file's text for these parameters, measured over `ranks` ranks on `date`, and a network measured between
-    hosts by ranks on `host_of`: with it the topology is that of those hosts."""
-    tuned = {
-        "version": VERSION,
-        "ringtree": __version__,
-        "date": date,
-        "machine": this_machine(),
-        "ranks": list(ranks),
-        "figures": as_json(parameters),
-    }
-    if network is not None:
-        tuned["network"] = network_as_json(network) | {"source": network.source, "hosts": list(host_of)}
-    if network is None or not host_of:
-        return dumps(topology(parameters, max(ranks)), tuned)
-    memory = SharedMemory(cores(), *ONE_SLOT, parameters)
-    between = network.latency_s + network.message_s, network.bandwidth_Bps
-    return dumps(Hosts(host_of, memory, *between).topology(TYPICAL_NBYTES // 2), tuned)
-
-
 def this_machine() -> dict[str, object]:
     """The CPU model and the number of cores, which a tuned file is checked against."""
     return {"cpu": cpu(), "cores": cores()}
-
-
-def topology(parameters: CostParameters, ranks: int) -> Topology:
-    """The machine as a simulation takes it: ranks that move the bytes themselves, over links that only take time."""
-    copy_s, fetch_s, reduce_s = parameters.seconds_a_byte(TYPICAL_NBYTES)
-    return direct(
-        ranks,
-        latency_s=parameters.latency_s,
-        bandwidth_Bps=inf,
-        message_s=parameters.message_s,
-        step_s=parameters.step_s,
-        copy_Bps=2 / (copy_s + fetch_s),
-        reduce_Bps=1 / (copy_s + fetch_s + reduce_s),
-    )
 
 
 def as_json(parameters: CostParameters) -> dict[str, Any]:

@@ -7,23 +7,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ringtree.runtime import bootstrap, tracing
 from ringtree.runtime.bootstrap.abstract_socket import ABSTRACT_SOCKET
-from ringtree.runtime.bootstrap.boards.file_board import FileBoard
-from ringtree.runtime.bootstrap.boards.mpi_board import MpiBoard
-from ringtree.runtime.bootstrap.boards.store_board import Store, StoreBoard
 from ringtree.runtime.bootstrap.bootstrap import HostBootstrap
 from ringtree.runtime.bootstrap.contact import Board, GivenAddress
 from ringtree.runtime.bootstrap.environment import SECRET, World, detect, patience, rendezvous_address, trace_folder
-from ringtree.runtime.bootstrap.hosts import MultiHostBootstrap
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import GroupParameters, default_engine
 from ringtree.runtime.linux import after_fork_in_child, require_linux
-from ringtree.runtime.tracing.files import record_until_exit
 from ringtree.runtime.tuned import tuned_here
 
 
 def init(
-    *, engine: str | None = None, timeout_s: float | None = None, store: Store | None = None, mpi: Any = None
+    *, engine: str | None = None, timeout_s: float | None = None, store: bootstrap.Store | None = None, mpi: Any = None
 ) -> Communicator:
     """Returns this rank's communicator with all ranks of its job, when all have called it.
 
@@ -60,18 +56,18 @@ def _of_mpi(comm: Any) -> World:
     return World(comm.Get_rank(), comm.Get_size(), comm.Get_size(), f"alone-{os.getpid()}", "mpi4py")
 
 
-def _board(world: World, store: Store | None, mpi: Any) -> Board | None:
+def _board(world: World, store: bootstrap.Store | None, mpi: Any) -> Board | None:
     """The board on which this rank finds rank 0; None where all ranks are on one host."""
     secret = os.environ.get(SECRET, "").encode()
     if store is not None and mpi is not None:
         raise ValueError("ringtree.init takes store or mpi, not both")
     if mpi is not None:
-        return MpiBoard(mpi, secret)
+        return bootstrap.MpiBoard(mpi, secret)
     if store is not None:
-        return StoreBoard(store, world.job_on_all_hosts, secret)
+        return bootstrap.StoreBoard(store, world.job_on_all_hosts, secret)
     address = rendezvous_address()
     if isinstance(address, Path):
-        return FileBoard(address, world.job_on_all_hosts, secret)
+        return bootstrap.FileBoard(address, world.job_on_all_hosts, secret)
     return GivenAddress(address, secret) if address else None
 
 
@@ -80,7 +76,7 @@ def _made(
     key: str,
     engine: str | None,
     timeout_s: float,
-    bootstrap: HostBootstrap = ABSTRACT_SOCKET,
+    here: HostBootstrap = ABSTRACT_SOCKET,
     check_liveness: Callable[[list[int]], None] | None = None,
 ) -> Communicator:
     names = tuple(map(str, range(world.size)))
@@ -94,11 +90,11 @@ def _made(
         check_liveness=check_liveness,
         cost=cost,
         network=network,
-        bootstrap=bootstrap,
+        bootstrap=here,
     )
     communicator = Communicator(engine or default_engine(world.size), parameters)
     if folder := trace_folder():
-        record_until_exit(communicator, folder)
+        tracing.record_until_exit(communicator, folder)
     return communicator
 
 
@@ -109,13 +105,13 @@ class _Process:
     """
 
     def __init__(self) -> None:
-        self.hosts: MultiHostBootstrap | None = None
+        self.hosts: bootstrap.MultiHostBootstrap | None = None
         self.worlds = 0
         self.generation, self.job = 0, ""
         self.board: Board | None = None
         after_fork_in_child(self._forked)
 
-    def forget(self, hosts: MultiHostBootstrap) -> None:
+    def forget(self, hosts: bootstrap.MultiHostBootstrap) -> None:
         """Forgets hosts by which the ranks have never met, so that another attempt begins anew."""
         if not hosts.met:
             hosts.close()
@@ -137,12 +133,12 @@ def _next() -> str:
     return f"init{_process.worlds}"
 
 
-def _hosts(board: Board, world: World, timeout_s: float) -> MultiHostBootstrap:
+def _hosts(board: Board, world: World, timeout_s: float) -> bootstrap.MultiHostBootstrap:
     """This process's way to the ranks of other hosts."""
     mine = _process
     if mine.hosts is None:
         at, generation, job = board, 0, ""
         if mine.board is not None and mine.board.where == board.where:  # a child in its parent's job
             at, generation, job = mine.board, mine.generation, mine.job
-        mine.hosts = MultiHostBootstrap(at, world.rank, world.size, timeout_s, generation=generation, job=job)
+        mine.hosts = bootstrap.MultiHostBootstrap(at, world.rank, world.size, timeout_s, generation=generation, job=job)
     return mine.hosts

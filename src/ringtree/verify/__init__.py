@@ -1,21 +1,38 @@
 """Proofs that schedules and programs are correct for every input, without deadlock and without race."""
 
-from ringtree.verify.campaign import Case, Failure, Report, prove_many
-from ringtree.verify.order import ReductionOrder, rank_order
-from ringtree.verify.programs import ProgramProof, prove_programs
-from ringtree.verify.schedules import Proof, prove
-from ringtree.verify.wording import ProofError
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ringtree import late
+
+if TYPE_CHECKING:
+    from ringtree.verify.campaign import Case, Failure, Report, prove_many
+    from ringtree.verify.order import ReductionOrder, rank_order
+    from ringtree.verify.programs import ProgramProof, prove_programs
+    from ringtree.verify.schedules import Proof, prove
+    from ringtree.verify.wording import ProofError
+
+_NAMES = {
+    "campaign": ("Case", "Failure", "Report", "prove_many"),
+    "order": ("ReductionOrder", "rank_order"),
+    "programs": ("ProgramProof", "prove_programs"),
+    "schedules": ("Proof", "prove"),
+    "wording": ("ProofError",),
+}
 
 __all__ = [
     "Case",
     "Failure",
-    "ReductionOrder",
     "ProgramProof",
     "Proof",
     "ProofError",
+    "ReductionOrder",
     "Report",
     "prove",
     "prove_many",
     "prove_programs",
     "rank_order",
 ]
+
+__getattr__ = late.names(__name__, _NAMES)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ringtree.bench import tuned_text
 from ringtree.cli.doctor import gpus, network, resources, settings, software, this_host, wires
 from ringtree.cli.doctor.check import Check, CheckedHost, CheckFunction, State, checked
 from ringtree.machines.host.interfaces import NetworkInterface
@@ -181,7 +182,7 @@ def test_every_variable_of_the_code_is_known() -> None:
 )
 def test_the_file_of_tune(tmp_path: Path, change: str, state: str, words: str) -> None:
     path = tmp_path / "machine.json"
-    text = tuned.text(BUILT_IN, (2,), "a Sunday", NetworkCost(1e-3, 250e6, "measured on a Sunday"))
+    text = tuned_text.text(BUILT_IN, (2,), "a Sunday", NetworkCost(1e-3, 250e6, "measured on a Sunday"))
     if change.startswith('"'):
         key = change.split(":")[0]
         text, changed = re.subn(f"{key}: [^,}}\n]+", change, text)

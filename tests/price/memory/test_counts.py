@@ -13,7 +13,7 @@ from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.lower import lower
 from ringtree.ir.program import Kind
 from ringtree.ir.schedule import Block
-from ringtree.price.memory.counts import COPIED, FETCHED, KINDS, MESSAGES, REDUCED, counts
+from ringtree.price.memory.counting import COPIED, FETCHED, KINDS, MESSAGES, REDUCED, counts
 
 
 @pytest.mark.parametrize(("algorithm", "collective"), pairs())

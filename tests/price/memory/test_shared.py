@@ -10,7 +10,8 @@ import pytest
 from ringtree.algorithms import pairs
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.plan import candidates, choose, predict, steps_for
-from ringtree.plan.steps import CallTuning, wanted
+from ringtree.plan.steps import wanted
+from ringtree.plan.tuning import CallTuning
 from ringtree.price.memory import BUILT_IN, CostParameters, SharedMemory
 
 KIB, MIB = 1 << 10, 1 << 20

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ringtree.bench import tuned_text
 from ringtree.runtime import tuned
 from ringtree.topology import load
 from tests.runtime.hosts.conftest import made_lab
@@ -90,7 +91,7 @@ def test_a_host_that_is_measured_alone_keeps_the_network(
     from ringtree.price import BUILT_IN, NetworkCost
 
     file, network = tmp_path / "machine.json", NetworkCost(1e-3, 250e6, "measured on a Sunday")
-    file.write_text(tuned.text(BUILT_IN, (2,), "a Sunday", network, (0, 1)))
+    file.write_text(tuned_text.text(BUILT_IN, (2,), "a Sunday", network, (0, 1)))
     assert main(["tune", "-n", "2", "--seconds", "0.1", "--maxbytes", "64", "--output", str(file)]) == 0
     found = tuned.read(file)
     assert found.date != "a Sunday" and found.network == network and found.network.source == network.source

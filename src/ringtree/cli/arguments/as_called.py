@@ -12,7 +12,7 @@ from ringtree.ir.lower import lower
 from ringtree.ir.program import Program
 from ringtree.ir.schedule import Schedule
 from ringtree.plan import prove_own, steps_for
-from ringtree.plan.steps import CallTuning
+from ringtree.plan.tuning import CallTuning
 from ringtree.price import SharedMemory
 from ringtree.runtime.communicator.calls.binding import part_of, window
 from ringtree.runtime.engines.shm import staging

@@ -11,7 +11,7 @@ from ringtree.bench.machine import usable_cores
 from ringtree.cli.arguments.hosts import host_of_ranks, latency, link_rate
 from ringtree.cli.arguments.topology import topology
 from ringtree.cli.options.simulate import ASSUMED
-from ringtree.price import BUILT_IN, Hosts, SharedMemory
+from ringtree.price import BUILT_IN, Hosts, SharedMemory, over_hosts
 from ringtree.price.hosts import BANDWIDTH_BPS, LATENCY_S, WIRE_MESSAGE_S
 from ringtree.runtime.engines.shm import staging
 from ringtree.runtime.tuned import parameters_here
@@ -49,7 +49,7 @@ def place(args: argparse.Namespace, ranks: int) -> Place:
     busy = max(hosts.turns, max(map(hosts.host_of.count, set(hosts.host_of))) / hosts.memory.cores)
 
     def at(nbytes: int) -> Topology:
-        return replace(hosts.topology(nbytes), away_message_s=WIRE_MESSAGE_S * busy)
+        return replace(over_hosts.topology(hosts, nbytes), away_message_s=WIRE_MESSAGE_S * busy)
 
     return at
 

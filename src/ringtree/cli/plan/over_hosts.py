@@ -17,9 +17,10 @@ from ringtree.formats.replacing import replace_with_json
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.units import bandwidth, count, duration, line_rate, size
 from ringtree.plan import HostCandidate, candidates_over_hosts
-from ringtree.price import BUILT_IN, Hosts, SharedMemory
+from ringtree.price import BUILT_IN, Hosts, SharedMemory, over_hosts
 from ringtree.price.bounds import Bounds, LowerBound
-from ringtree.price.hosts import BANDWIDTH_BPS, LATENCY_S, PAYLOAD_SHARE, WIRE_MESSAGE_S, HostQuote, NetworkCost
+from ringtree.price.hosts import BANDWIDTH_BPS, LATENCY_S, PAYLOAD_SHARE, WIRE_MESSAGE_S, NetworkCost
+from ringtree.price.over_hosts import HostQuote
 from ringtree.runtime import tuned
 from ringtree.runtime.engines.shm import staging
 
@@ -60,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     find_collective(args.collective)
     here, others = hosts_asked(args), latency(args.beside, "--beside")
     far = _at(here, others)
-    bounds = Bounds(here.network())
+    bounds = Bounds(over_hosts.network(here))
     rows = [_row(args.collective, here, far, bounds, nbytes) for nbytes in _sizes(args)]
     for line in lines(args.collective, here, far, rows, every=args.all):
         print(line)
@@ -111,7 +112,7 @@ def _row(collective: str, here: Hosts, far: Hosts, bounds: Bounds, nbytes: int) 
     root = 0 if find_collective(collective).rooted else None
     found, other = (candidates_over_hosts(collective, hosts, root, nbytes) for hosts in (here, far))
     schedule = found[0].steps.apply(found[0].algorithm, collective, len(here.host_of), root)
-    quote = here.quote(schedule, nbytes)
+    quote = over_hosts.quote(schedule, here, nbytes)
     found = (replace(found[0], time_s=quote.seconds), *found[1:])
     return PlannedCall(nbytes, found, quote, bounds.bound(collective, nbytes), other[0])
 
@@ -141,7 +142,7 @@ def lines(collective: str, here: Hosts, far: Hosts, rows: Sequence[PlannedCall],
 def _line(collective: str, here: Hosts, row: PlannedCall, c: HostCandidate, widths: Sequence[int]) -> str:
     first = c is row.chosen
     root = 0 if find_collective(collective).rooted else None
-    windows = here.windows(c.steps.apply(c.algorithm, collective, len(here.host_of), root), row.nbytes)
+    windows = over_hosts.windows(c.steps.apply(c.algorithm, collective, len(here.host_of), root), here, row.nbytes)
     pieces = max(c.steps.pieces, 1) * c.steps.pipeline
     times = table.microseconds(c.time_s), table.microseconds(row.cut_s), f"{row.cut_s / c.time_s:.0%}"
     other = table.microseconds(row.other.time_s) if first else ""

@@ -1,8 +1,21 @@
 """The time of a schedule among ranks that share a machine's memory: its counts, priced by fitted cost parameters."""
 
-from ringtree.price.memory.counts import Counts, counts
-from ringtree.price.memory.parameters import BUILT_IN, CostParameters
-from ringtree.price.memory.shared import MemoryQuote, SharedMemory, Workload, quote, seconds
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ringtree import late
+
+if TYPE_CHECKING:
+    from ringtree.price.memory.counting import Counts, counts
+    from ringtree.price.memory.parameters import BUILT_IN, CostParameters, SharedMemory
+    from ringtree.price.memory.shared import MemoryQuote, Workload, quote, seconds
+
+_NAMES = {
+    "counting": ("Counts", "counts"),
+    "parameters": ("BUILT_IN", "CostParameters", "SharedMemory"),
+    "shared": ("MemoryQuote", "Workload", "quote", "seconds"),
+}
 
 __all__ = [
     "BUILT_IN",
@@ -15,3 +28,5 @@ __all__ = [
     "quote",
     "seconds",
 ]
+
+__getattr__ = late.names(__name__, _NAMES)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ringtree.ir.collective import collective as find_collective
-from ringtree.price.memory.shared import SharedMemory
+from ringtree.price.memory.parameters import SharedMemory
 
 
 def bound_s(collective: str, ranks: int, nbytes: int, memory: SharedMemory) -> float:

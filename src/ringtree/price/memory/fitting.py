@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ringtree.price.memory.parameters import BUILT_IN, CALL_COSTS, FASTEST_BPS, RATES, CostParameters
-from ringtree.price.memory.shared import SWITCH, TURN, Floats, SharedMemory, Workload, costs, multiples
+from ringtree.price.memory.parameters import BUILT_IN, CALL_COSTS, FASTEST_BPS, RATES, CostParameters, SharedMemory
+from ringtree.price.memory.shared import SWITCH, TURN, Floats, Workload, costs, multiples
 
 ITERATIONS = 30
 LONGEST_STEP = 1.0

@@ -1,4 +1,4 @@
-"""The cost parameters of `SharedMemory`, the calls of ranks that share a machine's memory."""
+"""Memory that ranks share, as a place that schedules are priced in, and its cost parameters."""
 
 from __future__ import annotations
 
@@ -89,3 +89,14 @@ BUILT_IN = CostParameters(
     source="built-in cost parameters",
 )
 """Measured by `ringtree tune` on 2 cores of an AMD EPYC with slow cache lines from the other core."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedMemory:
+    """One machine's memory for a group's ranks: the cores that they share, the number of each rank's staging slots, the
+    bytes of a slot, and the cost parameters."""
+
+    cores: int
+    slots: int
+    slot_bytes: int
+    parameters: CostParameters = BUILT_IN

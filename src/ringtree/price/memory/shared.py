@@ -20,22 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.ir.schedule import Schedule
-from ringtree.price.memory.counts import COPIED, MESSAGES, STEPS, Counts, counts
-from ringtree.price.memory.parameters import BUILT_IN, CALL_COSTS, RATES, CostParameters, weights
+from ringtree.price.memory.counting import COPIED, MESSAGES, STEPS, Counts, counts
+from ringtree.price.memory.parameters import CALL_COSTS, RATES, CostParameters, SharedMemory, weights
 
 Floats = NDArray[np.float64]
 CALL, LATENCY, MESSAGE, STEP, TURN, SWITCH = range(len(CALL_COSTS))
-
-
-@dataclass(frozen=True, slots=True)
-class SharedMemory:
-    """One machine's memory for a group's ranks: the cores that they share, the number of each rank's staging slots, the
-    bytes of a slot, and the cost parameters."""
-
-    cores: int
-    slots: int
-    slot_bytes: int
-    parameters: CostParameters = BUILT_IN
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ringtree.ir.collective import collective as find_collective
+from ringtree.runtime import tracing
 from ringtree.runtime.arrays import dtype_named, readable
 from ringtree.runtime.communicator import lifetime
 from ringtree.runtime.communicator.arguments import whole
@@ -34,8 +35,6 @@ from ringtree.runtime.communicator.seated import AlgorithmChoice
 from ringtree.runtime.communicator.windows.one_sided import OneSided
 from ringtree.runtime.engines.engine import GroupParameters, join
 from ringtree.runtime.engines.protocols import Endpoint
-from ringtree.runtime.tracing.spans import UNRECORDED, Span, Spans
-from ringtree.runtime.tracing.tracing import MOST_EVENTS, Recording
 from ringtree.runtime.types import BY_LABEL
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         self._windows = []
         self._besides: dict[str, Communicator] = {}
         self._recordings = []
-        self._spans: Spans | None = None  # during a recording
+        self._spans: tracing.Spans | None = None  # during a recording
         self._offspring = WeakSet()
         lifetime.watch(self)
 
@@ -131,18 +130,20 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         open_here: int = self._endpoint.slots_open
         return open_here + sum(group.slots_open for group in self._besides.values())
 
-    def trace(self, *, most_events: int | None = None) -> Recording:
+    def trace(self, *, most_events: int | None = None) -> tracing.Recording:
         """Records the calls of all ranks in a block of their programs: `with comm.trace() as recording`, and after the
         block `recording.trace`, on every rank. All ranks enter the block, and leave it together. `most_events` of a
         rank are kept in each group (default 1,048,576: 40 MB); the number of dropped ones is among the trace's facts.
         ValueError: if `most_events` is less than 1."""
-        return Recording(self, MOST_EVENTS if most_events is None else whole(most_events, "most_events"))
+        return tracing.Recording(
+            self, tracing.MOST_EVENTS if most_events is None else whole(most_events, "most_events")
+        )
 
     def span(self, name: str) -> AbstractContextManager[None]:
         """Names the program's own work in a block for the traces being recorded: `with comm.span("forward 3")`. The
         block becomes an event COMPUTE, whose call is that name. Blocks may nest, and make calls. Without a recording
         it costs next to nothing."""
-        return UNRECORDED if self._spans is None else Span(self._spans, name)
+        return tracing.UNRECORDED if self._spans is None else tracing.Span(self._spans, name)
 
     @property
     def timeout_s(self) -> float:

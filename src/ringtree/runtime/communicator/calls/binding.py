@@ -6,22 +6,18 @@ import hashlib
 import zlib
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ringtree import verify
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.lower import lower, lower_rank
 from ringtree.ir.program import Program
 from ringtree.ir.schedule import COLUMNS, Schedule
-from ringtree.plan import CallTuning
+from ringtree.plan.tuning import CallTuning
 from ringtree.runtime.engines.engine import JoinedGroup
 from ringtree.runtime.types import Dtype
-from ringtree.verify import prove_programs, rank_order
-
-if TYPE_CHECKING:
-    from ringtree.verify import ReductionOrder
 
 Ints = NDArray[np.int64]
 
@@ -64,7 +60,7 @@ def built(
 
 def slots_needed(schedule: Schedule) -> int:
     """The fewest staging slots a rank with which its programs end; proves them. ProofError where they never do."""
-    return prove_programs(lower(schedule)).slots
+    return verify.prove_programs(lower(schedule)).slots
 
 
 @lru_cache(maxsize=512)
@@ -78,9 +74,9 @@ def _scheduled(algorithm: str, collective: str, ranks: int, root: int, steps: Ca
 
 
 @lru_cache(maxsize=512)
-def order_of(algorithm: str, collective: str, ranks: int, root: int) -> ReductionOrder:
+def order_of(algorithm: str, collective: str, ranks: int, root: int) -> verify.ReductionOrder:
     """The order in which a registered algorithm adds up."""
-    return rank_order(_scheduled(algorithm, collective, ranks, root, None))
+    return verify.rank_order(_scheduled(algorithm, collective, ranks, root, None))
 
 
 def part_of(schedule: Schedule, rank: int) -> RankProgram:

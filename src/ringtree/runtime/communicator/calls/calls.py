@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from ringtree import plan, verify
 from ringtree.algorithms import find
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.schedule import Schedule
-from ringtree.plan import CallTuning, choose_whole
+from ringtree.plan.tuning import CallTuning
 from ringtree.price.hosts import BANDWIDTH_BPS, LATENCY_S, Hosts, NetworkCost
-from ringtree.price.memory import BUILT_IN, SharedMemory
+from ringtree.price.memory.parameters import BUILT_IN, SharedMemory
 from ringtree.runtime.arrays import Array
 from ringtree.runtime.communicator.calls import function_reductions
 from ringtree.runtime.communicator.calls.binding import (
@@ -39,7 +40,6 @@ from ringtree.runtime.communicator.messages.work import Work
 from ringtree.runtime.engines.engine import GroupParameters, JoinedGroup
 from ringtree.runtime.engines.protocols import Endpoint
 from ringtree.runtime.types import Dtype, op_code
-from ringtree.verify import ProofError, ReductionOrder, prove, rank_order
 
 CODE = {name: code for code, name in enumerate(COLLECTIVES)}
 """Numbers of the collectives on the fast path; a forced algorithm's calls have numbers of their own."""
@@ -203,9 +203,12 @@ class Calls:
     def _in_rank_order(self, part: RankProgram, algorithm: str | Schedule | None) -> bool:
         """Whether a reduction joins only neighbouring runs of ranks, the lower on the left."""
         if isinstance(algorithm, Schedule):
-            return rank_order(algorithm) >= ReductionOrder.ASSOCIATIVE
+            return verify.rank_order(algorithm) >= verify.ReductionOrder.ASSOCIATIVE
         p = part.program
-        return order_of(p.name, p.collective, p.ranks, -1 if p.root is None else p.root) >= ReductionOrder.ASSOCIATIVE
+        return (
+            order_of(p.name, p.collective, p.ranks, -1 if p.root is None else p.root)
+            >= verify.ReductionOrder.ASSOCIATIVE
+        )
 
     def bound(
         self,
@@ -253,7 +256,7 @@ class Calls:
         suffix = "" if self._wished is None else f" (RINGTREE_ALGORITHM, {self._wished}, does not serve here)"
         ordered, ranks = algorithm == RANK_ORDER, self._parameters.ranks
         if whole:
-            choice = choose_whole(collective, ranks, ordered)
+            choice = plan.choose_whole(collective, ranks, ordered)
             return self._cut(choice.algorithm, collective, root, nbytes, choice.why + suffix, whole)
         found = self._decisions.decide(self._parameters, collective, root, nbytes, self.where(), ordered)
         return self._built(found.algorithm, collective, root, found.steps, found.why + suffix)
@@ -310,9 +313,9 @@ class Calls:
         if self._proved.find(schedule) is not None:
             return
         try:
-            prove(schedule)
+            verify.prove(schedule)
             self._proved.keep(schedule, slots_needed(schedule))
-        except ProofError:
+        except verify.ProofError:
             if not unproved_ok:
                 raise
             self._vouched.keep(schedule, True)

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
-from ringtree.algorithms import serving
+from ringtree import plan
 from ringtree.algorithms.groups import written
-from ringtree.plan import CallTuning, choose, choose_over_hosts, steps_for
+from ringtree.plan.tuning import CallTuning
 from ringtree.price.hosts import Hosts
-from ringtree.price.memory import SharedMemory
+from ringtree.price.memory.parameters import SharedMemory
 from ringtree.runtime.communicator.calls.binding import slots_needed_by
 from ringtree.runtime.communicator.calls.plans import KEPT
 from ringtree.runtime.engines.engine import GroupParameters
@@ -66,14 +66,14 @@ class Decisions:
 
         def make() -> Decision:
             if isinstance(where, Hosts):
-                found = choose_over_hosts(collective, where, at, nbytes, rank_order)
+                found = plan.choose_over_hosts(collective, where, at, nbytes, rank_order)
                 return Decision(found.algorithm, found.steps, found.why)
             memory = where
-            choice = choose(collective, ranks, nbytes, rank_order, memory)
-            steps = steps_for(choice.algorithm, collective, ranks, at, nbytes, memory)
+            choice = plan.choose(collective, ranks, nbytes, rank_order, memory)
+            steps = plan.steps_for(choice.algorithm, collective, ranks, at, nbytes, memory)
             return Decision(choice.algorithm, steps, choice.why)
 
-        named = f"one of {serving(collective)}" + " in rank order" * rank_order
+        named = "any algorithm" + " in rank order" * rank_order
         question = named, collective, ranks, root, _kind(nbytes), where
         return self._once(group, question, make, written(where.host_of) if isinstance(where, Hosts) else "")
 
@@ -85,7 +85,7 @@ class Decisions:
         ranks, at = group.ranks, root if root >= 0 else None
 
         def make() -> Decision:
-            steps = steps_for(algorithm, collective, ranks, at, nbytes, memory)
+            steps = plan.steps_for(algorithm, collective, ranks, at, nbytes, memory)
             needed = steps.slots or slots_needed_by(algorithm, collective, ranks, root)
             return Decision(algorithm, replace(steps, slots=needed), "")
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ringtree import plan
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.program import Program
-from ringtree.plan import choose_whole
 from ringtree.runtime.arrays import Array, new, readable
 from ringtree.runtime.communicator.calls.operations import Op
 from ringtree.runtime.communicator.calls.request import CallRequest
@@ -27,12 +27,12 @@ def check(program: Program, op: Op, in_rank_order: bool) -> None:
     if p.chunks != blocks:
         raise ValueError(
             f"{p.name} cuts x into {p.chunks} pieces and {op.name} takes it whole: expected an algorithm of "
-            f"{blocks}, such as {choose_whole(p.collective, p.ranks).algorithm}"
+            f"{blocks}, such as {plan.choose_whole(p.collective, p.ranks).algorithm}"
         )
     if not op.commutative and not in_rank_order:
         raise ValueError(
             f"{p.name} does not join {p.collective} in rank order and {op.name} is not marked commutative: "
-            f"expected {choose_whole(p.collective, p.ranks).algorithm}, or Op(..., commutative=True)"
+            f"expected {plan.choose_whole(p.collective, p.ranks).algorithm}, or Op(..., commutative=True)"
         )
 
 

@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from ringtree import plan, verify
 from ringtree.ir.schedule import Schedule
-from ringtree.plan import at_once, order
 from ringtree.runtime.arrays import readable, target
 from ringtree.runtime.communicator.calls.calls import CODE, RANK_ORDER
 from ringtree.runtime.communicator.calls.operations import Operation
 from ringtree.runtime.communicator.calls.request import CallRequest
 from ringtree.runtime.communicator.seated import AlgorithmChoice, Member
-from ringtree.verify import ReductionOrder, rank_order
 
 _ALL_REDUCE, _REDUCE_SCATTER, _REDUCE = CODE["all_reduce"], CODE["reduce_scatter"], CODE["reduce"]
 _SCAN, _EXSCAN = CODE["scan"], CODE["exscan"]
@@ -186,12 +185,14 @@ class Reductions(Member):
         if algorithm is None:
             return RANK_ORDER
         if isinstance(algorithm, Schedule):
-            name, found = algorithm.name, rank_order(algorithm)
+            name, found = algorithm.name, verify.rank_order(algorithm)
+        elif isinstance(algorithm, str):
+            name, found = algorithm, plan.order(algorithm, collective)
         else:
-            name, found = algorithm, order(algorithm, collective) if isinstance(algorithm, str) else ReductionOrder.ANY
-        if found < ReductionOrder.FOLD:
+            name, found = repr(algorithm), verify.ReductionOrder.ANY
+        if found < verify.ReductionOrder.FOLD:
             raise ValueError(
                 f"{name} does not reduce {collective} in rank order at once: deterministic='rank_order' expects one "
-                f"of {', '.join(at_once(collective))}"
+                f"of {', '.join(plan.at_once(collective))}"
             )
         return algorithm

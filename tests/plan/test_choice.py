@@ -6,7 +6,7 @@ from ringtree.algorithms import build, serving
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.lower import lower
 from ringtree.plan import choose, shortlist
-from ringtree.plan.choose import choose_whole
+from ringtree.plan.choice import choose_whole
 from ringtree.verify import prove_programs
 from tests.effort import counted
 

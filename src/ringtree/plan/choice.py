@@ -14,7 +14,8 @@ from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.units import duration
 from ringtree.plan.properties import COMPARED_RANKS, at_once, in_rank_order, joinings
-from ringtree.plan.steps import CallTuning, wanted, workload
+from ringtree.plan.steps import wanted, workload
+from ringtree.plan.tuning import CallTuning
 from ringtree.price.memory import MemoryQuote, SharedMemory, quote
 
 SHORTLIST = 4
