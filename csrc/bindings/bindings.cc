@@ -1,24 +1,18 @@
 // Python's view of the engine. Nothing but the files named bindings knows Python.
 #include "bindings/bindings.h"
 
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <unordered_map>
-
-#include "interpreter/fast_path.h"
+#include "bindings/group_object.h"
 
 using namespace nb::literals;
 
 namespace {
 
-using ringtree::Bytes;
-using ringtree::CallSignature;
 using ringtree::Error;
 using ringtree::Failure;
-using ringtree::form_of;
 
 struct ErrorTypes {
   PyObject *died, *mismatch, *timed_out, *poisoned;
@@ -29,247 +23,6 @@ ErrorTypes& error_types() {
   static ErrorTypes types{};
   return types;
 }
-
-class GroupObject {
- public:
-  GroupObject(int fd, int rank, int ranks, int slots, std::size_t slot_bytes, double timeout_s, bool oversubscribed,
-              bool threads, std::vector<std::string> names, const ringtree::InheritedLiveness* inherited,
-              const ringtree::Network* network)
-      : group_(ringtree::FileDescriptor(fd), rank, ranks,
-               {slots,
-                slot_bytes,
-                threads,
-                {timeout_s, oversubscribed, std::move(names)},
-                inherited ? std::optional(*inherited) : std::nullopt,
-                network ? std::optional(*network) : std::nullopt}) {}
-
-  using Table = nb::ndarray<const std::int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-  using Column = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-  int prepare(Table instructions, Table operands, Column sizes, Column input_offsets, Column output_offsets,
-              std::int64_t scratch, std::int64_t window, int dtype, int op, std::string collective, int root,
-              std::int64_t count, std::uint64_t digest) {
-    if (instructions.shape(1) != 6 || operands.shape(1) != 4)
-      throw std::invalid_argument("instructions have 6 columns and operands 4");
-    ringtree::Encoded program{
-        {reinterpret_cast<const ringtree::Encoded::Instruction*>(instructions.data()), instructions.shape(0)},
-        {reinterpret_cast<const ringtree::Encoded::Operand*>(operands.data()), operands.shape(0)}};
-    ringtree::Binding binding{{sizes.data(), sizes.shape(0)},
-                              {input_offsets.data(), input_offsets.shape(0)},
-                              {output_offsets.data(), output_offsets.shape(0)},
-                              scratch,
-                              window,
-                              dtype,
-                              op,
-                              root,
-                              count,
-                              static_cast<std::uint32_t>(digest ^ digest >> 32),
-                              std::move(collective)};
-    plans_.emplace(prepared_, group_.prepare(program, binding));
-    return prepared_++;
-  }
-
-  void forget(int plan) {
-    known_.forget(find(plan));
-    plans_.erase(plan);
-  }
-
-  void run(int plan, std::uintptr_t input, std::uintptr_t output) {
-    PythonHooks hooks;
-    run(find(plan), reinterpret_cast<std::byte*>(input), reinterpret_cast<std::byte*>(output), hooks);
-  }
-
-  std::uint64_t start(int plan, std::uintptr_t input, std::uintptr_t output) {
-    return group_.start(find(plan), reinterpret_cast<std::byte*>(input), reinterpret_cast<std::byte*>(output));
-  }
-
-  bool done(std::uint64_t ticket) const { return group_.done(ticket); }
-
-  bool wait(std::uint64_t ticket, double timeout_s) {
-    PythonHooks hooks;
-    return group_.wait(ticket, timeout_s, hooks);
-  }
-
-  void remember(int collective, const std::string& format, int dtype, const std::string& op, int root,
-                Py_ssize_t in_count, Py_ssize_t out_count, int plan, std::optional<Py_ssize_t> offset) {
-    CallSignature signature{collective, form_of(format.c_str()), op, root, in_count, out_count};
-    if (signature.form) known_.remember(signature, find(plan), offset);
-    signature.form = form_of(dtype);
-    known_.remember(signature, find(plan), offset);
-  }
-
-  std::shared_ptr<ringtree::PreparedProgram> recall(const CallSignature& signature, Bytes x, Bytes out,
-                                                    Py_ssize_t itemsize) const {
-    return known_.find(signature, x, out, itemsize);
-  }
-
-  void run(const std::shared_ptr<ringtree::PreparedProgram>& plan, std::byte* input, std::byte* output,
-           PythonHooks& hooks) {
-    if (group_.threads() || plan->moved_bytes > quick_bytes) hooks.blocking();
-    group_.run(plan, input, output, hooks);
-  }
-
-  std::uintptr_t add_region(int fd, std::size_t nbytes, std::size_t offset, std::optional<std::size_t> reserved) {
-    PythonHooks hooks;
-    hooks.blocking();
-    return reinterpret_cast<std::uintptr_t>(group_.add_region(fd, nbytes, reserved, hooks)) + offset;
-  }
-
-  nb::tuple add_window(int fd, std::size_t nbytes) {
-    std::byte* base = nullptr;
-    {
-      PythonHooks hooks;
-      hooks.blocking();
-      // No page of the shares of ranks elsewhere is needed here.
-      auto reserved = group_.over_hosts() ? std::optional<std::size_t>(0) : std::nullopt;
-      base = group_.add_region(fd, nbytes * group_.ranks(), reserved, hooks);
-      if (reserved) ringtree::Mapping::prefault_large(base + nbytes * group_.rank(), nbytes);
-    }
-    auto window = group_.add_window(base, nbytes);
-    return nb::make_tuple(window, reinterpret_cast<std::uintptr_t>(group_.in_window(window, group_.rank(), 0, nbytes)));
-  }
-
-  void prefault(std::uintptr_t address, std::size_t nbytes) const {
-    PythonHooks hooks;
-    hooks.blocking();
-    ringtree::Mapping::prefault_large(reinterpret_cast<std::byte*>(address), nbytes);
-  }
-
-  nb::object counters() const {
-    auto received = group_.received();
-    auto table = new std::int64_t[received.size() * 2];
-    for (std::size_t peer = 0; peer < received.size(); peer++) {
-      table[2 * peer] = received[peer].bytes;
-      table[2 * peer + 1] = received[peer].messages;
-    }
-    nb::capsule owner(table, [](void* p) noexcept { delete[] static_cast<std::int64_t*>(p); });
-    return nb::cast(nb::ndarray<nb::numpy, std::int64_t, nb::ndim<2>>(table, {received.size(), 2}, owner));
-  }
-
-  nb::object known(std::uint64_t key) {
-    auto [state, value] = group_.known(key);
-    if (state == ringtree::Memo::State::published) return nb::bytes(value.data(), value.size());
-    if (state == ringtree::Memo::State::full) return nb::none();
-    return nb::bool_(state == ringtree::Memo::State::claimed_here);
-  }
-  void publish(std::uint64_t key, nb::bytes value) {
-    group_.publish(key, {static_cast<const std::byte*>(value.data()), value.size()});
-  }
-
-  ringtree::Group& group() { return group_; }
-  void reset_counters() { group_.reset_received(); }
-  ringtree::InheritedLiveness inherited(const std::vector<int>& ranks) const { return group_.inherited(ranks); }
-  void check_liveness(const std::string& what, const std::vector<int>& ranks, const std::vector<int>& absent) {
-    group_.check_liveness(what, ranks, absent);
-  }
-  void poison(const std::string& message) { group_.poison(message); }
-  void set_timeout(double seconds) { group_.set_timeout(seconds); }
-  std::uint64_t calls() const { return group_.calls(); }
-  int slots_open() const { return group_.slots_open(); }
-
-  void close() {
-    nb::gil_scoped_release released;
-    group_.close();
-  }
-
- private:
-  std::shared_ptr<ringtree::PreparedProgram> find(int plan) {
-    auto found = plans_.find(plan);
-    if (found == plans_.end())
-      throw std::invalid_argument(plan < 0 || plan >= prepared_ ? "no plan " + std::to_string(plan) + ": " +
-                                                                      std::to_string(prepared_) + " were prepared"
-                                                                : "plan " + std::to_string(plan) + " was forgotten");
-    return found->second;
-  }
-
-  ringtree::Group group_;
-  int prepared_ = 0;  // numbers are not used again
-  std::unordered_map<int, std::shared_ptr<ringtree::PreparedProgram>> plans_;
-  ringtree::FastPath known_;
-};
-
-// Odd arguments (a numpy integer as root, no operation) are for the slow path to take or to refuse.
-bool whole(PyObject* given, Py_ssize_t& number) {
-  int odd = 0;
-  if (!PyLong_Check(given)) return false;
-  number = PyLong_AsLongAndOverflow(given, &odd);
-  return !odd;
-}
-
-bool whole(PyObject* given, int& number) {
-  Py_ssize_t wide;
-  if (!whole(given, wide)) return false;
-  number = static_cast<int>(wide);
-  return number == wide;
-}
-
-bool text(PyObject* given, std::string_view& result) {
-  Py_ssize_t length;
-  if (!PyUnicode_Check(given)) return false;
-  const char* utf8 = PyUnicode_AsUTF8AndSize(given, &length);
-  if (!utf8) throw nb::python_error();
-  result = {utf8, static_cast<std::size_t>(length)};
-  return true;
-}
-
-// Group.call(collective, x, out, op, root).
-bool call(GroupObject& endpoint, PyObject* const* args) {
-  CallSignature signature{};
-  if (!whole(args[0], signature.collective) || !text(args[3], signature.op) || !whole(args[4], signature.root))
-    return false;
-  View in, own_out;
-  bool same = args[1] == args[2];
-  if (!in.get(args[1], same ? PyBUF_WRITABLE : 0) || (!same && !own_out.get(args[2], PyBUF_WRITABLE))) return false;
-  const View& to = same ? in : own_out;
-  const char* format = in.format() ? in.format() : to.format();
-  if (!format || (to.format() && std::strcmp(format, to.format()) != 0)) return false;
-  signature.form = form_of(format);
-  signature.in_count = in.count();
-  signature.out_count = to.count();
-  auto plan = endpoint.recall(signature, {in.data(), in.nbytes()}, {to.data(), to.nbytes()}, in.itemsize());
-  if (!plan) return false;
-  PythonHooks hooks;
-  endpoint.run(plan, in.data(), to.data(), hooks);
-  return true;
-}
-
-// Group.call_at(collective, dtype, op, root, x_address, x_count, out_address, out_count).
-bool call_at(GroupObject& endpoint, PyObject* const* args) {
-  CallSignature signature{};
-  int dtype;
-  Py_ssize_t from, to;
-  if (!whole(args[0], signature.collective) || !whole(args[1], dtype) || !text(args[2], signature.op) ||
-      !whole(args[3], signature.root) || !whole(args[4], from) || !whole(args[5], signature.in_count) ||
-      !whole(args[6], to) || !whole(args[7], signature.out_count))
-    return false;
-  auto itemsize = static_cast<Py_ssize_t>(ringtree::dtype_bytes(dtype));
-  signature.form = form_of(dtype);
-  Bytes x{reinterpret_cast<std::byte*>(from), signature.in_count * itemsize};
-  Bytes out{reinterpret_cast<std::byte*>(to), signature.out_count * itemsize};
-  auto plan = endpoint.recall(signature, x, out, itemsize);
-  if (!plan) return false;
-  PythonHooks hooks;
-  endpoint.run(plan, x.data, out.data, hooks);
-  return true;
-}
-
-// A method without the binding library between.
-template <auto method, Py_ssize_t arguments>
-PyObject* fast(PyObject* self, PyObject* const* args, Py_ssize_t n) {
-  if (n != arguments) {
-    PyErr_Format(PyExc_TypeError, "expected %zd arguments, got %zd; see the stub", arguments, n);
-    return nullptr;
-  }
-  return guarded([&] { return method(*nb::inst_ptr<GroupObject>(self), args); });
-}
-
-template <auto method, Py_ssize_t arguments>
-PyMethodDef fast_definition(const char* name) {
-  auto function = reinterpret_cast<void (*)()>(fast<method, arguments>);
-  return {name, reinterpret_cast<PyCFunction>(function), METH_FASTCALL, "The fast path; see the stub."};
-}
-
-PyMethodDef fast_definitions[] = {fast_definition<call, 5>("call"), fast_definition<call_at, 8>("call_at")};
 
 PyObject* new_error(nb::module_& m, const char* name, const char* doc) {
   PyObject* type =
@@ -381,7 +134,7 @@ NB_MODULE(_native, m) {
           .def("close", &GroupObject::close)
           .def_prop_ro("calls", &GroupObject::calls)
           .def_prop_ro("slots_open", &GroupObject::slots_open);
-  for (auto& definition : fast_definitions) add_fast_method(group, definition);
+  bind_fast_path(group);
   bind_messages(group);
   bind_one_sided(group);
   bind_recorder(group);

@@ -89,7 +89,9 @@ inline void add_fast_method(nb::object type, PyMethodDef& definition) {
 // The engine behind an instance of the class Group.
 ringtree::Group& group_of(PyObject* endpoint);
 
-// Adds the methods for point-to-point messages to the class Group.
+// Adds the methods for calls that are like earlier ones to the class Group.
+void bind_fast_path(nb::object type);
+// And those for point-to-point messages.
 void bind_messages(nb::object type);
 // And those for one-sided access.
 void bind_one_sided(nb::object type);

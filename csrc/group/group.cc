@@ -11,6 +11,8 @@ namespace ringtree {
 
 namespace {
 
+constexpr std::size_t quick_bytes = 32768;  // moved in less time than a thread takes to wake
+
 // A number of this process, which no process has that was forked from it, nor the one that it was forked from.
 std::uint64_t this_process() {
   using Number = std::atomic<std::uint64_t>;
@@ -174,7 +176,8 @@ std::uint64_t Group::start(std::shared_ptr<PreparedProgram> plan, std::byte* inp
   check_usable();
   std::lock_guard lock(arriving_);
   auto arrived = std::make_shared<TicketLock::Ticket>(lock_);
-  return worker_->start([this, plan = std::move(plan), input, output, arrived = std::move(arrived)](Hooks& hooks) {
+  bool at_once = ranks_ == 1 && plan->moved_bytes <= quick_bytes && arrived->is_next();
+  auto job = [this, plan = std::move(plan), input, output, arrived = std::move(arrived)](Hooks& hooks) {
     auto ticket = std::move(*arrived);
     try {
       await(ticket, hooks);
@@ -183,7 +186,8 @@ std::uint64_t Group::start(std::shared_ptr<PreparedProgram> plan, std::byte* inp
       endpoint_->health().keep(error);
       throw;
     }
-  });
+  };
+  return worker_->start(std::move(job), at_once);
 }
 
 bool Group::wait(std::uint64_t ticket, double timeout_s, Hooks& hooks) {

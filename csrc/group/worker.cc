@@ -10,13 +10,20 @@ constexpr int yields = 64;  // tens of µs: a call that is about to end
 
 }  // namespace
 
-std::uint64_t Worker::start(Job job) {
-  std::lock_guard lock(mutex_);
+std::uint64_t Worker::start(Job job, bool at_once) {
+  std::unique_lock lock(mutex_);
   if (stopping_) throw Error(Failure::poisoned, -1, "the group is closed");
-  if (!thread_.joinable()) thread_ = std::thread([this] { loop(); });
+  at_once = at_once && jobs_.empty() && !running_;
   jobs_.push_back(std::move(job));
+  auto ticket = issued_.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (at_once) {
+    Hooks none;
+    perform(lock, none);
+    return ticket;
+  }
+  if (!thread_.joinable()) thread_ = std::thread([this] { loop(); });
   more_.notify_one();
-  return issued_.fetch_add(1, std::memory_order_relaxed) + 1;
+  return ticket;
 }
 
 void Worker::loop() {

@@ -21,8 +21,9 @@ class Worker {
 
   ~Worker() { stop(); }
 
-  // Queues a job; the thread starts with the first. Returns its ticket, from 1.
-  std::uint64_t start(Job job);
+  // Queues a job; the thread starts with the first. Returns its ticket, from 1. `at_once`: a job that waits for nobody,
+  // which the caller runs itself where none is before it.
+  std::uint64_t start(Job job, bool at_once = false);
 
   bool done(std::uint64_t ticket) const { return completed_.load(std::memory_order_acquire) >= ticket; }
   bool idle() const { return done(issued_.load(std::memory_order_relaxed)); }

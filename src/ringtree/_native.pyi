@@ -186,6 +186,19 @@ class Group:
     ) -> bool:
         """The fast path by addresses and a type's code; 0 and 0 where there is no x or out. By position only."""
 
+    def start_at(
+        self,
+        collective: int,
+        dtype: int,
+        op: str,
+        root: int,
+        x_address: int,
+        x_count: int,
+        out_address: int,
+        out_count: int,
+    ) -> int:
+        """As `call_at`, for a call that is queued as by `start`: its ticket, or 0 where nothing was done."""
+
     def exchange(
         self, operations: list[tuple[bool, int, int, int, int, int, bool]], timeout_s: float
     ) -> list[tuple[int, int, int]]:

@@ -222,3 +222,29 @@ def test_debug_prints_topology_and_each_choice_once(
     assert lines[1].startswith("ringtree: all_reduce of 20 bytes (float32) over 3 ranks: one_shot, program ")
     assert ", because " in lines[1]
     assert lines[2].startswith("ringtree: barrier of ")
+
+
+def started_again(comm: Communicator) -> None:
+    """The first call of a kind teaches the engine; later ones are started by addresses, with the same result."""
+    made = comm._calls._make
+    slow: list[object] = []
+    comm._calls._make = lambda *given: slow.append(given) or made(*given)  # type: ignore[method-assign,func-returns-value]
+    works = []
+    for turn in range(4):
+        x = np.full(1000, comm.rank + turn, np.float64)
+        works += [comm.all_reduce(x, async_op=True), comm.reduce(x, root=1 % comm.size, async_op=True)]
+        works += [comm.all_gather(x, async_op=True), comm.broadcast(x.copy(), async_op=True)]
+        del x  # a call keeps its arrays
+    total = sum(range(comm.size))
+    for turn in range(4):
+        summed, at_root, gathered, from_0 = [work.result() for work in works[4 * turn : 4 * turn + 4]]
+        assert (summed == total + comm.size * turn).all() and (from_0 == turn).all()
+        assert (at_root is None) if comm.rank != 1 % comm.size else (at_root == summed).all()
+        assert (gathered == np.arange(comm.size)[:, None] + turn).all()
+    assert len(slow) <= 5  # one of each kind; x and out may be the same array, or not, at the root's broadcast
+    comm._calls._make = made  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_a_call_is_started_by_addresses_the_second_time(pools: Pools, engine: str, ranks: int) -> None:
+    pools(engine, ranks).run(started_again)

@@ -157,11 +157,15 @@ def test_a_call_by_addresses_serves_remembered_arguments_only() -> None:
             (0, FLOAT, "sum", np.int64(-1), at, 4, to, 4),
         ]:  # fmt: skip
             answers.append(group.call_at(*signature))
+            assert group.start_at(*signature) == 0
+        x[:] = 1
+        ticket = group.start_at(0, FLOAT, "sum", -1, at, 4, to, 4)
+        answers.append(ticket > 0 and group.wait(ticket, -1.0) and y.tolist() == [2.0] * 4)
         with pytest.raises(TypeError, match="expected 8 arguments, got 2"):
             group.call_at(0, FLOAT)  # type: ignore[call-arg]
         return answers
 
-    assert values(world(2, rank_of)) == [[False, True, True, *[False] * 11]] * 2
+    assert values(world(2, rank_of)) == [[False, True, True, *[False] * 11, True]] * 2
 
 
 def test_asynchronous_calls_run_in_order_and_before_synchronous_ones() -> None:

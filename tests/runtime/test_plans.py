@@ -25,10 +25,10 @@ def forgotten(comm: Communicator) -> None:
     endpoint.remember(*signature, plan)
     at = (1, int(Dtype.FLOAT32), "sum", -1, x.ctypes.data, 100, out.ctypes.data, 100)
     assert endpoint.call(1, x, out, "sum", -1)
-    assert endpoint.call_at(*at)
+    assert endpoint.call_at(*at) and endpoint.wait(endpoint.start_at(*at), -1.0)
     endpoint.forget(plan)
     assert not endpoint.call(1, x, out, "sum", -1)
-    assert not endpoint.call_at(*at)
+    assert not endpoint.call_at(*at) and not endpoint.start_at(*at)
     for act in (lambda: run(endpoint, plan, x, out), lambda: endpoint.start(plan, 0, 0), lambda: endpoint.forget(plan)):
         with pytest.raises(ValueError, match=f"plan {plan} was forgotten"):
             act()

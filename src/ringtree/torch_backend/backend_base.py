@@ -38,7 +38,7 @@ class Backend(
         """The options that the group was made with."""
         return self._options
 
-    def allreduce_sparse(self, tensors: Tensors, opts: Any) -> GroupWork:
+    def allreduce_sparse(self, tensors: Tensors, opts: Any) -> GroupWork | None:
         """All-reduce of sparse tensors, in place."""
         return self.allreduce(tensors, opts)
 

@@ -29,7 +29,7 @@ def plain(x: torch.Tensor) -> torch.Tensor:
     """`x` itself, dense and on the CPU; waits first where `x` is the result of a functional collective."""
     if type(x) not in _PLAIN and hasattr(x, "trigger_wait"):
         x = x.trigger_wait()
-    if x.layout is not torch.strided or x.device.type != "cpu":
+    if x.layout is not torch.strided or not x.is_cpu:
         raise TypeError(f"got a {str(x.layout)[6:]} tensor on {x.device}; expected a dense one on the CPU")
     return x
 

@@ -28,12 +28,12 @@ def _coalesced(async_op: bool) -> None:
 
     xs = [laid(values(rank, *kind), i % 2 == 0) for i, kind in enumerate(kinds)]
     options = _options("AllreduceCoalescedOptions", async_op)
-    group.allreduce_coalesced(xs, options).wait()
+    _ended(group.allreduce_coalesced(xs, options), async_op)
     assert all(_sum(x, kind) for x, kind in zip(xs, kinds, strict=True))
 
     xs = [values(rank, *kind) for kind in kinds]
     rows = [[laid(torch.zeros_like(x), i % 2 == 0) for i, x in enumerate(xs)] for _ in range(n)]
-    group.allgather_coalesced(rows, xs, _options("AllgatherOptions", async_op)).wait()
+    _ended(group.allgather_coalesced(rows, xs, _options("AllgatherOptions", async_op)), async_op)
     assert all(torch.equal(rows[r][i], values(r, *kind)) for r in range(n) for i, kind in enumerate(kinds))
 
     with dist._coalescing_manager(group, async_ops=async_op) as manager:
@@ -51,6 +51,13 @@ def _coalesced(async_op: bool) -> None:
     if async_op:
         manager.wait()
     assert all(torch.equal(part.long(), n * out[rank].long()) for part, out in zip(parts, outs, strict=True))
+
+
+def _ended(work: Any, async_op: bool) -> None:
+    """Waits; a call that was not asynchronous has ended, and returns no Work."""
+    assert (work is not None) == async_op
+    if async_op:
+        work.wait()
 
 
 def _sum(x: Any, kind: Any) -> bool:

@@ -31,6 +31,7 @@ from ringtree.runtime.communicator.collectives.objects import Objects
 from ringtree.runtime.communicator.groups import Groups
 from ringtree.runtime.communicator.messages.messages import PendingMessages
 from ringtree.runtime.communicator.messages.point_to_point import PointToPoint
+from ringtree.runtime.communicator.messages.work import Work
 from ringtree.runtime.communicator.seated import AlgorithmChoice
 from ringtree.runtime.communicator.windows.one_sided import OneSided
 from ringtree.runtime.engines.engine import GroupParameters, join
@@ -53,8 +54,8 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
     PeerDied if a rank ends, TimedOut after `timeout_s`, Poisoned if the group failed before; RuntimeError if it is
     closed.
 
-    `call_at` is the fast path by addresses (see it in _native.pyi), for arrays of kinds that ringtree does not know;
-    the methods teach it the calls.
+    `call_at` and `start_at` are the fast path by addresses (see them in _native.pyi), for arrays of kinds that ringtree
+    does not know; the methods teach it the calls. `began` is the Work of what `start_at` has started.
     """
 
     def __init__(self, engine: str, parameters: GroupParameters) -> None:
@@ -68,6 +69,7 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         self._endpoint = joined.endpoint
         self._call: Any = joined.endpoint.call
         self.call_at: Any = joined.endpoint.call_at
+        self.start_at: Any = joined.endpoint.start_at
         self._calls = Calls(joined, engine, parameters, self._beside)
         self._mail = PendingMessages(joined.endpoint)
         self._hosts = joined.hosts or (0,) * self.size
@@ -129,6 +131,10 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         number is a fault of the engine, by which a later call would wait in vain for a free slot."""
         open_here: int = self._endpoint.slots_open
         return open_here + sum(group.slots_open for group in self._besides.values())
+
+    def began(self, ticket: int, result: Any, kept: Any) -> Work:
+        """The Work of a call that `start_at` has started, whose result it is; `kept` is kept until it has ended."""
+        return self._calls.began(ticket, result, kept)
 
     def trace(self, *, most_events: int | None = None) -> tracing.Recording:
         """Records the calls of all ranks in a block of their programs: `with comm.trace() as recording`, and after the
@@ -193,7 +199,7 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
 
     def _replace_endpoint(self, other: lifetime.Gone) -> Endpoint:
         endpoint, gone = self._endpoint, cast("Endpoint", other)
-        self._endpoint, self._call, self.call_at = gone, other, other
+        self._endpoint, self._call, self.call_at, self.start_at = gone, other, other, other
         self._calls.replace_endpoint(gone)
         self._mail.replace_endpoint(gone)
         return endpoint

@@ -102,6 +102,17 @@ class FastPath(Protocol):
         out_address: int,
         out_count: int,
     ) -> bool: ...
+    def start_at(
+        self,
+        collective: int,
+        dtype: int,
+        op: str,
+        root: int,
+        x_address: int,
+        x_count: int,
+        out_address: int,
+        out_count: int,
+    ) -> int: ...
 
 
 class Messages(Protocol):

@@ -26,7 +26,7 @@ class AllToAll(Launching):
     """The backend's all_to_all, of lists of tensors and of one tensor with even or uneven parts."""
 
     @taking(AllToAllOptions, output_tensors=1, input_tensors=1)
-    def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any) -> GroupWork:
+    def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any) -> GroupWork | None:
         """Sends inputs[r] to rank r, and fills outputs[r] from there. ValueError: unless both lists have one tensor a
         rank."""
         if len(outputs) != self._size or len(inputs) != self._size:
@@ -41,7 +41,7 @@ class AllToAll(Launching):
     @taking(AllToAllOptions, output=0, input=0, output_split_sizes=0, input_split_sizes=0)
     def all_to_all_single(
         self, output: torch.Tensor, input: torch.Tensor, out_splits: Sequence[int], in_splits: Sequence[int], opts: Any
-    ) -> GroupWork:
+    ) -> GroupWork | None:
         """Sends the first in_splits[0] rows of `input` to rank 0, and so on; the first out_splits[0] rows of `output`
         came from rank 0. Without splits all are alike."""
         x, (out, after) = sent(input), filled(output)

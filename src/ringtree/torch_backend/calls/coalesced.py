@@ -35,7 +35,7 @@ class CoalescedOperations(Launching):
     """Coalesced calls: several tensors in one call of the engine where they are small."""
 
     @taking(AllreduceCoalescedOptions, tensors=1)
-    def allreduce_coalesced(self, tensors: Tensors, opts: Any) -> GroupWork:
+    def allreduce_coalesced(self, tensors: Tensors, opts: Any) -> GroupWork | None:
         """Reduces each tensor over all ranks, in place. Small tensors of one type go together."""
         op = operation(opts.reduceOp)
         packs = _packs(tensors)
@@ -54,7 +54,7 @@ class CoalescedOperations(Launching):
         return self._together("all_reduce_coalesced", opts, tensors, tensors, begin, xs, targets)
 
     @taking(AllgatherOptions, outputs=1, inputs=1)
-    def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any) -> GroupWork:
+    def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any) -> GroupWork | None:
         """Fills outputs[i] with all ranks' inputs[i], joined or stacked on a first axis."""
         xs, targets = [sent(x) for x in inputs], [filled(out) for out in outputs]
         return self._together("all_gather_into_tensor_coalesced", opts, inputs, outputs, _begin_all_gather, xs, targets)
@@ -62,7 +62,7 @@ class CoalescedOperations(Launching):
     allgather_into_tensor_coalesced = all_gather_single_coalesced
 
     @taking(ReduceScatterOptions, outputs=1, inputs=1)
-    def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any) -> GroupWork:
+    def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any) -> GroupWork | None:
         """Fills outputs[i] with this rank's block of the reduction of inputs[i], joined or stacked as above."""
         op = operation(opts.reduceOp)
         xs, targets = [blocks(x, self._size) for x in inputs], [reduced(out) for out in outputs]
@@ -75,7 +75,7 @@ class CoalescedOperations(Launching):
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
     @taking(AllgatherOptions, output_lists=2, input_list=1)
-    def allgather_coalesced(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> GroupWork:
+    def allgather_coalesced(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> GroupWork | None:
         """Fills outputs[r][i] with rank r's inputs[i], which is of one size on all ranks. ValueError: if a list is too
         short."""
         if len(outputs) != self._size or any(len(row) != len(inputs) for row in outputs):
@@ -97,7 +97,7 @@ class CoalescedOperations(Launching):
         begin: Callable[[Communicator, torch.Tensor, torch.Tensor, bool], Any],
         xs: Tensors,
         targets: Sequence[Target],
-    ) -> GroupWork:
+    ) -> GroupWork | None:
         """Makes a call from each of `xs` to its target. A group's calls end in order, so the last call's end is the
         end of all."""
         if not xs or len(xs) != len(targets):

@@ -32,7 +32,7 @@ class GroupCollectives(Lists, AllToAll, CoalescedOperations, Sparse):
     of any type for calls that move them and of docs/types.md's for those that reduce. Roots are ranks of this group."""
 
     @taking(AllreduceOptions, tensors=1)
-    def allreduce(self, tensors: Tensors, opts: Any) -> GroupWork:
+    def allreduce(self, tensors: Tensors, opts: Any) -> GroupWork | None:
         """Reduces the tensor over all ranks, in place; sparse tensors too."""
         x = one(tensors)
         if x.layout is not torch.strided:
@@ -50,7 +50,7 @@ class GroupCollectives(Lists, AllToAll, CoalescedOperations, Sparse):
         )
 
     @taking(BroadcastOptions, tensors=1)
-    def broadcast(self, tensors: Tensors, opts: Any) -> GroupWork:
+    def broadcast(self, tensors: Tensors, opts: Any) -> GroupWork | None:
         """Copies the root's tensor into every rank's."""
         root = self._root(opts)
         x, after = filled(one(tensors), read=True)
@@ -67,7 +67,7 @@ class GroupCollectives(Lists, AllToAll, CoalescedOperations, Sparse):
         )
 
     @taking(ReduceOptions, tensors=1)
-    def reduce(self, tensors: Tensors, opts: Any) -> GroupWork:
+    def reduce(self, tensors: Tensors, opts: Any) -> GroupWork | None:
         """Reduces the tensor over all ranks into the root's, in place; elsewhere it stays as it is."""
         root, op = self._root(opts), operation(opts.reduceOp)
         x, after = reduced(one(tensors), read=True)
@@ -78,7 +78,7 @@ class GroupCollectives(Lists, AllToAll, CoalescedOperations, Sparse):
         )
 
     @taking(AllgatherOptions, output=0, input=0)
-    def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any) -> GroupWork:
+    def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any) -> GroupWork | None:
         """Fills `output` with all ranks' `input`, joined along the first axis or stacked on a new one."""
         x, (out, after) = sent(input), filled(output)
         return self.launch(
@@ -94,7 +94,7 @@ class GroupCollectives(Lists, AllToAll, CoalescedOperations, Sparse):
     _allgather_base = all_gather_single
 
     @taking(ReduceScatterOptions, outputTensor=0, inputTensor=0)
-    def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any) -> GroupWork:
+    def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any) -> GroupWork | None:
         """Fills `output` with this rank's block of the reduction of `input`, which has one a rank, joined or
         stacked."""
         op, x = operation(opts.reduceOp), blocks(input, self._size)
@@ -112,6 +112,6 @@ class GroupCollectives(Lists, AllToAll, CoalescedOperations, Sparse):
     _reduce_scatter_base = reduce_scatter_single
 
     @taking(BarrierOptions)
-    def barrier(self, opts: Any) -> GroupWork:
+    def barrier(self, opts: Any) -> GroupWork | None:
         """Completes when all ranks have entered."""
         return self.launch("barrier", opts, (), (), lambda c, a: c.barrier(async_op=a))

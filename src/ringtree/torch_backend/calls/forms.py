@@ -13,7 +13,7 @@ import torch
 from ringtree.torch_backend.compiling import opaque
 from ringtree.torch_backend.works.work import GroupWork
 
-Method = Callable[..., GroupWork]
+Method = Callable[..., GroupWork | None]
 
 
 def taking(kind: type, **depths: int) -> Callable[[Method], Method]:
@@ -23,7 +23,7 @@ def taking(kind: type, **depths: int) -> Callable[[Method], Method]:
     def decorate(method: Method) -> Method:
         @wraps(method)
         @opaque
-        def call(self: Any, *given: Any, **named: Any) -> GroupWork:
+        def call(self: Any, *given: Any, **named: Any) -> GroupWork | None:
             if not named and given and type(given[-1]) is kind:
                 return method(self, *given)
             return method(self, *_canonical(method.__name__, kind, depths, given, named))

@@ -21,10 +21,10 @@ from ringtree.torch_backend.tensors import ENGINE_TYPES, After, Tensors, in_orde
 from ringtree.torch_backend.works.callbacks import PROGRAM, Callbacks, callback_context
 from ringtree.torch_backend.works.completion import Completions, dismiss
 from ringtree.torch_backend.works.under_way import UnderWay
-from ringtree.torch_backend.works.work import Done, GroupWork, Pending, first_ended
+from ringtree.torch_backend.works.work import GroupWork, Pending, first_ended
 
 Short = tuple[int, torch.Tensor, torch.Tensor, Operation, int]
-"""A call as `made_shortly` takes it."""
+"""A call as `by_address` takes it."""
 
 KEPT = 64
 """The number of works of single numbers that live on when the program drops them. DDP's join() gives such a work to
@@ -73,36 +73,41 @@ class Launching:
         call: Callable[[Communicator, bool], Any],
         after: After | None = None,
         short: Short | None = None,
-    ) -> GroupWork:
+    ) -> GroupWork | None:
         """Makes a collective. `name` is torch's for it, without the backend's; `opts` are torch's for it (asyncOp,
         timeout); `outputs` is what the work's future will hold. `call(communicator, async_op)` calls the communicator,
         whose Work it returns where `async_op`. `after` is run once when it has ended, before the program may see the
-        outputs: copies into tensors that the engine cannot write to. `short` is the call for the engine's fast
-        path, which is tried first where no Work is returned.
+        outputs: copies into tensors that the engine cannot write to. `short` is the call for the engine's fast path,
+        which is tried first. None where `opts` asks for no Work, as NCCL's groups return: the call has ended.
         """
         level = self._program if callback_context.get() is PROGRAM else self._level(name, inputs, outputs)
         c, entry = level.communicator, level.recorder.begin(name, inputs, outputs)
         async_op = bool(getattr(opts, "asyncOp", True))  # options without one: torch waits itself
         try:
-            if short is None or async_op or not made_shortly(c, *short):
+            at = None if short is None else by_address(*short)
+            if async_op:
+                kept = (inputs, call)
+                if at is not None and (ticket := c.start_at(*at)):
+                    began = c.began(ticket, None, kept)
+                else:
+                    with torch.no_grad():
+                        began = call(c, True)
+                    ticket = getattr(began, "_ticket", 0)
+                entry.ticket = ticket
+                work = Pending(began, outputs, entry, self._under_way, level.completions, self._callbacks, after, kept)
+                if len(outputs) == 1 and outputs[0].numel() == 1:
+                    self._kept.append(work)
+                return work
+            if at is None or not c.call_at(*at):
                 with torch.no_grad():
-                    began = call(c, async_op)
-                if async_op:
-                    entry.ticket = getattr(began, "_ticket", 0)
-                    kept = (inputs, call)
-                    work = Pending(
-                        began, outputs, entry, self._under_way, level.completions, self._callbacks, after, kept
-                    )
-                    if len(outputs) == 1 and outputs[0].numel() == 1:
-                        self._kept.append(work)
-                    return work
+                    call(c, False)
             if after is not None:
                 with torch.no_grad():
                     after()
         except Exception as error:  # noqa: BLE001  # raised again, with what is known here
             raise entry.fail(error) from None
         entry.end()
-        return Done(outputs, self._callbacks)
+        return None
 
     def _level(self, name: str, inputs: Tensors, outputs: Tensors) -> Level:
         """The level of the callback which makes a call, as it does on all ranks: its first call makes the level."""
@@ -127,14 +132,27 @@ class Launching:
         dismiss()
 
 
+def by_address(
+    collective: int, x: torch.Tensor, out: torch.Tensor, op: Operation, root: int = -1
+) -> tuple[Any, ...] | None:
+    """The arguments of the communicator's `call_at` and `start_at`; None for what they never know. `collective` is the
+    engine's number for it; `out` is in order, as `filled` and `reduced` return it."""
+    code = ENGINE_TYPES.get(x.dtype)
+    at, n = x.data_ptr(), x.numel()
+    if code is None or at == 0:
+        return None
+    if out is x:
+        return (collective, code, op, root, at, n, at, n)
+    to = out.data_ptr()
+    if to == 0 or out.dtype is not x.dtype or not in_order(x):
+        return None
+    return (collective, code, op, root, at, n, to, out.numel())
+
+
 def made_shortly(
     communicator: Communicator, collective: int, x: torch.Tensor, out: torch.Tensor, op: Operation, root: int = -1
 ) -> bool:
-    """Makes a call if the engine knows it from an earlier one, with next to nothing between; `collective` is the
-    engine's number for it. False: nothing was touched."""
-    code = ENGINE_TYPES.get(x.dtype)
-    if code is None or out.dtype is not x.dtype or not (in_order(x) and (out is x or in_order(out))):
-        return False
-    at, n, to, m = x.data_ptr(), x.numel(), out.data_ptr(), out.numel()
-    made: bool = at != 0 and to != 0 and communicator.call_at(collective, code, op, root, at, n, to, m)
-    return made
+    """Makes a call if the engine knows it from an earlier one, with next to nothing between. False: nothing was
+    touched."""
+    at = by_address(collective, x, out, op, root) if in_order(out) else None
+    return at is not None and bool(communicator.call_at(*at))

@@ -35,7 +35,7 @@ class Lists(Launching):
     nothing to give or to get."""
 
     @taking(AllgatherOptions, output_tensors=2, input_tensors=1)
-    def allgather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> GroupWork:
+    def allgather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> GroupWork | None:
         """Fills outputs[0][r] with rank r's input."""
         row, x = self._row(outputs, "outputs"), sent(one(inputs))
         out, after = filled_jointly(row)
@@ -51,7 +51,7 @@ class Lists(Launching):
         return self.launch("all_gather", opts, inputs, row, call, after, short)
 
     @taking(ReduceScatterOptions, output_tensors=1, input_tensors=2)
-    def reduce_scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> GroupWork:
+    def reduce_scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> GroupWork | None:
         """Fills outputs[0] with this rank's entry of the lists, each reduced over all ranks."""
         row, op = self._row(inputs, "inputs"), operation(opts.reduceOp)
         out, after = reduced(one(outputs))
@@ -67,7 +67,7 @@ class Lists(Launching):
         return self.launch("reduce_scatter", opts, row, outputs, call, after, short)
 
     @taking(GatherOptions, output_tensors=2, input_tensors=1)
-    def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> GroupWork:
+    def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> GroupWork | None:
         """Fills outputs[0][r] at the root with rank r's input."""
         root, x = self._root(opts), sent(one(inputs))
         if self._rank != root:
@@ -77,7 +77,7 @@ class Lists(Launching):
         return self.launch("gather", opts, inputs, row, lambda c, a: c.gather(x, root, out=out, async_op=a), after)
 
     @taking(ScatterOptions, output_tensors=1, input_tensors=2)
-    def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> GroupWork:
+    def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> GroupWork | None:
         """Fills outputs[0] with this rank's entry of the root's list."""
         root = self._root(opts)
         out, after = filled(one(outputs))

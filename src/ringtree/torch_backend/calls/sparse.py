@@ -27,7 +27,7 @@ class Sparse(Launching):
         super()._open(communicator, recorder)
         self._last: dict[Communicator, SparseCall] = {}
 
-    def _all_reduce_sparse(self, tensors: Tensors, opts: Any) -> GroupWork:
+    def _all_reduce_sparse(self, tensors: Tensors, opts: Any) -> GroupWork | None:
         [out] = tensors
         if out.layout is not torch.sparse_coo or out.device.type != "cpu" or opts.reduceOp != ReduceOp.SUM:
             raise TypeError(

@@ -32,7 +32,7 @@ class UnderWay:
 
     def add(self, work: Pending) -> None:
         """Keeps `work`; finishes up to two older works that have ended without a wait."""
-        for old in self._oldest(2):
+        for old in self._oldest(2) if self._works else ():
             if not old.is_completed():
                 with self._lock:
                     if old in self._works:  # to the end: the next time, others are looked at

@@ -30,7 +30,7 @@ class GroupWork(dist.Work):
     where None."""
 
     def __init__(self, outputs: Sequence[torch.Tensor], callbacks: Callbacks | None) -> None:
-        super().__init__()
+        dist.Work.__init__(self)
         self._callbacks = callbacks
         self._outputs = list(outputs)
 

@@ -64,7 +64,7 @@ class Calls:
         self._parts = Given[RankProgram]()
         self._proved = Given[int]()  # the slots they need
         self._vouched = Given[bool]()  # unproved ones that a caller asked for all the same
-        self._pending: deque[tuple[int, CallRequest, Array | None]] = deque()  # keeps arrays alive until done
+        self._pending: deque[tuple[int, Any]] = deque()  # keeps arrays alive until done
         self._nowhere = np.empty(1, np.int64)  # of synchronizations
         self._wished = os.environ.get("RINGTREE_ALGORITHM") or None
         self._forced = _serving(self._wished) if self._wished is not None else {}
@@ -85,8 +85,12 @@ class Calls:
         slots for: then a group of the same ranks with more slots makes the call. (A test proves that the rule's own
         choices fit.)
         """
-        if not async_op and self._by_fast_path(request, algorithm):
-            return request.result
+        at = self._by_address(request, algorithm, async_op)
+        if at is not None:
+            if not async_op and self._endpoint.call_at(*at):
+                return request.result
+            if async_op and (ticket := self._endpoint.start_at(*at)):
+                return self.began(ticket, request.result, request)
         if not isinstance(algorithm, str | Schedule | None):
             raise TypeError(f"algorithm is {algorithm!r}; expected a name or a ringtree.ir.schedule.Schedule")
         op = as_op(request.op)
@@ -109,22 +113,20 @@ class Calls:
                 return beside._make(request, algorithm, async_op)
         return self._make(request, algorithm, async_op)
 
-    def _by_fast_path(self, request: CallRequest, algorithm: str | Schedule | None) -> bool:
-        """The fast path by addresses, for what it does not know as a buffer: tensors, ml_dtypes' types."""
+    def _by_address(
+        self, request: CallRequest, algorithm: str | Schedule | None, async_op: bool
+    ) -> tuple[Any, ...] | None:
+        """The arguments of the fast path by addresses; None for calls that it never knows, and for synchronous ones of
+        plain buffers, which were tried as such."""
         r, shown = request, request.x or request.out
         offset = 0 if algorithm is None else self.offsets.get(algorithm) if isinstance(algorithm, str) else None
-        if (
-            offset is None
-            or r.counts is not None
-            or r.packed
-            or shown is None
-            or not (shown.copied or shown.format() is None)
-        ):
-            return False
+        if offset is None or r.counts is not None or r.packed or shown is None:
+            return None
+        if not (async_op or shown.copied or shown.format() is None):
+            return None
         x = (0, 0) if r.x is None else (r.x.address, r.x.count)
         out = (0, 0) if r.out is None else (r.out.address, r.out.count)
-        short: bool = self._endpoint.call_at(CODE[r.collective] + offset, r.dtype, r.op, r.root, *x, *out)
-        return short
+        return (CODE[r.collective] + offset, r.dtype, r.op, r.root, *x, *out)
 
     def _make(self, request: CallRequest, algorithm: str | Schedule | None, async_op: bool) -> Any:
         r = request
@@ -133,15 +135,21 @@ class Calls:
         addresses = (0 if x is None else x.address, 0 if request.out is None else request.out.address)
         endpoint = self._endpoint
         if async_op:
-            ticket = endpoint.start(bound.plan, *addresses)
-            while self._pending and endpoint.done(self._pending[0][0]):
-                self._pending.popleft()
-            self._pending.append((ticket, request, x))
-            return Work(endpoint, ticket, request.result)
-        endpoint.run(bound.plan, *addresses)
+            found = self.began(endpoint.start(bound.plan, *addresses), request.result, (request, x))
+        else:
+            endpoint.run(bound.plan, *addresses)
+            found = request.result
         if not isinstance(algorithm, Schedule) and r.counts is None and not r.packed:
             self._teach(request, bound, algorithm)
-        return request.result
+        return found
+
+    def began(self, ticket: int, result: Any, kept: Any) -> Work:
+        """The Work of a call that the engine has started; keeps `kept`, its arrays, until the call has ended."""
+        endpoint, pending = self._endpoint, self._pending
+        while pending and endpoint.done(pending[0][0]):
+            pending.popleft()
+        pending.append((ticket, kept))
+        return Work(endpoint, ticket, result)
 
     def _by_function(self, request: CallRequest, op: Op, algorithm: str | Schedule | None, async_op: bool) -> Any:
         """A reduction by a Python function. It begins with a synchronization, in which a mismatch raises."""

@@ -192,12 +192,30 @@ class ReferenceEndpoint(ReferenceMessages, ReferenceWindows, Recordings):
     ) -> bool:
         if not isinstance(op, str):
             return False
-        itemsize = Dtype(dtype).itemsize
-        signature = (collective, dtype, op, root, x_count, out_count)
-        plan = self._recall(signature, (x_address, out_address), (x_count * itemsize, out_count * itemsize), itemsize)
+        plan = self._recall_at((collective, dtype, op, root, x_count, out_count), (x_address, out_address))
         if plan >= 0:
             self.run(plan, x_address, out_address)
         return plan >= 0
+
+    def start_at(
+        self,
+        collective: int,
+        dtype: int,
+        op: str,
+        root: int,
+        x_address: int,
+        x_count: int,
+        out_address: int,
+        out_count: int,
+    ) -> int:
+        if not isinstance(op, str):
+            return 0
+        plan = self._recall_at((collective, dtype, op, root, x_count, out_count), (x_address, out_address))
+        return self.start(plan, x_address, out_address) if plan >= 0 else 0
+
+    def _recall_at(self, signature: tuple[int, int, str, int, int, int], addresses: Sequence[int]) -> int:
+        itemsize = Dtype(signature[1]).itemsize
+        return self._recall(signature, addresses, [count * itemsize for count in signature[4:]], itemsize)
 
     def _recall(
         self, signature: tuple[Any, ...], addresses: Sequence[int], nbytes: Sequence[int], itemsize: int

@@ -1,0 +1,174 @@
+// A rank's endpoint in a group as Python sees it: the group, and the plans by their numbers.
+#pragma once
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "bindings/bindings.h"
+#include "interpreter/fast_path.h"
+
+class GroupObject {
+ public:
+  GroupObject(int fd, int rank, int ranks, int slots, std::size_t slot_bytes, double timeout_s, bool oversubscribed,
+              bool threads, std::vector<std::string> names, const ringtree::InheritedLiveness* inherited,
+              const ringtree::Network* network)
+      : group_(ringtree::FileDescriptor(fd), rank, ranks,
+               {slots,
+                slot_bytes,
+                threads,
+                {timeout_s, oversubscribed, std::move(names)},
+                inherited ? std::optional(*inherited) : std::nullopt,
+                network ? std::optional(*network) : std::nullopt}) {}
+
+  using Table = nb::ndarray<const std::int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+  using Column = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+  int prepare(Table instructions, Table operands, Column sizes, Column input_offsets, Column output_offsets,
+              std::int64_t scratch, std::int64_t window, int dtype, int op, std::string collective, int root,
+              std::int64_t count, std::uint64_t digest) {
+    if (instructions.shape(1) != 6 || operands.shape(1) != 4)
+      throw std::invalid_argument("instructions have 6 columns and operands 4");
+    ringtree::Encoded program{
+        {reinterpret_cast<const ringtree::Encoded::Instruction*>(instructions.data()), instructions.shape(0)},
+        {reinterpret_cast<const ringtree::Encoded::Operand*>(operands.data()), operands.shape(0)}};
+    ringtree::Binding binding{{sizes.data(), sizes.shape(0)},
+                              {input_offsets.data(), input_offsets.shape(0)},
+                              {output_offsets.data(), output_offsets.shape(0)},
+                              scratch,
+                              window,
+                              dtype,
+                              op,
+                              root,
+                              count,
+                              static_cast<std::uint32_t>(digest ^ digest >> 32),
+                              std::move(collective)};
+    plans_.emplace(prepared_, group_.prepare(program, binding));
+    return prepared_++;
+  }
+
+  void forget(int plan) {
+    known_.forget(find(plan));
+    plans_.erase(plan);
+  }
+
+  void run(int plan, std::uintptr_t input, std::uintptr_t output) {
+    PythonHooks hooks;
+    run(find(plan), reinterpret_cast<std::byte*>(input), reinterpret_cast<std::byte*>(output), hooks);
+  }
+
+  std::uint64_t start(int plan, std::uintptr_t input, std::uintptr_t output) {
+    return group_.start(find(plan), reinterpret_cast<std::byte*>(input), reinterpret_cast<std::byte*>(output));
+  }
+
+  bool done(std::uint64_t ticket) const { return group_.done(ticket); }
+
+  bool wait(std::uint64_t ticket, double timeout_s) {
+    PythonHooks hooks;
+    return group_.wait(ticket, timeout_s, hooks);
+  }
+
+  void remember(int collective, const std::string& format, int dtype, const std::string& op, int root,
+                Py_ssize_t in_count, Py_ssize_t out_count, int plan, std::optional<Py_ssize_t> offset) {
+    ringtree::CallSignature signature{collective, ringtree::form_of(format.c_str()), op, root, in_count, out_count};
+    if (signature.form) known_.remember(signature, find(plan), offset);
+    signature.form = ringtree::form_of(dtype);
+    known_.remember(signature, find(plan), offset);
+  }
+
+  std::shared_ptr<ringtree::PreparedProgram> recall(const ringtree::CallSignature& signature, ringtree::Bytes x,
+                                                    ringtree::Bytes out, Py_ssize_t itemsize) const {
+    return known_.find(signature, x, out, itemsize);
+  }
+
+  void run(const std::shared_ptr<ringtree::PreparedProgram>& plan, std::byte* input, std::byte* output,
+           PythonHooks& hooks) {
+    if (group_.threads() || plan->moved_bytes > quick_bytes) hooks.blocking();
+    group_.run(plan, input, output, hooks);
+  }
+
+  std::uintptr_t add_region(int fd, std::size_t nbytes, std::size_t offset, std::optional<std::size_t> reserved) {
+    PythonHooks hooks;
+    hooks.blocking();
+    return reinterpret_cast<std::uintptr_t>(group_.add_region(fd, nbytes, reserved, hooks)) + offset;
+  }
+
+  nb::tuple add_window(int fd, std::size_t nbytes) {
+    std::byte* base = nullptr;
+    {
+      PythonHooks hooks;
+      hooks.blocking();
+      // No page of the shares of ranks elsewhere is needed here.
+      auto reserved = group_.over_hosts() ? std::optional<std::size_t>(0) : std::nullopt;
+      base = group_.add_region(fd, nbytes * group_.ranks(), reserved, hooks);
+      if (reserved) ringtree::Mapping::prefault_large(base + nbytes * group_.rank(), nbytes);
+    }
+    auto window = group_.add_window(base, nbytes);
+    return nb::make_tuple(window, reinterpret_cast<std::uintptr_t>(group_.in_window(window, group_.rank(), 0, nbytes)));
+  }
+
+  void prefault(std::uintptr_t address, std::size_t nbytes) const {
+    PythonHooks hooks;
+    hooks.blocking();
+    ringtree::Mapping::prefault_large(reinterpret_cast<std::byte*>(address), nbytes);
+  }
+
+  nb::object counters() const {
+    auto received = group_.received();
+    auto table = new std::int64_t[received.size() * 2];
+    for (std::size_t peer = 0; peer < received.size(); peer++) {
+      table[2 * peer] = received[peer].bytes;
+      table[2 * peer + 1] = received[peer].messages;
+    }
+    nb::capsule owner(table, [](void* p) noexcept { delete[] static_cast<std::int64_t*>(p); });
+    return nb::cast(nb::ndarray<nb::numpy, std::int64_t, nb::ndim<2>>(table, {received.size(), 2}, owner));
+  }
+
+  nb::object known(std::uint64_t key) {
+    auto [state, value] = group_.known(key);
+    if (state == ringtree::Memo::State::published) return nb::bytes(value.data(), value.size());
+    if (state == ringtree::Memo::State::full) return nb::none();
+    return nb::bool_(state == ringtree::Memo::State::claimed_here);
+  }
+  void publish(std::uint64_t key, nb::bytes value) {
+    group_.publish(key, {static_cast<const std::byte*>(value.data()), value.size()});
+  }
+
+  ringtree::Group& group() { return group_; }
+  void reset_counters() { group_.reset_received(); }
+  ringtree::InheritedLiveness inherited(const std::vector<int>& ranks) const { return group_.inherited(ranks); }
+  void check_liveness(const std::string& what, const std::vector<int>& ranks, const std::vector<int>& absent) {
+    group_.check_liveness(what, ranks, absent);
+  }
+  void poison(const std::string& message) { group_.poison(message); }
+  void set_timeout(double seconds) { group_.set_timeout(seconds); }
+  std::uint64_t calls() const { return group_.calls(); }
+  int slots_open() const { return group_.slots_open(); }
+
+  void close() {
+    nb::gil_scoped_release released;
+    group_.close();
+  }
+
+ private:
+  std::shared_ptr<ringtree::PreparedProgram> find(int plan) {
+    auto found = plans_.find(plan);
+    if (found == plans_.end())
+      throw std::invalid_argument(plan < 0 || plan >= prepared_ ? "no plan " + std::to_string(plan) + ": " +
+                                                                      std::to_string(prepared_) + " were prepared"
+                                                                : "plan " + std::to_string(plan) + " was forgotten");
+    return found->second;
+  }
+
+  ringtree::Group group_;
+  int prepared_ = 0;  // numbers are not used again
+  std::unordered_map<int, std::shared_ptr<ringtree::PreparedProgram>> plans_;
+  ringtree::FastPath known_;
+};
