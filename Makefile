@@ -174,11 +174,13 @@ $(ray): tests/ray/requirements.txt | $(installed)
 	@$(py) -m pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@
 
+# torchrec asks for FBGEMM built for CUDA, where that for CPUs serves it, and for another torchmetrics than Lightning's.
 $(asking): tests/torch_backend/clients/requirements.txt pyproject.toml $(csrc)
 	@echo "installing clients in build/clients"
 	@$(PYTHON) -m venv $(clients)
 	@$(clients)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/torch_backend/requirements.txt
 	@DS_BUILD_OPS=0 $(clients)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $< --editable .
+	@$(clients)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps torchrec==1.8.0
 	@touch $@
 
 # PyPI's torchvision is built for CUDA: beside vLLM's torch for CPUs it keeps transformers from its models.

@@ -62,6 +62,7 @@ CLIENTS = [
     torchrun("DeepSpeed: ZeRO 3", "deepspeed", "deepspeed_zero.py", "3"),
     Client("torchtune: full_finetune_distributed, by FSDP2", ("torchtune", "torchao"), TUNE),
     torchrun("torch.distributed.checkpoint: async_save beside FSDP2", "torch", "asynchronous_checkpoint.py"),
+    torchrun("TorchRec: DistributedModelParallel", "torchrec fbgemm-gpu-cpu", "torchrec_training.py"),
     torchrun("a recommender: tables by all_to_all, DDP on top", "torch", "recommender.py"),
     torchrun("torchrun's restarts after a killed rank", "torch", "--max-restarts", "2", "restarts.py")._replace(
         timeout_s=60.0  # Gloo may hang
