@@ -98,7 +98,7 @@ test-clients: $(asking) ## Accelerate, Trainer, Lightning, DeepSpeed in Gloo's p
 test-sglang: $(sglang)/.installed ## SGLang on this machine's CPUs, by Gloo and by ringtree (an environment of 3 GB; minutes)
 	@$(sglang)/bin/python -m pytest -m sglang tests/sglang $(ARGS)
 
-test-vllm: $(serving) ## vLLM on this machine's CPUs, by its own shared memory and by ringtree (an environment of 4 GB; a quarter of an hour)
+test-vllm: $(serving) ## vLLM on CPUs, by its own shared memory and by ringtree (4 GB; a quarter of an hour)
 	@$(servers)/bin/python -m pytest -m vllm tests/vllm $(ARGS)
 
 test-torch-suite: $(built) $(torch) ## PyTorch's own suite, on Gloo and on ringtree; writes docs/torch_suite.md (minutes)

@@ -11,7 +11,7 @@ namespace ringtree {
 
 namespace {
 
-constexpr std::size_t quick_bytes = 32768;  // moved in less time than a thread takes to wake
+constexpr std::size_t at_once_bytes = 32768;  // moved in less time than a thread takes to wake
 
 // A number of this process, which no process has that was forked from it, nor the one that it was forked from.
 std::uint64_t this_process() {
@@ -176,7 +176,7 @@ std::uint64_t Group::start(std::shared_ptr<PreparedProgram> plan, std::byte* inp
   check_usable();
   std::lock_guard lock(arriving_);
   auto arrived = std::make_shared<TicketLock::Ticket>(lock_);
-  bool at_once = ranks_ == 1 && plan->moved_bytes <= quick_bytes && arrived->is_next();
+  bool at_once = ranks_ == 1 && plan->moved_bytes <= at_once_bytes && arrived->is_next();
   auto job = [this, plan = std::move(plan), input, output, arrived = std::move(arrived)](Hooks& hooks) {
     auto ticket = std::move(*arrived);
     try {

@@ -168,6 +168,18 @@ def test_a_call_by_addresses_serves_remembered_arguments_only() -> None:
     assert values(world(2, rank_of)) == [[False, True, True, *[False] * 11, True]] * 2
 
 
+def test_a_rank_alone_runs_a_short_call_at_once() -> None:
+    def rank_of(group: _native.Group, rank: int) -> list[bool]:
+        x, y = np.ones(4, np.float32), np.zeros(4, np.float32)
+        plan, ended = prepare(group, one_shot(rank, 1), 4), []
+        for turn in range(20):
+            x[:] = turn
+            ended.append(group.done(group.start(plan, x.ctypes.data, y.ctypes.data)) and (y == turn).all())
+        return ended
+
+    assert values(world(1, rank_of)) == [[True] * 20]
+
+
 def test_asynchronous_calls_run_in_order_and_before_synchronous_ones() -> None:
     def rank_of(group: _native.Group, rank: int) -> list[float]:
         plan = prepare(group, one_shot(rank, 2), 1)

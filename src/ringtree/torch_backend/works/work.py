@@ -30,7 +30,7 @@ class GroupWork(dist.Work):
     where None."""
 
     def __init__(self, outputs: Sequence[torch.Tensor], callbacks: Callbacks | None) -> None:
-        dist.Work.__init__(self)
+        super().__init__()
         self._callbacks = callbacks
         self._outputs = list(outputs)
 
