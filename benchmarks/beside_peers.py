@@ -4,8 +4,9 @@
     python -m benchmarks.beside_peers -n 8 --ops all_reduce,barrier --sizes 8,4K --json FILE
 
 A peer is a virtual environment in --home with that MPI and mpi4py. Shown is the median over --rounds of the time of a
-call, of the slowest rank, calls back to back; every result is checked. Intel MPI sleeps in its waits where ranks share
-cores, and Open MPI yields: as they are quickest there.
+call, of the slowest rank, calls back to back; every result is checked. Peers take turns operation by operation, because
+the machine changes its pace within minutes; the quartiles of the ratio to the best peer are taken over rounds. Intel
+MPI sleeps in its waits where ranks share cores, and Open MPI yields: as they are quickest there.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import sys
 from math import exp, log
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from benchmarks.over_hosts import RANK, run, size
 
@@ -37,6 +39,16 @@ def command(peer: str, ranks: int, home: Path, what: list[str]) -> list[str]:
     return [str(home / peer / "bin/mpiexec"), *words, "-n", str(ranks), *program]
 
 
+def ratio(times: dict[str, list[float]]) -> list[float]:
+    """Quartiles over rounds of ringtree's time over that of the peer with the least median; empty without a peer."""
+    others = [found for peer, found in times.items() if peer != "ringtree"]
+    if not others or "ringtree" not in times:
+        return []
+    best = min(others, key=median)
+    each = sorted(ours / theirs for ours, theirs in zip(times["ringtree"], best, strict=False))
+    return [round(each[len(each) * part // 4], 4) for part in (1, 2, 3)]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-n", dest="ranks", type=int, default=2)
@@ -51,21 +63,23 @@ def main() -> None:
     sizes, peers = [size(s) for s in given.sizes.split(",")], given.peers.split(",")
     times: dict[tuple[str, str], list[float]] = {}
     for _ in range(given.rounds):
-        for peer in peers:
-            what = [given.ops, ",".join(map(str, sizes)), str(given.seconds)]
-            for key, value in run([command(peer, given.ranks, given.home, what)], 600).items():
-                times.setdefault((peer, key), []).append(value)
+        for op in given.ops.split(","):
+            for peer in peers:
+                what = [op, ",".join(map(str, sizes if op != "barrier" else sizes[:1])), str(given.seconds)]
+                for key, value in run([command(peer, given.ranks, given.home, what)], 600).items():
+                    times.setdefault((peer, key), []).append(value)
     rows, ratios = [], []
     for op in given.ops.split(","):
         for nbytes in sizes if op != "barrier" else sizes[:1]:
-            row: dict[str, object] = {"op": op, "nbytes": nbytes}
-            found = {peer: median(of) * 1e6 for peer in peers if (of := times.get((peer, f"{op} {nbytes}")))}
-            rows.append(row | found)
-            words = "  ".join(f"{peer} {us:.2f}" for peer, us in found.items())
-            others = [us for peer, us in found.items() if peer != "ringtree"]
-            if others and "ringtree" in found:
-                ratios.append(found["ringtree"] / min(others))
-                words += f"  over the best {ratios[-1]:.2f}"
+            of = {peer: found for peer in peers if (found := times.get((peer, f"{op} {nbytes}")))}
+            row: dict[str, Any] = {"op": op, "nbytes": nbytes}
+            row |= {peer: median(found) * 1e6 for peer, found in of.items()}
+            words = "  ".join(f"{peer} {row[peer]:.2f}" for peer in of)
+            if interval := ratio(of):
+                row["ratio"] = interval
+                ratios.append(interval[1])
+                words += "  over the best {1:.2f} ({0:.2f} to {2:.2f})".format(*interval)
+            rows.append(row)
             print(f"{op:15} {nbytes:>10}  us: {words}", flush=True)
     if ratios:
         mean = exp(sum(map(log, ratios)) / len(ratios))
