@@ -102,7 +102,7 @@ bool Bridge::publish(int from, const Frame& frame, Peer& peer) {
     bool inlined = protocol_of(frame) == Protocol::inlined;
     descriptor.set_protocol(inlined ? Protocol::inlined : Protocol::copy, frame.nbytes);
     if (!inlined) {
-      descriptor.location = {(frame.number - 1) & (segment_.layout().depth - 1), 0};
+      descriptor.location = {static_cast<std::uint64_t>(staged(from, frame.number) - staging(from)), 0};
       peer.lane_staged = frame.number;
     }
     peer.arrivals[(frame.number - 1) & (segment_.layout().depth - 1)] = Ticks::now();

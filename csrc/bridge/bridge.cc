@@ -183,8 +183,7 @@ void Bridge::send_message(int to, const Descriptor& descriptor, std::uint64_t nu
   std::memcpy(frame.head.data(), &head, sizeof head);
   auto& location = descriptor.location;
   const std::byte* payload = descriptor.payload;
-  if (descriptor.protocol() == Protocol::copy)
-    payload = segment_.outbox(rank_) + location.base * segment_.layout().slot_bytes;
+  if (descriptor.protocol() == Protocol::copy) payload = segment_.outbox(rank_) + location.base;
   if (descriptor.protocol() == Protocol::zero_copy)
     payload = location.base == Descriptor::Location::memory ? reinterpret_cast<const std::byte*>(location.offset)
                                                             : regions_.at(location.base) + location.offset;

@@ -18,7 +18,7 @@ Interpreter::Interpreter(Endpoint& endpoint, std::size_t cache_bytes)
     : received(endpoint.ranks()),
       endpoint_(endpoint),
       outbox_(endpoint.segment().outbox(endpoint.rank()), endpoint.segment().layout().slots,
-              endpoint.segment().layout().slot_bytes),
+              endpoint.segment().layout().outbox_bytes / endpoint.segment().layout().slots),
       cache_bytes_(cache_bytes),
       copied_(endpoint.ranks(), 0) {
   for (int peer = 0; peer < endpoint.ranks(); peer++) {
@@ -219,7 +219,13 @@ std::byte* Interpreter::stage(SendDescriptor& send) {
     send.slot = outbox_.take(out_);
   }
   send.protocol = Protocol::copy;
-  return endpoint_.segment().existing(outbox_.at(send.slot), send.nbytes);
+  return endpoint_.segment().existing(outbox_.place(send.slot, send.nbytes, spreads()), send.nbytes);
+}
+
+// Whether this call's messages are spread over the room of their slots.
+bool Interpreter::spreads() const {
+  auto longest = static_cast<std::size_t>(std::max(plan_->input_bytes, plan_->output_bytes));
+  return longest <= outbox_.room() && !endpoint_.oversubscribed();
 }
 
 void Interpreter::close(SendDescriptor& send) {
@@ -314,7 +320,7 @@ void Interpreter::signal(const PreparedProgram::Instruction& i) {
     if (send.nbytes) std::memcpy(descriptor.payload, send.data, send.nbytes);
     publish<recorded>(i, send.nbytes);
   } else if (send.protocol == Protocol::copy) {
-    descriptor.location = {static_cast<std::uint64_t>(send.slot), 0};
+    descriptor.location = {outbox_.offset(send.data), 0};
     outbox_.signalled(send.slot, i.peer, publish<recorded>(i, send.nbytes));
   } else {
     descriptor.location = location(send);
@@ -340,7 +346,7 @@ std::size_t Interpreter::wait(const PreparedProgram::Instruction& i) {
       message.data = descriptor.payload;
       break;
     case Protocol::copy:
-      message.data = staging_[i.peer] + descriptor.location.base * endpoint_.segment().layout().slot_bytes;
+      message.data = staging_[i.peer] + descriptor.location.base;
       break;
     case Protocol::zero_copy:
       message.data = in_region(descriptor, i.peer);

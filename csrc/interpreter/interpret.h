@@ -85,6 +85,7 @@ class Interpreter : Situation {
   bool leaves_host(const PreparedProgram::Instruction& i) const;
   Descriptor::Location location(const SendDescriptor& send) const;
   std::byte* stage(SendDescriptor& send);
+  bool spreads() const;
   void close(SendDescriptor& send);
   void apply(const PreparedProgram::Instruction& i, std::int64_t window, std::size_t nbytes, std::byte* slot);
   const std::byte* packed(const PreparedProgram::Operand& o, std::size_t nbytes);

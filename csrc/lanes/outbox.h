@@ -1,5 +1,10 @@
 // A rank's staging slots. A slot is taken again once no register names it and every receiver it was signalled to has
 // released it. The oldest free one is taken first, so that what is being read is left alone as long as possible.
+//
+// A core reads what another wrote a moment ago out of the other's own cache, at a quarter of the last cache's rate. So
+// short messages are spread: each lies in its slot's room behind the one before it, and what is written next, to lines
+// last used long ago, displaces it to the last cache. Long ones do so by themselves, and lie at the room's beginning;
+// so do those of ranks that share a core, which find them in its own cache.
 #pragma once
 
 #include <atomic>
@@ -12,7 +17,8 @@ namespace ringtree {
 
 class Outbox {
  public:
-  Outbox(std::byte* base, int slots, std::size_t slot_bytes) : base_(base), slot_bytes_(slot_bytes), slots_(slots) {}
+  // `room`: bytes of a slot.
+  Outbox(std::byte* base, int slots, std::size_t room) : base_(base), room_(room), slots_(slots) {}
 
   using Lanes = std::vector<Outgoing<Descriptor>>;
 
@@ -51,7 +57,17 @@ class Outbox {
     return -1;
   }
 
-  std::byte* at(int slot) const { return base_ + slot * slot_bytes_; }
+  // Where the slot's next message goes; `spread`: behind the one before it.
+  std::byte* place(int slot, std::size_t nbytes, bool spread) {
+    auto& next = slots_[slot].next;
+    if (!spread || next + nbytes > room_) next = 0;
+    auto at = base_ + slot * room_ + next;
+    next += (nbytes + cache_line - 1) / cache_line * cache_line;
+    return at;
+  }
+  std::size_t room() const { return room_; }
+  // A place as peers know it.
+  std::uint64_t offset(const std::byte* at) const { return static_cast<std::uint64_t>(at - base_); }
 
  private:
   struct Use {
@@ -60,6 +76,7 @@ class Outbox {
   };
   struct Slot {
     bool open = false;
+    std::size_t next = 0;  // place in its room
     std::vector<Use> uses;
   };
 
@@ -84,7 +101,7 @@ class Outbox {
   }
 
   std::byte* base_;
-  std::size_t slot_bytes_;
+  std::size_t room_;
   std::vector<Slot> slots_;
   int next_ = 0;
   std::atomic<int> open_ = 0;

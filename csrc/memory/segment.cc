@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::uint64_t magic = 0x72696e6774726565;  // "ringtree"
 constexpr std::size_t page = Mapping::page;
+constexpr std::size_t spread_budget = std::size_t(8) << 20;  // all outboxes; half of a small last cache
 constexpr std::size_t pipes_budget = std::size_t(32)
                                      << 20;  // all pairs' point-to-point staging, until pieces are least
 
@@ -26,6 +27,8 @@ Layout::Layout(int ranks, int slots, std::size_t slot_bytes)
   if (slots < 1 || slots > 4096) throw std::invalid_argument("a rank has 1 to 4096 staging slots");
   if (slot_bytes < 1024 || slot_bytes > (std::size_t(1) << 29))
     throw std::invalid_argument("a staging slot has 1 KiB to 512 MiB");
+  auto room = std::min(spread_budget / ranks, 4 * slots * this->slot_bytes);
+  outbox_bytes = std::max<std::size_t>(slots * this->slot_bytes, room / (slots * cache_line) * (slots * cache_line));
   depth = std::bit_ceil(std::uint64_t(std::clamp(slots, 8, 64)));
   std::size_t pairs = std::size_t(ranks) * ranks;
   pieces = std::bit_floor(std::clamp<std::size_t>(pipes_budget / (pairs * page), 4, 16));
@@ -36,7 +39,7 @@ Layout::Layout(int ranks, int slots, std::size_t slot_bytes)
   members = rounded(sizeof(Header), page);
   opened = rounded(members + ranks * sizeof(Member), cache_line);
   outboxes = rounded(opened + 2 * pairs * sizeof(Opened), page);
-  lanes = rounded(outboxes + std::size_t(ranks) * slots * this->slot_bytes, Mapping::large_page);
+  lanes = rounded(outboxes + std::size_t(ranks) * outbox_bytes, Mapping::large_page);
   signals = rounded(lanes + pairs * lane_bytes, page);
   heads = rounded(signals + pairs * cache_line, page);
   memo = rounded(heads + pairs * head_bytes, page);

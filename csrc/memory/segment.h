@@ -29,7 +29,7 @@ struct alignas(cache_line) Descriptor {
   struct Location {
     static constexpr std::uint64_t memory = UINT64_MAX;
 
-    std::uint64_t base;    // slot or region; `memory`: of the sender's process, for its bridge alone
+    std::uint64_t base;    // of bytes in the sender's staging; a region; `memory`: the sender's, for its bridge alone
     std::uint64_t offset;  // in a region; an address
   };
 
@@ -134,6 +134,7 @@ struct Layout {
 
   int ranks, slots;
   std::size_t slot_bytes;
+  std::size_t outbox_bytes;  // of a rank's slots, with room to spread short messages over (see Outbox)
   std::uint64_t depth;   // descriptors a lane holds: `slots` where memory allows, so that slots bound what is under way
   std::uint64_t pieces;  // pieces a point-to-point lane holds: a link is idle while all of them wait for the receiver
   std::size_t piece_bytes;
@@ -160,7 +161,7 @@ class Segment {
   const Layout& layout() const { return layout_; }
   Header& header() { return *reinterpret_cast<Header*>(base_); }
   Member& member(int rank) { return *reinterpret_cast<Member*>(base_ + layout_.members + rank * sizeof(Member)); }
-  std::byte* outbox(int rank) { return base_ + layout_.outboxes + rank * layout_.slots * layout_.slot_bytes; }
+  std::byte* outbox(int rank) { return base_ + layout_.outboxes + rank * layout_.outbox_bytes; }
 
   Outgoing<Descriptor> lane_out(int from, int to) {
     return {taken(lane(from, to)), entries<Descriptor>(lane(from, to)), layout_.depth};

@@ -96,6 +96,7 @@ class Endpoint {
 
   int rank() const { return rank_; }
   int ranks() const { return segment_.layout().ranks; }
+  bool oversubscribed() const { return options_.oversubscribed; }
   double timeout_s() const { return timeout_s_.load(std::memory_order_relaxed); }
   void set_timeout(double seconds) { timeout_s_.store(seconds, std::memory_order_relaxed); }
   const std::vector<std::string>& names() const { return options_.names; }
