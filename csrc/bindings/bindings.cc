@@ -101,17 +101,26 @@ NB_MODULE(_native, m) {
       },
       "ranks"_a, "slots"_a, "slot_bytes"_a, "lazily"_a);
 
+  m.def(
+      "overflow_bytes",
+      [](int ranks, int slots, std::size_t slot_bytes) {
+        return ringtree::Layout(ranks, slots, slot_bytes).overflow_bytes;
+      },
+      "ranks"_a, "slots"_a, "slot_bytes"_a);
+  m.def("attaches", &ringtree::PeerMemory::attaches);
+
   nb::class_<ringtree::InheritedLiveness>(m, "InheritedLiveness");
   bind_network(m);
   auto group =
       nb::class_<GroupObject>(m, "Group")
-          .def(nb::init<int, int, int, int, std::size_t, double, bool, bool, std::vector<std::string>,
+          .def(nb::init<int, int, int, int, std::size_t, double, bool, bool, std::vector<std::string>, std::size_t,
                         const ringtree::InheritedLiveness*, const ringtree::Network*>(),
                "fd"_a, "rank"_a, "ranks"_a, nb::kw_only(), "slots"_a, "slot_bytes"_a, "timeout_s"_a, "oversubscribed"_a,
-               "threads"_a, "names"_a, "inherited"_a.none() = nb::none(), "network"_a.none() = nb::none())
+               "threads"_a, "names"_a, "single_copy_bytes"_a = 0, "inherited"_a.none() = nb::none(),
+               "network"_a.none() = nb::none())
           .def("prepare", &GroupObject::prepare, "instructions"_a, "operands"_a, "sizes"_a, "input_offsets"_a,
                "output_offsets"_a, "scratch"_a, "window"_a, "dtype"_a, "op"_a, "collective"_a, "root"_a, "count"_a,
-               "digest"_a)
+               "digest"_a, "single_copy"_a = false)
           .def("forget", &GroupObject::forget, "plan"_a)
           .def("run", nb::overload_cast<int, std::uintptr_t, std::uintptr_t>(&GroupObject::run), "plan"_a, "input"_a,
                "output"_a)

@@ -18,22 +18,24 @@
 class GroupObject {
  public:
   GroupObject(int fd, int rank, int ranks, int slots, std::size_t slot_bytes, double timeout_s, bool oversubscribed,
-              bool threads, std::vector<std::string> names, const ringtree::InheritedLiveness* inherited,
-              const ringtree::Network* network)
+              bool threads, std::vector<std::string> names, std::size_t single_copy_bytes,
+              const ringtree::InheritedLiveness* inherited, const ringtree::Network* network)
       : group_(ringtree::FileDescriptor(fd), rank, ranks,
                {slots,
                 slot_bytes,
                 threads,
                 {timeout_s, oversubscribed, std::move(names)},
                 inherited ? std::optional(*inherited) : std::nullopt,
-                network ? std::optional(*network) : std::nullopt}) {}
+                network ? std::optional(*network) : std::nullopt,
+                ringtree::last_cache_bytes(),
+                single_copy_bytes}) {}
 
   using Table = nb::ndarray<const std::int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
   using Column = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
   int prepare(Table instructions, Table operands, Column sizes, Column input_offsets, Column output_offsets,
               std::int64_t scratch, std::int64_t window, int dtype, int op, std::string collective, int root,
-              std::int64_t count, std::uint64_t digest) {
+              std::int64_t count, std::uint64_t digest, bool single_copy) {
     if (instructions.shape(1) != 6 || operands.shape(1) != 4)
       throw std::invalid_argument("instructions have 6 columns and operands 4");
     ringtree::Encoded program{
@@ -49,7 +51,8 @@ class GroupObject {
                               root,
                               count,
                               static_cast<std::uint32_t>(digest ^ digest >> 32),
-                              std::move(collective)};
+                              std::move(collective),
+                              single_copy};
     plans_.emplace(prepared_, group_.prepare(program, binding));
     return prepared_++;
   }

@@ -71,7 +71,7 @@ void Group::sit(int rank, Options& options, InheritedLiveness inherited) {
                                   std::to_string(ranks_) + " ranks");
     bridge_ = std::make_unique<Bridge>(*endpoint_, *options.network);
   }
-  interpreter_ = std::make_unique<Interpreter>(*endpoint_, options.cache_bytes);
+  interpreter_ = std::make_unique<Interpreter>(*endpoint_, options.cache_bytes, options.single_copy_bytes);
   exchange_ = std::make_unique<Exchange>(*endpoint_);
   signals_ = std::make_unique<Signals>(*endpoint_);
 }
@@ -124,7 +124,7 @@ std::shared_ptr<PreparedProgram> Group::prepare(const Encoded& program, const Bi
   check_usable();
   auto& layout = segment_->layout();
   return std::make_shared<PreparedProgram>(
-      bind(program, binding, {endpoint_->rank(), ranks_, layout.slot_bytes, layout.depth}));
+      bind(program, binding, {endpoint_->rank(), ranks_, layout.slot_bytes, layout.overflow_bytes, layout.depth}));
 }
 
 // Waits until it is this call's ticket. A host lock is let go before that.

@@ -29,6 +29,7 @@ class Group {
         inherited{};  // the members, in a group that is made from another; else this is a world of its own
     std::optional<Network> network{};  // where ranks are on several hosts
     std::size_t cache_bytes = last_cache_bytes();
+    std::size_t single_copy_bytes = 0;  // of messages whose bytes peers read in this process; 0: none
   };
 
   // An endpoint in the group behind a memfd. A world keeps the descriptor, for its lock; else it is closed at once.

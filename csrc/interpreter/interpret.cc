@@ -8,17 +8,12 @@
 
 namespace ringtree {
 
-namespace {
-
-constexpr std::size_t worth_zero_copy = 4096;  // bytes; below, a copy takes less time than the completion
-
-}  // namespace
-
-Interpreter::Interpreter(Endpoint& endpoint, std::size_t cache_bytes)
+Interpreter::Interpreter(Endpoint& endpoint, std::size_t cache_bytes, std::size_t single_copy_bytes)
     : received(endpoint.ranks()),
       endpoint_(endpoint),
       outbox_(endpoint.segment().outbox(endpoint.rank()), endpoint.segment().layout().slots,
               endpoint.segment().layout().outbox_bytes / endpoint.segment().layout().slots),
+      peer_memory_(endpoint.segment(), endpoint.rank(), single_copy_bytes),
       cache_bytes_(cache_bytes),
       copied_(endpoint.ranks(), 0) {
   for (int peer = 0; peer < endpoint.ranks(); peer++) {
@@ -48,7 +43,10 @@ void Interpreter::run(const std::shared_ptr<PreparedProgram>& shared, std::uint6
   if (static_cast<int>(sources_.size()) < plan.most_sources) sources_.resize(plan.most_sources);
   zero_copy_ = !regions_.empty() && (region_of(input, 0) >= 0 || region_of(output, 0) >= 0);
   past_caches_ = exceeds_caches(input, output);
-  if (zero_copy_ || past_caches_) find_uses(plan, input, output);
+  single_copy_ = plan.single_copy && peer_memory_.least_bytes();
+  attached_ = false;
+  if (single_copy_) exchange_offers();
+  if (zero_copy_ || past_caches_ || single_copy_) find_uses(plan, input, output);
   spaces_[static_cast<int>(Space::input)] = input;
   spaces_[static_cast<int>(Space::output)] = output;
   spaces_[static_cast<int>(Space::scratch)] = scratch_.get();
@@ -173,66 +171,6 @@ std::size_t Interpreter::move(const PreparedProgram::Instruction& i, std::int64_
   return works ? nbytes : 0;
 }
 
-// Whether the bytes of a lazy slot can be sent from the other target, or from the source of a copy: short ones because
-// they travel within the descriptor, long ones if peers can read them where they lie (see zero_copy.cc), or if they all
-// go to other hosts.
-bool Interpreter::send_in_place(const PreparedProgram::Instruction& i, std::int64_t window, SendDescriptor& send) {
-  const PreparedProgram::Operand* left = nullptr;
-  for (int k = 0; k < i.targets; k++) {
-    auto& o = plan_->operands[i.operand + k];
-    if (o.space != Space::slot) left = &o;
-  }
-  bool fits = send.nbytes <= Descriptor::room;
-  if (!left && i.kind == Kind::copy) {
-    auto& o = plan_->operands[i.operand + i.targets];
-    if (o.space == Space::message && fits) {
-      send.data = packed(o, send.nbytes);
-      return true;
-    }
-    if (o.space != Space::slot && o.space != Space::message) left = &o;
-  }
-  if (!left) return false;
-  auto data = memory(*left, window, 0);
-  if (!fits) {
-    bool changes = plan_->finish && left->space == Space::output;
-    if (send.nbytes < worth_zero_copy || changes) return false;
-    if (leaves_host(i))
-      send.region = anywhere;
-    else if (!zero_copy_ || i.overwritten || (send.region = region_of(data, send.nbytes)) < 0)
-      return false;
-    send.protocol = Protocol::zero_copy;
-  }
-  send.data = data;
-  return true;
-}
-
-std::byte* Interpreter::stage(SendDescriptor& send) {
-  send.slot = outbox_.take(out_);
-  if (send.slot < 0) {
-    stall();
-    auto holder = outbox_.holder(out_);
-    waits_for_slot_ = true;
-    Question has_free([](auto& outbox, auto& lanes) { return outbox.has_free(lanes); }, &outbox_, &out_);
-    endpoint_.until(has_free, holder, *this, *hooks_);
-    waits_for_slot_ = false;
-    stalled(holder);
-    send.slot = outbox_.take(out_);
-  }
-  send.protocol = Protocol::copy;
-  return endpoint_.segment().existing(outbox_.place(send.slot, send.nbytes, spreads()), send.nbytes);
-}
-
-// Whether this call's messages are spread over the room of their slots.
-bool Interpreter::spreads() const {
-  auto longest = static_cast<std::size_t>(std::max(plan_->input_bytes, plan_->output_bytes));
-  return longest <= outbox_.room() && !endpoint_.oversubscribed();
-}
-
-void Interpreter::close(SendDescriptor& send) {
-  if (send.slot >= 0) outbox_.close(send.slot);
-  send.slot = -1;
-}
-
 // The bytes a slot or a message register stands for, which must be as many as expected.
 const std::byte* Interpreter::packed(const PreparedProgram::Operand& o, std::size_t nbytes) {
   bool is_message = o.space == Space::message;
@@ -269,7 +207,10 @@ void Interpreter::apply(const PreparedProgram::Instruction& i, std::int64_t wind
       bool is_packed = o.space == Space::slot || o.space == Space::message;
       sources_[k] = is_packed ? packed(o, nbytes) + done : memory(o, window, piece);
     }
-    write(i, targets, ntargets, count);
+    if (reads_peers(i))
+      write_from_peers(i, targets, ntargets, count, done);
+    else
+      write(i, targets, ntargets, count);
     done += count * plan_->item;
   }
 }
@@ -341,20 +282,30 @@ std::size_t Interpreter::wait(const PreparedProgram::Instruction& i) {
   message.peer = i.peer;
   message.number = lane.taken();
   message.nbytes = descriptor.nbytes();
+  locate(descriptor, message);
+  received[i.peer].add(message.nbytes);
+  if (i.reg >= 0) messages_[i.reg] = message;
+  return message.nbytes;
+}
+
+void Interpreter::locate(const Descriptor& descriptor, Message& message) {
   switch (descriptor.protocol()) {
     case Protocol::inlined:
       message.data = descriptor.payload;
       break;
     case Protocol::copy:
-      message.data = staging_[i.peer] + descriptor.location.base;
+      message.data = staging_[message.peer] + descriptor.location.base;
       break;
     case Protocol::zero_copy:
-      message.data = in_region(descriptor, i.peer);
+      message.data = in_region(descriptor, message.peer);
+      break;
+    case Protocol::single_copy:
+      if (auto copy = copies_.find({message.peer, message.number}); copy != copies_.end())
+        message.data = copy->second.data();
+      else
+        message.there = descriptor.location.offset, attached_ = true;
       break;
   }
-  received[i.peer].add(message.nbytes);
-  if (i.reg >= 0) messages_[i.reg] = message;
-  return message.nbytes;
 }
 
 template <bool recorded>

@@ -10,6 +10,7 @@
 #include "interpreter/received.h"
 #include "interpreter/recorder.h"
 #include "lanes/outbox.h"
+#include "memory/peer_memory.h"
 #include "waits/wait.h"
 
 namespace ringtree {
@@ -22,8 +23,8 @@ struct Region {
 
 class Interpreter : Situation {
  public:
-  // `cache_bytes`: outputs of calls that touch more than these go past the caches.
-  Interpreter(Endpoint& endpoint, std::size_t cache_bytes);
+  // `cache_bytes`: outputs of calls that touch more than these go past the caches. `single_copy_bytes`: see PeerMemory.
+  Interpreter(Endpoint& endpoint, std::size_t cache_bytes, std::size_t single_copy_bytes);
 
   // One collective call. Throws Error (the group is poisoned then), or Interrupted (the caller poisons it).
   void run(const std::shared_ptr<PreparedProgram>& plan, std::uint64_t call, std::byte* input, std::byte* output,
@@ -50,6 +51,7 @@ class Interpreter : Situation {
  private:
   struct Message {
     const std::byte* data = nullptr;
+    std::uintptr_t there = 0;  // where `data` is none: the address in the peer's process
     std::size_t nbytes = 0;
     int peer = -1;
     std::uint64_t number = 0;
@@ -60,12 +62,12 @@ class Interpreter : Situation {
     std::size_t nbytes = 0;
     Protocol protocol = Protocol::inlined;
     int slot = -1;    // the slot it keeps open
-    int region = -1;  // where data lies in place; `anywhere`: for the bridge alone, which reads this process's memory
+    int region = -1;  // where data lies in place; `anywhere`: in this process, for its bridge or for peers that read it
     alignas(cache_line) std::byte small[Descriptor::room];
   };
   static constexpr int anywhere = -2;
 
-  // Bytes that a peer reads in place, until it has released the message.
+  // Bytes that a peer reads where they lie, until it has released the message.
   struct ZeroCopySend {
     int peer;
     std::uint64_t number;
@@ -82,7 +84,18 @@ class Interpreter : Situation {
   std::size_t move(const PreparedProgram::Instruction& i, std::int64_t window);
   bool exceeds_caches(const std::byte* input, const std::byte* output) const;
   bool send_in_place(const PreparedProgram::Instruction& i, std::int64_t window, SendDescriptor& send);
+  // Whether it holds for all who are sent a lazy slot.
+  template <class Holds>
+  bool each_receiver(const PreparedProgram::Instruction& i, Holds holds) const {
+    auto end = plan_->instructions.data() + plan_->instructions.size();
+    for (auto signal = &i + 1; signal < end && signal->kind == Kind::signal && signal->reg == i.reg; signal++)
+      if (!holds(signal->peer)) return false;
+    return true;
+  }
   bool leaves_host(const PreparedProgram::Instruction& i) const;
+  void exchange_offers();
+  void ring_all();
+  bool read_by_peers(const PreparedProgram::Instruction& i);
   Descriptor::Location location(const SendDescriptor& send) const;
   std::byte* stage(SendDescriptor& send);
   bool spreads() const;
@@ -90,6 +103,10 @@ class Interpreter : Situation {
   void apply(const PreparedProgram::Instruction& i, std::int64_t window, std::size_t nbytes, std::byte* slot);
   const std::byte* packed(const PreparedProgram::Operand& o, std::size_t nbytes);
   void write(const PreparedProgram::Instruction& i, void* const* targets, int ntargets, std::size_t count);
+  bool reads_peers(const PreparedProgram::Instruction& i) const;
+  void write_from_peers(const PreparedProgram::Instruction& i, void* const* targets, int ntargets, std::size_t count,
+                        std::size_t done);
+  void read(int peer, std::uintptr_t from, std::byte* to, std::size_t nbytes);
   template <bool recorded>
   void signal(const PreparedProgram::Instruction& i);
   template <bool recorded>
@@ -122,6 +139,7 @@ class Interpreter : Situation {
   bool help() override;
   bool helps_at_once() const override { return endpoint_.relay() != nullptr; }
   bool copy_for_good(int peer);
+  void locate(const Descriptor& descriptor, Message& message);
   const std::byte* in_region(const Descriptor& descriptor, int peer);
   void inspect() override;
   const Past* past(std::uint64_t call) const;
@@ -136,7 +154,11 @@ class Interpreter : Situation {
   std::vector<Region> regions_;
   std::map<const std::byte*, int> region_at_;  // by where they begin
   bool zero_copy_ = false;                     // whether input or output of this call lies in a region
-  int ranks_here_ = 0;                         // on this host
+  PeerMemory peer_memory_;
+  bool single_copy_ = false;        // whether peers may read this call's arrays
+  bool attached_ = false;           // whether a message of this call lies in a peer's process
+  std::vector<std::byte> passing_;  // what was read of peers, on its way into a sum
+  int ranks_here_ = 0;              // on this host
   std::size_t cache_bytes_;
   bool past_caches_ = false;  // whether outputs of this call that nobody reads go past the caches
   std::vector<SendDescriptor> send_descriptors_;

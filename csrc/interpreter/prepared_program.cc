@@ -18,6 +18,8 @@ class Binder {
 
   PreparedProgram bind() {
     plan_.item = dtype_bytes(b_.dtype);
+    plan_.single_copy = b_.single_copy;
+    slot_bytes_ = b_.single_copy ? std::max(limits_.slot_bytes, limits_.overflow_bytes) : limits_.slot_bytes;
     if (plan_.item == 0) throw std::invalid_argument("no such type code: " + std::to_string(b_.dtype));
     bind_sizes();
     for (at_ = 0; at_ < program_.instructions.size(); at_++) add(program_.instructions[at_]);
@@ -123,9 +125,8 @@ class Binder {
         written_.insert(o.index);
         plan_.slot_registers = std::max(plan_.slot_registers, o.index + 1);
         if (std::min(total(o, 0), plan_.window * o.count) * static_cast<std::int64_t>(plan_.item) >
-            static_cast<std::int64_t>(limits_.slot_bytes))
-          wrong("writes more than the " + std::to_string(limits_.slot_bytes) +
-                " bytes of a slot: use a smaller window");
+            static_cast<std::int64_t>(slot_bytes_))
+          wrong("writes more than the " + std::to_string(slot_bytes_) + " bytes of a slot: use a smaller window");
       } else if (to.slots && to.reg == o.index) {
         wrong("reads the slot that it writes");
       } else if (!written_.contains(o.index)) {
@@ -260,6 +261,7 @@ class Binder {
   PreparedProgram plan_;
   std::size_t at_ = 0;
   std::int64_t largest_ = 0;
+  std::size_t slot_bytes_ = 0;
   bool reduces_ = false;
   std::vector<std::int64_t> held_;
   std::set<int> sent_, sources_, written_, received_;

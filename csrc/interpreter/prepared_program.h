@@ -37,11 +37,12 @@ struct Binding {
   std::int64_t count = 0;
   std::uint32_t digest = 0;
   std::string collective;
+  bool single_copy = false;
 };
 
 struct Limits {
   int rank, ranks;
-  std::size_t slot_bytes;
+  std::size_t slot_bytes, overflow_bytes;
   std::uint64_t depth;
 };
 
@@ -89,6 +90,7 @@ struct PreparedProgram {
   std::int64_t windows = 1, window = 0;  // elements of a chunk that one run of the program covers
   std::size_t item = 0;                  // bytes of an element
   std::size_t scratch_bytes = 0;
+  bool single_copy = false;     // whether peers read messages in this process's memory, where they can
   std::size_t moved_bytes = 0;  // of all copies and reductions: small plans are not worth letting go of the host
   Reduce reduce = nullptr;
   Finish finish = nullptr;

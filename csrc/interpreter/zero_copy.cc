@@ -1,5 +1,5 @@
 // The part of the interpreter that sends without a copy: bytes in a region are not staged, the peers read them in
-// place.
+// place. Others are not staged either where the peers can read this process's memory: single_copy.cc.
 //
 // The sender waits for the completion of such a send before it overwrites the bytes, which a sender with slots never
 // does; so two ranks that send each other bytes which they then overwrite with received ones would wait for ever. To
@@ -29,10 +29,7 @@ int Interpreter::region_of(const std::byte* begin, std::size_t nbytes) const {
 // completion waits for the network alone, never for what a peer does.
 bool Interpreter::leaves_host(const PreparedProgram::Instruction& i) const {
   if (!endpoint_.relay() || !endpoint_.relay()->sends_from_anywhere()) return false;
-  auto end = plan_->instructions.data() + plan_->instructions.size();
-  for (auto signal = &i + 1; signal < end && signal->kind == Kind::signal && signal->reg == i.reg; signal++)
-    if (!endpoint_.elsewhere(signal->peer)) return false;
-  return true;
+  return each_receiver(i, [&](int peer) { return endpoint_.elsewhere(peer); });
 }
 
 Descriptor::Location Interpreter::location(const SendDescriptor& send) const {
@@ -70,6 +67,7 @@ void Interpreter::await_completion(const ZeroCopySend& send) {
 
 bool Interpreter::help() {
   bool copied = endpoint_.relay() && endpoint_.relay()->advance();
+  if (peer_memory_.answer()) ring_all();
   for (int peer = 0; peer < endpoint_.ranks(); peer++)
     if (peer != endpoint_.rank() && endpoint_.segment().member(peer).stuck.load(std::memory_order_relaxed))
       copied |= copy_for_good(peer);
@@ -86,11 +84,20 @@ bool Interpreter::copy_for_good(int peer) {
     if (descriptor.protocol() == Protocol::zero_copy && descriptor.location.base >= regions_.size())
       break;  // of a call yet to come
     number++;
-    if (descriptor.protocol() != Protocol::zero_copy) continue;
-    auto data = in_region(descriptor, peer);
-    copies_[{peer, number}].assign(data, data + descriptor.nbytes());
+    std::vector<std::byte> copy;
+    if (descriptor.protocol() == Protocol::zero_copy) {
+      auto data = in_region(descriptor, peer);
+      copy.assign(data, data + descriptor.nbytes());
+    } else if (descriptor.protocol() == Protocol::single_copy) {
+      copy.resize(descriptor.nbytes());
+      read(peer, descriptor.location.offset, copy.data(), copy.size());
+    } else {
+      continue;
+    }
+    auto& kept = copies_[{peer, number}];
+    kept = std::move(copy);
     for (auto& message : messages_)
-      if (message.peer == peer && message.number == number) message.data = copies_[{peer, number}].data();
+      if (message.peer == peer && message.number == number) message.data = kept.data();
   }
   if (number == before) return false;
   copied_[peer] = number;

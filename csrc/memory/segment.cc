@@ -11,7 +11,9 @@ namespace {
 
 constexpr std::uint64_t magic = 0x72696e6774726565;  // "ringtree"
 constexpr std::size_t page = Mapping::page;
-constexpr std::size_t spread_budget = std::size_t(8) << 20;  // all outboxes; half of a small last cache
+constexpr std::size_t spread_budget = std::size_t(8) << 20;     // all outboxes; half of a small last cache
+constexpr std::size_t overflows_budget = std::size_t(1) << 30;  // all of them, of address space
+constexpr std::size_t longest_overflow = std::size_t(4) << 20;
 constexpr std::size_t pipes_budget = std::size_t(32)
                                      << 20;  // all pairs' point-to-point staging, until pieces are least
 
@@ -37,14 +39,17 @@ Layout::Layout(int ranks, int slots, std::size_t slot_bytes)
   head_bytes = cache_line + pieces * sizeof(Piece);
   pipe_bytes = pieces * piece_bytes;
   members = rounded(sizeof(Header), page);
-  opened = rounded(members + ranks * sizeof(Member), cache_line);
-  outboxes = rounded(opened + 2 * pairs * sizeof(Opened), page);
+  facts = rounded(members + ranks * sizeof(Member), cache_line);
+  outboxes = rounded(facts + pair_facts * pairs * sizeof(Fact), page);
   lanes = rounded(outboxes + std::size_t(ranks) * outbox_bytes, Mapping::large_page);
   signals = rounded(lanes + pairs * lane_bytes, page);
   heads = rounded(signals + pairs * cache_line, page);
   memo = rounded(heads + pairs * head_bytes, page);
   pipes = rounded(memo + Memo::nbytes, page);
-  total = rounded(pipes + pairs * pipe_bytes, page);
+  overflows = rounded(pipes + pairs * pipe_bytes, page);
+  auto overflow = std::min(overflows_budget / (std::size_t(ranks) * slots) / page * page, longest_overflow);
+  overflow_bytes = overflow > this->slot_bytes && Mapping::can_prefault() ? overflow : 0;
+  total = overflows + std::size_t(ranks) * slots * overflow_bytes;
 }
 
 std::uint64_t Layout::shape() const {
@@ -88,9 +93,9 @@ void Segment::prefault(std::byte* at, std::size_t nbytes) {
   for (auto p = from / page; p * page < from + nbytes; p++) is_prefaulted(p).store(1, std::memory_order_relaxed);
 }
 
-void Segment::open(bool& done, Kind kind, std::byte* at, std::size_t nbytes, int from, int to) {
+void Segment::open(bool& done, PairFact kind, std::byte* at, std::size_t nbytes, int from, int to) {
   existing(at, nbytes);
-  opened(kind, from, to).store(1, std::memory_order_release);  // pairs with Incoming::exists
+  fact(kind, from, to).store(1, std::memory_order_release);  // pairs with Incoming::exists
   done = true;
 }
 

@@ -21,15 +21,15 @@ using Sync = RealSync;
 using Counter = Sync::atomic<std::uint64_t>;
 
 // The way of a message's payload to the receiver.
-enum class Protocol : std::uint32_t { inlined, copy, zero_copy };
+enum class Protocol : std::uint32_t { inlined, copy, zero_copy, single_copy };
 
 // One message of a collective. The first line holds all of a short message, so that 32 bytes cost one cache line.
 struct alignas(cache_line) Descriptor {
   static constexpr std::size_t room = 224;
   struct Location {
-    static constexpr std::uint64_t memory = UINT64_MAX;
+    static constexpr std::uint64_t memory = UINT64_MAX;  // of the sender's process
 
-    std::uint64_t base;    // of bytes in the sender's staging; a region; `memory`: the sender's, for its bridge alone
+    std::uint64_t base;    // of bytes in the sender's staging; a region; `memory`
     std::uint64_t offset;  // in a region; an address
   };
 
@@ -93,6 +93,8 @@ struct Member {
   std::int32_t process;
   std::uint64_t process_start;  // as in /proc/pid/stat, to know a reused pid
   std::uint64_t process_space;  // inode of the pid namespace
+  std::uint64_t word;           // a random one of its process (PeerMemory), and its address there
+  std::uintptr_t word_at;
   alignas(cache_line) std::array<CallRecord, remembered> calls;
 };
 
@@ -102,8 +104,11 @@ struct Header {
   Poison poison;
 };
 
-// Whether a lane or a pipe exists: its sender makes it so before its first message.
-using Opened = std::atomic<std::uint8_t>;
+// What one rank lets another know in a byte of their own: that a lane or a pipe exists, before its first message; how
+// far they are in finding out whether the sender's memory can be read (PeerMemory).
+enum class PairFact { lane_opened, pipe_opened, memory_attached };
+inline constexpr std::size_t pair_facts = 3;
+using Fact = std::atomic<std::uint8_t>;
 
 // The sender's end of a lane or a pipe, whose memory may not exist yet.
 template <class Entry>
@@ -116,7 +121,7 @@ struct Outgoing : Sender<Sync, Entry> {
 template <class Entry>
 class Incoming : public Receiver<Sync, Entry> {
  public:
-  Incoming(Counter& taken, Entry* entries, std::uint64_t depth, const Opened& opened)
+  Incoming(Counter& taken, Entry* entries, std::uint64_t depth, const Fact& opened)
       : Receiver<Sync, Entry>(taken, entries, depth), opened_(&opened) {}
   bool ready() const { return exists() && Receiver<Sync, Entry>::ready(); }
   bool arrived(std::uint64_t number) const { return exists() && Receiver<Sync, Entry>::arrived(number); }
@@ -124,7 +129,7 @@ class Incoming : public Receiver<Sync, Entry> {
  private:
   bool exists() const { return exists_ || (exists_ = opened_->load(std::memory_order_acquire) != 0); }
 
-  const Opened* opened_;
+  const Fact* opened_;
   mutable bool exists_ = false;
 };
 
@@ -134,13 +139,15 @@ struct Layout {
 
   int ranks, slots;
   std::size_t slot_bytes;
-  std::size_t outbox_bytes;  // of a rank's slots, with room to spread short messages over (see Outbox)
+  std::size_t outbox_bytes;    // of a rank's slots, with room to spread short messages over (see Outbox)
+  std::size_t overflow_bytes;  // a slot's, for a message that peers would read in the sender's memory, and cannot
   std::uint64_t depth;   // descriptors a lane holds: `slots` where memory allows, so that slots bound what is under way
   std::uint64_t pieces;  // pieces a point-to-point lane holds: a link is idle while all of them wait for the receiver
   std::size_t piece_bytes;
   // Offsets, and bytes of one. A pipe has a head, and its staging lies elsewhere. There are n^2 of what begins with
   // `lanes`, and each exists from its first use on.
-  std::size_t members, opened, outboxes, lanes, lane_bytes, signals, heads, head_bytes, memo, pipes, pipe_bytes, total;
+  std::size_t members, facts, outboxes, lanes, lane_bytes, signals, heads, head_bytes, memo, pipes, pipe_bytes,
+      overflows, total;
 
   std::uint64_t shape() const;
   // The bytes reserved at first: staging slots, too, or (`lazily`) not even those; all of it where the kernel cannot
@@ -169,12 +176,18 @@ class Segment {
   // Beside a lane's count of messages given back: how many the receiver has made copies of.
   Counter& lane_copied(int from, int to) { return reinterpret_cast<Counter*>(lane(from, to))[1]; }
   Incoming<Descriptor> lane_in(int from, int to) {
-    return {taken(lane(from, to)), entries<Descriptor>(lane(from, to)), layout_.depth, opened(lanes_opened, from, to)};
+    return {taken(lane(from, to)), entries<Descriptor>(lane(from, to)), layout_.depth,
+            fact(PairFact::lane_opened, from, to)};
+  }
+  // Where a slot's message goes that is longer than the slot.
+  std::byte* overflow(int rank, int slot) {
+    return base_ + layout_.overflows + (std::size_t(rank) * layout_.slots + slot) * layout_.overflow_bytes;
   }
   // Makes a lane of this rank's exist, before its first message. Throws std::system_error where there is no room.
   void open(Outgoing<Descriptor>& out, int from, int to) {
-    open(out.opened, lanes_opened, lane(from, to), layout_.lane_bytes, from, to);
+    open(out.opened, PairFact::lane_opened, lane(from, to), layout_.lane_bytes, from, to);
   }
+  Fact& attached(int from, int to) { return fact(PairFact::memory_attached, from, to); }
   // A line of counters that only the sender adds to.
   Counter* signals(int from, int to) {
     auto at = base_ + layout_.signals + pair(from, to) * cache_line;
@@ -184,10 +197,11 @@ class Segment {
     return {taken(pipe(from, to)), entries<Piece>(pipe(from, to)), layout_.pieces};
   }
   Incoming<Piece> pipe_in(int from, int to) {
-    return {taken(pipe(from, to)), entries<Piece>(pipe(from, to)), layout_.pieces, opened(pipes_opened, from, to)};
+    return {taken(pipe(from, to)), entries<Piece>(pipe(from, to)), layout_.pieces,
+            fact(PairFact::pipe_opened, from, to)};
   }
   void open(Outgoing<Piece>& out, int from, int to) {
-    open(out.opened, pipes_opened, pipe(from, to), layout_.head_bytes, from, to);
+    open(out.opened, PairFact::pipe_opened, pipe(from, to), layout_.head_bytes, from, to);
   }
   std::byte* piece_staging(int from, int to, std::uint64_t piece, std::size_t nbytes) {
     auto at = base_ + layout_.pipes + pair(from, to) * layout_.pipe_bytes + piece * layout_.piece_bytes;
@@ -201,11 +215,9 @@ class Segment {
   }
 
  private:
-  enum Kind { lanes_opened, pipes_opened };
-
   void check_shape();
   void prefault(std::byte* at, std::size_t nbytes);
-  void open(bool& done, Kind kind, std::byte* at, std::size_t nbytes, int from, int to);
+  void open(bool& done, PairFact kind, std::byte* at, std::size_t nbytes, int from, int to);
   std::size_t pair(int from, int to) const { return std::size_t(from) * layout_.ranks + to; }
   std::byte* lane(int from, int to) { return base_ + layout_.lanes + pair(from, to) * layout_.lane_bytes; }
   std::byte* pipe(int from, int to) { return base_ + layout_.heads + pair(from, to) * layout_.head_bytes; }
@@ -215,9 +227,9 @@ class Segment {
     return reinterpret_cast<Entry*>(end + cache_line);
   }
   // A receiver's lie side by side, for it looks at all of them.
-  Opened& opened(Kind kind, int from, int to) {
+  Fact& fact(PairFact kind, int from, int to) {
     auto pairs = std::size_t(layout_.ranks) * layout_.ranks;
-    return reinterpret_cast<Opened*>(base_ + layout_.opened)[kind * pairs + pair(to, from)];
+    return reinterpret_cast<Fact*>(base_ + layout_.facts)[static_cast<std::size_t>(kind) * pairs + pair(to, from)];
   }
 
   Layout layout_;

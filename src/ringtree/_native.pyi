@@ -40,6 +40,13 @@ def supported(dtype: int, op: int) -> bool:
 def segment_bytes(ranks: int, slots: int, slot_bytes: int) -> int:
     """Size of a group's segment: header, records, staging slots, lanes and point-to-point lanes."""
 
+def overflow_bytes(ranks: int, slots: int, slot_bytes: int) -> int:
+    """The most bytes of a message of a program that is prepared for single copies; 0 where such programs are cut for
+    slots, like all others."""
+
+def attaches() -> bool:
+    """Whether the kernel lets this process read the memory of other ranks' processes, as far as it can say alone."""
+
 def reserved_bytes(ranks: int, slots: int, slot_bytes: int, lazily: bool) -> int:
     """Bytes of shared memory that a group reserves when it is made: all but its n^2 lanes; `lazily`, as a group that is
     made from another, not its staging slots either. The rest is reserved when it is first used; on kernels that cannot
@@ -105,10 +112,12 @@ class Group:
         oversubscribed: bool,
         threads: bool,
         names: list[str],
+        single_copy_bytes: int = 0,
         inherited: InheritedLiveness | None = None,
         network: Network | None = None,
     ) -> None:
-        """`names`: for error messages, the world rank of each member as text. `network`: where ranks are on several
+        """`names`: for error messages, the world rank of each member as text. `single_copy_bytes`: the least of a message
+        that peers read in this process's memory, where the kernel lets them; 0: none is. `network`: where ranks are on several
         hosts; the memory behind `fd` is shared by those of this host, and laid out for all."""
 
     def prepare(
@@ -126,6 +135,7 @@ class Group:
         root: int,
         count: int,
         digest: int,
+        single_copy: bool = False,
     ) -> int:
         """Binds an encoded program (ir.program.Program.encode) to sizes; returns a plan's number, which no other gets.
 
@@ -134,6 +144,7 @@ class Group:
         `window`: the program is run ceil(max(sizes)/window) times, each time on that window of every chunk.
         `root` is -1 for none, `op` -1 where nothing is reduced; op avg divides the output by `ranks` at the end,
         and land, lor and lxor leave 0 or 1 even where nothing was joined.
+        `single_copy`: peers read messages in this process's memory where they can; messages may have `overflow_bytes`.
         (collective, op, dtype, count, root, digest modulo 2^32) is the call's fingerprint. ValueError, naming the
         instruction, for a program that steps outside its memory or whose messages do not fit a slot.
         """

@@ -1,5 +1,7 @@
 // Random sequences of differing calls, on ranks that are threads over one memory: what the sanitizers watch.
 // Usage: random_calls [seed] [sequences]. Every result is checked; the seed is printed when one is wrong.
+#include <sys/mman.h>
+
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -18,14 +20,19 @@ using ringtree::Group;
 using ringtree::PreparedProgram;
 
 struct Memory {
-  explicit Memory(std::size_t n) : at(std::aligned_alloc(4096, (n + 4095) / 4096 * 4096)) { std::memset(at, 0, n); }
-  ~Memory() { std::free(at); }
+  explicit Memory(std::size_t n)
+      : nbytes(n), at(mmap(nullptr, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+    if (at == MAP_FAILED) std::abort();
+  }
+  ~Memory() { munmap(at, nbytes); }
+  std::size_t nbytes;
   void* at;
 };
 
 struct Shape {
   int ranks, slots;
   std::size_t slot_bytes, cache_bytes;
+  std::size_t single_copy_bytes;  // 0: no rank reads another's memory
 };
 
 // One call as all ranks know it.
@@ -33,7 +40,7 @@ struct Call {
   enum Which { one_shot, two_shot, ring, chain, flat, barrier, puts, messages, posted } which;
   int root, pieces;
   std::int64_t count, window;
-  bool in_place, in_region, asynchronous, average;
+  bool in_place, in_region, asynchronous, average, single_copy;
   std::uint32_t stamp;  // what the data are made from
 };
 
@@ -58,6 +65,7 @@ class Rank {
     endpoint.oversubscribed = true;
     Group::Options options{shape.slots, shape.slot_bytes, true, endpoint};
     options.cache_bytes = shape.cache_bytes;
+    options.single_copy_bytes = rank == 1 && shape.slots % 2 ? 0 : shape.single_copy_bytes;  // one that refuses
     group_ = std::make_unique<Group>(memory.at, rank, shape.ranks, options);
     group_->add_region({static_cast<std::byte*>(region.at), most * sizeof(int) * shape.ranks}, hooks_);
   }
@@ -152,6 +160,7 @@ class Rank {
     b.root = reduces || c.which == Call::barrier ? -1 : c.root;
     b.count = c.count;
     b.digest = c.which;
+    b.single_copy = c.single_copy;
     b.collective = reduces ? "all_reduce" : "broadcast";
     return group_->prepare(program.encoded(), b);
   }
@@ -322,6 +331,8 @@ std::vector<Call> sequence(std::mt19937& random, const Shape& shape) {
     c.in_region = below(2);
     c.asynchronous = below(3) == 0;
     c.average = below(4) == 0;
+    c.single_copy = below(2);
+    if (c.single_copy && below(2)) c.window = Rank::most;  // messages longer than a slot
     c.stamp = random() & 0xffff;
   }
   return calls;
@@ -330,7 +341,8 @@ std::vector<Call> sequence(std::mt19937& random, const Shape& shape) {
 void live(unsigned seed) {
   std::mt19937 random(seed);
   const int ranks_of[] = {1, 2, 2, 3, 4};
-  Shape shape{ranks_of[random() % 5], 0, 0, seed % 2 ? 2000 : ringtree::last_cache_bytes()};
+  const std::size_t single_copies[] = {0, 4096, 256};  // of threads, which the kernel reads all the same
+  Shape shape{ranks_of[random() % 5], 0, 0, seed % 2 ? 2000 : ringtree::last_cache_bytes(), single_copies[seed % 3]};
   shape.slots = shape.ranks + static_cast<int>(random() % 3);
   shape.slot_bytes = 1024u << random() % 5;
   ringtree::Layout layout(shape.ranks, shape.slots, shape.slot_bytes);

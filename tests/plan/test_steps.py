@@ -94,6 +94,33 @@ def test_messages_of_many_chunks_are_split_where_slots_are_small() -> None:
     assert str(tuned("bruck", "all_gather", 64, MIB, 64)) == "split(4)"
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "collective", "ranks", "cores", "unstaged"),
+    [
+        ("two_shot", "all_gather", 2, 2, [64, 256, 1024, 4096, 65536]),  # KiB
+        ("one_shot", "all_to_all", 2, 2, [64, 256, 1024, 4096, 65536]),
+        ("flat", "scatter", 2, 2, [64, 256, 1024, 4096, 65536]),
+        ("flat", "broadcast", 2, 2, [64, 256, 1024]),  # else the root stages while the other reads
+        ("flat", "gather", 2, 2, [64, 256, 1024]),
+        ("flat", "broadcast", 4, 2, []),  # staged once for all
+        ("two_shot", "all_gather", 4, 2, []),
+        ("one_shot", "all_to_all", 4, 2, [256, 1024, 4096, 65536]),
+        ("ring", "all_gather", 8, 8, []),  # what was received is sent on
+        ("one_shot", "all_reduce", 2, 2, []),
+        ("two_shot", "all_reduce", 2, 2, []),
+    ],
+)
+def test_messages_are_read_in_their_senders_memory_where_that_is_less_work(
+    algorithm: str, collective: str, ranks: int, cores: int, unstaged: list[int]
+) -> None:
+    """As measured on 2 cores of an Intel Xeon (docs/performance.md)."""
+    memory = SharedMemory(cores, 8, 1 << 17, single_copy_bytes=4 * MIB)
+    what = algorithm, collective, ranks, root(collective, ranks)
+    found = [kib for kib in (4, 16, 64, 256, 1024, 4096, 65536) if steps_for(*what, kib << 10, memory).single_copy]
+    assert found == unstaged
+    assert not any(steps_for(*what, kib << 10, replace(memory, single_copy_bytes=0)).single_copy for kib in unstaged)
+
+
 def test_no_more_slots_are_needed_than_there_are() -> None:
     many, few = tuned("double_tree", "all_reduce", 8, MIB), tuned("double_tree", "all_reduce", 8, MIB, 1)
     assert many.slots > 1 and few.slots <= 1 and few.pipeline < many.pipeline
@@ -101,6 +128,7 @@ def test_no_more_slots_are_needed_than_there_are() -> None:
 
 def test_steps_print_their_kind() -> None:
     assert str(CallTuning()) == "not cut" and not CallTuning()
+    assert str(CallTuning(single_copy=True)) == "single_copy"
     assert (
         str(CallTuning((("pieces", 4),), True, 2, 8, 2)) == "pieces=4, many_source, split(2), pipeline(8), channels(2)"
     )

@@ -7,7 +7,7 @@ import pickle
 import signal
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from ctypes import c_char as c_char
 from dataclasses import dataclass
@@ -40,6 +40,7 @@ def endpoint(
     timeout_s: float = 60.0,
     threads: bool = False,
     inherited: _native.InheritedLiveness | None = None,
+    single_copy_bytes: int | Sequence[int] = 0,
     **sizes: int,
 ) -> _native.Group:
     names = [str(r) for r in range(ranks)]
@@ -47,6 +48,7 @@ def endpoint(
     return _native.Group(
         os.dup(fd), rank, ranks, slots=slots, slot_bytes=slot_bytes, timeout_s=timeout_s,
         oversubscribed=ranks > (os.cpu_count() or 1), threads=threads, names=names, inherited=inherited,
+        single_copy_bytes=single_copy_bytes if isinstance(single_copy_bytes, int) else single_copy_bytes[rank],
     )  # fmt: skip
 
 
@@ -195,6 +197,7 @@ def prepare(
     redop: str | None = "sum",
     window: int = 0,
     digest: int = 7,
+    single_copy: bool = False,
 ) -> int:
     """Binds a program whose input and output are both the whole vector."""
     sizes, offsets = cuts(count, program.chunks)
@@ -202,7 +205,7 @@ def prepare(
     op = -1 if redop is None else _native.OPS[redop]
     return group.prepare(
         *program.encode(), sizes, offsets, offsets, program.scratch, window, _native.DTYPES[dtype], op,
-        program.collective, root, count, digest,
+        program.collective, root, count, digest, single_copy,
     )  # fmt: skip
 
 

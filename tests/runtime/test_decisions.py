@@ -99,7 +99,9 @@ def test_a_rank_that_fails_to_decide_lets_the_others_go_on() -> None:
             CallTuning,
             st.lists(st.tuples(st.text(max_size=9), st.integers(0, 99)), max_size=2).map(tuple),
             st.booleans(),
-            *[st.integers(0, 1 << 20)] * 4,
+            *[st.integers(0, 1 << 20)] * 3,
+            st.booleans(),
+            st.integers(0, 1 << 20),
         ),
         st.text(max_size=9),
     )

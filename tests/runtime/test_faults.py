@@ -338,7 +338,7 @@ def test_a_wait_for_a_staging_slot_is_named() -> None:
         comm.set_timeout(0.2)
         with pytest.raises(TimedOut) as raised:
             for _ in range(100):
-                comm.broadcast(np.zeros(10_000), root=0)
+                comm.broadcast(np.zeros(2_000), root=0)
         reported.set()
         return str(raised.value)
 

@@ -8,14 +8,14 @@ from ringtree.ir.collective import collective as find_collective
 from ringtree.plan import choose_over_hosts, predict, steps_for
 from ringtree.price import Hosts, seconds
 from ringtree.price.memory import BUILT_IN, SharedMemory
-from ringtree.runtime.engines.shm import staging
+from ringtree.runtime.engines.shm import longest_single_copy, staging
 from ringtree.runtime.tuned import parameters_here
 
 
 def shared_memory(ranks: int) -> SharedMemory:
     """The memory of this machine for a group of this many ranks, at the costs of its tuned file, else the built-in
     ones."""
-    return SharedMemory(usable_cores(), *staging(ranks), parameters_here() or BUILT_IN)
+    return SharedMemory(usable_cores(), *staging(ranks), parameters_here() or BUILT_IN, longest_single_copy(ranks))
 
 
 class Predicted(BenchRow):

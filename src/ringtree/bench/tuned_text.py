@@ -45,7 +45,7 @@ def text(
 
 def topology(parameters: CostParameters, ranks: int) -> Topology:
     """The machine as a simulation takes it: ranks that move the bytes themselves, over links that only take time."""
-    copy_s, fetch_s, reduce_s = parameters.seconds_a_byte(TYPICAL_NBYTES)
+    copy_s, fetch_s, reduce_s, _ = parameters.seconds_a_byte(TYPICAL_NBYTES)
     return direct(
         ranks,
         latency_s=parameters.latency_s,

@@ -11,6 +11,7 @@ without a pause.
     split(N)                 no message is longer than N chunks
     pipeline(N)              each chunk in N pieces, one after the other
     channels(N)              each chunk in N parts, side by side
+    single_copy              whole chunks, which receivers read in the senders' memory; instead of all the others
 
 Every rank finds the same steps from the same arguments.
 """
@@ -22,17 +23,21 @@ from dataclasses import replace
 from functools import lru_cache
 from math import sqrt
 
+import numpy as np
+
 from ringtree import transform
 from ringtree.algorithms import build, find
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.lower import lower
 from ringtree.ir.schedule import Schedule
 from ringtree.plan.tuning import CallTuning
-from ringtree.price.memory import Counts, SharedMemory, Workload, counts
+from ringtree.price.memory import Counts, SharedMemory, Workload, counts, quote
+from ringtree.price.memory.parameters import SINGLE_COPY_BYTES
 from ringtree.verify import prove_programs
 
 MOST_TRANSFERS = 8192
 """The most transfers of a cut schedule, whose proof at the first call takes up to 0.2 s over 8 ranks, 1 s over 64."""
+UNSTAGED = CallTuning(single_copy=True)
 MOST_INSTRUCTIONS = 4096
 """The most instructions of the longest program."""
 
@@ -45,8 +50,16 @@ def steps_for(
     They are those of the next power of two, so that ever-new lengths are not proved again and again. Steps that would
     need more slots than there are, or a longer program than MOST_INSTRUCTIONS, are taken back.
     """
+    what = algorithm, collective, ranks, root
+    if wanted(*what, nbytes, memory).single_copy and (found := _unstaged(*what, memory.slots)):
+        return found
     lengths = memory.slot_bytes, memory.parameters.message_nbytes
-    return _steps(algorithm, collective, ranks, root, _rounded(nbytes), memory.slots, *lengths)
+    return _steps(*what, _rounded(nbytes), memory.slots, *lengths)
+
+
+@lru_cache(maxsize=512)
+def _unstaged(algorithm: str, collective: str, ranks: int, root: int | None, slots: int) -> CallTuning:
+    return fitting(UNSTAGED, algorithm, collective, ranks, root, slots)
 
 
 @lru_cache(maxsize=512)
@@ -88,20 +101,53 @@ def wanted(
     """The tuning that `steps_for` tries first: without lowering or proof, and the group may have too few slots."""
     if ranks < 2 or find_collective(collective).repeats:
         return CallTuning()
-    lengths = memory.slot_bytes, memory.parameters.message_nbytes
-    return _wanted(algorithm, collective, ranks, root, _rounded(nbytes), *lengths)
+    what, nbytes = (algorithm, collective, ranks, root), _rounded(nbytes)
+    staged = _wanted(*what, nbytes, memory.slot_bytes, memory.parameters.message_nbytes)
+    if not memory.single_copy_bytes or find_collective(collective).reduces:
+        return staged
+    if nbytes // _plain(*what).chunks < SINGLE_COPY_BYTES or not _goes_directly(*what):
+        return staged
+    staged_s, unstaged_s = (
+        quote(Workload(_transfers(*what, single_copy), single_copy=single_copy), memory, nbytes).seconds
+        for single_copy in (False, True)
+    )
+    return UNSTAGED if unstaged_s < staged_s else staged
+
+
+@lru_cache(maxsize=256)
+def _goes_directly(algorithm: str, collective: str, ranks: int, root: int | None) -> bool:
+    """Whether all messages go in one round, and no bytes to several ranks: such are staged once for all of them, while
+    the kernel would pin the sender's pages for each (3 readers of 256 KiB took twice as long)."""
+    plain = _plain(algorithm, collective, ranks, root)
+    if plain.rounds != 1:
+        return False
+    sent = [
+        np.stack([rows.source, rows.source_buffer, rows.source_chunk], axis=1)[rows.source != rows.target]
+        for rows in (block.rows for block in plain.blocks)
+    ]
+    return all(len(np.unique(each, axis=0)) == len(each) for each in sent)
+
+
+@lru_cache(maxsize=256)
+def _transfers(algorithm: str, collective: str, ranks: int, root: int | None, single_copy: bool) -> Counts:
+    """The work of a call whose messages are read in place, or staged. A broadcast is called in place: its root has no
+    copy to make beside its messages, so that to stage them for others costs no time."""
+    return counts(_plain(algorithm, collective, ranks, root), single_copy, in_place=collective == "broadcast")
 
 
 def workload(algorithm: str, collective: str, ranks: int, root: int | None, steps: CallTuning) -> Workload:
     """The algorithm's schedule, cut by these steps, as `price` takes it: what only cuts it is not written out."""
     options = tuple((name, 1 if name == "pieces" else value) for name, value in steps.options)
-    known = _counted(algorithm, collective, ranks, root, CallTuning(options, steps.many_source))
-    return Workload(known, steps.pieces * steps.pipeline * steps.channels, steps.split)
+    shape = CallTuning(options, steps.many_source, single_copy=steps.single_copy)
+    known = _counted(algorithm, collective, ranks, root, shape)
+    return Workload(known, steps.pieces * steps.pipeline * steps.channels, steps.split, steps.single_copy)
 
 
 @lru_cache(maxsize=1024)
 def _counted(algorithm: str, collective: str, ranks: int, root: int | None, steps: CallTuning) -> Counts:
     what = algorithm, collective, ranks, root
+    if steps.single_copy:
+        return counts(_plain(*what), single_copy=True)
     given = dict(steps.options)
     if given.keys() - {"pieces"} or given.get("pieces", _own(algorithm, collective).get("pieces", 1)) != 1:
         return counts(steps.apply(*what))

@@ -13,14 +13,16 @@ from ringtree.ir.schedule import Schedule
 
 @dataclass(frozen=True, slots=True)
 class CallTuning:
-    """The transforms of an algorithm's schedule, in this order. `slots`: the staging slots that its programs need; 0
-    where nothing is done, and the algorithm's own number holds."""
+    """The transforms of an algorithm's schedule, in this order. `single_copy`: its messages are not staged,
+    receivers read them in the senders' memory. `slots`: the staging slots that its programs need; 0 where nothing is
+    done, and the algorithm's own number holds."""
 
     options: tuple[tuple[str, int | str], ...] = ()
     many_source: bool = False
     split: int = 0
     pipeline: int = 1
     channels: int = 1
+    single_copy: bool = False
     slots: int = field(default=0, compare=False)
 
     @property
@@ -50,6 +52,8 @@ class CallTuning:
             yield "many_source"
         if self.split:
             yield f"split({self.split})"
+        if self.single_copy:
+            yield "single_copy"
         yield from (f"{name}({k})" for name, k in (("pipeline", self.pipeline), ("channels", self.channels)) if k > 1)
 
 

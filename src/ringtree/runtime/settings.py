@@ -9,8 +9,8 @@ from importlib import import_module
 
 PREFIX = "RINGTREE_"
 NAMES = (
-    "ADDRESS", "ALGORITHM", "CONNECTIONS", "DEBUG", "INTERFACE", "JOB", "RANK", "REPLACES", "SECRET", "TIMEOUT",
-    "TOPOLOGY", "TRACE_FOLDER", "UCX_LIBRARY", "WIRE", "WORLD_SIZE",
+    "ADDRESS", "ALGORITHM", "CONNECTIONS", "DEBUG", "INTERFACE", "JOB", "RANK", "REPLACES", "SECRET", "SINGLE_COPY",
+    "TIMEOUT", "TOPOLOGY", "TRACE_FOLDER", "UCX_LIBRARY", "WIRE", "WORLD_SIZE",
 )  # fmt: skip
 """The variables that a program of ringtree reads, without their prefix."""
 OF_DEVELOPMENT = (
@@ -23,6 +23,7 @@ RULES = {
     "RINGTREE_ADDRESS": ("ringtree.runtime.bootstrap.environment", "rendezvous_address"),
     "RINGTREE_CONNECTIONS": ("ringtree.runtime.engines.wires.tcp", "connections"),
     "RINGTREE_INTERFACE": ("ringtree.runtime.bootstrap.interfaces", "chosen_interface"),
+    "RINGTREE_SINGLE_COPY": ("ringtree.runtime.engines.shm", "single_copy_bytes"),
     "RINGTREE_TIMEOUT": ("ringtree.runtime.bootstrap.environment", "patience_of"),
     "RINGTREE_WIRE": ("ringtree.runtime.engines.wires", "chosen"),
 }

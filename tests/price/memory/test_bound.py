@@ -37,8 +37,8 @@ def test_the_least_bytes_that_four_ranks_read(collective: str, total: float, bus
 @pytest.mark.parametrize(("algorithm", "collective"), pairs())
 def test_nothing_is_predicted_to_beat_it(algorithm: str, collective: str) -> None:
     root = 0 if COLLECTIVES[collective].rooted else None
-    for ranks, cores, nbytes in product((1, 2, 6), (2, 8), (8, 1 << 16, 1 << 22, 1 << 26)):
-        memory = SharedMemory(cores, 8, 1 << 17)
+    for ranks, cores, nbytes, attached in product((1, 2, 6), (2, 8), (8, 1 << 16, 1 << 22, 1 << 26), (0, 1 << 22)):
+        memory = SharedMemory(cores, 8, 1 << 17, single_copy_bytes=attached)
         steps = wanted(algorithm, collective, ranks, root, nbytes, memory)
         time_s = predict(algorithm, collective, ranks, root, nbytes, steps, memory).seconds
         assert bound_s(collective, ranks, nbytes, memory) <= time_s * (1 + 1e-9), (ranks, cores, nbytes)

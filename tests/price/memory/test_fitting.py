@@ -24,6 +24,7 @@ TRUE = CostParameters(
     copy_Bps=(100e9, 90e9, 60e9, 40e9, 20e9),
     fetch_Bps=(20e9, 25e9, 30e9, 25e9, 18e9),
     reduce_Bps=(50e9,) * 5,
+    attach_Bps=(30e9, 30e9, 20e9, 20e9, 10e9),
     source="made up",
 )
 SIZES = [1 << k for k in range(3, 28, 2)]

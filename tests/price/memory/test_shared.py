@@ -25,6 +25,7 @@ PLAIN = CostParameters(
     copy_Bps=(10e9,),
     fetch_Bps=(5e9,),
     reduce_Bps=(20e9,),
+    attach_Bps=(4e9,),
     memory_nbytes=(1 << 20,),
     source="by hand",
 )
@@ -39,6 +40,14 @@ def test_a_call_is_the_sum_of_its_parts_worked_out_by_hand() -> None:
     assert isclose(found.copy_s, 100_000 * 2 / 10e9) and isclose(found.fetch_s, 100_000 / 5e9)
     assert isclose(found.reduce_s, 100_000 / 20e9)
     assert found.seconds == found.call_s + found.latency_s + found.copy_s + found.fetch_s + found.reduce_s
+
+
+def test_a_message_read_in_place_is_not_staged_worked_out_by_hand() -> None:
+    """Two ranks, all_to_all of 2 MB: each copies its own half, and reads and writes the other's."""
+    memory = replace(MEMORY, single_copy_bytes=4 * MIB)
+    found = predict("one_shot", "all_to_all", 2, None, 2_000_000, CallTuning(single_copy=True), memory)
+    assert isclose(found.copy_s, 1_000_000 * 1.5 / 10e9) and isclose(found.fetch_s, 1_000_000 / 4e9)
+    assert isclose(found.latency_s, 2e-6), "no windows: a message is as long as a chunk"
 
 
 def test_windows_meet_again_where_ranks_wait_for_one_another() -> None:
@@ -87,7 +96,12 @@ def test_more_ranks_than_cores_take_turns() -> None:
 
 def test_rates_depend_on_the_bytes_in_arrays() -> None:
     parameters = replace(
-        PLAIN, memory_nbytes=(MIB, 4 * MIB), copy_Bps=(10e9, 1e9), fetch_Bps=(5e9,) * 2, reduce_Bps=(1e9,) * 2
+        PLAIN,
+        memory_nbytes=(MIB, 4 * MIB),
+        copy_Bps=(10e9, 1e9),
+        fetch_Bps=(5e9,) * 2,
+        reduce_Bps=(1e9,) * 2,
+        attach_Bps=(1e9,) * 2,
     )
     assert parameters.seconds_a_byte(8)[0] == 1e-10
     assert isclose(parameters.seconds_a_byte(2 * MIB)[0], (1e-10 + 1e-9) / 2)

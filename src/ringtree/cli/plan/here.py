@@ -20,7 +20,7 @@ from ringtree.plan import Candidate, candidates, choose, shortlist, steps_for
 from ringtree.price import BUILT_IN, CostParameters, SharedMemory
 from ringtree.price.memory.bound import bound_s, least_fetched
 from ringtree.runtime import tuned
-from ringtree.runtime.engines.shm import staging
+from ringtree.runtime.engines.shm import longest_single_copy, staging
 from ringtree.runtime.processor import cpu
 
 MOST_RANKS = 256
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
         )
     find_collective(args.collective)
     target = _target(args.topology)
-    memory = SharedMemory(target.cores, *staging(ranks), target.parameters)
+    memory = SharedMemory(target.cores, *staging(ranks), target.parameters, longest_single_copy(ranks))
     rows = [_row(args.collective, ranks, nbytes, memory, args.all) for nbytes in byte_sizes(args.bytes)]
     for line in lines(args.collective, ranks, target, memory, rows, every=args.all or len(rows) == 1):
         print(line)

@@ -11,15 +11,17 @@ from ringtree.price.memory.parameters import SharedMemory
 
 def bound_s(collective: str, ranks: int, nbytes: int, memory: SharedMemory) -> float:
     """The least seconds of a call on a whole vector of `nbytes`: the call itself and, over several ranks, one message;
-    or the bytes that must be read from peers, at their rate. Ranks that share a core take turns."""
+    or the bytes that must be read from peers, in slots or in their own memory, at the better rate. Ranks that share a
+    core take turns."""
     cost = memory.parameters
     if ranks < 2:
         return cost.call_s
     share = max(ranks / memory.cores, 1.0)
     total, busiest, arrays = least_fetched(collective, ranks)
-    fetch_s = cost.seconds_a_byte(nbytes * arrays * share)[1]
+    _, fetch_s, _, attach_s = cost.seconds_a_byte(nbytes * arrays * share)
+    read_s = min(fetch_s, attach_s) if memory.single_copy_bytes else fetch_s
     meeting_s = cost.turn_s * share if ranks > memory.cores else cost.latency_s
-    return max(cost.call_s * share + meeting_s, max(busiest, total / min(ranks, memory.cores)) * nbytes * fetch_s)
+    return max(cost.call_s * share + meeting_s, max(busiest, total / min(ranks, memory.cores)) * nbytes * read_s)
 
 
 @lru_cache(maxsize=256)

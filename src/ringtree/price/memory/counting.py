@@ -18,10 +18,11 @@ from ringtree.transform.rows import expand_block
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-KINDS = ("messages", "steps", "copied", "fetched", "reduced")
+KINDS = ("messages", "steps", "copied", "fetched", "reduced", "attached")
 """Messages handed over or taken; copies and reductions; chunks of the rank's own that are moved; chunks that a peer
-wrote and this rank reads; chunks that are reduced into others."""
-MESSAGES, STEPS, COPIED, FETCHED, REDUCED = range(len(KINDS))
+wrote into a slot and this rank reads; chunks that are reduced into others; chunks that this rank reads in a peer's own
+memory."""
+MESSAGES, STEPS, COPIED, FETCHED, REDUCED, ATTACHED = range(len(KINDS))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,7 +30,7 @@ class Counts:
     """The work of a schedule, counted per rank and kind.
 
     `work` [rows, ranks, kinds]: consecutive steps, such as the sending and the receiving half of a round; the last
-    three kinds in chunks, of which a vector has `chunks`. `times` [rows]: repetitions of each row. `synchronizations`:
+    four kinds in chunks, of which a vector has `chunks`. `times` [rows]: repetitions of each row. `synchronizations`:
     waits for a message on the longest path. `mutual`: whether some ranks wait for one another in a circle. `widest`:
     most chunks of a message. `held`: largest size of a rank's input and output arrays together, in whole vectors."""
 
@@ -53,9 +54,11 @@ class Counts:
         return found
 
 
-def counts(schedule: Schedule) -> Counts:
-    """Cost: O(rows of the blocks) in numpy, times its repetitions where a block's ranks move on. ValueError for a
-    schedule with switches, which a memory does not have."""
+def counts(schedule: Schedule, single_copy: bool = False, in_place: bool = False) -> Counts:
+    """Counts the work of messages that are staged, or (`single_copy`) that each receiver reads in the sender's memory.
+    `in_place`: of a call whose output holds already what no transfer writes. Cost: O(rows of the blocks) in
+    numpy, times its repetitions where a block's ranks move on. ValueError for a schedule with switches, which a
+    memory does not have."""
     s = schedule
     if s.switches:
         raise ValueError(f"{s.name} has {s.switches} switches; expected none in shared memory")
@@ -67,7 +70,7 @@ def counts(schedule: Schedule) -> Counts:
         rows = block.rows
         away = rows.source != rows.target
         links.append((rows.source[away].astype(np.int64), rows.target[away].astype(np.int64)))
-        halves = _halves(rows, away, block.rounds, s.ranks)
+        halves = _halves(rows, away, block.rounds, s.ranks, single_copy)
         waits = int(np.count_nonzero(np.bincount(rows.round[away])))
         widest = max(widest, int(rows.count[away].max(initial=1)))
         if block.times > 1 and not _circular(*links[-1], s.ranks):
@@ -78,7 +81,7 @@ def counts(schedule: Schedule) -> Counts:
             work.append(halves)
             times.append(np.full(len(halves), float(block.times)))
             synchronizations += waits * block.times
-    if s.in_place and np.any(kept := _kept(s, blocks)):
+    if s.in_place and not in_place and np.any(kept := _kept(s, blocks)):
         _finish(work, times, kept)
     some = {0, s.ranks - 1, s.root or 0}
     held = max(len(s.precondition(rank)) + len(s.postcondition(rank)) for rank in some)
@@ -89,7 +92,7 @@ def counts(schedule: Schedule) -> Counts:
     )
 
 
-def _halves(rows: Transfers, away: NDArray[np.bool_], rounds: int, ranks: int) -> Floats:
+def _halves(rows: Transfers, away: NDArray[np.bool_], rounds: int, ranks: int, single_copy: bool) -> Floats:
     """[2 * rounds, ranks, kinds]: each round's sending half, then its receiving half."""
     work = np.zeros((rounds, 2, ranks, len(KINDS)))
     size = rounds * ranks
@@ -100,12 +103,13 @@ def _halves(rows: Transfers, away: NDArray[np.bool_], rounds: int, ranks: int) -
     start = rows.round.astype(np.int64) * ranks
     sent = (start + rows.source)[away]
     tally(0, MESSAGES, sent)
-    once = _first(sent, rows.source_buffer[away], rows.source_chunk[away], rows.count[away])
-    tally(0, STEPS, sent[once])
-    tally(0, COPIED, sent[once], rows.count[away][once])
+    if not single_copy:
+        once = _first(sent, rows.source_buffer[away], rows.source_chunk[away], rows.count[away])
+        tally(0, STEPS, sent[once])
+        tally(0, COPIED, sent[once], rows.count[away][once])
     got, count = start + rows.target, rows.count
     tally(1, MESSAGES, got, away)
-    tally(1, FETCHED, got, count * away)
+    tally(1, ATTACHED if single_copy else FETCHED, got, count * away)
     tally(1, REDUCED, got, count * rows.reduce)
     if not away.all():
         tally(1, COPIED, got, count * ~away / 2)  # a copy is half reading, half writing

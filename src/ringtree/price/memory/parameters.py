@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from math import log2
 
 CALL_COSTS = ("call_s", "latency_s", "message_s", "step_s", "turn_s", "switch_s")
-RATES = ("copy_Bps", "fetch_Bps", "reduce_Bps")
+RATES = ("copy_Bps", "fetch_Bps", "reduce_Bps", "attach_Bps")
 MEMORY_NBYTES = (1 << 16, 1 << 19, 1 << 22, 1 << 25, 1 << 27)
 """Bytes of the arrays of a core's ranks: input and output of the measured sizes. They are within a core's first caches,
 its second, the last one, at its end, and beyond."""
 CACHE_LINE_NBYTES = 64
+SINGLE_COPY_BYTES = 1 << 15
+"""The least bytes of a message that are worth the system call by which its receiver reads it in the sender's memory."""
 FASTEST_BPS = 1e12
 """A faster rate costs nothing measurable."""
 
@@ -22,9 +24,10 @@ class CostParameters:
     or take one, `step_s` a copy or a reduction, beside their bytes. Where ranks share a core: `turn_s` for each rank of
     a core until all had a turn, once a fragment, and `switch_s` for each at every further synchronization.
 
-    Bytes a second, one for each of `memory_nbytes`, the bytes that the ranks of a core have in arrays: `copy_Bps` of
-    one's own bytes, `fetch_Bps` of bytes that a peer wrote, `reduce_Bps` of reduced bytes, on top of both. Between two
-    of `memory_nbytes` the seconds a byte follow the logarithm. `source`: where the parameters are from, in words.
+    Bytes a second, one for each of `memory_nbytes`, the bytes that the ranks of a core have in arrays: `copy_Bps`
+    of one's own bytes, `fetch_Bps` of bytes that a peer wrote into a slot, `reduce_Bps` of reduced bytes, on top of
+    both, `attach_Bps` of bytes that the kernel reads in a peer's own memory. Between two of `memory_nbytes` the
+    seconds a byte follow the logarithm. `source`: where the parameters are from, in words.
     """
 
     call_s: float
@@ -36,6 +39,7 @@ class CostParameters:
     copy_Bps: tuple[float, ...]
     fetch_Bps: tuple[float, ...]
     reduce_Bps: tuple[float, ...]
+    attach_Bps: tuple[float, ...]
     memory_nbytes: tuple[int, ...] = MEMORY_NBYTES
     source: str = field(default="", compare=False)
 
@@ -63,7 +67,7 @@ class CostParameters:
         """The bytes that move in the time of a message, from handing it over until it can be seen: of a shorter payload
         most of the time is latency. They are copied and read in a staging slot, so at the rates of a core's first
         caches. A cache line at least."""
-        copy_s, fetch_s, _ = self.seconds_a_byte(0)
+        copy_s, fetch_s, *_ = self.seconds_a_byte(0)
         return max((self.message_s + self.latency_s) / (copy_s + fetch_s), CACHE_LINE_NBYTES)
 
 
@@ -86,17 +90,21 @@ BUILT_IN = CostParameters(
     copy_Bps=(190e9, 100e9, 50e9, 30e9, 12e9),
     fetch_Bps=(22e9, 28e9, 45e9, 50e9, 45e9),
     reduce_Bps=(400e9, 500e9, 500e9, 500e9, 500e9),
+    attach_Bps=(35e9, 30e9, 40e9, 25e9, 12e9),
     source="built-in cost parameters",
 )
-"""Measured by `ringtree tune` on 2 cores of an AMD EPYC with slow cache lines from the other core."""
+"""Measured by `ringtree tune` on 2 cores of an AMD EPYC with slow cache lines from the other core; `attach_Bps` is
+between what that machine and 2 cores of an Intel Xeon take for process_vm_readv, less the writing."""
 
 
 @dataclass(frozen=True, slots=True)
 class SharedMemory:
     """One machine's memory for a group's ranks: the cores that they share, the number of each rank's staging slots, the
-    bytes of a slot, and the cost parameters."""
+    bytes of a slot, and the cost parameters. `single_copy_bytes`: the longest message that may be read where it lies in
+    its sender's memory; 0: all are staged."""
 
     cores: int
     slots: int
     slot_bytes: int
     parameters: CostParameters = BUILT_IN
+    single_copy_bytes: int = 0

@@ -30,11 +30,12 @@ CALL, LATENCY, MESSAGE, STEP, TURN, SWITCH = range(len(CALL_COSTS))
 @dataclass(frozen=True, slots=True)
 class Workload:
     """A schedule's counts, and how it is cut for a vector: each chunk into `pieces`, done one after the other or side
-    by side, and no message longer than `split` chunks (0: as the schedule has them)."""
+    by side, and no message longer than `split` chunks (0: as the schedule has them). `single_copy`: counted so."""
 
     counts: Counts
     pieces: int = 1
     split: int = 0
+    single_copy: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +64,10 @@ def quote(work: Workload, memory: SharedMemory, nbytes: int) -> MemoryQuote:
     """The time of a call on a whole vector of `nbytes`, and its parts."""
     cost, spent = memory.parameters, _spent(work, memory, nbytes)
     fetched = cost.seconds_a_byte(spent.held_nbytes)
-    copy_s, fetch_s, reduce_s = (b * s for b, s in zip(spent.work[COPIED:], fetched, strict=True))
+    copy_s, fetch_s, reduce_s, attach_s = (b * s for b, s in zip(spent.work[COPIED:], fetched, strict=True))
     latency_s = spent.latencies * cost.latency_s + spent.turns * cost.turn_s + spent.switches * cost.switch_s
     latency_s += spent.work[MESSAGES] * cost.message_s + spent.work[STEPS] * cost.step_s
-    return MemoryQuote(spent.calls * cost.call_s, latency_s, copy_s, fetch_s, reduce_s)
+    return MemoryQuote(spent.calls * cost.call_s, latency_s, copy_s, fetch_s + attach_s, reduce_s)
 
 
 def costs(parameters: CostParameters) -> Floats:
@@ -87,7 +88,7 @@ def multiples(work: Workload, memory: SharedMemory, nbytes: int) -> Floats:
 
 
 class _Spent(NamedTuple):
-    """The number of each cost of a call, and `work` by KINDS, the last three in bytes. `held_nbytes`: bytes of the
+    """The number of each cost of a call, and `work` by KINDS, the last four in bytes. `held_nbytes`: bytes of the
     arrays of a core's ranks."""
 
     calls: float
@@ -100,7 +101,8 @@ class _Spent(NamedTuple):
 
 def _spent(work: Workload, memory: SharedMemory, nbytes: int) -> _Spent:
     known, cost = work.counts, memory.parameters
-    windows = _windows(known, nbytes / known.chunks / work.pieces, work.split, memory.slot_bytes)
+    longest = max(work.single_copy * memory.single_copy_bytes, memory.slot_bytes)
+    windows = _windows(known, nbytes / known.chunks / work.pieces, work.split, longest)
     fragments = work.pieces * windows
     chunk_nbytes = nbytes / known.chunks / fragments
     share = known.ranks / memory.cores

@@ -84,7 +84,9 @@ class JoinedGroup:
     """An endpoint, and what the members have learnt of each other. Each rank has `slots` staging slots of `slot_bytes`.
 
     The rest is the same for all members: `cores`, how many cores the members on a machine may use between them (the
-    least of all machines); `cost`; where there are several hosts, `hosts`, the number of each member's, and `network`.
+    least of all machines); `cost`; `single_copy_bytes`, the longest message that may be read where it lies in its
+    sender's memory, 0 where none is; where there are several hosts, `hosts`, the number of each member's, and
+    `network`.
     """
 
     endpoint: Endpoint
@@ -94,6 +96,7 @@ class JoinedGroup:
     cost: CostParameters | None = None
     hosts: tuple[int, ...] = ()
     network: NetworkParameters | None = None
+    single_copy_bytes: int = 0
 
 
 def join(engine: str, parameters: GroupParameters) -> JoinedGroup:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import ringtree.errors  # noqa: F401  # gives the native errors their message
+from ringtree.price.memory.parameters import SINGLE_COPY_BYTES
 from ringtree.runtime.engines.engine import GroupParameters, JoinedGroup, NetworkParameters, native_module
 from ringtree.runtime.engines.network import NetworkEnd
 from ringtree.runtime.tuned import as_json, network_as_json, network_from, parameters_from
@@ -27,10 +29,11 @@ def join(parameters: GroupParameters) -> JoinedGroup:
     listening = NetworkEnd(parameters) if len(set(hosts)) > 1 else None
     slots, slot_bytes = staging(parameters.ranks, parameters.slots, listening.latency_s if listening else 0.0)
     sizes = parameters.ranks, slots, slot_bytes
+    least = single_copy_bytes(os.environ) if not parameters.threads and native.attaches() else 0
     lazily = parameters.inherited is not None or listening is not None
     reserved = native.reserved_bytes(*sizes, lazily=lazily)
     try:
-        offer = _offer(parameters, listening)
+        offer = _offer(parameters, listening, least)
         fd, offers = parameters.bootstrap.share(group, native.segment_bytes(*sizes), offer, reserved)
     except BaseException:
         if listening:
@@ -56,6 +59,7 @@ def join(parameters: GroupParameters) -> JoinedGroup:
         oversubscribed=machines.count(here) > cores[here],
         threads=parameters.threads,
         names=list(parameters.names),
+        single_copy_bytes=least,
         inherited=parameters.inherited,
         network=network,
     )
@@ -64,12 +68,13 @@ def join(parameters: GroupParameters) -> JoinedGroup:
     turns = max(machines.count(m) / c for m, c in cores.items())
     measured = parameters.network if parameters.inherited else offers[0][4] and network_from(*offers[0][4])
     between = NetworkParameters(listening.latency_s, turns, measured) if listening else None
-    return JoinedGroup(endpoint, slots, slot_bytes, min(cores.values()), agreed, tuple(hosts), between)
+    longest = native.overflow_bytes(*sizes) if not between and all(o[5] for o in offers) else 0
+    return JoinedGroup(endpoint, slots, slot_bytes, min(cores.values()), agreed, tuple(hosts), between, longest)
 
 
-def _offer(parameters: GroupParameters, listening: NetworkEnd | None) -> list[Any]:
+def _offer(parameters: GroupParameters, listening: NetworkEnd | None, least: int) -> list[Any]:
     """The facts that the others need of this rank: its usable cores, a world's cost parameters and their source, an
-    address, a world's network."""
+    address, a world's network, the least bytes that it reads in peers' memory."""
     mask = sum(1 << core for core in os.sched_getaffinity(0))
     of_world = not parameters.inherited and not parameters.rank
     cost, network = (parameters.cost, parameters.network) if of_world else (None, None)
@@ -79,6 +84,7 @@ def _offer(parameters: GroupParameters, listening: NetworkEnd | None) -> list[An
         cost.source if cost else None,
         listening.address if listening else None,
         [network_as_json(network), network.source] if network else None,
+        least,
     ]
 
 
@@ -92,6 +98,30 @@ def staging(ranks: int, needed: int = 0, latency_s: float = 0.0) -> tuple[int, i
     while nbytes < min(latency_s * UNDER_WAY_BPS, MOST_STAGING_BYTES):
         nbytes *= 2
     return slots, max(nbytes // slots // 4096 * 4096, 4096)
+
+
+def longest_single_copy(ranks: int) -> int:
+    """The most bytes of a message that its receiver reads in the sender's memory, in a group on this machine; 0 where
+    the kernel or RINGTREE_SINGLE_COPY allows none, and where the engine is not installed."""
+    try:
+        native = native_module()
+    except ImportError:
+        return 0
+    allowed = single_copy_bytes(os.environ) and native.attaches()
+    return int(native.overflow_bytes(ranks, *staging(ranks))) if allowed else 0
+
+
+def single_copy_bytes(env: Mapping[str, str]) -> int:
+    """The least bytes of a message that its receiver reads in the sender's memory: RINGTREE_SINGLE_COPY; 0: none is."""
+    given = env.get("RINGTREE_SINGLE_COPY", "")
+    if not given:
+        return SINGLE_COPY_BYTES
+    if not given.isdecimal() or int(given) > 1 << 40:
+        raise ValueError(
+            f"RINGTREE_SINGLE_COPY is {given!r}: expected the least bytes of a message that is read in its sender's "
+            f"memory (usually {SINGLE_COPY_BYTES}), or 0 for none"
+        )
+    return int(given)
 
 
 def _union(masks: list[str]) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -25,11 +25,12 @@ Ints = NDArray[np.int64]
 @dataclass(frozen=True)
 class RankProgram:
     """One rank's part of a schedule, and what the ranks that run it share: `digest` identifies the schedule; `widest`
-    is the most chunks that a message of any rank has."""
+    is the most chunks that a message of any rank has; `single_copy`: messages are read in their senders' memory."""
 
     program: Program
     digest: int
     widest: int
+    single_copy: bool = False
 
     @cached_property
     def tables(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -55,7 +56,8 @@ def built(
     algorithm: str, collective: str, ranks: int, root: int, rank: int, steps: CallTuning | None = None
 ) -> RankProgram:
     """A registered algorithm's program for `rank`, cut by these steps."""
-    return part_of(_scheduled(algorithm, collective, ranks, root, steps), rank)
+    part = part_of(_scheduled(algorithm, collective, ranks, root, steps), rank)
+    return replace(part, single_copy=True, digest=part.digest ^ 1) if steps and steps.single_copy else part
 
 
 def slots_needed(schedule: Schedule) -> int:
@@ -115,13 +117,14 @@ def bind(
         np.cumsum(given) - given,
         np.cumsum(gotten) - gotten,
         p.scratch,
-        window(part, joined.slot_bytes, dtype),
+        window(part, max(part.single_copy * joined.single_copy_bytes, joined.slot_bytes), dtype),
         int(dtype),
         op,
         p.collective,
         root,
         count,
         part.digest ^ packed ^ (0 if counts is None else zlib.crc32(counts.astype(np.int64).tobytes())),
+        part.single_copy,
     )
     moved = promise.transposes and counts is not None  # a position of the input is elsewhere in the output
     return BoundPlan(

@@ -299,7 +299,7 @@ class Calls:
 
     def _memory(self) -> SharedMemory:
         """The memory and costs that calls are planned for; equal on all ranks."""
-        return SharedMemory(self.cores, *self._room, self._parameters.cost or BUILT_IN)
+        return SharedMemory(self.cores, *self._room, self._parameters.cost or BUILT_IN, self._joined.single_copy_bytes)
 
     def replace_endpoint(self, other: Endpoint) -> None:
         """Replaces the endpoint where the group is closed, or this process is a fork: no call reaches the engine."""

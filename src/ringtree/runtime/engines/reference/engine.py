@@ -76,6 +76,7 @@ class ReferenceEndpoint(ReferenceMessages, ReferenceWindows, Recordings):
         root: int,
         count: int,
         digest: int,
+        single_copy: bool = False,
     ) -> int:
         plan = decode(instructions, operands, sizes, input_offsets, output_offsets, scratch, window, dtype, op)
         self.plans[self.prepared] = (plan, Fingerprint(collective, op, dtype, count, root, digest))

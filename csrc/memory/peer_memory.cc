@@ -1,0 +1,91 @@
+#include "memory/peer_memory.h"
+
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+namespace ringtree {
+
+namespace {
+
+// Of this process. A forked child has it too, but is no rank of the group.
+std::uint64_t& random_word() {
+  static std::uint64_t word = [] {
+    std::uint64_t bits = 0;
+    if (getrandom(&bits, sizeof bits, GRND_NONBLOCK) != sizeof bits)
+      bits = static_cast<std::uint64_t>(now_ns()) * 0x9e3779b97f4a7c15 ^ static_cast<std::uint64_t>(getpid());
+    return bits | 1;  // never 0, which is what a segment holds at first
+  }();
+  return word;
+}
+
+}  // namespace
+
+PeerMemory::PeerMemory(Segment& segment, int rank, std::size_t least_bytes)
+    : segment_(segment),
+      rank_(rank),
+      least_bytes_(least_bytes),
+      unanswered_(segment.layout().ranks - 1),
+      tried_(segment.layout().ranks, false) {
+  auto& me = segment.member(rank);
+  me.word = random_word();
+  me.word_at = reinterpret_cast<std::uintptr_t>(&random_word());
+}
+
+bool PeerMemory::attaches() {
+  std::byte from{}, to{};
+  iovec there{&from, 1}, here{&to, 1};
+  if (process_vm_readv(getpid(), &here, 1, &there, 1, 0) != 1) return false;
+  int scope = 0;  // 1: PR_SET_PTRACER permits others; above, no setting does
+  if (auto file = std::fopen("/proc/sys/kernel/yama/ptrace_scope", "re")) {
+    if (std::fscanf(file, "%d", &scope) != 1) scope = 0;
+    std::fclose(file);
+  }
+  return scope <= 1;
+}
+
+bool PeerMemory::offer() {
+  if (offered_) return false;
+  offered_ = true;
+  // Where Yama lets only ancestors attach, this lets all that descend from the process that started the ranks.
+  prctl(PR_SET_PTRACER, getppid(), 0, 0, 0);
+  for (int peer = 0; peer < segment_.layout().ranks; peer++)
+    if (peer != rank_) segment_.attached(rank_, peer).store(offered, std::memory_order_release);  // the word is written
+  return true;
+}
+
+bool PeerMemory::try_reading() {
+  auto before = unanswered_;
+  for (int peer = 0; peer < segment_.layout().ranks; peer++) {
+    if (peer == rank_ || tried_[peer] || state(peer, rank_) != offered) continue;
+    std::byte none[1];
+    bool can = least_bytes_ && read(peer, segment_.member(peer).word_at, none, sizeof none) == 0;
+    segment_.attached(peer, rank_).store(can ? readable : refused, std::memory_order_release);
+    tried_[peer] = true;
+    unanswered_--;
+  }
+  return unanswered_ < before;
+}
+
+int PeerMemory::read(int peer, std::uintptr_t from, std::byte* to, std::size_t nbytes) const {
+  auto& member = segment_.member(peer);
+  for (std::size_t done = 0; done < nbytes;) {
+    std::uint64_t word = 0;
+    iovec here[] = {{&word, sizeof word}, {to + done, nbytes - done}};
+    iovec there[] = {{reinterpret_cast<void*>(member.word_at), sizeof word},
+                     {reinterpret_cast<void*>(from + done), nbytes - done}};
+    auto got = process_vm_readv(member.process, here, 2, there, 2, 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return errno;
+    if (word != member.word) return ESRCH;
+    if (got <= static_cast<ssize_t>(sizeof word)) return EFAULT;
+    done += static_cast<std::size_t>(got) - sizeof word;
+  }
+  return 0;
+}
+
+}  // namespace ringtree

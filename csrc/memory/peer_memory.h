@@ -1,0 +1,57 @@
+// The private memory of other ranks' processes, read without their help (cross-memory attach): a message is one copy
+// then, where staging takes two.
+//
+// The kernel decides who may read whom: one user, Yama's ptrace_scope, a container's filter of system calls. So each
+// pair finds out, at its first call that would use it: the sender offers, the receiver tries and answers. Where the
+// kernel refuses, messages are staged.
+//
+// A process id proves nothing, for another process may have it by now. So every read takes along a random word of the
+// sender's process, which the sender has written into the segment.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "memory/segment.h"
+
+namespace ringtree {
+
+class PeerMemory {
+ public:
+  // `least_bytes`: of a message that is worth a system call; 0: this rank reads no memory, and lets nobody read its.
+  PeerMemory(Segment& segment, int rank, std::size_t least_bytes);
+
+  // Whether this process may make such reads at all, and Yama would let the ranks of a job.
+  static bool attaches();
+
+  std::size_t least_bytes() const { return least_bytes_; }
+
+  // Offers this rank's memory to all, once; whether it was this time.
+  bool offer();
+  // Answers offers that have come; whether there were any. A call does so when it begins, and while it waits.
+  bool answer() { return unanswered_ && try_reading(); }
+
+  // Whether `peer` has answered, and whether it reads this rank's memory.
+  bool answered(int peer) const { return state(rank_, peer) >= readable; }
+  bool read_by(int peer) const { return state(rank_, peer) == readable; }
+
+  // Reads from an address of a peer whose offer was answered. 0, or the kernel's error: ESRCH where the peer's process
+  // is gone, EFAULT where it has no such memory.
+  int read(int peer, std::uintptr_t from, std::byte* to, std::size_t nbytes) const;
+
+ private:
+  enum State : std::uint8_t { unknown, offered, readable, refused };
+
+  std::uint8_t state(int from, int to) const { return segment_.attached(from, to).load(std::memory_order_acquire); }
+  bool try_reading();
+
+  Segment& segment_;
+  int rank_;
+  std::size_t least_bytes_;
+  bool offered_ = false;
+  int unanswered_;
+  std::vector<std::uint8_t> tried_;  // by sender
+};
+
+}  // namespace ringtree

@@ -1,0 +1,93 @@
+// Whose memory is read, and what comes of a process that is not the one it was: the ranks are threads, which the kernel
+// reads as it reads other processes.
+#include "memory/peer_memory.h"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+namespace {
+
+using ringtree::PeerMemory;
+
+void expect(bool right, const char* what) {
+  if (right) return;
+  std::fprintf(stderr, "peer_memory: %s\n", what);
+  std::abort();
+}
+
+struct Pair {
+  ringtree::Layout layout{2, 2, 1024};
+  void* at = mmap(nullptr, layout.total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ringtree::Segment segment{at, layout};
+  PeerMemory sender, receiver;
+
+  Pair(std::size_t sender_least, std::size_t receiver_least)
+      : sender(segment, 0, sender_least), receiver(segment, 1, receiver_least) {
+    for (int rank = 0; rank < 2; rank++) segment.member(rank).process = getpid();
+  }
+  ~Pair() { munmap(at, layout.total); }
+
+  void agree() {
+    expect(sender.offer() && !sender.offer(), "an offer is made once");
+    expect(!sender.answered(1) && !sender.read_by(1), "nobody has answered yet");
+    expect(receiver.answer() && !receiver.answer(), "an offer is answered once");
+    expect(sender.answered(1), "the answer is there");
+  }
+};
+
+void reads_what_was_offered() {
+  Pair pair(1, 1);
+  pair.agree();
+  expect(pair.sender.read_by(1), "the kernel reads a thread of this process");
+  std::vector<std::byte> from(10'000, std::byte{7}), to(from.size());
+  auto address = reinterpret_cast<std::uintptr_t>(from.data());
+  expect(pair.receiver.read(0, address, to.data(), to.size()) == 0 && to == from, "all bytes are read");
+}
+
+void refuses_where_it_was_not_asked_for() {
+  Pair pair(1, 0);
+  pair.agree();
+  expect(!pair.sender.read_by(1), "a rank that reads nothing refuses");
+}
+
+void another_process_is_no_peer() {
+  Pair pair(1, 1);
+  pair.agree();
+  pair.segment.member(0).word ^= 2;
+  std::byte from[8]{}, to[8]{std::byte{1}};
+  auto address = reinterpret_cast<std::uintptr_t>(from);
+  expect(pair.receiver.read(0, address, to, sizeof to) == ESRCH, "another word is another process");
+}
+
+void unmapped_memory_is_an_error() {
+  Pair pair(1, 1);
+  pair.agree();
+  constexpr std::size_t page = 4096;
+  auto at = mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  std::vector<std::byte> to(2 * page);
+  auto address = reinterpret_cast<std::uintptr_t>(at);
+  munmap(static_cast<std::byte*>(at) + page, page);
+  expect(pair.receiver.read(0, address, to.data(), page) == 0, "one page is there");
+  expect(pair.receiver.read(0, address, to.data(), 2 * page) == EFAULT, "half of it is gone");
+  expect(pair.receiver.read(0, address + page, to.data(), page) == EFAULT, "all of it is gone");
+  munmap(at, page);
+}
+
+}  // namespace
+
+int main() {
+  if (!PeerMemory::attaches()) {
+    std::puts("peer_memory: not run, the kernel allows no such reads here");
+    return 0;
+  }
+  reads_what_was_offered();
+  refuses_where_it_was_not_asked_for();
+  another_process_is_no_peer();
+  unmapped_memory_is_an_error();
+  std::puts("peer memory: all right");
+}
