@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ringtree.errors  # noqa: F401  # gives the native errors their message
+from ringtree.runtime import engines, tuned
 from ringtree.runtime.engines.engine import GroupParameters, JoinedGroup, NetworkParameters, native_module
-from ringtree.runtime.engines.network import NetworkEnd
-from ringtree.runtime.tuned import as_json, network_as_json, network_from, parameters_from
+
+if TYPE_CHECKING:
+    from ringtree.runtime.engines.network import NetworkEnd
 
 STAGING_BYTES = 1 << 20
 """Bytes of a rank's slots together: staging that fits a core's own cache runs at the cache's speed."""
@@ -24,7 +26,7 @@ def join(parameters: GroupParameters) -> JoinedGroup:
     native = native_module()
     group = parameters.bootstrap_group(native.BUILD)
     hosts = parameters.bootstrap.hosts(group)
-    listening = NetworkEnd(parameters) if len(set(hosts)) > 1 else None
+    listening = engines.NetworkEnd(parameters) if len(set(hosts)) > 1 else None
     slots, slot_bytes = staging(parameters.ranks, parameters.slots, listening.latency_s if listening else 0.0)
     sizes = parameters.ranks, slots, slot_bytes
     lazily = parameters.inherited is not None or listening is not None
@@ -60,9 +62,9 @@ def join(parameters: GroupParameters) -> JoinedGroup:
         network=network,
     )
     cost, source = offers[0][1:3]  # rank 0's, which a group that is made from another has already
-    agreed = parameters_from(cost, source) if cost else parameters.cost if parameters.inherited else None
+    agreed = tuned.parameters_from(cost, source) if cost else parameters.cost if parameters.inherited else None
     turns = max(machines.count(m) / c for m, c in cores.items())
-    measured = parameters.network if parameters.inherited else offers[0][4] and network_from(*offers[0][4])
+    measured = parameters.network if parameters.inherited else offers[0][4] and tuned.network_from(*offers[0][4])
     between = NetworkParameters(listening.latency_s, turns, measured) if listening else None
     return JoinedGroup(endpoint, slots, slot_bytes, min(cores.values()), agreed, tuple(hosts), between)
 
@@ -75,10 +77,10 @@ def _offer(parameters: GroupParameters, listening: NetworkEnd | None) -> list[An
     cost, network = (parameters.cost, parameters.network) if of_world else (None, None)
     return [
         f"{mask:x}",
-        as_json(cost) if cost else None,
+        tuned.as_json(cost) if cost else None,
         cost.source if cost else None,
         listening.address if listening else None,
-        [network_as_json(network), network.source] if network else None,
+        [tuned.network_as_json(network), network.source] if network else None,
     ]
 
 
