@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from ringtree.runtime.communicator.calls.operations import Op, scaled
     from ringtree.runtime.communicator.communicator import Communicator
     from ringtree.runtime.communicator.messages.work import Work, wait_all, wait_any
-    from ringtree.runtime.engines.protocols import ANY
+    from ringtree.runtime.engines.tags import ANY
     from ringtree.runtime.launch.spawn import Pool, spawn
     from ringtree.runtime.world import init
 
     __version__: str
 
 _HOME = {
-    "ANY": "ringtree.runtime.engines.protocols",
+    "ANY": "ringtree.runtime.engines.tags",
     "Communicator": "ringtree.runtime.communicator.communicator",
     "Mismatch": "ringtree.errors",
     "Op": "ringtree.runtime.communicator.calls.operations",

@@ -1,4 +1,4 @@
-"""The names of a package that are loaded when they are first used.
+"""Names of a package, and attributes that need such names, which are loaded when they are first used.
 
 A rank of a job needs few of them: most of its start would be the import of planner and prover, which one rank uses.
 """
@@ -8,7 +8,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, Generic, TypeVar, overload
+
+Owner = TypeVar("Owner")
+Value = TypeVar("Value")
 
 
 def names(package: str, modules: Mapping[str, tuple[str, ...]]) -> Callable[[str], Any]:
@@ -23,3 +26,21 @@ def names(package: str, modules: Mapping[str, tuple[str, ...]]) -> Callable[[str
         return value
 
     return loaded
+
+
+class Attribute(Generic[Owner, Value]):
+    """The decorator of an attribute that is made at its first use, and is the instance's own from then on: threads that
+    come at once get the same one. (Of `functools.cached_property` each may get its own, from Python 3.12 on.)"""
+
+    def __init__(self, make: Callable[[Owner], Value]) -> None:
+        self._make, self._name, self.__doc__ = make, make.__name__, make.__doc__
+
+    @overload
+    def __get__(self, instance: None, owner: type[Owner]) -> Attribute[Owner, Value]: ...
+    @overload
+    def __get__(self, instance: Owner, owner: type[Owner]) -> Value: ...
+    def __get__(self, instance: Owner | None, owner: type[Owner]) -> Attribute[Owner, Value] | Value:
+        if instance is None:
+            return self
+        made: Value = vars(instance).setdefault(self._name, self._make(instance))
+        return made

@@ -174,3 +174,15 @@ def test_a_command_loads_its_own_file_alone() -> None:
         "ringtree", "ringtree.cli", "ringtree.cli.options", "ringtree.cli.options.version", "ringtree.cli.version",
     }  # fmt: skip
     assert not loaded & {"numpy", "rich", "subprocess", "asyncio"}
+
+
+def test_the_launcher_starts_ranks_without_numpy() -> None:
+    loaded = modules("from ringtree.cli import main; assert not main(['run', '-n', '1', 'true'])")
+    assert "ringtree.runtime.launch.launch" in loaded
+    assert not loaded & {
+        "numpy",
+        "ringtree.formats",
+        "ringtree.runtime.tracing.files",
+        "tempfile",
+        "importlib.metadata",
+    }

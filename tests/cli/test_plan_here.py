@@ -74,7 +74,7 @@ def test_figures_may_be_those_of_another_machine(ringtree: Ringtree, tmp_path: P
 
 
 def test_this_machines_file_is_named(ringtree: Ringtree, tmp_path: Path) -> None:
-    path = tuned.location()
+    path = Path(tuned.location())
     path.parent.mkdir()
     path.write_text(tuned_text.text(BUILT_IN, (2,), "2026-11-21"))
     assert f"# by parameters measured on 2026-11-21 ({path})" in ringtree("plan", "reduce", "--bytes", "8").out

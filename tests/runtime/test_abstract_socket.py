@@ -9,7 +9,6 @@ import struct
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -86,7 +85,7 @@ def test_missing_ranks_are_named_to_those_present(key: str) -> None:
 
 @pytest.mark.parametrize("builds", [("aaa", "bbb"), ("aaa", "")])
 def test_two_builds_share_no_memory_and_both_are_named(key: str, builds: tuple[str, str]) -> None:
-    outcomes = gather(*(lambda m=m: meet(replace(members(key, m, 2), build=builds[m]), 4096) for m in range(2)))
+    outcomes = gather(*(lambda m=m: meet(members(key, m, 2)._replace(build=builds[m]), 4096) for m in range(2)))
     for error in outcomes:
         assert isinstance(error, RuntimeError)
         assert "rank 101 runs build " + (builds[1] or "unknown") in str(error)

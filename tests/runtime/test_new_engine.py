@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from types import ModuleType
 
 import numpy as np
@@ -19,7 +18,7 @@ def roomy(monkeypatch: pytest.MonkeyPatch) -> str:
     """The reference engine with twice as many staging slots."""
 
     def join(parameters: GroupParameters) -> JoinedGroup:
-        return reference.join(replace(parameters, slots=2 * max(reference.SLOTS, parameters.ranks, parameters.slots)))
+        return reference.join(parameters._replace(slots=2 * max(reference.SLOTS, parameters.ranks, parameters.slots)))
 
     module = ModuleType("roomy")
     module.join, module.IN_THREADS = join, True  # type: ignore[attr-defined]

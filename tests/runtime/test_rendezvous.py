@@ -6,7 +6,6 @@ import socket
 import struct
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -174,4 +173,4 @@ def test_addresses() -> None:
     assert rendezvous_address({}) is None
     assert rendezvous_address({"RINGTREE_ADDRESS": "10.0.0.1:29400"}) == ("10.0.0.1", 29400)
     assert rendezvous_address({"RINGTREE_ADDRESS": "[fd00::1]:29400"}) == ("fd00::1", 29400)
-    assert rendezvous_address({"RINGTREE_ADDRESS": "file:///shared/job"}) == Path("/shared/job")
+    assert rendezvous_address({"RINGTREE_ADDRESS": "file:///shared/job"}) == "/shared/job"

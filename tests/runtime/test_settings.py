@@ -17,7 +17,7 @@ from ringtree.runtime import settings
     [
         ("RINGTREE_TIMEOUT", "soon", "RINGTREE_TIMEOUT is 'soon'; expected a positive number of seconds"),
         ("RINGTREE_CONNECTIONS", "many", "RINGTREE_CONNECTIONS is 'many': expected 0 to 15"),
-        ("RINGTREE_SINGLE_COPY", "never", "RINGTREE_SINGLE_COPY is 'never': expected the least bytes of a message"),
+        ("RINGTREE_SINGLE_COPY", "never", "RINGTREE_SINGLE_COPY is 'never': expected 1, or 0 to stage all messages"),
         ("RINGTREE_WIRE", "pigeon", "RINGTREE_WIRE is 'pigeon': expected one of tcp, ucx"),
         ("RINGTREE_ADDRESS", "nowhere", "RINGTREE_ADDRESS"),
         ("RINGTREE_INTERFACE", "eth99", "RINGTREE_INTERFACE is 'eth99'"),

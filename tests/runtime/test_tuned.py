@@ -92,9 +92,9 @@ def test_without_it_the_choice_is_another(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 
 def test_where_the_file_is(tmp_path: Path) -> None:
-    assert tuned.location({"RINGTREE_TOPOLOGY": "/a/b.json", "XDG_CONFIG_HOME": "/c"}) == Path("/a/b.json")
-    assert tuned.location({"XDG_CONFIG_HOME": "/c"}) == Path("/c/ringtree/machine.json")
-    assert tuned.location({"HOME": "/me"}) == Path("/me/.config/ringtree/machine.json")
+    assert tuned.location({"RINGTREE_TOPOLOGY": "/a/b.json", "XDG_CONFIG_HOME": "/c"}) == "/a/b.json"
+    assert tuned.location({"XDG_CONFIG_HOME": "/c"}) == "/c/ringtree/machine.json"
+    assert tuned.location({"HOME": "/me"}) == "/me/.config/ringtree/machine.json"
     assert tuned.parameters_here({"XDG_CONFIG_HOME": str(tmp_path)}) is None
 
 

@@ -10,9 +10,8 @@ are the rounds, and the bytes sent by the busiest rank, for n > 1 ranks and S by
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from operator import add, gt, lt, mul, sub, truediv
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -244,8 +243,7 @@ p = Term("p", power_of_two)
 S = _Bytes()
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(NamedTuple):
     """The cost of one collective for n > 1 ranks.
 
     `pipelines`: its rounds pass on one chunk after the other, so that cutting the chunks (transform.pipeline) makes

@@ -7,15 +7,15 @@ ValueError in one line, with the file and the line in it.
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import wraps
 from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ringtree.algorithms.cost import Cost, Expression
 from ringtree.ir.collective import collective
@@ -57,14 +57,14 @@ def is_reference(text: str) -> bool:
 def absolute(reference: str) -> str:
     """The reference as processes with another working directory read it."""
     path, _, function = reference.rpartition(":")
-    return f"{Path(path).resolve()}:{function}"
+    return f"{os.path.realpath(path)}:{function}"
 
 
 def load(reference: str) -> Function:
     """The function that FILE.py:FUNCTION names; the file is executed once in this process. ValueError: if there is no
     such file or function, or the file raises."""
     path, _, function = reference.rpartition(":")
-    if not Path(path).is_file():
+    if not os.path.isfile(path):
         raise ValueError(f"{reference}: no file {path}; expected FILE.py:FUNCTION")
     module = _executed(path)
     found = getattr(module, function, None)
@@ -77,31 +77,32 @@ def load(reference: str) -> Function:
 
 def _executed(path: str) -> ModuleType:
     """The file as a module of a unique name; its imports come from its own folder first."""
-    file = Path(path).resolve()
-    name = f"{file.stem}@{file}"
+    file = os.path.realpath(path)
+    folder, base = os.path.split(file)
+    name = f"{os.path.splitext(base)[0]}@{file}"
     if name in sys.modules:
         return sys.modules[name]
     spec = spec_from_file_location(name, file)
     assert spec is not None and spec.loader is not None
     module = sys.modules[name] = module_from_spec(spec)
-    sys.path.insert(0, str(file.parent))
+    sys.path.insert(0, folder)
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise ValueError(f"{path}: {_in_words(error, file)}") from error
     finally:
-        sys.path.remove(str(file.parent))
+        sys.path.remove(folder)
     return module
 
 
-def _in_words(error: BaseException, file: Path) -> str:
+def _in_words(error: BaseException, file: str) -> str:
     """An error of a user's file in a line, with the line of the file that it comes from."""
     if isinstance(error, SyntaxError):
         return f"line {error.lineno}: {error.msg}"
     from traceback import extract_tb
 
-    lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == str(file)]
+    lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == file]
     text = " ".join(str(error).split())
     message = text if isinstance(error, ValueError) and text else f"{type(error).__name__}: {text}"
     return f"{message} (line {lines[-1]})" if lines else message
@@ -120,8 +121,7 @@ def installed() -> dict[str, Installed]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Installed:
+class Installed(NamedTuple):
     """An entry point, and the packages that have one of its name."""
 
     packages: tuple[str, ...]
@@ -150,14 +150,14 @@ def alike(one: object, other: object) -> bool:
     FILE.py:FUNCTION."""
     codes = [getattr(what, "__code__", None) for what in (one, other)]
     top = all(getattr(what, "__qualname__", "") == getattr(what, "__name__", None) for what in (one, other))
-    files = {Path(code.co_filename).resolve() for code in codes if code}
+    files = {os.path.realpath(code.co_filename) for code in codes if code}
     return one is other or (top and None not in codes and codes[0] == codes[1] and len(files) == 1)
 
 
 def origin_of(what: object) -> str:
     """The file of a function or module, where it is known."""
     try:
-        return Path(inspect.getfile(what)).name  # type: ignore[arg-type]
+        return os.path.basename(inspect.getfile(what))  # type: ignore[arg-type]
     except (TypeError, OSError):
         return getattr(what, "__module__", None) or type(what).__name__
 
@@ -229,6 +229,6 @@ def _schedule(made: object, name: str, ranks: int, origin: str) -> Schedule:
     return made
 
 
-def _file(function: Callable[..., object]) -> Path:
+def _file(function: Callable[..., object]) -> str:
     code = getattr(inspect.unwrap(function), "__code__", None)
-    return Path(code.co_filename if code else "")
+    return code.co_filename if code else ""

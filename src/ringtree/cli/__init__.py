@@ -48,10 +48,19 @@ class Parser(argparse.ArgumentParser):
         raise SystemExit(2)
 
 
+class ShowVersion(argparse.Action):
+    """Prints the version and exits. Looking it up takes longer than all else that a parser needs."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        """As argparse's own action does it."""
+        print(f"ringtree {ringtree.__version__}")
+        parser.exit()
+
+
 def parser_for(command: str | None) -> Parser:
     """The parser, with the options of `command` only: the other commands are names and a line of help."""
     parser = Parser(prog="ringtree", description="Collectives as data: proved, measured and run.", allow_abbrev=False)
-    parser.add_argument("--version", action="version", version=f"ringtree {ringtree.__version__}")
+    parser.add_argument("--version", action=ShowVersion, nargs=0, help="show program's version number and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, line in COMMANDS.items():
         if name == command:

@@ -7,15 +7,13 @@ import os
 import sys
 from importlib import import_module
 
-from ringtree.cli.arguments.destination import check_destination
+from ringtree.cli import arguments
 from ringtree.runtime import settings
-from ringtree.runtime.bootstrap.interfaces import INTERFACE
+from ringtree.runtime.bootstrap.environment import INTERFACE
 from ringtree.runtime.launch import launch
 
 OVER_HOSTS = "ringtree.cli.run_hosts"
 """The module that starts ranks on several hosts, loaded where --hosts is given."""
-PROVES = "ringtree.cli.arguments.as_called"
-"""The module that proves an algorithm, loaded where one is named: without it, a program starts in half the time."""
 REPLACES = "RINGTREE_REPLACES"
 
 FOR_HOSTS = ("ssh", "python", "interface", "env")
@@ -29,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
     for line in settings.check({name: value for name, value in os.environ.items() if name not in elsewhere}):
         print(f"ringtree run: {line}", file=sys.stderr)
     if args.trace:
-        check_destination(args.trace, *program[:1])
+        arguments.check_destination(args.trace, *program[:1])
     if args.replace:
         os.environ[REPLACES] = args.replace  # which the ranks inherit, on other hosts too
     if args.hosts is not None:
@@ -45,4 +43,4 @@ def run(args: argparse.Namespace) -> int:
 
 def proved(algorithm: str | None, ranks: int) -> str | None:
     """The algorithm, which serves that many ranks: as the ranks' variable names it."""
-    return import_module(PROVES).proved(algorithm, ranks) if algorithm and ranks > 0 else None
+    return arguments.proved(algorithm, ranks) if algorithm and ranks > 0 else None

@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"-n {span(ranks)}: expected 2 to {MOST_RANKS} ranks; a single rank sends nothing")
     if (most := parse_bytes(args.maxbytes)) < 8:
         raise ValueError(f"--maxbytes {args.maxbytes}: expected 8 bytes at least")
-    path = args.output or tuned.location()
+    path = args.output or Path(tuned.location())
     if args.output is None:
         path.parent.mkdir(parents=True, exist_ok=True)
     check_destination(path)
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     print(f"error of predicted times of these calls: median {error[0]:.0%}, 90th percentile {error[1]:.0%}")
     print(
         f"written to {path}"
-        + ("" if path == tuned.location() else f"; init() reads it if {tuned.VARIABLE} is set to it")
+        + ("" if path == Path(tuned.location()) else f"; init() reads it if {tuned.VARIABLE} is set to it")
     )
     return 0
 

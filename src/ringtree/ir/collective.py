@@ -6,11 +6,13 @@ deals in blocks. A rank's input and output are windows of it: all of it, its own
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 class BufferExtent(Enum):
@@ -34,8 +36,7 @@ REDUCED = -1
 """As an origin: the reduction over the rank's contributors, each exactly once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Collective:
+class Collective(NamedTuple):
     """A collective: the buffer extents before and after it, and its reduction.
 
     `repeats`: a contribution may arrive more than once (a barrier carries no data). `reach`: the contributors of a

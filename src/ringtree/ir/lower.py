@@ -8,8 +8,9 @@ again is not written. Cost: O(transfers) for the columns all ranks share, then O
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +33,7 @@ def lower_rank(schedule: Schedule, rank: int) -> Program:
     return _program(schedule, columns(schedule), rank)
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
+class Columns(NamedTuple):
     """The data shared by all ranks: the rows, each row's size label, and its ordinal in its lane (-1: local)."""
 
     rows: Transfers

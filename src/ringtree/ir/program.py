@@ -15,13 +15,14 @@ engine once every receiver it was signalled to has released it. Programs name sl
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ringtree.ir.digest import sha256
 
 
 class Kind(IntEnum):
@@ -114,7 +115,7 @@ class Program:
 
     def digest(self) -> str:
         """Twelve hexadecimal digits that identify the rank's instructions, independent of names and sizes."""
-        state = hashlib.sha256(repr((self.collective, self.rank, self.ranks, self.chunks, self.root)).encode())
+        state = sha256(repr((self.collective, self.rank, self.ranks, self.chunks, self.root)).encode())
         for thread in self.threads:
             for i in thread:
                 state.update(repr(tuple(i)).encode())

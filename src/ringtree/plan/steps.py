@@ -32,11 +32,12 @@ from ringtree.ir.lower import lower
 from ringtree.ir.schedule import Schedule
 from ringtree.plan.tuning import CallTuning
 from ringtree.price.memory import Counts, SharedMemory, Workload, counts, quote
-from ringtree.price.memory.parameters import SINGLE_COPY_BYTES
 from ringtree.verify import prove_programs
 
 MOST_TRANSFERS = 8192
 """The most transfers of a cut schedule, whose proof at the first call takes up to 0.2 s over 8 ranks, 1 s over 64."""
+SINGLE_COPY_BYTES = 1 << 15
+"""The least bytes of a message that are worth the system call by which its receiver reads it in the sender's memory."""
 UNSTAGED = CallTuning(single_copy=True)
 MOST_INSTRUCTIONS = 4096
 """The most instructions of the longest program."""

@@ -11,25 +11,27 @@ from ringtree import late
 
 if TYPE_CHECKING:
     from ringtree.price.bounds import Bounds, LowerBound, bound
-    from ringtree.price.hosts import Hosts, NetworkCost
+    from ringtree.price.hosts import BANDWIDTH_BPS, LATENCY_S, Hosts, NetworkCost
     from ringtree.price.memory import BUILT_IN, CostParameters, SharedMemory
     from ringtree.price.pricing import Priced, Quote, quote
     from ringtree.price.where import Where, seconds
 
 _NAMES = {
     "bounds": ("LowerBound", "Bounds", "bound"),
-    "hosts": ("Hosts", "NetworkCost"),
+    "hosts": ("BANDWIDTH_BPS", "LATENCY_S", "Hosts", "NetworkCost"),
     "memory": ("BUILT_IN", "CostParameters", "SharedMemory"),
     "pricing": ("Priced", "Quote", "quote"),
     "where": ("Where", "seconds"),
 }
 
 __all__ = [
+    "BANDWIDTH_BPS",
     "BUILT_IN",
     "LowerBound",
     "Bounds",
     "CostParameters",
     "Hosts",
+    "LATENCY_S",
     "NetworkCost",
     "Priced",
     "Quote",

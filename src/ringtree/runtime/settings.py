@@ -4,7 +4,6 @@ ranks; each rank would say so by itself else."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from importlib import import_module
 
 PREFIX = "RINGTREE_"
@@ -23,7 +22,7 @@ RULES = {
     "RINGTREE_ADDRESS": ("ringtree.runtime.bootstrap.environment", "rendezvous_address"),
     "RINGTREE_CONNECTIONS": ("ringtree.runtime.engines.wires.tcp", "connections"),
     "RINGTREE_INTERFACE": ("ringtree.runtime.bootstrap.interfaces", "chosen_interface"),
-    "RINGTREE_SINGLE_COPY": ("ringtree.runtime.engines.shm", "single_copy_bytes"),
+    "RINGTREE_SINGLE_COPY": ("ringtree.runtime.engines.shm", "single_copies"),
     "RINGTREE_TIMEOUT": ("ringtree.runtime.bootstrap.environment", "patience_of"),
     "RINGTREE_WIRE": ("ringtree.runtime.engines.wires", "chosen"),
 }
@@ -44,6 +43,8 @@ def wrong(name: str, env: Mapping[str, str]) -> str:
 
 def nearest(name: str) -> str | None:
     """The known variable that a name nearly is; None where there is none."""
+    from difflib import get_close_matches  # late: few have a name to ask for
+
     near = get_close_matches(name.removeprefix(PREFIX), (*NAMES, *OF_DEVELOPMENT), 1, 0.75)
     return PREFIX + near[0] if near else None
 

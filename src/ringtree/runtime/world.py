@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from ringtree.runtime import bootstrap, tracing
+from ringtree.runtime import bootstrap, tracing, tuned
 from ringtree.runtime.bootstrap.abstract_socket import ABSTRACT_SOCKET
 from ringtree.runtime.bootstrap.bootstrap import HostBootstrap
-from ringtree.runtime.bootstrap.contact import Board, GivenAddress
 from ringtree.runtime.bootstrap.environment import SECRET, World, detect, patience, rendezvous_address, trace_folder
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import GroupParameters, default_engine
 from ringtree.runtime.linux import after_fork_in_child, require_linux
-from ringtree.runtime.tuned import tuned_here
 
 
 def init(
@@ -56,7 +53,7 @@ def _of_mpi(comm: Any) -> World:
     return World(comm.Get_rank(), comm.Get_size(), comm.Get_size(), f"alone-{os.getpid()}", "mpi4py")
 
 
-def _board(world: World, store: bootstrap.Store | None, mpi: Any) -> Board | None:
+def _board(world: World, store: bootstrap.Store | None, mpi: Any) -> bootstrap.Board | None:
     """The board on which this rank finds rank 0; None where all ranks are on one host."""
     secret = os.environ.get(SECRET, "").encode()
     if store is not None and mpi is not None:
@@ -66,9 +63,9 @@ def _board(world: World, store: bootstrap.Store | None, mpi: Any) -> Board | Non
     if store is not None:
         return bootstrap.StoreBoard(store, world.job_on_all_hosts, secret)
     address = rendezvous_address()
-    if isinstance(address, Path):
+    if isinstance(address, str):
         return bootstrap.FileBoard(address, world.job_on_all_hosts, secret)
-    return GivenAddress(address, secret) if address else None
+    return bootstrap.GivenAddress(address, secret) if address else None
 
 
 def _made(
@@ -80,7 +77,7 @@ def _made(
     check_liveness: Callable[[list[int]], None] | None = None,
 ) -> Communicator:
     names = tuple(map(str, range(world.size)))
-    measured = tuned_here() if world.rank == 0 else None
+    measured = tuned.tuned_here() if world.rank == 0 else None
     cost, network = (measured.parameters, measured.network) if measured else (None, None)
     parameters = GroupParameters(
         key,
@@ -108,7 +105,7 @@ class _Process:
         self.hosts: bootstrap.MultiHostBootstrap | None = None
         self.worlds = 0
         self.generation, self.job = 0, ""
-        self.board: Board | None = None
+        self.board: bootstrap.Board | None = None
         after_fork_in_child(self._forked)
 
     def forget(self, hosts: bootstrap.MultiHostBootstrap) -> None:
@@ -133,7 +130,7 @@ def _next() -> str:
     return f"init{_process.worlds}"
 
 
-def _hosts(board: Board, world: World, timeout_s: float) -> bootstrap.MultiHostBootstrap:
+def _hosts(board: bootstrap.Board, world: World, timeout_s: float) -> bootstrap.MultiHostBootstrap:
     """This process's way to the ranks of other hosts."""
     mine = _process
     if mine.hosts is None:

@@ -12,7 +12,7 @@ As JSON, links go one way each, between nodes by name; a bandwidth that is left 
      "hosts": [0, 0], "message_s": 2e-7}
 
 `"fifo_between_hosts": true` has links serve messages from host to host first come, first served (docs/simulate.md).
-The runtime's `tuned` (runtime/tuned.py), where a file has it, is ignored here.
+The runtime's `tuned` (runtime/tuned), where a file has it, is ignored here.
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ def _share(rows: Transfers, of: int, j: int) -> Transfers:
 
 
 def _widened(shift: Shift, by: int) -> Shift:
-    return replace(shift, source_chunk=shift.source_chunk * by, target_chunk=shift.target_chunk * by)
+    return shift._replace(source_chunk=shift.source_chunk * by, target_chunk=shift.target_chunk * by)
 
 
 def _expect_positive(schedule: Schedule, number: int, what: str) -> None:

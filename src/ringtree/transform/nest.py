@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from math import lcm
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,8 +99,7 @@ def nesting_of(collective: str, inner: ScheduleBuilder, outer: ScheduleBuilder) 
     raise ValueError(f"nest: {collective} of {inner.name} inside {outer.name} needs {asked}")
 
 
-@dataclass(frozen=True, slots=True)
-class _Layout:
+class _Layout(NamedTuple):
     """The ranks and positions of the whole in a phase.
 
     inside: every group, on `runs` runs of chunks. between: the ranks whose index in the group is in `indices`.
@@ -161,8 +159,7 @@ def _layout(
     return _Layout(group, groups, whole, unit, np.arange(group), strided=strided, sharded=True)
 
 
-@dataclass(frozen=True, slots=True)
-class _Embedding:
+class _Embedding(NamedTuple):
     """Copies of a schedule on the whole: axes are (copy, run) for positions, (copy) for ranks.
 
     `step` and `turn`: the shift of the whole where the schedule shifts by one chunk, by one rank; 0 if no single number

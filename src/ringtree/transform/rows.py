@@ -24,7 +24,7 @@ def refine(schedule: Schedule, chunks: int) -> Schedule:
     for b in schedule.blocks:
         rows = move(b.rows, b.rows.source_chunk * by, b.rows.target_chunk * by, b.rows.count * by)
         s = b.shift
-        shift = replace(s, source_chunk=s.source_chunk * by, target_chunk=s.target_chunk * by)
+        shift = s._replace(source_chunk=s.source_chunk * by, target_chunk=s.target_chunk * by)
         blocks.append(Block(rows, b.times, shift))
     return replace(schedule, chunks=chunks, scratch=schedule.scratch * by, blocks=tuple(blocks))
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import torch
 
-from ringtree.runtime.communicator.calls.calls import CODE
+from ringtree.runtime.communicator.calls.codes import CODE
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.torch_backend.calls.launching import made_shortly
 from ringtree.torch_backend.tensors import filled, plain, sent

@@ -14,7 +14,8 @@ from ringtree.cli.doctor.network import better_interface
 from ringtree.cli.doctor.shown import named
 from ringtree.ir.units import bandwidth, duration, line_rate
 from ringtree.machines.host.interfaces import NetworkInterface
-from ringtree.runtime.bootstrap.interfaces import INTERFACE, VIRTUAL
+from ringtree.runtime.bootstrap.environment import INTERFACE
+from ringtree.runtime.bootstrap.interfaces import VIRTUAL
 
 SECTION = "hosts"
 LOW_PART = 0.5

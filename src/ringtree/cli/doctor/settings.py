@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import ringtree
@@ -17,7 +18,7 @@ SECRETS = (SECRET,)
 
 def tune(host: CheckedHost) -> Iterator[Check]:
     """The file of `ringtree tune`, and whether it is of this machine and version."""
-    path = tuned.location(host.env)
+    path = Path(tuned.location(host.env))
     figures: dict[str, Any] = dict.fromkeys(("date", "ringtree", "latency_s", "bandwidth_Bps"))
     figures["file"] = str(path)
     if not path.exists():

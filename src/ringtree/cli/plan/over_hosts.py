@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
 
 def hosts_asked(args: argparse.Namespace) -> Hosts:
     """The hosts of the options: their ranks and network as given, else as in the tuned file, else assumed."""
-    path = Path(args.tuned) if args.tuned else tuned.location()
+    path = Path(args.tuned or tuned.location())
     known = tuned.read(path, anywhere=True) if args.tuned else tuned.tuned_here()
     network = None if known is None else known.network
     if args.hosts is not None:

@@ -12,8 +12,6 @@ MEMORY_NBYTES = (1 << 16, 1 << 19, 1 << 22, 1 << 25, 1 << 27)
 """Bytes of the arrays of a core's ranks: input and output of the measured sizes. They are within a core's first caches,
 its second, the last one, at its end, and beyond."""
 CACHE_LINE_NBYTES = 64
-SINGLE_COPY_BYTES = 1 << 15
-"""The least bytes of a message that are worth the system call by which its receiver reads it in the sender's memory."""
 FASTEST_BPS = 1e12
 """A faster rate costs nothing measurable."""
 

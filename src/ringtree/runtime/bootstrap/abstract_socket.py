@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import json
 import os
 import select
@@ -21,6 +20,7 @@ import time
 from typing import Any
 
 from ringtree.errors import Mismatch, PeerDied, Poisoned
+from ringtree.ir.digest import sha256
 from ringtree.runtime.bootstrap.bootstrap import Abandoned, BootstrapGroup
 from ringtree.runtime.bootstrap.shared_memory import reserve
 
@@ -75,7 +75,7 @@ def _meet(group: BootstrapGroup, memory: tuple[int, int] | None, value: Any) -> 
 
 def address(key: str) -> str:
     """The socket's name for a key: no other user's, and short for every key."""
-    digest = hashlib.sha256(key.encode()).hexdigest()[:32]
+    digest = sha256(key.encode()).hexdigest()[:32]
     return f"\0ringtree-{os.getuid()}-{digest}"
 
 

@@ -6,18 +6,18 @@ well; `in_process` serves the threads of one process. What brings members of sev
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    import socket
 
 
 class Abandoned(RuntimeError):
     """Raised by a liveness check: this bootstrap ends for all members, and each learns elsewhere how they meet."""
 
 
-@dataclass(frozen=True, slots=True)
-class BootstrapGroup:
+class BootstrapGroup(NamedTuple):
     """The members of one bootstrap. `key`: a text that is equal on all members, and of no other group at the time.
 
     `rank` is the caller's number among the members, 0 is the leader's; `names`: the members' names for users.

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from typing import NamedTuple
 
 TRACE_FOLDER = "RINGTREE_TRACE_FOLDER"
 """The variable with the folder of the ranks' recordings, set by the launcher."""
@@ -16,6 +15,8 @@ ADDRESS = "RINGTREE_ADDRESS"
 """The variable with host and port of rank 0, where ranks are on several hosts."""
 SECRET = "RINGTREE_SECRET"
 """The variable with a text that only the ranks of a job know."""
+INTERFACE = "RINGTREE_INTERFACE"
+"""The variable with the name or numeric address of the interface by which other hosts reach this one."""
 TIMEOUT = "RINGTREE_TIMEOUT"
 TIMEOUT_S = 300.0
 FILE = "file://"
@@ -27,8 +28,7 @@ STARTERS = {SPAWNED: "ringtree.spawn", RAY: "ringtree.ray"}
 """The function that started a job's ranks, by the prefix of the job."""
 
 
-@dataclass(frozen=True, slots=True)
-class World:
+class World(NamedTuple):
     """A rank's environment. `job` is a text that all ranks of one job share and no other job of this user has."""
 
     rank: int
@@ -63,14 +63,14 @@ def detect(env: Mapping[str, str] | None = None, *, meets: bool = False) -> Worl
     return world
 
 
-def rendezvous_address(env: Mapping[str, str] | None = None) -> tuple[str, int] | Path | None:
-    """The meeting point of ranks on several hosts: host and port, or the file that names them; None where all are on
-    one host. ValueError for another text."""
+def rendezvous_address(env: Mapping[str, str] | None = None) -> tuple[str, int] | str | None:
+    """The meeting point of ranks on several hosts: host and port, or the path of the file that names them; None where
+    all are on one host. ValueError for another text."""
     text = (os.environ if env is None else env).get(ADDRESS)
     if not text:
         return None
     if text.startswith(FILE) and text.removeprefix(FILE).startswith("/"):
-        return Path(text.removeprefix(FILE))
+        return text.removeprefix(FILE)
     host, _, port = text.rpartition(":")
     bare = host.removeprefix("[").removesuffix("]") if host.startswith("[") and host.endswith("]") else host
     ambiguous = ":" in host and host == bare
@@ -87,10 +87,9 @@ def leave_launcher() -> None:
         os.environ.pop(name, None)
 
 
-def trace_folder(env: Mapping[str, str] | None = None) -> Path | None:
+def trace_folder(env: Mapping[str, str] | None = None) -> str | None:
     """The folder in which `ringtree run --trace` collects recordings; None without it."""
-    folder = (os.environ if env is None else env).get(TRACE_FOLDER)
-    return Path(folder) if folder else None
+    return (os.environ if env is None else env).get(TRACE_FOLDER) or None
 
 
 JOBS_OWN = ("RINGTREE_JOB", "RINGTREE_RANK", "RINGTREE_WORLD_SIZE", SECRET)
@@ -167,7 +166,8 @@ def _ancestor(name: str) -> str:
     pid = os.getppid()
     while pid > 1:
         try:
-            command, rest = Path(f"/proc/{pid}/stat").read_text().split("(", 1)[1].rsplit(")", 1)
+            with open(f"/proc/{pid}/stat") as stat:
+                command, rest = stat.read().split("(", 1)[1].rsplit(")", 1)
         except (OSError, IndexError):
             break
         fields = rest.split()

@@ -12,7 +12,6 @@ import errno
 import secrets
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 from ringtree.runtime.bootstrap.abstract_socket import ABSTRACT_SOCKET
@@ -111,7 +110,7 @@ class MultiHostBootstrap:
             known = self.exchange(world, [name, same_kernel()])
             lowest = next((r for r in range(world.rank) if known[r][1] == same_kernel() and _reaches(known[r][0])), -1)
             lowest = world.rank if lowest < 0 else lowest
-            found = self.exchange(replace(world, key=f"{world.key}/found"), [lowest, self._rendezvous.round_trip_s()])
+            found = self.exchange(world._replace(key=f"{world.key}/found"), [lowest, self._rendezvous.round_trip_s()])
         firsts = [first for first, _ in found]
         kernels = [kernel for _, kernel in known]
         self._machine_of = [kernels.index(kernel) for kernel in kernels]
@@ -130,8 +129,7 @@ class MultiHostBootstrap:
         values = self.exchange(group, value)
         here = self.here(group)
         check = group.check_liveness
-        local = replace(
-            group,
+        local = group._replace(
             key=f"{group.key}/host {self.host_of[self._rank]}",
             rank=here.index(group.rank),
             names=[group.names[r] for r in here],

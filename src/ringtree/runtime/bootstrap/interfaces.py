@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-INTERFACE = "RINGTREE_INTERFACE"
-"""The variable with the name or numeric address of the interface by which other hosts reach this one."""
+from ringtree.runtime.bootstrap.environment import INTERFACE
+
 VIRTUAL = ("docker", "br-", "veth", "virbr", "cni", "flannel", "cali", "podman", "lxcbr", "lxdbr", "kube")
 """The names of interfaces that join the containers of one machine: other hosts seldom reach them."""
 IFF_UP = 0x1

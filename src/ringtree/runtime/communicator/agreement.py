@@ -5,14 +5,16 @@ A request travels as int64: its text in words, and then numbers of each rank's o
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ringtree.errors import Mismatch
+from ringtree.ir.digest import sha256
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 TEXT_BYTES = 128
 _INTS = TEXT_BYTES // 8
@@ -36,5 +38,5 @@ def _cut(text: str) -> bytes:
     are."""
     data = text.encode()
     if len(data) > TEXT_BYTES:
-        data = data[: TEXT_BYTES - 20] + b"... " + hashlib.sha256(data).hexdigest()[:16].encode()
+        data = data[: TEXT_BYTES - 20] + b"... " + sha256(data).hexdigest()[:16].encode()
     return data.ljust(TEXT_BYTES, b"\0")

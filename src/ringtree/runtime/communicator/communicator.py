@@ -9,40 +9,39 @@ Its methods come in families, one file each; this one has the group's identity, 
 
 from __future__ import annotations
 
+import os
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 from weakref import WeakSet
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
 
 from ringtree.ir.collective import collective as find_collective
 from ringtree.runtime import tracing
 from ringtree.runtime.arrays import dtype_named, readable
 from ringtree.runtime.communicator import lifetime
 from ringtree.runtime.communicator.arguments import whole
-from ringtree.runtime.communicator.calls.binding import BoundPlan
-from ringtree.runtime.communicator.calls.calls import Calls
 from ringtree.runtime.communicator.collectives.coalesced import Coalesced
 from ringtree.runtime.communicator.collectives.objects import Objects
 from ringtree.runtime.communicator.groups import Groups
 from ringtree.runtime.communicator.messages.messages import PendingMessages
 from ringtree.runtime.communicator.messages.point_to_point import PointToPoint
-from ringtree.runtime.communicator.messages.work import Work
-from ringtree.runtime.communicator.seated import AlgorithmChoice
 from ringtree.runtime.communicator.windows.one_sided import OneSided
 from ringtree.runtime.engines.engine import GroupParameters, join
-from ringtree.runtime.engines.protocols import Endpoint
 from ringtree.runtime.types import BY_LABEL
 
 if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
     from typing_extensions import Self
 
     from ringtree.price.hosts import Hosts
     from ringtree.price.memory import SharedMemory
+    from ringtree.runtime.communicator.calls import BoundPlan, Calls
+    from ringtree.runtime.communicator.messages.work import Work
+    from ringtree.runtime.communicator.seated import AlgorithmChoice
+    from ringtree.runtime.engines.protocols import Endpoint
 
 
 class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
@@ -64,13 +63,12 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         joined = join(engine, parameters)
         # this group keeps nothing of the one that it was made from
         measured = joined.network.measured if joined.network else None
-        parameters = replace(parameters, check_liveness=None, inherited=None, cost=joined.cost, network=measured)
-        self._engine, self._parameters = engine, parameters
+        self._engine, self._joined_group = engine, joined
+        self._parameters = parameters._replace(check_liveness=None, inherited=None, cost=joined.cost, network=measured)
         self._endpoint = joined.endpoint
         self._call: Any = joined.endpoint.call
         self.call_at: Any = joined.endpoint.call_at
         self.start_at: Any = joined.endpoint.start_at
-        self._calls = Calls(joined, engine, parameters, self._beside)
         self._mail = PendingMessages(joined.endpoint)
         self._hosts = joined.hosts or (0,) * self.size
         self._token = np.zeros(1, np.int32)  # what a barrier passes around
@@ -81,6 +79,8 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         self._recordings = []
         self._spans: tracing.Spans | None = None  # during a recording
         self._offspring = WeakSet()
+        if os.environ.get("RINGTREE_ALGORITHM") or os.environ.get("RINGTREE_DEBUG"):
+            _ = self._calls  # refuses an algorithm that there is not, and reports the group
         lifetime.watch(self)
 
     def chosen(
@@ -162,7 +162,9 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         if not timeout_s > 0:
             raise ValueError(f"timeout_s is {timeout_s!r}; expected a positive number of seconds")
         for group in (self, *self._besides.values()):
-            group._parameters = group._calls._parameters = replace(group._parameters, timeout_s=float(timeout_s))
+            group._parameters = group._parameters._replace(timeout_s=float(timeout_s))
+            if used := group._used_calls():
+                used._parameters = group._parameters
             group._endpoint.set_timeout(float(timeout_s))
 
     def abort(self, why: str = "") -> None:
@@ -194,13 +196,16 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         try:
             endpoint.close()
         finally:
-            self._calls.let_go()
+            if used := self._used_calls():
+                used.let_go()
             self._mail.let_go()
 
     def _replace_endpoint(self, other: lifetime.Gone) -> Endpoint:
         endpoint, gone = self._endpoint, cast("Endpoint", other)
         self._endpoint, self._call, self.call_at, self.start_at = gone, other, other, other
-        self._calls.replace_endpoint(gone)
+        self._joined_group = self._joined_group._replace(endpoint=gone)
+        if used := self._used_calls():
+            used.replace_endpoint(gone)
         self._mail.replace_endpoint(gone)
         return endpoint
 
@@ -224,8 +229,7 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         group = self._besides.get(what)
         if group is None:
             ranks = list(range(self.size))
-            parameters = replace(
-                self._parameters,
+            parameters = self._parameters._replace(
                 key=f"{self._parameters.key}/{what}",
                 slots=slots,
                 check_liveness=partial(self._endpoint.check_liveness, what, ranks),

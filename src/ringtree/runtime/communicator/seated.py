@@ -5,18 +5,22 @@ A communicator's methods come in families, one class and one file each; all of t
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from ringtree.ir.schedule import Schedule
+from ringtree import late
+from ringtree.runtime.communicator import calls
 from ringtree.runtime.communicator.arguments import whole
-from ringtree.runtime.communicator.calls.calls import Calls
-from ringtree.runtime.communicator.messages.messages import PendingMessages
-from ringtree.runtime.engines.engine import GroupParameters
-from ringtree.runtime.engines.protocols import Endpoint
 
-AlgorithmChoice = str | Schedule | None
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ringtree.ir.schedule import Schedule
+    from ringtree.runtime.communicator.calls import Calls
+    from ringtree.runtime.communicator.messages.messages import PendingMessages
+    from ringtree.runtime.engines.engine import GroupParameters, JoinedGroup
+    from ringtree.runtime.engines.protocols import Endpoint
+
+    AlgorithmChoice = str | Schedule | None
 
 
 class Member:
@@ -27,12 +31,25 @@ class Member:
     size: int
     _engine: str
     _parameters: GroupParameters
+    _joined_group: JoinedGroup
     _endpoint: Endpoint
     _call: Any
-    _calls: Calls
     _mail: PendingMessages
     _made: int
     _token: np.ndarray[Any, np.dtype[np.int32]]
+
+    @late.Attribute
+    def _calls(self) -> Calls:
+        """The slow path of this group's calls."""
+        return calls.Calls(self._joined_group, self._engine, self._parameters, self._beside)
+
+    def _used_calls(self) -> Calls | None:
+        """The slow path, where a call has taken it."""
+        return vars(self).get("_calls")
+
+    def _beside(self, what: str, slots: int = 0) -> Calls:
+        """The slow path of a group of the same ranks for a purpose of its own."""
+        raise NotImplementedError
 
     def _code(self, collective: int, algorithm: AlgorithmChoice) -> int:
         """The fast path's code of a collective by a forced algorithm; -1 where it has none."""

@@ -7,20 +7,19 @@ which reads this table.
 
 from __future__ import annotations
 
-import hashlib
+import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import ringtree
+from ringtree.ir.digest import sha256
 from ringtree.runtime.bootstrap.abstract_socket import ABSTRACT_SOCKET
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup, HostBootstrap
-from ringtree.runtime.engines.protocols import Endpoint
 
 if TYPE_CHECKING:
     from ringtree.price import CostParameters, NetworkCost
+    from ringtree.runtime.engines.protocols import Endpoint
 
 ENGINES = {
     "shm": "ringtree.runtime.engines.shm",
@@ -29,8 +28,7 @@ ENGINES = {
 """Name -> module."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupParameters:
+class GroupParameters(NamedTuple):
     """The parameters that members agree on before there is a group. `key` is a text that all members derive alike.
 
     `names` are the members' world ranks, for messages. `threads`: the members are threads of one process.
@@ -69,8 +67,7 @@ class GroupParameters:
         return BootstrapGroup(*members, build=build)
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkParameters:
+class NetworkParameters(NamedTuple):
     """The network between the members' hosts: the kernel's latency, 0 where it is unknown, and `ringtree tune`'s costs.
     `turns`: the most ranks that share a core. The same for all members."""
 
@@ -79,8 +76,7 @@ class NetworkParameters:
     measured: NetworkCost | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class JoinedGroup:
+class JoinedGroup(NamedTuple):
     """An endpoint, and what the members have learnt of each other. Each rank has `slots` staging slots of `slot_bytes`.
 
     The rest is the same for all members: `cores`, how many cores the members on a machine may use between them (the
@@ -120,7 +116,8 @@ def native_module() -> Any:
     """The native module. ImportError where it was not built, RuntimeError where it was built for other Python sources
     than those beside it."""
     native = import_module("ringtree._native")
-    interface = hashlib.sha256(Path(ringtree.__file__).with_name("_native.pyi").read_bytes()).hexdigest()
+    with open(os.path.join(os.path.dirname(ringtree.__file__), "_native.pyi"), "rb") as beside:
+        interface = sha256(beside.read()).hexdigest()
     if not interface.startswith(getattr(native, "INTERFACE", "none")):
         raise RuntimeError(
             f"the native engine ({native.__file__}) was built for another version of the Python beside it: "

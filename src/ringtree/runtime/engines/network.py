@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import secrets
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, cast
 
+from ringtree.ir.digest import sha256
 from ringtree.runtime.bootstrap.bootstrap import NetworkBootstrap
 from ringtree.runtime.engines.engine import GroupParameters
 from ringtree.runtime.engines.wires import VARIABLE, End, Remote, chosen, end
@@ -41,7 +40,7 @@ class NetworkEnd:
         if refused := self._refused(addresses):
             meeting = self._parameters.bootstrap_group()
             with contextlib.suppress(RuntimeError, TimeoutError):  # a rank that ends now would be all that others see
-                self._bootstrap.exchange(replace(meeting, key=f"{key}/refused"))
+                self._bootstrap.exchange(meeting._replace(key=f"{key}/refused"))
             raise RuntimeError(refused)
         assert self._end is not None
         members: list[Remote] = []
@@ -55,7 +54,7 @@ class NetworkEnd:
             members.append(Remote(name, address, to_it, from_it))
         if self._parameters.inherited is None:  # groups made from a world need not ask again
             self._probe(hosts, members)
-        group = int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "little")
+        group = int.from_bytes(sha256(key.encode()).digest()[:8], "little")
         return self._end.network(list(hosts), group, members)
 
     def _refused(self, addresses: Sequence[Address]) -> str:
@@ -77,7 +76,7 @@ class NetworkEnd:
         """Finds out whether the hosts reach each other, before a call hangs: one rank of each connects once to one of
         each other."""
         group = self._parameters.bootstrap_group()
-        found = self._bootstrap.exchange(replace(group, key=f"{group.key}/probed"), self._unreached(hosts, members))
+        found = self._bootstrap.exchange(group._replace(key=f"{group.key}/probed"), self._unreached(hosts, members))
         if failures := [failure for failure in found if failure]:
             raise RuntimeError(failures[0])
 

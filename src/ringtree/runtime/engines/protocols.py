@@ -11,19 +11,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-ANY = -1
-"""Any source, any tag."""
-
-COPY, PARTS, CLOCKS = -2, -3, -4
-"""Tags that no receive of a user's takes: of `copy`, of `exchange_parts`, and of the reading of other hosts' clocks."""
-FREE = -5
-"""The first of such tags, downwards, for layers on a communicator."""
-
 ARRIVAL = 6
 """The kind, among recorded events, of a message's arrival from another host: of the WAIT that follows. No Event."""
-
-ACKNOWLEDGEMENT = -(1 << 31)
-"""The tag of what answers a synchronous send of tag 0; of tag t it is t more. Such sends have tags below 2^30."""
 
 MessageOperation = tuple[bool, int, int, int, int, int, bool]
 """(is it a send, peer, tag, address, bytes, type's code, and of a receive: may the message be shorter; of a send: is it
@@ -170,6 +159,10 @@ class Health(Protocol):
     def poison(self, message: str) -> None: ...
     def set_timeout(self, timeout_s: float) -> None: ...
     def close(self) -> None: ...
+
+
+class SharedMemo(Memo, Health, Protocol):
+    """A memo, and whether the members that it is awaited from live."""
 
 
 class PreparedPrograms(Programs, FastPath, Protocol):

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ringtree.errors  # noqa: F401  # gives the native errors their message
-from ringtree.price.memory.parameters import SINGLE_COPY_BYTES
+from ringtree.runtime import engines, tuned
 from ringtree.runtime.engines.engine import GroupParameters, JoinedGroup, NetworkParameters, native_module
-from ringtree.runtime.engines.network import NetworkEnd
-from ringtree.runtime.tuned import as_json, network_as_json, network_from, parameters_from
+
+if TYPE_CHECKING:
+    from ringtree.runtime.engines.network import NetworkEnd
 
 STAGING_BYTES = 1 << 20
 """Bytes of a rank's slots together: staging that fits a core's own cache runs at the cache's speed."""
+LEAST_SINGLE_COPY_BYTES = 1 << 12
+"""Of a message that its receiver reads in the sender's memory; `plan` decides for which calls that is worth it."""
 MOST_STAGING_BYTES = 1 << 24
 FEWEST_SLOTS, MOST_SLOTS = 8, 4096
 UNDER_WAY_BPS = 5e9
@@ -26,14 +29,14 @@ def join(parameters: GroupParameters) -> JoinedGroup:
     native = native_module()
     group = parameters.bootstrap_group(native.BUILD)
     hosts = parameters.bootstrap.hosts(group)
-    listening = NetworkEnd(parameters) if len(set(hosts)) > 1 else None
+    listening = engines.NetworkEnd(parameters) if len(set(hosts)) > 1 else None
     slots, slot_bytes = staging(parameters.ranks, parameters.slots, listening.latency_s if listening else 0.0)
     sizes = parameters.ranks, slots, slot_bytes
-    least = single_copy_bytes(os.environ) if not parameters.threads and native.attaches() else 0
+    may_read = single_copies(os.environ) and not parameters.threads and native.attaches()
     lazily = parameters.inherited is not None or listening is not None
     reserved = native.reserved_bytes(*sizes, lazily=lazily)
     try:
-        offer = _offer(parameters, listening, least)
+        offer = _offer(parameters, listening, may_read)
         fd, offers = parameters.bootstrap.share(group, native.segment_bytes(*sizes), offer, reserved)
     except BaseException:
         if listening:
@@ -59,32 +62,32 @@ def join(parameters: GroupParameters) -> JoinedGroup:
         oversubscribed=machines.count(here) > cores[here],
         threads=parameters.threads,
         names=list(parameters.names),
-        single_copy_bytes=least,
+        single_copy_bytes=LEAST_SINGLE_COPY_BYTES if may_read else 0,
         inherited=parameters.inherited,
         network=network,
     )
     cost, source = offers[0][1:3]  # rank 0's, which a group that is made from another has already
-    agreed = parameters_from(cost, source) if cost else parameters.cost if parameters.inherited else None
+    agreed = tuned.parameters_from(cost, source) if cost else parameters.cost if parameters.inherited else None
     turns = max(machines.count(m) / c for m, c in cores.items())
-    measured = parameters.network if parameters.inherited else offers[0][4] and network_from(*offers[0][4])
+    measured = parameters.network if parameters.inherited else offers[0][4] and tuned.network_from(*offers[0][4])
     between = NetworkParameters(listening.latency_s, turns, measured) if listening else None
     longest = native.overflow_bytes(*sizes) if not between and all(o[5] for o in offers) else 0
     return JoinedGroup(endpoint, slots, slot_bytes, min(cores.values()), agreed, tuple(hosts), between, longest)
 
 
-def _offer(parameters: GroupParameters, listening: NetworkEnd | None, least: int) -> list[Any]:
+def _offer(parameters: GroupParameters, listening: NetworkEnd | None, may_read: bool) -> list[Any]:
     """The facts that the others need of this rank: its usable cores, a world's cost parameters and their source, an
-    address, a world's network, the least bytes that it reads in peers' memory."""
+    address, a world's network, whether it may read peers' memory."""
     mask = sum(1 << core for core in os.sched_getaffinity(0))
     of_world = not parameters.inherited and not parameters.rank
     cost, network = (parameters.cost, parameters.network) if of_world else (None, None)
     return [
         f"{mask:x}",
-        as_json(cost) if cost else None,
+        tuned.as_json(cost) if cost else None,
         cost.source if cost else None,
         listening.address if listening else None,
-        [network_as_json(network), network.source] if network else None,
-        least,
+        [tuned.network_as_json(network), network.source] if network else None,
+        may_read,
     ]
 
 
@@ -107,21 +110,16 @@ def longest_single_copy(ranks: int) -> int:
         native = native_module()
     except ImportError:
         return 0
-    allowed = single_copy_bytes(os.environ) and native.attaches()
+    allowed = single_copies(os.environ) and native.attaches()
     return int(native.overflow_bytes(ranks, *staging(ranks))) if allowed else 0
 
 
-def single_copy_bytes(env: Mapping[str, str]) -> int:
-    """The least bytes of a message that its receiver reads in the sender's memory: RINGTREE_SINGLE_COPY; 0: none is."""
-    given = env.get("RINGTREE_SINGLE_COPY", "")
-    if not given:
-        return SINGLE_COPY_BYTES
-    if not given.isdecimal() or int(given) > 1 << 40:
-        raise ValueError(
-            f"RINGTREE_SINGLE_COPY is {given!r}: expected the least bytes of a message that is read in its sender's "
-            f"memory (usually {SINGLE_COPY_BYTES}), or 0 for none"
-        )
-    return int(given)
+def single_copies(env: Mapping[str, str]) -> bool:
+    """Whether messages may be read in their senders' memory: RINGTREE_SINGLE_COPY, 1 by default."""
+    given = env.get("RINGTREE_SINGLE_COPY") or "1"
+    if given not in ("0", "1"):
+        raise ValueError(f"RINGTREE_SINGLE_COPY is {given!r}: expected 1, or 0 to stage all messages")
+    return given == "1"
 
 
 def _union(masks: list[str]) -> int:

@@ -7,20 +7,17 @@ import selectors
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from ringtree.formats import chrome
+from ringtree.runtime import launch
 from ringtree.runtime.bootstrap.environment import TRACE_FOLDER
 from ringtree.runtime.launch.interrupts import interrupts
-from ringtree.runtime.launch.job import JobCourse, named
+from ringtree.runtime.launch.job import JobCourse
 from ringtree.runtime.launch.program import resolve
 from ringtree.runtime.launch.rank_processes import STDOUT, RankProcesses, stdin_for_rank_0, turn
 from ringtree.runtime.launch.torch_variables import HERE, StorePort, names_a_store, store_variables
 from ringtree.runtime.launch.whole_lines import Take, printed
-from ringtree.runtime.tracing.files import LaterReadings, gather, no_readings
 
 
 def run(
@@ -55,12 +52,12 @@ def run(
         if algorithm is not None:
             env["RINGTREE_ALGORITHM"] = algorithm
         if trace is not None:
-            env[TRACE_FOLDER] = stack.enter_context(TemporaryDirectory(prefix="ringtree-trace-"))
+            env[TRACE_FOLDER] = stack.enter_context(launch.recordings())
         job = _run(words, ranks, env, speaker, stack)
         code = job.report(write or complain)
         if trace is None:
             return code
-        return write_trace(trace, Path(env[TRACE_FOLDER]), ranks, words, f"{env['RINGTREE_JOB']}/init1") or code
+        return launch.write_trace(trace, Path(env[TRACE_FOLDER]), ranks, words, f"{env['RINGTREE_JOB']}/init1") or code
 
 
 def _run(words: list[str], ranks: int, env: dict[str, str], speaker: int | None, stack: ExitStack) -> JobCourse:
@@ -88,29 +85,6 @@ def _run(words: list[str], ranks: int, env: dict[str, str], speaker: int | None,
 
 def _take(rank: int, number: int) -> Take:
     return partial(printed, prefix=f"[{rank}] ", stream=sys.stdout if number == STDOUT else sys.stderr)
-
-
-def write_trace(
-    file: Path,
-    folder: Path,
-    ranks: int,
-    words: Sequence[str],
-    world: str = "",
-    later: LaterReadings = no_readings,
-) -> int:
-    """Writes what the ranks recorded; returns 1 where there is nothing. `words`: started the program; `world`, `later`:
-    as for gather."""
-    gathered = gather(folder, ranks, world, later)
-    if gathered is None:
-        complain(f"{file} is not written: no rank called ringtree.init()")
-        return 1
-    if gathered.silent:
-        complain(f"{file} has nothing of {named(list(gathered.silent))}: a killed rank leaves nothing")
-    if dropped := gathered.trace.facts.get("dropped"):
-        complain(f"{file} is incomplete: {dropped} events were dropped")
-    name = " ".join(words[1:] if words[0] == sys.executable else words)
-    chrome.write(replace(gathered.trace, facts={"name": name, **gathered.trace.facts}), file)
-    return 0
 
 
 def complain(text: str, command: str = "run") -> None:

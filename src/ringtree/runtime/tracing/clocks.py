@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.ir.host_clocks import HostClock
-from ringtree.runtime.engines.protocols import CLOCKS, MessageOperation
+from ringtree.runtime.engines.protocols import MessageOperation
+from ringtree.runtime.engines.tags import CLOCKS
 from ringtree.runtime.types import Dtype
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ FIRST_WORLD = "/init1"
 _recordings: list[Recording] = []
 
 
-def record_until_exit(communicator: Communicator, folder: Path) -> None:
+def record_until_exit(communicator: Communicator, folder: str | Path) -> None:
     """Records this world, and the groups made from it. All its ranks call it, and over several hosts read their clocks.
     Writes the recording to `folder` when this process ends; a killed process leaves only the file that marks its
     beginning."""
@@ -35,8 +35,8 @@ def record_until_exit(communicator: Communicator, folder: Path) -> None:
     recording.read_clocks()
     recording.start()
     if not _recordings:
-        (folder / f"{communicator.rank}.begun").touch()
-        atexit.register(_leave, folder / f"{communicator.rank}.npz", os.getpid())
+        (Path(folder) / f"{communicator.rank}.begun").touch()
+        atexit.register(_leave, Path(folder) / f"{communicator.rank}.npz", os.getpid())
     _recordings.append(recording)
 
 

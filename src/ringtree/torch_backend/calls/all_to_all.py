@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.distributed.distributed_c10d import AllToAllOptions
 
-from ringtree.runtime.communicator.calls.calls import CODE
+from ringtree.runtime.communicator.calls.codes import CODE
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.torch_backend.calls.forms import taking
 from ringtree.torch_backend.calls.launching import Launching

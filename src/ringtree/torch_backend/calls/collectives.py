@@ -14,7 +14,7 @@ from torch.distributed.distributed_c10d import (
     ReduceScatterOptions,
 )
 
-from ringtree.runtime.communicator.calls.calls import CODE
+from ringtree.runtime.communicator.calls.codes import CODE
 from ringtree.torch_backend.calls.all_to_all import AllToAll
 from ringtree.torch_backend.calls.coalesced import CoalescedOperations
 from ringtree.torch_backend.calls.forms import taking

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.communicator.messages.work import Message, wait_any
-from ringtree.runtime.engines.protocols import ANY
+from ringtree.runtime.engines.tags import ANY
 from ringtree.torch_backend.calls.launching import Launching
 from ringtree.torch_backend.compiling import opaque
 from ringtree.torch_backend.flight.recorder import FlightEntry, FlightRecorder

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.errors import TimedOut
-from ringtree.runtime.engines.protocols import FREE
+from ringtree.runtime.engines.tags import FREE
 from ringtree.runtime.types import BY_LABEL
 from ringtree.torch_backend import failures
 from ringtree.torch_backend.calls.launching import Launching

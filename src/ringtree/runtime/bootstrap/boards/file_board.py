@@ -29,10 +29,10 @@ class FileBoard:
     given: Contact | None = None
     several = True
 
-    def __init__(self, path: Path, job: str, secret: bytes) -> None:
+    def __init__(self, path: str | Path, job: str, secret: bytes) -> None:
         self.where = f"RINGTREE_ADDRESS=file://{path}"
         self.secret = secret
-        self._path, self._job, self._written = path, hashlib.sha256(job.encode()).hexdigest() if job else "", b""
+        self._path, self._job, self._written = Path(path), hashlib.sha256(job.encode()).hexdigest() if job else "", b""
 
     def announce(self, contact: Contact) -> None:
         """Writes the file for this user alone, whole or not at all. RuntimeError where it cannot be written."""

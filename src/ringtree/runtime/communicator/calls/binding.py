@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
 import zlib
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ringtree import verify
 from ringtree.ir.collective import collective as find_collective
+from ringtree.ir.digest import sha256
 from ringtree.ir.lower import lower, lower_rank
 from ringtree.ir.program import Program
 from ringtree.ir.schedule import COLUMNS, Schedule
 from ringtree.plan.tuning import CallTuning
-from ringtree.runtime.engines.engine import JoinedGroup
-from ringtree.runtime.types import Dtype
+
+if TYPE_CHECKING:
+    from ringtree.runtime.engines.engine import JoinedGroup
+    from ringtree.runtime.types import Dtype
 
 Ints = NDArray[np.int64]
 
@@ -38,8 +41,7 @@ class RankProgram:
         return self.program.encode()
 
 
-@dataclass(frozen=True, slots=True)
-class BoundPlan:
+class BoundPlan(NamedTuple):
     """A plan of the engine's, and why it was chosen. Offsets are the windows' first elements on the whole vector;
     `aliasable`: whether input and output may be the same memory, position by position."""
 
@@ -156,7 +158,7 @@ def window(part: RankProgram, slot_bytes: int, dtype: Dtype) -> int:
 def _digest(schedule: Schedule) -> int:
     """32 bits of a schedule's contents; its name has no part in them."""
     s = schedule
-    state = hashlib.sha256(repr((s.collective, s.ranks, s.chunks, s.root, s.scratch)).encode())
+    state = sha256(repr((s.collective, s.ranks, s.chunks, s.root, s.scratch)).encode())
     for block in s.blocks:
         state.update(repr((block.times, block.shift)).encode())
         for name in COLUMNS:

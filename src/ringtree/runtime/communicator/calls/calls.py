@@ -7,21 +7,19 @@ import sys
 import zlib
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ringtree import plan, verify
+from ringtree import plan, price, verify
 from ringtree.algorithms import find
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.schedule import Schedule
 from ringtree.plan.tuning import CallTuning
-from ringtree.price.hosts import BANDWIDTH_BPS, LATENCY_S, Hosts, NetworkCost
 from ringtree.price.memory.parameters import BUILT_IN, SharedMemory
 from ringtree.runtime.arrays import Array
-from ringtree.runtime.communicator.calls import function_reductions
+from ringtree.runtime.communicator import calls
 from ringtree.runtime.communicator.calls.binding import (
     BoundPlan,
     Ints,
@@ -32,20 +30,18 @@ from ringtree.runtime.communicator.calls.binding import (
     part_of,
     slots_needed,
 )
+from ringtree.runtime.communicator.calls.codes import CODE, RANK_ORDER
 from ringtree.runtime.communicator.calls.decisions import Decisions
 from ringtree.runtime.communicator.calls.operations import Op, as_named, as_op
 from ringtree.runtime.communicator.calls.plans import Given, Plans, Same
 from ringtree.runtime.communicator.calls.request import CallRequest
 from ringtree.runtime.communicator.messages.work import Work
 from ringtree.runtime.engines.engine import GroupParameters, JoinedGroup
-from ringtree.runtime.engines.protocols import Endpoint
 from ringtree.runtime.types import Dtype, op_code
 
-CODE = {name: code for code, name in enumerate(COLLECTIVES)}
-"""Numbers of the collectives on the fast path; a forced algorithm's calls have numbers of their own."""
-
-RANK_ORDER = "in rank order"
-"""The value, in place of an algorithm's name, for any algorithm that reduces all ranks in order at once."""
+if TYPE_CHECKING:
+    from ringtree.price.hosts import Hosts
+    from ringtree.runtime.engines.protocols import Endpoint
 
 
 class Calls:
@@ -159,11 +155,11 @@ class Calls:
             self._slots_for(algorithm, request)
         assert request.x is not None
         part, _ = self._part(request.collective, request.root, request.x.nbytes, algorithm, whole=True)
-        function_reductions.check(part.program, op, op.commutative or self._in_rank_order(part, algorithm))
+        calls.check_function(part.program, op, op.commutative or self._in_rank_order(part, algorithm))
         request.x, request.out = as_named(request.x), None if request.out is None else as_named(request.out)
         self._synchronize(request, part)
         apart = self._beside("functions")._endpoint
-        function_reductions.perform(part.program, op, request, apart, (apart, self._endpoint), self._parameters)
+        calls.reduce_by_function(part.program, op, request, apart, (apart, self._endpoint), self._parameters)
         return request.result
 
     def _synchronize(self, request: CallRequest, part: RankProgram) -> None:
@@ -293,9 +289,9 @@ class Calls:
         hosts, network = self._joined.hosts, self._joined.network
         if network is None:
             return self._memory()
-        known = network.measured or NetworkCost(network.latency_s or LATENCY_S, BANDWIDTH_BPS)
+        known = network.measured or price.NetworkCost(network.latency_s or price.LATENCY_S, price.BANDWIDTH_BPS)
         between = known.latency_s, known.bandwidth_Bps
-        return Hosts(hosts, self._memory(), *between, max(network.turns, 1.0), known.source, known.message_s)
+        return price.Hosts(hosts, self._memory(), *between, max(network.turns, 1.0), known.source, known.message_s)
 
     def _memory(self) -> SharedMemory:
         """The memory and costs that calls are planned for; equal on all ranks."""
@@ -306,7 +302,7 @@ class Calls:
         self._endpoint = self._decisions.endpoint = other
         self.plans.clear()
         self.plans.endpoint = other
-        self._joined = replace(self._joined, endpoint=other)
+        self._joined = self._joined._replace(endpoint=other)
 
     def let_go(self) -> None:
         """Lets go of the arrays of asynchronous calls; only when the engine works on them no more."""

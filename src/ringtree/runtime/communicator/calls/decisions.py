@@ -6,22 +6,24 @@ cores, each that decides for itself keeps the others waiting.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
-from typing import Protocol
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from ringtree import plan
 from ringtree.algorithms.groups import written
+from ringtree.ir.digest import sha256
 from ringtree.plan.tuning import CallTuning
-from ringtree.price.hosts import Hosts
 from ringtree.price.memory.parameters import SharedMemory
 from ringtree.runtime.communicator.calls.binding import slots_needed_by
 from ringtree.runtime.communicator.calls.plans import KEPT
-from ringtree.runtime.engines.engine import GroupParameters
-from ringtree.runtime.engines.protocols import Health, Memo
+
+if TYPE_CHECKING:
+    from ringtree.price.hosts import Hosts
+    from ringtree.runtime.engines.engine import GroupParameters
+    from ringtree.runtime.engines.protocols import SharedMemo
 
 POLL_S, LONGEST_POLL_S = 2e-4, 2e-2
 """Between polls, at first and at most: hundreds of ranks that poll would keep the one that decides from its core."""
@@ -29,12 +31,7 @@ CHECK_S = 0.05
 """Seconds between two checks of a waiting rank whether the others live."""
 
 
-class SharedMemo(Memo, Health, Protocol):
-    """The part of an endpoint that decisions need: the memo, and whether the ranks that it waits for live."""
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """An algorithm, how it is cut for the size, and in words why."""
 
     algorithm: str
@@ -65,7 +62,7 @@ class Decisions:
         ranks, at = group.ranks, root if root >= 0 else None
 
         def make() -> Decision:
-            if isinstance(where, Hosts):
+            if not isinstance(where, SharedMemory):
                 found = plan.choose_over_hosts(collective, where, at, nbytes, rank_order)
                 return Decision(found.algorithm, found.steps, found.why)
             memory = where
@@ -75,7 +72,7 @@ class Decisions:
 
         named = "any algorithm" + " in rank order" * rank_order
         question = named, collective, ranks, root, _kind(nbytes), where
-        return self._once(group, question, make, written(where.host_of) if isinstance(where, Hosts) else "")
+        return self._once(group, question, make, "" if isinstance(where, SharedMemory) else written(where.host_of))
 
     def cut(
         self, group: GroupParameters, algorithm: str, collective: str, root: int, nbytes: int, memory: SharedMemory
@@ -103,7 +100,7 @@ class Decisions:
         return found
 
     def _shared(self, group: GroupParameters, question: str, make: Callable[[], Decision], hosts: str = "") -> Decision:
-        key = int.from_bytes(hashlib.sha256(question.encode()).digest()[:8], "little") or 1
+        key = int.from_bytes(sha256(question.encode()).digest()[:8], "little") or 1
         known = self.endpoint.known(key)
         if known is False:
             known = self._awaited(group, key)
@@ -148,7 +145,8 @@ THE_HOSTS = "hosts"
 def _encoded(decision: Decision, hosts: str) -> bytes:
     steps = decision.steps
     short = tuple((name, THE_HOSTS if hosts and value == hosts else value) for name, value in steps.options)
-    return json.dumps(asdict(replace(decision, steps=replace(steps, options=short))), separators=(",", ":")).encode()
+    fields = {"algorithm": decision.algorithm, "steps": asdict(replace(steps, options=short)), "why": decision.why}
+    return json.dumps(fields, separators=(",", ":")).encode()
 
 
 def _decoded(value: bytes, hosts: str) -> Decision:

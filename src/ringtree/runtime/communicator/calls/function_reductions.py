@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,10 +16,12 @@ from ringtree.runtime.communicator.calls.operations import Op
 from ringtree.runtime.communicator.calls.request import CallRequest
 from ringtree.runtime.engines.engine import GroupParameters
 from ringtree.runtime.engines.over_messages import ProgramOverMessages
-from ringtree.runtime.engines.protocols import Health, Messages
+
+if TYPE_CHECKING:
+    from ringtree.runtime.engines.protocols import Health, Messages
 
 
-def check(program: Program, op: Op, in_rank_order: bool) -> None:
+def check_function(program: Program, op: Op, in_rank_order: bool) -> None:
     """ValueError where the program cannot serve a function that takes all of `x`, or needs the order of the ranks.
     `in_rank_order`: whether it joins only neighbouring runs of ranks; asked for where `op` does not commute."""
     p = program
@@ -36,7 +38,7 @@ def check(program: Program, op: Op, in_rank_order: bool) -> None:
         )
 
 
-def perform(
+def reduce_by_function(
     program: Program,
     op: Op,
     request: CallRequest,

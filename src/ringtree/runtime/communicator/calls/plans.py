@@ -3,11 +3,12 @@ do not pile up."""
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ringtree.ir.schedule import Schedule
-from ringtree.runtime.communicator.calls.binding import BoundPlan
-from ringtree.runtime.engines.protocols import PreparedPrograms
+if TYPE_CHECKING:
+    from ringtree.ir.schedule import Schedule
+    from ringtree.runtime.communicator.calls.binding import BoundPlan
+    from ringtree.runtime.engines.protocols import PreparedPrograms
 
 KEPT = 1024
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ringtree.runtime.arrays import Array
-from ringtree.runtime.communicator.calls.binding import Ints
-from ringtree.runtime.types import Dtype
+if TYPE_CHECKING:
+    from ringtree.runtime.arrays import Array
+    from ringtree.runtime.communicator.calls.binding import Ints
+    from ringtree.runtime.types import Dtype
 
 
 class CallRequest:

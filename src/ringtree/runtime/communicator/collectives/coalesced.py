@@ -6,17 +6,21 @@ A Python function is no operation on packed arrays: it is called array by array.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ringtree.ir.digest import sha256
 from ringtree.runtime.arrays import Array, new, readable, target, writable
-from ringtree.runtime.communicator.calls.operations import Op, Operation, as_op
+from ringtree.runtime.communicator import calls
+from ringtree.runtime.communicator.calls.operations import Op, as_op
 from ringtree.runtime.communicator.calls.request import CallRequest
 from ringtree.runtime.communicator.collectives.collectives import Collectives
-from ringtree.runtime.communicator.seated import AlgorithmChoice
+
+if TYPE_CHECKING:
+    from ringtree.runtime.communicator.calls.operations import Operation
+    from ringtree.runtime.communicator.seated import AlgorithmChoice
 
 Arrays = Sequence[Any]
 
@@ -76,7 +80,7 @@ class Coalesced(Collectives):
             for i, span in _spans(arrays, alike, n):
                 flat[:, span] = arrays[i].owner.reshape(n, -1)
             mine = new(arrays[alike[0]], (flat.shape[1],)).owner
-            chosen = self._in_order(deterministic, "reduce_scatter", algorithm)
+            chosen = calls.kept_order(deterministic, "reduce_scatter", algorithm)
             self._packed("reduce_scatter", flat, mine, [arrays[i].count for i in alike], chosen, op, dtype=dtype)
             for i, span in _spans(arrays, alike, n):
                 results[i] = _placed(mine[span].reshape(shapes[i]), targets[i])
@@ -127,7 +131,7 @@ class Coalesced(Collectives):
     ) -> Any:
         """all_reduce, in place, of arrays of `counts` elements each, packed one after another into `flat`
         [sum(counts)], which it returns. Mismatch: if ranks packed other counts."""
-        chosen = self._in_order(deterministic, "all_reduce", algorithm)
+        chosen = calls.kept_order(deterministic, "all_reduce", algorithm)
         return self._packed("all_reduce", flat, flat, counts, chosen, op, dtype=dtype, async_op=async_op)
 
     def _packed(
@@ -144,7 +148,7 @@ class Coalesced(Collectives):
         async_op: bool = False,
     ) -> Any:
         a, b = readable(flat, dtype), writable(into, "out", dtype)
-        digest = zlib.crc32(np.array(counts, np.int64).tobytes()) or 1
+        digest = int.from_bytes(sha256(np.array(counts, np.int64).tobytes()).digest()[:4], "little") or 1
         request = CallRequest(collective, max(a.count, b.count), a, b, into, op, root, packed=digest)
         return self._calls.perform(request, algorithm, async_op)
 

@@ -6,19 +6,22 @@ Each method first tries the fast path, as reductions do.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ringtree.ir.schedule import Schedule
 from ringtree.runtime.arrays import readable, target, writable
 from ringtree.runtime.communicator.agreement import agreed
-from ringtree.runtime.communicator.calls.calls import CODE
-from ringtree.runtime.communicator.calls.operations import Operation
+from ringtree.runtime.communicator.calls.codes import CODE
 from ringtree.runtime.communicator.calls.request import CallRequest
 from ringtree.runtime.communicator.collectives.reductions import Reductions
-from ringtree.runtime.communicator.seated import AlgorithmChoice
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ringtree.ir.schedule import Schedule
+    from ringtree.runtime.communicator.calls.operations import Operation
+    from ringtree.runtime.communicator.seated import AlgorithmChoice
 
 _ALL_GATHER, _GATHER, _SCATTER = CODE["all_gather"], CODE["gather"], CODE["scatter"]
 _BROADCAST, _ALL_TO_ALL, _BARRIER = CODE["broadcast"], CODE["all_to_all"], CODE["barrier"]

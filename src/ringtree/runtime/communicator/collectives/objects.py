@@ -9,15 +9,17 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ringtree.runtime.communicator.calls.operations import Op, as_op
 from ringtree.runtime.communicator.collectives.uneven import UnevenCollectives
 
-Bytes = NDArray[np.uint8]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Bytes = NDArray[np.uint8]
 
 
 class Objects(UnevenCollectives):

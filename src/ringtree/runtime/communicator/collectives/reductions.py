@@ -6,17 +6,19 @@ ones. What that does not know takes the slow path, through `Calls`, which teache
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ringtree import plan, verify
-from ringtree.ir.schedule import Schedule
 from ringtree.runtime.arrays import readable, target
-from ringtree.runtime.communicator.calls.calls import CODE, RANK_ORDER
-from ringtree.runtime.communicator.calls.operations import Operation
+from ringtree.runtime.communicator import calls
+from ringtree.runtime.communicator.calls.codes import CODE
 from ringtree.runtime.communicator.calls.request import CallRequest
-from ringtree.runtime.communicator.seated import AlgorithmChoice, Member
+from ringtree.runtime.communicator.seated import Member
+
+if TYPE_CHECKING:
+    from ringtree.runtime.communicator.calls.operations import Operation
+    from ringtree.runtime.communicator.seated import AlgorithmChoice
 
 _ALL_REDUCE, _REDUCE_SCATTER, _REDUCE = CODE["all_reduce"], CODE["reduce_scatter"], CODE["reduce"]
 _SCAN, _EXSCAN = CODE["scan"], CODE["exscan"]
@@ -50,7 +52,7 @@ class Reductions(Member):
         once, in order, are chosen; a ValueError refuses any other.
         """
         if deterministic:
-            algorithm = self._in_order(deterministic, "all_reduce", algorithm)
+            algorithm = calls.kept_order(deterministic, "all_reduce", algorithm)
         if not async_op and dtype is None:
             code = _ALL_REDUCE if algorithm is None else self._code(_ALL_REDUCE, algorithm)
             if out is not None:
@@ -79,7 +81,7 @@ class Reductions(Member):
         """Block `rank` of the reduction of all ranks' `x` [rows, ...], whose first axis is cut into one block a rank:
         [rows / size, ...]. ValueError: if `size` does not divide the rows. Other arguments as in all_reduce."""
         if deterministic:
-            algorithm = self._in_order(deterministic, "reduce_scatter", algorithm)
+            algorithm = calls.kept_order(deterministic, "reduce_scatter", algorithm)
         blocked = type(x) is _ndarray and x.ndim and not x.shape[0] % self.size
         if blocked and not async_op and dtype is None:
             code = _REDUCE_SCATTER if algorithm is None else self._code(_REDUCE_SCATTER, algorithm)
@@ -108,7 +110,7 @@ class Reductions(Member):
         if self.rank != root:
             out = None
         if deterministic:
-            algorithm = self._in_order(deterministic, "reduce", algorithm)
+            algorithm = calls.kept_order(deterministic, "reduce", algorithm)
         if not async_op and dtype is None:
             code = _REDUCE if algorithm is None else self._code(_REDUCE, algorithm)
             fresh = _empty(x.shape, x.dtype) if out is None and self.rank == root and type(x) is _ndarray else out
@@ -136,7 +138,7 @@ class Reductions(Member):
         """The reduction of `x` of ranks 0 to this one, in the shape of `x`. Arguments as in all_reduce. ValueError: if
         `op` is "avg"."""
         if deterministic:
-            algorithm = self._in_order(deterministic, "scan", algorithm)
+            algorithm = calls.kept_order(deterministic, "scan", algorithm)
         if not async_op and dtype is None:
             code = _SCAN if algorithm is None else self._code(_SCAN, algorithm)
             fresh = _empty(x.shape, x.dtype) if out is None and type(x) is _ndarray else out
@@ -163,7 +165,7 @@ class Reductions(Member):
         if self.rank == 0:
             out = None
         if deterministic:
-            algorithm = self._in_order(deterministic, "exscan", algorithm)
+            algorithm = calls.kept_order(deterministic, "exscan", algorithm)
         if not async_op and dtype is None:
             code = _EXSCAN if algorithm is None else self._code(_EXSCAN, algorithm)
             fresh = _empty(x.shape, x.dtype) if out is None and self.rank and type(x) is _ndarray else out
@@ -175,24 +177,3 @@ class Reductions(Member):
         b = target(out, a, a.shape)
         request = CallRequest("exscan", a.count, a, b, b.owner if out is None else out, op)
         return self._calls.perform(request, algorithm, async_op)
-
-    def _in_order(self, deterministic: bool | str, collective: str, algorithm: AlgorithmChoice) -> AlgorithmChoice:
-        """The algorithm that a promise about the order leaves."""
-        if deterministic is False or deterministic is True:
-            return algorithm
-        if deterministic != "rank_order":
-            raise ValueError(f"deterministic={deterministic!r}: expected False, True or 'rank_order'")
-        if algorithm is None:
-            return RANK_ORDER
-        if isinstance(algorithm, Schedule):
-            name, found = algorithm.name, verify.rank_order(algorithm)
-        elif isinstance(algorithm, str):
-            name, found = algorithm, plan.order(algorithm, collective)
-        else:
-            name, found = repr(algorithm), verify.ReductionOrder.ANY
-        if found < verify.ReductionOrder.FOLD:
-            raise ValueError(
-                f"{name} does not reduce {collective} in rank order at once: deterministic='rank_order' expects one "
-                f"of {', '.join(plan.at_once(collective))}"
-            )
-        return algorithm

@@ -9,20 +9,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ringtree.errors import Mismatch
 from ringtree.runtime.arrays import Array, readable, target, writable
-from ringtree.runtime.communicator.calls.operations import Operation
+from ringtree.runtime.communicator import calls
 from ringtree.runtime.communicator.calls.request import CallRequest
 from ringtree.runtime.communicator.collectives.collectives import Collectives
-from ringtree.runtime.communicator.seated import AlgorithmChoice
 
-RowCounts = NDArray[np.int64]
-Rows = Sequence[int] | NDArray[Any] | None
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ringtree.runtime.communicator.calls.operations import Operation
+    from ringtree.runtime.communicator.seated import AlgorithmChoice
+
+    RowCounts = NDArray[np.int64]
+    Rows = Sequence[int] | NDArray[Any] | None
 
 
 class UnevenCollectives(Collectives):
@@ -121,7 +125,7 @@ class UnevenCollectives(Collectives):
         """This rank's counts[rank] rows of the reduction of all ranks' `x` [sum(counts), ...], of which rank 0 has the
         first. `counts` [size], the same on all ranks. ValueError: if the sum is not the rows of `x`."""
         if deterministic:
-            algorithm = self._in_order(deterministic, "reduce_scatter", algorithm)
+            algorithm = calls.kept_order(deterministic, "reduce_scatter", algorithm)
         a = _rowed(x, "x", dtype)
         known = self._listed(counts)
         if known.sum() != a.shape[0]:

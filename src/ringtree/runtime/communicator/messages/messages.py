@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ringtree.runtime.arrays import Array, readable, writable
 from ringtree.runtime.communicator.arguments import whole
 from ringtree.runtime.communicator.messages.work import Message
-from ringtree.runtime.engines.protocols import ANY, MessageOperation, Messages
+from ringtree.runtime.engines.tags import ANY
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from ringtree.runtime.engines.protocols import MessageOperation, Messages
 
 
 class MessageStatus(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Sequence
 from ctypes import memmove
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,7 +22,10 @@ from ringtree.runtime.communicator.messages.messages import (
 )
 from ringtree.runtime.communicator.messages.work import Message, Together
 from ringtree.runtime.communicator.seated import Member
-from ringtree.runtime.engines.protocols import ACKNOWLEDGEMENT, ANY, COPY, PARTS, MessageOperation
+from ringtree.runtime.engines.tags import ACKNOWLEDGEMENT, ANY, COPY, PARTS
+
+if TYPE_CHECKING:
+    from ringtree.runtime.engines.protocols import MessageOperation
 
 _ndarray = np.ndarray
 _BYTES = 5  # uint8's code: pickles

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ringtree.errors import TimedOut
 from ringtree.runtime.communicator.arguments import described, seconds
-from ringtree.runtime.engines.protocols import Messages, Programs
 
 if TYPE_CHECKING:
     from ringtree.runtime.communicator.messages.messages import PendingMessages
+    from ringtree.runtime.engines.protocols import Messages, Programs
 
 _SLICE_S = 0.0005  # how long the others go unlooked at while one is waited for
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import operator
 from bisect import bisect_right, insort
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
 
 from ringtree.runtime.arrays import Array, dtype_named, new, readable, writable
 from ringtree.runtime.communicator.arguments import int64, whole
 from ringtree.runtime.communicator.collectives.collectives import Collectives
 from ringtree.runtime.communicator.windows import symmetric
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
 
 SIGNALS = 8
 """Signals of a pair of ranks in each direction."""

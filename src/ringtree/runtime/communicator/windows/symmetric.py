@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 import os
 from ctypes import c_char
-from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
 from ringtree.runtime.bootstrap.shared_memory import reserve
-from ringtree.runtime.engines.engine import GroupParameters
-from ringtree.runtime.engines.protocols import Endpoint
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ringtree.runtime.engines.engine import GroupParameters
+    from ringtree.runtime.engines.protocols import Endpoint
 
 PAGE = 4096
 
@@ -55,7 +57,7 @@ def allocate(
     finally:
         os.close(fd)
     if several:  # a rank elsewhere may write into it at once
-        parameters.bootstrap.exchange(replace(group, key=f"{key}/mapped"))
+        parameters.bootstrap.exchange(group._replace(key=f"{key}/mapped"))
     memory: Any = (c_char * share).from_address(address)
     memory.endpoint = endpoint
     return window, np.frombuffer(memory, np.uint8)[:nbytes].view(dtype).reshape(shape)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from ringtree.errors import Mismatch, PeerDied, TimedOut
 from ringtree.ir.trace import Event
-from ringtree.runtime.engines.protocols import ACKNOWLEDGEMENT, ANY, CLOCKS, COPY, PARTS, MessageOperation
+from ringtree.runtime.engines.protocols import MessageOperation
+from ringtree.runtime.engines.tags import ACKNOWLEDGEMENT, ANY, CLOCKS, COPY, PARTS
 from ringtree.runtime.types import Dtype
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from typing import Any
 from ringtree.runtime.bootstrap.addresses import is_loopback
 from ringtree.runtime.bootstrap.bootstrap import NetworkBootstrap
 from ringtree.runtime.bootstrap.contact import shown
-from ringtree.runtime.bootstrap.interfaces import INTERFACE, interface_of
+from ringtree.runtime.bootstrap.environment import INTERFACE
+from ringtree.runtime.bootstrap.interfaces import interface_of
 from ringtree.runtime.engines.engine import native_module
 from ringtree.runtime.engines.wires import Remote
 

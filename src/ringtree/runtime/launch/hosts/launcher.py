@@ -12,18 +12,17 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from ringtree.runtime.bootstrap.contact import shown
-from ringtree.runtime.bootstrap.environment import ADDRESS, SECRET, TRACE_FOLDER, rendezvous_address
-from ringtree.runtime.bootstrap.interfaces import INTERFACE
+from ringtree.runtime.bootstrap.environment import ADDRESS, INTERFACE, SECRET, TRACE_FOLDER, rendezvous_address
 from ringtree.runtime.launch.hosts.agents import Agents, SetupEnded
 from ringtree.runtime.launch.hosts.link import SSH, AgentLink, command_for
 from ringtree.runtime.launch.hosts.messages import Message
 from ringtree.runtime.launch.hosts.placement import HostRanks
 from ringtree.runtime.launch.interrupts import interrupts
-from ringtree.runtime.launch.launch import complain, write_trace
+from ringtree.runtime.launch.launch import complain
 from ringtree.runtime.launch.torch_variables import HERE, store_variables
+from ringtree.runtime.launch.traces import recordings, write_trace
 
 PASSED = ("RINGTREE_", "UCX_")
 """Beginnings of the variables that go along to other hosts."""
@@ -62,7 +61,7 @@ def run(program: HostedProgram, hosts: Sequence[HostRanks], trace: Path | None =
         check_ssh(program.ssh)
     job = {"RINGTREE_WORLD_SIZE": str(sum(len(host.ranks) for host in hosts)), "RINGTREE_JOB": os.urandom(8).hex()}
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(TemporaryDirectory(prefix="ringtree-trace-"))) if trace else None
+        folder = Path(stack.enter_context(recordings())) if trace else None
         agents = Agents(stack.enter_context(selectors.DefaultSelector()), folder, prefixed=program.prefixed)
         stack.enter_context(interrupts(agents.signals.append, agents.selector, (signal.SIGTSTP,)))
         stack.callback(agents.close)

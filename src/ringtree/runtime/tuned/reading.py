@@ -1,15 +1,9 @@
-"""The file of this machine that `ringtree tune` writes: a topology, and the costs by which calls are planned.
-
-RINGTREE_TOPOLOGY names it; else it is ringtree/machine.json in $XDG_CONFIG_HOME, ~/.config by default. Only rank 0
-reads it and broadcasts its contents, so that files which differ cannot make ranks disagree.
-"""
+"""The contents of the file, and the forms in which cost parameters travel."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -19,12 +13,9 @@ from ringtree.price.hosts import WIRE_MESSAGE_S, NetworkCost
 from ringtree.price.memory.parameters import BUILT_IN, CostParameters
 from ringtree.runtime.processor import cores, cpu
 
-VARIABLE = "RINGTREE_TOPOLOGY"
 VERSION = 1
 """The version of the parameters' form: parameters of another one are not read."""
 LARGEST_BYTES = 1 << 24
-
-_warned = set[Path]()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,40 +33,9 @@ class Tuned:
     host_of: tuple[int, ...] = ()
 
 
-def location(env: Mapping[str, str] | None = None) -> Path:
-    """The file's path, whether it exists or not."""
-    env = os.environ if env is None else env
-    if named := env.get(VARIABLE):
-        return Path(named)
-    folder = env.get("XDG_CONFIG_HOME") or f"{env.get('HOME') or os.path.expanduser('~')}/.config"
-    return Path(folder) / "ringtree" / "machine.json"
-
-
-def parameters_here(env: Mapping[str, str] | None = None) -> CostParameters | None:
-    """The cost parameters of this machine's file; None where there is none."""
-    found = tuned_here(env)
-    return None if found is None else found.parameters
-
-
-def tuned_here(env: Mapping[str, str] | None = None) -> Tuned | None:
-    """This machine's file; None where there is none. A file that is of no use is reported once, in a line."""
-    env = os.environ if env is None else env
-    path = location(env)
-    try:
-        if not env.get(VARIABLE) and not path.exists():
-            return None
-        return read(path)
-    except (OSError, ValueError) as error:
-        if path not in _warned:
-            _warned.add(path)
-            why = f"{path}: {error.strerror}" if isinstance(error, OSError) else str(error)
-            remedy = "built-in cost parameters are used, and `ringtree tune` measures this machine"
-            print(f"ringtree: {why}; {remedy}", file=sys.stderr, flush=True)
-        return None
-
-
-def read(path: Path, *, anywhere: bool = False) -> Tuned:
+def read(file: str | Path, *, anywhere: bool = False) -> Tuned:
     """Reads the file; ValueError, in one line, where it is malformed, or (unless `anywhere`) of another machine."""
+    path = Path(file)
     if path.exists() and not path.is_file():
         raise ValueError(f"{path}: no file; expected what `ringtree tune` writes")
     if path.stat().st_size > LARGEST_BYTES:

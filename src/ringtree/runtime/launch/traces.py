@@ -1,0 +1,42 @@
+"""The trace of a job: what its ranks recorded, in a file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from ringtree.formats import chrome
+from ringtree.runtime.launch.job import named
+from ringtree.runtime.launch.launch import complain
+from ringtree.runtime.tracing.files import LaterReadings, gather, no_readings
+
+
+def recordings() -> TemporaryDirectory[str]:
+    """A folder for the ranks' recordings, which is gone after the block."""
+    return TemporaryDirectory(prefix="ringtree-trace-")
+
+
+def write_trace(
+    file: Path,
+    folder: Path,
+    ranks: int,
+    words: Sequence[str],
+    world: str = "",
+    later: LaterReadings = no_readings,
+) -> int:
+    """Writes what the ranks recorded; returns 1 where there is nothing. `words`: started the program; `world`, `later`:
+    as for gather."""
+    gathered = gather(folder, ranks, world, later)
+    if gathered is None:
+        complain(f"{file} is not written: no rank called ringtree.init()")
+        return 1
+    if gathered.silent:
+        complain(f"{file} has nothing of {named(list(gathered.silent))}: a killed rank leaves nothing")
+    if dropped := gathered.trace.facts.get("dropped"):
+        complain(f"{file} is incomplete: {dropped} events were dropped")
+    name = " ".join(words[1:] if words[0] == sys.executable else words)
+    chrome.write(replace(gathered.trace, facts={"name": name, **gathered.trace.facts}), file)
+    return 0

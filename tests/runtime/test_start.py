@@ -1,0 +1,85 @@
+"""The start of a rank: `init()` loads what it needs itself, and what a first call needs is loaded there.
+
+Times are benchmarks/start.py's; modules are counted here, for they are most of the time, on a busy machine too.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import ringtree
+from ringtree.runtime.communicator.communicator import Communicator
+
+STARTS = """
+import sys, numpy
+before = set(sys.modules)
+import ringtree
+comm = ringtree.init()
+print(*set(sys.modules) - before)
+comm.barrier()
+"""
+
+HEAVY = {
+    "asyncio", "concurrent", "dataclasses", "difflib", "hashlib", "ipaddress", "logging", "pathlib", "platform",
+    "random", "secrets", "shutil", "subprocess", "tempfile", "threading", "urllib", "zlib", "numpy.typing",
+}  # fmt: skip
+"""Modules that take from 0.2 ms (zlib) or 0.6 (dataclasses, and as much again for each class) to ten."""
+FOR_CALLS = {"algorithms", "plan", "price", "transform", "verify"}
+"""Rooms that the first call needs."""
+MOST_OWN, MOST_OTHERS = 50, 20
+"""Modules of a rank beside numpy's, where each takes at least 0.1 ms: a new one ought to be loaded late."""
+
+
+def loaded(ranks: int) -> list[set[str]]:
+    """The modules that each rank of a job loads beside numpy's in `init()`."""
+    job = os.environ | {"RINGTREE_JOB": f"starts-{os.getpid()}", "RINGTREE_WORLD_SIZE": str(ranks)}
+    environments = [job | {"RINGTREE_RANK": str(rank)} for rank in range(ranks)]
+    command = [sys.executable, "-c", STARTS]
+    started = [subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) for env in environments]
+    found = [set(rank.communicate(timeout=60)[0].split()) for rank in started]
+    assert not any(rank.returncode for rank in started)
+    return found
+
+
+def test_init_loads_few_modules() -> None:
+    for modules in loaded(2):
+        own = {module for module in modules if module.partition(".")[0] == "ringtree"}
+        others = modules - own
+        assert "ringtree.runtime.communicator.communicator" in own
+        assert not {module.split(".")[1] for module in own - {"ringtree"}} & FOR_CALLS
+        assert not {module for module in others if module in HEAVY or module.partition(".")[0] in HEAVY}
+        assert len(own) <= MOST_OWN, sorted(own)
+        assert len(others) <= MOST_OTHERS, sorted(others)
+
+
+def test_the_slow_path_is_made_by_the_first_call_that_takes_it() -> None:
+    with ringtree.init() as comm:
+        assert comm._used_calls() is None
+        comm.barrier()
+        assert comm._used_calls() is comm._calls
+
+
+def test_a_timeout_of_before_the_first_call_holds_in_it() -> None:
+    with ringtree.init() as comm:
+        comm.set_timeout(7)
+        comm.barrier()
+        comm.set_timeout(8)
+        assert comm._calls._parameters.timeout_s == comm.timeout_s == 8
+
+
+def test_a_communicator_that_made_no_call_is_closed_for_calls() -> None:
+    comm = ringtree.init()
+    comm.close()
+    with pytest.raises(RuntimeError, match=r"this communicator \(rank 0 of 1\) is closed"):
+        comm.all_reduce([1.0], async_op=True)  # which asks the slow path at once
+    assert isinstance(comm, Communicator)
+
+
+def test_an_algorithm_that_there_is_not_is_refused_before_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RINGTREE_ALGORITHM", "spiral")
+    with pytest.raises(ValueError, match="RINGTREE_ALGORITHM is 'spiral': no algorithm 'spiral'"):
+        ringtree.init()
