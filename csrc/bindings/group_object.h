@@ -19,14 +19,15 @@ class GroupObject {
  public:
   GroupObject(int fd, int rank, int ranks, int slots, std::size_t slot_bytes, double timeout_s, bool oversubscribed,
               bool threads, std::vector<std::string> names, const ringtree::InheritedLiveness* inherited,
-              const ringtree::Network* network)
+              const ringtree::Network* network, std::vector<int> nodes)
       : group_(ringtree::FileDescriptor(fd), rank, ranks,
                {slots,
                 slot_bytes,
                 threads,
                 {timeout_s, oversubscribed, std::move(names)},
                 inherited ? std::optional(*inherited) : std::nullopt,
-                network ? std::optional(*network) : std::nullopt}) {}
+                network ? std::optional(*network) : std::nullopt,
+                std::move(nodes)}) {}
 
   using Table = nb::ndarray<const std::int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
   using Column = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -97,7 +98,7 @@ class GroupObject {
   std::uintptr_t add_region(int fd, std::size_t nbytes, std::size_t offset, std::optional<std::size_t> reserved) {
     PythonHooks hooks;
     hooks.blocking();
-    return reinterpret_cast<std::uintptr_t>(group_.add_region(fd, nbytes, reserved, hooks)) + offset;
+    return reinterpret_cast<std::uintptr_t>(group_.add_region(fd, nbytes, reserved.value_or(nbytes), hooks)) + offset;
   }
 
   nb::tuple add_window(int fd, std::size_t nbytes) {
@@ -105,10 +106,7 @@ class GroupObject {
     {
       PythonHooks hooks;
       hooks.blocking();
-      // No page of the shares of ranks elsewhere is needed here.
-      auto reserved = group_.over_hosts() ? std::optional<std::size_t>(0) : std::nullopt;
-      base = group_.add_region(fd, nbytes * group_.ranks(), reserved, hooks);
-      if (reserved) ringtree::Mapping::prefault_large(base + nbytes * group_.rank(), nbytes);
+      base = group_.add_shares(fd, nbytes, hooks);
     }
     auto window = group_.add_window(base, nbytes);
     return nb::make_tuple(window, reinterpret_cast<std::uintptr_t>(group_.in_window(window, group_.rank(), 0, nbytes)));

@@ -7,7 +7,7 @@ import pickle
 import signal
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from ctypes import c_char as c_char
 from dataclasses import dataclass
@@ -40,6 +40,7 @@ def endpoint(
     timeout_s: float = 60.0,
     threads: bool = False,
     inherited: _native.InheritedLiveness | None = None,
+    nodes: Sequence[int] = (),
     **sizes: int,
 ) -> _native.Group:
     names = [str(r) for r in range(ranks)]
@@ -47,6 +48,7 @@ def endpoint(
     return _native.Group(
         os.dup(fd), rank, ranks, slots=slots, slot_bytes=slot_bytes, timeout_s=timeout_s,
         oversubscribed=ranks > (os.cpu_count() or 1), threads=threads, names=names, inherited=inherited,
+        nodes=list(nodes),
     )  # fmt: skip
 
 

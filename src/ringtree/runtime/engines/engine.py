@@ -84,7 +84,9 @@ class JoinedGroup:
     """An endpoint, and what the members have learnt of each other. Each rank has `slots` staging slots of `slot_bytes`.
 
     The rest is the same for all members: `cores`, how many cores the members on a machine may use between them (the
-    least of all machines); `cost`; where there are several hosts, `hosts`, the number of each member's, and `network`.
+    least of all machines); `cost`; where there are several hosts, `hosts`, the number of each member's, and `network`;
+    `nodes`, each member's NUMA node, where all are known, on one host, and several; `speed` of the slowest core, as a
+    share of the fastest of its machine.
     """
 
     endpoint: Endpoint
@@ -94,6 +96,8 @@ class JoinedGroup:
     cost: CostParameters | None = None
     hosts: tuple[int, ...] = ()
     network: NetworkParameters | None = None
+    nodes: tuple[int, ...] = ()
+    speed: float = 1.0
 
 
 def join(engine: str, parameters: GroupParameters) -> JoinedGroup:

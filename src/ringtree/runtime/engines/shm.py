@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import ringtree.errors  # noqa: F401  # gives the native errors their message
+from ringtree.machines.host.cores import cores_of
+from ringtree.machines.sysfs import Sysfs
 from ringtree.runtime.engines.engine import GroupParameters, JoinedGroup, NetworkParameters, native_module
 from ringtree.runtime.engines.network import NetworkEnd
 from ringtree.runtime.tuned import as_json, network_as_json, network_from, parameters_from
@@ -14,6 +18,7 @@ STAGING_BYTES = 1 << 20
 """Bytes of a rank's slots together: staging that fits a core's own cache runs at the cache's speed."""
 MOST_STAGING_BYTES = 1 << 24
 FEWEST_SLOTS, MOST_SLOTS = 8, 4096
+THIS = Path("/")
 UNDER_WAY_BPS = 5e9
 """Staging holds the bytes that move in one latency between hosts at this rate, four times a 10 Gbit/s link's: half of
 it is for a rank that is a call ahead, and half of the rest on its way back, as credits."""
@@ -28,10 +33,11 @@ def join(parameters: GroupParameters) -> JoinedGroup:
     slots, slot_bytes = staging(parameters.ranks, parameters.slots, listening.latency_s if listening else 0.0)
     sizes = parameters.ranks, slots, slot_bytes
     lazily = parameters.inherited is not None or listening is not None
-    reserved = native.reserved_bytes(*sizes, lazily=lazily)
+    needed, at_first = (native.reserved_bytes(*sizes, lazily=each) for each in (lazily, True))
     try:
         offer = _offer(parameters, listening)
-        fd, offers = parameters.bootstrap.share(group, native.segment_bytes(*sizes), offer, reserved)
+        memory = native.segment_bytes(*sizes), offer, at_first, needed  # each rank reserves its own slots, on its node
+        fd, offers = parameters.bootstrap.share(group, *memory)
     except BaseException:
         if listening:
             listening.close()
@@ -46,6 +52,7 @@ def join(parameters: GroupParameters) -> JoinedGroup:
     machines = listening.machines if listening else hosts
     cores = {m: _union([o[0] for o, other in zip(offers, machines, strict=True) if other == m]) for m in machines}
     here = machines[parameters.rank]
+    nodes = [o[5][0] for o in offers]
     endpoint = native.Group(
         fd,
         parameters.rank,
@@ -58,19 +65,23 @@ def join(parameters: GroupParameters) -> JoinedGroup:
         names=list(parameters.names),
         inherited=parameters.inherited,
         network=network,
+        nodes=_numbered(hosts, nodes),
     )
     cost, source = offers[0][1:3]  # rank 0's, which a group that is made from another has already
     agreed = parameters_from(cost, source) if cost else parameters.cost if parameters.inherited else None
     turns = max(machines.count(m) / c for m, c in cores.items())
     measured = parameters.network if parameters.inherited else offers[0][4] and network_from(*offers[0][4])
     between = NetworkParameters(listening.latency_s, turns, measured) if listening else None
-    return JoinedGroup(endpoint, slots, slot_bytes, min(cores.values()), agreed, tuple(hosts), between)
+    known = () if listening else _several(nodes)
+    speed = min(o[5][1] for o in offers)
+    return JoinedGroup(endpoint, slots, slot_bytes, min(cores.values()), agreed, tuple(hosts), between, known, speed)
 
 
 def _offer(parameters: GroupParameters, listening: NetworkEnd | None) -> list[Any]:
     """The facts that the others need of this rank: its usable cores, a world's cost parameters and their source, an
-    address, a world's network."""
-    mask = sum(1 << core for core in os.sched_getaffinity(0))
+    address, a world's network, and the cores' NUMA node and speed."""
+    cores = os.sched_getaffinity(0)
+    mask = sum(1 << core for core in cores)
     of_world = not parameters.inherited and not parameters.rank
     cost, network = (parameters.cost, parameters.network) if of_world else (None, None)
     return [
@@ -79,6 +90,7 @@ def _offer(parameters: GroupParameters, listening: NetworkEnd | None) -> list[An
         cost.source if cost else None,
         listening.address if listening else None,
         [network_as_json(network), network.source] if network else None,
+        cores_of(Sysfs(THIS), cores),
     ]
 
 
@@ -100,3 +112,18 @@ def _union(masks: list[str]) -> int:
     for mask in masks:
         total |= int(mask, 16)
     return total.bit_count()
+
+
+def _several(nodes: Sequence[int | None]) -> tuple[int, ...]:
+    """The NUMA node of each member where all are known and several are different, else ()."""
+    known = tuple(node for node in nodes if node is not None and node >= 0)
+    return known if len(known) == len(nodes) and len(set(known)) > 1 else ()
+
+
+def _numbered(hosts: Sequence[int], nodes: Sequence[int | None]) -> list[int]:
+    """The members' NUMA nodes as the engine takes them, those of each host by other numbers."""
+    if len(set(hosts)) == 1:
+        return [] if set(nodes) == {None} else [-1 if node is None else node for node in nodes]
+    places = list(zip(hosts, nodes, strict=True))
+    numbers = {place: number for number, place in enumerate(dict.fromkeys(places))}
+    return [numbers[place] for place in places]
