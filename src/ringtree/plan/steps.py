@@ -27,6 +27,7 @@ from ringtree.algorithms import build, find
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.lower import lower
 from ringtree.ir.schedule import Schedule
+from ringtree.plan.nesting import Options
 from ringtree.plan.tuning import CallTuning
 from ringtree.price.memory import Counts, SharedMemory, Workload, counts
 from ringtree.verify import prove_programs
@@ -38,15 +39,22 @@ MOST_INSTRUCTIONS = 4096
 
 
 def steps_for(
-    algorithm: str, collective: str, ranks: int, root: int | None, nbytes: int, memory: SharedMemory
+    algorithm: str,
+    collective: str,
+    ranks: int,
+    root: int | None,
+    nbytes: int,
+    memory: SharedMemory,
+    options: Options = (),
 ) -> CallTuning:
     """The steps for a whole vector of `nbytes` in a group with the memory's staging slots and costs of a message.
 
     They are those of the next power of two, so that ever-new lengths are not proved again and again. Steps that would
-    need more slots than there are, or a longer program than MOST_INSTRUCTIONS, are taken back.
+    need more slots than there are, or a longer program than MOST_INSTRUCTIONS, are taken back. `options`: the
+    algorithm's own, as of a Choice.
     """
     lengths = memory.slot_bytes, memory.parameters.message_nbytes
-    return _steps(algorithm, collective, ranks, root, _rounded(nbytes), memory.slots, *lengths)
+    return _steps(algorithm, collective, ranks, root, _rounded(nbytes), memory.slots, *lengths, options)
 
 
 @lru_cache(maxsize=512)
@@ -59,11 +67,17 @@ def _steps(
     slots: int,
     slot_bytes: int,
     message_nbytes: float,
+    options: Options,
 ) -> CallTuning:
     if ranks < 2 or find_collective(collective).repeats:
         return CallTuning()
-    wished = _wanted(algorithm, collective, ranks, root, nbytes, slot_bytes, message_nbytes)
-    return fitting(wished, algorithm, collective, ranks, root, slots)
+    wished = _wanted(algorithm, collective, ranks, root, nbytes, slot_bytes, message_nbytes, options)
+    found = fitting(wished, algorithm, collective, ranks, root, slots)
+    if options and found.options[: len(options)] != options:  # too many transfers to cut
+        uncut = CallTuning(options)
+        needed = prove_programs(lower(uncut.apply(algorithm, collective, ranks, root))).slots
+        return replace(uncut, slots=needed) if needed <= slots else CallTuning()
+    return found
 
 
 def fitting(
@@ -83,29 +97,40 @@ def fitting(
 
 
 def wanted(
-    algorithm: str, collective: str, ranks: int, root: int | None, nbytes: int, memory: SharedMemory
+    algorithm: str,
+    collective: str,
+    ranks: int,
+    root: int | None,
+    nbytes: int,
+    memory: SharedMemory,
+    options: Options = (),
 ) -> CallTuning:
     """The tuning that `steps_for` tries first: without lowering or proof, and the group may have too few slots."""
     if ranks < 2 or find_collective(collective).repeats:
         return CallTuning()
     lengths = memory.slot_bytes, memory.parameters.message_nbytes
-    return _wanted(algorithm, collective, ranks, root, _rounded(nbytes), *lengths)
+    return _wanted(algorithm, collective, ranks, root, _rounded(nbytes), *lengths, options)
 
 
-def workload(algorithm: str, collective: str, ranks: int, root: int | None, steps: CallTuning) -> Workload:
-    """The algorithm's schedule, cut by these steps, as `price` takes it: what only cuts it is not written out."""
+def workload(
+    algorithm: str, collective: str, ranks: int, root: int | None, steps: CallTuning, node_of: tuple[int, ...] = ()
+) -> Workload:
+    """The algorithm's schedule, cut by these steps, as `price` takes it: what only cuts it is not written out.
+    `node_of`: as of SharedMemory."""
     options = tuple((name, 1 if name == "pieces" else value) for name, value in steps.options)
-    known = _counted(algorithm, collective, ranks, root, CallTuning(options, steps.many_source))
+    known = _counted(algorithm, collective, ranks, root, CallTuning(options, steps.many_source), node_of)
     return Workload(known, steps.pieces * steps.pipeline * steps.channels, steps.split)
 
 
 @lru_cache(maxsize=1024)
-def _counted(algorithm: str, collective: str, ranks: int, root: int | None, steps: CallTuning) -> Counts:
+def _counted(
+    algorithm: str, collective: str, ranks: int, root: int | None, steps: CallTuning, node_of: tuple[int, ...]
+) -> Counts:
     what = algorithm, collective, ranks, root
     given = dict(steps.options)
     if given.keys() - {"pieces"} or given.get("pieces", _own(algorithm, collective).get("pieces", 1)) != 1:
-        return counts(steps.apply(*what))
-    return counts(_gathered(*what) if steps.many_source else _plain(*what))
+        return counts(steps.apply(*what), node_of)
+    return counts(_gathered(*what) if steps.many_source else _plain(*what), node_of)
 
 
 def _own(algorithm: str, collective: str) -> Mapping[str, object]:
@@ -115,15 +140,15 @@ def _own(algorithm: str, collective: str) -> Mapping[str, object]:
 
 
 @lru_cache(maxsize=64)
-def _plain(algorithm: str, collective: str, ranks: int, root: int | None) -> Schedule:
+def _plain(algorithm: str, collective: str, ranks: int, root: int | None, options: Options = ()) -> Schedule:
     """The algorithm's schedule in one piece: choosing and counting read the same one."""
     one = {"pieces": 1} if "pieces" in _own(algorithm, collective) else {}
-    return build(algorithm, collective, ranks, root, **one)
+    return build(algorithm, collective, ranks, root, **one, **dict(options))
 
 
 @lru_cache(maxsize=64)
-def _gathered(algorithm: str, collective: str, ranks: int, root: int | None) -> Schedule:
-    return transform.many_source(_plain(algorithm, collective, ranks, root))
+def _gathered(algorithm: str, collective: str, ranks: int, root: int | None, options: Options = ()) -> Schedule:
+    return transform.many_source(_plain(algorithm, collective, ranks, root, options))
 
 
 def _rounded(nbytes: int) -> int:
@@ -140,9 +165,11 @@ def _wanted(
     nbytes: int,
     slot_bytes: int,
     message_nbytes: float,
+    given: Options,
 ) -> CallTuning:
     """The model's tuning, before `steps_for` removes steps."""
-    plain, own = _plain(algorithm, collective, ranks, root), _own(algorithm, collective)
+    what = algorithm, collective, ranks, root, given
+    plain, own = _plain(*what), _own(algorithm, collective)
     chunk_nbytes = nbytes // plain.chunks
     widest = max((int(b.rows.count.max(initial=1)) for b in plain.blocks), default=1)
     options: dict[str, int | str] = {}
@@ -157,13 +184,13 @@ def _wanted(
     if widest * span > slot_bytes:
         split = max(slot_bytes // span, 1)
     several = pieces > 1 or widest * chunk_nbytes > slot_bytes  # consecutive messages count then, not waits
-    gathered = several and _gathered(algorithm, collective, ranks, root) is not plain
+    gathered = several and _gathered(*what) is not plain
     if "pieces" in own:
         options["pieces"], pieces = pieces, 1
     if split and "aggregate" in own:
         options["aggregate"], split = 1 << (split.bit_length() - 1), 0
     asked = tuple((name, value) for name, value in options.items() if own[name] != value)
-    return CallTuning(asked, gathered, split, pieces, channels)
+    return CallTuning(given + asked, gathered, split, pieces, channels)
 
 
 def _pieces(rounds: int, sent_nbytes: int, message_nbytes: float) -> int:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ringtree.price.hosts import WIRE_MESSAGE_S, NetworkCost
-from ringtree.price.memory.parameters import CostParameters
+from ringtree.price.memory.parameters import BUILT_IN, NODE_COSTS, CostParameters
 from ringtree.runtime.processor import cores, cpu
 
 VARIABLE = "RINGTREE_TOPOLOGY"
@@ -130,6 +130,7 @@ def as_json(parameters: CostParameters) -> dict[str, Any]:
 def parameters_from(written: Mapping[str, Any], source: str) -> CostParameters:
     """The parameters that `as_json` wrote. ValueError, TypeError or KeyError for anything else."""
     known = [f.name for f in fields(CostParameters) if f.name != "source"]
+    written = {name: getattr(BUILT_IN, name) for name in NODE_COSTS} | dict(written)  # earlier files lack them
     values: dict[str, Any] = {
         name: tuple(written[name]) if isinstance(written[name], (list, tuple)) else written[name] for name in known
     }
