@@ -46,7 +46,7 @@ ALONE = PROGRAMS[:1]
 SIZES = (8, 512, 4 << 10, 32 << 10, 256 << 10, 2 << 20, 16 << 20, 64 << 20)
 HERE = Sysfs(Path("/"))
 SPREAD_SHARE = 0.3
-"""Of the time, where ranks are measured spread over NUMA nodes."""
+"""The share of the time in which ranks are measured spread over NUMA nodes, where there are several."""
 WARMUP = 1
 MOST_CALLS, FEWEST_CALLS = 15, 2
 CALLS_NBYTES = 16 << 20

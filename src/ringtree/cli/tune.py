@@ -103,7 +103,7 @@ def _known(path: Path) -> tuple[NetworkCost | None, tuple[int, ...]]:
 
 
 def _between_nodes(parameters: CostParameters, nodes: int) -> str:
-    """What crosses between NUMA nodes, in a line."""
+    """The costs of what crosses between NUMA nodes, in a line."""
     f = parameters
     each = f"bytes from a peer at {_rate(f.across_Bps)} on top, {_rate(f.link_Bps)} of all bytes to a node"
     return f"between {nodes} NUMA nodes: a message {duration(f.across_s)} longer, {each}"

@@ -22,9 +22,8 @@ KINDS = ("messages", "steps", "copied", "fetched", "reduced")
 """Messages handed over or taken; copies and reductions; chunks of the rank's own that are moved; chunks that a peer
 wrote and this rank reads; chunks that are reduced into others."""
 MESSAGES, STEPS, COPIED, FETCHED, REDUCED = range(len(KINDS))
-CROSSED, LENT = len(KINDS), len(KINDS) + 1
-"""Of ranks on several NUMA nodes: chunks that a rank reads from other nodes, and that ranks of other nodes read from
-it."""
+CROSSED, SERVED = len(KINDS), len(KINDS) + 1
+"""Chunks that a rank reads from other NUMA nodes, and chunks that ranks of other nodes read from it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,8 +101,8 @@ def counts(schedule: Schedule, node_of: tuple[int, ...] = ()) -> Counts:
     done, between = np.concatenate(work), np.zeros((sum(map(len, work)), 0))
     if len(node):
         on = node == np.arange(node.max() + 1)[:, None]
-        between = np.concatenate([done[:, :, CROSSED] @ on.T, done[:, :, LENT] @ on.T], axis=1)
-        done = done[:, :, :LENT]
+        between = np.concatenate([done[:, :, CROSSED] @ on.T, done[:, :, SERVED] @ on.T], axis=1)
+        done = done[:, :, :SERVED]
     also = mutual, widest, held / s.chunks, between, crossings
     return Counts(done, np.concatenate(times), s.chunks, synchronizations, *also)
 
@@ -134,7 +133,7 @@ def _halves(rows: Transfers, away: NDArray[np.bool_], far: NDArray[np.bool_], ro
     tally(1, COPIED, got[once], count[once] * (1 + rows.reduce[once]) / 2)
     if len(far):
         tally(1, CROSSED, got, count * far)
-        tally(1, LENT, start + rows.source, count * far)
+        tally(1, SERVED, start + rows.source, count * far)
     return work.reshape(2 * rounds, ranks, -1)
 
 

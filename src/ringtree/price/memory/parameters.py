@@ -16,7 +16,7 @@ CACHE_LINE_NBYTES = 64
 FASTEST_BPS = 1e12
 """A faster rate costs nothing measurable."""
 ACROSS_S, ACROSS_BPS, LINK_BPS = 0.15e-6, 30e9, 45e9
-"""By published measurements of machines with two sockets; ringtree has measured none. A cache line of the other socket
+"""Published measurements of machines with two sockets; ringtree has measured none. A cache line of the other socket
 takes 57 to 90 ns longer than one of the own (core-to-core-latency by N. Viennot: 108 and 51 ns on a Xeon 8375C, 134 and
 47 on an 8275CL, 197 and 107 on an EPYC 7R13), and a message moves one there and back. A line takes twice as long, and
 a core, which waits for as many at once, reads at half the rate: ACROSS_BPS is amid the built-in fetch_Bps. All cores of
