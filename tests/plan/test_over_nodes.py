@@ -10,6 +10,7 @@ import pytest
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.plan import candidates, choose, nested_candidates, shortlist, steps_for
 from ringtree.plan.choice import MAX_RANKS
+from ringtree.plan.nesting import even
 from ringtree.price.memory import SharedMemory, counts
 from ringtree.runtime.engines.shm import staging
 from ringtree.verify import prove
@@ -94,3 +95,10 @@ def test_many_ranks_are_nested_as_the_few_they_are_planned_as(each: int) -> None
     assert dict(found.options)["group"] == each and (ranks > MAX_RANKS) == (each > 32)
     steps = steps_for(found.algorithm, "all_reduce", ranks, None, 16 * MIB, memory, found.options)
     assert steps.options[:3] == found.options and 0 < steps.slots <= memory.slots
+
+
+@pytest.mark.parametrize(
+    ("group_of", "each"), [((0, 0, 1, 1), 2), ((3, 3, 3), 3), ((0, 1, 0, 1), 0), ((0, 0, 1), 0), ((0, 0, 1, 0), 0)]
+)
+def test_groups_that_are_even_have_a_size(group_of: tuple[int, ...], each: int) -> None:
+    assert even(group_of) == each

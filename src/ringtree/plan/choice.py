@@ -13,7 +13,7 @@ from ringtree.algorithms import REGISTRY, serving
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.units import duration
-from ringtree.plan.nesting import NESTED, Options, label, nestings
+from ringtree.plan.nesting import BETWEEN_NODES, IN_NODES, NESTED, Options, label, nestings
 from ringtree.plan.properties import COMPARED_RANKS, at_once, in_rank_order, joinings
 from ringtree.plan.steps import wanted, workload
 from ringtree.plan.tuning import CallTuning
@@ -29,10 +29,6 @@ between two ranks, which must choose alike."""
 MAX_RANKS = 64
 """Above MAX_RANKS, ranks are planned as if there were MAX_RANKS, on a proportional share of the cores: counting the
 messages of more ranks takes too long."""
-IN_NODES = ("two_shot", "flat")
-BETWEEN_NODES = ("two_shot", "one_shot", "halving_doubling", "binomial", "double_tree")
-"""The algorithms that are nested in NUMA nodes and between them, where they serve what the nesting asks: of all those
-that are nested in hosts (plan.over_hosts), the others were never the quickest on 2 or 4 nodes of 2 to 16 ranks."""
 EIGHT_RANKS = SharedMemory(cores=1 << 20, slots=8, slot_bytes=1 << 17)
 """Default memory: staging slots of 8 ranks, one core per rank, built-in cost parameters."""
 
