@@ -19,7 +19,7 @@ class GroupObject {
  public:
   GroupObject(int fd, int rank, int ranks, int slots, std::size_t slot_bytes, double timeout_s, bool oversubscribed,
               bool threads, std::vector<std::string> names, std::size_t single_copy_bytes,
-              const ringtree::InheritedLiveness* inherited, const ringtree::Network* network)
+              const ringtree::InheritedLiveness* inherited, const ringtree::Network* network, std::vector<int> nodes)
       : group_(ringtree::FileDescriptor(fd), rank, ranks,
                {slots,
                 slot_bytes,
@@ -27,6 +27,7 @@ class GroupObject {
                 {timeout_s, oversubscribed, std::move(names)},
                 inherited ? std::optional(*inherited) : std::nullopt,
                 network ? std::optional(*network) : std::nullopt,
+                std::move(nodes),
                 ringtree::last_cache_bytes(),
                 single_copy_bytes}) {}
 
@@ -100,7 +101,7 @@ class GroupObject {
   std::uintptr_t add_region(int fd, std::size_t nbytes, std::size_t offset, std::optional<std::size_t> reserved) {
     PythonHooks hooks;
     hooks.blocking();
-    return reinterpret_cast<std::uintptr_t>(group_.add_region(fd, nbytes, reserved, hooks)) + offset;
+    return reinterpret_cast<std::uintptr_t>(group_.add_region(fd, nbytes, reserved.value_or(nbytes), hooks)) + offset;
   }
 
   nb::tuple add_window(int fd, std::size_t nbytes) {
@@ -108,10 +109,7 @@ class GroupObject {
     {
       PythonHooks hooks;
       hooks.blocking();
-      // No page of the shares of ranks elsewhere is needed here.
-      auto reserved = group_.over_hosts() ? std::optional<std::size_t>(0) : std::nullopt;
-      base = group_.add_region(fd, nbytes * group_.ranks(), reserved, hooks);
-      if (reserved) ringtree::Mapping::prefault_large(base + nbytes * group_.rank(), nbytes);
+      base = group_.add_shares(fd, nbytes, hooks);
     }
     auto window = group_.add_window(base, nbytes);
     return nb::make_tuple(window, reinterpret_cast<std::uintptr_t>(group_.in_window(window, group_.rank(), 0, nbytes)));

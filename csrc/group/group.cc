@@ -33,10 +33,15 @@ std::uint64_t this_process() {
 }  // namespace
 
 Group::Group(FileDescriptor file, int rank, int ranks, Options options)
-    : ranks_(ranks), threads_(options.threads), lazily_(options.inherited || options.network) {
+    : ranks_(ranks),
+      threads_(options.threads),
+      lazily_(options.inherited || options.network),
+      nodes_(std::move(options.nodes)) {
   Layout layout(ranks, options.slots, options.slot_bytes);
   check_rank(rank);
-  segment_ = std::make_unique<Segment>(file.fd(), layout, rank, lazily_);
+  if (!nodes_.empty() && static_cast<int>(nodes_.size()) != ranks)
+    throw std::invalid_argument(std::to_string(nodes_.size()) + " nodes of " + std::to_string(ranks) + " ranks");
+  segment_ = std::make_unique<Segment>(file.fd(), layout, rank, lazily_, nodes_);
   InheritedLiveness inherited = options.inherited ? std::move(*options.inherited) : InheritedLiveness{};
   if (!options.inherited) {
     inherited.bytes.resize(ranks);
@@ -236,12 +241,17 @@ void Group::check_peer(const Operation& o) const {
     throw std::invalid_argument("peer " + std::to_string(o.peer) + " of " + std::to_string(ranks_) + " ranks");
 }
 
-std::byte* Group::add_region(int fd, std::size_t nbytes, std::optional<std::size_t> reserved, Hooks& hooks) {
+std::byte* Group::add_region(int fd, std::size_t nbytes, std::size_t reserved, Hooks& hooks) {
   check_usable();
-  auto& mapping = mappings_.emplace_back(fd, nbytes, reserved.value_or(nbytes));
-  if (!reserved) mapping.ask_for_large_pages(nbytes, endpoint_->rank(), ranks_);
+  mappings_.emplace_back(fd, nbytes, reserved);
   add_region({mappings_.back().base(), nbytes}, hooks);
   return mappings_.back().base();
+}
+
+std::byte* Group::add_shares(int fd, std::size_t nbytes, Hooks& hooks) {
+  auto base = add_region(fd, nbytes * ranks_, 0, hooks);
+  mappings_.back().reserve(fd, {0, nbytes, ranks_, nodes_}, rank());
+  return base;
 }
 
 void Group::add_region(Region region, Hooks& hooks) {

@@ -28,6 +28,7 @@ class Group {
     std::optional<InheritedLiveness>
         inherited{};  // the members, in a group that is made from another; else this is a world of its own
     std::optional<Network> network{};  // where ranks are on several hosts
+    std::vector<int> nodes{};          // each rank's NUMA node, as in Parts
     std::size_t cache_bytes = last_cache_bytes();
     std::size_t single_copy_bytes = 0;  // of messages whose bytes peers read in this process; 0: none
   };
@@ -54,9 +55,10 @@ class Group {
   Exchange& messages();
   Signals& signals();
 
-  // Maps `fd` for in-place reading; all ranks in the same order. Returns where it begins. Where only `reserved` of the
-  // bytes exist, the rest is prefaulted before it is written.
-  std::byte* add_region(int fd, std::size_t nbytes, std::optional<std::size_t> reserved, Hooks& hooks);
+  // Maps `fd` for in-place reading; all ranks in the same order. Returns where it begins. The first `reserved` of the
+  // bytes exist, the rest is prefaulted before it is written. Of a window, this rank's share is reserved.
+  std::byte* add_region(int fd, std::size_t nbytes, std::size_t reserved, Hooks& hooks);
+  std::byte* add_shares(int fd, std::size_t nbytes, Hooks& hooks);
   // The same with memory that is mapped already.
   void add_region(Region region, Hooks& hooks);
 
@@ -122,6 +124,7 @@ class Group {
   int ranks_;
   bool threads_;
   bool lazily_ = false;  // made from another, of which there may be thousands; or most ranks are elsewhere
+  std::vector<int> nodes_;
   std::atomic<bool> open_ = true;
   std::uint64_t home_ = 0;  // the process that this endpoint is in
   std::unique_ptr<Segment> segment_;

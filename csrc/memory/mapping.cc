@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <string>
@@ -37,10 +38,28 @@ std::byte* aligned_addresses(std::size_t nbytes) {
   return reinterpret_cast<std::byte*>(aligned);
 }
 
+void allocate(int fd, std::size_t from, std::size_t nbytes) {
+  if (int error = nbytes ? posix_fallocate(fd, static_cast<off_t>(from), static_cast<off_t>(nbytes)) : 0)
+    fail(error, "reserve", nbytes);
+}
+
 }  // namespace
 
+bool Parts::one_node(std::size_t from, std::size_t to) const {
+  auto rank_at = [&](std::size_t at) {
+    return static_cast<int>(std::min<std::size_t>(at < begin ? 0 : (at - begin) / nbytes, ranks - 1));
+  };
+  int found = -1;
+  for (int rank = rank_at(from); rank <= rank_at(to - 1) && !nodes.empty(); rank++) {
+    if (nodes[rank] < 0) continue;
+    if (found >= 0 && nodes[rank] != found) return false;
+    found = nodes[rank];
+  }
+  return true;
+}
+
 Mapping::Mapping(int fd, std::size_t nbytes, std::size_t reserved) : nbytes_(nbytes) {
-  if (int error = reserved ? posix_fallocate(fd, 0, static_cast<off_t>(reserved)) : 0) fail(error, "reserve", reserved);
+  allocate(fd, 0, reserved);
   base_ = aligned_addresses(nbytes_);
   if (mmap(base_, nbytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
     int error = errno;
@@ -49,13 +68,18 @@ Mapping::Mapping(int fd, std::size_t nbytes, std::size_t reserved) : nbytes_(nby
   }
 }
 
-void Mapping::ask_for_large_pages(std::size_t nbytes, int share, int shares) {
+void Mapping::reserve(int fd, const Parts& parts, int rank) {
+  auto from = parts.begin + rank * parts.nbytes, to = from + parts.nbytes;
+  allocate(fd, from, parts.nbytes);
   // From memory that the caches do not hold, a stream in 4 KiB pages is several times slower here. Most
   // machines give shared memory none by themselves, but do so when asked. Where not, it goes without.
-  auto whole = nbytes / large_page * large_page;
-  auto mine = whole / large_page * share / shares * large_page;
-  if (whole > mine) madvise(base_ + mine, whole - mine, MADV_COLLAPSE);
-  if (mine > 0) madvise(base_, mine, MADV_COLLAPSE);
+  // Each rank asks for the pages that its part is in; the last to reserve its part finds all of a shared page there.
+  auto first = from / large_page * large_page;
+  auto last = std::min((to + large_page - 1) / large_page, nbytes_ / large_page) * large_page;
+  if (first < last && !parts.one_node(first, first + large_page)) first += large_page;
+  if (first < last && !parts.one_node(last - large_page, last)) last -= large_page;
+  if (first < last) madvise(base_ + first, last - first, MADV_COLLAPSE);
+  if (can_prefault()) prefault(base_ + from, parts.nbytes);  // into this process's page table, too
 }
 
 void Mapping::prefault(std::byte* begin, std::size_t nbytes) {

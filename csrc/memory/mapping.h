@@ -2,8 +2,21 @@
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
 namespace ringtree {
+
+// Parts of a memory, one behind the other, each written by one rank. `nodes`: the NUMA node of each rank, -1 where it
+// is unknown; empty where all are on one.
+struct Parts {
+  std::size_t begin, nbytes;  // of the first; of each
+  int ranks;
+  const std::vector<int>& nodes;
+
+  // Whether no two ranks that write these bytes are known to be on different nodes. What is before the first part is
+  // its rank's, what is behind the last one that rank's.
+  bool one_node(std::size_t from, std::size_t to) const;
+};
 
 class Mapping {
  public:
@@ -14,9 +27,10 @@ class Mapping {
   Mapping(Mapping&& other) noexcept;
   Mapping& operator=(Mapping&&) = delete;
 
-  // Has the first `nbytes` lie in large pages, where the kernel can. Of ranks that map the same memory at the same
-  // time, each begins with another `share` of `shares`.
-  void ask_for_large_pages(std::size_t nbytes, int share, int shares);
+  // Makes the bytes of this rank's part exist, on its NUMA node, so that a later write never fails; and has them lie in
+  // large pages where the kernel can. A large page that other parts are in, too, must be of ranks on one node.
+  // Throws std::system_error where there is no room.
+  void reserve(int fd, const Parts& parts, int rank);
 
   // Makes the pages of these bytes exist. Throws std::system_error where there is no room, so that no write fails.
   static void prefault(std::byte* begin, std::size_t nbytes);

@@ -56,10 +56,11 @@ std::uint64_t Layout::shape() const {
   return (std::uint64_t(ranks) << 44) | (std::uint64_t(slots) << 32) | slot_bytes;
 }
 
-Segment::Segment(int fd, const Layout& layout, int rank, bool lazily) : layout_(layout), rank_(rank) {
+Segment::Segment(int fd, const Layout& layout, int rank, bool lazily, const std::vector<int>& nodes)
+    : layout_(layout), rank_(rank) {
   auto reserved = layout.reserved(lazily);
-  mapping_.emplace(fd, layout.total, reserved);
-  if (!lazily) mapping_->ask_for_large_pages(reserved, rank, layout.ranks);
+  mapping_.emplace(fd, layout.total, layout.reserved(true));
+  if (!lazily) mapping_->reserve(fd, {layout.outboxes, layout.outbox_bytes, layout.ranks, nodes}, rank);
   base_ = mapping_->base();
   lazy_ = base_ + reserved;
   prefaulted_.resize((layout.total - reserved) / page);

@@ -150,16 +150,17 @@ struct Layout {
       overflows, total;
 
   std::uint64_t shape() const;
-  // The bytes reserved at first: staging slots, too, or (`lazily`) not even those; all of it where the kernel cannot
-  // reserve memory later.
+  // The bytes that exist before the first message: staging slots, too, each rank's by itself, or (`lazily`) not even
+  // those; all of it where the kernel cannot reserve memory later.
   std::size_t reserved(bool lazily) const { return !Mapping::can_prefault() ? total : lazily ? outboxes : lanes; }
 };
 
 // A mapping of the segment. Ranks that are threads may share one.
 class Segment {
  public:
-  // Maps the memfd for `rank`. `lazily`: staging slots, too, are reserved when they are first used.
-  Segment(int fd, const Layout& layout, int rank, bool lazily);
+  // Maps the memfd for `rank`. `lazily`: staging slots, too, are reserved when they are first used. `nodes` as in
+  // Parts.
+  Segment(int fd, const Layout& layout, int rank, bool lazily, const std::vector<int>& nodes = {});
   // Uses memory that is there already (zeroed, and kept by the caller).
   Segment(void* memory, const Layout& layout);
   Segment(const Segment&) = delete;

@@ -49,8 +49,8 @@ def attaches() -> bool:
 
 def reserved_bytes(ranks: int, slots: int, slot_bytes: int, lazily: bool) -> int:
     """Bytes of shared memory that a group reserves when it is made: all but its n^2 lanes; `lazily`, as a group that is
-    made from another, not its staging slots either. The rest is reserved when it is first used; on kernels that cannot
-    (before Linux 5.14), all of it is reserved at first."""
+    made from another, not its staging slots either, which come last and each rank reserves by itself. The rest is
+    reserved when it is first used; on kernels that cannot (before Linux 5.14), all of it is reserved at first."""
 
 class InheritedLiveness:
     """The members of a group to be, as a group that they are in knows them: by this it checks that they live."""
@@ -115,10 +115,12 @@ class Group:
         single_copy_bytes: int = 0,
         inherited: InheritedLiveness | None = None,
         network: Network | None = None,
+        nodes: list[int] = [],
     ) -> None:
         """`names`: for error messages, the world rank of each member as text. `single_copy_bytes`: the least of a message
-        that peers read in this process's memory, where the kernel lets them; 0: none is. `network`: where ranks are on several
-        hosts; the memory behind `fd` is shared by those of this host, and laid out for all."""
+        that peers read in this process's memory, where the kernel lets them; 0: none is. `network`: where ranks are on
+        several hosts; the memory behind `fd` is shared by those of this host, and laid out for all. `nodes`: the NUMA
+        node of each member, -1 where it is unknown; empty where all are on one."""
 
     def prepare(
         self,
@@ -269,7 +271,7 @@ class Group:
 
     def add_window(self, fd: int, nbytes: int) -> tuple[int, int]:
         """A region of which every rank has a share of `nbytes`, one behind the other: the window's number, which is the same
-        on all ranks, and the address of this rank's share."""
+        on all ranks, and the address of this rank's share. Each rank's share exists from its own call on."""
 
     def put(self, window: int, offset: int, peer: int, source: int, nbytes: int) -> None:
         """Copies memory at `source` to rank `peer`'s share of a window. ValueError where it does not lie within."""

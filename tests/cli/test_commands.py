@@ -11,9 +11,12 @@ import pytest
 
 import ringtree as package
 from ringtree.algorithms import REGISTRY, pairs
+from ringtree.cli.info import numa
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.text import parse_schedule
+from ringtree.machines.sysfs import Sysfs
 from tests.cli.conftest import Ringtree
+from tests.machines.sysfs_trees import SysTree
 
 RING = """\
 schedule ring all_reduce: 4 ranks, 4 chunks
@@ -186,3 +189,11 @@ def test_the_launcher_starts_ranks_without_numpy() -> None:
         "tempfile",
         "importlib.metadata",
     }
+
+
+def test_info_names_the_cores_of_several_nodes(tmp_path: Path) -> None:
+    tree = SysTree(tmp_path)
+    tree.node(0, range(4), 0, "10 21")
+    assert numa(Sysfs(tmp_path)) == ""
+    tree.node(1, range(4, 8), 1, "21 10")
+    assert numa(Sysfs(tmp_path)) == "node 0: cores 0-3; node 1: cores 4-7"

@@ -9,12 +9,16 @@ from pathlib import Path
 import pytest
 
 import ringtree
+from ringtree.bench import tuning
 from ringtree.bench.machine import usable_cores
 from ringtree.cli import main
 from ringtree.cli.tune import usual_ranks
+from ringtree.machines.detect.cpus import numa_nodes
+from ringtree.machines.sysfs import Sysfs
 from ringtree.price import BUILT_IN
 from ringtree.runtime import tuned
 from ringtree.topology import load
+from tests.machines.sysfs_trees import SysTree
 
 QUICK = ["tune", "-n", "2", "--seconds", "0.3", "--maxbytes", "256K"]
 
@@ -63,6 +67,26 @@ def test_a_mistake_is_one_line(words: list[str], why: str, capsys: pytest.Captur
     assert main(["tune", *words]) != 0
     err = capsys.readouterr().err
     assert why in err and err.count("\n") == 1
+
+
+def test_ranks_are_measured_on_several_nodes_where_there_are_some(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A made-up machine, whose first usable core is on another node than the rest."""
+    usable = sorted(os.sched_getaffinity(0))
+    if len(usable) < 2:
+        pytest.skip("this process may use one core alone")
+    tree = SysTree(tmp_path / "sys")
+    tree.write("sys/devices/system/node/online", "0-1")
+    tree.node(0, range(usable[0] + 1), 0, "10 21")
+    tree.node(1, range(usable[0] + 1, usable[-1] + 1), 1, "21 10")
+    path = tmp_path / "here.json"
+    assert main([*QUICK, "--output", str(path)]) == 0
+    assert "NUMA" not in capsys.readouterr().out or len(numa_nodes(Sysfs(Path("/")))) > 1
+    monkeypatch.setattr(tuning, "HERE", Sysfs(tree.root))
+    assert main([*QUICK, "--output", str(path)]) == 0
+    assert "between 2 NUMA nodes: a message " in capsys.readouterr().out
+    assert tuned.read(path).parameters.across_s != BUILT_IN.across_s
 
 
 @pytest.mark.parametrize(("cores", "ranks"), [(1, [2, 3]), (2, [2, 4]), (4, [2, 4, 8]), (64, [2, 8, 16])])

@@ -12,8 +12,8 @@ from ringtree.machines.detect import gpus
 from ringtree.machines.detect.attachments import Attachments
 from ringtree.machines.detect.nvml import NvmlGpu, nvml_gpus
 from ringtree.machines.detect.pci import pci_devices
-from ringtree.machines.detect.sysfs import Sysfs
 from ringtree.machines.machine import Device, DeviceKind, LinkKind, Machine
+from ringtree.machines.sysfs import Sysfs
 from tests.machines.sysfs_trees import H100, NVSWITCH, SysTree
 
 A100_PCIE, V100 = (0x030200, 0x10DE, 0x20B5), (0x030200, 0x10DE, 0x1DB1)

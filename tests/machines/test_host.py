@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from ringtree.machines.detect.sysfs import Sysfs
 from ringtree.machines.host.cgroups import ControlGroup, control_group
 from ringtree.machines.host.interfaces import network_interfaces
 from ringtree.machines.host.modules import GDRCOPY, PEER_MEMORY, loaded
 from ringtree.machines.host.process_limits import ProcessLimit, process_limits
 from ringtree.machines.host.rdma import rdma_ports, verbs_files
+from ringtree.machines.sysfs import Sysfs
 from tests.machines.sysfs_trees import CX7, VIRTIO_NET, SysTree, gpu_server
 
 GIB = 1 << 30

@@ -29,11 +29,6 @@ def test_equal_hosts_in_order_are_a_cluster() -> None:
         assert np.array_equal(getattr(here, column), getattr(there, column)), column
 
 
-@pytest.mark.parametrize(("host_of", "each"), [((0, 0, 1, 1), 2), ((3, 3, 3), 3), ((0, 1, 0, 1), 0), ((0, 0, 1), 0)])
-def test_ranks_of_each_host_where_they_are_alike(host_of: tuple[int, ...], each: int) -> None:
-    assert Hosts(host_of, MEMORY).each() == each
-
-
 def test_a_long_ring_takes_as_long_as_the_narrowest_link_needs() -> None:
     nbytes = 1 << 26
     least_s = 2 * 5 / 6 * nbytes / 235e6

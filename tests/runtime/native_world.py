@@ -41,6 +41,7 @@ def endpoint(
     threads: bool = False,
     inherited: _native.InheritedLiveness | None = None,
     single_copy_bytes: int | Sequence[int] = 0,
+    nodes: Sequence[int] = (),
     **sizes: int,
 ) -> _native.Group:
     names = [str(r) for r in range(ranks)]
@@ -49,6 +50,7 @@ def endpoint(
         os.dup(fd), rank, ranks, slots=slots, slot_bytes=slot_bytes, timeout_s=timeout_s,
         oversubscribed=ranks > (os.cpu_count() or 1), threads=threads, names=names, inherited=inherited,
         single_copy_bytes=single_copy_bytes if isinstance(single_copy_bytes, int) else single_copy_bytes[rank],
+        nodes=list(nodes),
     )  # fmt: skip
 
 

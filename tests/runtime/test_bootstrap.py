@@ -79,7 +79,12 @@ class Threads(InProcess):
         return [0] * group.size
 
     def share(
-        self, group: BootstrapGroup, nbytes: int, value: Any = None, reserved: int | None = None
+        self,
+        group: BootstrapGroup,
+        nbytes: int,
+        value: Any = None,
+        reserved: int | None = None,
+        needed: int | None = None,
     ) -> tuple[int, list[Any]]:
         with self.made:
             self.shared += 1

@@ -115,6 +115,18 @@ def test_published_decisions_read_back(decision: Decision) -> None:
     assert (read, read.steps.slots) == (decision, decision.steps.slots)
 
 
+def test_the_nodes_of_ranks_are_not_published() -> None:
+    node_of = (0, 1, 1, 0)
+    memory = SharedMemory(4, 8, 1 << 17, BUILT_IN, node_of)
+    memo = Memo(True)
+    decided = Decisions(memo).decide(GROUP, "all_gather", -1, 1 << 20, memory)
+    assert dict(decided.steps.options)["group"] == written(node_of)
+    (value,) = memo.published.values()
+    assert written(node_of).encode() not in value
+    decisions._decided.clear()
+    assert Decisions(Memo(value)).decide(GROUP, "all_gather", -1, 1 << 20, memory) == decided
+
+
 def test_the_hosts_of_many_ranks_are_not_published() -> None:
     """An entry of the memo has 496 bytes, and a nested algorithm's option names the host of every rank."""
     hosts = Hosts(tuple(rank * 7 % 15 for rank in range(40)), MEMORY, 1e-3)

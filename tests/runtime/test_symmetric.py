@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import resource
 
 import numpy as np
 import pytest
@@ -104,6 +105,22 @@ def test_more_than_the_machine_has_is_refused_on_every_rank_at_once(engine: str)
     for message in spawn(rank, 3, engine=engine, threads=in_threads(engine), timeout_s=60):
         assert message.startswith("no room for ")
         assert message.endswith("are available; free memory or raise its limit")
+
+
+def test_a_rank_that_finds_no_room_for_its_share_fails_on_all() -> None:
+    def rank(comm: Communicator) -> str:
+        if comm.rank == 1:
+            resource.setrlimit(resource.RLIMIT_AS, (1 << 20, resource.RLIM_INFINITY))  # it has more already
+        try:
+            comm.empty(1 << 20)
+        except MemoryError as error:
+            return str(error)
+        return ""
+
+    for message in spawn(rank, 3, timeout_s=60):
+        assert message.startswith(
+            "no room for an array of shape (1048576,) of float32, 3 times in shared memory: rank 1: "
+        )
 
 
 def test_a_negative_length_is_refused() -> None:

@@ -52,6 +52,14 @@ def test_written_parameters_read_back(here: Path) -> None:
     assert found.parameters.source == "parameters measured on 2026-11-21"
 
 
+def test_a_file_that_knows_no_nodes_has_their_built_in_costs(here: Path) -> None:
+    data = json.loads(here.read_text())
+    for name in ("across_s", "across_Bps", "link_Bps"):
+        del data["tuned"]["figures"][name]
+    here.write_text(json.dumps(data))
+    assert tuned.read(here).parameters == PARAMETERS
+
+
 def test_cost_parameters_are_a_topology_too(here: Path) -> None:
     machine = load(here)
     assert machine.ranks == 4 and machine.latency_s[0] == 1e-3

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ringtree.bench.machine import usable_cores
 from ringtree.bench.record import BenchRow
 from ringtree.ir.collective import collective as find_collective
-from ringtree.plan import choose_over_hosts, predict, steps_for
+from ringtree.plan import choose, choose_over_hosts, predict, steps_for
 from ringtree.price import Hosts, seconds
 from ringtree.price.memory import BUILT_IN, SharedMemory
 from ringtree.runtime.engines.shm import longest_single_copy, staging
@@ -32,7 +32,9 @@ def predicted(row: BenchRow, where: SharedMemory | Hosts | None = None) -> Predi
         return Predicted(**row, predicted_us=_over_hosts_s(row, where, root) * 1e6)
     memory = where or shared_memory(row["ranks"])
     what = (row["algorithm"], row["collective"], row["ranks"], root, row["nbytes"])
-    return Predicted(**row, predicted_us=predict(*what, steps_for(*what, memory), memory).seconds * 1e6)
+    found = choose(row["collective"], row["ranks"], row["nbytes"], memory=memory) if memory.node_of else None
+    options = found.options if found and found.algorithm == row["algorithm"] else ()
+    return Predicted(**row, predicted_us=predict(*what, steps_for(*what, memory, options), memory).seconds * 1e6)
 
 
 def _over_hosts_s(row: BenchRow, hosts: Hosts, root: int | None) -> float:

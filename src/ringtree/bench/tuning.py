@@ -6,19 +6,22 @@ turns, next the one that had the least time so far, and what counts is the media
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from ringtree.bench.machine import usable_cores
 from ringtree.bench.measure import Effort, measure_apart
 from ringtree.bench.predicted import shared_memory
 from ringtree.bench.sweep import SweepCase, cases
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.units import count
+from ringtree.machines.host.cores import cores_of
+from ringtree.machines.sysfs import Sysfs
 from ringtree.plan import steps_for, workload
 from ringtree.price.memory.fitting import MeasuredCall
 from ringtree.runtime.launch.spawn import Pool
@@ -41,6 +44,9 @@ OVERSUBSCRIBED = ("all_reduce",)
 ALONE = PROGRAMS[:1]
 """Measured on one rank alone, always: determines the costs of a call and of a copy."""
 SIZES = (8, 512, 4 << 10, 32 << 10, 256 << 10, 2 << 20, 16 << 20, 64 << 20)
+HERE = Sysfs(Path("/"))
+SPREAD_SHARE = 0.3
+"""The share of the time in which ranks are measured spread over NUMA nodes, where there are several."""
 WARMUP = 1
 MOST_CALLS, FEWEST_CALLS = 15, 2
 CALLS_NBYTES = 16 << 20
@@ -57,22 +63,41 @@ class Tuning:
 
 def tune(ranks: Sequence[int], seconds: float, step: Callable[[str], None], most_nbytes: int = SIZES[-1]) -> Tuning:
     """Measures for about `seconds`, each size up to `most_nbytes` once at least. `step` receives the next case as text.
+    Where the machine has several NUMA nodes, one rank on each and the most that have a core each are measured spread
+    over them, too.
     RankFailed: if ranks cannot be started or fail."""
-    cores = usable_cores()
+    usable = sorted(os.sched_getaffinity(0))
+    cores = len(usable)
     table = [row for n in sorted({1, *ranks}) for row in rows(n, cores, most_nbytes)]
-    times, turns = in_turns(table, seconds, step)
-    return Tuning(tuple(as_measured(case, median(took), cores) for case, took in times.items()), turns)
+    spread = spread_over_nodes({core: cores_of(HERE, {core}).node for core in usable}, max(ranks))
+    times, turns = in_turns(table, seconds * (1 - SPREAD_SHARE) if spread else seconds, step)
+    calls = [as_measured(case, median(took), cores) for case, took in times.items()]
+    if spread:
+        few_and_many = sorted({len({cores_of(HERE, {core}).node for core in spread}), len(spread)})
+        table = [row for n in few_and_many for row in rows(n, cores, most_nbytes)]
+        times, more = in_turns(table, seconds * SPREAD_SHARE, step, spread)
+        calls += [as_measured(case, median(took), cores, spread) for case, took in times.items()]
+        turns += more
+    return Tuning(tuple(calls), turns)
+
+
+def spread_over_nodes(node_of: Mapping[int, int | None], ranks: int) -> tuple[int, ...]:
+    """The core of each of `ranks` ranks or fewer, as many on each NUMA node, neighbours on different ones, by the node
+    of each usable core; () where there is one node."""
+    on = [[core for core, its in node_of.items() if its == node] for node in dict.fromkeys(node_of.values())]
+    each = min(*map(len, on), ranks // len(on)) if len(on) > 1 else 0
+    return tuple(cores[k] for k in range(each) for cores in on)
 
 
 def in_turns(
-    table: Sequence[Sequence[SweepCase]], seconds: float, step: Callable[[str], None]
+    table: Sequence[Sequence[SweepCase]], seconds: float, step: Callable[[str], None], pin: Sequence[int] | bool = True
 ) -> tuple[dict[SweepCase, list[float]], int]:
     """(the median seconds of each case in the turns of its row, whose cases have one number of ranks; the number of
-    turns). Next is always the row that had the least time so far."""
+    turns). Next is always the row that had the least time so far. `pin` as of a Pool."""
     times: dict[SweepCase, list[float]] = {case: [] for row in table for case in row}
     spent_s, turns = [0.0] * len(table), 0
     with ExitStack() as stack:
-        pools = {n: stack.enter_context(Pool(n, pin=True)) for n in sorted({row[0].ranks for row in table})}
+        pools = {n: stack.enter_context(Pool(n, pin=pin)) for n in sorted({row[0].ranks for row in table})}
         while min(spent_s) == 0 or sum(spent_s) < seconds:
             least = min(range(len(table)), key=spent_s.__getitem__)
             row = table[least]
@@ -106,9 +131,16 @@ def _measured(comm: Communicator, here: Sequence[SweepCase]) -> list[float]:
     return found
 
 
-def as_measured(case: SweepCase, took_s: float, cores: int) -> MeasuredCall:
-    """The measured call as cost parameters are fitted to it: cut as it was, by those it was planned by."""
+def as_measured(case: SweepCase, took_s: float, cores: int, pin: Sequence[int] = ()) -> MeasuredCall:
+    """The measured call as cost parameters are fitted to it: cut as it was, by those it was planned by, on the cores
+    that its ranks were pinned to."""
     root = case.root if find_collective(case.collective).rooted else None
-    memory = replace(shared_memory(case.ranks), cores=cores)
+    usable = sorted(os.sched_getaffinity(0))
+    used = [cores_of(HERE, {core}) for core in (pin or usable)[: case.ranks]]
+    node_of = tuple(core.node for core in used if core.node is not None)
+    if case.ranks > len(used) or len(set(node_of)) < 2:
+        node_of = ()
+    memory = replace(shared_memory(case.ranks), cores=cores, node_of=node_of, speed=min(core.speed for core in used))
     what = case.algorithm, case.collective, case.ranks, root
-    return MeasuredCall(workload(*what, steps_for(*what, case.nbytes, memory)), memory, case.nbytes, took_s)
+    steps = steps_for(*what, case.nbytes, memory)
+    return MeasuredCall(workload(*what, steps, node_of), memory, case.nbytes, took_s)

@@ -65,6 +65,8 @@ def run(args: argparse.Namespace) -> int:
     print(f"{count(machine['cores'], 'core')} of {machine['cpu']}, {span(ranks)} ranks, {_counts(measured)}")
     for line in lines(parameters, oversubscribed=max(ranks) > machine["cores"], most_nbytes=2 * most):
         print(line)
+    if nodes := max(len(set(call.memory.node_of)) for call in measured.calls):
+        print(_between_nodes(parameters, nodes))
     if measured_now and network is not None:
         print(_between(network, host_of))
     error = errors(parameters, measured.calls)
@@ -98,6 +100,13 @@ def _known(path: Path) -> tuple[NetworkCost | None, tuple[int, ...]]:
         return known.network, known.host_of
     except (OSError, ValueError):
         return None, ()
+
+
+def _between_nodes(parameters: CostParameters, nodes: int) -> str:
+    """The costs of what crosses between NUMA nodes, in a line."""
+    f = parameters
+    each = f"bytes from a peer at {_rate(f.across_Bps)} on top, {_rate(f.link_Bps)} of all bytes to a node"
+    return f"between {nodes} NUMA nodes: a message {duration(f.across_s)} longer, {each}"
 
 
 def _between(network: NetworkCost, host_of: tuple[int, ...]) -> str:

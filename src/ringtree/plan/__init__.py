@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 from ringtree import late
 
 if TYPE_CHECKING:
-    from ringtree.plan.choice import Candidate, Choice, candidates, choose, choose_whole, chosen, predict, shortlist
+    from ringtree.plan.choice import (
+        Candidate,
+        Choice,
+        candidates,
+        choose,
+        choose_whole,
+        chosen,
+        nested_candidates,
+        predict,
+        shortlist,
+    )
     from ringtree.plan.over_hosts import (
         HostCandidate,
         HostChoice,
@@ -20,7 +30,17 @@ if TYPE_CHECKING:
     from ringtree.plan.tuning import CallTuning, prove_own
 
 _NAMES = {
-    "choice": ("Candidate", "Choice", "candidates", "choose", "choose_whole", "chosen", "predict", "shortlist"),
+    "choice": (
+        "Candidate",
+        "Choice",
+        "candidates",
+        "choose",
+        "choose_whole",
+        "chosen",
+        "nested_candidates",
+        "predict",
+        "shortlist",
+    ),
     "over_hosts": ("HostCandidate", "HostChoice", "candidates_over_hosts", "choose_over_hosts", "quickest_as"),
     "properties": ("at_once", "in_rank_order", "order"),
     "steps": ("steps_for", "workload"),
@@ -41,6 +61,7 @@ __all__ = [
     "choose_whole",
     "chosen",
     "in_rank_order",
+    "nested_candidates",
     "order",
     "predict",
     "prove_own",

@@ -13,6 +13,7 @@ from ringtree.algorithms import REGISTRY, serving
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.units import duration
+from ringtree.plan.nesting import BETWEEN_NODES, IN_NODES, NESTED, Options, label, nestings
 from ringtree.plan.properties import COMPARED_RANKS, at_once, in_rank_order, joinings
 from ringtree.plan.steps import wanted, workload
 from ringtree.plan.tuning import CallTuning
@@ -34,10 +35,11 @@ EIGHT_RANKS = SharedMemory(cores=1 << 20, slots=8, slot_bytes=1 << 17)
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """An algorithm's name, and the reason for it as text."""
+    """An algorithm's name, the reason for it as text, and the options by which it is nested in NUMA nodes, if it is."""
 
     algorithm: str
     why: str
+    options: Options = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,12 @@ class Candidate:
     algorithm: str
     steps: CallTuning
     quote: MemoryQuote
+
+    @property
+    def label(self) -> str:
+        """The algorithm's name; of one nested in NUMA nodes those inside and between them."""
+        nested = dict(self.steps.options).keys() >= {"inner", "outer"}
+        return label(self.steps.options, "NUMA nodes") if nested else self.algorithm
 
 
 def choose(
@@ -58,8 +66,9 @@ def choose(
 ) -> Choice:
     """Returns the algorithm for a call on a whole vector of `nbytes`. Every rank must pass the same values.
 
-    `rank_order`: only algorithms that agree with one another to the last bit. ValueError: if no algorithm serves the
-    collective. Cost: milliseconds for the first size between two powers of two, then a cache look-up.
+    `rank_order`: only algorithms that agree with one another to the last bit. Where the ranks are on several NUMA
+    nodes, algorithms that are nested in them are candidates, too. ValueError: if no algorithm serves the collective.
+    Cost: milliseconds for the first size between two powers of two, then a cache look-up.
     """
     names = at_once(collective) if rank_order else shortlist(collective, ranks)
     if not names:
@@ -70,22 +79,34 @@ def choose(
         return Choice(
             names[0], f"the only algorithm that serves {collective}" + " and reduces all ranks at once" * rank_order
         )
+    node_of = memory.node_of
     if ranks > MAX_RANKS:
-        memory = replace(memory, cores=max(memory.cores * MAX_RANKS // ranks, 1))
+        few = tuple(node_of[k * ranks // MAX_RANKS] for k in range(MAX_RANKS)) if node_of else ()
+        memory = replace(memory, cores=max(memory.cores * MAX_RANKS // ranks, 1), node_of=few)
         ranks = MAX_RANKS
-    return _choose(names, collective, ranks, 1 << (nbytes - 1).bit_length() if nbytes else 0, memory)
+    nbytes = 1 << (nbytes - 1).bit_length() if nbytes else 0
+    found = _choose(names, collective, ranks, nbytes, memory, not rank_order)
+    if not found.options or memory.node_of == node_of:
+        return found
+    given = dict(found.options)
+    return replace(found, options=next(nestings(node_of, [str(given["inner"])], [str(given["outer"])])))
 
 
 @lru_cache(maxsize=1024)
-def _choose(names: tuple[str, ...], collective: str, ranks: int, nbytes: int, memory: SharedMemory) -> Choice:
-    found = candidates(names, collective, ranks, nbytes, memory)
+def _choose(
+    names: tuple[str, ...], collective: str, ranks: int, nbytes: int, memory: SharedMemory, nest: bool
+) -> Choice:
+    nested = nested_candidates(collective, ranks, nbytes, memory) if nest else []
+    found = candidates(tuple(n for n in names if not (nested and n == NESTED)), collective, ranks, nbytes, memory)
+    found += nested
     best = chosen(found)
     others = [c for c in found if c is not best]
     next_best = chosen(others)
     return Choice(
         best.algorithm,
-        f"{duration(best.quote.seconds)} predicted, {duration(next_best.quote.seconds)} for "
-        f"{next_best.algorithm}, by {memory.parameters.source}",
+        f"{duration(best.quote.seconds)} predicted{f' for {best.label}' if best in nested else ''}, "
+        f"{duration(next_best.quote.seconds)} for {next_best.label}, by {memory.parameters.source}",
+        best.steps.options[:3] if best in nested else (),
     )
 
 
@@ -102,11 +123,26 @@ def candidates(
     return found
 
 
+def nested_candidates(collective: str, ranks: int, nbytes: int, memory: SharedMemory) -> list[Candidate]:
+    """Returns the algorithms nested in the NUMA nodes of the ranks; none where there is one, or a rank on each."""
+    node_of, root = memory.node_of, 0 if find_collective(collective).rooted else None
+    if len(set(node_of)) in (0, 1, ranks) or collective not in REGISTRY[NESTED].serves:
+        return []
+    found = []
+    for options in nestings(node_of, IN_NODES, BETWEEN_NODES):
+        try:
+            steps = wanted(NESTED, collective, ranks, root, nbytes, memory, options)
+        except ValueError:  # one of them does not serve what the nesting asks
+            continue
+        found.append(Candidate(NESTED, steps, predict(NESTED, collective, ranks, root, nbytes, steps, memory)))
+    return found
+
+
 def predict(
     algorithm: str, collective: str, ranks: int, root: int | None, nbytes: int, steps: CallTuning, memory: SharedMemory
 ) -> MemoryQuote:
     """Returns the predicted time of a call on a whole vector of `nbytes`, cut by `steps`."""
-    return quote(workload(algorithm, collective, ranks, root, steps), memory, nbytes)
+    return quote(workload(algorithm, collective, ranks, root, steps, memory.node_of), memory, nbytes)
 
 
 def chosen(found: list[Candidate]) -> Candidate:

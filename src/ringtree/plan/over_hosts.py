@@ -12,17 +12,16 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from ringtree.algorithms import find
-from ringtree.algorithms.groups import written
 from ringtree.ir.schedule import Schedule
 from ringtree.ir.units import duration
 from ringtree.plan.choice import NOTEWORTHY, shortlist
+from ringtree.plan.nesting import NESTED, even, label, nestings
 from ringtree.plan.properties import at_once
 from ringtree.plan.steps import fitting
 from ringtree.plan.tuning import CallTuning
 from ringtree.price import Hosts, seconds
 from ringtree.price.over_hosts import windows
 
-NESTED = "hierarchical"
 INNER = ("two_shot", "one_shot", "ring", "flat", "chain", "binomial")
 OUTER = ("two_shot", "one_shot", "ring", "halving_doubling", "recursive_doubling", "binomial", "chain", "double_tree")
 """The algorithms that are nested, inside and between, where they serve what the nesting asks."""
@@ -55,8 +54,7 @@ class HostCandidate:
     @property
     def label(self) -> str:
         """The algorithm's name; of a nested one those inside hosts and between them."""
-        given = dict(self.steps.options)
-        return f"{given['inner']} in hosts and {given['outer']} between" if self.algorithm == NESTED else self.algorithm
+        return label(self.steps.options, "hosts") if self.algorithm == NESTED else self.algorithm
 
 
 def choose_over_hosts(
@@ -126,7 +124,7 @@ def _ranked(
 ) -> tuple[HostCandidate, ...]:
     names = at_once(collective) if rank_order else shortlist(collective, len(hosts.host_of))
     names = tuple(name for name in names if name != NESTED)  # its own groups are none of hosts
-    if not rank_order and hosts.each() != 1 and collective in find(NESTED).serves:
+    if not rank_order and even(hosts.host_of) != 1 and collective in find(NESTED).serves:
         names += (NESTED,)
     found = [
         HostCandidate(name, steps, seconds(schedule, hosts, nbytes))
@@ -153,14 +151,11 @@ def _tunings(
             steps = replace(steps, pipeline=pieces)
             yield steps, _built(name, collective, ranks, root, steps)
         return
-    where = ("group", hosts.each() or written(hosts.host_of))
-    for inner in INNER:
-        for outer in OUTER:
-            steps = CallTuning((where, ("inner", inner), ("outer", outer)))
-            try:
-                yield steps, _built(NESTED, collective, ranks, root, steps)
-            except ValueError:  # one of them does not serve what the nesting asks
-                continue
+    for steps in map(CallTuning, nestings(hosts.host_of, INNER, OUTER)):
+        try:
+            yield steps, _built(NESTED, collective, ranks, root, steps)
+        except ValueError:  # one of them does not serve what the nesting asks
+            continue
 
 
 def _widened(found: HostCandidate, collective: str, hosts: Hosts, root: int | None, nbytes: int) -> HostCandidate:

@@ -30,6 +30,7 @@ from ringtree.algorithms import build, find
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.lower import lower
 from ringtree.ir.schedule import Schedule
+from ringtree.plan.nesting import Options
 from ringtree.plan.tuning import CallTuning
 from ringtree.price.memory import Counts, SharedMemory, Workload, counts, quote
 from ringtree.verify import prove_programs
@@ -44,18 +45,25 @@ MOST_INSTRUCTIONS = 4096
 
 
 def steps_for(
-    algorithm: str, collective: str, ranks: int, root: int | None, nbytes: int, memory: SharedMemory
+    algorithm: str,
+    collective: str,
+    ranks: int,
+    root: int | None,
+    nbytes: int,
+    memory: SharedMemory,
+    options: Options = (),
 ) -> CallTuning:
     """The steps for a whole vector of `nbytes` in a group with the memory's staging slots and costs of a message.
 
     They are those of the next power of two, so that ever-new lengths are not proved again and again. Steps that would
-    need more slots than there are, or a longer program than MOST_INSTRUCTIONS, are taken back.
+    need more slots than there are, or a longer program than MOST_INSTRUCTIONS, are taken back. `options`: the
+    algorithm's own, as of a Choice.
     """
     what = algorithm, collective, ranks, root
     if wanted(*what, nbytes, memory).single_copy and (found := _unstaged(*what, memory.slots)):
         return found
     lengths = memory.slot_bytes, memory.parameters.message_nbytes
-    return _steps(*what, _rounded(nbytes), memory.slots, *lengths)
+    return _steps(*what, _rounded(nbytes), memory.slots, *lengths, options)
 
 
 @lru_cache(maxsize=512)
@@ -73,11 +81,17 @@ def _steps(
     slots: int,
     slot_bytes: int,
     message_nbytes: float,
+    options: Options,
 ) -> CallTuning:
     if ranks < 2 or find_collective(collective).repeats:
         return CallTuning()
-    wished = _wanted(algorithm, collective, ranks, root, nbytes, slot_bytes, message_nbytes)
-    return fitting(wished, algorithm, collective, ranks, root, slots)
+    wished = _wanted(algorithm, collective, ranks, root, nbytes, slot_bytes, message_nbytes, options)
+    found = fitting(wished, algorithm, collective, ranks, root, slots)
+    if options and found.options[: len(options)] != options:  # too many transfers to cut
+        uncut = CallTuning(options)
+        needed = prove_programs(lower(uncut.apply(algorithm, collective, ranks, root))).slots
+        return replace(uncut, slots=needed) if needed <= slots else CallTuning()
+    return found
 
 
 def fitting(
@@ -97,19 +111,25 @@ def fitting(
 
 
 def wanted(
-    algorithm: str, collective: str, ranks: int, root: int | None, nbytes: int, memory: SharedMemory
+    algorithm: str,
+    collective: str,
+    ranks: int,
+    root: int | None,
+    nbytes: int,
+    memory: SharedMemory,
+    options: Options = (),
 ) -> CallTuning:
     """The tuning that `steps_for` tries first: without lowering or proof, and the group may have too few slots."""
     if ranks < 2 or find_collective(collective).repeats:
         return CallTuning()
     what, nbytes = (algorithm, collective, ranks, root), _rounded(nbytes)
-    staged = _wanted(*what, nbytes, memory.slot_bytes, memory.parameters.message_nbytes)
-    if not memory.single_copy_bytes or find_collective(collective).reduces:
+    staged = _wanted(*what, nbytes, memory.slot_bytes, memory.parameters.message_nbytes, options)
+    if not memory.single_copy_bytes or find_collective(collective).reduces or options:
         return staged
     if nbytes // _plain(*what).chunks < SINGLE_COPY_BYTES or not _goes_directly(*what):
         return staged
     staged_s, unstaged_s = (
-        quote(Workload(_transfers(*what, single_copy), single_copy=single_copy), memory, nbytes).seconds
+        quote(Workload(_transfers(*what, single_copy, memory.node_of), single_copy=single_copy), memory, nbytes).seconds
         for single_copy in (False, True)
     )
     return UNSTAGED if unstaged_s < staged_s else staged
@@ -130,29 +150,37 @@ def _goes_directly(algorithm: str, collective: str, ranks: int, root: int | None
 
 
 @lru_cache(maxsize=256)
-def _transfers(algorithm: str, collective: str, ranks: int, root: int | None, single_copy: bool) -> Counts:
+def _transfers(
+    algorithm: str, collective: str, ranks: int, root: int | None, single_copy: bool, node_of: tuple[int, ...]
+) -> Counts:
     """The work of a call whose messages are read in place, or staged. A broadcast is called in place: its root has no
     copy to make beside its messages, so that to stage them for others costs no time."""
-    return counts(_plain(algorithm, collective, ranks, root), single_copy, in_place=collective == "broadcast")
+    plain = _plain(algorithm, collective, ranks, root)
+    return counts(plain, node_of, single_copy=single_copy, in_place=collective == "broadcast")
 
 
-def workload(algorithm: str, collective: str, ranks: int, root: int | None, steps: CallTuning) -> Workload:
-    """The algorithm's schedule, cut by these steps, as `price` takes it: what only cuts it is not written out."""
+def workload(
+    algorithm: str, collective: str, ranks: int, root: int | None, steps: CallTuning, node_of: tuple[int, ...] = ()
+) -> Workload:
+    """The algorithm's schedule, cut by these steps, as `price` takes it: what only cuts it is not written out.
+    `node_of`: as of SharedMemory."""
     options = tuple((name, 1 if name == "pieces" else value) for name, value in steps.options)
     shape = CallTuning(options, steps.many_source, single_copy=steps.single_copy)
-    known = _counted(algorithm, collective, ranks, root, shape)
+    known = _counted(algorithm, collective, ranks, root, shape, node_of)
     return Workload(known, steps.pieces * steps.pipeline * steps.channels, steps.split, steps.single_copy)
 
 
 @lru_cache(maxsize=1024)
-def _counted(algorithm: str, collective: str, ranks: int, root: int | None, steps: CallTuning) -> Counts:
+def _counted(
+    algorithm: str, collective: str, ranks: int, root: int | None, steps: CallTuning, node_of: tuple[int, ...]
+) -> Counts:
     what = algorithm, collective, ranks, root
     if steps.single_copy:
-        return counts(_plain(*what), single_copy=True)
+        return counts(_plain(*what), node_of, single_copy=True)
     given = dict(steps.options)
     if given.keys() - {"pieces"} or given.get("pieces", _own(algorithm, collective).get("pieces", 1)) != 1:
-        return counts(steps.apply(*what))
-    return counts(_gathered(*what) if steps.many_source else _plain(*what))
+        return counts(steps.apply(*what), node_of)
+    return counts(_gathered(*what) if steps.many_source else _plain(*what), node_of)
 
 
 def _own(algorithm: str, collective: str) -> Mapping[str, object]:
@@ -162,15 +190,15 @@ def _own(algorithm: str, collective: str) -> Mapping[str, object]:
 
 
 @lru_cache(maxsize=64)
-def _plain(algorithm: str, collective: str, ranks: int, root: int | None) -> Schedule:
+def _plain(algorithm: str, collective: str, ranks: int, root: int | None, options: Options = ()) -> Schedule:
     """The algorithm's schedule in one piece: choosing and counting read the same one."""
     one = {"pieces": 1} if "pieces" in _own(algorithm, collective) else {}
-    return build(algorithm, collective, ranks, root, **one)
+    return build(algorithm, collective, ranks, root, **one, **dict(options))
 
 
 @lru_cache(maxsize=64)
-def _gathered(algorithm: str, collective: str, ranks: int, root: int | None) -> Schedule:
-    return transform.many_source(_plain(algorithm, collective, ranks, root))
+def _gathered(algorithm: str, collective: str, ranks: int, root: int | None, options: Options = ()) -> Schedule:
+    return transform.many_source(_plain(algorithm, collective, ranks, root, options))
 
 
 def _rounded(nbytes: int) -> int:
@@ -187,9 +215,11 @@ def _wanted(
     nbytes: int,
     slot_bytes: int,
     message_nbytes: float,
+    given: Options,
 ) -> CallTuning:
     """The model's tuning, before `steps_for` removes steps."""
-    plain, own = _plain(algorithm, collective, ranks, root), _own(algorithm, collective)
+    what = algorithm, collective, ranks, root, given
+    plain, own = _plain(*what), _own(algorithm, collective)
     chunk_nbytes = nbytes // plain.chunks
     widest = max((int(b.rows.count.max(initial=1)) for b in plain.blocks), default=1)
     options: dict[str, int | str] = {}
@@ -204,13 +234,13 @@ def _wanted(
     if widest * span > slot_bytes:
         split = max(slot_bytes // span, 1)
     several = pieces > 1 or widest * chunk_nbytes > slot_bytes  # consecutive messages count then, not waits
-    gathered = several and _gathered(algorithm, collective, ranks, root) is not plain
+    gathered = several and _gathered(*what) is not plain
     if "pieces" in own:
         options["pieces"], pieces = pieces, 1
     if split and "aggregate" in own:
         options["aggregate"], split = 1 << (split.bit_length() - 1), 0
     asked = tuple((name, value) for name, value in options.items() if own[name] != value)
-    return CallTuning(asked, gathered, split, pieces, channels)
+    return CallTuning(given + asked, gathered, split, pieces, channels)
 
 
 def _pieces(rounds: int, sent_nbytes: int, message_nbytes: float) -> int:

@@ -61,10 +61,3 @@ class Hosts:
             f"{len(set(self.host_of))} hosts, {self.latency_s * 1e6:.3g} us and {self.bandwidth_Bps / 1e9:.3g} GB/s "
             f"between them{', ' * bool(self.measured)}{self.measured}; {self.memory.parameters.source}"
         )
-
-    def each(self) -> int:
-        """The ranks of every host, where all have as many and they are consecutive; else 0."""
-        ranks, hosts = len(self.host_of), len(set(self.host_of))
-        each = ranks // hosts
-        alike = ranks % hosts == 0 and all(len(set(self.host_of[at : at + each])) == 1 for at in range(0, ranks, each))
-        return each if alike else 0

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ringtree.machines.detect.sysfs import Sysfs
+from ringtree.machines.sysfs import Sysfs
 
 
 class State(Enum):

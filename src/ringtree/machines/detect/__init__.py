@@ -14,8 +14,8 @@ from ringtree.machines.detect.cpus import NumaNode, Processor, numa_nodes, proce
 from ringtree.machines.detect.nvml import nvml_gpus
 from ringtree.machines.detect.pci import pci_devices
 from ringtree.machines.detect.ports import disks, ports
-from ringtree.machines.detect.sysfs import Sysfs
 from ringtree.machines.machine import Machine, NoteKind
+from ringtree.machines.sysfs import Sysfs
 
 THIS = Path("/")
 VIRTUAL = "var/run/nvidia-topologyd/virtualTopology.xml"

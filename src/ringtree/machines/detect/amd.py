@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ringtree.machines.detect.sysfs import Sysfs, number
+from ringtree.machines.sysfs import Sysfs, number
 
 NODES = "sys/class/kfd/kfd/topology/nodes"
 XGMI = 11

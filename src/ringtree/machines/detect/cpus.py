@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ringtree.machines.detect.sysfs import Sysfs, cpu_list, number
+from ringtree.machines.sysfs import Sysfs, cpu_list, number
 
 NODES, CPUS = "sys/devices/system/node", "sys/devices/system/cpu"
 ARM_MAKERS = {0x41: "ARM", 0x4E: "NVIDIA", 0xC0: "Ampere", 0x48: "HiSilicon", 0x70: "Phytium", 0x61: "Apple"}

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ringtree.machines.detect.sysfs import Sysfs
+from ringtree.machines.sysfs import Sysfs
 
 DEVICES = "sys/bus/pci/devices"
 BUSID = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from ringtree.machines.detect.pci import busid_of
-from ringtree.machines.detect.sysfs import Sysfs
+from ringtree.machines.sysfs import Sysfs
 
 NET, RDMA, NVME, BLOCK = "sys/class/net", "sys/class/infiniband", "sys/class/nvme", "sys/class/block"
 SATA_Bps = {"1.5": 150e6, "3.0": 300e6, "6.0": 600e6}

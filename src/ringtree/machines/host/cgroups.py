@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ringtree.machines.detect.sysfs import Sysfs, number
+from ringtree.machines.sysfs import Sysfs, number
 
 MOUNTED = "sys/fs/cgroup"
 UNLIMITED = 1 << 60

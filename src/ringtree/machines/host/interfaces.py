@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ringtree.machines.detect.sysfs import Sysfs
+from ringtree.machines.sysfs import Sysfs
 
 NET = "sys/class/net"
 LOOPBACK = 772

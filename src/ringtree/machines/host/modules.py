@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ringtree.machines.detect.sysfs import Sysfs
+from ringtree.machines.sysfs import Sysfs
 
 PEER_MEMORY = ("nvidia_peermem", "nv_peer_mem")
 GDRCOPY = ("gdrdrv",)

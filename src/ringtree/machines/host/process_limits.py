@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from math import inf
 
-from ringtree.machines.detect.sysfs import Sysfs
+from ringtree.machines.sysfs import Sysfs
 
 FILE = "proc/self/limits"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ringtree.machines.detect.ports import RDMA, ports
-from ringtree.machines.detect.sysfs import Sysfs
+from ringtree.machines.sysfs import Sysfs
 
 VERBS = "dev/infiniband"
 EFA = "efa"

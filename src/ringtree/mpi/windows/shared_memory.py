@@ -13,21 +13,24 @@ from ringtree.runtime.communicator.communicator import Communicator
 
 
 def shared(comm: Communicator, nbytes: int) -> list[NumpyArray]:
-    """The parts of all ranks, zeroed, of which this one's has `nbytes` bytes; all ranks call it. OSError: if the ranks
-    share no host, or there is no room. The memory has no name, and ends with the last array over it."""
+    """The parts of all ranks, zeroed, of which this one's has `nbytes` bytes; all ranks call it. Each reserves its own,
+    on the NUMA node that it runs on. OSError: if the ranks share no host, or there is no room. The memory has no name,
+    and ends with the last array over it."""
     if len(set(comm.hosts)) > 1:
         raise OSError(
             "Allocate_shared over several hosts: expected the ranks of one, as of Split_type(COMM_TYPE_SHARED)"
         )
     sizes = comm.all_gather_object(nbytes)
     total = max(sum(sizes), 1)
-    fd = _reserved(total) if comm.rank == 0 else None
+    fd = _made(total) if comm.rank == 0 else None
     path, error = comm.broadcast_object((f"/proc/{os.getpid()}/fd/{fd[0]}", fd[1]) if fd else None, 0)
     memory = None
     if not error:
         try:
             opened = os.open(path, os.O_RDWR) if fd is None else fd[0]
             try:
+                if nbytes:
+                    os.posix_fallocate(opened, sum(sizes[: comm.rank]), nbytes)
                 memory = mmap.mmap(opened, total)
             finally:
                 if fd is None:
@@ -44,9 +47,9 @@ def shared(comm: Communicator, nbytes: int) -> list[NumpyArray]:
     return [line[end - size : end] for size, end in zip(sizes, ends, strict=True)]
 
 
-def _reserved(nbytes: int) -> tuple[int, str]:
-    """A descriptor of so much memory, which exists; or -1 and why not."""
+def _made(nbytes: int) -> tuple[int, str]:
+    """A descriptor of so much memory, for which there is room; or -1 and why not."""
     try:
-        return reserve(nbytes, "a window of Allocate_shared"), ""
+        return reserve(0, "a window of Allocate_shared", nbytes, nbytes), ""
     except (OSError, MemoryError) as failure:
         return -1, str(failure)

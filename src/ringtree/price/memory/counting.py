@@ -23,6 +23,8 @@ KINDS = ("messages", "steps", "copied", "fetched", "reduced", "attached")
 wrote into a slot and this rank reads; chunks that are reduced into others; chunks that this rank reads in a peer's own
 memory."""
 MESSAGES, STEPS, COPIED, FETCHED, REDUCED, ATTACHED = range(len(KINDS))
+CROSSED, SERVED = len(KINDS), len(KINDS) + 1
+"""Chunks that a rank reads from other NUMA nodes, and chunks that ranks of other nodes read from it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +34,10 @@ class Counts:
     `work` [rows, ranks, kinds]: consecutive steps, such as the sending and the receiving half of a round; the last
     four kinds in chunks, of which a vector has `chunks`. `times` [rows]: repetitions of each row. `synchronizations`:
     waits for a message on the longest path. `mutual`: whether some ranks wait for one another in a circle. `widest`:
-    most chunks of a message. `held`: largest size of a rank's input and output arrays together, in whole vectors."""
+    most chunks of a message. `held`: largest size of a rank's input and output arrays together, in whole vectors.
+
+    Where ranks are on several NUMA nodes, `work` has CROSSED as well; `links` [rows, 2 * nodes]: chunks into each node,
+    then out of each; `crossings`: synchronizations in which a message crosses."""
 
     work: Floats
     times: Floats
@@ -41,6 +46,8 @@ class Counts:
     mutual: bool
     widest: int
     held: float
+    links: Floats
+    crossings: int
 
     @property
     def ranks(self) -> int:
@@ -54,47 +61,63 @@ class Counts:
         return found
 
 
-def counts(schedule: Schedule, single_copy: bool = False, in_place: bool = False) -> Counts:
+def counts(
+    schedule: Schedule, node_of: tuple[int, ...] = (), *, single_copy: bool = False, in_place: bool = False
+) -> Counts:
     """Counts the work of messages that are staged, or (`single_copy`) that each receiver reads in the sender's memory.
-    `in_place`: of a call whose output holds already what no transfer writes. Cost: O(rows of the blocks) in
-    numpy, times its repetitions where a block's ranks move on. ValueError for a schedule with switches, which a
-    memory does not have."""
+    `node_of`: the NUMA node of each rank where they are on several. `in_place`: of a call whose output holds already
+    what no transfer writes. Cost: O(rows of the blocks) in numpy, times its repetitions where a block's ranks move on.
+    ValueError for a schedule with switches, which a memory does not have, and where `node_of` is for another number of
+    ranks."""
     s = schedule
+    if node_of and len(node_of) != s.ranks:
+        raise ValueError(f"nodes of {len(node_of)} ranks; expected those of {s.ranks}")
+    node = np.unique(node_of, return_inverse=True)[1] if len(set(node_of)) > 1 else np.zeros(0, np.int64)
     if s.switches:
         raise ValueError(f"{s.name} has {s.switches} switches; expected none in shared memory")
     blocks = [expand_block(s, b) if b.shift.source or b.shift.target else b for b in s.blocks if len(b.rows)]
-    work, times = [np.zeros((0, s.ranks, len(KINDS)))], [np.zeros(0)]
-    synchronizations, widest = 0, 1
+    work, times = [np.zeros((0, s.ranks, len(KINDS) + 2 * (len(node) > 0)))], [np.zeros(0)]
+    synchronizations, crossings, widest = 0, 0, 1
     links = [(np.zeros(0, np.int64), np.zeros(0, np.int64))]
     for block in blocks:
         rows = block.rows
         away = rows.source != rows.target
         links.append((rows.source[away].astype(np.int64), rows.target[away].astype(np.int64)))
-        halves = _halves(rows, away, block.rounds, s.ranks, single_copy)
-        waits = int(np.count_nonzero(np.bincount(rows.round[away])))
+        far = node[rows.source] != node[rows.target] if len(node) else away[:0]
+        halves = _halves(rows, away, far, block.rounds, s.ranks, single_copy)
+        waits, crossing = (int(np.count_nonzero(np.bincount(rows.round[each]))) for each in (away, np.flatnonzero(far)))
         widest = max(widest, int(rows.count[away].max(initial=1)))
         if block.times > 1 and not _circular(*links[-1], s.ranks):
             work += [halves, halves.sum(axis=0, keepdims=True)]
             times += [np.ones(len(halves)), np.array([block.times - 1.0])]
             synchronizations += waits
+            crossings += crossing
         else:
             work.append(halves)
             times.append(np.full(len(halves), float(block.times)))
             synchronizations += waits * block.times
+            crossings += crossing * block.times
     if s.in_place and not in_place and np.any(kept := _kept(s, blocks)):
         _finish(work, times, kept)
     some = {0, s.ranks - 1, s.root or 0}
     held = max(len(s.precondition(rank)) + len(s.postcondition(rank)) for rank in some)
     source, target = (np.concatenate(ends) for ends in zip(*links, strict=True))
     mutual = _circular(source, target, s.ranks)
-    return Counts(
-        np.concatenate(work), np.concatenate(times), s.chunks, synchronizations, mutual, widest, held / s.chunks
-    )
+    done, between = np.concatenate(work), np.zeros((sum(map(len, work)), 0))
+    if len(node):
+        on = node == np.arange(node.max() + 1)[:, None]
+        between = np.concatenate([done[:, :, CROSSED] @ on.T, done[:, :, SERVED] @ on.T], axis=1)
+        done = done[:, :, :SERVED]
+    also = mutual, widest, held / s.chunks, between, crossings
+    return Counts(done, np.concatenate(times), s.chunks, synchronizations, *also)
 
 
-def _halves(rows: Transfers, away: NDArray[np.bool_], rounds: int, ranks: int, single_copy: bool) -> Floats:
-    """[2 * rounds, ranks, kinds]: each round's sending half, then its receiving half."""
-    work = np.zeros((rounds, 2, ranks, len(KINDS)))
+def _halves(
+    rows: Transfers, away: NDArray[np.bool_], far: NDArray[np.bool_], rounds: int, ranks: int, single_copy: bool
+) -> Floats:
+    """[2 * rounds, ranks, kinds]: each round's sending half, then its receiving half. `far`: the rows between nodes,
+    empty where there is one."""
+    work = np.zeros((rounds, 2, ranks, len(KINDS) + 2 * (len(far) > 0)))
     size = rounds * ranks
 
     def tally(half: int, kind: int, at: Ints, weights: NDArray[np.generic] | None = None) -> None:
@@ -116,7 +139,10 @@ def _halves(rows: Transfers, away: NDArray[np.bool_], rounds: int, ranks: int, s
     once = _first(got, rows.target_buffer, rows.target_chunk, count)
     tally(1, STEPS, got[once])
     tally(1, COPIED, got[once], count[once] * (1 + rows.reduce[once]) / 2)
-    return work.reshape(-1, ranks, len(KINDS))
+    if len(far):
+        tally(1, CROSSED, got, count * far)
+        tally(1, SERVED, start + rows.source, count * far)
+    return work.reshape(2 * rounds, ranks, -1)
 
 
 def _first(at: Ints, buffer: NDArray[np.int32], chunk: NDArray[np.int32], count: NDArray[np.int32]) -> Ints:
@@ -156,7 +182,7 @@ def _kept(s: Schedule, blocks: list[Block]) -> Floats:
 def _finish(work: list[Floats], times: list[Floats], kept: Floats) -> None:
     """Adds copies to the last receiving half, once; without any, they are a row of their own."""
     if len(work) == 1:
-        work.append(np.zeros((1, len(kept), len(KINDS))))
+        work.append(np.zeros((1, *work[0].shape[1:])))
         times.append(np.ones(1))
     last = len(work) - 1 if len(work[-1]) > 1 or len(work) == 2 else len(work) - 2  # a pace row ends with its block
     if times[last][-1] > 1:  # the last repetition apart

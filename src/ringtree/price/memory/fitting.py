@@ -13,7 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ringtree.price.memory.parameters import BUILT_IN, CALL_COSTS, FASTEST_BPS, RATES, CostParameters, SharedMemory
+from ringtree.price.memory.parameters import (
+    BUILT_IN,
+    CALL_COSTS,
+    FASTEST_BPS,
+    NODE_COSTS,
+    RATES,
+    CostParameters,
+    SharedMemory,
+)
 from ringtree.price.memory.shared import SWITCH, TURN, Floats, Workload, costs, multiples
 
 ITERATIONS = 30
@@ -50,9 +58,11 @@ def fit(calls: Sequence[MeasuredCall], source: str = "") -> CostParameters:
     oversubscribed = [c for c in calls if c.ranks > c.memory.cores]
     price = costs(BUILT_IN)
     turns = np.isin(np.arange(len(price)), (TURN, SWITCH))
+    between = np.arange(len(price)) >= len(price) - len(NODE_COSTS)
+    measured = ~between | any(c.work.counts.links.shape[1] for c in calls)
     if not any(c.ranks > 1 for c in apart):
-        return _parameters(_nearer(calls, price, np.ones(len(price), np.bool_)), source)
-    price = _nearer(apart, price, ~turns)
+        return _parameters(_nearer(calls, price, measured), source)
+    price = _nearer(apart, price, ~turns & measured)
     if oversubscribed:
         price = _nearer(oversubscribed, price, turns)
     return _parameters(price, source)
@@ -90,14 +100,18 @@ def _times(calls: Sequence[MeasuredCall], parameters: CostParameters) -> Floats:
 def _alike(sizes: int) -> Floats:
     """[pairs, costs]: the difference of each rate's logarithm to that for the next size."""
     pairs = [k for k in range(len(RATES) * sizes) if (k + 1) % sizes]
-    rows = np.zeros((len(pairs), len(CALL_COSTS) + len(RATES) * sizes))
+    rows = np.zeros((len(pairs), len(CALL_COSTS) + len(RATES) * sizes + len(NODE_COSTS)))
     for row, k in zip(rows, pairs, strict=True):
         row[len(CALL_COSTS) + k : len(CALL_COSTS) + k + 2] = 1, -1
     return rows
 
 
 def _parameters(price: Floats, source: str = "") -> CostParameters:
-    seconds = np.minimum(price[: len(CALL_COSTS)], 1.0).tolist()
-    rates = (1 / np.clip(price[len(CALL_COSTS) :], 1 / FASTEST_BPS, 1)).reshape(len(RATES), -1).tolist()
-    named: dict[str, Any] = dict(zip((*CALL_COSTS, *RATES), [*seconds, *map(tuple, rates)], strict=True))
+    between = len(price) - len(NODE_COSTS)
+    *seconds, across_s = np.minimum([*price[: len(CALL_COSTS)], price[between]], 1.0).tolist()
+    rates_Bps = 1 / np.clip(price, 1 / FASTEST_BPS, 1)
+    rates = rates_Bps[len(CALL_COSTS) : between].reshape(len(RATES), -1).tolist()
+    across = [across_s, *rates_Bps[between + 1 :].tolist()]
+    names = *CALL_COSTS, *RATES, *NODE_COSTS
+    named: dict[str, Any] = dict(zip(names, [*seconds, *map(tuple, rates), *across], strict=True))
     return CostParameters(**named, source=source)

@@ -8,12 +8,20 @@ from math import log2
 
 CALL_COSTS = ("call_s", "latency_s", "message_s", "step_s", "turn_s", "switch_s")
 RATES = ("copy_Bps", "fetch_Bps", "reduce_Bps", "attach_Bps")
+NODE_COSTS = ("across_s", "across_Bps", "link_Bps")
 MEMORY_NBYTES = (1 << 16, 1 << 19, 1 << 22, 1 << 25, 1 << 27)
 """Bytes of the arrays of a core's ranks: input and output of the measured sizes. They are within a core's first caches,
 its second, the last one, at its end, and beyond."""
 CACHE_LINE_NBYTES = 64
 FASTEST_BPS = 1e12
 """A faster rate costs nothing measurable."""
+ACROSS_S, ACROSS_BPS, LINK_BPS = 0.15e-6, 30e9, 45e9
+"""Published measurements of machines with two sockets; ringtree has measured none. A cache line of the other socket
+takes 57 to 90 ns longer than one of the own (core-to-core-latency by N. Viennot: 108 and 51 ns on a Xeon 8375C, 134 and
+47 on an 8275CL, 197 and 107 on an EPYC 7R13), and a message moves one there and back. A line takes twice as long, and
+a core, which waits for as many at once, reads at half the rate: ACROSS_BPS is amid the built-in fetch_Bps. All cores of
+a socket read 34 GB/s from the other over two UPI links (Cascade Lake) and 56 over three (Ice Lake; Intel's Memory
+Latency Checker, in info/ of gjbex/Code-optimization)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +34,9 @@ class CostParameters:
     of one's own bytes, `fetch_Bps` of bytes that a peer wrote into a slot, `reduce_Bps` of reduced bytes, on top of
     both, `attach_Bps` of bytes that the kernel reads in a peer's own memory. Between two of `memory_nbytes` the
     seconds a byte follow the logarithm. `source`: where the parameters are from, in words.
+
+    Where ranks are on several NUMA nodes: `across_s` a message from another node, on top of its latency; `across_Bps`
+    of bytes that a rank there wrote, on top of `fetch_Bps`; `link_Bps` of all bytes into a node or out of it.
     """
 
     call_s: float
@@ -40,9 +51,12 @@ class CostParameters:
     attach_Bps: tuple[float, ...]
     memory_nbytes: tuple[int, ...] = MEMORY_NBYTES
     source: str = field(default="", compare=False)
+    across_s: float = ACROSS_S
+    across_Bps: float = ACROSS_BPS
+    link_Bps: float = LINK_BPS
 
     def __post_init__(self) -> None:
-        for name in CALL_COSTS:
+        for name in (*CALL_COSTS, "across_s"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is {getattr(self, name)!r}; expected 0 to 1 second")
         sizes = self.memory_nbytes
@@ -54,6 +68,10 @@ class CostParameters:
                 raise ValueError(
                     f"{name} is {rates!r}; expected {len(sizes)} numbers, each 1 to {FASTEST_BPS:g} bytes a second"
                 )
+
+        for name in NODE_COSTS[1:]:
+            if not 1 <= getattr(self, name) <= FASTEST_BPS:
+                raise ValueError(f"{name} is {getattr(self, name)!r}; expected 1 to {FASTEST_BPS:g} bytes a second")
 
     def seconds_a_byte(self, nbytes: float) -> tuple[float, ...]:
         """Returns seconds per byte by RATES, for the bytes in arrays of the ranks of a core."""
@@ -99,10 +117,13 @@ between what that machine and 2 cores of an Intel Xeon take for process_vm_readv
 class SharedMemory:
     """One machine's memory for a group's ranks: the cores that they share, the number of each rank's staging slots, the
     bytes of a slot, and the cost parameters. `single_copy_bytes`: the longest message that may be read where it lies in
-    its sender's memory; 0: all are staged."""
+    its sender's memory; 0: all are staged. `node_of`: the NUMA node of each rank, where all are known and several are
+    different, else (). `speed`: of the slowest core that they run on, as a share of the machine's fastest."""
 
     cores: int
     slots: int
     slot_bytes: int
     parameters: CostParameters = BUILT_IN
     single_copy_bytes: int = 0
+    node_of: tuple[int, ...] = ()
+    speed: float = 1.0

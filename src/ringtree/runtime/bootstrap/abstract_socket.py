@@ -53,10 +53,16 @@ class AbstractSocket:
         return _meet(group, None, value)[1]
 
     def share(
-        self, group: BootstrapGroup, nbytes: int, value: Any = None, reserved: int | None = None
+        self,
+        group: BootstrapGroup,
+        nbytes: int,
+        value: Any = None,
+        reserved: int | None = None,
+        needed: int | None = None,
     ) -> tuple[int, list[Any]]:
         """A descriptor of memory that the leader makes, and each member's value."""
-        return _meet(group, (nbytes, nbytes if reserved is None else reserved), value)
+        exist = nbytes if reserved is None else reserved
+        return _meet(group, (nbytes, exist, exist if needed is None else needed), value)
 
     def hosts(self, group: BootstrapGroup) -> list[int]:
         """One host."""
@@ -66,8 +72,9 @@ class AbstractSocket:
 ABSTRACT_SOCKET = AbstractSocket()
 
 
-def _meet(group: BootstrapGroup, memory: tuple[int, int] | None, value: Any) -> tuple[int, list[Any]]:
-    """`memory`: how many bytes the leader shares, and how many of them exist; None for none, and a descriptor of -1."""
+def _meet(group: BootstrapGroup, memory: tuple[int, int, int] | None, value: Any) -> tuple[int, list[Any]]:
+    """`memory`: how many bytes the leader shares, how many of them exist, and for how many there must be room; None for
+    none, and a descriptor of -1."""
     if group.rank == 0:
         return Leader(group).meet(memory, value)
     return Follower(group).meet(value)
@@ -93,7 +100,7 @@ class Leader:
         self._connections: dict[int, socket.socket] = {}
         self._values: dict[int, Any] = {}
 
-    def meet(self, memory: tuple[int, int] | None, value: Any) -> tuple[int, list[Any]]:
+    def meet(self, memory: tuple[int, int, int] | None, value: Any) -> tuple[int, list[Any]]:
         """Admits every member and sends all of them the values; `memory` as in _meet."""
         group, fd = self._group, -1
         try:
@@ -102,7 +109,7 @@ class Leader:
                 self._ring_doorbells()
                 try:
                     if memory is not None:
-                        fd = reserve(memory[1], group.subject, memory[0])
+                        fd = reserve(memory[1], group.subject, memory[0], memory[2])
                     self._admit_all(listener)
                 except Exception as error:
                     self._give_up(listener, error)

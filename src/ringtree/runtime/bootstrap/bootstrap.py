@@ -69,10 +69,16 @@ class HostBootstrap(Bootstrap, Protocol):
     """A bootstrap among members that can share memory, all of them or those of one host each."""
 
     def share(
-        self, group: BootstrapGroup, nbytes: int, value: Any = None, reserved: int | None = None
+        self,
+        group: BootstrapGroup,
+        nbytes: int,
+        value: Any = None,
+        reserved: int | None = None,
+        needed: int | None = None,
     ) -> tuple[int, list[Any]]:
         """A descriptor, the caller's own, of `nbytes` zeroed bytes of memory that all members share, and each
-        member's value. `reserved`: how many of the bytes exist; all of them if it is None.
+        member's value. `reserved`: how many of the bytes exist; all of them if it is None. `needed`: how
+        many there must be room for, because members reserve more of them at once; as many if it is None.
 
         Raises as `exchange` does, and MemoryError where the machine has no room.
         """

@@ -123,7 +123,12 @@ class MultiHostBootstrap:
         return self._rendezvous.exchange(group, value)
 
     def share(
-        self, group: BootstrapGroup, nbytes: int, value: Any = None, reserved: int | None = None
+        self,
+        group: BootstrapGroup,
+        nbytes: int,
+        value: Any = None,
+        reserved: int | None = None,
+        needed: int | None = None,
     ) -> tuple[int, list[Any]]:
         """A descriptor of memory that the members of this host share, and each member's value."""
         values = self.exchange(group, value)
@@ -135,7 +140,7 @@ class MultiHostBootstrap:
             names=[group.names[r] for r in here],
             check_liveness=check and (lambda absent: check([here[r] for r in absent])),
         )
-        return ABSTRACT_SOCKET.share(local, nbytes, None, reserved)[0], values
+        return ABSTRACT_SOCKET.share(local, nbytes, None, reserved, needed)[0], values
 
     def hosts(self, group: BootstrapGroup) -> list[int]:
         """The number of each member's host."""

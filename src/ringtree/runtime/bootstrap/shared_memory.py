@@ -19,12 +19,14 @@ CGROUP_FILES = (
 """Limit and usage of this container's memory, by either version of control groups."""
 
 
-def reserve(nbytes: int, what: str, whole: int = 0) -> int:
+def reserve(nbytes: int, what: str, whole: int = 0, needed: int = 0) -> int:
     """A memfd whose first `nbytes` exist: a later write cannot end the process for want of memory. It is `whole` bytes
-    long where that is more."""
-    if nbytes > (room := memory_available_bytes()):
-        raise _no_room(nbytes, what, f"{room} are available")
-    fd = _without_a_name()
+    long where that is more. MemoryError: if there is no room for `nbytes`, or for `needed` where that is more."""
+    needed = max(nbytes, needed)
+    if needed > (room := memory_available_bytes()):
+        raise _no_room(needed, what, f"{room} are available")
+    fd, has_limit = _without_a_name()
+    nbytes = needed if has_limit else nbytes  # a member that finds it full later would fail alone
     try:
         os.ftruncate(fd, max(nbytes, whole))
         if nbytes:
@@ -37,14 +39,14 @@ def reserve(nbytes: int, what: str, whole: int = 0) -> int:
     return fd
 
 
-def _without_a_name() -> int:
-    """A memfd; where a filter of system calls refuses it, a file of /dev/shm that no folder lists, and that counts
+def _without_a_name() -> tuple[int, bool]:
+    """A memfd; where a filter of system calls refuses it, a file of /dev/shm that no folder lists. Whether it counts
     against the size of /dev/shm."""
     try:
-        return os.memfd_create("ringtree", os.MFD_CLOEXEC)
+        return os.memfd_create("ringtree", os.MFD_CLOEXEC), False
     except OSError as refused:
         try:
-            return os.open(SHM_FOLDER, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            return os.open(SHM_FOLDER, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600), True
         except OSError as error:
             raise OSError(
                 f"no shared memory: memfd_create was refused ({refused.strerror}), and so was a file in "

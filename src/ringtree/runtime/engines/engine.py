@@ -80,9 +80,10 @@ class JoinedGroup(NamedTuple):
     """An endpoint, and what the members have learnt of each other. Each rank has `slots` staging slots of `slot_bytes`.
 
     The rest is the same for all members: `cores`, how many cores the members on a machine may use between them (the
-    least of all machines); `cost`; `single_copy_bytes`, the longest message that may be read where it lies in its
-    sender's memory, 0 where none is; where there are several hosts, `hosts`, the number of each member's, and
-    `network`.
+    least of all machines); `cost`; where there are several hosts, `hosts`, the number of each member's, and `network`;
+    `single_copy_bytes`, the longest message that may be read where it lies in its sender's memory, 0 where none is;
+    `nodes`, each member's NUMA node, where all are known, on one host, and several; `speed` of the slowest core, as a
+    share of the fastest of its machine.
     """
 
     endpoint: Endpoint
@@ -93,6 +94,8 @@ class JoinedGroup(NamedTuple):
     hosts: tuple[int, ...] = ()
     network: NetworkParameters | None = None
     single_copy_bytes: int = 0
+    nodes: tuple[int, ...] = ()
+    speed: float = 1.0
 
 
 def join(engine: str, parameters: GroupParameters) -> JoinedGroup:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import ringtree.errors  # noqa: F401  # gives the native errors their message
+from ringtree.machines import host
 from ringtree.runtime import engines, tuned
 from ringtree.runtime.engines.engine import GroupParameters, JoinedGroup, NetworkParameters, native_module
 
@@ -19,6 +20,8 @@ LEAST_SINGLE_COPY_BYTES = 1 << 12
 """Of a message that its receiver reads in the sender's memory; `plan` decides for which calls that is worth it."""
 MOST_STAGING_BYTES = 1 << 24
 FEWEST_SLOTS, MOST_SLOTS = 8, 4096
+THIS = "/"
+SLOW_CORES, FULL_CAPACITY = "sys/devices/cpu_atom", "1024"
 UNDER_WAY_BPS = 5e9
 """Staging holds the bytes that move in one latency between hosts at this rate, four times a 10 Gbit/s link's: half of
 it is for a rank that is a call ahead, and half of the rest on its way back, as credits."""
@@ -34,10 +37,11 @@ def join(parameters: GroupParameters) -> JoinedGroup:
     sizes = parameters.ranks, slots, slot_bytes
     may_read = single_copies(os.environ) and not parameters.threads and native.attaches()
     lazily = parameters.inherited is not None or listening is not None
-    reserved = native.reserved_bytes(*sizes, lazily=lazily)
+    needed, at_first = (native.reserved_bytes(*sizes, lazily=each) for each in (lazily, True))
     try:
         offer = _offer(parameters, listening, may_read)
-        fd, offers = parameters.bootstrap.share(group, native.segment_bytes(*sizes), offer, reserved)
+        memory = native.segment_bytes(*sizes), offer, at_first, needed  # each rank reserves its own slots, on its node
+        fd, offers = parameters.bootstrap.share(group, *memory)
     except BaseException:
         if listening:
             listening.close()
@@ -52,6 +56,7 @@ def join(parameters: GroupParameters) -> JoinedGroup:
     machines = listening.machines if listening else hosts
     cores = {m: _union([o[0] for o, other in zip(offers, machines, strict=True) if other == m]) for m in machines}
     here = machines[parameters.rank]
+    nodes = [o[5][0] for o in offers]
     endpoint = native.Group(
         fd,
         parameters.rank,
@@ -65,20 +70,32 @@ def join(parameters: GroupParameters) -> JoinedGroup:
         single_copy_bytes=LEAST_SINGLE_COPY_BYTES if may_read else 0,
         inherited=parameters.inherited,
         network=network,
+        nodes=_numbered(hosts, nodes),
     )
     cost, source = offers[0][1:3]  # rank 0's, which a group that is made from another has already
     agreed = tuned.parameters_from(cost, source) if cost else parameters.cost if parameters.inherited else None
     turns = max(machines.count(m) / c for m, c in cores.items())
     measured = parameters.network if parameters.inherited else offers[0][4] and tuned.network_from(*offers[0][4])
     between = NetworkParameters(listening.latency_s, turns, measured) if listening else None
-    longest = native.overflow_bytes(*sizes) if not between and all(o[5] for o in offers) else 0
-    return JoinedGroup(endpoint, slots, slot_bytes, min(cores.values()), agreed, tuple(hosts), between, longest)
+    return JoinedGroup(
+        endpoint,
+        slots,
+        slot_bytes,
+        min(cores.values()),
+        agreed,
+        tuple(hosts),
+        between,
+        single_copy_bytes=native.overflow_bytes(*sizes) if not between and all(o[6] for o in offers) else 0,
+        nodes=() if listening else _several(nodes),
+        speed=min(o[5][1] for o in offers),
+    )
 
 
 def _offer(parameters: GroupParameters, listening: NetworkEnd | None, may_read: bool) -> list[Any]:
     """The facts that the others need of this rank: its usable cores, a world's cost parameters and their source, an
-    address, a world's network, whether it may read peers' memory."""
-    mask = sum(1 << core for core in os.sched_getaffinity(0))
+    address, a world's network, the cores' NUMA node and speed, and whether it may read peers' memory."""
+    cores = os.sched_getaffinity(0)
+    mask = sum(1 << core for core in cores)
     of_world = not parameters.inherited and not parameters.rank
     cost, network = (parameters.cost, parameters.network) if of_world else (None, None)
     return [
@@ -87,6 +104,7 @@ def _offer(parameters: GroupParameters, listening: NetworkEnd | None, may_read: 
         cost.source if cost else None,
         listening.address if listening else None,
         [tuned.network_as_json(network), network.source] if network else None,
+        _node_and_speed(cores),
         may_read,
     ]
 
@@ -128,3 +146,37 @@ def _union(masks: list[str]) -> int:
     for mask in masks:
         total |= int(mask, 16)
     return total.bit_count()
+
+
+def _node_and_speed(cores: Collection[int]) -> tuple[int | None, float]:
+    """The NUMA node and the speed of these cores, as of machines.host.cores: what reads them is loaded where there are
+    several nodes, or kinds of cores (a hybrid processor's fastest have the first numbers, and its slowest the last)."""
+    ends = (_line(f"sys/devices/system/cpu/cpu{core}/cpu_capacity") for core in (min(cores), max(cores)))
+    alike = all(capacity in ("", FULL_CAPACITY) for capacity in ends) and not os.path.exists(f"{THIS}/{SLOW_CORES}")
+    if alike and _line("sys/devices/system/node/online") in ("", "0"):
+        return None, 1.0
+    return host.cores_below(THIS, cores)
+
+
+def _line(path: str) -> str:
+    """The text of a file below THIS; "" where it cannot be read."""
+    try:
+        with open(f"{THIS}/{path}", encoding="ascii", errors="replace") as file:
+            return file.read(1 << 12).strip()
+    except OSError:
+        return ""
+
+
+def _several(nodes: Sequence[int | None]) -> tuple[int, ...]:
+    """The NUMA node of each member where all are known and several are different, else ()."""
+    known = tuple(node for node in nodes if node is not None and node >= 0)
+    return known if len(known) == len(nodes) and len(set(known)) > 1 else ()
+
+
+def _numbered(hosts: Sequence[int], nodes: Sequence[int | None]) -> list[int]:
+    """The members' NUMA nodes as the engine takes them, those of each host by other numbers."""
+    if len(set(hosts)) == 1:
+        return [] if set(nodes) == {None} else [-1 if node is None else node for node in nodes]
+    places = list(zip(hosts, nodes, strict=True))
+    numbers = {place: number for number, place in enumerate(dict.fromkeys(places))}
+    return [numbers[place] for place in places]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from ringtree.errors import Mismatch, PeerDied, Poisoned, TimedOut
 
 Task = tuple[Callable[..., Any], tuple[Any, ...]]
+Pin = bool | Sequence[int]
+"""Whether each rank stays on a core of its own, or the core of each rank."""
 
 
 class Outcome:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ringtree.errors import RankFailed
 from ringtree.runtime.bootstrap.environment import SPAWNED, detect, patience
 from ringtree.runtime.engines.engine import GroupParameters, default_engine, in_threads
-from ringtree.runtime.launch.crew import Crew, Outcome, Task
+from ringtree.runtime.launch.crew import Crew, Outcome, Pin, Task
 from ringtree.runtime.launch.spawn_processes import Processes
 from ringtree.runtime.launch.spawn_threads import Threads
 from ringtree.runtime.linux import require_linux
@@ -32,14 +32,14 @@ def spawn(
     threads: bool = False,
     engine: str | None = None,
     timeout_s: float | None = None,
-    pin: bool = False,
+    pin: Pin = False,
 ) -> list[Any]:
     """Runs `fn(comm, *args)` on n new ranks and returns their results in order of ranks.
 
     Ranks are forked processes (`fn` may be a closure; results are pickled), or threads of this one. `timeout_s` bounds
-    their waits in seconds (default: RINGTREE_TIMEOUT, else 300). `pin`: one rank a core, if they fit. RankFailed: if a
-    rank fails, with its traceback, after the others have had 5 s to end. ValueError: if n < 1, or this process is
-    itself one of several ranks: all of them would start n more.
+    their waits in seconds (default: RINGTREE_TIMEOUT, else 300). `pin`: one rank a core, if they fit; or the core of
+    each rank. RankFailed: if a rank fails, with its traceback, after the others have had 5 s to end. ValueError: if
+    n < 1, or this process is itself one of several ranks: all of them would start n more.
     """
     crew = _crew(n, threads, engine, timeout_s, pin, (fn, args))
     try:
@@ -59,7 +59,7 @@ class Pool:
         threads: bool = False,
         engine: str | None = None,
         timeout_s: float | None = None,
-        pin: bool = False,
+        pin: Pin = False,
     ) -> None:
         self.size = n
         self._crew: Crew | None = _crew(n, threads, engine, timeout_s, pin, None)
@@ -96,7 +96,7 @@ class Pool:
         self.close()
 
 
-def _crew(n: int, threads: bool, engine: str | None, timeout_s: float | None, pin: bool, first: Task | None) -> Crew:
+def _crew(n: int, threads: bool, engine: str | None, timeout_s: float | None, pin: Pin, first: Task | None) -> Crew:
     if n < 1:
         raise ValueError(f"{n} ranks: expected at least 1")
     require_linux()

@@ -11,13 +11,13 @@ import traceback
 import warnings
 import weakref
 from multiprocessing.connection import Connection, Pipe, wait
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from ringtree.runtime.bootstrap.environment import ADDRESS
 from ringtree.runtime.communicator import lifetime
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import GroupParameters
-from ringtree.runtime.launch.crew import Outcome, Task
+from ringtree.runtime.launch.crew import Outcome, Pin, Task
 from ringtree.runtime.launch.job import ending
 
 _parents_ends: weakref.WeakSet[Connection] = weakref.WeakSet()
@@ -27,7 +27,7 @@ _parents_ends: weakref.WeakSet[Connection] = weakref.WeakSet()
 class Processes:
     """The parent's side: see spawn.Crew."""
 
-    def __init__(self, engine: str, parameters: list[GroupParameters], first: Task | None, pin: bool) -> None:
+    def __init__(self, engine: str, parameters: list[GroupParameters], first: Task | None, pin: Pin) -> None:
         self._pipes: list[Connection] = []
         self._pids: list[int] = []
         try:
@@ -111,7 +111,7 @@ def _fork() -> int:
 class _Child:
     """The rank's side. Never returns to the program that forked it."""
 
-    def __init__(self, engine: str, parameters: GroupParameters, pipe: Connection, pin: bool) -> None:
+    def __init__(self, engine: str, parameters: GroupParameters, pipe: Connection, pin: Pin) -> None:
         self.engine, self.parameters, self.pipe, self.pin = engine, parameters, pipe, pin
 
     def live(self, first: Task | None) -> NoReturn:
@@ -140,7 +140,7 @@ class _Child:
         os.environ.pop(ADDRESS, None)
         os.environ.update(RINGTREE_RANK=str(t.rank), RINGTREE_WORLD_SIZE=str(t.ranks), RINGTREE_JOB=t.key)
         if self.pin:
-            pin_to_core(t.rank, t.ranks)
+            pin_to_core(t.rank, t.ranks, self.pin)
 
     def _serve(self, first: Task | None) -> bool:
         try:
@@ -193,8 +193,8 @@ def failure(error: BaseException) -> Outcome:
     return Outcome(story=f"{line}\n\n{trace}", cause=error)
 
 
-def pin_to_core(rank: int, ranks: int) -> None:
-    """Keeps this process (or thread) on a core of its own, if there are enough."""
-    cores: list[Any] = sorted(os.sched_getaffinity(0))
+def pin_to_core(rank: int, ranks: int, pin: Pin = True) -> None:
+    """Keeps this process (or thread) on a core of its own, if there are enough: the first, or those of `pin`."""
+    cores = sorted(os.sched_getaffinity(0)) if isinstance(pin, bool) else pin
     if ranks <= len(cores):
         os.sched_setaffinity(0, {cores[rank]})

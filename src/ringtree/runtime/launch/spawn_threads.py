@@ -8,14 +8,14 @@ from queue import Empty, SimpleQueue
 
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import GroupParameters
-from ringtree.runtime.launch.crew import Outcome, Task
+from ringtree.runtime.launch.crew import Outcome, Pin, Task
 from ringtree.runtime.launch.spawn_processes import attempt, failure, pin_to_core
 
 
 class Threads:
     """See spawn.Crew. A thread cannot be ended from outside: one that does not return is left behind (as a daemon)."""
 
-    def __init__(self, engine: str, parameters: list[GroupParameters], first: Task | None, pin: bool) -> None:
+    def __init__(self, engine: str, parameters: list[GroupParameters], first: Task | None, pin: Pin) -> None:
         self._engine, self._first, self._pin = engine, first, pin
         self._tasks: list[SimpleQueue[Task | None]] = [SimpleQueue() for _ in parameters]
         self._outcomes: SimpleQueue[tuple[int, Outcome]] = SimpleQueue()
@@ -54,7 +54,7 @@ class Threads:
     def _live(self, parameters: GroupParameters) -> None:
         try:
             if self._pin:
-                pin_to_core(parameters.rank, parameters.ranks)
+                pin_to_core(parameters.rank, parameters.ranks, self._pin)
             communicator = Communicator(self._engine, parameters)
         except BaseException as error:  # noqa: BLE001  # of any kind: the caller of spawn raises it
             self._outcomes.put((parameters.rank, failure(error)))

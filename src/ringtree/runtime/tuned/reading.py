@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ringtree.price.hosts import WIRE_MESSAGE_S, NetworkCost
-from ringtree.price.memory.parameters import BUILT_IN, CostParameters
+from ringtree.price.memory.parameters import BUILT_IN, NODE_COSTS, CostParameters
 from ringtree.runtime.processor import cores, cpu
 
 VERSION = 1
@@ -90,7 +90,8 @@ def as_json(parameters: CostParameters) -> dict[str, Any]:
 def parameters_from(written: Mapping[str, Any], source: str) -> CostParameters:
     """The parameters that `as_json` wrote. ValueError, TypeError or KeyError for anything else."""
     known = [f.name for f in fields(CostParameters) if f.name != "source"]
-    written = {"attach_Bps": BUILT_IN.attach_Bps, **written}  # earlier files lack it
+    lacking = ("attach_Bps", *NODE_COSTS)  # in earlier files
+    written = {name: getattr(BUILT_IN, name) for name in lacking} | dict(written)
     values: dict[str, Any] = {
         name: tuple(written[name]) if isinstance(written[name], (list, tuple)) else written[name] for name in known
     }

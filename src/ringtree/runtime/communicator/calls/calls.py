@@ -73,6 +73,10 @@ class Calls:
                 f"{joined.cores} cores{shared}; engine {engine}, "
                 f"{joined.slots} slots of {joined.slot_bytes} bytes a rank"
             )
+            if joined.nodes:
+                _log(f"ranks on {len(set(joined.nodes))} NUMA nodes: {', '.join(map(str, joined.nodes))}")
+            if joined.speed < 1:
+                _log(f"the slowest core has {joined.speed:.0%} of the fastest one's speed; calls are priced by it")
 
     def perform(self, request: CallRequest, algorithm: str | Schedule | None, async_op: bool) -> Any:
         """Makes the call; returns its result, or a Work.
@@ -295,7 +299,10 @@ class Calls:
 
     def _memory(self) -> SharedMemory:
         """The memory and costs that calls are planned for; equal on all ranks."""
-        return SharedMemory(self.cores, *self._room, self._parameters.cost or BUILT_IN, self._joined.single_copy_bytes)
+        cost, joined = self._parameters.cost or BUILT_IN, self._joined
+        return SharedMemory(
+            self.cores, *self._room, cost, joined.single_copy_bytes, node_of=joined.nodes, speed=joined.speed
+        )
 
     def replace_endpoint(self, other: Endpoint) -> None:
         """Replaces the endpoint where the group is closed, or this process is a fork: no call reaches the engine."""

@@ -67,12 +67,14 @@ class Decisions:
                 return Decision(found.algorithm, found.steps, found.why)
             memory = where
             choice = plan.choose(collective, ranks, nbytes, rank_order, memory)
-            steps = plan.steps_for(choice.algorithm, collective, ranks, at, nbytes, memory)
+            steps = plan.steps_for(choice.algorithm, collective, ranks, at, nbytes, memory, choice.options)
             return Decision(choice.algorithm, steps, choice.why)
 
         named = "any algorithm" + " in rank order" * rank_order
         question = named, collective, ranks, root, _kind(nbytes), where
-        return self._once(group, question, make, "" if isinstance(where, SharedMemory) else written(where.host_of))
+        return self._once(
+            group, question, make, written(where.node_of if isinstance(where, SharedMemory) else where.host_of)
+        )
 
     def cut(
         self, group: GroupParameters, algorithm: str, collective: str, root: int, nbytes: int, memory: SharedMemory
@@ -139,7 +141,8 @@ def _kind(nbytes: int) -> int:
 
 
 THE_HOSTS = "hosts"
-"""In place of an option that is the host of each rank: every rank knows that, and an entry of the memo is short."""
+"""In place of an option that is the host, or the NUMA node, of each rank: every rank knows that, and an entry of the
+memo is short."""
 
 
 def _encoded(decision: Decision, hosts: str) -> bytes:

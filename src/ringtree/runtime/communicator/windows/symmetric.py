@@ -44,20 +44,27 @@ def allocate(
     nbytes = math.prod(shape) * dtype.itemsize
     share = share_bytes(nbytes)
     subject = f"{request(shape, dtype)}, {parameters.ranks} times in shared memory"
-    several = False
     if parameters.ranks == 1:
         fd = reserve(share, subject)
     else:
         check_liveness = partial(endpoint.check_liveness, "empty", list(range(parameters.ranks)))
         group = BootstrapGroup(key, parameters.rank, parameters.names, subject, parameters.timeout_s, check_liveness)
         several = len(set(parameters.bootstrap.hosts(group))) > 1  # then each rank's part exists on its own host only
-        fd, _ = parameters.bootstrap.share(group, share * parameters.ranks, reserved=0 if several else None)
+        whole = share * parameters.ranks
+        fd, _ = parameters.bootstrap.share(group, whole, reserved=0, needed=share if several else whole)
+    window = address = 0
+    failure = ""
     try:
         window, address = endpoint.add_window(fd, share)
+    except OSError as error:
+        failure = f"rank {parameters.names[parameters.rank]}: {error}"
     finally:
         os.close(fd)
-    if several:  # a rank elsewhere may write into it at once
-        parameters.bootstrap.exchange(group._replace(key=f"{key}/mapped"))
+    failures = [failure]
+    if parameters.ranks > 1:  # others may write into it at once
+        failures = parameters.bootstrap.exchange(group._replace(key=f"{key}/mapped"), failure)
+    if any(failures):
+        raise MemoryError(f"no room for {subject}: {next(filter(None, failures))}")
     memory: Any = (c_char * share).from_address(address)
     memory.endpoint = endpoint
     return window, np.frombuffer(memory, np.uint8)[:nbytes].view(dtype).reshape(shape)
