@@ -26,11 +26,7 @@ std::uint64_t& random_word() {
 }  // namespace
 
 PeerMemory::PeerMemory(Segment& segment, int rank, std::size_t least_bytes)
-    : segment_(segment),
-      rank_(rank),
-      least_bytes_(least_bytes),
-      unanswered_(segment.layout().ranks - 1),
-      tried_(segment.layout().ranks, false) {
+    : segment_(segment), rank_(rank), least_bytes_(least_bytes), tried_(segment.layout().ranks, false) {
   auto& me = segment.member(rank);
   me.word = random_word();
   me.word_at = reinterpret_cast<std::uintptr_t>(&random_word());
@@ -53,22 +49,24 @@ bool PeerMemory::offer() {
   offered_ = true;
   // Where Yama lets only ancestors attach, this lets all that descend from the process that started the ranks.
   prctl(PR_SET_PTRACER, getppid(), 0, 0, 0);
-  for (int peer = 0; peer < segment_.layout().ranks; peer++)
-    if (peer != rank_) segment_.attached(rank_, peer).store(offered, std::memory_order_release);  // the word is written
+  for (int peer = 0; peer < segment_.layout().ranks; peer++) {
+    if (peer == rank_) continue;
+    segment_.attached(rank_, peer).store(offered, std::memory_order_release);  // the word is written
+    segment_.member(peer).offers.fetch_add(1, std::memory_order_release);      // pairs with answer()
+  }
   return true;
 }
 
-bool PeerMemory::try_reading() {
-  auto before = unanswered_;
+bool PeerMemory::try_reading(std::uint32_t offers) {
   for (int peer = 0; peer < segment_.layout().ranks; peer++) {
     if (peer == rank_ || tried_[peer] || state(peer, rank_) != offered) continue;
     std::byte none[1];
     bool can = least_bytes_ && read(peer, segment_.member(peer).word_at, none, sizeof none) == 0;
     segment_.attached(peer, rank_).store(can ? readable : refused, std::memory_order_release);
     tried_[peer] = true;
-    unanswered_--;
   }
-  return unanswered_ < before;
+  answered_ = offers;
+  return true;
 }
 
 int PeerMemory::read(int peer, std::uintptr_t from, std::byte* to, std::size_t nbytes) const {

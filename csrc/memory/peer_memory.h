@@ -30,7 +30,10 @@ class PeerMemory {
   // Offers this rank's memory to all, once; whether it was this time.
   bool offer();
   // Answers offers that have come; whether there were any. A call does so when it begins, and while it waits.
-  bool answer() { return unanswered_ && try_reading(); }
+  bool answer() {
+    auto offers = segment_.member(rank_).offers.load(std::memory_order_acquire);
+    return offers != answered_ && try_reading(offers);
+  }
 
   // Whether `peer` has answered, and whether it reads this rank's memory.
   bool answered(int peer) const { return state(rank_, peer) >= readable; }
@@ -44,13 +47,13 @@ class PeerMemory {
   enum State : std::uint8_t { unknown, offered, readable, refused };
 
   std::uint8_t state(int from, int to) const { return segment_.attached(from, to).load(std::memory_order_acquire); }
-  bool try_reading();
+  bool try_reading(std::uint32_t offers);
 
   Segment& segment_;
   int rank_;
   std::size_t least_bytes_;
   bool offered_ = false;
-  int unanswered_;
+  std::uint32_t answered_ = 0;       // offers that this rank has seen to
   std::vector<std::uint8_t> tried_;  // by sender
 };
 

@@ -87,6 +87,7 @@ struct Member {
   std::atomic<std::uint32_t> stuck;                         // 1 while it waits to overwrite what others read in place
   std::atomic<std::uint32_t> progress_doorbell;             // its progress thread's doorbell: 1 while armed
   std::atomic<std::uint32_t> has_progress_thread;
+  std::atomic<std::uint32_t> offers;  // that its peers have made to it (PeerMemory)
   alignas(cache_line) std::atomic<std::uint32_t> attached;
   std::atomic<std::uint32_t> left;
   std::atomic<std::uint32_t> lost;  // known to be dead, by other means than its process
