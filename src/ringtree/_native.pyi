@@ -164,14 +164,22 @@ class Group:
         plan: int,
         offset: int | None = 0,
     ) -> None:
-        """Binds `plan` to calls of this form in `call` and `call_at`. `format`: the buffer protocol's, "" without a
-        buffer. `offset`: the number of elements by which x begins after out where the two may overlap; None where they
-        may not."""
+        """Binds `plan` to calls of this form in `call`, `call_at` and their like: on elements of the type `dtype`, or on
+        buffers of an odd `format` ("": none). `offset`: the number of elements by which x begins after out where the two
+        may overlap; None where they may not."""
 
     def call(self, collective: int, x: Any, out: Any, op: str, root: int) -> bool:
-        """The fast path: if x and out are C-contiguous buffers (out writable), disjoint or apart as remembered, and a plan
-        is remembered for them, runs it and returns True. Otherwise touches nothing and returns False. x or out may be None
-        (in_count or out_count 0)."""
+        """The fast path: if x and out are arrays of numpy, tensors or other buffers, whose elements lie in order (out
+        writable), disjoint or apart as remembered, and a plan is remembered for them, runs it and returns True. Otherwise
+        touches nothing and returns False. x or out may be None (in_count or out_count 0)."""
+
+    def call_shaped(self, collective: int, x: Any, out: Any, op: str, root: int, shape: int) -> Any:
+        """As `call`, for a result whose shape follows from that of x (protocols.SAME and so on): returns it, a new array
+        of the kind and type of x where `out` is None, else `out`. None where nothing was done."""
+
+    def start_call(self, collective: int, x: Any, out: Any, op: str, root: int) -> int:
+        """As `call`, for a call that is queued as by `start`: its ticket, until whose end the caller keeps the arrays; 0
+        where nothing was done, -1 where the call has ended already, without an error."""
 
     def call_at(
         self,

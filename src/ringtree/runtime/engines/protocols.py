@@ -25,6 +25,10 @@ ARRIVAL = 6
 ACKNOWLEDGEMENT = -(1 << 31)
 """The tag of what answers a synchronous send of tag 0; of tag t it is t more. Such sends have tags below 2^30."""
 
+SAME, STACKED, BLOCK, BLOCKS = range(4)
+"""The shape of a call's result, by that of its input: as it is; [ranks, ...]; a rank's block of its rows; as it is,
+where the rows are cut into one block a rank."""
+
 MessageOperation = tuple[bool, int, int, int, int, int, bool]
 """(is it a send, peer, tag, address, bytes, type's code, and of a receive: may the message be shorter; of a send: is it
 synchronous), as engines take them."""
@@ -91,6 +95,8 @@ class FastPath(Protocol):
         offset: int | None = 0,
     ) -> None: ...
     def call(self, collective: int, x: Any, out: Any, op: str, root: int) -> bool: ...
+    def call_shaped(self, collective: int, x: Any, out: Any, op: str, root: int, shape: int) -> Any: ...
+    def start_call(self, collective: int, x: Any, out: Any, op: str, root: int) -> int: ...
     def call_at(
         self,
         collective: int,
