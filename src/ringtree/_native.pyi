@@ -4,6 +4,7 @@ Long calls release the GIL and run signal handlers now and then, so Ctrl-C works
 raised as `ringtree.errors` maps them: the message is complete (where, which rank, what was expected).
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,42 @@ def reserved_bytes(ranks: int, slots: int, slot_bytes: int, lazily: bool) -> int
     """Bytes of shared memory that a group reserves when it is made: all but its n^2 lanes; `lazily`, as a group that is
     made from another, not its staging slots either. The rest is reserved when it is first used; on kernels that cannot
     (before Linux 5.14), all of it is reserved at first."""
+
+class FlightRecord:
+    """An operation of a flight recorder, which begins with `begun`; times are of the clock that tells the date."""
+
+    recorder: Any
+    name: str
+    peer: int | None
+    event: Any
+    number: int
+    record: int
+    turn: int
+    ticket: int
+    tag: int
+    begun_ns: int
+    ended_ns: int
+    failed: bool
+
+    @classmethod
+    def begun(
+        cls,
+        recorder: Any,
+        name: str,
+        number: int,
+        inputs: Any,
+        outputs: Any,
+        describe: Callable[[Any], tuple[Any, ...]],
+    ) -> Any:
+        """A record of what begins now. `inputs` and `outputs` are lists of tensors: of a single one, whose type the
+        engine knows, shape and type are kept, of others what `describe` returns of them."""
+
+    def end(self) -> None:
+        """Writes the time, once, and calls the event's `end`."""
+
+    def side(self, which: int) -> tuple[Any, ...]:
+        """The inputs (0) or the outputs (1): a tensor's shape and, behind it, the number of its element type; or what
+        `describe` returned."""
 
 class InheritedLiveness:
     """The members of a group to be, as a group that they are in knows them: by this it checks that they live."""
