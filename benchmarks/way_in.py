@@ -1,9 +1,13 @@
-"""The way into a call of torch.distributed: 8 bytes on one rank, where nothing is left to send.
+"""The way into a call: 8 bytes, where next to nothing is left to send.
 
-    python benchmarks/way_in.py                     as a table in Markdown; --turns, --json FILE
+    python benchmarks/way_in.py                     as tables in Markdown; --turns, --rounds, --json FILE
 
-Beside ringtree two backends that do nothing: torch's own "fake", in C++, and a group written in Python. Each turn
-starts each of them anew and takes the quickest of 7 stretches of 20,000 calls; the table has medians over turns.
+From torch.distributed on one rank, beside two backends that do nothing: torch's own "fake", in C++, and a group written
+in Python. From arrays on one rank and on two: each collective with `out=` and without, of numpy's float32 and of
+ml_dtypes' bfloat16, and of tensors, beside its fast path (float32 with `out=`) and the bare allocation of its result.
+
+All that is compared takes turns in one process, 300 calls at a time; a figure is the least of the rounds, and the
+tables have medians over turns, each of which starts processes anew.
 """
 
 from __future__ import annotations
@@ -16,17 +20,31 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
-from timeit import repeat
+from timeit import Timer
 from typing import Any
 
-CALLS, STRETCHES = 20_000, 7
+CALLS, ROUNDS, TURNS = 300, 60, 5
+Act = Callable[[], object]
 BACKENDS = {
     "fake": "torch's backend that does nothing",
     "bare": "a group in Python that does nothing",
     "ringtree": "ringtree",
     "gloo": "Gloo",
-    "numpy": "ringtree, from numpy",
 }
+COLLECTIVES = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all")
+KINDS = ("float32", "bfloat16", "tensor")
+
+
+def least_us(acts: dict[str, Act], rounds: int) -> dict[str, float]:
+    """Microseconds of each, in turns."""
+    timers = {name: Timer(act) for name, act in acts.items()}
+    for timer in timers.values():
+        timer.timeit(CALLS)
+    found = {name: [timer.timeit(CALLS)] for name, timer in timers.items()}
+    for _ in range(rounds - 1):
+        for name, timer in timers.items():
+            found[name].append(timer.timeit(CALLS))
+    return {name: min(times) / CALLS * 1e6 for name, times in found.items()}
 
 
 def bare(dist: Any) -> None:
@@ -49,66 +67,118 @@ def bare(dist: Any) -> None:
     dist.Backend.register_backend("bare", Group, devices=["cpu"])
 
 
-def measure(backend: str) -> list[float]:
-    """Microseconds of a call, and of an asynchronous call and its wait."""
-    if backend == "numpy":
-        return from_numpy()
+def from_torch(rounds: int) -> dict[str, float]:
+    """A call, and an asynchronous call and its wait, by backend."""
     import torch
     import torch.distributed as dist
+    from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: F401  # registers "fake"
 
-    store = dist.HashStore()
-    if backend == "fake":
-        from torch.testing._internal.distributed.fake_pg import FakeStore
-
-        store = FakeStore()
-    if backend == "bare":
-        bare(dist)
-    dist.init_process_group(backend, store=store, rank=0, world_size=1)
+    bare(dist)
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    groups = {backend: dist.new_group(backend=backend) for backend in BACKENDS}
     x = torch.ones(2)
-    found = [quickest_us(lambda: dist.all_reduce(x)), quickest_us(lambda: dist.all_reduce(x, async_op=True).wait())]
+    acts: dict[str, Act] = {}
+    for backend, group in groups.items():
+        acts[backend] = lambda group=group: dist.all_reduce(x, group=group)  # type: ignore[misc]
+        acts[f"{backend}, async"] = lambda group=group: dist.all_reduce(x, group=group, async_op=True).wait()  # type: ignore[misc]
+    found = least_us(acts, rounds)
     dist.destroy_process_group()
     return found
 
 
-def from_numpy() -> list[float]:
-    """As `measure`, for a communicator's own calls on arrays."""
+def from_arrays(comm: Any, rounds: int) -> dict[str, float]:
+    """Each collective by kind of array, with `out=` and without; and the allocations of their results."""
     import numpy as np
+    import torch
+    from ml_dtypes import bfloat16
 
+    n = comm.size
+    arrays: dict[str, Any] = {
+        "float32": np.ones(2 * n, np.float32),
+        "bfloat16": np.ones(4 * n, bfloat16),
+        "tensor": torch.ones(2 * n),
+    }
+    acts: dict[str, Act] = {}
+    for collective in COLLECTIVES:
+        for kind, x in arrays.items():
+            call, out = getattr(comm, collective), getattr(comm, collective)(x)
+            shape, same = tuple(out.shape), out.shape == x.shape
+            call(x, out=out)
+            acts[f"{collective}, {kind}, out="] = lambda call=call, x=x, out=out: call(x, out=out)  # type: ignore[misc]
+            acts[f"{collective}, {kind}"] = lambda call=call, x=x: call(x)  # type: ignore[misc]
+            if kind != "tensor":
+                acts[f"{collective}, {kind}, bare"] = lambda shape=shape, x=x: np.empty(shape, x.dtype)  # type: ignore[misc]
+            elif same:
+                acts[f"{collective}, {kind}, bare"] = lambda x=x: torch.empty_like(x)  # type: ignore[misc]
+            else:
+                acts[f"{collective}, {kind}, bare"] = lambda shape=shape, x=x: x.new_empty(shape)  # type: ignore[misc]
+    x = arrays["float32"]
+    acts["in place"] = lambda: comm.all_reduce(x, out=x)
+    acts["in place, async"] = lambda: comm.all_reduce(x, out=x, async_op=True).wait()
+    x *= 0
+    comm.barrier()
+    return least_us(acts, rounds)
+
+
+def measure(ranks: int, rounds: int) -> dict[str, float]:
+    """One turn in this process: of torch's groups where `ranks` is 0."""
+    if ranks == 0:
+        return from_torch(rounds)
     import ringtree
 
-    comm, x = ringtree.init(), np.ones(2, np.float32)
-    begun = quickest_us(lambda: comm.all_reduce(x, out=x, async_op=True).wait())
-    return [quickest_us(lambda: comm.all_reduce(x, out=x)), begun]
+    found: dict[str, float] = ringtree.spawn(from_arrays, ranks, rounds, pin=True)[0]
+    return found
 
 
-def quickest_us(call: Callable[[], object]) -> float:
-    """Microseconds of a call in the quickest stretch."""
-    for _ in range(100):
-        call()
-    return min(repeat(call, number=CALLS, repeat=STRETCHES)) / CALLS * 1e6
+def tables(found: dict[int, list[dict[str, float]]]) -> str:
+    """The turns' medians."""
+    lines = [
+        "| backend | all_reduce, us | of fake | async_op and wait, us | of fake |",
+        "| --- | ---: | ---: | ---: | ---: |",
+    ]
+    for backend, words in BACKENDS.items():
+        cells = []
+        for how in ("", ", async"):
+            us = median(turn[backend + how] for turn in found[0])
+            cells += [f"{us:.2f}", f"{median(turn[backend + how] / turn['fake' + how] for turn in found[0]):.2f}"]
+        lines.append(f"| {words} | {' | '.join(cells)} |")
+    for ranks in (1, 2):
+        us = {name: median(turn[name] for turn in found[ranks]) for name in found[ranks][0]}
+        place = f"Arrays on {ranks} rank{'s' * (ranks > 1)}, in us"
+        lines += [
+            "",
+            f"{place}: in place {us['in place']:.2f}, asynchronous and its wait {us['in place, async']:.2f}.",
+            "",
+        ]
+        lines += ["| call | fast path | kind | out= | of it | without | allocation | the rest, of it |"]
+        lines += ["| --- | ---: | --- | ---: | ---: | ---: | ---: | ---: |"]
+        for collective in COLLECTIVES:
+            fast = us[f"{collective}, float32, out="]
+            for kind in KINDS:
+                given, own, alone = (us[f"{collective}, {kind}{how}"] for how in (", out=", "", ", bare"))
+                cells = [f"{fast:.2f}", kind, f"{given:.2f}", f"{given / fast:.2f}"]
+                cells += [f"{own:.2f}", f"{alone:.2f}", f"{(own - alone) / fast:.2f}"]
+                lines.append(f"| {collective} | {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--turns", type=int, default=TURNS)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--json", type=Path, metavar="FILE")
-    parser.add_argument("--backend", choices=BACKENDS, help=argparse.SUPPRESS)
+    parser.add_argument("--ranks", type=int, choices=(0, 1, 2), help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.backend:
-        print(json.dumps(measure(args.backend)))
+    if args.ranks is not None:
+        print(json.dumps(measure(args.ranks, args.rounds)))
         return
-    found: dict[str, list[list[float]]] = {backend: [] for backend in BACKENDS}
-    env = os.environ | {"RINGTREE_WORLD_SIZE": "1", "RINGTREE_RANK": "0"}
+    found: dict[int, list[dict[str, float]]] = {0: [], 1: [], 2: []}
     for _ in range(args.turns):
-        for backend, rows in found.items():
-            command = [sys.executable, __file__, "--backend", backend]
-            rows.append(json.loads(subprocess.run(command, env=env, capture_output=True, check=True).stdout))
-    floor = [median(row[k] for row in found["fake"]) for k in (0, 1)]
-    print("| backend | all_reduce, us | of fake | async_op and wait, us | of fake |")
-    print("| --- | ---: | ---: | ---: | ---: |")
-    for backend, rows in found.items():
-        call, begun = (median(row[k] for row in rows) for k in (0, 1))
-        print(f"| {BACKENDS[backend]} | {call:.1f} | {call / floor[0]:.1f} | {begun:.1f} | {begun / floor[1]:.1f} |")
+        for ranks, turns in found.items():
+            command = [sys.executable, __file__, "--ranks", str(ranks), "--rounds", str(args.rounds)]
+            done = subprocess.run(command, env=os.environ, stdout=subprocess.PIPE, check=True)
+            turns.append(json.loads(done.stdout))
+    print(tables(found))
     if args.json:
         args.json.write_text(json.dumps(found, indent=1) + "\n")
 

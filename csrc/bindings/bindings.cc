@@ -147,4 +147,5 @@ NB_MODULE(_native, m) {
   bind_messages(group);
   bind_one_sided(group);
   bind_recorder(group);
+  bind_flight_records(m);
 }

@@ -61,11 +61,11 @@ constexpr std::size_t quick_bytes = 32768;  // so little work that letting go of
 void set_error(const ringtree::Error& error);
 void set_error(const std::system_error& error);
 
-// Runs what returns a truth, or another number, for a method that nanobind does not wrap.
+// Runs what returns a new reference, for a method that nanobind does not wrap.
 template <class Action>
-PyObject* guarded(Action action, PyObject* (*object_of)(long) = PyBool_FromLong) {
+PyObject* guarded_object(Action action) {
   try {
-    return object_of(action());
+    return action();
   } catch (nb::python_error& error) {
     error.restore();
   } catch (const ringtree::Interrupted&) {  // Python's error is set
@@ -77,6 +77,12 @@ PyObject* guarded(Action action, PyObject* (*object_of)(long) = PyBool_FromLong)
     PyErr_SetString(PyExc_RuntimeError, error.what());
   }
   return nullptr;
+}
+
+// And what returns a truth, or another number.
+template <class Action>
+PyObject* guarded(Action action, PyObject* (*object_of)(long) = PyBool_FromLong) {
+  return guarded_object([&] { return object_of(action()); });
 }
 
 // Adds a method that takes its arguments without the binding library between.
@@ -97,5 +103,7 @@ void bind_messages(nb::object type);
 void bind_one_sided(nb::object type);
 // And those for what a rank did, and when.
 void bind_recorder(nb::object type);
+// Adds the class of what a flight recorder keeps.
+void bind_flight_records(nb::module_& m);
 // Adds the classes that give a group its ranks' hosts and their wire.
 void bind_network(nb::module_& m);

@@ -1,7 +1,7 @@
-// Calls that are like earlier ones, without the binding library between: by buffers, and by addresses.
-#include <cstring>
+// Calls that are like earlier ones, without the binding library between: by arrays, and by addresses.
 #include <type_traits>
 
+#include "bindings/arrays.h"
 #include "bindings/group_object.h"
 
 namespace {
@@ -34,34 +34,32 @@ bool text(PyObject* given, std::string_view& result) {
   return true;
 }
 
-// Group.call(collective, x, out, op, root).
-bool call(GroupObject& endpoint, PyObject* const* args) {
-  CallSignature signature{};
-  if (!whole(args[0], signature.collective) || !text(args[3], signature.op) || !whole(args[4], signature.root))
-    return false;
-  View in, own_out;
-  bool same = args[1] == args[2];
-  if (!in.get(args[1], same ? PyBUF_WRITABLE : 0) || (!same && !own_out.get(args[2], PyBUF_WRITABLE))) return false;
-  const View& to = same ? in : own_out;
-  const char* format = in.format() ? in.format() : to.format();
-  if (!format || (to.format() && std::strcmp(format, to.format()) != 0)) return false;
-  signature.form = form_of(format);
-  signature.in_count = in.count();
-  signature.out_count = to.count();
-  auto plan = endpoint.recall(signature, {in.data(), in.nbytes()}, {to.data(), to.nbytes()}, in.itemsize());
-  if (!plan) return false;
-  PythonHooks hooks;
-  endpoint.run(plan, in.data(), to.data(), hooks);
-  return true;
-}
-
-// The plan remembered for (collective, dtype, op, root, x_address, x_count, out_address, out_count), and its memory.
-struct ByAddress {
+// The plan remembered for a call, and the memory that it is to be run on.
+struct Known {
   std::shared_ptr<ringtree::PreparedProgram> plan;
   std::byte *x, *out;
 };
 
-ByAddress by_address(GroupObject& endpoint, PyObject* const* args) {
+// For (collective, x, out, op, root).
+Known by_arrays(GroupObject& endpoint, PyObject* const* args) {
+  CallSignature signature{};
+  if (!whole(args[0], signature.collective) || !text(args[3], signature.op) || !whole(args[4], signature.root))
+    return {};
+  ArrayView in, own_out;
+  bool same = args[1] == args[2];
+  if (!in.get(args[1], same) || (!same && !own_out.get(args[2], true))) return {};
+  const ArrayView& to = same ? in : own_out;
+  const ArrayView& shown = in.form() ? in : to;
+  if (!shown.form() || (to.form() && to.form() != shown.form())) return {};
+  signature.form = shown.form();
+  signature.in_count = in.count();
+  signature.out_count = to.count();
+  Bytes x{in.data(), in.nbytes()}, out{to.data(), to.nbytes()};
+  return {endpoint.recall(signature, x, out, shown.itemsize()), x.data, out.data};
+}
+
+// For (collective, dtype, op, root, x_address, x_count, out_address, out_count).
+Known by_address(GroupObject& endpoint, PyObject* const* args) {
   CallSignature signature{};
   int dtype;
   Py_ssize_t from, to;
@@ -76,19 +74,77 @@ ByAddress by_address(GroupObject& endpoint, PyObject* const* args) {
   return {endpoint.recall(signature, x, out, itemsize), x.data, out.data};
 }
 
-// Group.call_at, with the arguments of by_address.
-bool call_at(GroupObject& endpoint, PyObject* const* args) {
-  auto [plan, x, out] = by_address(endpoint, args);
+// Group.call and Group.call_at.
+template <auto find>
+bool call(GroupObject& endpoint, PyObject* const* args) {
+  auto [plan, x, out] = find(endpoint, args);
   if (!plan) return false;
   PythonHooks hooks;
   endpoint.run(plan, x, out, hooks);
   return true;
 }
 
-// Group.start_at, with the arguments of by_address.
-std::uint64_t start_at(GroupObject& endpoint, PyObject* const* args) {
+// The result's shape, by that of x: as it is; one for each rank, stacked; a rank's block of its rows; as it is, where
+// the rows are cut into one block a rank. As in protocols.py.
+enum class Shape { same, stacked, block, blocks };
+
+// Group.call_shaped(collective, x, out, op, root, shape): the result, which is `out` where it is given.
+PyObject* call_shaped(GroupObject& endpoint, PyObject* const* args) {
+  auto *x = args[1], *out = args[2];
+  auto nothing = [] { return nb::none().release().ptr(); };
+  int number;
+  CallSignature signature{};
+  if (!whole(args[0], signature.collective) || !text(args[3], signature.op) || !whole(args[4], signature.root) ||
+      !whole(args[5], number))
+    return nothing();
+  auto shape = static_cast<Shape>(number);
+  bool by_rows = shape == Shape::block || shape == Shape::blocks;
+  auto ranks = static_cast<Py_ssize_t>(endpoint.group().ranks());
+  nb::object result = nb::borrow(out);
+  ArrayView from;
+  if (!from.get(x, x == out)) return nothing();
+  if (!from.has_shape())
+    return out != Py_None && !by_rows && call<by_arrays>(endpoint, args) ? result.release().ptr() : nothing();
+  if (by_rows && (from.shape().empty() || from.shape()[0] % ranks)) return nothing();
+  ArrayView own;
+  const ArrayView* to = &own;
+  if (out == Py_None) {
+    std::vector<Py_ssize_t> axes(from.shape().begin(), from.shape().end());
+    if (shape == Shape::stacked) axes.insert(axes.begin(), ranks);
+    if (shape == Shape::block) axes[0] /= ranks;
+    result = blank(x, from, axes);
+    if (!result.is_valid()) throw nb::python_error();
+    if (!own.get_blank(result.ptr())) return nothing();
+  } else if (x == out) {
+    to = &from;
+  } else if (!own.get(out, true)) {
+    return nothing();
+  }
+  if (from.form() != to->form()) return nothing();
+  signature.form = from.form();
+  signature.in_count = from.count();
+  signature.out_count = to->count();
+  Bytes read{from.data(), from.nbytes()}, written{to->data(), to->nbytes()};
+  auto plan = endpoint.recall(signature, read, written, from.itemsize());
+  if (!plan) return nothing();
+  PythonHooks hooks;
+  endpoint.run(plan, read.data, written.data, hooks);
+  return result.release().ptr();
+}
+
+// Group.start_at.
+long start_at(GroupObject& endpoint, PyObject* const* args) {
   auto [plan, x, out] = by_address(endpoint, args);
-  return plan ? endpoint.group().start(std::move(plan), x, out) : 0;
+  return plan ? static_cast<long>(endpoint.group().start(std::move(plan), x, out)) : 0;
+}
+
+// Group.start_call. A rank alone has mostly made the call when it has started it; an error is its ticket's.
+long start_call(GroupObject& endpoint, PyObject* const* args) {
+  auto [plan, x, out] = by_arrays(endpoint, args);
+  if (!plan) return 0;
+  auto& group = endpoint.group();
+  auto ticket = group.start(std::move(plan), x, out);
+  return group.ranks() == 1 && group.done(ticket) && !group.has_failed(ticket) ? -1 : static_cast<long>(ticket);
 }
 
 // A method without the binding library between.
@@ -99,7 +155,10 @@ PyObject* fast(PyObject* self, PyObject* const* args, Py_ssize_t n) {
     return nullptr;
   }
   auto action = [&] { return method(*nb::inst_ptr<GroupObject>(self), args); };
-  return guarded(action, std::is_same_v<decltype(action()), bool> ? PyBool_FromLong : PyLong_FromLong);
+  if constexpr (std::is_same_v<decltype(action()), PyObject*>)
+    return guarded_object(action);
+  else
+    return guarded(action, std::is_same_v<decltype(action()), bool> ? PyBool_FromLong : PyLong_FromLong);
 }
 
 template <auto method, Py_ssize_t arguments>
@@ -108,8 +167,10 @@ PyMethodDef fast_definition(const char* name) {
   return {name, reinterpret_cast<PyCFunction>(function), METH_FASTCALL, "The fast path; see the stub."};
 }
 
-PyMethodDef definitions[] = {fast_definition<call, 5>("call"), fast_definition<call_at, 8>("call_at"),
-                             fast_definition<start_at, 8>("start_at")};
+PyMethodDef definitions[] = {fast_definition<call<by_arrays>, 5>("call"),
+                             fast_definition<call_shaped, 6>("call_shaped"),
+                             fast_definition<start_call, 5>("start_call"),
+                             fast_definition<call<by_address>, 8>("call_at"), fast_definition<start_at, 8>("start_at")};
 
 }  // namespace
 

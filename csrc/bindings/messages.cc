@@ -1,6 +1,7 @@
 // Python's view of point-to-point messages.
 #include <nanobind/stl/vector.h>
 
+#include "bindings/arrays.h"
 #include "bindings/bindings.h"
 
 using namespace nb::literals;
@@ -87,22 +88,6 @@ nb::object probe(nb::handle endpoint, int peer, int tag, double timeout_s) {
   return found ? nb::object(tuple_of(*found)) : nb::none();
 }
 
-// By the format of a buffer; -1 where the slow path must look.
-int dtype_of(const View& view) {
-  using ringtree::Dtype;
-  static constexpr std::pair<std::string_view, Dtype> plain[] = {
-      {"f", Dtype::float32}, {"d", Dtype::float64}, {"i", Dtype::int32},  {"l", Dtype::int64},  {"q", Dtype::int64},
-      {"B", Dtype::uint8},   {"?", Dtype::boolean}, {"b", Dtype::int8},   {"h", Dtype::int16},  {"H", Dtype::uint16},
-      {"I", Dtype::uint32},  {"L", Dtype::uint64},  {"Q", Dtype::uint64}, {"e", Dtype::float16}};
-  if (!view.format()) return -1;
-  for (auto& [format, dtype] : plain)
-    if (format == view.format()) {
-      auto code = static_cast<int>(dtype);
-      return view.itemsize() == static_cast<Py_ssize_t>(ringtree::dtype_bytes(code)) ? code : -1;
-    }
-  return -1;
-}
-
 enum class Kind { send, recv, recv_at_most };
 
 // Group.send(x, peer, tag) and its like: a plain array, to or from one rank or any. The bytes of the message; -1 where
@@ -117,7 +102,7 @@ long transfer(PyObject* self, Kind kind, PyObject* const* args) {
   if (odd || too_odd || peer < least || peer >= group.ranks() || tag < least || tag > INT_MAX) return -1;
   View view;
   if (!view.get(args[0], is_send ? 0 : PyBUF_WRITABLE)) return -1;
-  auto dtype = dtype_of(view);
+  auto dtype = view.format() ? dtype_of_format(view.format(), view.itemsize()) : -1;
   if (dtype < 0) return -1;
   Operation operation{is_send,
                       static_cast<int>(peer),

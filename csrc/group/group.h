@@ -45,6 +45,8 @@ class Group {
 
   std::uint64_t start(std::shared_ptr<PreparedProgram> plan, std::byte* input, std::byte* output);
   bool done(std::uint64_t ticket) const { return worker_->done(ticket); }
+  // Whether a call that is done ended with an error, which `wait` throws.
+  bool has_failed(std::uint64_t ticket) { return worker_->has_failed(ticket); }
   bool wait(std::uint64_t ticket, double timeout_s, Hooks& hooks);
 
   void exchange(std::span<Operation> operations, double timeout_s, Hooks& hooks);

@@ -96,6 +96,11 @@ bool Worker::wait(std::uint64_t ticket, double timeout_s, Hooks& hooks) {
   return true;
 }
 
+bool Worker::has_failed(std::uint64_t ticket) {
+  std::lock_guard lock(mutex_);
+  return failed_.contains(ticket);
+}
+
 void Worker::raise(std::uint64_t ticket) {
   std::lock_guard lock(mutex_);
   auto found = failed_.find(ticket);

@@ -32,7 +32,8 @@ class Worker {
   // Waits for a ticket; false when `timeout_s` (negative: none) passed first.
   bool wait(std::uint64_t ticket, double timeout_s, Hooks& hooks);
 
-  // Throws what the job of a ticket that is done threw, if it did.
+  // Whether the job of a ticket that is done threw, and its throwing.
+  bool has_failed(std::uint64_t ticket);
   void raise(std::uint64_t ticket);
 
   // Drops the jobs not yet begun and joins; a job that runs must end by itself.

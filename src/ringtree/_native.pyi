@@ -4,6 +4,7 @@ Long calls release the GIL and run signal handlers now and then, so Ctrl-C works
 raised as `ringtree.errors` maps them: the message is complete (where, which rank, what was expected).
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,42 @@ def reserved_bytes(ranks: int, slots: int, slot_bytes: int, lazily: bool) -> int
     """Bytes of shared memory that a group reserves when it is made: all but its n^2 lanes; `lazily`, as a group that is
     made from another, not its staging slots either, which come last and each rank reserves by itself. The rest is
     reserved when it is first used; on kernels that cannot (before Linux 5.14), all of it is reserved at first."""
+
+class FlightRecord:
+    """An operation of a flight recorder, which begins with `begun`; times are of the clock that tells the date."""
+
+    recorder: Any
+    name: str
+    peer: int | None
+    event: Any
+    number: int
+    record: int
+    turn: int
+    ticket: int
+    tag: int
+    begun_ns: int
+    ended_ns: int
+    failed: bool
+
+    @classmethod
+    def begun(
+        cls,
+        recorder: Any,
+        name: str,
+        number: int,
+        inputs: Any,
+        outputs: Any,
+        describe: Callable[[Any], tuple[Any, ...]],
+    ) -> Any:
+        """A record of what begins now. `inputs` and `outputs` are lists of tensors: of a single one, whose type the
+        engine knows, shape and type are kept, of others what `describe` returns of them."""
+
+    def end(self) -> None:
+        """Writes the time, once, and calls the event's `end`."""
+
+    def side(self, which: int) -> tuple[Any, ...]:
+        """The inputs (0) or the outputs (1): a tensor's shape and, behind it, the number of its element type; or what
+        `describe` returned."""
 
 class InheritedLiveness:
     """The members of a group to be, as a group that they are in knows them: by this it checks that they live."""
@@ -177,14 +214,22 @@ class Group:
         plan: int,
         offset: int | None = 0,
     ) -> None:
-        """Binds `plan` to calls of this form in `call` and `call_at`. `format`: the buffer protocol's, "" without a
-        buffer. `offset`: the number of elements by which x begins after out where the two may overlap; None where they
-        may not."""
+        """Binds `plan` to calls of this form in `call`, `call_at` and their like: on elements of the type `dtype`, or on
+        buffers of an odd `format` ("": none). `offset`: the number of elements by which x begins after out where the two
+        may overlap; None where they may not."""
 
     def call(self, collective: int, x: Any, out: Any, op: str, root: int) -> bool:
-        """The fast path: if x and out are C-contiguous buffers (out writable), disjoint or apart as remembered, and a plan
-        is remembered for them, runs it and returns True. Otherwise touches nothing and returns False. x or out may be None
-        (in_count or out_count 0)."""
+        """The fast path: if x and out are arrays of numpy, tensors or other buffers, whose elements lie in order (out
+        writable), disjoint or apart as remembered, and a plan is remembered for them, runs it and returns True. Otherwise
+        touches nothing and returns False. x or out may be None (in_count or out_count 0)."""
+
+    def call_shaped(self, collective: int, x: Any, out: Any, op: str, root: int, shape: int) -> Any:
+        """As `call`, for a result whose shape follows from that of x (shapes.SAME and so on): returns it, a new array
+        of the kind and type of x where `out` is None, else `out`. None where nothing was done."""
+
+    def start_call(self, collective: int, x: Any, out: Any, op: str, root: int) -> int:
+        """As `call`, for a call that is queued as by `start`: its ticket, until whose end the caller keeps the arrays; 0
+        where nothing was done, -1 where the call has ended already, without an error."""
 
     def call_at(
         self,

@@ -12,8 +12,10 @@ from ml_dtypes import bfloat16, float8_e5m2
 
 from ringtree.runtime.arrays import PAIR_DTYPES
 from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.launch.spawn import spawn
 from ringtree.runtime.types import Dtype
 from tests.runtime.conftest import Pools
+from tests.way_in import passed
 
 N = 3
 X = np.arange(4.0 * N, dtype=np.float32)
@@ -144,3 +146,92 @@ def test_refusals_are_repeated_on_the_fast_path(pools: Pools, engine: str) -> No
     first, *others = pools(engine, 3).run(other_rows)
     assert first == ["x has 2 rows; expected a first axis that 3 ranks divide evenly"] * 3
     assert not any(others)
+
+
+MANY = {"all_reduce": ("sum",), "reduce_scatter": ("sum",), "all_gather": (), "all_to_all": ()}
+
+
+def straight(comm: Communicator, name: str) -> None:
+    call = getattr(comm, name)
+    for kind in (np.float32, np.int64, bfloat16, float8_e5m2):
+        x = np.ones((2 * N, 3), kind)
+        out = call(x)
+        assert passed(lambda x=x: call(x)) == [name, "C call_shaped"]
+        assert passed(lambda x=x, out=out: call(x, out=out)) == [name, "C call_shaped"]
+        again, mine = call(x), call(x, out=out)
+        assert mine is out and again is not out and again.dtype == x.dtype and again.tobytes() == out.tobytes()
+        work = call(x, *MANY[name], out=out, async_op=True)
+        assert work.result() is out and work.done() and work.wait(1.0) and out.tobytes() == again.tobytes()
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_a_repeated_call_is_one_native_call(pools: Pools, name: str) -> None:
+    pools("shm", N).run(straight, name)
+
+
+def alone(comm: Communicator) -> None:
+    """A rank alone has made the call when it has started it."""
+    x = np.full(3, 2.0)
+    comm.all_reduce(x, out=x)
+    work = comm.all_reduce(x, out=x, async_op=True)
+    assert work.done() and work.wait() and work.wait(0.0) and work.result() is x and x.tolist() == [2.0] * 3
+    with pytest.raises(TypeError, match="is this process's own"):
+        work.__reduce__()
+    assert comm.all_reduce(np.float64(3), async_op=True).result() == 3
+
+
+def test_the_work_of_a_rank_alone_has_ended(pools: Pools) -> None:
+    pools("shm", 1).run(alone)
+
+
+def odd(comm: Communicator) -> None:
+    """Arrays that the fast path must not take for those of earlier calls."""
+    n, x = comm.size, np.arange(4.0)
+    for _ in range(3):
+        assert comm.all_reduce(x).tolist() == [0, n, 2 * n, 3 * n]
+        assert comm.all_reduce(x[::-1]).tolist() == [3 * n, 2 * n, n, 0]
+        assert comm.all_reduce(np.float64(2)) == comm.all_reduce(np.array(2.0)) == 2 * n
+        assert comm.all_reduce(np.array(2.0)).shape == () and comm.all_gather(np.array(2.0)).shape == (n,)
+        assert comm.all_reduce(memoryview(x)).tolist() == [0, n, 2 * n, 3 * n]
+        out = np.empty(4)
+        assert comm.all_reduce(memoryview(x), out=out) is out and out.tolist() == [0, n, 2 * n, 3 * n]
+        assert comm.all_reduce(x, out=memoryview(out)).tolist() == [0, n, 2 * n, 3 * n]
+        unaligned = np.zeros(33, np.uint8)[1:].view(np.float64)
+        unaligned += 1
+        assert comm.all_reduce(unaligned).tolist() == [n] * 4
+        empty = np.empty((0, 3), np.float32)
+        assert comm.all_reduce(empty).shape == (0, 3) and comm.all_gather(empty).shape == (n, 0, 3)
+        with pytest.raises(ValueError, match="read-only"):
+            comm.all_reduce(x, out=np.frombuffer(bytes(32)))
+        with pytest.raises(TypeError, match="datetime64"):
+            comm.all_reduce(np.zeros(4, "M8[s]"))
+
+
+def test_odd_arrays_are_not_taken_for_plain_ones(pools: Pools, engine: str) -> None:
+    pools(engine, 2).run(odd)
+
+
+def straight_of_tensors(comm: Communicator, name: str) -> None:
+    import torch
+
+    call = getattr(comm, name)
+    for dtype in (torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.float8_e5m2, torch.complex64):
+        x = torch.ones(2 * comm.size, 3).to(dtype)
+        out = call(x)
+        assert passed(lambda x=x: call(x)) == [name, "C call_shaped"]
+        assert passed(lambda x=x, out=out: call(x, out=out)) == [name, "C call_shaped"]
+        again = call(x)
+        assert type(again) is torch.Tensor and again.dtype is dtype and again.shape == out.shape
+        bits = [t.contiguous().view(-1).view(torch.uint8).tolist() for t in (again, out)]
+        assert bits[0] == bits[1] and again.data_ptr() not in (x.data_ptr(), out.data_ptr())
+        assert call(x, out=out, async_op=True).result() is out and call(x, async_op=True).result().shape == out.shape
+    x = torch.ones(2 * comm.size, 3)
+    expected = call(-x).tolist()
+    for odd in (torch._neg_view(x), (-x).t().contiguous().t(), torch.nn.Parameter(-x)):
+        assert call(odd).tolist() == expected
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", MANY)
+def test_a_repeated_call_of_tensors_is_one_native_call(name: str) -> None:
+    spawn(straight_of_tensors, 2, name, timeout_s=60)

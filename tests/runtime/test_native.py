@@ -146,7 +146,7 @@ def test_a_call_by_addresses_serves_remembered_arguments_only() -> None:
         x, y = np.arange(4.0, dtype=np.float32), np.zeros(4, np.float32)
         at, to = x.ctypes.data, y.ctypes.data
         group.remember(0, "", FLOAT, "sum", -1, 4, 4, prepare(group, one_shot(rank, 2), 4))
-        answers: list[Any] = [group.call(0, x, y, "sum", -1)]  # remembered without a format
+        answers: list[Any] = [group.call(0, x, y, "sum", -1)]  # remembered by its type
         answers.append(group.call_at(0, FLOAT, "sum", -1, at, 4, to, 4) and y.tolist() == [0, 2, 4, 6])
         answers.append(group.call_at(0, FLOAT, "sum", -1, at, 4, at, 4) and x.tolist() == [0, 2, 4, 6])
         for signature in [
@@ -165,7 +165,7 @@ def test_a_call_by_addresses_serves_remembered_arguments_only() -> None:
             group.call_at(0, FLOAT)  # type: ignore[call-arg]
         return answers
 
-    assert values(world(2, rank_of)) == [[False, True, True, *[False] * 11, True]] * 2
+    assert values(world(2, rank_of)) == [[True, True, True, *[False] * 11, True]] * 2
 
 
 def test_a_rank_alone_runs_a_short_call_at_once() -> None:

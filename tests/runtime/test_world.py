@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +41,30 @@ def test_a_world_of_one_needs_no_native_engine(monkeypatch: pytest.MonkeyPatch) 
     assert engines.default_engine(1) == "reference"
     with pytest.raises(RuntimeError, match=r"the native engine is not installed .*pip install"):
         engines.default_engine(2)
+
+
+TORCH_ALONE = """
+import sys
+sys.modules["ringtree._native"] = None
+import torch, torch.distributed as dist
+import ringtree.torch_backend
+from ringtree.torch_backend.flight.recorder import RING
+dist.init_process_group("ringtree", store=dist.HashStore(), rank=0, world_size=1)
+x = torch.full((3,), 2.0)
+for asynchronous in (False, True, False):
+    work = dist.all_reduce(x, async_op=asynchronous)
+    assert work is None or work.wait()
+[*_, entry] = RING
+assert len(RING) == 3 and x.tolist() == [2.0] * 3
+assert entry.inputs == entry.outputs == ((x.shape, x.dtype),) and entry.ended_ns >= entry.begun_ns > 0
+assert (entry.peer, entry.event, entry.failed, entry.number) == (None, None, False, 3) and "(float32 [3])" in str(entry)
+"""
+
+
+@pytest.mark.torch
+def test_a_world_of_one_serves_torch_without_the_native_engine() -> None:
+    done = subprocess.run([sys.executable, "-c", TORCH_ALONE], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
 
 
 def test_ranks_of_ringtree_run_find_each_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -115,6 +115,16 @@ def writable(x: Any, what: str = "out", dtype: Any = None) -> Array:
     return Array(x, x.__array_interface__["data"][0], x.shape, kind, x.size, named=dtype)
 
 
+def shape_of(x: Any) -> tuple[int, ...] | None:
+    """The shape of a numpy array or a tensor; None of all else."""
+    return tuple(x.shape) if type(x) is np.ndarray or _is_plain_tensor(x) else None
+
+
+def blank(x: Any, shape: tuple[int, ...]) -> Any:
+    """An uninitialized array of that shape, of the kind and type of `x`: a numpy array, or a tensor."""
+    return np.empty(shape, x.dtype) if type(x) is np.ndarray else x.new_empty(shape)
+
+
 def target(out: Any, like: Array, shape: tuple[int, ...]) -> Array:
     """`out` as the array for `shape` elements of the type of `like`; a new array of that kind where it is None."""
     if out is None:
@@ -174,6 +184,12 @@ def _meant(found: Dtype, named: Any, what: str = "the array") -> Dtype:
 def _is_tensor(x: Any) -> bool:
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(x, torch.Tensor)
+
+
+def _is_plain_tensor(x: Any) -> bool:
+    """Whether `x` is a tensor of torch's own class, which has no subclass's ways."""
+    torch = sys.modules.get("torch")
+    return torch is not None and type(x) is torch.Tensor
 
 
 def _plain(tensor: Any) -> bool:

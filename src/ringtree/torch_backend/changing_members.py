@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 from ringtree.torch_backend.calls.administration import Administration
 from ringtree.torch_backend.creation import join
-from ringtree.torch_backend.works.work import Done
+from ringtree.torch_backend.works.work import GroupWork, done
 
 
 class ChangingMembers(Administration):
@@ -44,7 +44,7 @@ class ChangingMembers(Administration):
         self._handle = self._handle or uuid4().hex
         return self._handle
 
-    def reconfigure(self, opts: Any) -> Done:
+    def reconfigure(self, opts: Any) -> GroupWork:
         """Replaces the group by one of the processes whose handles `opts` lists, in that order, or sorted where it is a
         set; all of them call this with the same `uuid`, which no change of this group had before. They meet in the
         store that the group was made with. Returns when all have met."""
@@ -60,7 +60,7 @@ class ChangingMembers(Administration):
         self._leave(0.0)
         store = dist.PrefixStore(f"reconfigure/{opts.uuid}", self._first_store)
         self._meet(store, handles.index(own), len(handles), timeout_s)
-        return Done([], self._callbacks)
+        return done([], self._callbacks)
 
     def _meet(self, store: Any, rank: int, ranks: int, meeting_s: float) -> None:
         name, description, timeout_s = self._recorder.name, self._recorder.description, self._recorder.timeout_s

@@ -22,12 +22,13 @@ Target = tuple[torch.Tensor, After | None]
 
 ENGINE_TYPES = {getattr(torch, label): int(dtype) for label, dtype in BY_LABEL.items() if hasattr(torch, label)}
 """The engine's element types and their codes."""
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
+PLAIN = (torch.Tensor, torch.nn.Parameter)
+"""The classes of tensors that are what their memory holds."""
 
 
 def plain(x: torch.Tensor) -> torch.Tensor:
     """`x` itself, dense and on the CPU; waits first where `x` is the result of a functional collective."""
-    if type(x) not in _PLAIN and hasattr(x, "trigger_wait"):
+    if type(x) not in PLAIN and hasattr(x, "trigger_wait"):
         x = x.trigger_wait()
     if x.layout is not torch.strided or not x.is_cpu:
         raise TypeError(f"got a {str(x.layout)[6:]} tensor on {x.device}; expected a dense one on the CPU")
@@ -157,15 +158,18 @@ _NAMES = {
     ReduceOp.BOR: "bor",
     ReduceOp.BXOR: "bxor",
 }
-_BY_VALUE = {kind.value: name for kind, name in _NAMES.items()}  # an enum of torch's takes long to hash
+BY_NUMBER = {kind.value: name for kind, name in _NAMES.items()}
+"""The names by the numbers of torch's reductions, which are their hashes: asked so, torch gives them soonest."""
 
 
 def operation(reduce_op: Any) -> Operation:
     """The communicator's operation for a `ReduceOp` or a `RedOpType`. ValueError: if there is none."""
-    kind = getattr(reduce_op, "op", reduce_op)
-    found = _BY_VALUE.get(kind.value)
+    found = BY_NUMBER.get(hash(reduce_op))
     if found is not None:
         return found
+    kind = getattr(reduce_op, "op", reduce_op)
+    if kind.value in BY_NUMBER:
+        return BY_NUMBER[kind.value]
     if kind == ReduceOp.PREMUL_SUM:
         factor = float(reduce_op.__getstate__()[1])  # a number, or a tensor of one
         return scaled(int(factor) if factor.is_integer() else factor)  # integers are scaled by whole numbers

@@ -53,8 +53,9 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
     PeerDied if a rank ends, TimedOut after `timeout_s`, Poisoned if the group failed before; RuntimeError if it is
     closed.
 
-    `call_at` and `start_at` are the fast path by addresses (see them in _native.pyi), for arrays of kinds that ringtree
-    does not know; the methods teach it the calls. `began` is the Work of what `start_at` has started.
+    `call`, `call_shaped` and `start_call` are the fast path (see them in _native.pyi), `call_at` and `start_at` that by
+    addresses, for arrays of kinds that ringtree does not know; the methods teach it the calls. `began` is the Work of
+    one that was started.
     """
 
     def __init__(self, engine: str, parameters: GroupParameters) -> None:
@@ -66,7 +67,9 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         self._engine, self._joined_group = engine, joined
         self._parameters = parameters._replace(check_liveness=None, inherited=None, cost=joined.cost, network=measured)
         self._endpoint = joined.endpoint
-        self._call: Any = joined.endpoint.call
+        self.call: Any = joined.endpoint.call
+        self.call_shaped: Any = joined.endpoint.call_shaped
+        self.start_call: Any = joined.endpoint.start_call
         self.call_at: Any = joined.endpoint.call_at
         self.start_at: Any = joined.endpoint.start_at
         self._mail = PendingMessages(joined.endpoint)
@@ -202,7 +205,8 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
 
     def _replace_endpoint(self, other: lifetime.Gone) -> Endpoint:
         endpoint, gone = self._endpoint, cast("Endpoint", other)
-        self._endpoint, self._call, self.call_at, self.start_at = gone, other, other, other
+        self._endpoint = gone
+        self.call = self.call_shaped = self.start_call = self.call_at = self.start_at = other
         self._joined_group = self._joined_group._replace(endpoint=gone)
         if used := self._used_calls():
             used.replace_endpoint(gone)

@@ -8,8 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ringtree import late
+from ringtree.runtime.arrays import blank, shape_of
 from ringtree.runtime.communicator import calls
 from ringtree.runtime.communicator.arguments import whole
+from ringtree.runtime.communicator.messages.work import Ended, Work
+from ringtree.runtime.engines.shapes import BLOCK, BLOCKS, STACKED
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,8 +27,8 @@ if TYPE_CHECKING:
 
 
 class Member:
-    """`_call` is the fast path, `_calls` the slow path. `_made` counts the groups and symmetric arrays made so
-    far, and so is the key of the next one's bootstrap."""
+    """`call`, `call_shaped` and `start_call` are the fast path, `_calls` the slow path. `_made` counts the groups and
+    symmetric arrays made so far, and so is the key of the next one's bootstrap."""
 
     rank: int
     size: int
@@ -33,7 +36,9 @@ class Member:
     _parameters: GroupParameters
     _joined_group: JoinedGroup
     _endpoint: Endpoint
-    _call: Any
+    call: Any
+    call_shaped: Any
+    start_call: Any
     _mail: PendingMessages
     _made: int
     _token: np.ndarray[Any, np.dtype[np.int32]]
@@ -55,6 +60,25 @@ class Member:
         """The fast path's code of a collective by a forced algorithm; -1 where it has none."""
         offset = self._calls.offsets.get(algorithm) if isinstance(algorithm, str) else None
         return -1 if offset is None else collective + offset
+
+    def _started(self, collective: int, x: Any, out: Any, op: Any, root: int, shape: int) -> Work | None:
+        """As the engine's `call_shaped`, of an asynchronous call, whose Work it returns."""
+        if out is None or shape in (BLOCK, BLOCKS):
+            axes = shape_of(x)
+            if axes is None or (shape in (BLOCK, BLOCKS) and (not axes or axes[0] % self.size)):
+                return None
+            if out is None:
+                out = blank(x, self._shaped(axes, shape))
+        ticket = self.start_call(collective, x, out, op, root)
+        if ticket > 0:
+            return self._calls.began(ticket, out, (x, out))
+        return Ended(out) if ticket else None
+
+    def _shaped(self, axes: tuple[int, ...], shape: int) -> tuple[int, ...]:
+        """The shape of a call's result, by that of its input."""
+        if shape == STACKED:
+            return (self.size, *axes)
+        return (axes[0] // self.size, *axes[1:]) if shape == BLOCK else axes
 
     def _root(self, root: int) -> int:
         number = whole(root, "root")

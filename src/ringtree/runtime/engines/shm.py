@@ -12,12 +12,13 @@ from ringtree.runtime import engines, tuned
 from ringtree.runtime.engines.engine import GroupParameters, JoinedGroup, NetworkParameters, native_module
 
 if TYPE_CHECKING:
+    from ringtree.price import CostParameters
     from ringtree.runtime.engines.network import NetworkEnd
 
 STAGING_BYTES = 1 << 20
 """Bytes of a rank's slots together: staging that fits a core's own cache runs at the cache's speed."""
 LEAST_SINGLE_COPY_BYTES = 1 << 12
-"""Of a message that its receiver reads in the sender's memory; `plan` decides for which calls that is worth it."""
+"""The least length of a message that its receiver reads in the sender's memory; `plan` decides for which calls."""
 MOST_STAGING_BYTES = 1 << 24
 FEWEST_SLOTS, MOST_SLOTS = 8, 4096
 THIS = "/"
@@ -72,23 +73,28 @@ def join(parameters: GroupParameters) -> JoinedGroup:
         network=network,
         nodes=_numbered(hosts, nodes),
     )
-    cost, source = offers[0][1:3]  # rank 0's, which a group that is made from another has already
-    agreed = tuned.parameters_from(cost, source) if cost else parameters.cost if parameters.inherited else None
     turns = max(machines.count(m) / c for m, c in cores.items())
-    measured = parameters.network if parameters.inherited else offers[0][4] and tuned.network_from(*offers[0][4])
-    between = NetworkParameters(listening.latency_s, turns, measured) if listening else None
     return JoinedGroup(
         endpoint,
         slots,
         slot_bytes,
         min(cores.values()),
-        agreed,
-        tuple(hosts),
-        between,
-        single_copy_bytes=native.overflow_bytes(*sizes) if not between and all(o[6] for o in offers) else 0,
+        *_costs(parameters, offers[0], tuple(hosts), turns, listening),
+        single_copy_bytes=native.overflow_bytes(*sizes) if not listening and all(o[6] for o in offers) else 0,
         nodes=() if listening else _several(nodes),
         speed=min(o[5][1] for o in offers),
     )
+
+
+def _costs(
+    parameters: GroupParameters, offer: list[Any], hosts: tuple[int, ...], turns: float, listening: NetworkEnd | None
+) -> tuple[CostParameters | None, tuple[int, ...], NetworkParameters | None]:
+    """The costs that rank 0 offers, or that a group which is made from another has already; the hosts, and the costs of
+    the network between them."""
+    cost, source = offer[1:3]
+    agreed = tuned.parameters_from(cost, source) if cost else parameters.cost if parameters.inherited else None
+    measured = parameters.network if parameters.inherited else offer[4] and tuned.network_from(*offer[4])
+    return agreed, hosts, NetworkParameters(listening.latency_s, turns, measured) if listening else None
 
 
 def _offer(parameters: GroupParameters, listening: NetworkEnd | None, may_read: bool) -> list[Any]:

@@ -46,16 +46,17 @@ class AllToAll(Launching):
         came from rank 0. Without splits all are alike."""
         x, (out, after) = sent(input), filled(output)
         given, gotten = self._elements(input, in_splits, "input"), self._elements(output, out_splits, "output")
-        even = not in_splits and not out_splits
+        if not in_splits and not out_splits:
+            prepared = (lambda c, a: c.all_to_all(x, out=out, async_op=a)), after
+            return self.launch_again(
+                "all_to_all_single", opts, [input], [output], _ALL_TO_ALL, x, out, "", -1, lambda *_: prepared, after
+            )
 
         def call(c: Communicator, async_op: bool) -> Any:
-            if even:
-                return c.all_to_all(x, out=out, async_op=async_op)
             xs, outs = x.reshape(-1).split(given), out.view(-1).split(gotten)
             return c.exchange_parts(xs, outs, async_op=async_op)
 
-        short = (_ALL_TO_ALL, x, out, "", -1) if even else None
-        return self.launch("all_to_all_single", opts, [input], [output], call, after, short)
+        return self.launch("all_to_all_single", opts, [input], [output], call, after)
 
     alltoall_base = all_to_all_single
 

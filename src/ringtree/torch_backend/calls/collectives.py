@@ -15,12 +15,14 @@ from torch.distributed.distributed_c10d import (
 )
 
 from ringtree.runtime.communicator.calls.codes import CODE
+from ringtree.runtime.communicator.calls.operations import Operation
 from ringtree.torch_backend.calls.all_to_all import AllToAll
 from ringtree.torch_backend.calls.coalesced import CoalescedOperations
 from ringtree.torch_backend.calls.forms import taking
+from ringtree.torch_backend.calls.launching import Prepared
 from ringtree.torch_backend.calls.lists import Lists
 from ringtree.torch_backend.calls.sparse import Sparse
-from ringtree.torch_backend.tensors import Tensors, blocks, filled, one, operation, reduced, sent
+from ringtree.torch_backend.tensors import BY_NUMBER, Tensors, blocks, filled, one, operation, reduced, sent
 from ringtree.torch_backend.works.work import GroupWork
 
 _ALL_REDUCE, _BROADCAST = CODE["all_reduce"], CODE["broadcast"]
@@ -34,37 +36,26 @@ class GroupCollectives(Lists, AllToAll, CoalescedOperations, Sparse):
     @taking(AllreduceOptions, tensors=1)
     def allreduce(self, tensors: Tensors, opts: Any) -> GroupWork | None:
         """Reduces the tensor over all ranks, in place; sparse tensors too."""
-        x = one(tensors)
+        x = tensors[0] if len(tensors) == 1 else one(tensors)
+        op = BY_NUMBER.get(hash(opts.reduceOp)) or operation(opts.reduceOp)
+        return self.launch_again("all_reduce", opts, tensors, tensors, _ALL_REDUCE, x, x, op, -1, self._all_reduce)
+
+    def _all_reduce(self, x: torch.Tensor, _: torch.Tensor, op: Operation, root: int) -> Prepared:
         if x.layout is not torch.strided:
-            return self._all_reduce_sparse(tensors, opts)
-        x, after = reduced(x, read=True)
-        op = operation(opts.reduceOp)
-        return self.launch(
-            "all_reduce",
-            opts,
-            tensors,
-            tensors,
-            lambda c, a: c.all_reduce(x, op, out=x, async_op=a),
-            after,
-            (_ALL_REDUCE, x, x, op, -1),
-        )
+            return self._all_reduce_sparse(x, op)
+        out, after = reduced(x, read=True)
+        return (lambda c, a: c.all_reduce(out, op, out=out, async_op=a)), after
 
     @taking(BroadcastOptions, tensors=1)
     def broadcast(self, tensors: Tensors, opts: Any) -> GroupWork | None:
         """Copies the root's tensor into every rank's."""
+        x = one(tensors)
         root = self._root(opts)
-        x, after = filled(one(tensors), read=True)
-        if self._rank == root:
-            after = None
-        return self.launch(
-            "broadcast",
-            opts,
-            tensors,
-            tensors,
-            lambda c, a: c.broadcast(x, root, async_op=a),
-            after,
-            (_BROADCAST, x, x, "", root),
-        )
+        return self.launch_again("broadcast", opts, tensors, tensors, _BROADCAST, x, x, "", root, self._broadcast)
+
+    def _broadcast(self, x: torch.Tensor, _: torch.Tensor, op: Operation, root: int) -> Prepared:
+        out, after = filled(x, read=True)
+        return (lambda c, a: c.broadcast(out, root, async_op=a)), None if self._rank == root else after
 
     @taking(ReduceOptions, tensors=1)
     def reduce(self, tensors: Tensors, opts: Any) -> GroupWork | None:
@@ -80,16 +71,8 @@ class GroupCollectives(Lists, AllToAll, CoalescedOperations, Sparse):
     @taking(AllgatherOptions, output=0, input=0)
     def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any) -> GroupWork | None:
         """Fills `output` with all ranks' `input`, joined along the first axis or stacked on a new one."""
-        x, (out, after) = sent(input), filled(output)
-        return self.launch(
-            "all_gather_into_tensor",
-            opts,
-            [input],
-            [output],
-            lambda c, a: c.all_gather(x, out=out, async_op=a),
-            after,
-            (_ALL_GATHER, x, out, "", -1),
-        )
+        name = "all_gather_into_tensor"
+        return self.launch_again(name, opts, [input], [output], _ALL_GATHER, input, output, "", -1, _all_gather)
 
     _allgather_base = all_gather_single
 
@@ -97,17 +80,12 @@ class GroupCollectives(Lists, AllToAll, CoalescedOperations, Sparse):
     def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any) -> GroupWork | None:
         """Fills `output` with this rank's block of the reduction of `input`, which has one a rank, joined or
         stacked."""
-        op, x = operation(opts.reduceOp), blocks(input, self._size)
-        out, after = reduced(output)
-        return self.launch(
-            "reduce_scatter_tensor",
-            opts,
-            [input],
-            [output],
-            lambda c, a: c.reduce_scatter(x, op, out=out, async_op=a),
-            after,
-            (_REDUCE_SCATTER, x, out, op, -1),
-        )
+        name, op, how = "reduce_scatter_tensor", operation(opts.reduceOp), self._reduce_scatter
+        return self.launch_again(name, opts, [input], [output], _REDUCE_SCATTER, input, output, op, -1, how)
+
+    def _reduce_scatter(self, input: torch.Tensor, output: torch.Tensor, op: Operation, root: int) -> Prepared:
+        x, (out, after) = blocks(input, self._size), reduced(output)
+        return (lambda c, a: c.reduce_scatter(x, op, out=out, async_op=a)), after
 
     _reduce_scatter_base = reduce_scatter_single
 
@@ -115,3 +93,8 @@ class GroupCollectives(Lists, AllToAll, CoalescedOperations, Sparse):
     def barrier(self, opts: Any) -> GroupWork | None:
         """Completes when all ranks have entered."""
         return self.launch("barrier", opts, (), (), lambda c, a: c.barrier(async_op=a))
+
+
+def _all_gather(input: torch.Tensor, output: torch.Tensor, op: Operation, root: int) -> Prepared:
+    x, (out, after) = sent(input), filled(output)
+    return (lambda c, a: c.all_gather(x, out=out, async_op=a)), after

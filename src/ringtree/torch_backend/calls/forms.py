@@ -14,6 +14,8 @@ from ringtree.torch_backend.compiling import opaque
 from ringtree.torch_backend.works.work import GroupWork
 
 Method = Callable[..., GroupWork | None]
+ABSENT = object()
+"""In place of an argument that was not given."""
 
 
 def taking(kind: type, **depths: int) -> Callable[[Method], Method]:
@@ -21,14 +23,27 @@ def taking(kind: type, **depths: int) -> Callable[[Method], Method]:
     for a list of such, 0 for other arguments."""
 
     def decorate(method: Method) -> Method:
-        @wraps(method)
         @opaque
         def call(self: Any, *given: Any, **named: Any) -> GroupWork | None:
             if not named and given and type(given[-1]) is kind:
                 return method(self, *given)
             return method(self, *_canonical(method.__name__, kind, depths, given, named))
 
-        return call
+        @opaque
+        def call_of_one(self: Any, x: Any = ABSENT, opts: Any = ABSENT, /, *given: Any, **named: Any) -> Any:
+            if type(opts) is kind and not given and not named:  # as torch does: nothing is packed
+                return method(self, x, opts)
+            return call(self, *(value for value in (x, opts) if value is not ABSENT), *given, **named)
+
+        @opaque
+        def call_of_two(
+            self: Any, x: Any = ABSENT, y: Any = ABSENT, opts: Any = ABSENT, /, *given: Any, **named: Any
+        ) -> Any:
+            if type(opts) is kind and not given and not named:
+                return method(self, x, y, opts)
+            return call(self, *(value for value in (x, y, opts) if value is not ABSENT), *given, **named)
+
+        return wraps(method)({1: call_of_one, 2: call_of_two}.get(len(depths), call))
 
     return decorate
 

@@ -15,21 +15,43 @@ import torch
 from ringtree.errors import TimedOut
 from ringtree.runtime.communicator.calls.operations import Operation
 from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.communicator.messages.work import Ended, Work
 from ringtree.torch_backend.creation import leave
-from ringtree.torch_backend.flight.recorder import FlightRecorder
-from ringtree.torch_backend.tensors import ENGINE_TYPES, After, Tensors, in_order
+from ringtree.torch_backend.flight.recorder import FlightEntry, FlightRecorder
+from ringtree.torch_backend.tensors import ENGINE_TYPES, PLAIN, After, Tensors, in_order
 from ringtree.torch_backend.works.callbacks import PROGRAM, Callbacks, callback_context
 from ringtree.torch_backend.works.completion import Completions, dismiss
 from ringtree.torch_backend.works.under_way import UnderWay
-from ringtree.torch_backend.works.work import GroupWork, Pending, first_ended
+from ringtree.torch_backend.works.work import GroupWork, Pending, done, first_ended
 
-Short = tuple[int, torch.Tensor, torch.Tensor, Operation, int]
-"""A call as `by_address` takes it."""
+EngineCall = Callable[[Communicator, bool], Any]
+"""Calls the communicator, whose Work it returns where the second argument is true."""
+Prepared = tuple[EngineCall, After | None]
+"""A call, and the step after it."""
 
+READ = hasattr(torch.Tensor, "__dlpack_c_exchange_api__")
+"""Whether the engine can read tensors itself: since torch 2.10."""
 KEPT = 64
 """The number of works of single numbers that live on when the program drops them. DDP's join() gives such a work to
 torch's C++, which holds its C++ half alone and asks it for its future in the backward pass; but that is the Python
 half's."""
+
+
+class ByAddress:
+    """The fast path of a communicator by the addresses of tensors."""
+
+    def __init__(self, communicator: Communicator) -> None:
+        self._communicator = communicator
+
+    def call(self, *given: Any) -> bool:
+        """As the communicator's."""
+        at = by_address(*given)
+        return at is not None and bool(self._communicator.call_at(*at))
+
+    def start_call(self, *given: Any) -> int:
+        """As the communicator's."""
+        at = by_address(*given)
+        return 0 if at is None else int(self._communicator.start_at(*at))
 
 
 class Level:
@@ -37,6 +59,7 @@ class Level:
 
     def __init__(self, communicator: Communicator, recorder: FlightRecorder) -> None:
         self.communicator, self.recorder = communicator, recorder
+        self.fast: Any = communicator if READ else ByAddress(communicator)
         self.completions = Completions(first_ended)
 
 
@@ -70,44 +93,93 @@ class Launching:
         opts: Any,
         inputs: Tensors,
         outputs: Tensors,
-        call: Callable[[Communicator, bool], Any],
+        call: EngineCall,
         after: After | None = None,
-        short: Short | None = None,
     ) -> GroupWork | None:
         """Makes a collective. `name` is torch's for it, without the backend's; `opts` are torch's for it (asyncOp,
-        timeout); `outputs` is what the work's future will hold. `call(communicator, async_op)` calls the communicator,
-        whose Work it returns where `async_op`. `after` is run once when it has ended, before the program may see the
-        outputs: copies into tensors that the engine cannot write to. `short` is the call for the engine's fast path,
-        which is tried first. None where `opts` asks for no Work, as NCCL's groups return: the call has ended.
+        timeout); `outputs` is what the work's future will hold. `after` is run once when the call has ended, before
+        the program may see the outputs: copies into tensors that the engine cannot write to. None where `opts` asks for
+        no Work, as NCCL's groups return: the call has ended.
         """
         level = self._program if callback_context.get() is PROGRAM else self._level(name, inputs, outputs)
-        c, entry = level.communicator, level.recorder.begin(name, inputs, outputs)
-        async_op = bool(getattr(opts, "asyncOp", True))  # options without one: torch waits itself
+        entry = level.recorder.begin(name, inputs, outputs)
+        return self._make(level, entry, opts, inputs, outputs, lambda: (call, after), ())
+
+    def launch_again(
+        self,
+        name: str,
+        opts: Any,
+        inputs: Tensors,
+        outputs: Tensors,
+        collective: int,
+        x: torch.Tensor,
+        out: torch.Tensor,
+        op: Operation,
+        root: int,
+        prepare: Callable[[torch.Tensor, torch.Tensor, Operation, int], Prepared],
+        after: After | None = None,
+    ) -> GroupWork | None:
+        """As `launch`, of a call that may look like an earlier one: then the engine makes it on `x` and `out` as they
+        are, and `after` is run. `collective` is its number there, `root` -1 for none. For all other calls
+        `prepare(x, out, op, root)` returns `call` and `after`; it may raise TypeError or ValueError."""
+        level = self._program if callback_context.get() is PROGRAM else self._level(name, inputs, outputs)
+        entry = level.recorder.begin(name, inputs, outputs)
         try:
-            at = None if short is None else by_address(*short)
-            if async_op:
-                kept = (inputs, call)
-                if at is not None and (ticket := c.start_at(*at)):
-                    began = c.began(ticket, None, kept)
+            if not getattr(opts, "asyncOp", True):
+                if level.fast.call(collective, x, out, op, root):
+                    if after is not None:
+                        with torch.no_grad():
+                            after()
+                    entry.end()
+                    return None
+            elif ticket := level.fast.start_call(collective, x, out, op, root):
+                if after is None and ticket < 0:
+                    entry.end()
+                    work: GroupWork = done(list(outputs), self._callbacks)
                 else:
-                    with torch.no_grad():
-                        began = call(c, True)
-                    ticket = getattr(began, "_ticket", 0)
-                entry.ticket = ticket
-                work = Pending(began, outputs, entry, self._under_way, level.completions, self._callbacks, after, kept)
+                    entry.ticket = ticket
+                    began = level.communicator.began(ticket, None, (x, out)) if ticket > 0 else Ended(None)
+                    work = self._pending(level, entry, began, outputs, after, (inputs, x, out))
                 if len(outputs) == 1 and outputs[0].numel() == 1:
                     self._kept.append(work)
                 return work
-            if at is None or not c.call_at(*at):
+        except Exception as error:  # noqa: BLE001  # raised again, with what is known here
+            raise entry.fail(error) from None
+        return self._make(level, entry, opts, inputs, outputs, prepare, (x, out, op, root))
+
+    def _make(
+        self,
+        level: Level,
+        entry: FlightEntry,
+        opts: Any,
+        inputs: Tensors,
+        outputs: Tensors,
+        prepare: Callable[..., Prepared],
+        given: tuple[Any, ...],
+    ) -> GroupWork | None:
+        try:
+            call, after = prepare(*given)
+            if getattr(opts, "asyncOp", True):  # options without one: torch waits itself
                 with torch.no_grad():
-                    call(c, False)
-            if after is not None:
-                with torch.no_grad():
+                    began = call(level.communicator, True)
+                entry.ticket = getattr(began, "_ticket", 0)
+                work = self._pending(level, entry, began, outputs, after, (inputs, call))
+                if len(outputs) == 1 and outputs[0].numel() == 1:
+                    self._kept.append(work)
+                return work
+            with torch.no_grad():
+                call(level.communicator, False)
+                if after is not None:
                     after()
         except Exception as error:  # noqa: BLE001  # raised again, with what is known here
             raise entry.fail(error) from None
         entry.end()
         return None
+
+    def _pending(
+        self, level: Level, entry: FlightEntry, began: Work, outputs: Tensors, after: After | None, kept: Any
+    ) -> Pending:
+        return Pending(began, outputs, entry, self._under_way, level.completions, self._callbacks, after, kept)
 
     def _level(self, name: str, inputs: Tensors, outputs: Tensors) -> Level:
         """The level of the callback which makes a call, as it does on all ranks: its first call makes the level."""
@@ -132,21 +204,13 @@ class Launching:
         dismiss()
 
 
-def by_address(
-    collective: int, x: torch.Tensor, out: torch.Tensor, op: Operation, root: int = -1
-) -> tuple[Any, ...] | None:
-    """The arguments of the communicator's `call_at` and `start_at`; None for what they never know. `collective` is the
-    engine's number for it; `out` is in order, as `filled` and `reduced` return it."""
+def by_address(collective: int, x: torch.Tensor, out: torch.Tensor, op: Operation, root: int) -> tuple[Any, ...] | None:
+    """The arguments of the communicator's `call_at` and `start_at`; None for what they never know."""
     code = ENGINE_TYPES.get(x.dtype)
-    at, n = x.data_ptr(), x.numel()
-    if code is None or at == 0:
+    if code is None or out.dtype is not x.dtype or not (_plain(x) and (out is x or _plain(out))):
         return None
-    if out is x:
-        return (collective, code, op, root, at, n, at, n)
-    to = out.data_ptr()
-    if to == 0 or out.dtype is not x.dtype or not in_order(x):
-        return None
-    return (collective, code, op, root, at, n, to, out.numel())
+    at, to = x.data_ptr(), out.data_ptr()
+    return (collective, code, op, root, at, x.numel(), to, out.numel()) if at and to else None
 
 
 def made_shortly(
@@ -154,5 +218,9 @@ def made_shortly(
 ) -> bool:
     """Makes a call if the engine knows it from an earlier one, with next to nothing between. False: nothing was
     touched."""
-    at = by_address(collective, x, out, op, root) if in_order(out) else None
-    return at is not None and bool(communicator.call_at(*at))
+    fast: Any = communicator if READ else ByAddress(communicator)
+    return bool(fast.call(collective, x, out, op, root))
+
+
+def _plain(x: torch.Tensor) -> bool:
+    return x.layout is torch.strided and x.is_cpu and type(x) in PLAIN and in_order(x)

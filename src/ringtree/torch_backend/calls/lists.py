@@ -40,15 +40,16 @@ class Lists(Launching):
         row, x = self._row(outputs, "outputs"), sent(one(inputs))
         out, after = filled_jointly(row)
         counts = [elements(o) for o in row]
-        even = len(set(counts)) == 1
+        if len(set(counts)) == 1:
+            prepared = (lambda c, a: c.all_gather(x, out=out, async_op=a)), after
+            return self.launch_again(
+                "all_gather", opts, inputs, row, _ALL_GATHER, x, out, "", -1, lambda *_: prepared, after
+            )
 
         def call(c: Communicator, async_op: bool) -> Any:
-            if even:
-                return c.all_gather(x, out=out, async_op=async_op)
             return c.all_gather_v(x.detach().reshape(-1), counts, out=out, async_op=async_op)
 
-        short = (_ALL_GATHER, x, out, "", -1) if even else None
-        return self.launch("all_gather", opts, inputs, row, call, after, short)
+        return self.launch("all_gather", opts, inputs, row, call, after)
 
     @taking(ReduceScatterOptions, output_tensors=1, input_tensors=2)
     def reduce_scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> GroupWork | None:
@@ -56,15 +57,16 @@ class Lists(Launching):
         row, op = self._row(inputs, "inputs"), operation(opts.reduceOp)
         out, after = reduced(one(outputs))
         x, counts = joined(row), [i.numel() for i in row]
-        even = len(set(counts)) == 1
+        if len(set(counts)) == 1:
+            prepared = (lambda c, a: c.reduce_scatter(x, op, out=out, async_op=a)), after
+            return self.launch_again(
+                "reduce_scatter", opts, row, outputs, _REDUCE_SCATTER, x, out, op, -1, lambda *_: prepared, after
+            )
 
         def call(c: Communicator, async_op: bool) -> Any:
-            if even:
-                return c.reduce_scatter(x, op, out=out, async_op=async_op)
             return c.reduce_scatter_v(x, counts, op, out=out, async_op=async_op)
 
-        short = (_REDUCE_SCATTER, x, out, op, -1) if even else None
-        return self.launch("reduce_scatter", opts, row, outputs, call, after, short)
+        return self.launch("reduce_scatter", opts, row, outputs, call, after)
 
     @taking(GatherOptions, output_tensors=2, input_tensors=1)
     def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> GroupWork | None:

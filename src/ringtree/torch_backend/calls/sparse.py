@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
 
 import torch
-from torch.distributed import ReduceOp
 
+from ringtree.runtime.communicator.calls.operations import Operation
 from ringtree.runtime.communicator.communicator import Communicator
-from ringtree.torch_backend.calls.launching import Launching
+from ringtree.torch_backend.calls.launching import Launching, Prepared
 from ringtree.torch_backend.flight.recorder import FlightRecorder
-from ringtree.torch_backend.tensors import Tensors
-from ringtree.torch_backend.works.work import GroupWork
 
 
 class Sparse(Launching):
@@ -27,12 +24,11 @@ class Sparse(Launching):
         super()._open(communicator, recorder)
         self._last: dict[Communicator, SparseCall] = {}
 
-    def _all_reduce_sparse(self, tensors: Tensors, opts: Any) -> GroupWork | None:
-        [out] = tensors
-        if out.layout is not torch.sparse_coo or out.device.type != "cpu" or opts.reduceOp != ReduceOp.SUM:
+    def _all_reduce_sparse(self, out: torch.Tensor, op: Operation) -> Prepared:
+        if out.layout is not torch.sparse_coo or out.device.type != "cpu" or op != "sum":
             raise TypeError(
-                f"all_reduce of a {str(out.layout)[6:]} tensor on {out.device} by {opts.reduceOp.op}: expected a sum, "
-                "and a sparse_coo tensor on the CPU"
+                f"all_reduce of a {str(out.layout)[6:]} tensor on {out.device} by {op}: expected a sum, and a "
+                "sparse_coo tensor on the CPU"
             )
         x = out.detach().coalesce()
         total: list[torch.Tensor] = []
@@ -51,7 +47,7 @@ class Sparse(Launching):
                 task.wait(None)
             return task
 
-        return self.launch("all_reduce", opts, tensors, tensors, call, lambda: out.copy_(total.pop()))
+        return call, lambda: out.copy_(total.pop())
 
 
 def _sum(c: Communicator, x: torch.Tensor) -> torch.Tensor:

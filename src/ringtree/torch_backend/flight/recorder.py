@@ -24,7 +24,8 @@ from ringtree import errors
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.torch_backend import profiling
 from ringtree.torch_backend.failures import FAILURES, with_text
-from ringtree.torch_backend.tensors import Tensors
+from ringtree.torch_backend.flight.records import FlightRecord
+from ringtree.torch_backend.tensors import ENGINE_TYPES, Tensors
 
 Described = tuple[tuple[torch.Size, torch.dtype], ...]
 Reporter = Callable[[int, str, Exception], Path | None]
@@ -43,6 +44,7 @@ def _size() -> int:
 
 RING: deque[FlightEntry] = deque(maxlen=_size())
 _recorders: weakref.WeakSet[FlightRecorder] = weakref.WeakSet()
+_TYPES = {code: dtype for dtype, code in ENGINE_TYPES.items()}
 _records = itertools.count()  # of collectives, by which the dumps of several ranks are laid side by side
 
 
@@ -79,8 +81,7 @@ class FlightRecorder:
     def begin(self, name: str, inputs: Tensors, outputs: Tensors) -> FlightEntry:
         """A collective begins; `name` is torch's for it. Where there are several tensors, they are one operation's."""
         number = self.collectives = self.collectives + 1
-        given = _described(inputs)
-        entry = FlightEntry(self, name, number, given, given if outputs is inputs else _described(outputs))
+        entry: FlightEntry = FlightEntry.begun(self, name, number, inputs, outputs, _described)
         entry.record = next(_records)
         RING.append(entry)
         if profiler._is_profiler_enabled:
@@ -90,8 +91,7 @@ class FlightRecorder:
     def begin_message(self, name: str, tensors: Tensors, peer: int, tag: int) -> FlightEntry:
         """A send to, or a receive from, the `peer` of this group (-1: from anyone) begins."""
         self.messages += 1
-        given = _described(tensors)
-        entry = FlightEntry(self, name, self.messages, given, given)
+        entry: FlightEntry = FlightEntry.begun(self, name, self.messages, tensors, tensors, _described)
         entry.peer, entry.tag = peer, tag
         if peer >= 0:
             entry.peer_is(peer)
@@ -101,23 +101,25 @@ class FlightRecorder:
         return entry
 
 
-class FlightEntry:
+class FlightEntry(FlightRecord):
     """An operation of a group. `number` counts the group's collectives, or its messages; `turn` counts the messages of
-    a direction, a peer and a tag, `record` the collectives of this process. `ticket`: the engine's handle of an
-    asynchronous collective."""
+    a direction, a peer and a tag, `record` the collectives of this process, -1 for a message. `peer`: a message's, else
+    None. `ticket`: the engine's handle of an asynchronous collective. `event`: what a profiler is shown. `ended_ns`: 0
+    until it is known to have ended without an error."""
 
-    # Class attributes instead of slots: a default costs nothing until an entry changes it.
-    record, turn, ticket = -1, 0, 0
-    ended_ns = 0
-    failed = False
-    peer: int | None = None
-    tag = 0
-    event: profiling.ProfiledOperation | None = None
+    __slots__ = ()
 
-    def __init__(self, recorder: FlightRecorder, name: str, number: int, inputs: Described, outputs: Described) -> None:
-        self.recorder, self.name, self.number = recorder, name, number
-        self.inputs, self.outputs = inputs, outputs
-        self.begun_ns = time_ns()
+    recorder: FlightRecorder
+
+    @property
+    def inputs(self) -> Described:
+        """Shapes and types of the tensors that are read."""
+        return _shown(self.side(0))
+
+    @property
+    def outputs(self) -> Described:
+        """And of those that are written."""
+        return _shown(self.side(1))
 
     def peer_is(self, peer: int) -> None:
         """Sets the peer of this message; with any source it is known at the end only."""
@@ -133,13 +135,6 @@ class FlightEntry:
                 if communicator._endpoint.done(self.ticket) and communicator._endpoint.wait(self.ticket, 0.0):
                     self.ended_ns = time_ns()
         return self.ended_ns > 0
-
-    def end(self) -> None:
-        """Records the end of the operation without an error. Further calls change nothing."""
-        if self.ended_ns == 0:
-            self.ended_ns = time_ns()
-        if self.event is not None:
-            self.event.end()
 
     def fail(self, error: Exception, *, over: bool = True) -> Exception:
         """Records that the operation raised `error`; `over`: the operation has ended. Returns the error to raise
@@ -188,6 +183,13 @@ class FlightEntry:
         whom = f"rank {recorder.ranks[self.peer]}" if self.peer >= 0 else "any rank"
         preposition = "to" if self.name == "send" else "from"
         return f"{self.name}({tensors}) {preposition} {whom}, tag {self.tag}, message {self.number} of group {group}"
+
+
+def _shown(side: tuple[Any, ...]) -> Described:
+    """A side of a record, of which the native module keeps numbers where it is one tensor."""
+    if side and isinstance(side[-1], int):
+        return ((torch.Size(side[:-1]), _TYPES[side[-1]]),)
+    return side
 
 
 def _described(tensors: Any) -> Described:

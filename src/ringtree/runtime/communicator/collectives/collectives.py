@@ -15,6 +15,7 @@ from ringtree.runtime.communicator.agreement import agreed
 from ringtree.runtime.communicator.calls.codes import CODE
 from ringtree.runtime.communicator.calls.request import CallRequest
 from ringtree.runtime.communicator.collectives.reductions import Reductions
+from ringtree.runtime.engines.shapes import BLOCKS, SAME, STACKED
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,14 +37,9 @@ class Collectives(Reductions):
         """All ranks' `x`, stacked on a new first axis: [size, *x.shape]. `out` may have any shape of that many
         elements."""
         code = _ALL_GATHER if algorithm is None else self._code(_ALL_GATHER, algorithm)
-        if not async_op:
-            if out is not None:
-                if self._call(code, x, out, "", -1):
-                    return out
-            elif type(x) is _ndarray:
-                fresh = _empty((self.size, *x.shape), x.dtype)
-                if self._call(code, x, fresh, "", -1):
-                    return fresh
+        make = self._started if async_op else self.call_shaped
+        if (made := make(code, x, out, "", -1, STACKED)) is not None:
+            return made
         a = readable(x)
         b = target(out, a, (self.size, *a.shape))
         request = CallRequest("all_gather", b.count, a, b, b.owner if out is None else out)
@@ -53,7 +49,10 @@ class Collectives(Reductions):
         """Fills `x` with the root's, and returns it. `x` has as many elements, of one type, on all ranks; elsewhere
         than at the root it must be writable and contiguous."""
         code = _BROADCAST if algorithm is None else self._code(_BROADCAST, algorithm)
-        if not async_op and self._call(code, x, x, "", root):
+        if async_op:
+            if (work := self._started(code, x, x, "", root, SAME)) is not None:
+                return work
+        elif self.call(code, x, x, "", root):
             return x
         root = self._root(root)
         if self.rank == root:
@@ -79,7 +78,7 @@ class Collectives(Reductions):
         if not async_op:
             mine = out is None and self.rank == root and type(x) is _ndarray
             fresh = _empty((self.size, *x.shape), x.dtype) if mine else out
-            if (fresh is not None or self.rank != root) and self._call(code, x, fresh, "", root):
+            if (fresh is not None or self.rank != root) and self.call(code, x, fresh, "", root):
                 return fresh
         root = self._root(root)
         a = readable(x)
@@ -100,7 +99,7 @@ class Collectives(Reductions):
             x = None
         code = _SCATTER if algorithm is None else self._code(_SCATTER, algorithm)
         blocked = x is None or (type(x) is _ndarray and x.ndim and not x.shape[0] % self.size)
-        if blocked and not async_op and out is not None and self._call(code, x, out, "", root):
+        if blocked and not async_op and out is not None and self.call(code, x, out, "", root):
             return out
         root = self._root(root)
         if self.rank != root:
@@ -121,12 +120,10 @@ class Collectives(Reductions):
     def all_to_all(self, x: Any, *, out: Any = None, algorithm: AlgorithmChoice = None, async_op: bool = False) -> Any:
         """Sends block i of `x` [rows, ...], cut along its first axis, to rank i; block i of the result, in the shape of
         `x`, came from rank i. ValueError: if `size` does not divide the rows."""
-        blocked = type(x) is _ndarray and x.ndim and not x.shape[0] % self.size
-        if blocked and not async_op:
-            code = _ALL_TO_ALL if algorithm is None else self._code(_ALL_TO_ALL, algorithm)
-            fresh = _empty(x.shape, x.dtype) if out is None else out
-            if self._call(code, x, fresh, "", -1):
-                return fresh
+        code = _ALL_TO_ALL if algorithm is None else self._code(_ALL_TO_ALL, algorithm)
+        make = self._started if async_op else self.call_shaped
+        if (made := make(code, x, out, "", -1, BLOCKS)) is not None:
+            return made
         a = readable(x)
         self._block(a.shape)
         b = target(out, a, a.shape)
@@ -137,7 +134,7 @@ class Collectives(Reductions):
         """Returns when all ranks have called it."""
         token = self._token
         code = _BARRIER if algorithm is None else self._code(_BARRIER, algorithm)
-        if not async_op and self._call(code, token, token, "max", -1):
+        if not async_op and self.call(code, token, token, "max", -1):
             return None
         a = readable(token)
         return self._calls.perform(CallRequest("barrier", 1, a, a, None, "max"), algorithm, async_op)

@@ -1,6 +1,6 @@
 """The collectives that reduce. Their options are all_reduce's.
 
-Each method first tries the fast path, `_call`: one native call that knows buffers which look like earlier
+Each method first tries the fast path, `call`: one native call that knows arrays which look like earlier
 ones. What that does not know takes the slow path, through `Calls`, which teaches it.
 """
 
@@ -15,6 +15,7 @@ from ringtree.runtime.communicator import calls
 from ringtree.runtime.communicator.calls.codes import CODE
 from ringtree.runtime.communicator.calls.request import CallRequest
 from ringtree.runtime.communicator.seated import Member
+from ringtree.runtime.engines.shapes import BLOCK, SAME
 
 if TYPE_CHECKING:
     from ringtree.runtime.communicator.calls.operations import Operation
@@ -53,15 +54,11 @@ class Reductions(Member):
         """
         if deterministic:
             algorithm = calls.kept_order(deterministic, "all_reduce", algorithm)
-        if not async_op and dtype is None:
+        if dtype is None:
             code = _ALL_REDUCE if algorithm is None else self._code(_ALL_REDUCE, algorithm)
-            if out is not None:
-                if self._call(code, x, out, op, -1):
-                    return out
-            elif type(x) is _ndarray:
-                fresh = _empty(x.shape, x.dtype)
-                if self._call(code, x, fresh, op, -1):
-                    return fresh
+            make = self._started if async_op else self.call_shaped
+            if (made := make(code, x, out, op, -1, SAME)) is not None:
+                return made
         a = readable(x, dtype)
         b = target(out, a, a.shape)
         request = CallRequest("all_reduce", a.count, a, b, b.owner if out is None else out, op)
@@ -82,12 +79,11 @@ class Reductions(Member):
         [rows / size, ...]. ValueError: if `size` does not divide the rows. Other arguments as in all_reduce."""
         if deterministic:
             algorithm = calls.kept_order(deterministic, "reduce_scatter", algorithm)
-        blocked = type(x) is _ndarray and x.ndim and not x.shape[0] % self.size
-        if blocked and not async_op and dtype is None:
+        if dtype is None:
             code = _REDUCE_SCATTER if algorithm is None else self._code(_REDUCE_SCATTER, algorithm)
-            fresh = _empty((x.shape[0] // self.size, *x.shape[1:]), x.dtype) if out is None else out
-            if self._call(code, x, fresh, op, -1):
-                return fresh
+            make = self._started if async_op else self.call_shaped
+            if (made := make(code, x, out, op, -1, BLOCK)) is not None:
+                return made
         a = readable(x, dtype)
         b = target(out, a, self._block(a.shape))
         request = CallRequest("reduce_scatter", a.count, a, b, b.owner if out is None else out, op)
@@ -114,7 +110,7 @@ class Reductions(Member):
         if not async_op and dtype is None:
             code = _REDUCE if algorithm is None else self._code(_REDUCE, algorithm)
             fresh = _empty(x.shape, x.dtype) if out is None and self.rank == root and type(x) is _ndarray else out
-            if (fresh is not None or self.rank != root) and self._call(code, x, fresh, op, root):
+            if (fresh is not None or self.rank != root) and self.call(code, x, fresh, op, root):
                 return fresh
         root = self._root(root)
         a = readable(x, dtype)
@@ -142,7 +138,7 @@ class Reductions(Member):
         if not async_op and dtype is None:
             code = _SCAN if algorithm is None else self._code(_SCAN, algorithm)
             fresh = _empty(x.shape, x.dtype) if out is None and type(x) is _ndarray else out
-            if fresh is not None and self._call(code, x, fresh, op, -1):
+            if fresh is not None and self.call(code, x, fresh, op, -1):
                 return fresh
         a = readable(x, dtype)
         b = target(out, a, a.shape)
@@ -169,7 +165,7 @@ class Reductions(Member):
         if not async_op and dtype is None:
             code = _EXSCAN if algorithm is None else self._code(_EXSCAN, algorithm)
             fresh = _empty(x.shape, x.dtype) if out is None and self.rank and type(x) is _ndarray else out
-            if (fresh is not None or self.rank == 0) and self._call(code, x, fresh, op, -1):
+            if (fresh is not None or self.rank == 0) and self.call(code, x, fresh, op, -1):
                 return fresh
         a = readable(x, dtype)
         if self.rank == 0:

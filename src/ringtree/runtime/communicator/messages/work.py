@@ -45,6 +45,23 @@ class Work:
         return self._result
 
 
+class Ended(Work):
+    """The handle of a call that had ended, without an error, when it returned."""
+
+    __slots__ = ()
+
+    def __init__(self, result: Any) -> None:
+        self._result = result
+
+    def done(self) -> bool:
+        """True."""
+        return True
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """True at once."""
+        return timeout is None or seconds(timeout) >= 0
+
+
 class Message(Work):
     """The handle that `isend` and `irecv` return. Until it is done, leave its array alone. The array is kept until
     then, even without a reference to the Message: a dropped receive still takes its message.

@@ -21,13 +21,13 @@ from ringtree.ir.program import Kind, Space
 from ringtree.ir.trace import Event
 from ringtree.runtime.bootstrap.in_process import IN_PROCESS
 from ringtree.runtime.engines.engine import GroupParameters, JoinedGroup
+from ringtree.runtime.engines.reference.fast_path import KnownCalls
 from ringtree.runtime.engines.reference.group import Fingerprint, ReferenceGroup, StagingSlot
 from ringtree.runtime.engines.reference.kernel import Values, elements, finish, reduce
 from ringtree.runtime.engines.reference.messages import ReferenceMessages
 from ringtree.runtime.engines.reference.plan import ChunkRange, DecodedInstruction, PreparedProgram, decode
 from ringtree.runtime.engines.reference.recorder import Note, Recordings
 from ringtree.runtime.engines.reference.windows import ReferenceWindows
-from ringtree.runtime.types import Dtype
 
 SLOTS = 8
 SLOT_BYTES = 1 << 14
@@ -42,7 +42,7 @@ def join(parameters: GroupParameters) -> JoinedGroup:
     return JoinedGroup(endpoint, slots, SLOT_BYTES, len(os.sched_getaffinity(0)), parameters.cost)
 
 
-class ReferenceEndpoint(ReferenceMessages, ReferenceWindows, Recordings):
+class ReferenceEndpoint(KnownCalls, ReferenceMessages, ReferenceWindows, Recordings):
     """See ringtree._native.Group for the contract."""
 
     def __init__(self, group: ReferenceGroup, rank: int, slots: int, timeout_s: float) -> None:
@@ -144,88 +144,6 @@ class ReferenceEndpoint(ReferenceMessages, ReferenceWindows, Recordings):
         if ticket in self.failed:
             raise self.failed[ticket]
         return True
-
-    def remember(
-        self,
-        collective: int,
-        format: str,
-        dtype: int,
-        op: str,
-        root: int,
-        in_count: int,
-        out_count: int,
-        plan: int,
-        offset: int | None = 0,
-    ) -> None:
-        for form in (format, dtype):
-            self.memory[collective, form, op, root, in_count, out_count] = plan, offset
-
-    def call(self, collective: int, x: Any, out: Any, op: str, root: int) -> bool:
-        if not isinstance(op, str) or not isinstance(root, int):
-            return False
-        try:
-            views = [None if thing is None else memoryview(thing) for thing in (x, out)]
-        except (TypeError, ValueError, BufferError):
-            return False
-        known = [v for v in views if v is not None]
-        if not known or not all(v.c_contiguous and v.format == known[0].format for v in known):
-            return False
-        counts = [0 if v is None else v.nbytes // v.itemsize for v in views]
-        if views[1] is not None and views[1].readonly:
-            return False
-        addresses = [0 if v is None else np.asarray(v).__array_interface__["data"][0] for v in views]
-        signature = (collective, known[0].format, op, root, *counts)
-        plan = self._recall(signature, addresses, [0 if v is None else v.nbytes for v in views], known[0].itemsize)
-        if plan >= 0:
-            self.run(plan, *addresses)
-        return plan >= 0
-
-    def call_at(
-        self,
-        collective: int,
-        dtype: int,
-        op: str,
-        root: int,
-        x_address: int,
-        x_count: int,
-        out_address: int,
-        out_count: int,
-    ) -> bool:
-        if not isinstance(op, str):
-            return False
-        plan = self._recall_at((collective, dtype, op, root, x_count, out_count), (x_address, out_address))
-        if plan >= 0:
-            self.run(plan, x_address, out_address)
-        return plan >= 0
-
-    def start_at(
-        self,
-        collective: int,
-        dtype: int,
-        op: str,
-        root: int,
-        x_address: int,
-        x_count: int,
-        out_address: int,
-        out_count: int,
-    ) -> int:
-        if not isinstance(op, str):
-            return 0
-        plan = self._recall_at((collective, dtype, op, root, x_count, out_count), (x_address, out_address))
-        return self.start(plan, x_address, out_address) if plan >= 0 else 0
-
-    def _recall_at(self, signature: tuple[int, int, str, int, int, int], addresses: Sequence[int]) -> int:
-        itemsize = Dtype(signature[1]).itemsize
-        return self._recall(signature, addresses, [count * itemsize for count in signature[4:]], itemsize)
-
-    def _recall(
-        self, signature: tuple[Any, ...], addresses: Sequence[int], nbytes: Sequence[int], itemsize: int
-    ) -> int:
-        """The plan for such a call with x and out there; -1 where there is none."""
-        plan, offset = self.memory.get(signature, (-1, None))
-        x, out = addresses
-        overlap = x < out + nbytes[1] and out < x + nbytes[0]
-        return -1 if overlap and (offset is None or x - out != offset * itemsize) else plan
 
     # -- interpreting
 
