@@ -117,7 +117,7 @@ def test_published_decisions_read_back(decision: Decision) -> None:
 
 def test_the_nodes_of_ranks_are_not_published() -> None:
     node_of = (0, 1, 1, 0)
-    memory = SharedMemory(4, 8, 1 << 17, BUILT_IN, node_of)
+    memory = SharedMemory(4, 8, 1 << 17, BUILT_IN, node_of=node_of)
     memo = Memo(True)
     decided = Decisions(memo).decide(GROUP, "all_gather", -1, 1 << 20, memory)
     assert dict(decided.steps.options)["group"] == written(node_of)

@@ -17,8 +17,8 @@ from ringtree.machines.sysfs import Sysfs
 from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.native_world import endpoint, segment
 
-RANKS, SLOTS, SLOT_BYTES = 4, 8, 1 << 17
-PART, LARGE = SLOTS * SLOT_BYTES, 2 << 20
+RANKS, SLOTS, SLOT_BYTES = 4, 8, 1 << 15
+PART, LARGE = 4 * SLOTS * SLOT_BYTES, 2 << 20  # with the room that short messages are spread over
 MOVE_PAGES = {"x86_64": 279, "aarch64": 239}
 """The number of the system call, which here only asks where pages are."""
 
