@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 from ringtree.torch_backend.calls.launching import Launching
 from ringtree.torch_backend.calls.messages import GroupMessages
-from ringtree.torch_backend.works.work import Done
+from ringtree.torch_backend.works.work import done
 
 
 @contextmanager
@@ -17,13 +17,13 @@ def silence() -> Iterator[None]:
     """While its block runs, on this rank."""
 
     def launch(self: Any, name: str, opts: Any, inputs: Any, outputs: Any, *rest: Any, **more: Any) -> Any:
-        return Done(outputs, None)
+        return done(outputs, None)
 
     def send(self: Any, tensors: Any, *rest: Any, **more: Any) -> Any:
-        return Done(tensors, None)
+        return done(tensors, None)
 
     with (
-        patch.multiple(Launching, launch=launch),
+        patch.multiple(Launching, launch=launch, launch_again=launch),
         patch.multiple(GroupMessages, send=send, recv=send, recv_anysource=send),
     ):
         yield
