@@ -37,8 +37,8 @@ class GroupObject {
   int prepare(Table instructions, Table operands, Column sizes, Column input_offsets, Column output_offsets,
               std::int64_t scratch, std::int64_t window, int dtype, int op, std::string collective, int root,
               std::int64_t count, std::uint64_t digest, bool single_copy) {
-    if (instructions.shape(1) != 6 || operands.shape(1) != 4)
-      throw std::invalid_argument("instructions have 6 columns and operands 4");
+    if (instructions.shape(1) != 7 || operands.shape(1) != 4)
+      throw std::invalid_argument("instructions have 7 columns and operands 4");
     ringtree::Encoded program{
         {reinterpret_cast<const ringtree::Encoded::Instruction*>(instructions.data()), instructions.shape(0)},
         {reinterpret_cast<const ringtree::Encoded::Operand*>(operands.data()), operands.shape(0)}};

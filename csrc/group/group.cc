@@ -129,7 +129,8 @@ std::shared_ptr<PreparedProgram> Group::prepare(const Encoded& program, const Bi
   check_usable();
   auto& layout = segment_->layout();
   return std::make_shared<PreparedProgram>(
-      bind(program, binding, {endpoint_->rank(), ranks_, layout.slot_bytes, layout.overflow_bytes, layout.depth}));
+      bind(program, binding,
+           {endpoint_->rank(), ranks_, layout.slot_bytes, layout.overflow_bytes, layout.depth, !over_hosts()}));
 }
 
 // Waits until it is this call's ticket. A host lock is let go before that.
