@@ -19,12 +19,13 @@ class GroupObject {
  public:
   GroupObject(int fd, int rank, int ranks, int slots, std::size_t slot_bytes, double timeout_s, bool oversubscribed,
               bool threads, std::vector<std::string> names, std::size_t single_copy_bytes,
-              const ringtree::InheritedLiveness* inherited, const ringtree::Network* network, std::vector<int> nodes)
+              const ringtree::InheritedLiveness* inherited, const ringtree::Network* network, std::vector<int> nodes,
+              int core)
       : group_(ringtree::FileDescriptor(fd), rank, ranks,
                {slots,
                 slot_bytes,
                 threads,
-                {timeout_s, oversubscribed, std::move(names)},
+                {timeout_s, oversubscribed, std::move(names), core},
                 inherited ? std::optional(*inherited) : std::nullopt,
                 network ? std::optional(*network) : std::nullopt,
                 std::move(nodes),

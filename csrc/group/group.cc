@@ -69,6 +69,7 @@ void Group::sit(int rank, Options& options, InheritedLiveness inherited) {
   auto& names = options.endpoint.names;
   for (int r = static_cast<int>(names.size()); r < ranks_; r++) names.push_back(std::to_string(r));
   home_ = this_process();
+  options.endpoint.threads = threads_;
   endpoint_ = std::make_unique<Endpoint>(*segment_, rank, std::move(inherited), options.endpoint);
   if (options.network) {
     if (static_cast<int>(options.network->hosts.size()) != ranks_)
