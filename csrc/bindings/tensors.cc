@@ -39,9 +39,9 @@ torch_abi::Handle handle_of(PyObject* tensor) {
 
 // Whether the object of a tensor is laid out so: it says itself where its tensor is.
 bool has_handle(PyObject* tensor) {
-  nb::object said = attribute(tensor, "_cdata");
-  if (!said.is_valid() || !PyLong_Check(said.ptr())) return false;
-  void* found = PyLong_AsVoidPtr(said.ptr());
+  nb::object reported = attribute(tensor, "_cdata");
+  if (!reported.is_valid() || !PyLong_Check(reported.ptr())) return false;
+  void* found = PyLong_AsVoidPtr(reported.ptr());
   PyErr_Clear();
   return found && found == *static_cast<void* const*>(handle_of(tensor));
 }
