@@ -51,16 +51,19 @@ bool Interpreter::send_in_place(const PreparedProgram::Instruction& i, std::int6
 }
 
 std::byte* Interpreter::stage(SendDescriptor& send) {
-  send.slot = outbox_.take(out_);
-  if (send.slot < 0) {
+  if ((send.slot = outbox_.take(out_)) < 0) {
     stall();
-    auto holder = outbox_.holder(out_);
     waits_for_slot_ = true;
-    Question has_free([](auto& outbox, auto& lanes) { return outbox.has_free(lanes); }, &outbox_, &out_);
-    endpoint_.until(has_free, holder, *this, *hooks_);
+    int holder = -1;
+    while ((send.slot = outbox_.take(out_)) < 0) {
+      holder = outbox_.holder(out_);
+      Question has_moved([](auto& outbox, auto& lanes,
+                            auto& holder) { return outbox.has_free(lanes) || outbox.holder(lanes) != holder; },
+                         &outbox_, &out_, &holder);
+      endpoint_.until(has_moved, holder, *this, *hooks_);
+    }
     waits_for_slot_ = false;
     stalled(holder);
-    send.slot = outbox_.take(out_);
   }
   send.protocol = Protocol::copy;
   auto& segment = endpoint_.segment();

@@ -64,6 +64,12 @@ struct GivenBackByAll {
     }
     return least;
   }
+  // The first receiver, by its place, that has given back fewer than `enough`; none: how many there are.
+  std::size_t behind(std::uint64_t enough) const {
+    std::size_t k = 0;
+    while (k < taken.size() && taken[k]->load(Sync::take_back) >= enough) k++;
+    return k;
+  }
   std::vector<Counter*> taken;
 };
 
@@ -95,6 +101,9 @@ class Sender {
   }
 
   std::uint64_t published() const { return published_; }
+  const Back& back() const { return back_; }
+  // How many messages must have been given back for room().
+  std::uint64_t enough_for_room() const { return published_ < mask_ ? 0 : published_ - mask_; }
 
   // The number of messages that the receiver has given back.
   std::uint64_t given_back() const {

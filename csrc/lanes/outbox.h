@@ -27,6 +27,8 @@ struct OutgoingLanes {
   bool released(int peer, std::uint64_t number) const {
     return peer == all ? to_all.released(number) : to[peer].released(number);
   }
+  // A peer that has not released it.
+  int holder(int peer, std::uint64_t number) const { return peer == all ? to_all.holder(number) : peer; }
 };
 
 class Outbox {
@@ -61,11 +63,11 @@ class Outbox {
   // The number of slots that registers name: none between calls. Any thread may ask.
   int open() const { return open_.load(std::memory_order_relaxed); }
 
-  // The first peer that still holds a slot; -1 if registers hold all of them, or one of all peers does.
+  // The first peer that still holds a slot; -1 if registers hold all of them.
   int holder(const OutgoingLanes& lanes) const {
     for (auto& slot : slots_)
       for (auto& use : slot.uses)
-        if (!lanes.released(use.peer, use.number)) return use.peer;
+        if (!lanes.released(use.peer, use.number)) return lanes.holder(use.peer, use.number);
     return -1;
   }
 

@@ -79,7 +79,7 @@ OutgoingToAll Segment::multicast_out(int from) {
   GivenBackByAll<Sync> back;
   for (int to = 0; to < layout_.ranks; to++)
     if (to != from) back.taken.push_back(&multicast_taken(from, to));
-  return {std::move(back), reinterpret_cast<Descriptor*>(multicast(from)), layout_.depth};
+  return {std::move(back), reinterpret_cast<Descriptor*>(multicast(from)), layout_.depth, from};
 }
 
 // All ranks must have computed the same layout: the first writes it down, the others compare.

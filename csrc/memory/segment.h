@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "interpreter/call.h"
@@ -120,8 +121,19 @@ struct Outgoing : Sender<Sync, Entry> {
 
 // The sender's end of a rank's multicast.
 struct OutgoingToAll : Sender<Sync, Descriptor, GivenBackByAll<Sync>> {
-  using Sender::Sender;
+  OutgoingToAll(GivenBackByAll<Sync> back, Descriptor* entries, std::uint64_t depth, int rank)
+      : Sender(std::move(back), entries, depth), rank_(rank) {}
   bool opened = false;
+
+  // The first peer that has not given back message `number`; -1 where all have.
+  int holder(std::uint64_t number) const {
+    auto place = static_cast<int>(back().behind(number));
+    if (place == static_cast<int>(back().taken.size())) return -1;
+    return place < rank_ ? place : place + 1;  // there is no count of its own
+  }
+
+ private:
+  int rank_;
 };
 
 // The receiver's end: there is no message, and nothing is read, before the sender has opened it.

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+import ringtree
 from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.conftest import Pools
 
@@ -54,3 +55,26 @@ def test_nothing_is_overwritten_before_all_have_read_it(
     pools: Pools, engine: str, work: Callable[[Communicator, int], list[int]], nbytes: int
 ) -> None:
     assert pools(engine, 5).run(work, nbytes) == [[]] * 5
+
+
+def left_alone(comm: Communicator, nbytes: int) -> str:
+    """What rank 0 hears, whose messages to all have no room any more once a rank has left; and the others."""
+    x = np.ones(nbytes, np.uint8)
+    comm.barrier()
+    if comm.rank == 2:
+        comm.close()
+        return ""
+    try:
+        for _ in range(ROUNDS):
+            comm.broadcast(x)
+    except ringtree.PeerDied as error:
+        return str(error)
+    return "nothing"
+
+
+@pytest.mark.parametrize("nbytes", [8, 2048])
+def test_a_rank_that_has_left_is_missed(nbytes: int) -> None:
+    began_s = time.monotonic()
+    for rank, heard in enumerate(ringtree.spawn(left_alone, 4, nbytes)):
+        assert heard.startswith("rank 2 left the group while rank 0 waited for it in broadcast") or rank == 2, heard
+    assert time.monotonic() - began_s < 30
