@@ -51,7 +51,7 @@ Layout::Layout(int ranks, int slots, std::size_t slot_bytes)
   multicast_bytes = rounded(depth * sizeof(Descriptor) + ranks * cache_line, page);
   overflows = rounded(multicasts + ranks * multicast_bytes, page);
   auto overflow = std::min(overflows_budget / (std::size_t(ranks) * slots) / page * page, longest_overflow);
-  overflow_bytes = ranks > 1 && overflow > this->slot_bytes && Mapping::can_prefault() ? overflow : 0;
+  overflow_bytes = overflow > this->slot_bytes && Mapping::can_prefault() ? overflow : 0;
   total = overflows + std::size_t(ranks) * slots * overflow_bytes;
 }
 
