@@ -275,13 +275,14 @@ void Interpreter::multicast(const PreparedProgram::Instruction& i) {
   if (!lane.opened) endpoint_.segment().open(lane, me);
   if (!lane.room()) {
     stall();
+    int last = -1;
     while (!lane.room()) {  // one after the other: a peer that has left gives nothing back
-      int last = lane.holder(lane.enough_for_room());
+      last = lane.holder(lane.enough_for_room());
       Question has_moved([](auto& lane, auto& last) { return lane.holder(lane.enough_for_room()) != last; }, &lane,
                          &last);
       if (last >= 0) endpoint_.until(has_moved, last, *this, *hooks_);
     }
-    stalled(-1);
+    stalled(last);
   }
   auto& send = i.reg < 0 ? bare : send_descriptors_[i.reg];
   fill(lane.blank(), send);
