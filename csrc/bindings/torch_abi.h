@@ -4,8 +4,8 @@
 // The functions with C names are torch's own "stable" interface (torch/csrc/inductor/aoti_torch/c/shim.h): each leaves
 // 0 where it succeeded, and an exception is one of its errors. A Handle is the address of an at::Tensor, as a Python
 // tensor keeps one behind the head of its object (THPVariable in torch/csrc/autograd/python_variable.h). Nothing
-// promises the latter two: both are read only where torch is of the major version for which they were seen, and where
-// the object says of itself what was found there.
+// promises that layout, nor the two functions of C++: they are used only where torch is of the major version for which
+// they were seen, and where the object says of itself what was found there.
 #pragma once
 
 #include <cstdint>

@@ -107,7 +107,8 @@ struct Header {
 };
 
 // What one rank lets another know in a byte of their own: that a lane or a pipe exists, before its first message; how
-// far they are in finding out whether the sender's memory can be read (PeerMemory).
+// far they are in finding out whether the sender's memory can be read (PeerMemory). A rank's lane to itself is its
+// multicast.
 enum class PairFact { lane_opened, pipe_opened, memory_attached };
 inline constexpr std::size_t pair_facts = 3;
 using Fact = std::atomic<std::uint8_t>;
