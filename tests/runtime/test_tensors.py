@@ -91,6 +91,7 @@ def reads_alike(comm: Communicator) -> None:
 
     @example("int64", [3], "own", "own", ["negated"], ["negated"])
     @example("complex64", [3], "own", "own", ["conjugated"], ["conjugated"])
+    @example("float32", [2, 3], "own", "own", ["transposed"], [])
     @example("float32", [3], "secretive", "secretive", ["negated"], ["negated"])
     @given(st.sampled_from(TYPES), st.lists(st.integers(0, 3), max_size=3), kinds, kinds, views, views)
     def check(dtype: str, shape: list[int], kind: str, other: str, seen: list[str], written: list[str]) -> None:
