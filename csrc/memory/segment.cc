@@ -29,7 +29,7 @@ Layout::Layout(int ranks, int slots, std::size_t slot_bytes)
   if (slots < 1 || slots > 4096) throw std::invalid_argument("a rank has 1 to 4096 staging slots");
   if (slot_bytes < 1024 || slot_bytes > (std::size_t(1) << 29))
     throw std::invalid_argument("a staging slot has 1 KiB to 512 MiB");
-  auto room = std::min(spread_budget / ranks, 4 * slots * this->slot_bytes);
+  auto room = ranks == 1 ? 0 : std::min(spread_budget / ranks, 4 * slots * this->slot_bytes);
   outbox_bytes = std::max<std::size_t>(slots * this->slot_bytes, room / (slots * cache_line) * (slots * cache_line));
   depth = std::bit_ceil(std::uint64_t(std::clamp(slots, 8, 64)));
   std::size_t pairs = std::size_t(ranks) * ranks;
@@ -48,7 +48,7 @@ Layout::Layout(int ranks, int slots, std::size_t slot_bytes)
   pipes = rounded(memo + Memo::nbytes, page);
   overflows = rounded(pipes + pairs * pipe_bytes, page);
   auto overflow = std::min(overflows_budget / (std::size_t(ranks) * slots) / page * page, longest_overflow);
-  overflow_bytes = overflow > this->slot_bytes && Mapping::can_prefault() ? overflow : 0;
+  overflow_bytes = ranks > 1 && overflow > this->slot_bytes && Mapping::can_prefault() ? overflow : 0;
   total = overflows + std::size_t(ranks) * slots * overflow_bytes;
 }
 
@@ -58,9 +58,9 @@ std::uint64_t Layout::shape() const {
 
 Segment::Segment(int fd, const Layout& layout, int rank, bool lazily, const std::vector<int>& nodes)
     : layout_(layout), rank_(rank) {
-  auto reserved = layout.reserved(lazily);
-  mapping_.emplace(fd, layout.total, layout.reserved(true));
-  if (!lazily) mapping_->reserve(fd, {layout.outboxes, layout.outbox_bytes, layout.ranks, nodes}, rank);
+  auto reserved = layout.reserved(lazily), at_first = layout.reserved(true);
+  mapping_.emplace(fd, layout.total, at_first);
+  if (at_first < reserved) mapping_->reserve(fd, {layout.outboxes, layout.outbox_bytes, layout.ranks, nodes}, rank);
   base_ = mapping_->base();
   lazy_ = base_ + reserved;
   prefaulted_.resize((layout.total - reserved) / page);

@@ -151,9 +151,11 @@ struct Layout {
       overflows, total;
 
   std::uint64_t shape() const;
-  // The bytes that exist before the first message: staging slots, too, each rank's by itself, or (`lazily`) not even
-  // those; all of it where the kernel cannot reserve memory later.
-  std::size_t reserved(bool lazily) const { return !Mapping::can_prefault() ? total : lazily ? outboxes : lanes; }
+  // The bytes that exist before the first message: staging slots, too, each rank's by itself, or (`lazily`, or where no
+  // peer reads them) not even those; all of it where the kernel cannot reserve memory later.
+  std::size_t reserved(bool lazily) const {
+    return !Mapping::can_prefault() ? total : lazily || ranks == 1 ? outboxes : lanes;
+  }
 };
 
 // A mapping of the segment. Ranks that are threads may share one.

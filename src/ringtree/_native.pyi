@@ -50,8 +50,8 @@ def attaches() -> bool:
 
 def reserved_bytes(ranks: int, slots: int, slot_bytes: int, lazily: bool) -> int:
     """Bytes of shared memory that a group reserves when it is made: all but its n^2 lanes; `lazily`, as a group that is
-    made from another, not its staging slots either, which come last and each rank reserves by itself. The rest is
-    reserved when it is first used; on kernels that cannot (before Linux 5.14), all of it is reserved at first."""
+    made from another or has one rank, not its staging slots either, which come last and each rank reserves by itself. The
+    rest is reserved when it is first used; on kernels that cannot (before Linux 5.14), all of it is reserved at first."""
 
 class FlightRecord:
     """An operation of a flight recorder, which begins with `begun`; times are of the clock that tells the date."""

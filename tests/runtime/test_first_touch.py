@@ -65,6 +65,15 @@ def test_a_rank_that_joins_reserves_the_header_and_its_own_slots(fd: int) -> Non
     del group, others
 
 
+def test_a_rank_alone_reserves_no_slots_which_nobody_would_read() -> None:
+    with segment(1, SLOTS, SLOT_BYTES) as fd:
+        group = endpoint(fd, 0, 1, slots=SLOTS, slot_bytes=SLOT_BYTES)
+        header = _native.reserved_bytes(1, SLOTS, SLOT_BYTES, lazily=False)
+        assert there(fd) == [(0, header)]
+        assert header < SLOT_BYTES
+        del group
+
+
 @pytest.mark.parametrize(
     ("nodes", "large"),
     [((), True), ((5, 5, 5, 5), True), ((-1,) * 4, True), ((-1, 0, 0, -1), True), ((0, 1, 0, 1), False)],
