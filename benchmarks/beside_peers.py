@@ -2,6 +2,7 @@
 
     python -m benchmarks.beside_peers -n 2 --peers ringtree,openmpi,mpich,impi --home ~/.cache/peers --rounds 5
     python -m benchmarks.beside_peers -n 8 --ops all_reduce,barrier --sizes 8,4K --json FILE
+    python -m benchmarks.beside_peers -n 2,4,8,16,32,64 --ops all_reduce --sizes 8,4M --limit 60
 
 A peer is a virtual environment in --home with that MPI and mpi4py. Shown is the median over --rounds of the time of a
 call, of the slowest rank, calls back to back; every result is checked. Peers take turns operation by operation, because
@@ -15,6 +16,7 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Iterator
 from math import exp, log
 from pathlib import Path
 from statistics import median
@@ -49,44 +51,67 @@ def ratio(times: dict[str, list[float]]) -> list[float]:
     return [round(each[len(each) * part // 4], 4) for part in (1, 2, 3)]
 
 
+Times = dict[str, dict[str, list[float]]]
+"""Seconds of each round, by "op nbytes" and peer."""
+
+
+def raced(given: argparse.Namespace, ranks: int, sizes: list[int]) -> Times:
+    """The times of all rounds. A peer that fails, or takes longer than the limit, has no further turn."""
+    times: Times = {}
+    out: set[str] = set()
+    for _ in range(given.rounds):
+        for op in given.ops.split(","):
+            for peer in given.peers.split(","):
+                what = [op, ",".join(map(str, sizes if op != "barrier" else sizes[:1])), str(given.seconds)]
+                found = {} if peer in out else run([command(peer, ranks, given.home, what)], given.limit)
+                if not found:
+                    out.add(peer)
+                for key, value in found.items():
+                    times.setdefault(key, {}).setdefault(peer, []).append(value)
+    return times
+
+
+def rows(times: Times, ranks: int) -> Iterator[dict[str, Any]]:
+    """A row for each operation and size: medians in microseconds, and the ratio's quartiles."""
+    for key, of in times.items():
+        op, nbytes = key.split()
+        row: dict[str, Any] = {"ranks": ranks, "op": op, "nbytes": int(nbytes)}
+        row |= {peer: median(found) * 1e6 for peer, found in of.items()}
+        if interval := ratio(of):
+            row["ratio"] = interval
+        yield row
+
+
+def show(row: dict[str, Any], peers: list[str]) -> None:
+    words = "  ".join(f"{peer} {row[peer]:.2f}" for peer in peers if peer in row)
+    if "ratio" in row:
+        words += "  over the best {1:.2f} ({0:.2f} to {2:.2f})".format(*row["ratio"])
+    print(f"{row['ranks']:3} ranks  {row['op']:15} {row['nbytes']:>10}  us: {words}", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-n", dest="ranks", type=int, default=2)
+    parser.add_argument("-n", dest="ranks", default="2", help="one number, or several with commas")
     parser.add_argument("--peers", default="ringtree,openmpi,mpich,impi")
     parser.add_argument("--ops", default=OPS)
     parser.add_argument("--sizes", default="8,256,4K,64K,1M,16M,64M")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.2, help="of calls, for each size")
+    parser.add_argument("--limit", type=float, default=600, help="seconds of a run, after which a peer is left out")
     parser.add_argument("--home", type=Path, default=Path.home() / ".cache/peers")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    sizes, peers = [size(s) for s in given.sizes.split(",")], given.peers.split(",")
-    times: dict[tuple[str, str], list[float]] = {}
-    for _ in range(given.rounds):
-        for op in given.ops.split(","):
-            for peer in peers:
-                what = [op, ",".join(map(str, sizes if op != "barrier" else sizes[:1])), str(given.seconds)]
-                for key, value in run([command(peer, given.ranks, given.home, what)], 600).items():
-                    times.setdefault((peer, key), []).append(value)
-    rows, ratios = [], []
-    for op in given.ops.split(","):
-        for nbytes in sizes if op != "barrier" else sizes[:1]:
-            of = {peer: found for peer in peers if (found := times.get((peer, f"{op} {nbytes}")))}
-            row: dict[str, Any] = {"op": op, "nbytes": nbytes}
-            row |= {peer: median(found) * 1e6 for peer, found in of.items()}
-            words = "  ".join(f"{peer} {row[peer]:.2f}" for peer in of)
-            if interval := ratio(of):
-                row["ratio"] = interval
-                ratios.append(interval[1])
-                words += "  over the best {1:.2f} ({0:.2f} to {2:.2f})".format(*interval)
-            rows.append(row)
-            print(f"{op:15} {nbytes:>10}  us: {words}", flush=True)
-    if ratios:
+    sizes, found = [size(s) for s in given.sizes.split(",")], []
+    for ranks in map(int, given.ranks.split(",")):
+        for row in rows(raced(given, ranks, sizes), ranks):
+            show(row, given.peers.split(","))
+            found.append(row)
+    if ratios := [row["ratio"][1] for row in found if "ratio" in row]:
         mean = exp(sum(map(log, ratios)) / len(ratios))
         print(f"geometric mean {mean:.2f} of {len(ratios)} points; above 1: {sum(r > 1 for r in ratios)}")
     if given.json:
         settings = {k: v for k, v in vars(given).items() if k not in ("home", "json")}
-        given.json.write_text(json.dumps({"settings": settings, "rows": rows}, indent=1) + "\n")
+        given.json.write_text(json.dumps({"settings": settings, "rows": found}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -102,6 +102,16 @@ def commands(peer: str, lab: Lab, hosts: int, ranks: int, home: Path, what: list
     ]
 
 
+def ended(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """The output of a launcher that is asked to end, so that its ranks do, too."""
+    process.terminate()
+    try:
+        return process.communicate(timeout=10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.communicate()
+
+
 def run(started: list[list[str]], limit_s: float) -> dict[str, float]:
     """Seconds by "op nbytes", as rank 0 prints them; empty where the run failed."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)} | {"PYTHONDONTWRITEBYTECODE": "1"}
@@ -114,9 +124,8 @@ def run(started: list[list[str]], limit_s: float) -> dict[str, float]:
         try:
             out, err = process.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired:
-            process.kill()
-            out, err = process.communicate()
-            err += f"\nno end within {limit_s} s"
+            out, err = ended(process)
+            err += f"\nno end within {limit_s:g} s"
         lines = [line.removeprefix("[0] ") for line in out.splitlines()]  # as `ringtree run` prints rank 0's
         found |= {key: value for line in lines if line.startswith("{") for key, value in json.loads(line).items()}
         if process.returncode:

@@ -5,18 +5,11 @@
 #include <string_view>
 #include <vector>
 
-// `own`: tensors of the class that DLPack's interface was written for, not of one that derives from it.
-struct TensorClass {
-  PyTypeObject* type;
-  int (*read)(void* object, void* dltensor);
-  bool own;
-};
-
 namespace {
 
 using ringtree::Dtype;
 
-constexpr int unknown = -1;
+constexpr int unknown = unknown_dtype;
 
 // PyArrayInterface, which numpy's __array_struct__ points to:
 // https://numpy.org/doc/stable/reference/arrays.interface.html
@@ -29,15 +22,6 @@ struct ArrayInterface {
   PyObject* descr;
 };
 constexpr int c_contiguous = 0x1, aligned = 0x100, native = 0x200, writeable = 0x400, has_fields = 0x800;
-
-// The head of DLPackExchangeAPI, which the attribute __dlpack_c_exchange_api__ of a type points to:
-// https://dmlc.github.io/dlpack/latest/c_api.html
-struct TensorInterface {
-  std::uint32_t major, minor;
-  TensorInterface* previous;
-  void *allocate, *export_object, *import_object;
-  int (*read)(void* object, void* dltensor);  // leaves the tensor's ownership alone; -1 with Python's error
-};
 
 PyObject* interned(const char* text) {
   PyObject* made = PyUnicode_InternFromString(text);
@@ -59,22 +43,6 @@ PyObject* kept(PyObject*& at, const char* module, const char* name, const char* 
 PyTypeObject* numpy_arrays() {
   static PyObject* found = nullptr;
   return reinterpret_cast<PyTypeObject*>(kept(found, "numpy", "ndarray"));
-}
-
-int dtype_of_kind(char kind, int itemsize) {
-  struct Plain {
-    char kind;
-    int itemsize;
-    Dtype dtype;
-  };
-  static constexpr Plain plain[] = {{'f', 4, Dtype::float32},   {'f', 8, Dtype::float64},    {'f', 2, Dtype::float16},
-                                    {'i', 4, Dtype::int32},     {'i', 8, Dtype::int64},      {'u', 1, Dtype::uint8},
-                                    {'b', 1, Dtype::boolean},   {'i', 1, Dtype::int8},       {'i', 2, Dtype::int16},
-                                    {'u', 2, Dtype::uint16},    {'u', 4, Dtype::uint32},     {'u', 8, Dtype::uint64},
-                                    {'c', 8, Dtype::complex64}, {'c', 16, Dtype::complex128}};
-  for (auto& known : plain)
-    if (known.kind == kind && known.itemsize == itemsize) return static_cast<int>(known.dtype);
-  return unknown;
 }
 
 // How numpy lays out an array in memory, as all that is compiled with its headers has it inlined (PyArray_DATA and so
@@ -121,66 +89,22 @@ int dtype_of_bits(PyObject* dtype) {
   return unknown;
 }
 
-int dtype_of_tensor(nb::dlpack::dtype dtype) {
-  constexpr char kinds[] = {'i', 'u', 'f', 0, 0, 'c', 'b'};
-  constexpr int bfloat = 4, float8_e4m3fn = 10, float8_e5m2 = 12;
-  if (dtype.lanes != 1) return unknown;
-  if (dtype.code == bfloat && dtype.bits == 16) return static_cast<int>(Dtype::bfloat16);
-  if (dtype.code == float8_e4m3fn) return static_cast<int>(Dtype::float8_e4m3fn);
-  if (dtype.code == float8_e5m2) return static_cast<int>(Dtype::float8_e5m2);
-  return dtype.code < sizeof kinds ? dtype_of_kind(kinds[dtype.code], dtype.bits / 8) : unknown;
-}
-
-// The class of an object whose class is a tensor's, or nullptr. Such classes are few; those met are kept.
-const TensorClass* class_of(PyObject* object, bool first) {
-  static std::array<TensorClass, 8> met{};
-  auto* type = Py_TYPE(object);
-  auto free = met.begin();
-  for (; free != met.end() && free->type; free++)
-    if (free->type == type) return &*free;
-  if (!first || free == met.end()) return nullptr;
-  nb::object capsule =
-      nb::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__dlpack_c_exchange_api__"));
-  auto* found = capsule.is_valid() && PyCapsule_IsValid(capsule.ptr(), "dlpack_exchange_api")
-                    ? static_cast<TensorInterface*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"))
-                    : nullptr;
-  PyErr_Clear();
-  if (!found || found->major != 1 || !found->read) return nullptr;
-  nb::object members = nb::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__dict__"));
-  bool own = members.is_valid() && nb::cast<bool>(members.attr("__contains__")("__dlpack_c_exchange_api__"));
-  Py_INCREF(reinterpret_cast<PyObject*>(type));
-  free = std::ranges::find(met, nullptr, &TensorClass::type);  // another thread may have come meanwhile
-  if (free == met.end()) return nullptr;
-  *free = {type, found->read, own};
-  return &*free;
-}
-
-// Whether a tensor shows its memory negated or conjugated, which DLPack does not say.
-bool shows_otherwise(PyObject* tensor, std::uint8_t code) {
-  constexpr int floats = 2, complex = 5;
-  if (code != floats && code != complex) return false;
-  static PyObject *is_neg = nullptr, *is_conj = nullptr;
-  for (auto question : {kept(is_neg, "torch", "is_neg", "Tensor"), kept(is_conj, "torch", "is_conj", "Tensor")}) {
-    if (question == is_conj && code != complex) continue;
-    nb::object answer = nb::steal(PyObject_Vectorcall(question, &tensor, 1, nullptr));
-    if (answer.ptr() != Py_False) {
-      PyErr_Clear();
-      return true;
-    }
-  }
-  return false;
-}
-
 }  // namespace
 
-int read_tensor(PyObject* object, nb::dlpack::dltensor& found) {
-  auto* of = class_of(object, true);
-  if (!of) return unknown;
-  if (of->read(object, &found) != 0) {
-    PyErr_Clear();
-    return unknown;
-  }
-  return dtype_of_tensor(found.dtype);
+int dtype_of_kind(char kind, int itemsize) {
+  struct Plain {
+    char kind;
+    int itemsize;
+    Dtype dtype;
+  };
+  static constexpr Plain plain[] = {{'f', 4, Dtype::float32},   {'f', 8, Dtype::float64},    {'f', 2, Dtype::float16},
+                                    {'i', 4, Dtype::int32},     {'i', 8, Dtype::int64},      {'u', 1, Dtype::uint8},
+                                    {'b', 1, Dtype::boolean},   {'i', 1, Dtype::int8},       {'i', 2, Dtype::int16},
+                                    {'u', 2, Dtype::uint16},    {'u', 4, Dtype::uint32},     {'u', 8, Dtype::uint64},
+                                    {'c', 8, Dtype::complex64}, {'c', 16, Dtype::complex128}};
+  for (auto& known : plain)
+    if (known.kind == kind && known.itemsize == itemsize) return static_cast<int>(known.dtype);
+  return unknown;
 }
 
 int dtype_of_format(const char* format, Py_ssize_t itemsize) {
@@ -200,15 +124,15 @@ int dtype_of_format(const char* format, Py_ssize_t itemsize) {
 bool ArrayView::get(PyObject* object, bool written) {
   if (object == Py_None) return true;
   if (Py_TYPE(object) == numpy_arrays()) return get_numpy(object, written);
-  if (auto* of = class_of(object, false)) return get_tensor(object, *of, false);
+  if (auto* of = TensorClass::of(object, false)) return get_tensor(object, *of, false);
   if (view_.get(object, written ? PyBUF_WRITABLE : 0)) return set_buffer();
-  auto* of = class_of(object, true);
+  auto* of = TensorClass::of(object, true);
   return of && get_tensor(object, *of, false);
 }
 
 bool ArrayView::get_blank(PyObject* object) {
   if (Py_TYPE(object) == numpy_arrays()) return get_numpy(object, true);
-  auto* of = class_of(object, false);
+  auto* of = TensorClass::of(object, false);
   return of && get_tensor(object, *of, true);
 }
 
@@ -244,19 +168,14 @@ bool ArrayView::get_numpy(PyObject* array, bool written) {
          set_shaped(found->data, {found->shape, static_cast<std::size_t>(found->nd)}, dtype);
 }
 
-bool ArrayView::get_tensor(PyObject* tensor, const TensorClass& of, bool blank) {
-  nb::dlpack::dltensor found{};
-  if (of.read(tensor, &found) != 0) {
-    PyErr_Clear();
-    return false;
-  }
-  if (found.device.device_type != nb::device::cpu::value || !found.data) return false;
+bool ArrayView::get_tensor(PyObject* tensor, TensorClass& of, bool blank) {
+  auto found = of.plain(tensor, blank);
+  if (!found) return false;
   std::int64_t count = 1;
-  for (int axis = found.ndim; axis-- > 0; count *= found.shape[axis])
-    if (found.shape[axis] != 1 && found.strides[axis] != count) return false;
-  if (count == 0 || (!blank && shows_otherwise(tensor, found.dtype.code))) return false;
-  if (of.own && found.ndim <= most_axes) std::copy_n(found.shape, axes_ = found.ndim, shape_.begin());
-  return set(static_cast<std::byte*>(found.data) + found.byte_offset, count, dtype_of_tensor(found.dtype));
+  for (auto n : found->shape) count *= n;
+  auto axes = found->shape.size();
+  if (of.own() && axes <= most_axes) std::ranges::copy(found->shape, shape_.begin()), axes_ = static_cast<int>(axes);
+  return set(found->data, count, found->dtype);
 }
 
 bool ArrayView::set_shaped(void* data, std::span<const Py_ssize_t> shape, int dtype) {

@@ -1,19 +1,11 @@
 // The memory of Python's arrays as the fast path reads it.
 #pragma once
 
-#include <nanobind/ndarray.h>
-
 #include <array>
 #include <span>
 
-#include "bindings/bindings.h"
+#include "bindings/tensors.h"
 #include "interpreter/fast_path.h"
-
-struct TensorClass;
-
-// What DLPack's exchange interface shows of a tensor, whose type must have it and whose elements the engine must know:
-// the number of its element type; -1 for all else. `found` is the tensor's own, and good as long as that is left alone.
-int read_tensor(PyObject* object, nb::dlpack::dltensor& found);
 
 // The number of the element type that a buffer's format and size of an element mean; -1 for odd ones.
 int dtype_of_format(const char* format, Py_ssize_t itemsize);
@@ -23,6 +15,9 @@ int dtype_of_format(const char* format, Py_ssize_t itemsize);
 // must live as long as its view.
 class ArrayView {
  public:
+  // Arrays of more have no shape here.
+  static constexpr int most_axes = 8;
+
   // False: the slow path must look. `written`: the memory must be writable, too.
   bool get(PyObject* object, bool written);
   // Of what `blank` has made.
@@ -40,11 +35,10 @@ class ArrayView {
  private:
   bool set_buffer();
   bool get_numpy(PyObject* array, bool written);
-  bool get_tensor(PyObject* tensor, const TensorClass& of, bool blank);
+  bool get_tensor(PyObject* tensor, TensorClass& of, bool blank);
   bool set_shaped(void* data, std::span<const Py_ssize_t> shape, int dtype);
   bool set(void* data, Py_ssize_t count, int dtype);
 
-  static constexpr int most_axes = 8;
   int axes_ = -1;
   std::array<Py_ssize_t, most_axes> shape_;
   ringtree::Form form_ = 0;

@@ -1,4 +1,6 @@
 // Calls that are like earlier ones, without the binding library between: by arrays, and by addresses.
+#include <algorithm>
+#include <array>
 #include <type_traits>
 
 #include "bindings/arrays.h"
@@ -109,10 +111,12 @@ PyObject* call_shaped(GroupObject& endpoint, PyObject* const* args) {
   ArrayView own;
   const ArrayView* to = &own;
   if (out == Py_None) {
-    std::vector<Py_ssize_t> axes(from.shape().begin(), from.shape().end());
-    if (shape == Shape::stacked) axes.insert(axes.begin(), ranks);
+    std::array<Py_ssize_t, ArrayView::most_axes + 1> axes;
+    bool stacked = shape == Shape::stacked;
+    axes[0] = ranks;
+    std::ranges::copy(from.shape(), axes.begin() + stacked);
     if (shape == Shape::block) axes[0] /= ranks;
-    result = blank(x, from, axes);
+    result = blank(x, from, {axes.data(), from.shape().size() + stacked});
     if (!result.is_valid()) throw nb::python_error();
     if (!own.get_blank(result.ptr())) return nothing();
   } else if (x == out) {

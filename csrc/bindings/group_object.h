@@ -19,12 +19,13 @@ class GroupObject {
  public:
   GroupObject(int fd, int rank, int ranks, int slots, std::size_t slot_bytes, double timeout_s, bool oversubscribed,
               bool threads, std::vector<std::string> names, std::size_t single_copy_bytes,
-              const ringtree::InheritedLiveness* inherited, const ringtree::Network* network, std::vector<int> nodes)
+              const ringtree::InheritedLiveness* inherited, const ringtree::Network* network, std::vector<int> nodes,
+              int core)
       : group_(ringtree::FileDescriptor(fd), rank, ranks,
                {slots,
                 slot_bytes,
                 threads,
-                {timeout_s, oversubscribed, std::move(names)},
+                {timeout_s, oversubscribed, std::move(names), core},
                 inherited ? std::optional(*inherited) : std::nullopt,
                 network ? std::optional(*network) : std::nullopt,
                 std::move(nodes),
@@ -37,8 +38,8 @@ class GroupObject {
   int prepare(Table instructions, Table operands, Column sizes, Column input_offsets, Column output_offsets,
               std::int64_t scratch, std::int64_t window, int dtype, int op, std::string collective, int root,
               std::int64_t count, std::uint64_t digest, bool single_copy) {
-    if (instructions.shape(1) != 6 || operands.shape(1) != 4)
-      throw std::invalid_argument("instructions have 6 columns and operands 4");
+    if (instructions.shape(1) != 7 || operands.shape(1) != 4)
+      throw std::invalid_argument("instructions have 7 columns and operands 4");
     ringtree::Encoded program{
         {reinterpret_cast<const ringtree::Encoded::Instruction*>(instructions.data()), instructions.shape(0)},
         {reinterpret_cast<const ringtree::Encoded::Operand*>(operands.data()), operands.shape(0)}};

@@ -69,6 +69,7 @@ void Group::sit(int rank, Options& options, InheritedLiveness inherited) {
   auto& names = options.endpoint.names;
   for (int r = static_cast<int>(names.size()); r < ranks_; r++) names.push_back(std::to_string(r));
   home_ = this_process();
+  options.endpoint.threads = threads_;
   endpoint_ = std::make_unique<Endpoint>(*segment_, rank, std::move(inherited), options.endpoint);
   if (options.network) {
     if (static_cast<int>(options.network->hosts.size()) != ranks_)
@@ -129,7 +130,8 @@ std::shared_ptr<PreparedProgram> Group::prepare(const Encoded& program, const Bi
   check_usable();
   auto& layout = segment_->layout();
   return std::make_shared<PreparedProgram>(
-      bind(program, binding, {endpoint_->rank(), ranks_, layout.slot_bytes, layout.overflow_bytes, layout.depth}));
+      bind(program, binding,
+           {endpoint_->rank(), ranks_, layout.slot_bytes, layout.overflow_bytes, layout.depth, !over_hosts()}));
 }
 
 // Waits until it is this call's ticket. A host lock is let go before that.

@@ -8,17 +8,21 @@
 
 namespace ringtree {
 
+const Interpreter::SendDescriptor Interpreter::bare{};
+
 Interpreter::Interpreter(Endpoint& endpoint, std::size_t cache_bytes, std::size_t single_copy_bytes)
     : received(endpoint.ranks()),
       endpoint_(endpoint),
+      out_{{}, endpoint.segment().multicast_out(endpoint.rank())},
       outbox_(endpoint.segment().outbox(endpoint.rank()), endpoint.segment().layout().slots,
               endpoint.segment().layout().outbox_bytes / endpoint.segment().layout().slots),
       peer_memory_(endpoint.segment(), endpoint.rank(), single_copy_bytes),
       cache_bytes_(cache_bytes),
       copied_(endpoint.ranks(), 0) {
   for (int peer = 0; peer < endpoint.ranks(); peer++) {
-    out_.push_back(endpoint.segment().lane_out(endpoint.rank(), peer));
+    out_.to.push_back(endpoint.segment().lane_out(endpoint.rank(), peer));
     in_.push_back(endpoint.segment().lane_in(peer, endpoint.rank()));
+    multicasts_.push_back(endpoint.segment().multicast_in(peer, endpoint.rank()));
     staging_.push_back(endpoint.staging(peer));
     if (!endpoint.elsewhere(peer)) ranks_here_++;
   }
@@ -99,7 +103,7 @@ void Interpreter::run_window(std::int64_t window) {
         break;
       }
       case Kind::signal:
-        signal<recorded>(i);
+        i.multicast ? multicast<recorded>(i) : signal<recorded>(i);
         break;
       case Kind::wait: {
         auto nbytes = wait(i);
@@ -111,7 +115,7 @@ void Interpreter::run_window(std::int64_t window) {
         break;
       }
       case Kind::release:
-        release<recorded>(i.peer);
+        release<recorded>(i);
         break;
     }
   if (!plan_->finish) return;
@@ -246,41 +250,74 @@ void Interpreter::signal(const PreparedProgram::Instruction& i) {
     endpoint_.until(Question([](auto& lane) { return lane.room(); }, &lane), i.peer, *this, *hooks_);
     stalled(i.peer);
   }
-  Descriptor& descriptor = lane.blank();
-  descriptor.print = plan_->print;
-  descriptor.call = static_cast<std::uint32_t>(call_);
   if (i.reg < 0) {
-    descriptor.set_protocol(Protocol::inlined, 0);
+    fill(lane.blank(), bare);
     publish<recorded>(i, 0);
     ring<recorded>(i.peer);
     return;
   }
   auto& send = send_descriptors_[i.reg];
-  descriptor.set_protocol(send.protocol, send.nbytes);
-  if (send.protocol == Protocol::inlined) {
-    if (send.nbytes) std::memcpy(descriptor.payload, send.data, send.nbytes);
-    publish<recorded>(i, send.nbytes);
-  } else if (send.protocol == Protocol::copy) {
-    descriptor.location = {outbox_.offset(send.data), 0};
-    outbox_.signalled(send.slot, i.peer, publish<recorded>(i, send.nbytes));
-  } else {
-    descriptor.location = location(send);
-    zero_copy_sends_.push_back({i.peer, publish<recorded>(i, send.nbytes), send.data, send.data + send.nbytes});
-  }
+  fill(lane.blank(), send);
+  auto number = publish<recorded>(i, send.nbytes);
+  if (send.protocol == Protocol::copy)
+    outbox_.signalled(send.slot, i.peer, number);
+  else if (send.protocol != Protocol::inlined)
+    zero_copy_sends_.push_back({i.peer, number, send.data, send.data + send.nbytes});
   ring<recorded>(i.peer);
   if (i.last) close(send);
 }
 
+// A message to all others, who read one descriptor.
+template <bool recorded>
+void Interpreter::multicast(const PreparedProgram::Instruction& i) {
+  auto& lane = out_.to_all;
+  int me = endpoint_.rank(), ranks = endpoint_.ranks();
+  if (!lane.opened) endpoint_.segment().open(lane, me);
+  if (!lane.room()) {
+    stall();
+    while (!lane.room()) {  // one after the other: a peer that has left gives nothing back
+      int last = lane.holder(lane.enough_for_room());
+      Question has_moved([](auto& lane, auto& last) { return lane.holder(lane.enough_for_room()) != last; }, &lane,
+                         &last);
+      if (last >= 0) endpoint_.until(has_moved, last, *this, *hooks_);
+    }
+    stalled(-1);
+  }
+  auto& send = i.reg < 0 ? bare : send_descriptors_[i.reg];
+  fill(lane.blank(), send);
+  auto number = lane.publish();
+  if (send.protocol == Protocol::copy) outbox_.signalled(send.slot, OutgoingLanes::all, number);
+  for (int k = 1, peer = me; k < ranks; k++) {
+    peer = peer + 1 < ranks ? peer + 1 : 0;
+    if constexpr (recorded) recorder_->note_send(peer, send.nbytes, i.chunk);
+    ring<recorded>(peer);
+  }
+  if (i.last) close(send_descriptors_[i.reg]);
+}
+
+// Writes a message's descriptor, but for its number.
+void Interpreter::fill(Descriptor& descriptor, const SendDescriptor& send) const {
+  descriptor.print = plan_->print;
+  descriptor.call = static_cast<std::uint32_t>(call_);
+  descriptor.set_protocol(send.protocol, send.nbytes);
+  if (send.protocol == Protocol::copy)
+    descriptor.location = {outbox_.offset(send.data), 0};
+  else if (send.protocol != Protocol::inlined)
+    descriptor.location = location(send);
+  else if (send.nbytes)
+    std::memcpy(descriptor.payload, send.data, send.nbytes);
+}
+
 // The message's bytes.
 std::size_t Interpreter::wait(const PreparedProgram::Instruction& i) {
-  auto& lane = in_[i.peer];
+  auto& lane = lane_of(i);
   if (!lane.ready()) endpoint_.until(Question([](auto& lane) { return lane.ready(); }, &lane), i.peer, *this, *hooks_);
   const Descriptor& descriptor = lane.front();
   check(i.peer, descriptor);
   lane.take();
   Message message;
   message.peer = i.peer;
-  message.number = lane.taken();
+  message.number = i.multicast ? 0 : lane.taken();
   message.nbytes = descriptor.nbytes();
   locate(descriptor, message);
   received[i.peer].add(message.nbytes);
@@ -309,10 +346,11 @@ void Interpreter::locate(const Descriptor& descriptor, Message& message) {
 }
 
 template <bool recorded>
-void Interpreter::release(int peer) {
-  if (copied_[peer] > in_[peer].released()) copies_.erase({peer, in_[peer].released() + 1});
-  in_[peer].release();
-  ring<recorded>(peer);
+void Interpreter::release(const PreparedProgram::Instruction& i) {
+  auto& lane = lane_of(i);
+  if (!i.multicast && copied_[i.peer] > lane.released()) copies_.erase({i.peer, lane.released() + 1});
+  lane.release();
+  ring<recorded>(i.peer);
 }
 
 // Finishes the operation on this rank's results of this window, once, while they are in cache; returns their bytes.

@@ -54,7 +54,7 @@ class Interpreter : Situation {
     std::uintptr_t there = 0;  // where `data` is none: the address in the peer's process
     std::size_t nbytes = 0;
     int peer = -1;
-    std::uint64_t number = 0;
+    std::uint64_t number = 0;  // in its lane; 0: a multicast, which lies in no sender's memory
   };
   // The content of a slot register: bytes on their way out.
   struct SendDescriptor {
@@ -66,6 +66,7 @@ class Interpreter : Situation {
     alignas(cache_line) std::byte small[Descriptor::room];
   };
   static constexpr int anywhere = -2;
+  static const SendDescriptor bare;  // of a message without bytes
 
   // Bytes that a peer reads where they lie, until it has released the message.
   struct ZeroCopySend {
@@ -113,9 +114,15 @@ class Interpreter : Situation {
   std::uint64_t publish(const PreparedProgram::Instruction& i, std::size_t nbytes);
   template <bool recorded>
   void ring(int peer);
+  template <bool recorded>
+  void multicast(const PreparedProgram::Instruction& i);
+  void fill(Descriptor& descriptor, const SendDescriptor& send) const;
   std::size_t wait(const PreparedProgram::Instruction& i);
   template <bool recorded>
-  void release(int peer);
+  void release(const PreparedProgram::Instruction& i);
+  Incoming<Descriptor>& lane_of(const PreparedProgram::Instruction& i) {
+    return i.multicast ? multicasts_[i.peer] : in_[i.peer];
+  }
   bool sends_at_once() const;
   [[gnu::cold, gnu::noinline]] void stall();
   [[gnu::cold, gnu::noinline]] void stalled(int peer);
@@ -134,6 +141,7 @@ class Interpreter : Situation {
 
   void check_silent();
   void check(int peer, const Descriptor& descriptor);
+  void check_unread(int peer, std::int32_t latest);
   [[noreturn]] void mismatch(int peer, std::uint64_t peer_call, const Fingerprint& theirs);
   std::string where() const override;
   bool help() override;
@@ -146,9 +154,10 @@ class Interpreter : Situation {
   void compare(int peer);
 
   Endpoint& endpoint_;
-  std::vector<Outgoing<Descriptor>> out_;
+  OutgoingLanes out_;
   std::vector<Incoming<Descriptor>> in_;
-  std::vector<const std::byte*> staging_;  // of each peer's messages
+  std::vector<Incoming<Descriptor>> multicasts_;  // of each peer
+  std::vector<const std::byte*> staging_;         // of each peer's messages
   Outbox outbox_;
   bool waits_for_slot_ = false;
   std::vector<Region> regions_;

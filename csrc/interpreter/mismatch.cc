@@ -35,12 +35,16 @@ void Interpreter::mismatch(int peer, std::uint64_t peer_call, const Fingerprint&
 // one, was never expected. To look costs nothing while nothing is there: the line stays in this core's cache.
 void Interpreter::check_silent() {
   if (!previous_) return;
-  for (int peer : previous_->silent_peers) {
-    if (!in_[peer].ready()) continue;
-    const Descriptor& descriptor = in_[peer].front();
-    auto behind = static_cast<std::int32_t>(descriptor.call - static_cast<std::uint32_t>(call_));
-    if (behind < 0)
-      mismatch(peer, call_ - static_cast<std::uint64_t>(-static_cast<std::int64_t>(behind)), descriptor.print);
+  for (int peer : previous_->silent_peers) check_unread(peer, -1);
+}
+
+// Checks the next message in each lane from a peer if it is of a call that is at most `latest` behind this rank's.
+void Interpreter::check_unread(int peer, std::int32_t latest) {
+  for (auto lane : {&in_[peer], &multicasts_[peer]}) {
+    if (!lane->ready()) continue;
+    auto& descriptor = lane->front();
+    if (static_cast<std::int32_t>(descriptor.call - static_cast<std::uint32_t>(call_)) <= latest)
+      check(peer, descriptor);
   }
 }
 
@@ -56,10 +60,7 @@ void Interpreter::check_last_call() {
   for (int peer = 0; peer < endpoint_.ranks(); peer++) {
     if (peer == endpoint_.rank()) continue;
     compare(peer);
-    if (in_[peer].ready()) {
-      const Descriptor& descriptor = in_[peer].front();
-      if (static_cast<std::int32_t>(descriptor.call - static_cast<std::uint32_t>(call_)) <= 0) check(peer, descriptor);
-    }
+    check_unread(peer, 0);
   }
 }
 
@@ -76,10 +77,7 @@ void Interpreter::inspect() {
   for (int peer = 0; peer < endpoint_.ranks(); peer++) {
     if (peer == endpoint_.rank()) continue;
     compare(peer);
-    if (in_[peer].held() == 0 && in_[peer].ready()) {
-      const Descriptor& descriptor = in_[peer].front();
-      if (static_cast<std::int32_t>(descriptor.call - static_cast<std::uint32_t>(call_)) < 0) check(peer, descriptor);
-    }
+    check_unread(peer, -1);
   }
 }
 

@@ -11,6 +11,8 @@ namespace ringtree {
 
 namespace {
 
+constexpr std::size_t longest_multicast = 4096;  // bytes of a chunk; what is longer may be read where it lies
+
 class Binder {
  public:
   Binder(const Encoded& program, const Binding& binding, const Limits& limits)
@@ -23,6 +25,7 @@ class Binder {
     if (plan_.item == 0) throw std::invalid_argument("no such type code: " + std::to_string(b_.dtype));
     bind_sizes();
     for (at_ = 0; at_ < program_.instructions.size(); at_++) add(program_.instructions[at_]);
+    if (!multicast_to_.empty()) wrong("ends a multicast that has not gone to all");
     for (int peer = 0; peer < limits_.ranks; peer++)
       if (held_[peer] != 0) wrong("leaves a message of peer " + std::to_string(peer) + " unreleased");
     find_last_uses();
@@ -49,6 +52,8 @@ class Binder {
     }
     plan_.window = b_.window > 0 ? b_.window : std::max<std::int64_t>(largest_, 1);
     plan_.windows = std::max<std::int64_t>((largest_ + plan_.window - 1) / plan_.window, 1);
+    multicasts_ =
+        limits_.multicast && plan_.windows == 1 && static_cast<std::size_t>(largest_) * plan_.item <= longest_multicast;
     plan_.scratch_bytes = static_cast<std::size_t>(b_.scratch * largest_) * plan_.item;
   }
 
@@ -72,9 +77,23 @@ class Binder {
         wrong("names peer " + std::to_string(from.peer) + " of " + std::to_string(limits_.ranks));
       to.peer = from.peer;
       to.reg = from.reg;
+      to.multicast = from.multicast && multicasts_;
       add_message(to);
+      if (to.multicast && to.kind == Kind::signal && !begins_multicast(to)) return;
     }
     plan_.instructions.push_back(to);
+    first_.push_back(from.first);
+  }
+
+  // Of the run of signals that is a multicast, the first stands for all.
+  bool begins_multicast(PreparedProgram::Instruction& to) {
+    bool begins = multicast_to_.empty();
+    if (begins && ++multicasts_sent_ > static_cast<std::int64_t>(limits_.depth))
+      wrong("sends more multicasts than a lane has room for (" + std::to_string(limits_.depth) + ")");
+    if (!multicast_to_.insert(to.peer).second) wrong("is a multicast that signals a peer twice");
+    if (static_cast<int>(multicast_to_.size()) == limits_.ranks - 1) multicast_to_.clear();
+    to.peer = -1;
+    return begins;
   }
 
   void add_message(PreparedProgram::Instruction& to) {
@@ -243,7 +262,7 @@ class Binder {
       if (i.kind == Kind::signal && i.reg >= 0) i.chunk = staged[i.reg];
       if (i.kind == Kind::wait && i.reg >= 0) came[i.reg] = &i;
       if (i.kind != Kind::copy && i.kind != Kind::reduce) continue;
-      auto& first = program_.operands[program_.instructions[at].first];
+      auto& first = program_.operands[first_[at]];
       if (first.count == 1) i.chunk = first.label;
       if (i.slots) staged[i.reg] = i.chunk;
       for (int k = i.targets + i.sources - 1; k >= i.targets; k--) {
@@ -259,10 +278,14 @@ class Binder {
   const Binding& b_;
   const Limits& limits_;
   PreparedProgram plan_;
+  std::vector<std::int32_t> first_;  // operand, of each instruction of the plan
   std::size_t at_ = 0;
   std::int64_t largest_ = 0;
   std::size_t slot_bytes_ = 0;
   bool reduces_ = false;
+  bool multicasts_ = false;
+  std::int64_t multicasts_sent_ = 0;
+  std::set<int> multicast_to_;  // of the one that is being added
   std::vector<std::int64_t> held_;
   std::set<int> sent_, sources_, written_, received_;
   std::set<std::pair<std::int64_t, std::int64_t>> outputs_;

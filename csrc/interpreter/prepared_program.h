@@ -17,7 +17,7 @@ enum class Space : std::int32_t { input, output, scratch, slot, message };
 // The program as Python encodes it (ringtree.ir.program.Program.encode): plain tables.
 struct Encoded {
   struct Instruction {
-    std::int32_t kind, peer, reg, first, targets, sources;
+    std::int32_t kind, peer, reg, first, targets, sources, multicast;
   };
   struct Operand {
     std::int32_t space, index, label, count;
@@ -44,6 +44,7 @@ struct Limits {
   int rank, ranks;
   std::size_t slot_bytes, overflow_bytes;
   std::uint64_t depth;
+  bool multicast = false;  // whether the ranks have multicasts: those of a group of one host
 };
 
 struct PreparedProgram {
@@ -64,6 +65,7 @@ struct PreparedProgram {
     bool lazy = false;         // signals of that slot follow at once, and there are no others: need not be staged
     bool last = false;         // nothing names the slot after this
     bool overwritten = false;  // what it leaves in place is reduced into later, for `aliasing`
+    bool multicast = false;    // of a message: goes to all, in the sender's multicast; a signal has no `peer` then
     bool unread = false;       // its first target is output that nothing reads in this call, for `aliasing`
     std::int32_t sources = 0;
     std::int32_t peer = -1;  // of a copy or a reduction: whose message it reads

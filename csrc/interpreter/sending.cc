@@ -14,7 +14,7 @@ constexpr std::size_t worth_zero_copy = 4096;  // bytes; below, a copy takes les
 
 // Whether the bytes of a lazy slot can be sent from the other target, or from the source of a copy: short ones because
 // they travel within the descriptor, long ones if peers can read them where they lie (see zero_copy.cc), or if they all
-// go to other hosts.
+// go to other hosts. Multicasts never lie in the sender's memory.
 bool Interpreter::send_in_place(const PreparedProgram::Instruction& i, std::int64_t window, SendDescriptor& send) {
   const PreparedProgram::Operand* left = nullptr;
   for (int k = 0; k < i.targets; k++) {
@@ -34,7 +34,7 @@ bool Interpreter::send_in_place(const PreparedProgram::Instruction& i, std::int6
   auto data = memory(*left, window, 0);
   if (!fits) {
     bool changes = plan_->finish && left->space == Space::output;
-    if (send.nbytes < worth_zero_copy || changes) return false;
+    if (send.nbytes < worth_zero_copy || changes || (&i)[1].multicast) return false;
     send.protocol = Protocol::zero_copy;
     if (leaves_host(i)) {
       send.region = anywhere;
@@ -51,16 +51,19 @@ bool Interpreter::send_in_place(const PreparedProgram::Instruction& i, std::int6
 }
 
 std::byte* Interpreter::stage(SendDescriptor& send) {
-  send.slot = outbox_.take(out_);
-  if (send.slot < 0) {
+  if ((send.slot = outbox_.take(out_)) < 0) {
     stall();
-    auto holder = outbox_.holder(out_);
     waits_for_slot_ = true;
-    Question has_free([](auto& outbox, auto& lanes) { return outbox.has_free(lanes); }, &outbox_, &out_);
-    endpoint_.until(has_free, holder, *this, *hooks_);
+    int holder = -1;
+    while ((send.slot = outbox_.take(out_)) < 0) {
+      holder = outbox_.holder(out_);
+      Question has_moved([](auto& outbox, auto& lanes,
+                            auto& holder) { return outbox.has_free(lanes) || outbox.holder(lanes) != holder; },
+                         &outbox_, &out_, &holder);
+      endpoint_.until(has_moved, holder, *this, *hooks_);
+    }
     waits_for_slot_ = false;
     stalled(holder);
-    send.slot = outbox_.take(out_);
   }
   send.protocol = Protocol::copy;
   auto& segment = endpoint_.segment();

@@ -4,6 +4,7 @@
 #include "kernels/floats.h"
 #include "kernels/halves.h"
 #include "kernels/loops.h"
+#include "kernels/pairs.h"
 
 namespace {
 
@@ -78,6 +79,8 @@ ringtree::Kernels make() {
   reduce(k, Dtype::float16, Op::prod) = Loops<Float16, Prod, Halves<Prod>>::reduce;
 #endif
   fill_floats<Bfloat16>(k, Dtype::bfloat16);
+  reduce(k, Dtype::bfloat16, Op::sum) = reduce(k, Dtype::bfloat16, Op::avg) = Loops<Bfloat16, Sum, Pairs<Sum>>::reduce;
+  reduce(k, Dtype::bfloat16, Op::prod) = Loops<Bfloat16, Prod, Pairs<Prod>>::reduce;
   fill_floats<Plain<float>>(k, Dtype::float32);
   fill_floats<Plain<double>>(k, Dtype::float64);
   fill_float8<Float8E4m3fn>(k, Dtype::float8_e4m3fn);

@@ -1,8 +1,13 @@
 #include "kernels/copies.h"
 
+#include <algorithm>
+#include <bit>
+#include <cctype>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <string>
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -36,15 +41,32 @@ void copy_past_caches(std::byte* to, const std::byte* from, std::size_t nbytes) 
 }
 #endif
 
-// As Linux tells it for the first core; sysconf counts the caches of all sockets on some machines.
+namespace {
+
+constexpr std::size_t most_of_a_core = std::size_t(32) << 20;
+
+// The first line of a file about the first core's last cache; "" where there is none.
+std::string line_of(const char* name) {
+  char line[4096] = "";
+  auto path = std::string("/sys/devices/system/cpu/cpu0/cache/index3/") + name;
+  if (auto file = std::fopen(path.c_str(), "re")) {
+    if (!std::fgets(line, sizeof line, file)) line[0] = 0;
+    std::fclose(file);
+  }
+  return line;
+}
+
+}  // namespace
+
+// As Linux tells it for the first core; sysconf counts the caches of all sockets on some machines. A virtual machine
+// may show a few cores the cache that the processor's many share.
 std::size_t last_cache_bytes() {
   static const std::size_t found = [] {
-    std::size_t kib = 0;
-    if (auto file = std::fopen("/sys/devices/system/cpu/cpu0/cache/index3/size", "re")) {
-      if (std::fscanf(file, "%zuK", &kib) != 1) kib = 0;
-      std::fclose(file);
-    }
-    return (kib ? kib : 32 << 10) << 10;
+    std::size_t kib = std::strtoull(line_of("size").c_str(), nullptr, 10), cores = 0;
+    for (char digit : line_of("shared_cpu_map"))
+      if (std::isxdigit(static_cast<unsigned char>(digit)))
+        cores += std::popcount(static_cast<unsigned>(digit <= '9' ? digit - '0' : (digit | 32) - 'a' + 10));
+    return std::min(kib ? kib << 10 : most_of_a_core, std::max<std::size_t>(cores, 1) * most_of_a_core);
   }();
   return found;
 }

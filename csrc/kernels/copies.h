@@ -9,7 +9,7 @@ namespace ringtree {
 // over when it returns, so that a release store covers them.
 void copy_past_caches(std::byte* to, const std::byte* from, std::size_t nbytes);
 
-// Bytes of the last cache; more than these do not stay in it.
+// Bytes of the last cache, at most 32 MiB for each core that shares it; more than these do not stay in it.
 std::size_t last_cache_bytes();
 
 }  // namespace ringtree

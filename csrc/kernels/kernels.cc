@@ -11,6 +11,21 @@ constexpr std::string_view dtype_names[dtypes] = {
 constexpr std::size_t widths[dtypes] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16, 1, 1, 8, 16, 8, 16, 16};
 constexpr std::string_view op_names[ops] = {"sum",  "prod", "max", "min",  "avg",    "band",  "bor",
                                             "bxor", "land", "lor", "lxor", "minloc", "maxloc"};
+
+#if defined(__x86_64__) && !defined(RINGTREE_BASE_KERNELS_ONLY)
+// x86-64-v4's, and what this processor has beyond that level.
+const Kernels& v4() {
+  static const Kernels made = [] {
+    Kernels table = isa_v4::table();
+#if defined(RINGTREE_FP16)
+    if (__builtin_cpu_supports("avx512fp16")) isa_fp16::fill(table);
+#endif
+    return table;
+  }();
+  return made;
+}
+#endif
+
 }  // namespace
 
 std::string_view dtype_name(int dtype) {
@@ -27,7 +42,7 @@ std::size_t dtype_bytes(int dtype) {
 
 const Kernels& kernels() {
 #if defined(__x86_64__) && !defined(RINGTREE_BASE_KERNELS_ONLY)
-  if (__builtin_cpu_supports("x86-64-v4")) return isa_v4::table();
+  if (__builtin_cpu_supports("x86-64-v4")) return v4();
   if (__builtin_cpu_supports("x86-64-v3")) return isa_v3::table();
 #endif
   return isa_base::table();

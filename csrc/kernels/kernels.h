@@ -70,6 +70,9 @@ const Kernels& table();
 namespace isa_v4 {
 const Kernels& table();
 }
+namespace isa_fp16 {  // on top of isa_v4's
+void fill(Kernels& table);
+}
 #endif
 
 }  // namespace ringtree

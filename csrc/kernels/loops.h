@@ -17,6 +17,12 @@
 
 namespace {
 
+// A loop with much to compute has few lines of its sources on their way at once: the processor looks ahead by a number
+// of instructions. Lines that come from another core's cache then take longer than they must.
+inline void fetch_ahead(const void* at) {
+  __builtin_prefetch(static_cast<const char*>(at) + 1024);
+}
+
 // Loads and stores of a type, and the type to compute in.
 template <class T>
 struct Plain {

@@ -9,12 +9,18 @@
 // Interpreter::wait polls Receiver::ready for collectives, Exchange::receive_some for messages between two ranks, and
 // Bridge::relay for what goes to other hosts.
 //
+// A multicast is a lane with several receivers: one entry, which all of them read, and a count of messages given back
+// for each.
+//
 // `Sync` supplies the atomics, so that the tests can run this very code under a checker of weak memory.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cassert>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "machine.h"
 
@@ -34,18 +40,52 @@ struct RealSync {
   static void futex_wake(Word& word) { ringtree::futex_wake(word); }
 };
 
+// How many messages the one receiver of a lane has given back; the sender asks whether they are `enough`.
+template <class Sync>
+struct GivenBack {
+  using Counter = typename Sync::template atomic<std::uint64_t>;
+  GivenBack(Counter& taken) : taken(&taken) {}
+  std::uint64_t operator()(std::uint64_t /*enough*/) const {
+    return taken->load(Sync::take_back);
+  }  // pairs with Receiver::release
+  Counter* taken;
+};
+
+// How many messages all receivers of a multicast have given back, each of which has a count of its own; or where one's
+// are not enough, how many that one has.
+template <class Sync>
+struct GivenBackByAll {
+  using Counter = typename Sync::template atomic<std::uint64_t>;
+  std::uint64_t operator()(std::uint64_t enough) const {
+    std::uint64_t least = UINT64_MAX;
+    for (auto count : taken) {
+      least = std::min<std::uint64_t>(least, count->load(Sync::take_back));  // pairs with Receiver::release of each
+      if (least < enough) break;
+    }
+    return least;
+  }
+  // The first receiver, by its place, that has given back fewer than `enough`; none: how many there are.
+  std::size_t behind(std::uint64_t enough) const {
+    std::size_t k = 0;
+    while (k < taken.size() && taken[k]->load(Sync::take_back) >= enough) k++;
+    return k;
+  }
+  std::vector<Counter*> taken;
+};
+
 // The sender's end. `Entry` has a member `number`; `depth` is a power of two.
-template <class Sync, class Entry>
+template <class Sync, class Entry, class Back = GivenBack<Sync>>
 class Sender {
  public:
-  using Counter = typename Sync::template atomic<std::uint64_t>;
+  Sender(Back back, Entry* entries, std::uint64_t depth)
+      : back_(std::move(back)), entries_(entries), mask_(depth - 1) {}
 
-  Sender(Counter& taken, Entry* entries, std::uint64_t depth) : taken_(&taken), entries_(entries), mask_(depth - 1) {}
-
-  bool room() const { return published_ - seen_ <= mask_ || (refresh(), published_ - seen_ <= mask_); }
+  bool room() const {
+    return published_ - seen_ <= mask_ || (refresh(published_ - mask_), published_ - seen_ <= mask_);
+  }
 
   // Whether the receiver has given message `number` back.
-  bool released(std::uint64_t number) const { return number <= seen_ || (refresh(), number <= seen_); }
+  bool released(std::uint64_t number) const { return number <= seen_ || (refresh(number), number <= seen_); }
 
   // The entry to fill before publish(); only when there is room().
   Entry& blank() {
@@ -61,20 +101,24 @@ class Sender {
   }
 
   std::uint64_t published() const { return published_; }
+  const Back& back() const { return back_; }
+  // How many messages must have been given back for room().
+  std::uint64_t enough_for_room() const { return published_ < mask_ ? 0 : published_ - mask_; }
 
   // The number of messages that the receiver has given back.
   std::uint64_t given_back() const {
-    refresh();
+    refresh(0);
     return seen_;
   }
 
  private:
-  void refresh() const {
-    seen_ = taken_->load(Sync::take_back);  // pairs with Receiver::release
+  // A count that is not enough may be of one receiver alone, and says nothing of the others.
+  void refresh(std::uint64_t enough) const {
+    if (auto count = back_(enough); count >= enough) seen_ = count;
     assert(seen_ <= published_);
   }
 
-  Counter* taken_;
+  Back back_;
   Entry* entries_;
   std::uint64_t mask_;
   std::uint64_t published_ = 0;

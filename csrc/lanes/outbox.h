@@ -15,17 +15,31 @@
 
 namespace ringtree {
 
+// The sender's ends of a rank's lanes: one to each peer, and one to all of them.
+struct OutgoingLanes {
+  static constexpr int all = -1;  // in a peer's place
+
+  std::vector<Outgoing<Descriptor>> to;
+  OutgoingToAll to_all;
+
+  Outgoing<Descriptor>& operator[](int peer) { return to[peer]; }
+  const Outgoing<Descriptor>& operator[](int peer) const { return to[peer]; }
+  bool released(int peer, std::uint64_t number) const {
+    return peer == all ? to_all.released(number) : to[peer].released(number);
+  }
+  // A peer that has not released it.
+  int holder(int peer, std::uint64_t number) const { return peer == all ? to_all.holder(number) : peer; }
+};
+
 class Outbox {
  public:
   // `room`: bytes of a slot.
   Outbox(std::byte* base, int slots, std::size_t room) : base_(base), room_(room), slots_(slots) {}
 
-  using Lanes = std::vector<Outgoing<Descriptor>>;
-
-  bool has_free(const Lanes& lanes) const { return first_free(lanes) >= 0; }
+  bool has_free(const OutgoingLanes& lanes) const { return first_free(lanes) >= 0; }
 
   // Opens a free slot; -1 if there is none.
-  int take(const Lanes& lanes) {
+  int take(const OutgoingLanes& lanes) {
     int slot = first_free(lanes);
     if (slot < 0) return -1;
     next_ = slot + 1 < static_cast<int>(slots_.size()) ? slot + 1 : 0;
@@ -35,7 +49,7 @@ class Outbox {
     return slot;
   }
 
-  // Notes that the slot went out as message `number` of the lane to `peer`.
+  // Notes that the slot went out as message `number` of the lane to `peer`, or to all.
   void signalled(int slot, int peer, std::uint64_t number) { slots_[slot].uses.push_back({peer, number}); }
 
   // No register names the slot any more.
@@ -50,10 +64,10 @@ class Outbox {
   int open() const { return open_.load(std::memory_order_relaxed); }
 
   // The first peer that still holds a slot; -1 if registers hold all of them.
-  int holder(const Lanes& lanes) const {
+  int holder(const OutgoingLanes& lanes) const {
     for (auto& slot : slots_)
       for (auto& use : slot.uses)
-        if (!lanes[use.peer].released(use.number)) return use.peer;
+        if (!lanes.released(use.peer, use.number)) return lanes.holder(use.peer, use.number);
     return -1;
   }
 
@@ -80,14 +94,14 @@ class Outbox {
     std::vector<Use> uses;
   };
 
-  static bool free(const Slot& slot, const Lanes& lanes) {
+  static bool free(const Slot& slot, const OutgoingLanes& lanes) {
     if (slot.open) return false;
     for (auto& use : slot.uses)
-      if (!lanes[use.peer].released(use.number)) return false;
+      if (!lanes.released(use.peer, use.number)) return false;
     return true;
   }
 
-  int first_free(const Lanes& lanes) const {
+  int first_free(const OutgoingLanes& lanes) const {
     for (int k = next_; k < static_cast<int>(slots_.size()); k++)
       if (free(slots_[k], lanes)) return k;
     for (int k = 0; k < next_; k++)

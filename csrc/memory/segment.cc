@@ -4,6 +4,7 @@
 #include <atomic>
 #include <bit>
 #include <stdexcept>
+#include <utility>
 
 namespace ringtree {
 
@@ -46,9 +47,11 @@ Layout::Layout(int ranks, int slots, std::size_t slot_bytes)
   heads = rounded(signals + pairs * cache_line, page);
   memo = rounded(heads + pairs * head_bytes, page);
   pipes = rounded(memo + Memo::nbytes, page);
-  overflows = rounded(pipes + pairs * pipe_bytes, page);
+  multicasts = rounded(pipes + pairs * pipe_bytes, page);
+  multicast_bytes = rounded(depth * sizeof(Descriptor) + ranks * cache_line, page);
+  overflows = rounded(multicasts + ranks * multicast_bytes, page);
   auto overflow = std::min(overflows_budget / (std::size_t(ranks) * slots) / page * page, longest_overflow);
-  overflow_bytes = ranks > 1 && overflow > this->slot_bytes && Mapping::can_prefault() ? overflow : 0;
+  overflow_bytes = overflow > this->slot_bytes && Mapping::can_prefault() ? overflow : 0;
   total = overflows + std::size_t(ranks) * slots * overflow_bytes;
 }
 
@@ -70,6 +73,13 @@ Segment::Segment(int fd, const Layout& layout, int rank, bool lazily, const std:
 Segment::Segment(void* memory, const Layout& layout)
     : layout_(layout), base_(static_cast<std::byte*>(memory)), lazy_(base_ + layout.total) {
   check_shape();
+}
+
+OutgoingToAll Segment::multicast_out(int from) {
+  GivenBackByAll<Sync> back;
+  for (int to = 0; to < layout_.ranks; to++)
+    if (to != from) back.taken.push_back(&multicast_taken(from, to));
+  return {std::move(back), reinterpret_cast<Descriptor*>(multicast(from)), layout_.depth, from};
 }
 
 // All ranks must have computed the same layout: the first writes it down, the others compare.

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "interpreter/call.h"
@@ -118,6 +119,23 @@ struct Outgoing : Sender<Sync, Entry> {
   bool opened = false;
 };
 
+// The sender's end of a rank's multicast.
+struct OutgoingToAll : Sender<Sync, Descriptor, GivenBackByAll<Sync>> {
+  OutgoingToAll(GivenBackByAll<Sync> back, Descriptor* entries, std::uint64_t depth, int rank)
+      : Sender(std::move(back), entries, depth), rank_(rank) {}
+  bool opened = false;
+
+  // The first peer that has not given back message `number`; -1 where all have.
+  int holder(std::uint64_t number) const {
+    auto place = static_cast<int>(back().behind(number));
+    if (place == static_cast<int>(back().taken.size())) return -1;
+    return place < rank_ ? place : place + 1;  // there is no count of its own
+  }
+
+ private:
+  int rank_;
+};
+
 // The receiver's end: there is no message, and nothing is read, before the sender has opened it.
 template <class Entry>
 class Incoming : public Receiver<Sync, Entry> {
@@ -146,9 +164,9 @@ struct Layout {
   std::uint64_t pieces;  // pieces a point-to-point lane holds: a link is idle while all of them wait for the receiver
   std::size_t piece_bytes;
   // Offsets, and bytes of one. A pipe has a head, and its staging lies elsewhere. There are n^2 of what begins with
-  // `lanes`, and each exists from its first use on.
+  // `lanes`, and each exists from its first use on; so do multicasts, of which each rank sends one.
   std::size_t members, facts, outboxes, lanes, lane_bytes, signals, heads, head_bytes, memo, pipes, pipe_bytes,
-      overflows, total;
+      multicasts, multicast_bytes, overflows, total;
 
   std::uint64_t shape() const;
   // The bytes that exist before the first message: staging slots, too, each rank's by itself, or (`lazily`, or where no
@@ -191,6 +209,14 @@ class Segment {
   void open(Outgoing<Descriptor>& out, int from, int to) {
     open(out.opened, PairFact::lane_opened, lane(from, to), layout_.lane_bytes, from, to);
   }
+  OutgoingToAll multicast_out(int from);
+  Incoming<Descriptor> multicast_in(int from, int to) {
+    return {multicast_taken(from, to), reinterpret_cast<Descriptor*>(multicast(from)), layout_.depth,
+            fact(PairFact::lane_opened, from, from)};
+  }
+  void open(OutgoingToAll& out, int from) {
+    open(out.opened, PairFact::lane_opened, multicast(from), layout_.multicast_bytes, from, from);
+  }
   Fact& attached(int from, int to) { return fact(PairFact::memory_attached, from, to); }
   // A line of counters that only the sender adds to.
   Counter* signals(int from, int to) {
@@ -224,6 +250,10 @@ class Segment {
   void open(bool& done, PairFact kind, std::byte* at, std::size_t nbytes, int from, int to);
   std::size_t pair(int from, int to) const { return std::size_t(from) * layout_.ranks + to; }
   std::byte* lane(int from, int to) { return base_ + layout_.lanes + pair(from, to) * layout_.lane_bytes; }
+  std::byte* multicast(int from) { return base_ + layout_.multicasts + from * layout_.multicast_bytes; }
+  Counter& multicast_taken(int from, int to) {
+    return taken(multicast(from) + layout_.depth * sizeof(Descriptor) + to * cache_line);
+  }
   std::byte* pipe(int from, int to) { return base_ + layout_.heads + pair(from, to) * layout_.head_bytes; }
   static Counter& taken(std::byte* end) { return *reinterpret_cast<Counter*>(end); }
   template <class Entry>

@@ -12,6 +12,7 @@ constexpr int most_spins = 2000;  // tens of µs: a peer that is on its way
 constexpr int few_spins = 20;     // where peers share a core, and one that spins keeps the other from it
 constexpr std::int64_t shared_ns[] = {
     1'200, 200'000};                           // a yield to such a one; shorter: to none, longer: to one that computes
+constexpr std::int64_t hold_ns = 20'000;       // the longest that other threads of the host wait for its lock
 constexpr std::int64_t yield_ns = 500'000;     // then let others have the core, until it is worth a futex
 constexpr std::int64_t check_ns = 50'000'000;  // how often to look for dead peers, signals and wrong calls
 constexpr std::int64_t first_check_ns = 2'000'000;  // a mismatch should not take long to show
@@ -24,20 +25,34 @@ Endpoint::Endpoint(Segment& segment, int rank, InheritedLiveness inherited, Opti
       options_(std::move(options)),
       timeout_s_(options_.timeout_s),
       health_(segment, rank, std::move(inherited)),
-      spins_(options_.oversubscribed ? 0 : most_spins) {}
+      spins_(options_.oversubscribed ? 0 : most_spins),
+      home_core_(options_.core) {}
 
 void Endpoint::Wait::begin_slowly() {
+  endpoint_.home_core_.visit();
+  if (!endpoint_.options_.oversubscribed || endpoint_.options_.threads) let_go();
+}
+
+void Endpoint::Wait::let_go() {
   hooks_.blocking();
-  idle_since_ns_ = now_ns();
-  auto begun_ns = patience_.begun_ns ? patience_.begun_ns : idle_since_ns_;
+  let_go_ = true;
+}
+
+void Endpoint::Wait::begin_clock() {
+  idle_since_ns_ = now_ns_;
+  auto begun_ns = patience_.begun_ns ? patience_.begun_ns : now_ns_;
   deadline_ns_ = begun_ns + static_cast<std::int64_t>(std::min(patience_.seconds, 1e9) * 1e9);
-  next_check_ns_ = idle_since_ns_ + first_check_ns;
+  next_check_ns_ = now_ns_ + first_check_ns;
+  hold_until_ns_ = now_ns_ + hold_ns;
 }
 
 void Endpoint::Wait::yield() {
+  if (endpoint_.options_.oversubscribed) {
+    sched_yield();
+    return;
+  }
   const std::int64_t start = now_ns();
   sched_yield();
-  if (endpoint_.options_.oversubscribed) return;
   const std::int64_t took_ns = now_ns() - start;
   bool shared = took_ns > shared_ns[0] && took_ns < shared_ns[1];
   endpoint_.spins_.store(shared ? few_spins : most_spins, std::memory_order_relaxed);
@@ -47,6 +62,8 @@ bool Endpoint::Wait::work() {
   bool helped = situation_.help();
   bool moved = Background::advance_all();
   now_ns_ = now_ns();
+  if (!deadline_ns_) begin_clock();
+  if (!let_go_ && now_ns_ >= hold_until_ns_) let_go();
   if (helped || moved) idle_since_ns_ = now_ns_;
   return helped || moved;
 }

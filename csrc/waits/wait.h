@@ -9,6 +9,7 @@
 #include "error.h"
 #include "health/health.h"
 #include "memory/segment.h"
+#include "waits/home_core.h"
 #include "waits/question.h"
 #include "waits/relay.h"
 #include "waits/waiting.h"
@@ -39,6 +40,8 @@ class Endpoint {
     double timeout_s = 300;
     bool oversubscribed = false;  // more ranks than cores: yield at once
     std::vector<std::string> names;
+    int core = -1;         // that the rank keeps to, see HomeCore
+    bool threads = false;  // the ranks are threads of one process, and share the host's lock
   };
 
   Endpoint(Segment& segment, int rank, InheritedLiveness inherited, Options options);
@@ -152,6 +155,8 @@ class Endpoint {
 
     // Throws where the group failed or is being closed; whether it is time to look for more.
     bool check_often();
+    void let_go();
+    void begin_clock();
     void check_closely(AnyQuestion question);
 
     Endpoint& endpoint_;
@@ -160,7 +165,8 @@ class Endpoint {
     Hooks& hooks_;
     Patience patience_;
     bool helps_at_once_;
-    std::int64_t now_ns_ = 0, idle_since_ns_ = 0, next_check_ns_ = 0, deadline_ns_ = 0;
+    bool let_go_ = false;
+    std::int64_t now_ns_ = 0, idle_since_ns_ = 0, next_check_ns_ = 0, deadline_ns_ = 0, hold_until_ns_ = 0;
   };
 
   Doorbell<Sync> doorbell(int rank) { return Doorbell<Sync>(segment_.member(rank).doorbell); }
@@ -174,6 +180,7 @@ class Endpoint {
   std::atomic<double> timeout_s_;  // of waits that begin; any thread sets it
   Health health_;
   std::atomic<int> spins_;
+  HomeCore home_core_;
 };
 
 }  // namespace ringtree

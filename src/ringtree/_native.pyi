@@ -153,11 +153,13 @@ class Group:
         inherited: InheritedLiveness | None = None,
         network: Network | None = None,
         nodes: list[int] = [],
+        core: int = -1,
     ) -> None:
         """`names`: for error messages, the world rank of each member as text. `single_copy_bytes`: the least of a message
         that peers read in this process's memory, where the kernel lets them; 0: none is. `network`: where ranks are on
         several hosts; the memory behind `fd` is shared by those of this host, and laid out for all. `nodes`: the NUMA
-        node of each member, -1 where it is unknown; empty where all are on one."""
+        node of each member, -1 where it is unknown; empty where all are on one. `core`: the one that this rank goes
+        back to now and then as it waits; -1: it stays where the kernel has it."""
 
     def prepare(
         self,

@@ -111,6 +111,75 @@ auto slot(int receivers, int rounds, bool careless = false) {
   };
 }
 
+template <class S>
+struct Multicast {
+  Multicast(int receivers, int depth) : taken(receivers), entries(depth) {}
+  // One that asks only the receivers from `first` on.
+  ringtree::Sender<S, Entry<S>, ringtree::GivenBackByAll<S>> sender(int first = 0) {
+    ringtree::GivenBackByAll<S> back;
+    for (auto count = taken.begin() + first; count != taken.end(); ++count) back.taken.push_back(&*count);
+    return {back, entries.data(), entries.size()};
+  }
+  ringtree::Receiver<S, Entry<S>> receiver(int r) { return {taken[r], entries.data(), entries.size()}; }
+  std::vector<typename S::template atomic<std::uint64_t>> taken;
+  std::vector<Entry<S>> entries;
+};
+
+// A multicast to `receivers`, each with a count of its own. `careless` is a bug: the sender asks only the last of them.
+template <class S>
+auto multicast(int receivers, int depth, int messages, bool careless = false) {
+  return [=](Checker& checker) {
+    auto memory = std::make_shared<Multicast<S>>(receivers, depth);
+    checker.thread([=] {
+      auto& out = *new auto(memory->sender(careless ? receivers - 1 : 0));
+      for (int k = 1; k <= messages; k++) {
+        until([&] { return out.room(); });
+        out.blank().payload.write(k);
+        out.publish();
+      }
+      delete &out;
+    });
+    for (int r = 0; r < receivers; r++)
+      checker.thread([=] {
+        auto in = memory->receiver(r);
+        for (int k = 1; k <= messages; k++) {
+          until([&] { return in.ready(); });
+          Checker::instance()->expect(in.take().payload.read() == k, "a wrong message");
+          in.release();
+        }
+      });
+  };
+}
+
+// A multicast with two slots, used in turn. Before it takes the one that is its turn, the sender asks for the other.
+template <class S>
+auto two_slots(int receivers, int messages) {
+  return [=](Checker& checker) {
+    auto memory = std::make_shared<Multicast<S>>(receivers, 4);
+    auto slots = std::make_shared<std::vector<Cell>>(2);
+    checker.thread([=] {
+      auto& out = *new auto(memory->sender());
+      for (int k = 1; k <= messages; k++) {
+        if (k > 1) (void)out.released(k - 1);
+        if (k > 2) until([&] { return out.released(k - 2); });
+        (*slots)[k % 2].write(k);
+        out.publish();
+      }
+      delete &out;
+    });
+    for (int r = 0; r < receivers; r++)
+      checker.thread([=] {
+        auto in = memory->receiver(r);
+        for (int k = 1; k <= messages; k++) {
+          until([&] { return in.ready(); });
+          in.take();
+          Checker::instance()->expect((*slots)[k % 2].read() == k, "a wrong slot");
+          in.release();
+        }
+      });
+  };
+}
+
 // Two ranks that send to each other and then receive, round after round, with lanes of depth one.
 template <class S>
 auto both_ways(int rounds, int ahead) {
@@ -148,6 +217,7 @@ void weakened(const char* what) {
   std::printf("%s relaxed:\n", what);
   check("  a lane of depth 2", stream<S>(2, 4, 1), "a data race");
   check("  a slot and two receivers", slot<S>(2, 2), "a data race");
+  check("  a multicast of depth 1", multicast<S>(2, 1, 2), "a data race");
 }
 
 }  // namespace
@@ -158,6 +228,9 @@ int main() {
   check("a lane of depth 1, 6 messages", stream<Right>(1, 6, 1));
   check("one slot, one receiver, 6 times", slot<Right>(1, 6));
   check("one slot, two receivers, 3 times", slot<Right>(2, 3));
+  check("a multicast of depth 1 to two receivers, 3 messages", multicast<Right>(2, 1, 3));
+  check("a multicast of depth 2 to two receivers, 3 messages", multicast<Right>(2, 2, 3));
+  check("a multicast with two slots to two receivers, 3 messages", two_slots<Right>(2, 3));
   check("two ranks send to each other, 4 rounds", both_ways<Right>(4, 1));
   weakened<WeakPublish>("Sender::publish");
   weakened<WeakObserve>("Receiver::ready");
@@ -165,6 +238,7 @@ int main() {
   weakened<WeakTakeBack>("Sender::refresh");
   check("a sender that counts one place too many", stream<Right>(2, 4, 1, 1), "a data race");
   check("a sender that asks only the last receiver", slot<Right>(2, 2, true), "a data race");
+  check("a multicast that asks only the last receiver", multicast<Right>(2, 1, 2, true), "a data race");
   check("two ranks that send more than a lane holds", both_ways<Right>(2, 2), "a deadlock");
   return failures ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -38,17 +38,18 @@ class Program {
   void reduce(std::initializer_list<At> targets, const std::vector<At>& sources) {
     move(Kind::reduce, targets, sources);
   }
-  void signal(int peer, int reg) { add(Kind::signal, peer, reg); }
-  void wait(int peer, int reg) { add(Kind::wait, peer, reg); }
-  void release(int peer) { add(Kind::release, peer, -1); }
+  // `multicast`: the message is part of one, as Python marks it where a rank has two peers or more.
+  void signal(int peer, int reg, bool multicast = false) { add(Kind::signal, peer, reg, multicast); }
+  void wait(int peer, int reg, bool multicast = false) { add(Kind::wait, peer, reg, multicast); }
+  void release(int peer, bool multicast = false) { add(Kind::release, peer, -1, multicast); }
   void send(int peer, int reg, At source) {
     copy({slot(reg, source.label)}, source);
     signal(peer, reg);
   }
-  void receive(int peer, At target) {
-    wait(peer, 0);
+  void receive(int peer, At target, bool multicast = false) {
+    wait(peer, 0, multicast);
     copy({target}, message(0, target.label));
-    release(peer);
+    release(peer, multicast);
   }
   void receive_reduce(int peer, At target, At own) {
     wait(peer, 0);
@@ -58,12 +59,12 @@ class Program {
   ringtree::Encoded encoded() const { return {instructions_, operands_}; }
 
  private:
-  void add(Kind kind, int peer, int reg) {
-    instructions_.push_back({static_cast<int>(kind), peer, reg, static_cast<int>(operands_.size()), 0, 0});
+  void add(Kind kind, int peer, int reg, bool multicast) {
+    instructions_.push_back({static_cast<int>(kind), peer, reg, static_cast<int>(operands_.size()), 0, 0, multicast});
   }
   void move(Kind kind, std::initializer_list<At> targets, const std::vector<At>& sources) {
     instructions_.push_back({static_cast<int>(kind), -1, -1, static_cast<int>(operands_.size()),
-                             static_cast<int>(targets.size()), static_cast<int>(sources.size())});
+                             static_cast<int>(targets.size()), static_cast<int>(sources.size()), 0});
     for (auto& side : {std::vector<At>(targets), sources})
       for (auto& a : side) operands_.push_back({static_cast<int>(a.space), a.index, a.label, 1});
   }
@@ -76,15 +77,15 @@ class Program {
 inline Program one_shot(int rank, int n) {
   Program p;
   p.copy({slot(0, 0)}, input(0));
-  for (int k = 1; k < n; k++) p.signal((rank + k) % n, 0);
+  for (int k = 1; k < n; k++) p.signal((rank + k) % n, 0, n > 2);
   std::vector<At> terms;
   for (int peer = 0; peer < n; peer++) {
-    if (peer != rank) p.wait(peer, peer);
+    if (peer != rank) p.wait(peer, peer, n > 2);
     terms.push_back(peer == rank ? input(0) : message(peer, 0));
   }
   p.reduce({output(0)}, terms);
   for (int peer = 0; peer < n; peer++)
-    if (peer != rank) p.release(peer);
+    if (peer != rank) p.release(peer, n > 2);
   return p;
 }
 
@@ -101,8 +102,8 @@ inline Program two_shot(int rank, int n) {
   p.reduce({output(rank), slot(n, rank)}, terms);
   for (int peer = 0; peer < n; peer++)
     if (peer != rank) p.release(peer);
-  for (int k = 1; k < n; k++) p.signal((rank + k) % n, n);
-  for (int k = 1; k < n; k++) p.receive((rank + n - k) % n, output((rank + n - k) % n));
+  for (int k = 1; k < n; k++) p.signal((rank + k) % n, n, n > 2);
+  for (int k = 1; k < n; k++) p.receive((rank + n - k) % n, output((rank + n - k) % n), n > 2);
   return p;
 }
 
@@ -150,10 +151,10 @@ inline Program flat(int rank, int n, int root) {
   Program p;
   if (rank == root) {
     p.copy({slot(0, 0)}, input(0));
-    for (int k = 1; k < n; k++) p.signal((root + k) % n, 0);
+    for (int k = 1; k < n; k++) p.signal((root + k) % n, 0, n > 2);
     p.copy({output(0)}, input(0));
   } else {
-    p.receive(root, output(0));
+    p.receive(root, output(0), n > 2);
   }
   return p;
 }
@@ -161,10 +162,10 @@ inline Program flat(int rank, int n, int root) {
 // No data: every rank sends every other a bare signal.
 inline Program barrier(int rank, int n) {
   Program p;
-  for (int k = 1; k < n; k++) p.signal((rank + k) % n, -1);
+  for (int k = 1; k < n; k++) p.signal((rank + k) % n, -1, n > 2);
   for (int k = 1; k < n; k++) {
-    p.wait((rank + k) % n, -1);
-    p.release((rank + k) % n);
+    p.wait((rank + k) % n, -1, n > 2);
+    p.release((rank + k) % n, n > 2);
   }
   return p;
 }

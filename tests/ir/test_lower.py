@@ -148,8 +148,8 @@ def test_encoding_is_the_instruction_list():
     p = lower(ring_all_reduce(4))[2]
     heads, operands = p.encode()
     assert len(heads) == len(p.instructions)
-    assert heads[:, 4:].sum() == len(operands)
-    assert heads[0].tolist() == [Kind.COPY, -1, -1, 0, 1, 1]
+    assert heads[:, 4:6].sum() == len(operands)
+    assert heads[0].tolist() == [Kind.COPY, -1, -1, 0, 1, 1, False]
     assert operands[0].tolist() == [Space.SLOT, 0, 1, 1]
 
 

@@ -90,6 +90,7 @@ def _renumbered(schedule: Schedule, shared: Columns) -> _Renumbered:
     shape = (shape * 4 + np.where(sends, 0, rows.target_buffer[row])) * 4 + np.where(
         sends | local, rows.source_buffer[row], 0
     )
+    shape = shape * 2 + shared.multicast[row]
     peer = np.where(local, n, np.where(sends, rows.target[row], rows.source[row])).astype(np.int64)
     ordinal = np.where(sends, 0, shared.ordinal[row])
     columns = (row, peer, shape, count, ordinal, _names(at, peer, n + 1))

@@ -21,6 +21,9 @@ from ringtree.ir.program import Instruction, Kind, Operand, Program, Space
 from ringtree.ir.ranges import positions
 from ringtree.ir.schedule import Buffer, Schedule, Transfers
 
+MOST_MULTICASTS = 8
+"""The most of a rank's in one program: as many as the shortest lane holds."""
+
 
 def lower(schedule: Schedule) -> tuple[Program, ...]:
     """Every rank's program, in order of ranks. ValueError: if the schedule has switches."""
@@ -34,11 +37,13 @@ def lower_rank(schedule: Schedule, rank: int) -> Program:
 
 
 class Columns(NamedTuple):
-    """The data shared by all ranks: the rows, each row's size label, and its ordinal in its lane (-1: local)."""
+    """The data shared by all ranks: the rows, each row's size label, its ordinal in its lane (-1: local), and whether
+    its message is part of a multicast."""
 
     rows: Transfers
     label: NDArray[np.int64]
     ordinal: NDArray[np.int64]
+    multicast: NDArray[np.bool_]
 
 
 def columns(schedule: Schedule) -> Columns:
@@ -47,7 +52,34 @@ def columns(schedule: Schedule) -> Columns:
         raise ValueError(f"{schedule.name}: has {schedule.switches} switches; programs are written for ranks only")
     rows = schedule.expand()
     rows, label = _followed(schedule, rows) if schedule.promise.transposes else (rows, _labels(schedule, rows))
-    return Columns(rows, label, _ordinals(rows))
+    return Columns(rows, label, _ordinals(rows), _multicasts(rows, schedule.ranks))
+
+
+def _multicasts(rows: Transfers, ranks: int) -> NDArray[np.bool_]:
+    """Whether a row is of a multicast: all that its source sends in its round is one range, once to each other rank.
+
+    None of a source that would have more than MOST_MULTICASTS: a rank waits until all others have room for one, so
+    more than a lane holds could make ranks wait for each other.
+    """
+    found = np.zeros(len(rows), dtype=np.bool_)
+    sent = np.flatnonzero(rows.source != rows.target)
+    if ranks < 3 or len(sent) < ranks - 1:
+        return found
+    round_, source, target = (c[sent].astype(np.int64) for c in (rows.round, rows.source, rows.target))
+    order = np.lexsort((target, source, round_))
+    step = (round_ * ranks + source)[order]  # all that a rank sends in a round
+    start = np.flatnonzero(np.diff(step, prepend=-1))
+    size = np.diff(start, append=len(step))
+    apart = np.ones(len(step), dtype=np.bool_)  # from the row before: another target, the same range
+    apart[1:] = np.diff(target[order]) != 0
+    for column in (rows.source_buffer, rows.source_chunk, rows.count):
+        apart[1:] &= np.diff(column[sent][order]) == 0
+    apart[start] = True
+    whole = (size == ranks - 1) & np.logical_and.reduceat(apart, start)
+    many = np.bincount(source[order][start[whole]], minlength=ranks) > MOST_MULTICASTS
+    whole &= ~many[source[order][start]]
+    found[sent[order]] = np.repeat(whole, size)
+    return found
 
 
 def _ordinals(rows: Transfers) -> NDArray[np.int64]:
@@ -130,7 +162,8 @@ def _program(schedule: Schedule, shared: Columns, rank: int) -> Program:
 def write(schedule: Schedule, shared: Columns, rank: int, mine: NDArray[np.intp]) -> tuple[Program, Placement]:
     """The rank's program from the rows that touch it, and its final placement of chunks."""
     rows = shared.rows.take(mine)
-    writer = _Writer(schedule, rank, rows, shared.label[mine].tolist(), shared.ordinal[mine].tolist())
+    columns = (shared.label[mine].tolist(), shared.ordinal[mine].tolist(), shared.multicast[mine].tolist())
+    writer = _Writer(schedule, rank, rows, *columns)
     edges = [0, *(np.flatnonzero(np.diff(rows.round)) + 1).tolist(), len(rows)]
     for low, high in pairwise(edges):
         writer.send(low, high)
@@ -159,8 +192,16 @@ _Range = tuple[int, int, int]  # buffer, chunk, count
 class _Writer:
     """Writes one rank's program, round by round."""
 
-    def __init__(self, schedule: Schedule, rank: int, rows: Transfers, label: list[int], ordinal: list[int]) -> None:
-        self.rank, self.label, self.ordinal = rank, label, ordinal
+    def __init__(
+        self,
+        schedule: Schedule,
+        rank: int,
+        rows: Transfers,
+        label: list[int],
+        ordinal: list[int],
+        multicast: list[bool],
+    ) -> None:
+        self.rank, self.label, self.ordinal, self.multicast = rank, label, ordinal, multicast
         self.followed = schedule.promise.transposes
         self.placement = Placement(schedule, rank, rows)
         self.out: list[Instruction] = []
@@ -175,6 +216,10 @@ class _Writer:
         self.released: dict[int, int] = {}
         self.register: dict[tuple[int, int], int] = {}  # (peer, ordinal) -> message register
         self.spent: set[tuple[int, int]] = set()
+        self.lane: dict[int, list[bool]] = {}  # per peer: whether its messages are multicasts, in their order
+        for i in sorted(range(len(ordinal)), key=ordinal.__getitem__):
+            if ordinal[i] >= 0 and self.target[i] == rank:
+                self.lane.setdefault(self.source[i], []).append(multicast[i])
 
     def send(self, low: int, high: int) -> None:
         groups: dict[_Range, list[int]] = {}
@@ -184,7 +229,10 @@ class _Writer:
         for span, members in groups.items():
             operand = self._source(span, self.label[members[0]])
             slot = fuse_slot(self.out, operand)
-            self.out.extend(Instruction(Kind.SIGNAL, peer=self.target[i], register=slot) for i in members)
+            self.out.extend(
+                Instruction(Kind.SIGNAL, peer=self.target[i], register=slot, multicast=self.multicast[i])
+                for i in members
+            )
 
     def receive(self, low: int, high: int) -> None:
         groups: dict[_Range, list[int]] = {}
@@ -225,9 +273,11 @@ class _Writer:
             while self.waited.get(peer, 0) <= ordinal:
                 used = set(self.register.values())
                 register = next(k for k in range(len(used) + 1) if k not in used)
-                self.register[peer, self.waited.get(peer, 0)] = register
-                self.waited[peer] = self.waited.get(peer, 0) + 1
-                self.out.append(Instruction(Kind.WAIT, peer=peer, register=register))
+                number = self.waited.get(peer, 0)
+                self.register[peer, number] = register
+                self.waited[peer] = number + 1
+                multicast = self.lane[peer][number]
+                self.out.append(Instruction(Kind.WAIT, peer=peer, register=register, multicast=multicast))
             self.spent.add((peer, ordinal))
 
     def _release(self) -> None:
@@ -236,7 +286,7 @@ class _Writer:
                 self.released[peer] = ordinal + 1
                 self.spent.remove((peer, ordinal))
                 del self.register[peer, ordinal]
-                self.out.append(Instruction(Kind.RELEASE, peer=peer))
+                self.out.append(Instruction(Kind.RELEASE, peer=peer, multicast=self.lane[peer][ordinal]))
 
     def _incoming(self, i: int, label: int) -> Operand:
         if self.source[i] == self.rank:

@@ -11,6 +11,10 @@ instructions of five kinds. Messages travel in *lanes*: one first-in-first-out l
 
 A *slot* is staging memory of the sender, taken when an instruction first writes slot `register`, and reused by the
 engine once every receiver it was signalled to has released it. Programs name slots; engines own them.
+
+A *multicast* is one message to all other ranks: a run of signals, one to each, and the waits and releases for them. An
+engine may carry it as one, or as so many: they are the only messages between their ranks in their round, so the order
+of messages from one rank to another is the same.
 """
 
 from __future__ import annotations
@@ -61,7 +65,8 @@ class Operand(NamedTuple):
 
 
 class Instruction(NamedTuple):
-    """`after`: (thread, step) pairs of the same rank that must finish first, besides the steps above it."""
+    """`after`: (thread, step) pairs of the same rank that must finish first, besides the steps above it. `multicast`:
+    of a signal, a wait or a release, that its message is part of one."""
 
     kind: Kind
     targets: tuple[Operand, ...] = ()
@@ -70,6 +75,7 @@ class Instruction(NamedTuple):
     register: int = -1
     channel: int = 0
     after: tuple[tuple[int, int], ...] = ()
+    multicast: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,19 +103,19 @@ class Program:
     def encode(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """The only thread as two tables, the engines' binary form.
 
-        instructions [m, 6]: kind, peer, register, first operand, number of targets, number of sources;
+        instructions [m, 7]: kind, peer, register, first operand, number of targets, number of sources, multicast;
         operands [k, 4]: space, index, label, count; an instruction's targets come first, then its sources.
         """
         heads: list[tuple[int, ...]] = []
         operands: list[tuple[int, ...]] = []
         for i in self.instructions:
-            heads.append((i.kind, i.peer, i.register, len(operands), len(i.targets), len(i.sources)))
+            heads.append((i.kind, i.peer, i.register, len(operands), len(i.targets), len(i.sources), i.multicast))
             for o in (*i.targets, *i.sources):
                 if o.rank >= 0:
                     raise ValueError(f"{self.name}: rank {self.rank} names rank {o.rank}'s memory; no engine here can")
                 operands.append(o[:4])
         return (
-            np.array(heads, dtype=np.int32).reshape(-1, 6),
+            np.array(heads, dtype=np.int32).reshape(-1, 7),
             np.array(operands, dtype=np.int32).reshape(-1, 4),
         )
 

@@ -58,6 +58,8 @@ def join(parameters: GroupParameters) -> JoinedGroup:
     cores = {m: _union([o[0] for o, other in zip(offers, machines, strict=True) if other == m]) for m in machines}
     here = machines[parameters.rank]
     nodes = [o[5][0] for o in offers]
+    oversubscribed = machines.count(here) > cores[here]
+    keeps_core = oversubscribed and not parameters.threads and not parameters.inherited
     endpoint = native.Group(
         fd,
         parameters.rank,
@@ -65,13 +67,14 @@ def join(parameters: GroupParameters) -> JoinedGroup:
         slots=slots,
         slot_bytes=slot_bytes,
         timeout_s=parameters.timeout_s,
-        oversubscribed=machines.count(here) > cores[here],
+        oversubscribed=oversubscribed,
         threads=parameters.threads,
         names=list(parameters.names),
         single_copy_bytes=LEAST_SINGLE_COPY_BYTES if may_read else 0,
         inherited=parameters.inherited,
         network=network,
         nodes=_numbered(hosts, nodes),
+        core=_home_core(parameters.rank, machines, [o[0] for o in offers]) if keeps_core else -1,
     )
     turns = max(machines.count(m) / c for m, c in cores.items())
     return JoinedGroup(
@@ -144,6 +147,13 @@ def single_copies(env: Mapping[str, str]) -> bool:
     if given not in ("0", "1"):
         raise ValueError(f"RINGTREE_SINGLE_COPY is {given!r}: expected 1, or 0 to stage all messages")
     return given == "1"
+
+
+def _home_core(rank: int, machines: Sequence[int], masks: Sequence[str]) -> int:
+    """The core that this rank keeps to where ranks share cores, as many to each; -1 where some are pinned apart."""
+    mine = [mask for mask, machine in zip(masks, machines, strict=True) if machine == machines[rank]]
+    cores = [core for core in range(int(mine[0], 16).bit_length()) if int(mine[0], 16) >> core & 1]
+    return cores[machines[:rank].count(machines[rank]) % len(cores)] if len(set(mine)) == 1 else -1
 
 
 def _union(masks: list[str]) -> int:

@@ -83,7 +83,7 @@ def decode(
     parts = [ChunkRange(*row) for row in operands.tolist()]
     heads = instructions.tolist()
     steps: list[DecodedInstruction] = []
-    for at, (kind, peer, register, first, targets, sources) in enumerate(heads):
+    for at, (kind, peer, register, first, targets, sources, _) in enumerate(heads):
         ends = (first + targets, first + targets + sources)
         mine = tuple(parts[first : ends[0]])
         readers = {t.index: _readers(heads[at + 1 :], parts, t.index) for t in mine if t.space == Space.SLOT}
@@ -124,7 +124,7 @@ def _find_subjects(steps: list[DecodedInstruction]) -> None:
 def _readers(later: Sequence[Sequence[int]], parts: Sequence[ChunkRange], register: int) -> int:
     """Signals of slot `register` until it is written again."""
     signals = 0
-    for kind, _, named, first, targets, _ in later:
+    for kind, _, named, first, targets, *_ in later:
         if kind == Kind.SIGNAL and named == register:
             signals += 1
         if any(p.space == Space.SLOT and p.index == register for p in parts[first : first + targets]):
