@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ringtree.runtime.engines.protocols import Endpoint
 
 Window = tuple[int, int, int]
-"""Of an array: the addresses where it begins and ends in this process, and its window's number."""
+"""The addresses where an array begins and ends in this process, and its window's number."""
 
 PAGE = 4096
 
