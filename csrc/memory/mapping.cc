@@ -70,15 +70,16 @@ Mapping::Mapping(int fd, std::size_t nbytes, std::size_t reserved) : nbytes_(nby
 
 void Mapping::reserve(int fd, const Parts& parts, int rank) {
   auto from = parts.begin + rank * parts.nbytes, to = from + parts.nbytes;
-  allocate(fd, from, parts.nbytes);
   // From memory that the caches do not hold, a stream in 4 KiB pages is several times slower here. Most
   // machines give shared memory none by themselves, but do so when asked. Where not, it goes without.
-  // Each rank asks for the pages that its part is in; the last to reserve its part finds all of a shared page there.
+  // Each rank asks for the pages that its part is in, once there is a little of each: then they need not be copied.
   auto first = from / large_page * large_page;
   auto last = std::min((to + large_page - 1) / large_page, nbytes_ / large_page) * large_page;
   if (first < last && !parts.one_node(first, first + large_page)) first += large_page;
   if (first < last && !parts.one_node(last - large_page, last)) last -= large_page;
+  for (auto at = first; at < last; at += large_page) allocate(fd, std::max(at, from), page);
   if (first < last) madvise(base_ + first, last - first, MADV_COLLAPSE);
+  allocate(fd, from, parts.nbytes);
   if (can_prefault()) prefault(base_ + from, parts.nbytes);  // into this process's page table, too
 }
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import marshal
 import mmap
 import os
 import socket
-import struct
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +18,7 @@ from ringtree.runtime.bootstrap import abstract_socket
 from ringtree.runtime.bootstrap.abstract_socket import ABSTRACT_SOCKET
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
 from ringtree.runtime.bootstrap.shared_memory import reserve
+from ringtree.runtime.bootstrap.unix_socket import UnixSocket
 
 numbers = count()
 
@@ -130,7 +131,8 @@ def test_a_member_that_ends_while_waiting_is_named(key: str) -> None:
         time.sleep(0.05)
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
             connection.connect(abstract_socket.address(key))
-            connection.send(b'{"member": 2, "members": 3, "name": "102", "subject": "the test group", "offer": null}')
+            hello = {"member": 2, "members": 3, "name": "102", "subject": "the test group", "offer": None}
+            connection.send(marshal.dumps(hello))
             time.sleep(0.05)
 
     leader, _ = gather(lambda: meet(members(key, 0, 3), 0), come_and_go)
@@ -138,7 +140,7 @@ def test_a_member_that_ends_while_waiting_is_named(key: str) -> None:
 
 
 def test_another_users_process_is_no_member(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(abstract_socket, "_uid", lambda connection: os.getuid() + 1)
+    monkeypatch.setattr(UnixSocket, "user", lambda connection: os.getuid() + 1)
     leader, guest = gather(
         lambda: meet(members(key, 0, 2, timeout_s=0.3), 0), lambda: meet(members(key, 1, 2, timeout_s=0.3), 0)
     )
@@ -148,9 +150,23 @@ def test_another_users_process_is_no_member(key: str, monkeypatch: pytest.Monkey
 
 def test_the_peers_user_is_read_from_the_kernel() -> None:
     ours, theirs = socket.socketpair()
-    with ours, theirs:
-        assert abstract_socket._uid(ours) == os.getuid()
-        assert struct.calcsize("3i") == 12
+    with UnixSocket(ours.type, ours.detach()) as connection, theirs:
+        assert connection.user() == os.getuid()
+
+
+@pytest.mark.parametrize("message", [b'{"member": 1}', b"\xff", marshal.dumps("a text")])
+def test_a_process_that_says_something_else_is_an_error_for_all(key: str, message: bytes) -> None:
+    def come() -> None:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+            while connection.connect_ex(abstract_socket.address(key)):
+                time.sleep(0.01)
+            connection.send(message)
+            connection.recv(1)
+
+    outcomes = gather(*(lambda m=m: meet(members(key, m, 3, timeout_s=2), 0) for m in (0, 1)), come)
+    assert all(
+        "a process that is no rank of this version came for the test group" in str(error) for error in outcomes[:2]
+    )
 
 
 def test_lack_of_room_is_reported_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:

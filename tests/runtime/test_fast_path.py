@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from ml_dtypes import bfloat16, float8_e5m2
 
+from ringtree.ir.collective import COLLECTIVES
 from ringtree.runtime.arrays import PAIR_DTYPES
+from ringtree.runtime.communicator.calls.codes import CODE
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.launch.spawn import spawn
 from ringtree.runtime.types import Dtype
@@ -49,6 +51,11 @@ CALLS: dict[str, Callable[[Communicator], Any]] = {
 } | {
     f"all_reduce of {kind}": partial(lambda x, c: c.all_reduce(x, out=x), np.zeros(5, kind)) for kind in "?bhlqBHIQeFD"
 }
+
+
+def test_every_collective_has_a_code_below_their_number() -> None:
+    assert CODE.keys() == COLLECTIVES.keys()
+    assert sorted(CODE.values()) == list(range(len(COLLECTIVES)))
 
 
 def short(comm: Communicator, name: str) -> None:

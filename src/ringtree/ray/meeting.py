@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ringtree.runtime.bootstrap.abstract_socket import ABSTRACT_SOCKET
 from ringtree.runtime.bootstrap.boards.store_board import StoreBoard
-from ringtree.runtime.bootstrap.bootstrap import HostBootstrap
 from ringtree.runtime.bootstrap.contact import Contact
 from ringtree.runtime.bootstrap.environment import SECRET
 from ringtree.runtime.bootstrap.hosts import MultiHostBootstrap
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import GroupParameters, default_engine
 from ringtree.runtime.tuned import tuned_here
+
+if TYPE_CHECKING:
+    from ringtree.runtime.bootstrap.protocols import HostBootstrap
 
 NAMESPACE = "ringtree"
 """The part of Ray's store that has ringtree's keys."""

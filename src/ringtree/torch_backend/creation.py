@@ -17,12 +17,12 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from ringtree.errors import TimedOut
 from ringtree.runtime.bootstrap.abstract_socket import ABSTRACT_SOCKET
-from ringtree.runtime.bootstrap.bootstrap import Abandoned, HostBootstrap
+from ringtree.runtime.bootstrap.bootstrap import Abandoned
 from ringtree.runtime.bootstrap.environment import detect, trace_folder
 from ringtree.runtime.bootstrap.hosts import MultiHostBootstrap
 from ringtree.runtime.communicator.communicator import Communicator
@@ -32,6 +32,9 @@ from ringtree.runtime.tuned import tuned_here
 from ringtree.torch_backend.announcing import ANNOUNCED, Announced, StoreEntry
 from ringtree.torch_backend.locality import Apart, Host
 from ringtree.torch_backend.waiting import Waiting
+
+if TYPE_CHECKING:
+    from ringtree.runtime.bootstrap.protocols import HostBootstrap
 
 CONNECTS_S = 1.0
 """Seconds that a member gets no answer at an announced key before it reports that it is apart."""

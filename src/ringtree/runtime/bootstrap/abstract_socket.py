@@ -10,12 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
+import marshal
 import os
 import select
-import selectors
-import socket
-import struct
 import time
 from typing import Any
 
@@ -23,6 +20,7 @@ from ringtree.errors import Mismatch, PeerDied, Poisoned
 from ringtree.ir.digest import sha256
 from ringtree.runtime.bootstrap.bootstrap import Abandoned, BootstrapGroup
 from ringtree.runtime.bootstrap.shared_memory import reserve
+from ringtree.runtime.bootstrap.unix_socket import UnixSocket, connection, connectionless
 
 MESSAGE_BYTES = 1 << 18
 
@@ -45,8 +43,8 @@ RAISED: dict[str, type[Exception]] = {
 
 
 class AbstractSocket:
-    """The HostBootstrap of one machine: member 0 leads, and the others come to its socket. Values are
-    JSON's."""
+    """The HostBootstrap of one machine: member 0 leads, and the others come to its socket. Values are None, bool,
+    int, float, str, bytes, and list, tuple and dict of them: of these classes, and not of others made from them."""
 
     def exchange(self, group: BootstrapGroup, value: Any = None) -> list[Any]:
         """Each member's value; shares no memory."""
@@ -97,14 +95,14 @@ class Leader:
     def __init__(self, group: BootstrapGroup) -> None:
         self._group = group
         self._deadline_s = time.monotonic() + group.timeout_s
-        self._connections: dict[int, socket.socket] = {}
+        self._connections: dict[int, UnixSocket] = {}
         self._values: dict[int, Any] = {}
 
     def meet(self, memory: tuple[int, int, int] | None, value: Any) -> tuple[int, list[Any]]:
         """Admits every member and sends all of them the values; `memory` as in _meet."""
         group, fd = self._group, -1
         try:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+            with connection() as listener:
                 self._listen(listener)
                 self._ring_doorbells()
                 try:
@@ -123,10 +121,10 @@ class Leader:
                 os.close(fd)
             raise
         finally:
-            for connection in self._connections.values():
-                connection.close()
+            for member in self._connections.values():
+                member.close()
 
-    def _listen(self, listener: socket.socket) -> None:
+    def _listen(self, listener: UnixSocket) -> None:
         """Takes the address. Another group of this key that is about to end may still hold it."""
         while True:
             try:
@@ -146,49 +144,52 @@ class Leader:
     def _ring_doorbells(self) -> None:
         """Wakes the members that came before the leader. They opened their doorbells first, and then tried the
         leader's address once more: none of them can miss it."""
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ringer:
+        with connectionless() as ringer:
             for rank in range(1, self._group.size):
                 with contextlib.suppress(OSError):  # that member comes later
-                    ringer.sendto(b"open", socket.MSG_DONTWAIT, doorbell(self._group.key, rank))
+                    ringer.send_at_once(b"open", doorbell(self._group.key, rank))
 
-    def _admit_all(self, listener: socket.socket) -> None:
-        group = self._group
-        with selectors.DefaultSelector() as selector:
-            selector.register(listener, selectors.EVENT_READ)
-            while absent := [rank for rank in range(1, group.size) if rank not in self._connections]:
-                left_s = self._deadline_s - time.monotonic()
-                if left_s <= 0:
-                    raise group.missing(absent)
-                group.check(absent)
-                for key, _ in selector.select(min(left_s, CHECK_S)):
-                    if key.fileobj is not listener:
-                        raise RuntimeError(f"{group.named([key.data])} ended while {group.subject} was being set up")
-                    self._admit(listener, selector)
+    def _admit_all(self, listener: UnixSocket) -> None:
+        group, poll = self._group, select.poll()
+        poll.register(listener, select.POLLIN)
+        while absent := [rank for rank in range(1, group.size) if rank not in self._connections]:
+            left_s = self._deadline_s - time.monotonic()
+            if left_s <= 0:
+                raise group.missing(absent)
+            group.check(absent)
+            for fd, _ in poll.poll(min(left_s, CHECK_S) * 1e3):
+                if fd == listener.fileno():
+                    self._admit(listener, poll)
+                    continue
+                gone = [rank for rank, member in self._connections.items() if member.fileno() == fd]
+                raise RuntimeError(f"{group.named(gone)} ended while {group.subject} was being set up")
 
-    def _admit(self, listener: socket.socket, selector: selectors.BaseSelector) -> None:
-        connection, _ = listener.accept()
-        if _uid(connection) != os.getuid():  # another user's process is no member
-            connection.close()
+    def _admit(self, listener: UnixSocket, poll: select.poll) -> None:
+        member = listener.accept()
+        if member.user() != os.getuid():  # another user's process is no member
+            member.close()
             return
-        connection.settimeout(max(self._deadline_s - time.monotonic(), 0.01))
+        member.settimeout(max(self._deadline_s - time.monotonic(), 0.01))
         try:
-            message = connection.recv(MESSAGE_BYTES)
+            message = member.recv(MESSAGE_BYTES)
         except OSError:
             message = b""
         if not message:
-            connection.close()
+            member.close()
             return
-        hello = json.loads(message)
+        hello = _read(message)
         if why := self._contradiction(hello):
-            _send({0: connection}, {"refused": why, "kind": "RuntimeError"})
-            connection.close()
+            _send({0: member}, {"refused": why, "kind": "RuntimeError"})
+            member.close()
             raise RuntimeError(why)
         rank = hello["member"]
-        self._connections[rank], self._values[rank] = connection, hello["offer"]
-        selector.register(connection, selectors.EVENT_READ, rank)
+        self._connections[rank], self._values[rank] = member, hello["offer"]
+        poll.register(member, select.POLLIN)
 
     def _contradiction(self, hello: dict[str, Any]) -> str:
         """The contradiction between a member's hello and this group; "" where there is none."""
+        if not hello:
+            return f"a process that is no rank of this version came for {self._group.subject}"
         group, name, leader = self._group, hello["name"], self._group.named([0])
         if hello["member"] in self._connections or not 0 < hello["member"] < hello["members"]:
             return f"two processes claim to be rank {name} of {group.subject}"
@@ -198,7 +199,7 @@ class Leader:
             return f"ranks disagree: rank {name} came for {hello['subject']}, {leader} for {group.subject}"
         return _other_build(group, hello.get("build", ""), name)
 
-    def _give_up(self, listener: socket.socket, error: Exception) -> None:
+    def _give_up(self, listener: UnixSocket, error: Exception) -> None:
         """Sends the reason to the members: those present, and those that come within GRACE_S."""
         refusal = {"refused": str(error), "kind": type(error).__name__}
         _send(self._connections, refusal)
@@ -209,11 +210,10 @@ class Leader:
         while absent > 0 and (left_s := until_s - time.monotonic()) > 0:
             listener.settimeout(left_s)
             with contextlib.suppress(OSError):
-                connection, _ = listener.accept()
-                with connection:
-                    connection.settimeout(left_s)
-                    connection.recv(MESSAGE_BYTES)
-                    _send({0: connection}, refusal)
+                with listener.accept() as late:
+                    late.settimeout(left_s)
+                    late.recv(MESSAGE_BYTES)
+                    _send({0: late}, refusal)
                 absent -= 1
 
 
@@ -236,7 +236,7 @@ class Follower:
             "offer": value,
             "build": group.build,
         }
-        answer, fd = self._answer(json.dumps(hello).encode())
+        answer, fd = self._answer(_written(hello))
         if "refused" in answer:
             group.check([])  # what made the leader give up, as this member's own error
             raise RAISED.get(answer["kind"], RuntimeError)(answer["refused"])
@@ -250,7 +250,7 @@ class Follower:
         answer = self._visit(hello)
         if answer is not None:
             return answer
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as bell:
+        with connectionless() as bell:
             with contextlib.suppress(OSError):  # another process claims to be this member, and has the doorbell
                 bell.bind(doorbell(self._group.key, self._group.rank))
             while (answer := self._visit(hello)) is None:
@@ -260,26 +260,26 @@ class Follower:
     def _visit(self, hello: bytes) -> tuple[dict[str, Any], int] | None:
         """Sends hello and waits for the answer; None where no leader listens (yet), or it closed without an answer."""
         group = self._group
-        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+        with connection() as leader:
             # the leader gives up first and sends the reason: so this member waits a little longer
-            connection.settimeout(max(self._deadline_s - time.monotonic(), 0) + 1.0)
+            leader.settimeout(max(self._deadline_s - time.monotonic(), 0) + 1.0)
             try:
-                connection.connect(address(group.key))
-                if _uid(connection) != os.getuid():
+                leader.connect(address(group.key))
+                if leader.user() != os.getuid():
                     raise PermissionError("another user's process holds the socket of this job's ranks")
-                connection.send(hello)
+                leader.send(hello)
                 if group.check_liveness is not None:
-                    while time.monotonic() < self._deadline_s and not select.select([connection], [], [], CHECK_S)[0]:
+                    while time.monotonic() < self._deadline_s and not select.select([leader], [], [], CHECK_S)[0]:
                         group.check([])
-                text, fds, _, _ = socket.recv_fds(connection, MESSAGE_BYTES, 1)
+                message, fd = leader.receive_with(MESSAGE_BYTES)
             except (ConnectionError, TimeoutError):
                 return None
-            if not text:  # the leader took this member in, and ended
+            if not message:  # the leader took this member in, and ended
                 group.check([])
                 raise RuntimeError(f"{group.named([0])} ended while {group.subject} was being set up")
-            return json.loads(text), fds[0] if fds else -1
+            return _read(message), fd
 
-    def _sleep(self, bell: socket.socket) -> None:
+    def _sleep(self, bell: UnixSocket) -> None:
         """Until the leader rings, or for RETRY_S; raises where waiting is in vain."""
         group = self._group
         if select.select([bell], [], [], RETRY_S)[0]:
@@ -300,21 +300,31 @@ def _other_build(group: BootstrapGroup, theirs: str, name: str) -> str:
     )
 
 
-def _send(connections: dict[int, socket.socket], message: dict[str, Any], fd: int = -1) -> list[int]:
+def _send(members: dict[int, UnixSocket], answer: dict[str, Any], fd: int = -1) -> list[int]:
     """Sends all members the same, with the descriptor where there is one; returns the ranks that are gone."""
     gone = []
-    text = json.dumps(message).encode()
-    for rank, connection in sorted(connections.items()):
+    message = _written(answer)
+    for rank, member in sorted(members.items()):
         try:
             if fd < 0:
-                connection.send(text)
+                member.send(message)
             else:
-                socket.send_fds(connection, [text], [fd])
+                member.send_with(fd, message)
         except OSError:
             gone.append(rank)
     return gone
 
 
-def _uid(connection: socket.socket) -> int:
-    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    return int(struct.unpack("3i", credentials)[1])
+def _written(message: dict[str, Any]) -> bytes:
+    """A message in a form that every Python reads. JSON's would cost each rank 1 ms of its start."""
+    return marshal.dumps(message, 2)
+
+
+def _read(message: bytes) -> dict[str, Any]:
+    """A message of this user's process, which the caller has made sure of: no other's may be read so. Empty where it is
+    none."""
+    try:
+        read = marshal.loads(message)
+    except (EOFError, TypeError, ValueError):
+        return {}
+    return read if isinstance(read, dict) else {}

@@ -1,16 +1,9 @@
-"""The interface by which members of a group meet before they have lanes: they exchange small values.
-
-`ringtree.runtime.bootstrap.abstract_socket` serves the processes of one machine, and hands them memory in common as
-well; `in_process` serves the threads of one process. What brings members of several machines together is another.
-"""
+"""The members of a bootstrap, and the errors that concern one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
-
-if TYPE_CHECKING:
-    import socket
+from typing import NamedTuple
 
 
 class Abandoned(RuntimeError):
@@ -52,62 +45,3 @@ class BootstrapGroup(NamedTuple):
     def missing(self, ranks: Sequence[int]) -> TimeoutError:
         """The error for members that did not come in time."""
         return TimeoutError(f"{self.named(ranks)} did not come to {self.subject} within {self.timeout_s:g} s")
-
-
-class Bootstrap(Protocol):
-    """The exchange of small values."""
-
-    def exchange(self, group: BootstrapGroup, value: Any = None) -> list[Any]:
-        """Each member's value, in the order of their ranks; returns when all members have come.
-
-        Raises TimeoutError naming the missing members, RuntimeError for a member that contradicts the others.
-        """
-        ...
-
-
-class HostBootstrap(Bootstrap, Protocol):
-    """A bootstrap among members that can share memory, all of them or those of one host each."""
-
-    def share(
-        self,
-        group: BootstrapGroup,
-        nbytes: int,
-        value: Any = None,
-        reserved: int | None = None,
-        needed: int | None = None,
-    ) -> tuple[int, list[Any]]:
-        """A descriptor, the caller's own, of `nbytes` zeroed bytes of memory that all members share, and each
-        member's value. `reserved`: how many of the bytes exist; all of them if it is None. `needed`: how
-        many there must be room for, because members reserve more of them at once; as many if it is None.
-
-        Raises as `exchange` does, and MemoryError where the machine has no room.
-        """
-        ...
-
-    def hosts(self, group: BootstrapGroup) -> list[int]:
-        """The number of each member's host: members with one number can share memory."""
-        ...
-
-
-class NetworkBootstrap(HostBootstrap, Protocol):
-    """A bootstrap of members on several hosts: `share` gives each host memory of its own. `latency_s`: a message's time
-    between hosts, 0 where it is unknown; the same for all members."""
-
-    latency_s: float
-
-    def machines(self, group: BootstrapGroup) -> list[int]:
-        """A number of each member's machine: hosts that are containers of one share its cores."""
-        ...
-
-    def listener(self) -> socket.socket:
-        """A listening socket at which the members on other hosts reach this one."""
-        ...
-
-    def address_of(self, name: str, published: str) -> str:
-        """The numeric address at which this member reaches the one of that name, whose listener is at `published`."""
-        ...
-
-    def proof(self, key: str, source: int, target: int, nonce: str) -> bytes:
-        """The 32 bytes that member `source` of the group with that key presents to member `target`, which made the
-        nonce."""
-        ...

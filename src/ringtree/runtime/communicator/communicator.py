@@ -18,10 +18,8 @@ from weakref import WeakSet
 
 import numpy as np
 
-from ringtree.ir.collective import collective as find_collective
 from ringtree.runtime import tracing
-from ringtree.runtime.arrays import dtype_named, readable
-from ringtree.runtime.communicator import lifetime
+from ringtree.runtime.communicator import calls, lifetime
 from ringtree.runtime.communicator.arguments import whole
 from ringtree.runtime.communicator.collectives.coalesced import Coalesced
 from ringtree.runtime.communicator.collectives.objects import Objects
@@ -30,7 +28,6 @@ from ringtree.runtime.communicator.messages.messages import PendingMessages
 from ringtree.runtime.communicator.messages.point_to_point import PointToPoint
 from ringtree.runtime.communicator.windows.one_sided import OneSided
 from ringtree.runtime.engines.engine import GroupParameters, join
-from ringtree.runtime.types import BY_LABEL
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -100,10 +97,7 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         type, as "bfloat16"): `.part.program` is this rank's program (its `name`, its `digest()`), `.why` the reason for
         the choice. ValueError: if no such collective, root or algorithm exists. TypeError: if `op` does not apply to
         `dtype`."""
-        promise = find_collective(collective)
-        kind = BY_LABEL.get(str(dtype).removeprefix("torch.")) or readable(np.empty(0, dtype_named(dtype))).dtype
-        operation = ("max" if promise.repeats else op) if promise.reduces else ""
-        return self._calls.bound(collective, kind, operation, root if promise.rooted else -1, count, algorithm)
+        return self._calls.bound(*calls.plan_key(collective, dtype, op, root), count, algorithm)
 
     @property
     def hosts(self) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ringtree import late
-from ringtree.runtime.arrays import blank, shape_of
+from ringtree.runtime import arrays
 from ringtree.runtime.communicator import calls
 from ringtree.runtime.communicator.arguments import whole
 from ringtree.runtime.communicator.messages.work import Ended, Work
@@ -64,11 +64,11 @@ class Member:
     def _started(self, collective: int, x: Any, out: Any, op: Any, root: int, shape: int) -> Work | None:
         """As the engine's `call_shaped`, of an asynchronous call, whose Work it returns."""
         if out is None or shape in (BLOCK, BLOCKS):
-            axes = shape_of(x)
+            axes = arrays.shape_of(x)
             if axes is None or (shape in (BLOCK, BLOCKS) and (not axes or axes[0] % self.size)):
                 return None
             if out is None:
-                out = blank(x, self._shaped(axes, shape))
+                out = arrays.blank(x, self._shaped(axes, shape))
         ticket = self.start_call(collective, x, out, op, root)
         if ticket > 0:
             return self._calls.began(ticket, out, (x, out))

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import ringtree
 from ringtree.ir.digest import sha256
 from ringtree.runtime.bootstrap.abstract_socket import ABSTRACT_SOCKET
-from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup, HostBootstrap
+from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
 
 if TYPE_CHECKING:
     from ringtree.price import CostParameters, NetworkCost
+    from ringtree.runtime.bootstrap.protocols import HostBootstrap
     from ringtree.runtime.engines.protocols import Endpoint
 
 ENGINES = {
@@ -119,14 +121,19 @@ def native_module() -> Any:
     """The native module. ImportError where it was not built, RuntimeError where it was built for other Python sources
     than those beside it."""
     native = import_module("ringtree._native")
-    with open(os.path.join(os.path.dirname(ringtree.__file__), "_native.pyi"), "rb") as beside:
-        interface = sha256(beside.read()).hexdigest()
-    if not interface.startswith(getattr(native, "INTERFACE", "none")):
+    if not _interface().startswith(getattr(native, "INTERFACE", "none")):
         raise RuntimeError(
             f"the native engine ({native.__file__}) was built for another version of the Python beside it: "
             "pip install . builds it anew, in a checkout: make setup"
         )
     return native
+
+
+@cache
+def _interface() -> str:
+    """The digest of the native module's interface in the Python sources."""
+    with open(os.path.join(os.path.dirname(ringtree.__file__), "_native.pyi"), "rb") as beside:
+        return sha256(beside.read()).hexdigest()
 
 
 def default_engine(ranks: int) -> str:

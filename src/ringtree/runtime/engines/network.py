@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import secrets
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ringtree.ir.digest import sha256
-from ringtree.runtime.bootstrap.bootstrap import NetworkBootstrap
 from ringtree.runtime.engines.engine import GroupParameters
 from ringtree.runtime.engines.wires import VARIABLE, End, Remote, chosen, end
+
+if TYPE_CHECKING:
+    from ringtree.runtime.bootstrap.protocols import NetworkBootstrap
 
 Address = tuple[str, Any, str, str]
 """Name of the wire, its end's address, a nonce, and the reason why there is no such end."""

@@ -171,13 +171,14 @@ def _node_and_speed(cores: Collection[int]) -> tuple[int | None, float]:
     alike = all(capacity in ("", FULL_CAPACITY) for capacity in ends) and not os.path.exists(f"{THIS}/{SLOW_CORES}")
     if alike and _line("sys/devices/system/node/online") in ("", "0"):
         return None, 1.0
-    return host.cores_below(THIS, cores)
+    node, speed = host.cores_below(THIS, cores)
+    return node, speed  # not their named tuple, which the bootstrap does not carry
 
 
 def _line(path: str) -> str:
     """The text of a file below THIS; "" where it cannot be read."""
     try:
-        with open(f"{THIS}/{path}", encoding="ascii", errors="replace") as file:
+        with open(f"{THIS}/{path}", encoding="utf-8", errors="replace") as file:
             return file.read(1 << 12).strip()
     except OSError:
         return ""

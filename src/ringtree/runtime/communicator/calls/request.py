@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ringtree.ir.collective import collective as find_collective
+from ringtree.runtime.arrays import dtype_of
+
 if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
     from ringtree.runtime.arrays import Array
     from ringtree.runtime.communicator.calls.binding import Ints
     from ringtree.runtime.types import Dtype
@@ -35,3 +40,10 @@ class CallRequest:
         array = x or out
         assert array is not None
         self.dtype: Dtype = array.dtype
+
+
+def plan_key(collective: str, dtype: DTypeLike, op: str, root: int) -> tuple[str, Dtype, str, int]:
+    """Collective, element type, operation and root as plans are kept by them: "" and -1 where there is none."""
+    promise = find_collective(collective)
+    operation = ("max" if promise.repeats else op) if promise.reduces else ""
+    return collective, dtype_of(dtype), operation, root if promise.rooted else -1

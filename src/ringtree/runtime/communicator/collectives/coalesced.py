@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ringtree.ir.digest import sha256
-from ringtree.runtime.arrays import Array, new, readable, target, writable
+from ringtree.runtime import arrays
 from ringtree.runtime.communicator import calls
-from ringtree.runtime.communicator.calls.operations import Op, as_op
-from ringtree.runtime.communicator.calls.request import CallRequest
 from ringtree.runtime.communicator.collectives.collectives import Collectives
 
 if TYPE_CHECKING:
+    from ringtree.runtime.arrays import Array
     from ringtree.runtime.communicator.calls.operations import Operation
     from ringtree.runtime.communicator.seated import AlgorithmChoice
 
@@ -41,18 +40,18 @@ class Coalesced(Collectives):
         """all_reduce of each array: a list of arrays in the shapes of `xs`. Without `out`, those of one type share
         memory. ValueError: if `out` has another number of arrays."""
         given: dict[str, Any] = {"dtype": dtype, "algorithm": algorithm, "deterministic": deterministic}
-        if isinstance(as_op(op), Op):
+        if isinstance(calls.as_op(op), calls.Op):
             return [self.all_reduce(x, op, out=o, **given) for x, o in zip(xs, _outs(out, xs), strict=True)]
-        arrays = [readable(x, dtype) for x in xs]
-        targets = _targets(out, arrays, [a.shape for a in arrays])
-        results: list[Any] = [None] * len(arrays)
-        for alike in _by_type(arrays):
-            flat = _new(arrays, alike)
-            for i, span in _spans(arrays, alike, 1):
-                flat[span] = arrays[i].owner.reshape(-1)
-            self.all_reduce_packed(flat, [arrays[i].count for i in alike], op, **given)
-            for i, span in _spans(arrays, alike, 1):
-                results[i] = _placed(flat[span].reshape(arrays[i].shape), targets[i])
+        inputs = [arrays.readable(x, dtype) for x in xs]
+        targets = _targets(out, inputs, [a.shape for a in inputs])
+        results: list[Any] = [None] * len(inputs)
+        for alike in _by_type(inputs):
+            flat = _new(inputs, alike)
+            for i, span in _spans(inputs, alike, 1):
+                flat[span] = inputs[i].owner.reshape(-1)
+            self.all_reduce_packed(flat, [inputs[i].count for i in alike], op, **given)
+            for i, span in _spans(inputs, alike, 1):
+                results[i] = _placed(flat[span].reshape(inputs[i].shape), targets[i])
         return results if out is None else list(out)
 
     def reduce_scatter_coalesced(
@@ -68,21 +67,21 @@ class Coalesced(Collectives):
         """reduce_scatter of each array [rows, ...]: a list of [rows / size, ...]. ValueError: if `size` does not divide
         the rows of one, or `out` has another number of arrays."""
         given: dict[str, Any] = {"dtype": dtype, "algorithm": algorithm, "deterministic": deterministic}
-        if isinstance(as_op(op), Op):
+        if isinstance(calls.as_op(op), calls.Op):
             return [self.reduce_scatter(x, op, out=o, **given) for x, o in zip(xs, _outs(out, xs), strict=True)]
         n = self.size
-        arrays = [readable(x, dtype) for x in xs]
-        shapes = [self._block(a.shape) for a in arrays]
-        targets = _targets(out, arrays, shapes)
-        results: list[Any] = [None] * len(arrays)
-        for alike in _by_type(arrays):
-            flat = _new(arrays, alike).reshape(n, -1)
-            for i, span in _spans(arrays, alike, n):
-                flat[:, span] = arrays[i].owner.reshape(n, -1)
-            mine = new(arrays[alike[0]], (flat.shape[1],)).owner
+        inputs = [arrays.readable(x, dtype) for x in xs]
+        shapes = [self._block(a.shape) for a in inputs]
+        targets = _targets(out, inputs, shapes)
+        results: list[Any] = [None] * len(inputs)
+        for alike in _by_type(inputs):
+            flat = _new(inputs, alike).reshape(n, -1)
+            for i, span in _spans(inputs, alike, n):
+                flat[:, span] = inputs[i].owner.reshape(n, -1)
+            mine = arrays.new(inputs[alike[0]], (flat.shape[1],)).owner
             chosen = calls.kept_order(deterministic, "reduce_scatter", algorithm)
-            self._packed("reduce_scatter", flat, mine, [arrays[i].count for i in alike], chosen, op, dtype=dtype)
-            for i, span in _spans(arrays, alike, n):
+            self._packed("reduce_scatter", flat, mine, [inputs[i].count for i in alike], chosen, op, dtype=dtype)
+            for i, span in _spans(inputs, alike, n):
                 results[i] = _placed(mine[span].reshape(shapes[i]), targets[i])
         return results if out is None else list(out)
 
@@ -91,31 +90,31 @@ class Coalesced(Collectives):
     ) -> list[Any]:
         """all_gather of each array: a list of [size, *x.shape]. ValueError: if `out` has another number of arrays."""
         n = self.size
-        arrays = [readable(x) for x in xs]
-        targets = _targets(out, arrays, [(n, *a.shape) for a in arrays])
-        results: list[Any] = [None] * len(arrays)
-        for alike in _by_type(arrays):
-            flat = _new(arrays, alike)
-            for i, span in _spans(arrays, alike, 1):
-                flat[span] = arrays[i].owner.reshape(-1)
-            rows = new(arrays[alike[0]], (n, len(flat))).owner
-            self._packed("all_gather", flat, rows, [arrays[i].count for i in alike], algorithm)
-            for i, span in _spans(arrays, alike, 1):
-                results[i] = _placed(rows[:, span].reshape((n, *arrays[i].shape)), targets[i])
+        inputs = [arrays.readable(x) for x in xs]
+        targets = _targets(out, inputs, [(n, *a.shape) for a in inputs])
+        results: list[Any] = [None] * len(inputs)
+        for alike in _by_type(inputs):
+            flat = _new(inputs, alike)
+            for i, span in _spans(inputs, alike, 1):
+                flat[span] = inputs[i].owner.reshape(-1)
+            rows = arrays.new(inputs[alike[0]], (n, len(flat))).owner
+            self._packed("all_gather", flat, rows, [inputs[i].count for i in alike], algorithm)
+            for i, span in _spans(inputs, alike, 1):
+                results[i] = _placed(rows[:, span].reshape((n, *inputs[i].shape)), targets[i])
         return results if out is None else list(out)
 
     def broadcast_coalesced(self, xs: Arrays, root: int = 0, *, algorithm: AlgorithmChoice = None) -> list[Any]:
         """Fills each array with the root's, and returns them."""
         root = self._root(root)
         here = self.rank == root
-        arrays = [readable(x) if here else writable(x, "an array to broadcast into") for x in xs]
-        for alike in _by_type(arrays):
-            flat = _new(arrays, alike)
-            for i, span in _spans(arrays, alike, 1) if here else ():
-                flat[span] = arrays[i].owner.reshape(-1)
-            self._packed("broadcast", flat, flat, [arrays[i].count for i in alike], algorithm, root=root)
-            for i, span in () if here else _spans(arrays, alike, 1):
-                arrays[i].owner.reshape(-1)[:] = flat[span]
+        inputs = [arrays.readable(x) if here else arrays.writable(x, "an array to broadcast into") for x in xs]
+        for alike in _by_type(inputs):
+            flat = _new(inputs, alike)
+            for i, span in _spans(inputs, alike, 1) if here else ():
+                flat[span] = inputs[i].owner.reshape(-1)
+            self._packed("broadcast", flat, flat, [inputs[i].count for i in alike], algorithm, root=root)
+            for i, span in () if here else _spans(inputs, alike, 1):
+                inputs[i].owner.reshape(-1)[:] = flat[span]
         return list(xs)
 
     def all_reduce_packed(
@@ -147,9 +146,9 @@ class Coalesced(Collectives):
         dtype: Any = None,
         async_op: bool = False,
     ) -> Any:
-        a, b = readable(flat, dtype), writable(into, "out", dtype)
+        a, b = arrays.readable(flat, dtype), arrays.writable(into, "out", dtype)
         digest = int.from_bytes(sha256(np.array(counts, np.int64).tobytes()).digest()[:4], "little") or 1
-        request = CallRequest(collective, max(a.count, b.count), a, b, into, op, root, packed=digest)
+        request = calls.CallRequest(collective, max(a.count, b.count), a, b, into, op, root, packed=digest)
         return self._calls.perform(request, algorithm, async_op)
 
 
@@ -159,10 +158,10 @@ def _outs(out: Arrays | None, xs: Arrays) -> Arrays:
     return [None] * len(xs) if out is None else out
 
 
-def _targets(out: Arrays | None, arrays: list[Array], shapes: list[tuple[int, ...]]) -> list[Array | None]:
+def _targets(out: Arrays | None, inputs: list[Array], shapes: list[tuple[int, ...]]) -> list[Array | None]:
     """The array of each result, checked before anything is sent; None: a new array."""
-    pairs = zip(_outs(out, arrays), arrays, shapes, strict=True)
-    return [None if o is None else target(o, a, shape) for o, a, shape in pairs]
+    pairs = zip(_outs(out, inputs), inputs, shapes, strict=True)
+    return [None if o is None else arrays.target(o, a, shape) for o, a, shape in pairs]
 
 
 def _placed(result: Any, into: Array | None) -> Any:
@@ -171,22 +170,22 @@ def _placed(result: Any, into: Array | None) -> Any:
     return result
 
 
-def _by_type(arrays: list[Array]) -> list[list[int]]:
+def _by_type(inputs: list[Array]) -> list[list[int]]:
     """Positions of arrays of one type and kind, in order of first mention."""
     groups: dict[tuple[Any, ...], list[int]] = {}
-    for i, a in enumerate(arrays):
+    for i, a in enumerate(inputs):
         groups.setdefault((a.dtype, type(a.owner).__module__, a.owner.dtype), []).append(i)
     return list(groups.values())
 
 
-def _new(arrays: list[Array], alike: list[int]) -> Any:
-    return new(arrays[alike[0]], (sum(arrays[i].count for i in alike),)).owner
+def _new(inputs: list[Array], alike: list[int]) -> Any:
+    return arrays.new(inputs[alike[0]], (sum(inputs[i].count for i in alike),)).owner
 
 
-def _spans(arrays: list[Array], alike: list[int], parts: int) -> Iterator[tuple[int, slice]]:
+def _spans(inputs: list[Array], alike: list[int], parts: int) -> Iterator[tuple[int, slice]]:
     """The slice of each array `alike` in the packed array, or in each of its `parts` parts."""
     at = 0
     for i in alike:
-        count = arrays[i].count // parts
+        count = inputs[i].count // parts
         yield i, slice(at, at + count)
         at += count

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ringtree.runtime.arrays import readable, target, writable
+from ringtree.runtime import arrays
+from ringtree.runtime.communicator import calls
 from ringtree.runtime.communicator.agreement import agreed
 from ringtree.runtime.communicator.calls.codes import CODE
-from ringtree.runtime.communicator.calls.request import CallRequest
 from ringtree.runtime.communicator.collectives.reductions import Reductions
 from ringtree.runtime.engines.shapes import BLOCKS, SAME, STACKED
 
@@ -40,9 +40,9 @@ class Collectives(Reductions):
         make = self._started if async_op else self.call_shaped
         if (made := make(code, x, out, "", -1, STACKED)) is not None:
             return made
-        a = readable(x)
-        b = target(out, a, (self.size, *a.shape))
-        request = CallRequest("all_gather", b.count, a, b, b.owner if out is None else out)
+        a = arrays.readable(x)
+        b = arrays.target(out, a, (self.size, *a.shape))
+        request = calls.CallRequest("all_gather", b.count, a, b, b.owner if out is None else out)
         return self._calls.perform(request, algorithm, async_op)
 
     def broadcast(self, x: Any, root: int = 0, *, algorithm: AlgorithmChoice = None, async_op: bool = False) -> Any:
@@ -56,16 +56,16 @@ class Collectives(Reductions):
             return x
         root = self._root(root)
         if self.rank == root:
-            a = readable(x)
+            a = arrays.readable(x)
             if not isinstance(x, _ndarray) or x.flags.writeable or a.copied:
                 b = a
             else:  # no schedule needs to write to the root's array, but one that does must not meet read-only memory
                 a = b = a.copy()
             result = a.owner if not hasattr(x, "shape") else x
         else:
-            a = b = writable(x, "the array to broadcast into")
+            a = b = arrays.writable(x, "the array to broadcast into")
             result = x
-        return self._calls.perform(CallRequest("broadcast", a.count, a, b, result, "", root), algorithm, async_op)
+        return self._calls.perform(calls.CallRequest("broadcast", a.count, a, b, result, "", root), algorithm, async_op)
 
     def gather(
         self, x: Any, root: int = 0, *, out: Any = None, algorithm: AlgorithmChoice = None, async_op: bool = False
@@ -81,12 +81,12 @@ class Collectives(Reductions):
             if (fresh is not None or self.rank != root) and self.call(code, x, fresh, "", root):
                 return fresh
         root = self._root(root)
-        a = readable(x)
+        a = arrays.readable(x)
         count = a.count * self.size
         if self.rank != root:
-            return self._calls.perform(CallRequest("gather", count, a, None, None, "", root), algorithm, async_op)
-        b = target(out, a, (self.size, *a.shape))
-        request = CallRequest("gather", count, a, b, b.owner if out is None else out, "", root)
+            return self._calls.perform(calls.CallRequest("gather", count, a, None, None, "", root), algorithm, async_op)
+        b = arrays.target(out, a, (self.size, *a.shape))
+        request = calls.CallRequest("gather", count, a, b, b.owner if out is None else out, "", root)
         return self._calls.perform(request, algorithm, async_op)
 
     def scatter(
@@ -107,14 +107,14 @@ class Collectives(Reductions):
                 raise ValueError(
                     f"scatter needs out on rank {self.rank}: only the root, {root}, knows how much it sends"
                 )
-            b = writable(out)
-            request = CallRequest("scatter", b.count * self.size, None, b, out, "", root)
+            b = arrays.writable(out)
+            request = calls.CallRequest("scatter", b.count * self.size, None, b, out, "", root)
         else:
             if x is None:
                 raise ValueError(f"scatter needs x on the root, rank {root}")
-            a = readable(x)
-            b = target(out, a, self._block(a.shape))
-            request = CallRequest("scatter", a.count, a, b, b.owner if out is None else out, "", root)
+            a = arrays.readable(x)
+            b = arrays.target(out, a, self._block(a.shape))
+            request = calls.CallRequest("scatter", a.count, a, b, b.owner if out is None else out, "", root)
         return self._calls.perform(request, algorithm, async_op)
 
     def all_to_all(self, x: Any, *, out: Any = None, algorithm: AlgorithmChoice = None, async_op: bool = False) -> Any:
@@ -124,10 +124,10 @@ class Collectives(Reductions):
         make = self._started if async_op else self.call_shaped
         if (made := make(code, x, out, "", -1, BLOCKS)) is not None:
             return made
-        a = readable(x)
+        a = arrays.readable(x)
         self._block(a.shape)
-        b = target(out, a, a.shape)
-        request = CallRequest("all_to_all", a.count, a, b, b.owner if out is None else out)
+        b = arrays.target(out, a, a.shape)
+        request = calls.CallRequest("all_to_all", a.count, a, b, b.owner if out is None else out)
         return self._calls.perform(request, algorithm, async_op)
 
     def barrier(self, *, algorithm: AlgorithmChoice = None, async_op: bool = False) -> Any:
@@ -136,8 +136,8 @@ class Collectives(Reductions):
         code = _BARRIER if algorithm is None else self._code(_BARRIER, algorithm)
         if not async_op and self.call(code, token, token, "max", -1):
             return None
-        a = readable(token)
-        return self._calls.perform(CallRequest("barrier", 1, a, a, None, "max"), algorithm, async_op)
+        a = arrays.readable(token)
+        return self._calls.perform(calls.CallRequest("barrier", 1, a, a, None, "max"), algorithm, async_op)
 
     def execute(
         self,

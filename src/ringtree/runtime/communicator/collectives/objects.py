@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ringtree.runtime.communicator.calls.operations import Op, as_op
+from ringtree.runtime.communicator import calls
 from ringtree.runtime.communicator.collectives.uneven import UnevenCollectives
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _read(joined: Bytes, lengths: NDArray[np.int64]) -> list[Any]:
 
 
 def _function(op: Any) -> Callable[[Any, Any], Any]:
-    given = as_op(op)
-    if not isinstance(given, Op):
+    given = calls.as_op(op)
+    if not isinstance(given, calls.Op):
         raise TypeError(f"got {op!r} as an operation on objects; expected a function of two")
     return given.function

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ringtree.runtime.arrays import readable, target
+from ringtree.runtime import arrays
 from ringtree.runtime.communicator import calls
 from ringtree.runtime.communicator.calls.codes import CODE
-from ringtree.runtime.communicator.calls.request import CallRequest
 from ringtree.runtime.communicator.seated import Member
 from ringtree.runtime.engines.shapes import BLOCK, SAME
 
@@ -59,9 +58,9 @@ class Reductions(Member):
             make = self._started if async_op else self.call_shaped
             if (made := make(code, x, out, op, -1, SAME)) is not None:
                 return made
-        a = readable(x, dtype)
-        b = target(out, a, a.shape)
-        request = CallRequest("all_reduce", a.count, a, b, b.owner if out is None else out, op)
+        a = arrays.readable(x, dtype)
+        b = arrays.target(out, a, a.shape)
+        request = calls.CallRequest("all_reduce", a.count, a, b, b.owner if out is None else out, op)
         return self._calls.perform(request, algorithm, async_op)
 
     def reduce_scatter(
@@ -84,9 +83,9 @@ class Reductions(Member):
             make = self._started if async_op else self.call_shaped
             if (made := make(code, x, out, op, -1, BLOCK)) is not None:
                 return made
-        a = readable(x, dtype)
-        b = target(out, a, self._block(a.shape))
-        request = CallRequest("reduce_scatter", a.count, a, b, b.owner if out is None else out, op)
+        a = arrays.readable(x, dtype)
+        b = arrays.target(out, a, self._block(a.shape))
+        request = calls.CallRequest("reduce_scatter", a.count, a, b, b.owner if out is None else out, op)
         return self._calls.perform(request, algorithm, async_op)
 
     def reduce(
@@ -113,11 +112,12 @@ class Reductions(Member):
             if (fresh is not None or self.rank != root) and self.call(code, x, fresh, op, root):
                 return fresh
         root = self._root(root)
-        a = readable(x, dtype)
+        a = arrays.readable(x, dtype)
         if self.rank != root:
-            return self._calls.perform(CallRequest("reduce", a.count, a, None, None, op, root), algorithm, async_op)
-        b = target(out, a, a.shape)
-        request = CallRequest("reduce", a.count, a, b, b.owner if out is None else out, op, root)
+            request = calls.CallRequest("reduce", a.count, a, None, None, op, root)
+            return self._calls.perform(request, algorithm, async_op)
+        b = arrays.target(out, a, a.shape)
+        request = calls.CallRequest("reduce", a.count, a, b, b.owner if out is None else out, op, root)
         return self._calls.perform(request, algorithm, async_op)
 
     def scan(
@@ -140,9 +140,9 @@ class Reductions(Member):
             fresh = _empty(x.shape, x.dtype) if out is None and type(x) is _ndarray else out
             if fresh is not None and self.call(code, x, fresh, op, -1):
                 return fresh
-        a = readable(x, dtype)
-        b = target(out, a, a.shape)
-        request = CallRequest("scan", a.count, a, b, b.owner if out is None else out, op)
+        a = arrays.readable(x, dtype)
+        b = arrays.target(out, a, a.shape)
+        request = calls.CallRequest("scan", a.count, a, b, b.owner if out is None else out, op)
         return self._calls.perform(request, algorithm, async_op)
 
     def exscan(
@@ -167,9 +167,9 @@ class Reductions(Member):
             fresh = _empty(x.shape, x.dtype) if out is None and self.rank and type(x) is _ndarray else out
             if (fresh is not None or self.rank == 0) and self.call(code, x, fresh, op, -1):
                 return fresh
-        a = readable(x, dtype)
+        a = arrays.readable(x, dtype)
         if self.rank == 0:
-            return self._calls.perform(CallRequest("exscan", a.count, a, None, None, op), algorithm, async_op)
-        b = target(out, a, a.shape)
-        request = CallRequest("exscan", a.count, a, b, b.owner if out is None else out, op)
+            return self._calls.perform(calls.CallRequest("exscan", a.count, a, None, None, op), algorithm, async_op)
+        b = arrays.target(out, a, a.shape)
+        request = calls.CallRequest("exscan", a.count, a, b, b.owner if out is None else out, op)
         return self._calls.perform(request, algorithm, async_op)

@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from ringtree.errors import Mismatch
-from ringtree.runtime.arrays import Array, readable, target, writable
+from ringtree.runtime import arrays
 from ringtree.runtime.communicator import calls
-from ringtree.runtime.communicator.calls.request import CallRequest
 from ringtree.runtime.communicator.collectives.collectives import Collectives
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ringtree.runtime.arrays import Array
+    from ringtree.runtime.communicator.calls import CallRequest
     from ringtree.runtime.communicator.calls.operations import Operation
     from ringtree.runtime.communicator.seated import AlgorithmChoice
 
@@ -40,7 +41,7 @@ class UnevenCollectives(Collectives):
         rows of `x`. Mismatch: if rows differ in length between ranks."""
         a = _rowed(x, "x")
         known = self._gathered(a) if counts is None else self._stated(counts, a)
-        b = target(out, a, (int(known.sum()), *a.shape[1:]))
+        b = arrays.target(out, a, (int(known.sum()), *a.shape[1:]))
         request = self._uneven("all_gather", known, a, b, b.owner if out is None else out)
         return self._calls.perform(request, algorithm, async_op)
 
@@ -62,7 +63,7 @@ class UnevenCollectives(Collectives):
         if self.rank != root:
             request = self._uneven("gather", known, a, None, None, root=root)
             return self._calls.perform(request, algorithm, async_op)
-        b = target(out, a, (int(known.sum()), *a.shape[1:]))
+        b = arrays.target(out, a, (int(known.sum()), *a.shape[1:]))
         request = self._uneven("gather", known, a, b, b.owner if out is None else out, root=root)
         return self._calls.perform(request, algorithm, async_op)
 
@@ -92,13 +93,13 @@ class UnevenCollectives(Collectives):
             announced[:-1], announced[-1] = self._listed(counts), _width(a)
             if announced[:-1].sum() != a.shape[0]:
                 raise ValueError(f"x has {a.shape[0]} rows; expected {announced[:-1].sum()}, the sum of counts")
-            b = target(out, a, (int(announced[root]), *a.shape[1:]))
+            b = arrays.target(out, a, (int(announced[root]), *a.shape[1:]))
             self.broadcast(announced, root)
             request = self._uneven("scatter", announced[:-1], a, b, b.owner if out is None else out, root=root)
             return self._calls.perform(request, algorithm, async_op)
         if out is None:
             raise ValueError(f"scatter_v needs out on rank {self.rank}: only the root, {root}, knows what it sends")
-        b = writable(out)
+        b = arrays.writable(out)
         self.broadcast(announced, root)
         mine = int(announced[self.rank])
         if b.count != mine * announced[-1] or (counts is not None and not np.array_equal(counts, announced[:-1])):
@@ -130,7 +131,7 @@ class UnevenCollectives(Collectives):
         known = self._listed(counts)
         if known.sum() != a.shape[0]:
             raise ValueError(f"x has {a.shape[0]} rows; expected {known.sum()}, the sum of counts")
-        b = target(out, a, (int(known[self.rank]), *a.shape[1:]))
+        b = arrays.target(out, a, (int(known[self.rank]), *a.shape[1:]))
         request = self._uneven("reduce_scatter", known, a, b, b.owner if out is None else out, op)
         return self._calls.perform(request, algorithm, async_op)
 
@@ -163,7 +164,7 @@ class UnevenCollectives(Collectives):
         mine = int(matrix[self.rank].sum())
         if mine != a.shape[0]:
             raise ValueError(f"x has {a.shape[0]} rows; expected {mine}, the sum of its counts")
-        b = target(out, a, (int(matrix[:, self.rank].sum()), *a.shape[1:]))
+        b = arrays.target(out, a, (int(matrix[:, self.rank].sum()), *a.shape[1:]))
         request = self._uneven("all_to_all", matrix, a, b, b.owner if out is None else out)
         return self._calls.perform(request, algorithm, async_op)
 
@@ -181,7 +182,7 @@ class UnevenCollectives(Collectives):
         width: int = 1,
     ) -> CallRequest:
         counts = rows * (width if x is None else _width(x))
-        return CallRequest(collective, int(counts.sum()), x, out, result, op, root, counts)
+        return calls.CallRequest(collective, int(counts.sum()), x, out, result, op, root, counts)
 
     def _listed(self, counts: Any, what: str = "counts") -> RowCounts:
         """Rows by rank, as the caller listed them."""
@@ -244,7 +245,7 @@ class UnevenCollectives(Collectives):
 
 
 def _rowed(x: Any, what: str, dtype: Any = None) -> Array:
-    array = readable(x, dtype)
+    array = arrays.readable(x, dtype)
     if not array.shape:
         raise ValueError(f"{what} is a single number; expected an array with rows")
     return array

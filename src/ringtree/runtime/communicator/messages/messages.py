@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ringtree.runtime.arrays import Array, readable, writable
+from ringtree.runtime import arrays
 from ringtree.runtime.communicator.arguments import whole
 from ringtree.runtime.communicator.messages.work import Message
 from ringtree.runtime.engines.tags import ANY
@@ -15,6 +15,7 @@ from ringtree.runtime.engines.tags import ANY
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from ringtree.runtime.arrays import Array
     from ringtree.runtime.engines.protocols import MessageOperation, Messages
 
 
@@ -28,13 +29,13 @@ class MessageStatus(NamedTuple):
 
 def sending(x: Any, dst: int, tag: int, size: int) -> tuple[MessageOperation, Array]:
     """The operation that sends x to rank `dst` of `size`, and the array that must outlive it."""
-    array = readable(x)
+    array = arrays.readable(x)
     return (True, peer(dst, size), tag_of(tag), array.address, array.nbytes, int(array.dtype), False), array
 
 
 def receiving(x: Any, src: int, tag: int, size: int, at_most: bool = False) -> tuple[MessageOperation, Array]:
     """The operation that receives into x from rank `src` of `size` or ANY, and the array that must outlive it."""
-    array = writable(x, "the array to receive into")
+    array = arrays.writable(x, "the array to receive into")
     whose, which = source(src, size), tag_wanted(tag)
     return (False, whose, which, array.address, array.nbytes, int(array.dtype), bool(at_most)), array
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ringtree.runtime.arrays import Array, readable, target, writable
+from ringtree.runtime import arrays
 from ringtree.runtime.communicator.messages.messages import (
     Batch,
     MessageStatus,
@@ -25,6 +25,7 @@ from ringtree.runtime.communicator.seated import Member
 from ringtree.runtime.engines.tags import ACKNOWLEDGEMENT, ANY, COPY, PARTS
 
 if TYPE_CHECKING:
+    from ringtree.runtime.arrays import Array
     from ringtree.runtime.engines.protocols import MessageOperation
 
 _ndarray = np.ndarray
@@ -109,13 +110,13 @@ class PointToPoint(Member):
         src, dst = peer(src, self.size), peer(dst, self.size)
         operations: list[MessageOperation] = []
         if self.rank == src:
-            given = readable(x)
+            given = arrays.readable(x)
             operations.append((True, dst, COPY, given.address, given.nbytes, int(given.dtype), False))
         if self.rank == dst:
             if out is None and x is None:
                 raise ValueError(f"copy needs out on rank {dst}, or an x of the message's size and type")
-            like = readable(x) if out is None else None
-            filled = writable(out) if like is None else target(None, like, like.shape)
+            like = arrays.readable(x) if out is None else None
+            filled = arrays.writable(out) if like is None else arrays.target(None, like, like.shape)
             operations.append((False, src, COPY, filled.address, filled.nbytes, int(filled.dtype), False))
         if operations:
             self._exchange(operations)
@@ -130,7 +131,7 @@ class PointToPoint(Member):
         part is not as its receiver expects."""
         if len(xs) != self.size or len(outs) != self.size:
             raise ValueError(f"got {len(xs)} parts to send and {len(outs)} to fill; expected {self.size} of each")
-        given, filled = _apart([readable(x) for x in xs], [writable(out) for out in outs])
+        given, filled = _apart([arrays.readable(x) for x in xs], [arrays.writable(out) for out in outs])
         mine, own = given[self.rank], filled[self.rank]
         if (mine.count, mine.dtype) != (own.count, own.dtype):
             kind = f"{own.count} {own.dtype.label}; expected {mine.count} {mine.dtype.label}, as this rank sends itself"

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import operator
-from bisect import bisect_right, insort
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ringtree.runtime.arrays import Array, dtype_named, new, readable, writable
+from ringtree.runtime import arrays
+from ringtree.runtime.communicator import windows
 from ringtree.runtime.communicator.arguments import int64, whole
 from ringtree.runtime.communicator.collectives.collectives import Collectives
-from ringtree.runtime.communicator.windows import symmetric
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
+
+    from ringtree.runtime.arrays import Array
 
 SIGNALS = 8
 """Signals of a pair of ranks in each direction."""
@@ -29,20 +29,19 @@ class OneSided(Collectives):
     no call meanwhile. TimedOut of either leaves the group usable.
     """
 
-    _windows: list[tuple[int, int, int]]  # of each array: where it begins and ends here, and its window's number
+    _windows: list[windows.Window]  # in the order of their addresses
 
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray[Any]:
         """A zeroed array [*shape] in memory that peers read in place. It is the group's: the memory is kept until the
         communicator is closed and the array is gone. Mismatch: if the ranks ask for different arrays. OSError: if there
         is no room."""
         lengths = tuple(whole(n, "shape") for n in (shape if isinstance(shape, tuple | list) else (shape,)))
-        wanted = dtype_named(dtype)
-        self._agreed(symmetric.request(lengths, wanted))  # a rank that died or asks for else is noticed here
+        wanted = arrays.dtype_named(dtype)
+        self._agreed(windows.request(lengths, wanted))  # a rank that died or asks for else is noticed here
         self._made += 1
         key = f"{self._parameters.key}/{self._made}"
-        number, array = symmetric.allocate(self._endpoint, self._parameters, key, lengths, wanted)
-        begin = array.__array_interface__["data"][0]
-        insort(self._windows, (begin, begin + array.nbytes, number))
+        number, array = windows.allocate(self._endpoint, self._parameters, key, lengths, wanted)
+        windows.insert(self._windows, array, number)
         return array
 
     def put(self, x: Any, dst: int, window: Any, signal: int | None = None) -> None:
@@ -51,7 +50,7 @@ class OneSided(Collectives):
         `window` no memory of this group's `empty`."""
         peer, index = self._peer(dst), None if signal is None else _index(signal)
         there, number, offset = self._found(window)
-        here = readable(x)
+        here = arrays.readable(x)
         _alike(here, there, "x")
         self._endpoint.put(number, offset, peer, here.address, here.nbytes)
         if index is not None:
@@ -61,7 +60,7 @@ class OneSided(Collectives):
         """Rank `src`'s copy of `window`, in a new array of its shape or in `out`. Errors as in put."""
         peer = self._peer(src)
         there, number, offset = self._found(window)
-        here = new(there, there.shape) if out is None else writable(out)
+        here = arrays.new(there, there.shape) if out is None else arrays.writable(out)
         _alike(here, there, "out")
         self._endpoint.get(number, offset, peer, here.address, here.nbytes)
         return here.owner if out is None else out
@@ -84,9 +83,8 @@ class OneSided(Collectives):
 
     def _found(self, window: Any) -> tuple[Array, int, int]:
         """A window as it lies here, its number, and its offset in bytes from where that begins."""
-        array = writable(window, "window")
-        at = bisect_right(self._windows, array.address, key=operator.itemgetter(0)) - 1
-        begin, end, number = self._windows[at] if at >= 0 else (0, 0, 0)
+        array = arrays.writable(window, "window")
+        begin, end, number = windows.last_from(self._windows, array.address)
         if not begin <= array.address <= array.address + array.nbytes <= end:
             raise ValueError("window is no memory of this group's: expected an array of its empty(), or a slice of one")
         return array, number, array.address - begin

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import operator
 import os
+from bisect import bisect_right, insort
 from ctypes import c_char
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 
     from ringtree.runtime.engines.engine import GroupParameters
     from ringtree.runtime.engines.protocols import Endpoint
+
+Window = tuple[int, int, int]
+"""The addresses where an array begins and ends in this process, and its window's number."""
 
 PAGE = 4096
 
@@ -68,3 +73,15 @@ def allocate(
     memory: Any = (c_char * share).from_address(address)
     memory.endpoint = endpoint
     return window, np.frombuffer(memory, np.uint8)[:nbytes].view(dtype).reshape(shape)
+
+
+def insert(windows: list[Window], array: NDArray[Any], number: int) -> None:
+    """Adds the window of an array, which keeps them in the order of their addresses."""
+    begin = array.__array_interface__["data"][0]
+    insort(windows, (begin, begin + array.nbytes, number))
+
+
+def last_from(windows: list[Window], address: int) -> Window:
+    """The last of the windows that begin at an address or before it; an empty one where there is none."""
+    at = bisect_right(windows, address, key=operator.itemgetter(0)) - 1
+    return windows[at] if at >= 0 else (0, 0, 0)

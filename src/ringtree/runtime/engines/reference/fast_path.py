@@ -89,8 +89,6 @@ class KnownCalls:
         out_address: int,
         out_count: int,
     ) -> bool:
-        if not isinstance(op, str):
-            return False
         plan = self._recall_at((collective, dtype, op, root, x_count, out_count), (x_address, out_address))
         if plan >= 0:
             self.run(plan, x_address, out_address)
@@ -107,12 +105,13 @@ class KnownCalls:
         out_address: int,
         out_count: int,
     ) -> int:
-        if not isinstance(op, str):
-            return 0
         plan = self._recall_at((collective, dtype, op, root, x_count, out_count), (x_address, out_address))
         return self.start(plan, x_address, out_address) if plan >= 0 else 0
 
-    def _recall_at(self, signature: tuple[int, int, str, int, int, int], addresses: Sequence[int]) -> int:
+    def _recall_at(self, signature: tuple[int, int, Any, int, int, int], addresses: Sequence[int]) -> int:
+        """As `_recall`, of arrays known by type; -1 also for an operation that has no name."""
+        if not isinstance(signature[2], str):
+            return -1
         itemsize = Dtype(signature[1]).itemsize
         return self._recall(signature, addresses, [count * itemsize for count in signature[4:]], itemsize)
 

@@ -9,9 +9,10 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from ringtree.runtime.bootstrap.bootstrap import NetworkBootstrap
+if TYPE_CHECKING:
+    from ringtree.runtime.bootstrap.protocols import NetworkBootstrap
 
 WIRES = {
     "tcp": "ringtree.runtime.engines.wires.tcp:TcpEnd",

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ringtree.runtime.bootstrap.addresses import is_loopback
-from ringtree.runtime.bootstrap.bootstrap import NetworkBootstrap
 from ringtree.runtime.bootstrap.contact import shown
 from ringtree.runtime.bootstrap.environment import INTERFACE
 from ringtree.runtime.bootstrap.interfaces import interface_of
 from ringtree.runtime.engines.engine import native_module
 from ringtree.runtime.engines.wires import Remote
+
+if TYPE_CHECKING:
+    from ringtree.runtime.bootstrap.protocols import NetworkBootstrap
 
 PROBE_S = 5.0
 """Seconds that a rank of another host may take to accept a first connection."""

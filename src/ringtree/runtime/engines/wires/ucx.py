@@ -7,11 +7,13 @@ import importlib.util
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ringtree.runtime.bootstrap.bootstrap import NetworkBootstrap
 from ringtree.runtime.engines.engine import native_module
 from ringtree.runtime.engines.wires import Remote
+
+if TYPE_CHECKING:
+    from ringtree.runtime.bootstrap.protocols import NetworkBootstrap
 
 LIBRARY = "RINGTREE_UCX_LIBRARY"
 """The variable with the path of a libucp."""

@@ -163,6 +163,11 @@ def dtype_named(dtype: Any) -> np.dtype[Any]:
     return found
 
 
+def dtype_of(dtype: Any) -> Dtype:
+    """The element type that `dtype` means, also where only engines know it by that name; TypeError for another."""
+    return BY_LABEL.get(str(dtype).removeprefix("torch.")) or _numpy_dtype(dtype_named(dtype))
+
+
 def _meant(found: Dtype, named: Any, what: str = "the array") -> Dtype:
     """The type of elements that are stored as `found` when the caller names their type."""
     if named is None:
