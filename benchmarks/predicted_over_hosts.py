@@ -98,7 +98,7 @@ def tuning(cut: str) -> Any:
 
 def again(record: dict[str, Any]) -> None:
     """Predicts and simulates the rows of a record as the code does now. What was measured stays."""
-    from ringtree.price import seconds
+    from ringtree.price import over_hosts, seconds
     from ringtree.simulate import Job, play
 
     for rate, rows in record["rows"].items():
@@ -107,7 +107,8 @@ def again(record: dict[str, Any]) -> None:
             ranks, nbytes = len(wheres[0].host_of), row["nbytes"]
             schedule = tuning(row["cut"]).apply(row["algorithm"], "all_reduce", ranks)
             row["predicted_s"] = median(seconds(schedule, where, nbytes) for where in wheres)
-            row["simulated_s"] = median(play([Job(schedule, nbytes)], w.topology(nbytes)).time_s for w in wheres)
+            topologies = [over_hosts.topology(where, nbytes) for where in wheres]
+            row["simulated_s"] = median(play([Job(schedule, nbytes)], topology).time_s for topology in topologies)
     record["settings"]["predicted"] = (
         "again, by the code that this record lies beside, from the recorded places, networks and cuts; of a row that "
         "the runs cut differently, from the first run's cut"

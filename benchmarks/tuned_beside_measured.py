@@ -39,13 +39,13 @@ from ringtree.price.memory.fitting import MeasuredCall, fit
 from ringtree.runtime.tuned import as_json
 
 TUNED_RANKS = (1, 2, 4)
-RANKS = (1, 2, 3, 4)
+RANKS = (1, 2, 3, 4, 8)
 SIZES = [8, 64, 1 << 10, 8 << 10, 64 << 10, 512 << 10, 4 << 20, 32 << 20, 64 << 20]
 """Between those that parameters are fitted to, and the ends."""
 OVERSUBSCRIBED_NBYTES = 32 << 20
 """The most where ranks share cores: what is longer takes all the time there is."""
 OTHERS = ("broadcast", "reduce", "all_gather", "reduce_scatter", "all_to_all", "gather", "scatter", "scan")
-OTHERS_RANKS = (2, 4)
+OTHERS_RANKS = (2, 4, 8)
 OTHERS_SIZES = [8, 1 << 10, 8 << 10, 64 << 10, 512 << 10, 4 << 20]
 ERROR, LOSS = 0.25, 0.15
 """The goals: a prediction's median error, and by how much a choice may be slower than the best."""

@@ -131,11 +131,12 @@ def lines(parameters: CostParameters, oversubscribed: bool, most_nbytes: int) ->
     yield f"a message {duration(f.message_s)} at each end and {duration(f.latency_s)} in transit"
     turns = f"a turn {duration(f.turn_s)}, a synchronization {duration(f.switch_s)}"
     yield f"for each rank that shares a core: {turns}{'' if oversubscribed else ' (not measured)'}"
-    yield f"{'bytes in arrays':>15}  {'copy':>10}  {'from a peer':>12}  {'reduce':>10}  {'attach':>10}"
-    for nbytes, *rates in zip(f.memory_nbytes, f.copy_Bps, f.fetch_Bps, f.reduce_Bps, f.attach_Bps, strict=True):
-        copy, fetch, reduce, attach = map(_rate, rates)
-        guess = "" if nbytes <= most_nbytes else "  (not measured)"
-        yield f"{size(nbytes):>15}  {copy:>10}  {fetch:>12}  {reduce:>10}  {attach:>10}{guess}"
+    heads, widths = ("copy", "from a peer", "on a shared core", "reduce", "attach"), (10, 12, 17, 10, 10)
+    yield f"{'bytes in arrays':>15}{''.join(f'  {head:>{w}}' for head, w in zip(heads, widths, strict=True))}"
+    columns = f.copy_Bps, f.fetch_Bps, f.oversubscribed_fetch_Bps, f.reduce_Bps, f.attach_Bps
+    for nbytes, *rates in zip(f.memory_nbytes, *columns, strict=True):
+        shown = "".join(f"  {_rate(rate):>{w}}" for rate, w in zip(rates, widths, strict=True))
+        yield f"{size(nbytes):>15}{shown}{'' if nbytes <= most_nbytes else '  (not measured)'}"
 
 
 def _rate(rate_Bps: float) -> str:

@@ -94,8 +94,9 @@ def _messages_s(schedule: Schedule, hosts: Hosts, nbytes: int, played_s: float) 
 def _topology(hosts: Hosts, nbytes: int) -> Topology:
     parameters, cores = hosts.memory.parameters, hosts.memory.cores
     most = int(np.bincount(np.unique(hosts.host_of, return_inverse=True)[1]).max())
-    turns = max(most / cores, hosts.turns) / hosts.memory.speed
-    copy_s, fetch_s, reduce_s, _ = (s * turns for s in parameters.seconds_a_byte(2.0 * nbytes * turns))
+    share = max(most / cores, hosts.turns)
+    turns = share / hosts.memory.speed
+    copy_s, fetch_s, reduce_s, _ = (s * turns for s in parameters.seconds_a_byte(2.0 * nbytes * turns, share > 1))
     return on_hosts(
         hosts.host_of,
         latency_s=hosts.latency_s,

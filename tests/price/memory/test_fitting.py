@@ -25,6 +25,7 @@ TRUE = CostParameters(
     fetch_Bps=(20e9, 25e9, 30e9, 25e9, 18e9),
     reduce_Bps=(50e9,) * 5,
     attach_Bps=(30e9, 30e9, 20e9, 20e9, 10e9),
+    oversubscribed_fetch_Bps=(20e9, 20e9, 15e9, 10e9, 8e9),
     source="made up",
 )
 SIZES = [1 << k for k in range(3, 28, 2)]
@@ -61,6 +62,8 @@ def test_a_machine_that_obeys_the_formula_is_found_again() -> None:
     assert np.median(errors(parameters, made(CASES, (2, 4, 8)))) < 0.02
     assert np.median(errors(parameters, others)) < 0.06, "other algorithms, other ranks"
     assert abs(parameters.turn_s / TRUE.turn_s - 1) < 0.1
+    off = np.array(parameters.oversubscribed_fetch_Bps) / TRUE.oversubscribed_fetch_Bps - 1
+    assert np.median(np.abs(off)) < 0.1, "from ranks that share cores"
 
 
 def test_disturbed_calls_bend_little() -> None:
@@ -75,6 +78,7 @@ def test_unmeasured_parameters_stay_built_in(ranks: tuple[int, ...]) -> None:
     assert np.median(errors(parameters, made(CASES, ranks))) < 0.05
     if ranks == (2,):
         assert parameters.turn_s == BUILT_IN.turn_s
+        assert parameters.oversubscribed_fetch_Bps == BUILT_IN.oversubscribed_fetch_Bps
 
 
 def test_there_must_be_something_to_fit() -> None:

@@ -26,6 +26,7 @@ PLAIN = CostParameters(
     fetch_Bps=(5e9,),
     reduce_Bps=(20e9,),
     attach_Bps=(4e9,),
+    oversubscribed_fetch_Bps=(2e9,),
     memory_nbytes=(1 << 20,),
     source="by hand",
 )
@@ -94,6 +95,17 @@ def test_more_ranks_than_cores_take_turns() -> None:
     assert isclose(oversubscribed.copy_s, 2 * alone.copy_s)
 
 
+@pytest.mark.parametrize(("algorithm", "staged", "read"), [("flat", 2, 3), ("binomial", 1 + 1, 1 + 1)])
+def test_a_round_takes_as_long_as_its_busiest_core(algorithm: str, staged: int, read: int) -> None:
+    """reduce of 4 ranks on 2 cores, neighbours on one. flat: ranks 2 and 3 stage, then rank 0 reads three vectors;
+    binomial: both cores stage and read one, then rank 2 stages and rank 0 reads. What was read is added and written."""
+    nbytes = 8 * KIB
+    found = predict(algorithm, "reduce", 4, 0, nbytes, CallTuning(), replace(MEMORY, cores=2))
+    assert isclose(found.fetch_s, read * nbytes / 2e9), "at the rate of ranks that share cores"
+    steps = 1 if algorithm == "flat" else 2
+    assert isclose(found.copy_s, (staged + steps) * nbytes / 10e9)
+
+
 def test_rates_depend_on_the_bytes_in_arrays() -> None:
     parameters = replace(
         PLAIN,
@@ -102,8 +114,10 @@ def test_rates_depend_on_the_bytes_in_arrays() -> None:
         fetch_Bps=(5e9,) * 2,
         reduce_Bps=(1e9,) * 2,
         attach_Bps=(1e9,) * 2,
+        oversubscribed_fetch_Bps=(4e9,) * 2,
     )
     assert parameters.seconds_a_byte(8)[0] == 1e-10
+    assert parameters.seconds_a_byte(8)[1] == 2e-10 and parameters.seconds_a_byte(8, oversubscribed=True)[1] == 2.5e-10
     assert isclose(parameters.seconds_a_byte(2 * MIB)[0], (1e-10 + 1e-9) / 2)
     assert parameters.seconds_a_byte(1 << 40)[0] == 1e-9
 

@@ -18,7 +18,7 @@ def bound_s(collective: str, ranks: int, nbytes: int, memory: SharedMemory) -> f
         return cost.call_s
     share = max(ranks / memory.cores, 1.0)
     total, busiest, arrays = least_fetched(collective, ranks)
-    _, fetch_s, _, attach_s = cost.seconds_a_byte(nbytes * arrays * share)
+    _, fetch_s, _, attach_s = cost.seconds_a_byte(nbytes * arrays * share, share > 1)
     read_s = min(fetch_s, attach_s) if memory.single_copy_bytes else fetch_s
     meeting_s = cost.turn_s * share if ranks > memory.cores else cost.latency_s
     return max(cost.call_s * share + meeting_s, max(busiest, total / min(ranks, memory.cores)) * nbytes * read_s)

@@ -21,6 +21,7 @@ from ringtree.price.memory.parameters import (
     RATES,
     CostParameters,
     SharedMemory,
+    rates_of,
 )
 from ringtree.price.memory.shared import SWITCH, TURN, Floats, Workload, costs, multiples
 
@@ -49,16 +50,15 @@ class MeasuredCall:
 
 
 def fit(calls: Sequence[MeasuredCall], source: str = "") -> CostParameters:
-    """The cost parameters of the machine that the calls were measured on: all but turns from ranks with a core each,
-    then turns from those without; all at once where there is one core. A cost that no call has keeps its built-in
-    parameter. ValueError where no call is of two ranks or more."""
+    """The cost parameters of the machine that the calls were measured on: all that ranks with a core each pay from
+    those, then what only others pay, such as turns; all at once where there is one core. A cost that no call has keeps
+    its built-in parameter. ValueError where no call is of two ranks or more."""
     if not any(c.ranks > 1 for c in calls):
         raise ValueError("no measured call of two ranks or more; expected some to fit cost parameters to")
     apart = [c for c in calls if c.ranks <= c.memory.cores]
     oversubscribed = [c for c in calls if c.ranks > c.memory.cores]
     price = costs(BUILT_IN)
-    turns = np.isin(np.arange(len(price)), (TURN, SWITCH))
-    between = np.arange(len(price)) >= len(price) - len(NODE_COSTS)
+    turns, between = _in_turns(len(price)), np.arange(len(price)) >= len(price) - len(NODE_COSTS)
     measured = ~between | any(c.work.counts.links.shape[1] for c in calls)
     if not any(c.ranks > 1 for c in apart):
         return _parameters(_nearer(calls, price, measured), source)
@@ -72,6 +72,14 @@ def errors(parameters: CostParameters, calls: Sequence[MeasuredCall]) -> tuple[f
     """The predictions' relative errors, as shares of the measured times: the median, and the 90th percentile."""
     found = np.abs(_times(calls, parameters) @ costs(parameters) / [c.time_s for c in calls] - 1)
     return float(np.median(found)), float(np.quantile(found, 0.9))
+
+
+def _in_turns(costs: int) -> NDArray[np.bool_]:
+    """Which of the costs only ranks that share a core pay."""
+    sizes, found = len(BUILT_IN.memory_nbytes), np.zeros(costs, np.bool_)
+    fetched = len(CALL_COSTS) + rates_of(oversubscribed=True)[1] * sizes
+    found[[TURN, SWITCH, *range(fetched, fetched + sizes)]] = True
+    return found
 
 
 def _nearer(calls: Sequence[MeasuredCall], price: Floats, free: NDArray[np.bool_]) -> Floats:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import log2
 
 CALL_COSTS = ("call_s", "latency_s", "message_s", "step_s", "turn_s", "switch_s")
-RATES = ("copy_Bps", "fetch_Bps", "reduce_Bps", "attach_Bps")
+RATES = ("copy_Bps", "fetch_Bps", "reduce_Bps", "attach_Bps", "oversubscribed_fetch_Bps")
 NODE_COSTS = ("across_s", "across_Bps", "link_Bps")
 MEMORY_NBYTES = (1 << 16, 1 << 19, 1 << 22, 1 << 25, 1 << 27)
 """Bytes of the arrays of a core's ranks: input and output of the measured sizes. They are within a core's first caches,
@@ -32,8 +32,9 @@ class CostParameters:
 
     Bytes a second, one for each of `memory_nbytes`, the bytes that the ranks of a core have in arrays: `copy_Bps`
     of one's own bytes, `fetch_Bps` of bytes that a peer wrote into a slot, `reduce_Bps` of reduced bytes, on top of
-    both, `attach_Bps` of bytes that the kernel reads in a peer's own memory. Between two of `memory_nbytes` the
-    seconds a byte follow the logarithm. `source`: where the parameters are from, in words.
+    both, `attach_Bps` of bytes that the kernel reads in a peer's own memory. `oversubscribed_fetch_Bps` takes the place
+    of `fetch_Bps` where ranks share a core, whose caches then hold the slots of many. Between two of `memory_nbytes`
+    the seconds a byte follow the logarithm. `source`: where the parameters are from, in words.
 
     Where ranks are on several NUMA nodes: `across_s` a message from another node, on top of its latency; `across_Bps`
     of bytes that a rank there wrote, on top of `fetch_Bps`; `link_Bps` of all bytes into a node or out of it.
@@ -49,6 +50,7 @@ class CostParameters:
     fetch_Bps: tuple[float, ...]
     reduce_Bps: tuple[float, ...]
     attach_Bps: tuple[float, ...]
+    oversubscribed_fetch_Bps: tuple[float, ...]
     memory_nbytes: tuple[int, ...] = MEMORY_NBYTES
     source: str = field(default="", compare=False)
     across_s: float = ACROSS_S
@@ -73,10 +75,11 @@ class CostParameters:
             if not 1 <= getattr(self, name) <= FASTEST_BPS:
                 raise ValueError(f"{name} is {getattr(self, name)!r}; expected 1 to {FASTEST_BPS:g} bytes a second")
 
-    def seconds_a_byte(self, nbytes: float) -> tuple[float, ...]:
-        """Returns seconds per byte by RATES, for the bytes in arrays of the ranks of a core."""
+    def seconds_a_byte(self, nbytes: float, oversubscribed: bool = False) -> tuple[float, ...]:
+        """Returns seconds per byte copied, fetched, reduced and attached, for the bytes in arrays of the ranks of a
+        core."""
         shares = weights(self.memory_nbytes, nbytes)
-        return tuple(sum(w / getattr(self, name)[k] for k, w in shares) for name in RATES)
+        return tuple(sum(w / getattr(self, RATES[r])[k] for k, w in shares) for r in rates_of(oversubscribed))
 
     @property
     def message_nbytes(self) -> float:
@@ -85,6 +88,11 @@ class CostParameters:
         caches. A cache line at least."""
         copy_s, fetch_s, *_ = self.seconds_a_byte(0)
         return max((self.message_s + self.latency_s) / (copy_s + fetch_s), CACHE_LINE_NBYTES)
+
+
+def rates_of(oversubscribed: bool) -> tuple[int, ...]:
+    """The positions in RATES of what is paid for bytes copied, fetched, reduced and attached."""
+    return (0, 4, 2, 3) if oversubscribed else (0, 1, 2, 3)
 
 
 def weights(sizes: tuple[int, ...], nbytes: float) -> list[tuple[int, float]]:
@@ -107,10 +115,12 @@ BUILT_IN = CostParameters(
     fetch_Bps=(22e9, 28e9, 45e9, 50e9, 45e9),
     reduce_Bps=(400e9, 500e9, 500e9, 500e9, 500e9),
     attach_Bps=(35e9, 30e9, 40e9, 25e9, 12e9),
+    oversubscribed_fetch_Bps=(22e9, 22e9, 18e9, 12e9, 12e9),
     source="built-in cost parameters",
 )
 """Measured by `ringtree tune` on 2 cores of an AMD EPYC with slow cache lines from the other core; `attach_Bps` is
-between what that machine and 2 cores of an Intel Xeon take for process_vm_readv, less the writing."""
+between what that machine and 2 cores of an Intel Xeon take for process_vm_readv, less the writing;
+`oversubscribed_fetch_Bps` is what reduce of 1 and 16 MiB over 4 and 8 ranks takes on that Xeon."""
 
 
 @dataclass(frozen=True, slots=True)

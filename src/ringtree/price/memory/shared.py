@@ -1,8 +1,8 @@
 """The time of a call among ranks that share memory, in closed form over the counts of its schedule.
 
 A schedule goes over the vector in fragments: the pieces it is cut into, each in windows that fit a staging slot. Its
-rounds follow one another: each takes the time of its busiest rank, or of all ranks' work over the cores, and a
-message's latency. Further fragments follow at the pace of the busiest rank, unless ranks wait for one another: then
+rounds follow one another: each takes the time of its busiest rank, or where ranks share cores of the busiest core, and
+a message's latency. Further fragments follow at the pace of the busiest one, unless ranks wait for one another: then
 each takes as long as the first. Where there are more ranks than cores, they take turns: each rank of a core one in each
 fragment and, for less, at each further synchronization.
 
@@ -25,7 +25,15 @@ from numpy.typing import NDArray
 
 from ringtree.ir.schedule import Schedule
 from ringtree.price.memory.counting import COPIED, KINDS, MESSAGES, STEPS, Counts, counts
-from ringtree.price.memory.parameters import CALL_COSTS, NODE_COSTS, RATES, CostParameters, SharedMemory, weights
+from ringtree.price.memory.parameters import (
+    CALL_COSTS,
+    NODE_COSTS,
+    RATES,
+    CostParameters,
+    SharedMemory,
+    rates_of,
+    weights,
+)
 
 Floats = NDArray[np.float64]
 CALL, LATENCY, MESSAGE, STEP, TURN, SWITCH = range(len(CALL_COSTS))
@@ -68,8 +76,8 @@ def seconds(schedule: Schedule, memory: SharedMemory, nbytes: int) -> float:
 def quote(work: Workload, memory: SharedMemory, nbytes: int) -> MemoryQuote:
     """The time of a call on a whole vector of `nbytes`, and its parts."""
     cost, spent = memory.parameters, _spent(work, memory, nbytes)
-    fetched = cost.seconds_a_byte(spent.held_nbytes)
-    copy_s, fetch_s, reduce_s, attach_s = (b * s for b, s in zip(spent.work[COPIED:], fetched, strict=True))
+    rates = cost.seconds_a_byte(spent.held_nbytes, spent.oversubscribed)
+    copy_s, fetch_s, reduce_s, attach_s = (b * s for b, s in zip(spent.work[COPIED:], rates, strict=True))
     latency_s = spent.latencies * cost.latency_s + spent.turns * cost.turn_s + spent.switches * cost.switch_s
     latency_s += spent.work[MESSAGES] * cost.message_s + spent.work[STEPS] * cost.step_s
     latency_s += spent.crossings * cost.across_s
@@ -92,14 +100,15 @@ def multiples(work: Workload, memory: SharedMemory, nbytes: int) -> Floats:
     times = np.zeros(across + len(NODE_COSTS))
     times[: len(CALL_COSTS)] = (spent.calls, spent.latencies, *spent.work[:COPIED], spent.turns, spent.switches)
     for size, weight in weights(sizes, spent.held_nbytes):
-        times[len(CALL_COSTS) + size : across : len(sizes)] = [nbytes * weight for nbytes in spent.work[COPIED:]]
+        for rate, moved_nbytes in zip(rates_of(spent.oversubscribed), spent.work[COPIED:], strict=True):
+            times[len(CALL_COSTS) + rate * len(sizes) + size] = moved_nbytes * weight
     times[across:] = spent.crossings, spent.crossed, spent.linked
     return times
 
 
 class _Spent(NamedTuple):
     """The number of each cost of a call, and `work` by KINDS, the last four in bytes. `held_nbytes`: bytes of the
-    arrays of a core's ranks. Between nodes: `crossed` and `linked`, bytes of the busiest rank, and of the busiest link
+    arrays of a core's ranks; `oversubscribed`: whether those are several. Between nodes: `crossed` and `linked`, bytes of the busiest rank, and of the busiest link
     where that takes longer."""
 
     calls: float
@@ -108,6 +117,7 @@ class _Spent(NamedTuple):
     switches: float
     work: list[float]
     held_nbytes: float
+    oversubscribed: bool
     crossings: float
     crossed: float
     linked: float
@@ -121,7 +131,7 @@ def _spent(work: Workload, memory: SharedMemory, nbytes: int) -> _Spent:
     chunk_nbytes = nbytes / known.chunks / fragments
     share = known.ranks / memory.cores
     held_nbytes = nbytes * known.held * max(share, 1.0)
-    price = [cost.message_s, cost.step_s, *(chunk_nbytes * s for s in cost.seconds_a_byte(held_nbytes))]
+    price = [cost.message_s, cost.step_s, *(chunk_nbytes * s for s in cost.seconds_a_byte(held_nbytes, share > 1))]
     if known.links.shape[1]:
         price.append(chunk_nbytes / cost.across_Bps)
     slower = 1 / memory.speed
@@ -136,23 +146,22 @@ def _spent(work: Workload, memory: SharedMemory, nbytes: int) -> _Spent:
     again = 1 if follows else fragments
     if share <= 1:
         latencies, crossings = known.synchronizations * again, known.crossings * again
-        return _Spent(slower, latencies, 0.0, 0.0, done, held_nbytes, crossings, crossed * slower, linked)
+        return _Spent(slower, latencies, 0.0, 0.0, done, held_nbytes, False, crossings, crossed * slower, linked)
     # a rank that waits for no other fills slots until its turn is over
     ahead = 1 if known.mutual else max(memory.slots // 2, 1)
     turns = share * ceil(fragments / ahead) * slower
     switches = turns * (known.synchronizations - 1)
     # other ranks have their turns while a message is on its way
-    return _Spent(share * slower, 0.0, turns, switches, done, held_nbytes, 0.0, crossed * slower, linked)
+    return _Spent(share * slower, 0.0, turns, switches, done, held_nbytes, True, 0.0, crossed * slower, linked)
 
 
 def _slowest(work: Floats, links: Floats, price: Floats, link_s: float, cores: int) -> Floats:
-    """The busiest rank's work of each row of `work` [rows, ranks, kinds], or if that is longer, all ranks' over the
-    cores. Where there are links between nodes [rows, ends], one kind more: chunks on the busiest link, which are all
-    where that takes longer still, else 0."""
+    """The busiest core's work of each row of `work` [rows, ranks, kinds], neighbours on one. Where there are links
+    between nodes [rows, ends], one kind more: chunks on the busiest link, which are all where that takes longer still,
+    else 0."""
+    if (ranks := work.shape[1]) > cores:
+        work = np.add.reduceat(work, [-(-core * ranks // cores) for core in range(cores)], axis=1)
     found: Floats = work[np.arange(len(work)), np.argmax(work @ price, axis=1)]
-    if work.shape[1] > cores:
-        shared = work.sum(axis=1) / cores
-        found = np.where((found @ price >= shared @ price)[:, None], found, shared)
     if not links.shape[1]:
         return found
     busiest, zero = links.max(axis=1), np.zeros((len(work), 1))

@@ -90,7 +90,7 @@ def as_json(parameters: CostParameters) -> dict[str, Any]:
 def parameters_from(written: Mapping[str, Any], source: str) -> CostParameters:
     """The parameters that `as_json` wrote. ValueError, TypeError or KeyError for anything else."""
     known = [f.name for f in fields(CostParameters) if f.name != "source"]
-    lacking = ("attach_Bps", *NODE_COSTS)  # in earlier files
+    lacking = ("attach_Bps", "oversubscribed_fetch_Bps", *NODE_COSTS)  # in earlier files
     written = {name: getattr(BUILT_IN, name) for name in lacking} | dict(written)
     values: dict[str, Any] = {
         name: tuple(written[name]) if isinstance(written[name], (list, tuple)) else written[name] for name in known
