@@ -150,10 +150,12 @@ def single_copies(env: Mapping[str, str]) -> bool:
 
 
 def _home_core(rank: int, machines: Sequence[int], masks: Sequence[str]) -> int:
-    """The core that this rank keeps to where ranks share cores, as many to each; -1 where some are pinned apart."""
+    """The core that this rank keeps to where ranks share cores: as many to each, neighbours on one, as trees join them
+    first. -1 where some are pinned apart."""
     mine = [mask for mask, machine in zip(masks, machines, strict=True) if machine == machines[rank]]
     cores = [core for core in range(int(mine[0], 16).bit_length()) if int(mine[0], 16) >> core & 1]
-    return cores[machines[:rank].count(machines[rank]) % len(cores)] if len(set(mine)) == 1 else -1
+    before = machines[:rank].count(machines[rank])
+    return cores[before * len(cores) // len(mine)] if len(set(mine)) == 1 else -1
 
 
 def _union(masks: list[str]) -> int:
