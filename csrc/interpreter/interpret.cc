@@ -15,7 +15,8 @@ Interpreter::Interpreter(Endpoint& endpoint, std::size_t cache_bytes, std::size_
       endpoint_(endpoint),
       out_{{}, endpoint.segment().multicast_out(endpoint.rank())},
       outbox_(endpoint.segment().outbox(endpoint.rank()), endpoint.segment().layout().slots,
-              endpoint.segment().layout().outbox_bytes / endpoint.segment().layout().slots),
+              endpoint.segment().layout().outbox_bytes / endpoint.segment().layout().slots,
+              endpoint.segment().layout().slot_bytes, !endpoint.oversubscribed()),
       peer_memory_(endpoint.segment(), endpoint.rank(), single_copy_bytes),
       cache_bytes_(cache_bytes),
       copied_(endpoint.ranks(), 0) {
@@ -54,6 +55,7 @@ void Interpreter::run(const std::shared_ptr<PreparedProgram>& shared, std::uint6
   spaces_[static_cast<int>(Space::input)] = input;
   spaces_[static_cast<int>(Space::output)] = output;
   spaces_[static_cast<int>(Space::scratch)] = scratch_.get();
+  outbox_.begin();
   auto relay = endpoint_.relay();
   try {
     run_windows();

@@ -51,11 +51,11 @@ bool Interpreter::send_in_place(const PreparedProgram::Instruction& i, std::int6
 }
 
 std::byte* Interpreter::stage(SendDescriptor& send) {
-  if ((send.slot = outbox_.take(out_)) < 0) {
+  if ((send.slot = outbox_.take(out_, send.nbytes)) < 0) {
     stall();
     waits_for_slot_ = true;
     int holder = -1;
-    while ((send.slot = outbox_.take(out_)) < 0) {
+    while ((send.slot = outbox_.take(out_, send.nbytes)) < 0) {
       holder = outbox_.holder(out_);
       Question has_moved([](auto& outbox, auto& lanes,
                             auto& holder) { return outbox.has_free(lanes) || outbox.holder(lanes) != holder; },
