@@ -18,7 +18,7 @@ ROUNDS = 60
 
 
 def ahead(comm: Communicator, nbytes: int) -> list[int]:
-    """The calls in which this rank got something else than the root sent; none receives before the root has sent all."""
+    """The calls in which this rank got something else than the root sent; none begins before the root has sent all."""
     mine, wrong = np.empty(nbytes, np.uint8), []
     for number in range(AHEAD):
         if comm.rank == 0:

@@ -108,8 +108,8 @@ def multiples(work: Workload, memory: SharedMemory, nbytes: int) -> Floats:
 
 class _Spent(NamedTuple):
     """The number of each cost of a call, and `work` by KINDS, the last four in bytes. `held_nbytes`: bytes of the
-    arrays of a core's ranks; `oversubscribed`: whether those are several. Between nodes: `crossed` and `linked`, bytes of the busiest rank, and of the busiest link
-    where that takes longer."""
+    arrays of a core's ranks; `oversubscribed`: whether those are several. Between nodes: `crossed` and `linked`, bytes
+    of the busiest rank, and of the busiest link where that takes longer."""
 
     calls: float
     latencies: float
