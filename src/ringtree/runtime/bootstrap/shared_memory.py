@@ -7,24 +7,21 @@ import errno
 import os
 import sys
 
+from ringtree.runtime.bootstrap.limits import control_group_room_bytes, explained
+
 MARGIN_BYTES = 64 << 20
 """Left to others when memory is reserved."""
 
 SHM_FOLDER = "/dev/shm"
-
-CGROUP_FILES = (
-    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
-)
-"""Limit and usage of this container's memory, by either version of control groups."""
 
 
 def reserve(nbytes: int, what: str, whole: int = 0, needed: int = 0) -> int:
     """A memfd whose first `nbytes` exist: a later write cannot end the process for want of memory. It is `whole` bytes
     long where that is more. MemoryError: if there is no room for `nbytes`, or for `needed` where that is more."""
     needed = max(nbytes, needed)
-    if needed > (room := memory_available_bytes()):
-        raise _no_room(needed, what, f"{room} are available")
+    room, of = _available()
+    if needed > room:
+        raise _no_room(needed, what, f"{max(room, 0)} are left by {of}, {MARGIN_BYTES} are for others")
     fd, has_limit = _without_a_name()
     nbytes = needed if has_limit else nbytes  # a member that finds it full later would fail alone
     try:
@@ -34,7 +31,9 @@ def reserve(nbytes: int, what: str, whole: int = 0, needed: int = 0) -> int:
     except OSError as error:
         os.close(fd)
         if error.errno in (errno.ENOSPC, errno.ENOMEM, errno.EFBIG):
-            raise _no_room(nbytes, what, os.strerror(error.errno)) from None
+            of_folder = has_limit and error.errno == errno.ENOSPC
+            why = f"{SHM_FOLDER}, which stands in for memfd_create, is full" if of_folder else explained(error)
+            raise _no_room(max(nbytes, whole), what, why) from None
         raise
     return fd
 
@@ -45,6 +44,8 @@ def _without_a_name() -> tuple[int, bool]:
     try:
         return os.memfd_create("ringtree", os.MFD_CLOEXEC), False
     except OSError as refused:
+        if refused.errno in (errno.EMFILE, errno.ENFILE):
+            raise OSError(refused.errno, f"no shared memory: {explained(refused)}") from None
         try:
             return os.open(SHM_FOLDER, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600), True
         except OSError as error:
@@ -57,16 +58,20 @@ def _without_a_name() -> tuple[int, bool]:
 def memory_available_bytes() -> int:
     """Bytes that this process may still take, less a margin for others. Nothing else refuses a memfd that is too large:
     where memory itself is the limit, its pages are handed out until the kernel ends processes."""
+    return _available()[0]
+
+
+def _available() -> tuple[int, str]:
+    """memory_available_bytes, and what bounds it."""
     bounds = []
     with contextlib.suppress(OSError, StopIteration, ValueError):
         with open("/proc/meminfo") as lines:
             line = next(line for line in lines if line.startswith("MemAvailable:"))
-        bounds.append(int(line.split()[1]) * 1024)
-    for limit, used in CGROUP_FILES:
-        # no such control group, or "max": no limit
-        with contextlib.suppress(OSError, ValueError), open(limit) as most, open(used) as now:
-            bounds.append(int(most.read()) - int(now.read()))
-    return min(bounds) - MARGIN_BYTES if bounds else sys.maxsize
+        bounds.append((int(line.split()[1]) * 1024, "this machine (MemAvailable)"))
+    if (group := control_group_room_bytes()) is not None:
+        bounds.append(group)
+    nbytes, of = min(bounds, default=(sys.maxsize, ""))
+    return nbytes - MARGIN_BYTES, of
 
 
 def _no_room(nbytes: int, what: str, why: str) -> MemoryError:
