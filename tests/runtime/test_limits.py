@@ -47,9 +47,7 @@ except Exception as error:
 NO_ROOM = r"MemoryError no room for \d+ bytes of shared memory \(.*\): "
 FSIZE = NO_ROOM + r"File too large \(RLIMIT_FSIZE, which bounds shared memory, is 1000000: raise it, ulimit -f\)"
 AS = r"cannot find addresses for \d+ bytes of shared memory \(RLIMIT_AS is \d+: raise it, ulimit -v\)"
-NOFILE = (
-    r"rank {} can open no more files for the group of 2 ranks: Too many open files \(RLIMIT_NOFILE is \d+: "
-)
+NOFILE = r"rank {} can open no more files for the group of 2 ranks: Too many open files \(RLIMIT_NOFILE is \d+: "
 JOINED = "PeerDied rank {} could not join the group: "
 EITHER = f"(OSError .*|PeerDied rank . could not join the group: ){AS}"
 LIMITED = {

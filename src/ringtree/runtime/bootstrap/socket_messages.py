@@ -8,7 +8,7 @@ import select
 from typing import Any
 
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
-from ringtree.runtime.bootstrap.limits import explained
+from ringtree.runtime.bootstrap.shared_memory import explained
 from ringtree.runtime.bootstrap.socket_names import NAMES, Holder
 from ringtree.runtime.bootstrap.unix_socket import UnixSocket
 
