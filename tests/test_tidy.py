@@ -15,7 +15,7 @@ from tests.sources import parsed, statements
 ROOT = Path(__file__).parent.parent
 BANNED_NAMES = {"utils", "util", "common", "helpers", "helper", "manager", "misc"}
 PURE = ("ir", "topology", "machines", "transform", "algorithms", "verify", "price", "simulate", "draw", "formats")
-PURE += ("pages", "search", "plan", "nccl")
+PURE += ("pages", "search", "plan", "nccl", "files")
 
 
 def tracked(*patterns: str) -> list[Path]:

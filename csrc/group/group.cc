@@ -41,7 +41,14 @@ Group::Group(FileDescriptor file, int rank, int ranks, Options options)
   check_rank(rank);
   if (!nodes_.empty() && static_cast<int>(nodes_.size()) != ranks)
     throw std::invalid_argument(std::to_string(nodes_.size()) + " nodes of " + std::to_string(ranks) + " ranks");
-  segment_ = std::make_unique<Segment>(file.fd(), layout, rank, lazily_, nodes_);
+  try {
+    segment_ = std::make_unique<Segment>(file.fd(), layout, rank, lazily_, nodes_);
+  } catch (const std::system_error& error) {
+    auto& names = options.endpoint.names;
+    auto name = rank < static_cast<int>(names.size()) ? names[rank] : std::to_string(rank);
+    report_failed_join(file.fd(), layout, rank, "rank " + name + " could not join the group: " + error.what());
+    throw;
+  }
   InheritedLiveness inherited = options.inherited ? std::move(*options.inherited) : InheritedLiveness{};
   if (!options.inherited) {
     inherited.bytes.resize(ranks);

@@ -10,6 +10,8 @@
 #include <system_error>
 #include <utility>
 
+#include "memory/limits.h"
+
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23  // Linux 5.14
 #endif
@@ -22,8 +24,9 @@ namespace ringtree {
 namespace {
 
 [[noreturn]] void fail(int error, const char* what, std::size_t nbytes) {
-  throw std::system_error(error, std::generic_category(),
-                          std::string("cannot ") + what + " " + std::to_string(nbytes) + " bytes of shared memory");
+  throw std::system_error(
+      error, std::generic_category(),
+      std::string("cannot ") + what + " " + std::to_string(nbytes) + " bytes of shared memory" + limit_behind(error));
 }
 
 // Addresses for `nbytes` that begin at a large page's boundary.

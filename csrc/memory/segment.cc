@@ -1,10 +1,15 @@
 #include "memory/segment.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <cstring>
 #include <stdexcept>
 #include <utility>
+
+#include "error.h"
 
 namespace ringtree {
 
@@ -68,6 +73,20 @@ Segment::Segment(int fd, const Layout& layout, int rank, bool lazily, const std:
   lazy_ = base_ + reserved;
   prefaulted_.resize((layout.total - reserved) / page);
   check_shape();
+}
+
+void report_failed_join(int fd, const Layout& layout, int rank, const std::string& text) {
+  void* at = mmap(nullptr, layout.members, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (at == MAP_FAILED) return;  // the others find out by their deadline
+  auto& poison = static_cast<Header*>(at)->poison;
+  std::uint32_t none = 0;
+  if (poison.state.compare_exchange_strong(none, 1, std::memory_order_relaxed)) {
+    poison.kind = static_cast<std::uint32_t>(Failure::died);
+    poison.rank = rank;
+    std::strncpy(poison.text, text.c_str(), sizeof poison.text - 1);
+    poison.state.store(2, std::memory_order_release);  // pairs with Health::raise_failure()
+  }
+  munmap(at, layout.members);
 }
 
 Segment::Segment(void* memory, const Layout& layout)

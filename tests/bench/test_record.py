@@ -59,7 +59,8 @@ def test_something_else_is_refused(tmp_path: Path, record: Any, expected: str) -
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"), [("[" * 100_000, "nested too deeply"), ("9" * 10_000, "not JSON"), ("{", "not JSON")]
+    ("text", "expected"),
+    [("[" * 100_000, "nested too deeply"), ("9" * 10_000, "a number has too many digits"), ("{", "not JSON")],
 )
 def test_unreadable_records_are_refused(tmp_path: Path, text: str, expected: str) -> None:
     path = tmp_path / "rows.json"

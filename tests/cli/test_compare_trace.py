@@ -35,7 +35,7 @@ def test_mistakes_are_one_line(ringtree: Ringtree, files: list[str], tmp_path: P
     (tmp_path / "letter").write_text("Dear reader")
     for words, expected in (
         ((files[0], files[2]), "traces of 2 and 3 ranks; expected two of as many"),
-        ((files[0], str(tmp_path / "absent")), "absent: cannot be read: No such file"),
+        ((files[0], str(tmp_path / "absent")), "absent: no such file; expected a trace"),
         ((files[0], str(tmp_path / "letter")), "letter: not JSON"),
         ((files[0],), "required: SIMULATED"),
     ):

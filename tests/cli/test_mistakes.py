@@ -70,7 +70,7 @@ MISTAKES = [
     ("bench all_reduce -m 5", "option -m is not supported: every call is timed on its own"),
     ("bench all_reduce --json missing/rows.json", "no such folder to write to"),
     ("report", "required: BENCH.json"),
-    ("report missing.json", "no such file: missing.json"),
+    ("report missing.json", "missing.json: no such file"),
     ("report LICENSE", "LICENSE: not JSON (Expecting value: line 2"),
     ("report benchmarks/all_reduce_2_ranks.json --html missing/page.html", "no such folder to write to"),
     ("report benchmarks/all_reduce_2_ranks.json --html docs", "is a folder; expected a file to write to"),

@@ -238,7 +238,7 @@ def test_the_file_that_is_changed_above_is_good(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "not JSON"),
+        (b"", "empty; expected a trace"),
         (b"{", "not JSON"),
         (b"\xff\xfe", "not JSON"),
         (b"[" * 100_000, "nested too deeply|not JSON"),
@@ -259,8 +259,8 @@ def test_other_files_than_traces_are_refused_in_one_line(tmp_path: Path, data: b
 
 
 def test_other_paths_than_files_are_refused(tmp_path: Path) -> None:
-    for path in (tmp_path / "absent", tmp_path):
-        with pytest.raises(FormatError, match="cannot be read"):
+    for path, what in ((tmp_path / "absent", "no such file"), (tmp_path, "a folder")):
+        with pytest.raises(FormatError, match=f"{what}; expected a trace"):
             chrome.read(path)
         assert not chrome.is_trace(path)
 
@@ -268,7 +268,7 @@ def test_other_paths_than_files_are_refused(tmp_path: Path) -> None:
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     assert not chrome.is_trace(tmp_path / "pipe")
-    with pytest.raises(FormatError, match="cannot be read: not a file"):
+    with pytest.raises(FormatError, match="a pipe; expected a trace"):
         chrome.read(tmp_path / "pipe")
 
 

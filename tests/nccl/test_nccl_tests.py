@@ -163,7 +163,7 @@ def test_collective_and_ranks_follow_from_the_figures(
     ("hello\nworld\n", "no line of a table"),
     ("\0\1\2ELF", "no text"),
     ("{\"results\": 3}", "no JSON of nccl-tests"),
-    ("{" * 5000, "no JSON of nccl-tests"),
+    ("{" * 5000, "not JSON ("),
     ("size_B,count\n8,2\n", "line 2: expected the columns size_B"),
     ("size_B,count,type,oop_time_us\n8,2\n", "line 2: 2 cells; expected 4"),
     ("size_B,count,type,oop_time_us\nx,2,float,1\n", "line 2: size 'x'; expected a whole number"),

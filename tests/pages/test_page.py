@@ -109,6 +109,58 @@ def test_hostile_names_stay_words() -> None:
     assert "<script>alert" not in text and "<b>" not in text
 
 
+LABELS = [
+    "</script><script>alert(1)</script>",
+    "</SCRIPT ><img src=x onerror=alert(1)>",
+    "<!--<script>",
+    "-->",
+    "]]><svg onload=alert(1)>",
+    "\u2028alert(1)\u2029",
+    '"}]};alert(1);//',
+    "${data}$data$$",
+    "\\u003c/script>",
+    "javascript:alert(1)",
+]
+"""What a file or a program may have for a name."""
+
+
+class Elements(HTMLParser):
+    """A page's elements with their attributes, and the text of the one with the data."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, list[tuple[str, str | None]]]] = []
+        self.data = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, attrs))
+
+    def handle_data(self, data: str) -> None:
+        if self.found and ("id", "data") in self.found[-1][1]:
+            self.data += data
+
+
+@pytest.mark.parametrize("label", LABELS)
+@pytest.mark.parametrize("view", pages.VIEWS)
+def test_what_stands_in_a_label_is_no_element_of_a_page(view: str, label: str) -> None:
+    """All pages are assembled in one place: whatever their data is, a browser makes the same elements of them."""
+    plain = Elements(pages.assemble("name", [view], {view: {"name": "name", "name2": ["name"]}}))
+    page = Elements(pages.assemble(label, [view], {view: {"name": label, label: [label]}}))
+    assert page.found == plain.found
+    assert json.loads(page.data)["data"] == {view: {"name": label, label: [label]}}
+
+
+def test_scripts_make_no_elements_of_labels() -> None:
+    """Markup is set from constants of the scripts alone, and no text is run: labels become text nodes."""
+    runs = r"\beval\(|new Function|document\.write|insertAdjacentHTML|outerHTML|\.html\(|srcdoc"
+    runs += r"|setTimeout\(['\"`]|\.on\w+ ?= ?['\"`]"
+    for name, source in own(".js"):
+        assert not re.search(runs, source), name
+        for made in re.findall(r"innerHTML\s*=\s*(.+)", source):
+            assert re.fullmatch(r"MARKUP;|icon\([\w ?':]+\);", made), f"{name}: {made}"
+
+
 def test_every_word_is_in_both_languages_and_in_use() -> None:
     quoted = re.compile(rf"""(?<=['"])(?:{"|".join(SECTIONS)})\.(?!html|js|css)\w+(?=['"])""")
     used = {f"{view}.name" for view in pages.VIEWS}  # the tabs

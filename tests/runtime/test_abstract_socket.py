@@ -140,18 +140,21 @@ def test_a_member_that_ends_while_waiting_is_named(key: str) -> None:
 
 
 def test_another_users_process_is_no_member(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(UnixSocket, "user", lambda connection: os.getuid() + 1)
+    monkeypatch.setattr(UnixSocket, "peer", lambda connection: (os.getuid() + 1, 7))
     leader, guest = gather(
         lambda: meet(members(key, 0, 2, timeout_s=0.3), 0), lambda: meet(members(key, 1, 2, timeout_s=0.3), 0)
     )
     assert "rank 101 did not come" in str(leader)
-    assert isinstance(guest, PermissionError)
+    assert f"connections of user {os.getuid() + 1}" in str(leader)
+    assert isinstance(guest, TimeoutError) and f"process 7 of user {os.getuid() + 1} holds 1 of its 4 names" in str(
+        guest
+    )
 
 
-def test_the_peers_user_is_read_from_the_kernel() -> None:
+def test_the_peer_is_read_from_the_kernel() -> None:
     ours, theirs = socket.socketpair()
     with UnixSocket(ours.type, ours.detach()) as connection, theirs:
-        assert connection.user() == os.getuid()
+        assert connection.peer() == (os.getuid(), os.getpid())
 
 
 @pytest.mark.parametrize("message", [b'{"member": 1}', b"\xff", marshal.dumps("a text")])

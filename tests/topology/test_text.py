@@ -137,7 +137,7 @@ def test_a_bad_file_is_named_with_its_element(change, message, tmp_path):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"{", "not JSON: Expecting property name"),
+        (b"{", r"not JSON \(Expecting property name"),
         (b"\xff\xfe\xff", "not JSON: not text"),
         (b"[" * 100_000, "nested too deeply"),
         (b"9" * 10_000, "a number has too many digits"),

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
+import pickle
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -140,6 +144,72 @@ DAMAGES = {
     _lost: r"step-00000002 is broken: .*distcp is missing",
     _without_facts: r"step-00000002 is no finished checkpoint: its training.json cannot be read",
 }
+
+
+class _Runs:
+    """An object whose unpickling makes a file."""
+
+    def __init__(self, made: Path) -> None:
+        self.made = made
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (str(self.made),)
+
+
+def _rewritten(checkpoint: Path, change: Callable[[Any], Any]) -> None:
+    """Another table of contents, with the digest that belongs to it."""
+    from ringtree.training.core.checkpoint import _digests
+
+    file, facts = checkpoint / ".metadata", checkpoint / "training.json"
+    file.write_bytes(pickle.dumps(change(pickle.loads(file.read_bytes()))))
+    facts.write_text(json.dumps(json.loads(facts.read_text()) | {"files": _digests(checkpoint)}))
+
+
+def _names_a_function(metadata: Any, made: Path) -> Any:
+    return _Runs(made)
+
+
+def _names_a_function_beside_its_table(metadata: Any, made: Path) -> Any:
+    metadata.planner_data = {"weights/x": _Runs(made)}
+    return metadata
+
+
+def _has_an_object(metadata: Any, made: Path) -> Any:
+    from torch.distributed.checkpoint.metadata import BytesStorageMetadata
+
+    metadata.state_dict_metadata["optimizer/0/step"] = BytesStorageMetadata()
+    return metadata
+
+
+def _names_a_file_elsewhere(metadata: Any, made: Path) -> Any:
+    next(iter(metadata.storage_data.values())).relative_path = "../elsewhere"
+    return metadata
+
+
+HOSTILE = {
+    _names_a_function: r"names posix.mkdir; expected a table of tensors",
+    _names_a_function_beside_its_table: r"names posix.mkdir; expected a table of tensors",
+    _has_an_object: r"names .*BytesStorageMetadata; expected a table of tensors",
+    _names_a_file_elsewhere: r"names '../elsewhere'; expected files of its own folder",
+}
+
+
+@pytest.mark.parametrize("change", HOSTILE)
+def test_a_checkpoint_runs_nothing(change: Any, tmp_path: Path) -> None:
+    """Its own digests are right: whoever writes a checkpoint writes them, too."""
+    made = tmp_path / "made"
+    _rewritten(_write(plan_of(ParallelLayout()), tmp_path / "c"), lambda metadata: change(metadata, made))
+    with pytest.raises(ValueError, match=HOSTILE[change]):
+        _go_on(plan_of(ParallelLayout()), tmp_path / "c")
+    assert not made.exists()
+
+
+@pytest.mark.timeout(60)
+def test_a_pipe_in_a_checkpoint_is_not_waited_for(tmp_path: Path) -> None:
+    checkpoint = _write(plan_of(ParallelLayout()), tmp_path)
+    os.mkfifo(checkpoint / "pipe")
+    with pytest.raises(ValueError, match="a pipe; expected a file of a checkpoint"):
+        _go_on(plan_of(ParallelLayout()), tmp_path)
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

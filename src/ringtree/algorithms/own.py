@@ -64,7 +64,7 @@ def load(reference: str) -> Function:
     """The function that FILE.py:FUNCTION names; the file is executed once in this process. ValueError: if there is no
     such file or function, or the file raises."""
     path, _, function = reference.rpartition(":")
-    if not os.path.isfile(path):
+    if not os.path.isfile(path):  # nor a pipe, which Python would wait for
         raise ValueError(f"{reference}: no file {path}; expected FILE.py:FUNCTION")
     module = _executed(path)
     found = getattr(module, function, None)

@@ -12,6 +12,8 @@ from ringtree.bench.data import datatype
 from ringtree.bench.machine import MachineDescription, describe
 from ringtree.bench.measure import Effort, Sample, measure
 from ringtree.bench.sweep import SweepCase
+from ringtree.files.file_bytes import file_bytes
+from ringtree.files.json_values import json_value, shown
 from ringtree.formats.replacing import replace_with_json
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.collective import collective as find_collective
@@ -114,13 +116,8 @@ def write(path: Path, rows: Sequence[BenchRow], effort: Effort) -> None:
 def read(path: Path) -> dict[str, Any]:
     """The record in a file that `write` wrote. For other programs' figures, a row needs only a collective, ranks,
     nbytes, dtype, op and a time (out of place or in); `library` names the program. ValueError: if the file is something
-    else. OSError: if it cannot be read."""
-    try:
-        record = json.loads(path.read_text(encoding="utf-8-sig"))
-    except RecursionError:
-        raise ValueError(f"{path}: nested too deeply for a bench record") from None
-    except ValueError as error:
-        raise ValueError(f"{path}: not JSON ({error}); expected what `ringtree bench --json` writes") from None
+    else, or cannot be read."""
+    record = json_value(file_bytes(path, EXPECTED, MOST_BYTES), str(path), EXPECTED)
     rows = record.get("rows") if isinstance(record, dict) else None
     if not isinstance(rows, list) or not isinstance(record.get("machine"), dict):
         raise ValueError(
@@ -140,6 +137,8 @@ def read(path: Path) -> dict[str, Any]:
     return dict(record)
 
 
+EXPECTED = "a bench record, as `ringtree bench --json` writes"
+MOST_BYTES = 1 << 25
 NAMES = {"collective": True, "dtype": True, "op": True, "library": False, "algorithm": False, "program": False}
 """Fields of a row that are words, and whether it must have them."""
 COUNTS = {"ranks": 1, "nbytes": 0}
@@ -154,15 +153,15 @@ def _lacking(row: object) -> str:
         return "expected an object"
     for name, needed in NAMES.items():
         if (needed or name in row) and not isinstance(value := row.get(name), str):
-            return f"{name}: got {value!r}; expected its name"
+            return f"{name}: got {shown(value)}; expected its name"
     for name, low in COUNTS.items():
         if not _counts(value := row.get(name), low):
-            return f"{name}: got {value!r}; expected a whole number, at least {low}"
+            return f"{name}: got {shown(value)}; expected a whole number, at least {low}"
     for name in ("wrong", "in_place_wrong"):
         if (value := row.get(name)) is not None and not _counts(value, 0):
-            return f"{name}: got {value!r}; expected a whole number, at least 0"
+            return f"{name}: got {shown(value)}; expected a whole number, at least 0"
     if row["collective"] not in COLLECTIVES:
-        return f"collective: got {row['collective']!r}; expected one of {', '.join(COLLECTIVES)}"
+        return f"collective: got {shown(row['collective'])}; expected one of {', '.join(COLLECTIVES)}"
     times = [row.get(name) or 0 for name in TIMES]
     numbers = all(isinstance(t, (int, float)) for t in times)
     if not numbers or not any(times) or not all(t == 0 or SHORTEST_US < t < LONGEST_US for t in times):

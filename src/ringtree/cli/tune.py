@@ -98,7 +98,7 @@ def _known(path: Path) -> tuple[NetworkCost | None, tuple[int, ...]]:
     try:
         known = tuned.read(path)
         return known.network, known.host_of
-    except (OSError, ValueError):
+    except ValueError:
         return None, ()
 
 

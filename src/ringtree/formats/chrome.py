@@ -7,18 +7,18 @@ want microseconds, here from the first event on and rounded to nanoseconds; the 
 
 from __future__ import annotations
 
-import gc
 import gzip
 import json
-import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ringtree.files.file_bytes import first_bytes
+from ringtree.files.json_rows import JsonRows
+from ringtree.files.json_values import shown
 from ringtree.formats.imported import FormatError
 from ringtree.formats.lanes import Ints, lanes
 from ringtree.formats.replacing import replacing
@@ -28,13 +28,14 @@ from ringtree.ir.host_links import crossing
 from ringtree.ir.trace import COLUMNS, Event, Trace
 
 VERSION = 1
-LARGEST_BYTES = 2**32
+LARGEST_BYTES = 2**31
 """Traces beyond this, unpacked, are refused. A million events take some 300 MB."""
+MOST_EVENTS = 4_000_000
+"""Traces of more are refused: reading so many takes 460 MB and 10 s."""
 LONGEST_S = 1e6
 """Seconds up to which a double resolves about a nanosecond."""
 MOST_RANKS = 1 << 20
 _KINDS = {kind.name.lower(): int(kind) for kind in Event}
-_GZIP = b"\x1f\x8b"
 _AT_ONCE = 1 << 16
 """Events that are put into words at a time."""
 _GZIP_LEVEL = 2
@@ -207,41 +208,31 @@ def _arrows(phase: str, rank: NDArray[np.int32], tid: Ints, at: Ints) -> list[st
 
 def is_trace(path: str | Path) -> bool:
     """Whether a file is a Chrome trace, ringtree's or not, by its first bytes."""
-    try:
-        if not Path(path).is_file():  # a pipe could be read but once
-            return False
-        with open(path, "rb") as file:
-            head = file.read(1 << 16)
-    except OSError:
-        return False
-    if head.startswith(_GZIP):
-        try:
-            head = zlib.decompressobj(wbits=31).decompress(head, 1 << 16)
-        except zlib.error:
-            return False
+    head = first_bytes(path, 1 << 16, unpack=True)
     return head.lstrip()[:1] in (b"{", b"[") and b'"traceEvents"' in head
 
 
 def read(path: str | Path) -> Trace:
     """The trace that `write` wrote to a file, packed or not. FormatError, in one line: if the file is no such trace."""
     path = Path(path)
-    document = _document(path)
-    other = document.get("otherData") if isinstance(document, dict) else None
+    columns, other = _read(path)
     if not isinstance(other, dict) or "ringtree" not in other:
         raise FormatError(f"{path}: not a trace of ringtree's; expected Chrome's JSON with otherData.ringtree")
     if other["ringtree"] != VERSION:
-        raise FormatError(f"{path}: otherData.ringtree is {other['ringtree']!r:.40}; expected {VERSION}")
-    events = document.get("traceEvents")
-    if not isinstance(events, list):
+        raise FormatError(f"{path}: otherData.ringtree is {shown(other['ringtree'])}; expected {VERSION}")
+    if columns is None:
         raise FormatError(f"{path}: traceEvents: expected a list")
     ranks, calls, facts = other.get("ranks"), other.get("calls"), other.get("facts")
     if type(ranks) is not int or not 0 <= ranks <= MOST_RANKS:
-        raise FormatError(f"{path}: otherData.ranks is {ranks!r:.40}; expected a number of ranks, at most {MOST_RANKS}")
+        raise FormatError(
+            f"{path}: otherData.ranks is {shown(ranks)}; expected a number of ranks, at most {MOST_RANKS}"
+        )
     if not isinstance(calls, list) or not all(isinstance(name, str) for name in calls):
         raise FormatError(f"{path}: otherData.calls: expected a list of names")
     if not isinstance(facts, dict) or not all(isinstance(value, str) for value in facts.values()):
         raise FormatError(f"{path}: otherData.facts: expected texts by name")
-    columns = _columns(path, events)
+    if isinstance(columns, FormatError):
+        raise columns
     try:
         trace = Trace.of(ranks, **columns, calls=calls, facts=facts)
     except ValueError as e:
@@ -253,44 +244,32 @@ def read(path: str | Path) -> Trace:
     return trace
 
 
-def _document(path: Path) -> Any:
-    """The file's JSON."""
-    if path.exists() and not path.is_file():
-        raise FormatError(f"{path}: cannot be read: not a file")
+def _read(path: Path) -> tuple[dict[str, NDArray[Any]] | FormatError | None, Any]:
+    """The events' columns, or the first mistake in them, or None where there is no list of them; and otherData, which
+    tells a trace with a mistake from a file that is none of ringtree's."""
+    parts: list[dict[str, NDArray[Any]]] = []
+    mistake, events = None, 0
+    rows = JsonRows(path, "traceEvents", "a trace", LARGEST_BYTES, unpack=True)
     try:
-        with open(path, "rb") as file:
-            packed = file.read(2) == _GZIP
-            file.seek(0)
-            with gzip.open(file) if packed else file as content:
-                data = content.read(LARGEST_BYTES + 1)
-        if len(data) > LARGEST_BYTES:
-            raise FormatError(f"{path}: over {LARGEST_BYTES} bytes; expected at most {LARGEST_BYTES}")
-        with _uncollected():
-            return json.loads(data)
-    except RecursionError:
-        raise FormatError(f"{path}: nested too deeply for a trace") from None
-    except (EOFError, zlib.error, gzip.BadGzipFile) as e:
-        raise FormatError(f"{path}: its gzip is broken or cut short: {e}") from None
-    except OSError as e:
-        raise FormatError(f"{path}: cannot be read: {e.strerror or e}") from None
-    except ValueError as e:  # JSON's, and those of bytes that are no text
-        raise e if isinstance(e, FormatError) else FormatError(f"{path}: not JSON: {e}") from None
+        for at, elements in rows:
+            try:
+                parts += [] if mistake else [_columns(path, elements, at)]
+            except FormatError as error:
+                mistake = error
+            events += len(parts[-1]["rank"]) if parts and not mistake else 0
+            if events > MOST_EVENTS:
+                raise FormatError(f"{path}: more than {MOST_EVENTS:,} events; expected a trace of fewer")
+    except ValueError as error:
+        raise FormatError(str(error)) from None
+    other = rows.rest.get("otherData") if isinstance(rows.rest, dict) else None
+    if mistake or not parts:
+        return mistake, other
+    return {name: np.concatenate([part[name] for part in parts]) for name in COLUMNS}, other
 
 
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Without the garbage collector, which millions of new objects would call in vain, for half of the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
-def _columns(path: Path, elements: list[Any]) -> dict[str, NDArray[Any]]:
-    """The events' columns. All at once where all is well; element by element to find a mistake."""
+def _columns(path: Path, elements: list[Any], at: int) -> dict[str, NDArray[Any]]:
+    """The events' columns of the elements from number `at` on. All at once where all is well; element by element to
+    find a mistake."""
     try:
         events = [e for e in elements if e["ph"] == "X" and e["cat"] != "call"]
         args = [e["args"] for e in events]
@@ -300,7 +279,7 @@ def _columns(path: Path, elements: list[Any]) -> dict[str, NDArray[Any]]:
         return {name: _column(columns[name], dtype) for name, dtype in COLUMNS.items()}
     except (KeyError, TypeError, IndexError, ValueError, OverflowError):
         pass
-    for number, element in enumerate(elements):
+    for number, element in enumerate(elements, at):
         _check(f"{path}: traceEvents[{number}]", element)
     raise FormatError(f"{path}: traceEvents: expected events as ringtree writes them")
 
@@ -320,14 +299,14 @@ def _column(values: list[Any], dtype: type[np.generic]) -> NDArray[Any]:
 def _check(where: str, element: Any) -> None:
     """FormatError for an element that is no event of ringtree's, though it should be."""
     if not isinstance(element, dict) or "ph" not in element:
-        raise FormatError(f"{where} is {element!r:.40}; expected an object with 'ph'")
+        raise FormatError(f"{where} is {shown(element)}; expected an object with 'ph'")
     if element["ph"] != "X" or element.get("cat") == "call":
         return
     if not isinstance(element.get("cat"), str) or element["cat"] not in _KINDS:
-        raise FormatError(f"{where}: cat is {element.get('cat')!r:.40}; expected one of {', '.join(_KINDS)}")
+        raise FormatError(f"{where}: cat is {shown(element.get('cat'))}; expected one of {', '.join(_KINDS)}")
     args = element.get("args")
     if not isinstance(args, dict):
-        raise FormatError(f"{where}: args is {args!r:.40}; expected an object")
+        raise FormatError(f"{where}: args is {shown(args)}; expected an object")
     for name, dtype in COLUMNS.items():
         if name == "kind":
             continue
@@ -337,4 +316,4 @@ def _check(where: str, element: Any) -> None:
         except (TypeError, ValueError, OverflowError):
             kind = f"a whole number of {np.iinfo(dtype).bits} bits" if issubclass(dtype, np.integer) else "seconds"
             name = "pid" if name == "rank" else f"args.{name}"
-            raise FormatError(f"{where}: {name} is {value!r:.40}; expected {kind}") from None
+            raise FormatError(f"{where}: {name} is {shown(value)}; expected {kind}") from None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ringtree.files.file_bytes import file_bytes
 from ringtree.ir.program import Program
 from ringtree.ir.schedule import Schedule
 
@@ -32,11 +32,6 @@ class Imported:
 def read_bytes(path: Path) -> bytes:
     """The whole file. FormatError: if it is no file, cannot be read or is too large for a schedule."""
     try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):
-            raise FormatError(f"{path}: not a file")
-        if found.st_size > LARGEST_BYTES:
-            raise FormatError(f"{path}: {found.st_size} bytes; expected at most {LARGEST_BYTES}")
-        return path.read_bytes()
-    except OSError as e:
-        raise FormatError(f"{path}: cannot be read: {e.strerror}") from None
+        return file_bytes(path, "a schedule", LARGEST_BYTES)
+    except ValueError as error:
+        raise FormatError(str(error)) from None

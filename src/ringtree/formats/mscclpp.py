@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ringtree.files.json_values import json_value
 from ringtree.formats.execution import NAMES, SPACES, NamedMemory, check_size, execute
 from ringtree.formats.imported import FormatError, Imported
 from ringtree.formats.raising import raise_schedule
@@ -51,11 +52,9 @@ class _Op(NamedTuple):
 def from_bytes(path: Path, data: bytes) -> Imported:
     """The plan's schedule and programs. FormatError, in one line: if it is no plan, or not a supported one."""
     try:
-        plan = json.loads(data)
-    except RecursionError:
-        raise FormatError(f"{path}: nested too deeply for an execution plan") from None
-    except ValueError as e:
-        raise FormatError(f"{path}: not JSON: {e}") from None
+        plan = json_value(data, str(path), "an execution plan")
+    except ValueError as error:
+        raise FormatError(str(error)) from None
     file = _File(path, plan)
     gpus = [_Gpu(file, gpu) for gpu in file.gpus]
     programs = tuple(g.program() for g in gpus)

@@ -20,14 +20,18 @@ from __future__ import annotations
 import inspect
 import json
 import re
+from array import array
 from collections.abc import Callable
 from dataclasses import replace
 from math import inf, prod
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from ringtree.files.json_rows import JsonRows
 from ringtree.topology import shapes
-from ringtree.topology.graph import COSTS, LINK_COLUMNS, Topology
+from ringtree.topology.graph import COSTS, Topology
 
 SHAPES: dict[str, Callable[..., Topology]] = {
     name: getattr(shapes, name) for name in ("direct", "switch", "ring", "torus", "cluster")
@@ -86,25 +90,13 @@ def bytes_per_second(text: str) -> float:
 
 def load(path: str | Path) -> Topology:
     """The topology in a JSON file. ValueError, in one line with file and element: if it is none."""
-    path = Path(path)
-    if not path.is_file():
-        raise ValueError(f"{path}: {'not a file' if path.exists() else 'no such file'}; expected a topology")
-    if path.stat().st_size > LARGEST_BYTES:
-        raise ValueError(f"{path}: {path.stat().st_size} bytes; expected at most {LARGEST_BYTES}")
+    rows = JsonRows(path, "links", "a topology", LARGEST_BYTES)
+    links = None
+    for at, elements in rows:
+        links = links or _Links()
+        links.add(elements, at)
     try:
-        data = json.loads(path.read_bytes())
-    except OSError as error:
-        raise ValueError(f"{path}: cannot be read: {error.strerror}") from None
-    except RecursionError:
-        raise ValueError(f"{path}: nested too deeply for a topology") from None
-    except UnicodeDecodeError:
-        raise ValueError(f"{path}: not JSON: not text") from None
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path}: not JSON: {error}") from None
-    except ValueError:  # Python's own, of a number of thousands of digits
-        raise ValueError(f"{path}: a number has too many digits") from None
-    try:
-        return _built(data)
+        return _built(rows.rest, links)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
@@ -163,9 +155,50 @@ def _shaped(name: str, ranks: int, given: dict[str, Any]) -> Topology:
     return SHAPES[name](ranks, **given)
 
 
-def _built(data: object) -> Topology:
-    """The topology from a file's JSON. Every element is checked before it is used."""
-    head = _object(data, "the topology", {"name", "ranks", "nodes", "links"}, {"hosts", "tuned", FIFO, *COSTS})
+class _Links:
+    """The links of a file, as columns; each is checked as it comes. The nodes' names may stand behind them."""
+
+    def __init__(self) -> None:
+        self.mistake = ""
+        self._seen: dict[str, int] = {}
+        self._ends = {end: array("q") for end in ("source", "target")}
+        self._figures = {key: array("d") for key in ("latency_s", "bandwidth_Bps")}
+
+    def add(self, links: list[Any], at: int) -> None:
+        """Takes up links, the first of which is number `at`; after a mistake, none."""
+        try:
+            for n, link in enumerate([] if self.mistake else links, at):
+                self._add(link, f"links[{n}]")
+        except ValueError as error:
+            self.mistake = str(error)
+
+    def columns(self, nodes: list[str]) -> dict[str, Any]:
+        """The columns, with the numbers that the names have among the nodes."""
+        if self.mistake:
+            raise ValueError(self.mistake)
+        number = {name: n for n, name in enumerate(nodes)}
+        numbers = np.array([number.get(name, -1) for name in self._seen], np.int32)
+        ends = {end: numbers[np.array(seen, np.int64)] for end, seen in self._ends.items()}
+        for n in np.flatnonzero((ends["source"] < 0) | (ends["target"] < 0))[:1].tolist():
+            end = "source" if ends["source"][n] < 0 else "target"
+            name = list(self._seen)[self._ends[end][n]]
+            raise ValueError(f"links[{n}].{end} is {_short(name)}; expected the name of a node")
+        return ends | {key: np.array(values) for key, values in self._figures.items()}
+
+    def _add(self, item: object, where: str) -> None:
+        link = _object(item, where, {"source", "target", "latency_s"}, {"bandwidth_Bps"})
+        for end, seen in self._ends.items():
+            if not isinstance(name := link[end], str):
+                raise ValueError(f"{where}.{end} is {_short(name)}; expected the name of a node")
+            seen.append(self._seen.setdefault(name, len(self._seen)))
+        self._figures["latency_s"].append(_number(link["latency_s"], f"{where}.latency_s"))
+        self._figures["bandwidth_Bps"].append(_number(link.get("bandwidth_Bps", inf), f"{where}.bandwidth_Bps"))
+
+
+def _built(data: object, links: _Links | None) -> Topology:
+    """The topology from a file's JSON, whose links were read before. Every element is checked before it is used."""
+    needed = {"name", "ranks", "nodes"} | ({"links"} if links is None else set())
+    head = _object(data, "the topology", needed, {"hosts", "tuned", FIFO, *COSTS})
     if not isinstance(head["name"], str) or not head["name"].isprintable():
         raise ValueError(f"name is {_short(head['name'])}; expected a text that can be printed")
     ranks = _whole(head["ranks"], "ranks")
@@ -174,19 +207,9 @@ def _built(data: object) -> Topology:
         raise ValueError(
             f"nodes is {_short(head['nodes'])}; expected a list of names that can be printed, the ranks' first"
         )
-    number = {name: n for n, name in enumerate(nodes)}
-    columns: dict[str, Any] = {key: [] for key in LINK_COLUMNS}
-    if not isinstance(head["links"], list):
+    if links is None:
         raise ValueError(f"links is {_short(head['links'])}; expected a list")
-    for n, item in enumerate(head["links"]):
-        where = f"links[{n}]"
-        link = _object(item, where, {"source", "target", "latency_s"}, {"bandwidth_Bps"})
-        for end in ("source", "target"):
-            if not isinstance(link[end], str) or link[end] not in number:
-                raise ValueError(f"{where}.{end} is {_short(link[end])}; expected the name of a node")
-            columns[end].append(number[link[end]])
-        columns["latency_s"].append(_number(link["latency_s"], f"{where}.latency_s"))
-        columns["bandwidth_Bps"].append(_number(link.get("bandwidth_Bps", inf), f"{where}.bandwidth_Bps"))
+    columns = links.columns(nodes)
     if "hosts" in head:
         if not isinstance(head["hosts"], list) or len(head["hosts"]) != ranks:
             raise ValueError(f"hosts is {_short(head['hosts'])}; expected a list of {ranks} numbers, each rank's host")
@@ -222,5 +245,8 @@ def _whole(value: object, where: str) -> int:
 
 
 def _short(value: object) -> str:
-    text = json.dumps(value)
+    try:
+        text = json.dumps(value)
+    except RecursionError:
+        return "nested deeply"
     return text if len(text) <= 40 else text[:40] + "…"

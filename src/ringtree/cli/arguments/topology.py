@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from importlib import import_module
-from pathlib import Path
 
+from ringtree.files.file_bytes import first_bytes
 from ringtree.formats import chrome
 from ringtree.simulate.fit import fit
 from ringtree.topology import Topology, load, parse
@@ -31,7 +31,4 @@ def topology(text: str, ranks: int) -> Topology:
 
 def _is_machine(path: str) -> bool:
     """Whether a JSON file begins as a machine does; one of ranks and links has no such key."""
-    if not Path(path).is_file():
-        return False
-    with open(path, "rb") as file:
-        return b'"machine"' in file.read(64)
+    return b'"machine"' in first_bytes(path, 64)

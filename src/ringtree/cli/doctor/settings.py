@@ -28,7 +28,7 @@ def tune(host: CheckedHost) -> Iterator[Check]:
         return
     try:
         found = tuned.read(path)
-    except (OSError, ValueError) as error:
+    except ValueError as error:
         words = f"of no use, built-in costs are taken: {error}"
         yield Check(SECTION, "tune", State.NOTE, words, ("ringtree tune",), figures)
         return

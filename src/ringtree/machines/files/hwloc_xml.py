@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from ringtree.files.file_bytes import file_bytes
 from ringtree.machines import parts, pci
 from ringtree.machines.files import hwloc_links, nccl_xml
-from ringtree.machines.files.file_bytes import file_bytes
 from ringtree.machines.files.xml_elements import MOST_BYTES, Element, elements, short
 from ringtree.machines.machine import DeviceKind, Machine, Note, NoteKind
 

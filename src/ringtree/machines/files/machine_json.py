@@ -15,8 +15,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from ringtree.files.file_bytes import file_bytes
+from ringtree.files.json_values import json_value
 from ringtree.machines.files.draft import MOST_OF_A_KIND
-from ringtree.machines.files.file_bytes import file_bytes
 from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, Machine, Note, NoteKind
 
 MOST_BYTES = 2**23
@@ -49,17 +50,7 @@ def write(machine: Machine, path: str | Path) -> None:
 
 def parse(data: str | bytes, file: str) -> Machine:
     """The machine in a text. ValueError as `read`."""
-    try:
-        return built(json.loads(data), file)
-    except RecursionError:
-        raise ValueError(f"{file}: nested too deeply for a machine") from None
-    except UnicodeDecodeError:
-        raise ValueError(f"{file}: not JSON: not text") from None
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{file}: not JSON: {error}") from None
-    except ValueError as error:
-        text = str(error)
-        raise ValueError(text if text.startswith(file) else f"{file}: a number has too many digits") from None
+    return built(json_value(data, file, "a machine"), file)
 
 
 def built(data: object, file: str) -> Machine:

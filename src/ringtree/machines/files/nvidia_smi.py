@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+from ringtree.files.file_bytes import file_bytes
 from ringtree.machines import parts
 from ringtree.machines.files.distance_matrix import NEAR, DistanceMatrix, distance_matrix, looks_like
 from ringtree.machines.files.draft import Draft
-from ringtree.machines.files.file_bytes import file_bytes
 from ringtree.machines.files.nccl_xml.assumed import Assumed
 from ringtree.machines.files.nccl_xml.cpus import likely
 from ringtree.machines.files.nccl_xml.deriving import fastest, of_rate

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 
+from ringtree.files.file_bytes import file_bytes
+from ringtree.files.json_values import json_value
 from ringtree.machines import catalogue
 from ringtree.machines.files import hwloc_xml, machine_json, nccl_xml, nvidia_smi
-from ringtree.machines.files.file_bytes import file_bytes
 from ringtree.machines.files.xml_elements import MOST_BYTES, elements
 from ringtree.machines.machine import Machine
 
@@ -57,10 +57,7 @@ def find(name: str | Path, assume: Mapping[str, str] | None = None) -> Machine:
 
 def _json(data: bytes, file: str) -> Machine:
     """A machine or topology of ringtree's own JSON, recognized by a machine's keys."""
-    try:
-        found = json.loads(data)
-    except (ValueError, RecursionError):
-        return machine_json.parse(data, file)  # its error names the problem
+    found = json_value(data, file, EXPECTED)
     if isinstance(found, dict) and "machine" not in found and {"ranks", "nodes"} <= set(found):
         raise ValueError(
             f"{file}: a topology of ranks and links, as simulate and price take it; expected {EXPECTED}; "

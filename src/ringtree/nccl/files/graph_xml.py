@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ringtree.files.file_bytes import file_bytes
 from ringtree.machines.channels import Channels, Pattern
-from ringtree.machines.files.file_bytes import file_bytes
 from ringtree.machines.files.xml_elements import MOST_BYTES, Element, elements
 from ringtree.machines.machine import DeviceKind, Machine, PathKind
 

@@ -7,7 +7,6 @@ with mpirun's or srun's tags), -J's JSON, and CSV with the columns of `CSV_COLUM
 from __future__ import annotations
 
 import csv
-import json
 import math
 import re
 from collections.abc import Iterator, Sequence
@@ -17,7 +16,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from ringtree.machines.files.file_bytes import file_bytes
+from ringtree.files.file_bytes import file_bytes
+from ringtree.files.json_values import json_value
 from ringtree.nccl.files.debug_log import Debug
 
 LARGEST_BYTES = 1 << 28
@@ -26,6 +26,7 @@ LONGEST_LINE = 1 << 14
 """A longer line is cut, and the rest is taken as the next line."""
 MOST_LINES = 4_000_000
 MOST_ROWS = 100_000
+MOST_TABLE_LINES = 200_000
 MOST_RANKS = 1 << 20
 SHORTEST_US, LONGEST_US = 1e-3, 1e12
 COLLECTIVES = {
@@ -129,6 +130,7 @@ class _Reading:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.rows: list[NcclTestsRow] = []
+        self.taken = 0
         self.ran: list[Ran] = []
         self.debug = Debug()
         self.programs: dict[str, int] = {}
@@ -212,6 +214,9 @@ class _Reading:
     def _row(self, number: int, what: tuple[Any, ...], figures: Sequence[Sequence[str]]) -> None:
         """Checks and keeps a row; skips rows of no bytes or without a time."""
         where = f"{self.path}, line {number}"
+        self.taken += 1
+        if self.taken > MOST_TABLE_LINES:
+            raise ValueError(f"{where}: more than {MOST_TABLE_LINES:,} lines of figures; expected one test's")
         nbytes = _whole(self.path, number, "size", what[0], 0, 1 << 60)
         measured = [m for f in figures if (m := _figures(where, f)) is not None]
         if not nbytes or not measured:
@@ -320,7 +325,7 @@ def _ranks(name: str, rows: Sequence[NcclTestsRow]) -> int:
 def _json(reading: _Reading, raw: bytes) -> None:
     """Reads the JSON that -J writes."""
     try:
-        document = json.loads(raw)
+        document = json_value(raw, str(reading.path), "the output of nccl-tests")
         results, config = document["results"], document.get("config", {})
         for n, result in enumerate(results):
             forms = [result.get(form) for form in ("out_of_place", "in_place")]

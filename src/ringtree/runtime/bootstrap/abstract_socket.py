@@ -1,28 +1,37 @@
 """The bootstrap of the processes of one machine: at an abstract unix socket.
 
 The socket's name comes from the user's id and the group's key, and vanishes with the socket: nothing can leak. The
-leader collects every member's value and sends all values to every member, with a descriptor of shared memory where the
-group asked for one. So the handshake proves that the members are on one machine, and are the same user's. Groups,
-sub-groups and symmetric memory use it.
+kernel tells where another user's process has taken it, and then the next name serves. The leader collects every
+member's value and sends all values to every member, with a descriptor of shared memory where the group asked for one.
+So the handshake proves that the members are on one machine, and are the same user's. Groups, sub-groups and symmetric
+memory use it.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
-import marshal
 import os
 import select
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from ringtree.errors import Mismatch, PeerDied, Poisoned
-from ringtree.ir.digest import sha256
 from ringtree.runtime.bootstrap.bootstrap import Abandoned, BootstrapGroup
 from ringtree.runtime.bootstrap.shared_memory import reserve
+from ringtree.runtime.bootstrap.socket_messages import (
+    MESSAGE_BYTES,
+    heard,
+    held_by,
+    no_descriptor,
+    other_build,
+    read,
+    send,
+    with_limit,
+    written,
+)
+from ringtree.runtime.bootstrap.socket_names import NAMES, Holder, address, doorbell, listener, reach
 from ringtree.runtime.bootstrap.unix_socket import UnixSocket, connection, connectionless
-
-MESSAGE_BYTES = 1 << 18
 
 CHECK_S = 0.1
 """Seconds between two checks of a waiting member whether the others live."""
@@ -33,6 +42,12 @@ RETRY_S = 0.02
 GRACE_S = 1.0
 """Seconds that a leader which gives up stays to answer later members with the reason."""
 
+
+STRANGERS = 64
+"""Connections beyond the members' that may wait to be taken in, or say nothing."""
+
+MOST_RINGS = 16
+"""Rings that end a member's sleep at once; the leader rings once."""
 
 RAISED: dict[str, type[Exception]] = {
     "TimeoutError": TimeoutError,
@@ -73,20 +88,13 @@ ABSTRACT_SOCKET = AbstractSocket()
 def _meet(group: BootstrapGroup, memory: tuple[int, int, int] | None, value: Any) -> tuple[int, list[Any]]:
     """`memory`: how many bytes the leader shares, how many of them exist, and for how many there must be room; None for
     none, and a descriptor of -1."""
-    if group.rank == 0:
-        return Leader(group).meet(memory, value)
-    return Follower(group).meet(value)
-
-
-def address(key: str) -> str:
-    """The socket's name for a key: no other user's, and short for every key."""
-    digest = sha256(key.encode()).hexdigest()[:32]
-    return f"\0ringtree-{os.getuid()}-{digest}"
-
-
-def doorbell(key: str, rank: int) -> str:
-    """The name of the socket by which the leader wakes a member that came before it."""
-    return address(f"{key}, bell {rank}")
+    try:
+        return Leader(group).meet(memory, value) if group.rank == 0 else Follower(group).meet(value)
+    except OSError as error:
+        explained = with_limit(group, error)
+        if explained is error:
+            raise
+        raise explained from None
 
 
 class Leader:
@@ -96,24 +104,28 @@ class Leader:
         self._group = group
         self._deadline_s = time.monotonic() + group.timeout_s
         self._connections: dict[int, UnixSocket] = {}
+        self._silent: dict[int, UnixSocket] = {}  # that have sent nothing yet, by their descriptors
+        self._strangers: dict[int, int] = {}  # connections of other users, by their ids
         self._values: dict[int, Any] = {}
 
     def meet(self, memory: tuple[int, int, int] | None, value: Any) -> tuple[int, list[Any]]:
         """Admits every member and sends all of them the values; `memory` as in _meet."""
         group, fd = self._group, -1
         try:
-            with connection() as listener:
-                self._listen(listener)
-                self._ring_doorbells()
+            with self._listener() as listener:
                 try:
+                    self._ring_doorbells()
                     if memory is not None:
                         fd = reserve(memory[1], group.subject, memory[0], memory[2])
                     self._admit_all(listener)
                 except Exception as error:
-                    self._give_up(listener, error)
+                    if fd >= 0:  # a descriptor to spare, by which those that come late can be answered
+                        os.close(fd)
+                        fd = -1
+                    self._give_up(listener, with_limit(group, error))
                     raise
                 values = [value, *(self._values[rank] for rank in range(1, group.size))]
-                if dead := _send(self._connections, {"offers": values, "build": group.build}, fd):
+                if dead := send(self._connections, {"offers": values, "build": group.build}, fd):
                     raise RuntimeError(f"{group.named(dead)} ended while {group.subject} was being set up")
             return fd, values
         except BaseException:
@@ -121,25 +133,20 @@ class Leader:
                 os.close(fd)
             raise
         finally:
-            for member in self._connections.values():
+            for member in (*self._connections.values(), *self._silent.values()):
                 member.close()
 
-    def _listen(self, listener: UnixSocket) -> None:
-        """Takes the address. Another group of this key that is about to end may still hold it."""
-        while True:
-            try:
-                listener.bind(address(self._group.key))
-                listener.listen(self._group.size)
-                return
-            except OSError as error:
-                if error.errno != errno.EADDRINUSE:
-                    raise
-                if time.monotonic() > self._deadline_s:
-                    raise RuntimeError(
-                        f"two processes claim to be {self._group.named([0])} of {self._group.subject}: start each "
-                        "rank once, and every job with a key of its own"
-                    ) from None
-                time.sleep(0.01)
+    def _listener(self) -> UnixSocket:
+        group = self._group
+        made = listener(group.key, self._deadline_s, group.size + STRANGERS)
+        if isinstance(made, UnixSocket):
+            return made
+        if made[-1].user == os.getuid():
+            raise RuntimeError(
+                f"two processes claim to be {group.named([0])} of {group.subject}, this one and {made[-1]}: start each "
+                "rank once, and every job with a key of its own"
+            )
+        raise RuntimeError(f"{group.named([0])} has no socket for {group.subject}: {held_by(made)}")
 
     def _ring_doorbells(self) -> None:
         """Wakes the members that came before the leader. They opened their doorbells first, and then tried the
@@ -155,31 +162,42 @@ class Leader:
         while absent := [rank for rank in range(1, group.size) if rank not in self._connections]:
             left_s = self._deadline_s - time.monotonic()
             if left_s <= 0:
-                raise group.missing(absent)
+                raise TimeoutError(f"{group.missing(absent)}{self._refused()}")
             group.check(absent)
             for fd, _ in poll.poll(min(left_s, CHECK_S) * 1e3):
                 if fd == listener.fileno():
-                    self._admit(listener, poll)
+                    self._accept(listener, poll)
+                    continue
+                if fd in self._silent:
+                    self._admit(self._silent.pop(fd), poll)
                     continue
                 gone = [rank for rank, member in self._connections.items() if member.fileno() == fd]
                 raise RuntimeError(f"{group.named(gone)} ended while {group.subject} was being set up")
 
-    def _admit(self, listener: UnixSocket, poll: select.poll) -> None:
+    def _accept(self, listener: UnixSocket, poll: select.poll) -> None:
+        """Takes a connection in, whose process may say nothing: nobody waits for it alone."""
         member = listener.accept()
-        if member.user() != os.getuid():  # another user's process is no member
+        user, _ = member.peer()
+        if user != os.getuid():  # another user's process is no member
+            self._strangers[user] = self._strangers.get(user, 0) + 1
+            member.close()
+            return
+        if len(self._silent) >= self._group.size + STRANGERS:
+            oldest = next(iter(self._silent))
+            poll.unregister(oldest)
+            self._silent.pop(oldest).close()
+        member.setblocking(False)
+        self._silent[member.fileno()] = member
+        poll.register(member, select.POLLIN)
+
+    def _admit(self, member: UnixSocket, poll: select.poll) -> None:
+        if not (message := heard(member, poll)):
             member.close()
             return
         member.settimeout(max(self._deadline_s - time.monotonic(), 0.01))
-        try:
-            message = member.recv(MESSAGE_BYTES)
-        except OSError:
-            message = b""
-        if not message:
-            member.close()
-            return
-        hello = _read(message)
+        hello = read(message)
         if why := self._contradiction(hello):
-            _send({0: member}, {"refused": why, "kind": "RuntimeError"})
+            send({0: member}, {"refused": why, "kind": "RuntimeError"})
             member.close()
             raise RuntimeError(why)
         rank = hello["member"]
@@ -191,30 +209,45 @@ class Leader:
         if not hello:
             return f"a process that is no rank of this version came for {self._group.subject}"
         group, name, leader = self._group, hello["name"], self._group.named([0])
+        if hello.get("failed"):
+            return str(hello["failed"])
         if hello["member"] in self._connections or not 0 < hello["member"] < hello["members"]:
             return f"two processes claim to be rank {name} of {group.subject}"
         if hello["members"] != group.size:
             return f"rank {name} expects {hello['members']} ranks, {leader} expects {group.size}, in {group.subject}"
         if hello["subject"] != group.subject:
             return f"ranks disagree: rank {name} came for {hello['subject']}, {leader} for {group.subject}"
-        return _other_build(group, hello.get("build", ""), name)
+        return other_build(group, hello.get("build", ""), name)
+
+    def _refused(self) -> str:
+        """The other users whose processes came, in words; "" where none did."""
+        each = [f"{count} connections of user {user}" for user, count in sorted(self._strangers.items())]
+        return f"; refused {', '.join(each)}" if each else ""
 
     def _give_up(self, listener: UnixSocket, error: Exception) -> None:
         """Sends the reason to the members: those present, and those that come within GRACE_S."""
-        refusal = {"refused": str(error), "kind": type(error).__name__}
-        _send(self._connections, refusal)
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        refusal = {"refused": why, "kind": type(error).__name__}
+        send(self._connections, refusal)
         if isinstance(error, (PeerDied, Mismatch, Poisoned, Abandoned)):  # the others find it themselves, by check()
             return
         self._group.check([])
+        poll = select.poll()
+        for waiting in (listener, *self._silent.values()):
+            poll.register(waiting, select.POLLIN)
         absent, until_s = self._group.size - 1 - len(self._connections), time.monotonic() + GRACE_S
         while absent > 0 and (left_s := until_s - time.monotonic()) > 0:
-            listener.settimeout(left_s)
-            with contextlib.suppress(OSError):
-                with listener.accept() as late:
-                    late.settimeout(left_s)
-                    late.recv(MESSAGE_BYTES)
-                    _send({0: late}, refusal)
-                absent -= 1
+            for fd, _ in poll.poll(left_s * 1e3):
+                if fd == listener.fileno():
+                    try:
+                        self._accept(listener, poll)
+                    except OSError:  # no descriptor yet
+                        time.sleep(RETRY_S)
+                elif (late := self._silent.pop(fd, None)) is not None:
+                    if message := heard(late, poll):
+                        send({0: late}, refusal)
+                    absent -= bool(message)
+                    late.close()
 
 
 class Follower:
@@ -223,6 +256,8 @@ class Follower:
     def __init__(self, group: BootstrapGroup) -> None:
         self._group = group
         self._deadline_s = time.monotonic() + group.timeout_s
+        self._holders: list[Holder] = []  # other users' processes that hold names of the leader's
+        self._rings = 0
 
     def meet(self, value: Any) -> tuple[int, list[Any]]:
         """Sends the leader this member's value and returns the leader's answer."""
@@ -236,95 +271,98 @@ class Follower:
             "offer": value,
             "build": group.build,
         }
-        answer, fd = self._answer(_written(hello))
+        answer, fd = self._answer(hello)
         if "refused" in answer:
             group.check([])  # what made the leader give up, as this member's own error
             raise RAISED.get(answer["kind"], RuntimeError)(answer["refused"])
-        if why := _other_build(group, answer.get("build", ""), group.names[0]):
+        if why := other_build(group, answer.get("build", ""), group.names[0]):
             if fd >= 0:
                 os.close(fd)
             raise RuntimeError(why)
         return fd, answer["offers"]
 
-    def _answer(self, hello: bytes) -> tuple[dict[str, Any], int]:
+    def _answer(self, hello: dict[str, Any]) -> tuple[dict[str, Any], int]:
         answer = self._visit(hello)
         if answer is not None:
             return answer
-        with connectionless() as bell:
+        with contextlib.ExitStack() as stack:
+            bell = None
+            try:
+                bell = stack.enter_context(connectionless())
+                os.close(os.dup(bell.fileno()))  # the connection needs one, too
+            except OSError:
+                stack.close()
+                bell = None
             with contextlib.suppress(OSError):  # another process claims to be this member, and has the doorbell
-                bell.bind(doorbell(self._group.key, self._group.rank))
+                if bell:
+                    bell.bind(doorbell(self._group.key, self._group.rank))
             while (answer := self._visit(hello)) is None:
                 self._sleep(bell)
         return answer
 
-    def _visit(self, hello: bytes) -> tuple[dict[str, Any], int] | None:
-        """Sends hello and waits for the answer; None where no leader listens (yet), or it closed without an answer."""
-        group = self._group
-        with connection() as leader:
-            # the leader gives up first and sends the reason: so this member waits a little longer
-            leader.settimeout(max(self._deadline_s - time.monotonic(), 0) + 1.0)
-            try:
-                leader.connect(address(group.key))
-                if leader.user() != os.getuid():
-                    raise PermissionError("another user's process holds the socket of this job's ranks")
-                leader.send(hello)
-                if group.check_liveness is not None:
-                    while time.monotonic() < self._deadline_s and not select.select([leader], [], [], CHECK_S)[0]:
-                        group.check([])
-                message, fd = leader.receive_with(MESSAGE_BYTES)
-            except (ConnectionError, TimeoutError):
-                return None
-            if not message:  # the leader took this member in, and ended
-                group.check([])
-                raise RuntimeError(f"{group.named([0])} ended while {group.subject} was being set up")
-            return _read(message), fd
+    def _visit(self, hello: dict[str, Any]) -> tuple[dict[str, Any], int] | None:
+        """Sends hello and waits for the answer; None where no leader listens (yet), or it closed without an answer. A
+        name that another user's process holds is not the leader's."""
+        self._holders = []
+        for number in range(NAMES):
+            with connection() as leader:
+                leader.setblocking(False)
+                holder = reach(leader, address(self._group.key, number))
+                if holder is not None and holder.user == os.getuid():
+                    return self._answered(leader, hello)
+                if holder is not None:
+                    self._holders.append(holder)
+        if len(self._holders) == NAMES and all(holder.user >= 0 for holder in self._holders):
+            raise PermissionError(
+                f"{self._group.named([0])} cannot be reached for {self._group.subject}: {held_by(self._holders)}"
+            )
+        return None
 
-    def _sleep(self, bell: UnixSocket) -> None:
-        """Until the leader rings, or for RETRY_S; raises where waiting is in vain."""
+    def _answered(self, leader: UnixSocket, hello: dict[str, Any]) -> tuple[dict[str, Any], int] | None:
         group = self._group
-        if select.select([bell], [], [], RETRY_S)[0]:
+        # the leader gives up first and sends the reason: so this member waits a little longer
+        leader.settimeout(max(self._deadline_s - time.monotonic(), 0) + 1.0)
+        try:
+            with self._descriptor_to_come(leader, hello):
+                leader.send(written(hello))
+                if group.check_liveness is not None:
+                    while time.monotonic() < self._deadline_s and not leader.is_readable(CHECK_S):
+                        group.check([])
+                leader.is_readable(self._deadline_s - time.monotonic() + 1.0)
+            message, fd = leader.receive_with(MESSAGE_BYTES)
+        except (ConnectionError, TimeoutError):
+            return None
+        if not message:  # the leader took this member in, and ended
+            group.check([])
+            raise RuntimeError(f"{group.named([0])} ended while {group.subject} was being set up")
+        return read(message), fd
+
+    @contextlib.contextmanager
+    def _descriptor_to_come(self, leader: UnixSocket, hello: dict[str, Any]) -> Iterator[None]:
+        """Holds a descriptor in reserve for the memory that the answer brings. Where there is none, the leader and so
+        all members learn it now."""
+        try:
+            reserved = os.dup(leader.fileno())
+        except OSError as error:
+            leader.send(written(hello | {"failed": no_descriptor(self._group, error)}))
+            raise
+        try:
+            yield
+        finally:
+            os.close(reserved)
+
+    def _sleep(self, bell: UnixSocket | None) -> None:
+        """Until the leader rings, or for RETRY_S; raises where waiting is in vain. Anybody can ring: of many rings,
+        none shortens the sleep."""
+        group = self._group
+        if bell is None:
+            time.sleep(RETRY_S)
+        elif bell.is_readable(RETRY_S):
             bell.recv(16)
-            return
+            self._rings += 1
+            if self._rings > MOST_RINGS:
+                time.sleep(RETRY_S)
         group.check([0])
         if time.monotonic() > self._deadline_s:
-            raise TimeoutError(f"{group.missing([0])} (waited for by {group.named([group.rank])})")
-
-
-def _other_build(group: BootstrapGroup, theirs: str, name: str) -> str:
-    """Why the member of that name cannot share memory with this one; "" where it can."""
-    if theirs == group.build:
-        return ""
-    return (
-        f"rank {name} runs build {theirs or 'unknown'} of ringtree's engine, {group.named([group.rank])} build "
-        f"{group.build}, in {group.subject}: start every rank from the same installation"
-    )
-
-
-def _send(members: dict[int, UnixSocket], answer: dict[str, Any], fd: int = -1) -> list[int]:
-    """Sends all members the same, with the descriptor where there is one; returns the ranks that are gone."""
-    gone = []
-    message = _written(answer)
-    for rank, member in sorted(members.items()):
-        try:
-            if fd < 0:
-                member.send(message)
-            else:
-                member.send_with(fd, message)
-        except OSError:
-            gone.append(rank)
-    return gone
-
-
-def _written(message: dict[str, Any]) -> bytes:
-    """A message in a form that every Python reads. JSON's would cost each rank 1 ms of its start."""
-    return marshal.dumps(message, 2)
-
-
-def _read(message: bytes) -> dict[str, Any]:
-    """A message of this user's process, which the caller has made sure of: no other's may be read so. Empty where it is
-    none."""
-    try:
-        read = marshal.loads(message)
-    except (EOFError, TypeError, ValueError):
-        return {}
-    return read if isinstance(read, dict) else {}
+            held = f"; {held_by(self._holders)}" if self._holders else ""
+            raise TimeoutError(f"{group.missing([0])} (waited for by {group.named([group.rank])}){held}")

@@ -1,4 +1,5 @@
-"""Memory that has no name: reserved before it is used, so that no later write ends the process for want of it."""
+"""Memory that has no name: reserved before it is used, so that no later write ends the process for want of it; and the
+limits of this process and its control group, for the errors that come of them."""
 
 from __future__ import annotations
 
@@ -6,25 +7,34 @@ import contextlib
 import errno
 import os
 import sys
+from collections.abc import Iterator
 
 MARGIN_BYTES = 64 << 20
 """Left to others when memory is reserved."""
 
 SHM_FOLDER = "/dev/shm"
 
-CGROUP_FILES = (
-    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
-)
-"""Limit and usage of this container's memory, by either version of control groups."""
+LIMITS = {
+    errno.EFBIG: ("Max file size", "RLIMIT_FSIZE, which bounds shared memory,", "ulimit -f"),
+    errno.ENOMEM: ("Max address space", "RLIMIT_AS", "ulimit -v"),
+}
+"""The limit of an error: its name in /proc, that of the system's call, and the remedy."""
+MOUNTED = "/sys/fs/cgroup"
+VERSIONS = {
+    "": ("", "memory.max", "memory.current", "inactive_file"),
+    "memory": ("/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+}
+"""The mount of a control group's controller, as /proc/self/cgroup names it (version 2: none), its files with limit and
+usage, and the word for pages of files that the kernel drops for others."""
 
 
 def reserve(nbytes: int, what: str, whole: int = 0, needed: int = 0) -> int:
     """A memfd whose first `nbytes` exist: a later write cannot end the process for want of memory. It is `whole` bytes
     long where that is more. MemoryError: if there is no room for `nbytes`, or for `needed` where that is more."""
     needed = max(nbytes, needed)
-    if needed > (room := memory_available_bytes()):
-        raise _no_room(needed, what, f"{room} are available")
+    room, of = _available()
+    if needed > room:
+        raise _no_room(needed, what, f"{max(room, 0)} are left by {of}, {MARGIN_BYTES} are for others")
     fd, has_limit = _without_a_name()
     nbytes = needed if has_limit else nbytes  # a member that finds it full later would fail alone
     try:
@@ -34,7 +44,9 @@ def reserve(nbytes: int, what: str, whole: int = 0, needed: int = 0) -> int:
     except OSError as error:
         os.close(fd)
         if error.errno in (errno.ENOSPC, errno.ENOMEM, errno.EFBIG):
-            raise _no_room(nbytes, what, os.strerror(error.errno)) from None
+            of_folder = has_limit and error.errno == errno.ENOSPC
+            why = f"{SHM_FOLDER}, which stands in for memfd_create, is full" if of_folder else explained(error)
+            raise _no_room(max(nbytes, whole), what, why) from None
         raise
     return fd
 
@@ -45,6 +57,8 @@ def _without_a_name() -> tuple[int, bool]:
     try:
         return os.memfd_create("ringtree", os.MFD_CLOEXEC), False
     except OSError as refused:
+        if refused.errno in (errno.EMFILE, errno.ENFILE):
+            raise OSError(refused.errno, f"no shared memory: {explained(refused)}") from None
         try:
             return os.open(SHM_FOLDER, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600), True
         except OSError as error:
@@ -57,17 +71,69 @@ def _without_a_name() -> tuple[int, bool]:
 def memory_available_bytes() -> int:
     """Bytes that this process may still take, less a margin for others. Nothing else refuses a memfd that is too large:
     where memory itself is the limit, its pages are handed out until the kernel ends processes."""
+    return _available()[0]
+
+
+def _available() -> tuple[int, str]:
+    """memory_available_bytes, and what bounds it."""
     bounds = []
     with contextlib.suppress(OSError, StopIteration, ValueError):
         with open("/proc/meminfo") as lines:
             line = next(line for line in lines if line.startswith("MemAvailable:"))
-        bounds.append(int(line.split()[1]) * 1024)
-    for limit, used in CGROUP_FILES:
-        # no such control group, or "max": no limit
-        with contextlib.suppress(OSError, ValueError), open(limit) as most, open(used) as now:
-            bounds.append(int(most.read()) - int(now.read()))
-    return min(bounds) - MARGIN_BYTES if bounds else sys.maxsize
+        bounds.append((int(line.split()[1]) * 1024, "this machine (MemAvailable)"))
+    if (group := _control_group_room_bytes()) is not None:
+        bounds.append(group)
+    nbytes, of = min(bounds, default=(sys.maxsize, ""))
+    return nbytes - MARGIN_BYTES, of
 
 
 def _no_room(nbytes: int, what: str, why: str) -> MemoryError:
     return MemoryError(f"no room for {nbytes} bytes of shared memory ({what}): {why}; free memory or raise its limit")
+
+
+def explained(error: OSError) -> str:
+    """The error in words, with the limit that it comes from and the remedy where there is one."""
+    why = str(error.strerror or error)
+    if error.errno == errno.EMFILE:  # no file of /proc can be opened, either
+        return f"{why} (RLIMIT_NOFILE is {os.sysconf('SC_OPEN_MAX')}: raise it, ulimit -n)"
+    what, name, remedy = LIMITS.get(error.errno or 0, ("", "", ""))
+    with contextlib.suppress(OSError, ValueError), open("/proc/self/limits") as lines:
+        found = next((line[len(what) :].split()[0] for line in lines if what and line.startswith(what)), "unlimited")
+        if found != "unlimited":
+            return f"{why} ({name} is {found}: raise it, {remedy})"
+    return why
+
+
+def _control_group_room_bytes() -> tuple[int, str] | None:
+    """The least that this process's control group, and those around it, have left, and the file with the limit. None
+    where no group has one."""
+    return min(_rooms(), default=None)
+
+
+def _rooms() -> Iterator[tuple[int, str]]:
+    with contextlib.suppress(OSError), open("/proc/self/cgroup") as lines:
+        for line in lines:
+            _, controllers, path = line.rstrip("\n").split(":", 2)
+            for controller in {*controllers.split(",")} & {*VERSIONS}:
+                mount, limit, used, dropped = VERSIONS[controller]
+                inner = path.strip("/")
+                while True:  # a container hides the groups around its own, so that not all of them exist
+                    folder = f"{MOUNTED}{mount}/{inner}".rstrip("/")
+                    with contextlib.suppress(OSError, ValueError):
+                        yield _number(f"{folder}/{limit}") - _used(folder, used, dropped), f"{folder}/{limit}"
+                    if not inner:
+                        break
+                    inner = inner.rpartition("/")[0]
+
+
+def _number(path: str) -> int:
+    """ValueError: for "max", which is no limit."""
+    with open(path) as file:
+        return int(file.read())
+
+
+def _used(folder: str, used: str, dropped: str) -> int:
+    nbytes = _number(f"{folder}/{used}")
+    with contextlib.suppress(OSError, ValueError), open(f"{folder}/memory.stat") as lines:
+        nbytes -= next((int(line.split()[1]) for line in lines if line.startswith(f"{dropped} ")), 0)
+    return nbytes

@@ -6,6 +6,9 @@ All else of that module, host names, families as enumerations and files, is for 
 from __future__ import annotations
 
 import _socket
+import errno
+import os
+import select
 import struct
 
 _DESCRIPTOR, _CREDENTIALS = struct.Struct("i"), struct.Struct("3i")
@@ -37,17 +40,28 @@ class UnixSocket(_socket.socket):
         self.sendmsg([message], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, _DESCRIPTOR.pack(fd))])
 
     def receive_with(self, most_bytes: int) -> tuple[bytes, int]:
-        """The next message, b"" at the end, and the descriptor that came with it, -1 where none did."""
-        message, ancillary, _, _ = self.recvmsg(most_bytes, _socket.CMSG_LEN(_DESCRIPTOR.size))
+        """The next message, b"" at the end, and the descriptor that came with it, -1 where none did. OSError: where
+        this process can have no further descriptor."""
+        message, ancillary, flags, _ = self.recvmsg(most_bytes, _socket.CMSG_LEN(_DESCRIPTOR.size))
         for level, kind, data in ancillary:
             if (level, kind) == (_socket.SOL_SOCKET, _socket.SCM_RIGHTS):
                 return message, _DESCRIPTOR.unpack_from(data)[0]
+        if flags & _socket.MSG_CTRUNC:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         return message, -1
 
-    def user(self) -> int:
-        """The id of the user whose process is at the other end, as the kernel knows it."""
+    def peer(self) -> tuple[int, int]:
+        """The user and the number of the process at the other end, as the kernel knows them."""
         credentials = self.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, _CREDENTIALS.size)
-        return int(_CREDENTIALS.unpack(credentials)[1])
+        process, user, _ = _CREDENTIALS.unpack(credentials)
+        return int(user), int(process)
+
+    def is_readable(self, within_s: float) -> bool:
+        """Whether a message, a connection or the other's end comes within that time. Unlike select.select, for any
+        descriptor."""
+        poll = select.poll()
+        poll.register(self, select.POLLIN)
+        return bool(poll.poll(max(within_s, 0) * 1e3))
 
 
 def connection() -> UnixSocket:

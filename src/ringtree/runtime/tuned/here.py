@@ -41,10 +41,9 @@ def tuned_here(env: Mapping[str, str] | None = None) -> Tuned | None:
         return None
     try:
         return tuned.read(path)
-    except (OSError, ValueError) as error:
+    except ValueError as error:
         if path not in _warned:
             _warned.add(path)
-            why = f"{path}: {error.strerror}" if isinstance(error, OSError) else str(error)
             remedy = "built-in cost parameters are used, and `ringtree tune` measures this machine"
-            print(f"ringtree: {why}; {remedy}", file=sys.stderr, flush=True)
+            print(f"ringtree: {error}; {remedy}", file=sys.stderr, flush=True)
         return None

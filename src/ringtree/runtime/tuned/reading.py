@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from ringtree.files.file_bytes import file_bytes
+from ringtree.files.json_values import json_value
 from ringtree.price.hosts import WIRE_MESSAGE_S, NetworkCost
 from ringtree.price.memory.parameters import BUILT_IN, NODE_COSTS, CostParameters
 from ringtree.runtime.processor import cores, cpu
@@ -16,6 +17,7 @@ from ringtree.runtime.processor import cores, cpu
 VERSION = 1
 """The version of the parameters' form: parameters of another one are not read."""
 LARGEST_BYTES = 1 << 24
+EXPECTED = "what `ringtree tune` writes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +38,7 @@ class Tuned:
 def read(file: str | Path, *, anywhere: bool = False) -> Tuned:
     """Reads the file; ValueError, in one line, where it is malformed, or (unless `anywhere`) of another machine."""
     path = Path(file)
-    if path.exists() and not path.is_file():
-        raise ValueError(f"{path}: no file; expected what `ringtree tune` writes")
-    if path.stat().st_size > LARGEST_BYTES:
-        raise ValueError(f"{path}: {path.stat().st_size} bytes; expected what `ringtree tune` writes")
-    try:
-        data = json.loads(path.read_bytes())
-    except (ValueError, RecursionError):
-        raise ValueError(f"{path}: not JSON; expected what `ringtree tune` writes") from None
+    data = json_value(file_bytes(path, EXPECTED, LARGEST_BYTES), str(path), EXPECTED)
     tuned = data.get("tuned") if isinstance(data, dict) else None
     if not isinstance(tuned, dict):
         raise ValueError(f"{path}: no cost parameters of a machine; expected what `ringtree tune` writes")
@@ -71,9 +66,8 @@ def read(file: str | Path, *, anywhere: bool = False) -> Tuned:
 def is_tuned(path: Path) -> bool:
     """Whether the file is one that `ringtree tune` writes, by a look at its contents."""
     try:
-        small = path.is_file() and path.stat().st_size <= LARGEST_BYTES
-        return small and re.search(rb'"tuned"\s*:\s*\{', path.read_bytes()) is not None
-    except OSError:
+        return re.search(rb'"tuned"\s*:\s*\{', file_bytes(path, EXPECTED, LARGEST_BYTES)) is not None
+    except ValueError:
         return False
 
 

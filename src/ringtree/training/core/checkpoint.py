@@ -3,7 +3,7 @@ in the whole shapes of one process, so that what one layout writes another reads
 
 A checkpoint is a folder, named step-00000012 after its steps. It has that name only when all of it is there: a job that
 ends while it writes leaves nothing that is taken for one. Its training.json has the plan, and the digest of every
-other file. Those are torch's, and partly pickles: read none that you would not run.
+other file. Those are torch's, and read as tensors alone: nothing that stands in them is run.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ import torch.distributed.checkpoint as dcp
 from torch import Tensor
 from torch.distributed.checkpoint.api import CheckpointException
 
+from ringtree.files.file_bytes import file_bytes, opened
+from ringtree.files.json_values import json_value
+from ringtree.training.core.checkpoint_reader import TensorReader
 from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.core.stages import named
 from ringtree.training.core.step import holder
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 FACTS = "training.json"
+MOST_BYTES = 1 << 24
+"""The most of that file."""
 NAME = re.compile(r"step-(\d{8,})")
 
 
@@ -86,7 +91,11 @@ def load(trainer: Trainer, checkpoint: Path) -> None:
                 for kind, size in kinds.items()
             }
     with _one_line(f"the checkpoint {checkpoint} cannot be read"):
-        dcp.load(_weights(trainer) | _state(trainer), checkpoint_id=checkpoint, no_dist=not dist.is_initialized())
+        dcp.load(
+            _weights(trainer) | _state(trainer),
+            storage_reader=TensorReader(checkpoint),
+            no_dist=not dist.is_initialized(),
+        )
     trainer.hand_out()
     trainer.steps_done = steps
 
@@ -112,7 +121,7 @@ def _changed(trainer: Trainer) -> dict[str, Tensor]:
 def _kinds(checkpoint: Path) -> dict[str, dict[str, torch.Size]]:
     """The whole shapes of the optimizer's states that a checkpoint has, by the parameter's name and their kind."""
     kinds: dict[str, dict[str, torch.Size]] = {}
-    for key, value in dcp.FileSystemReader(checkpoint).read_metadata().state_dict_metadata.items():
+    for key, value in TensorReader(checkpoint).read_metadata().state_dict_metadata.items():
         what, name, *kind = key.split("/")
         if what == "optimizer":
             kinds.setdefault(name, {})[kind[0]] = value.size
@@ -122,7 +131,7 @@ def _kinds(checkpoint: Path) -> dict[str, dict[str, torch.Size]]:
 def _checked(checkpoint: Path, plan: TrainingPlan) -> int:
     """The steps of a checkpoint that is whole, and one of what the plan trains."""
     try:
-        facts: dict[str, Any] = json.loads((checkpoint / FACTS).read_text())
+        facts: dict[str, Any] = json_value(file_bytes(checkpoint / FACTS, "its facts", MOST_BYTES), FACTS, "its facts")
         files, digests = facts["files"], _digests(checkpoint)
     except (OSError, ValueError, KeyError) as error:
         raise ValueError(f"{checkpoint} is no finished checkpoint: its {FACTS} cannot be read ({error})") from None
@@ -146,8 +155,8 @@ def _digests(folder: Path) -> dict[str, str]:
     for file in sorted(folder.iterdir()):
         if file.name != FACTS:
             digest = blake2b(digest_size=16)
-            with file.open("rb") as opened:
-                while piece := opened.read(1 << 20):
+            with opened(file, "a file of a checkpoint") as stream:
+                while piece := stream.read(1 << 20):
                     digest.update(piece)
             digests[file.name] = digest.hexdigest()
     return digests

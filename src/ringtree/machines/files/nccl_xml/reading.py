@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from ringtree.files.file_bytes import file_bytes
 from ringtree.machines import parts, pci
 from ringtree.machines.files.draft import Draft
-from ringtree.machines.files.file_bytes import file_bytes
 from ringtree.machines.files.nccl_xml import cpus, further, gpus, nics, traps
 from ringtree.machines.files.nccl_xml.assumed import Assumed
 from ringtree.machines.files.nccl_xml.deriving import derive

@@ -13,9 +13,11 @@ import hashlib
 import json
 import os
 import secrets
+import stat
 import time
 from pathlib import Path
 
+from ringtree.files.file_bytes import first_bytes
 from ringtree.runtime.bootstrap.contact import Contact
 
 MOST_BYTES = 1 << 16
@@ -60,12 +62,14 @@ class FileBoard:
     def read(self, timeout_s: float) -> Contact | None:
         """The contact in the file as it is now. RuntimeError where others could have written or read it."""
         try:
-            fd = os.open(self._file(), os.O_RDONLY | os.O_NOFOLLOW)
+            fd = os.open(self._file(), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # waits for no pipe
         except OSError:
             time.sleep(min(timeout_s, READ_S))
             return None
         with os.fdopen(fd, "rb") as file:
             about = os.fstat(fd)
+            if not stat.S_ISREG(about.st_mode):
+                raise RuntimeError(f"{self.where} is no plain file; expected one as rank 0 writes it")
             if about.st_uid != os.getuid() or about.st_mode & 0o077:
                 raise RuntimeError(
                     f"{self.where} is a file of user {about.st_uid} with mode {about.st_mode & 0o777:o}; expected one "
@@ -81,7 +85,7 @@ class FileBoard:
     def withdraw(self) -> None:
         """Removes the file, where it is still this job's."""
         with contextlib.suppress(OSError):
-            if self._written and self._file().read_bytes() == self._written:
+            if self._written and first_bytes(self._file(), MOST_BYTES) == self._written:
                 self._file().unlink()
 
     def _file(self) -> Path:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ringtree.files.file_bytes import file_bytes
 from ringtree.runtime.bootstrap.addresses import is_loopback
 from ringtree.runtime.bootstrap.interfaces import interface_addresses
 
@@ -15,6 +16,8 @@ NAME = re.compile(r"[^\s,:\[\]-][^\s,:\[\]]*")
 """A host's name: it may not begin as an option does."""
 ENTRY = re.compile(rf"(?P<name>{NAME.pattern}|\[(?P<v6>[0-9a-fA-F:.%\w]+)\])(?::(?P<slots>\d+))?")
 LINE = re.compile(rf"(?P<name>{NAME.pattern}|(?P<v6>[0-9a-fA-F:.]+))\s+slots\s*=\s*(?P<slots>\d+)")
+MOST_BYTES = 1 << 20
+"""The most of a hostfile."""
 MOST_RANKS = 4096
 """The most ranks of a group."""
 
@@ -34,9 +37,11 @@ class HostRanks:
 def hosts_of(text: str) -> list[Slots]:
     """The hosts of `a:4,b:4`, or of the hostfile of that path. ValueError names the entry that is none."""
     path = Path(text)
-    if os.path.isfile(path):  # a list may be longer than a file's name, which Path.is_file() raises for
+    # a list may be longer than a file's name, which Path.is_file() raises for, and a folder may be called as a host is
+    if os.path.isfile(path) or ("/" in text and os.path.exists(path)):
         found = []
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        text = file_bytes(path, "a hostfile", MOST_BYTES).decode("utf-8", "replace")
+        for number, line in enumerate(text.splitlines(), 1):
             if entry := line.partition("#")[0].strip():
                 found.append(_entry(entry, f"{path}, line {number}", ENTRY, LINE))
         if not found:

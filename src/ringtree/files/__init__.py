@@ -1,0 +1,1 @@
+"""Files that somebody else wrote: how they are opened, unpacked and parsed, in bounded memory and time."""

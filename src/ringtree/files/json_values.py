@@ -1,0 +1,37 @@
+"""JSON that somebody else wrote, in bounded memory: its values are counted before any is made."""
+
+from __future__ import annotations
+
+import json
+import reprlib
+from typing import Any
+
+MOST_BYTES = 1 << 25
+"""The most of a document that is parsed at once."""
+MOST_VALUES = 4_000_000
+"""A value takes 96 bytes at most of what Python makes of it, beside its text."""
+
+
+def json_value(data: bytes | str, where: str, expected: str) -> Any:
+    """The value of a JSON text. ValueError, in one line that begins with `where`: if it is no JSON, too long, or of too
+    many or too deeply nested values."""
+    data = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+    if len(data) > MOST_BYTES:
+        raise ValueError(f"{where}: {len(data):,} bytes; expected {expected}, at most {MOST_BYTES:,} bytes")
+    if sum(data.count(mark) for mark in (b"[", b"{", b",", b":")) > MOST_VALUES:
+        raise ValueError(f"{where}: more than {MOST_VALUES:,} values; expected {expected}")
+    try:
+        return json.loads(data)
+    except RecursionError:
+        raise ValueError(f"{where}: nested too deeply for JSON; expected {expected}") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{where}: not JSON: not text; expected {expected}") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{where}: not JSON ({error}); expected {expected}") from None
+    except ValueError:  # Python's own, of a number of thousands of digits
+        raise ValueError(f"{where}: a number has too many digits; expected {expected}") from None
+
+
+def shown(value: object) -> str:
+    """A value in a few words, however long or nested it is."""
+    return reprlib.repr(value)[:40]

@@ -1,0 +1,82 @@
+"""The messages between the leader and the members of a bootstrap, and the words of its errors."""
+
+from __future__ import annotations
+
+import errno
+import marshal
+import select
+from typing import Any
+
+from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
+from ringtree.runtime.bootstrap.shared_memory import explained
+from ringtree.runtime.bootstrap.socket_names import NAMES, Holder
+from ringtree.runtime.bootstrap.unix_socket import UnixSocket
+
+MESSAGE_BYTES = 1 << 18
+
+
+def with_limit(group: BootstrapGroup, error: Exception) -> Exception:
+    """The error; one with the rank and the limit where it is for want of descriptors."""
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        return OSError(error.errno, no_descriptor(group, error))
+    return error
+
+
+def no_descriptor(group: BootstrapGroup, error: OSError) -> str:
+    """The error of a member that has as many open files as it may, with the limit."""
+    return f"{group.named([group.rank])} can open no more files for {group.subject}: {explained(error)}"
+
+
+def held_by(holders: list[Holder]) -> str:
+    """The processes that hold names of a group, in words."""
+    each = ", ".join(dict.fromkeys(map(str, holders)))
+    return f"{each} {'hold' if len(set(holders)) > 1 else 'holds'} {len(holders)} of its {NAMES} names"
+
+
+def other_build(group: BootstrapGroup, theirs: str, name: str) -> str:
+    """Why the member of that name cannot share memory with this one; "" where it can."""
+    if theirs == group.build:
+        return ""
+    return (
+        f"rank {name} runs build {theirs or 'unknown'} of ringtree's engine, {group.named([group.rank])} build "
+        f"{group.build}, in {group.subject}: start every rank from the same installation"
+    )
+
+
+def heard(member: UnixSocket, poll: select.poll) -> bytes:
+    """The message that came; b"" where the other end has closed instead."""
+    poll.unregister(member)
+    try:
+        return member.recv(MESSAGE_BYTES)
+    except OSError:
+        return b""
+
+
+def send(members: dict[int, UnixSocket], answer: dict[str, Any], fd: int = -1) -> list[int]:
+    """Sends all members the same, with the descriptor where there is one; returns the ranks that are gone."""
+    gone = []
+    message = written(answer)
+    for rank, member in sorted(members.items()):
+        try:
+            if fd < 0:
+                member.send(message)
+            else:
+                member.send_with(fd, message)
+        except OSError:
+            gone.append(rank)
+    return gone
+
+
+def written(message: dict[str, Any]) -> bytes:
+    """A message in a form that every Python reads. JSON's would cost each rank 1 ms of its start."""
+    return marshal.dumps(message, 2)
+
+
+def read(message: bytes) -> dict[str, Any]:
+    """A message of this user's process, which the caller has made sure of: no other's may be read so. Empty where it is
+    none."""
+    try:
+        found = marshal.loads(message)
+    except (EOFError, TypeError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,88 @@
+"""Reads the files of a checkpoint as tensors and plain values: nothing in them is run.
+
+torch's reader unpickles a checkpoint's table of contents, and objects that stand in it, as Python: whoever wrote them
+chooses what is called. Here the table may name torch's own classes of such tables alone, and its entries be tensors,
+which torch reads without running anything (weights_only).
+"""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.metadata import Metadata, StorageMeta, TensorStorageMetadata
+
+from ringtree.files.file_bytes import file_bytes, opened
+
+CONTENTS = ".metadata"
+MOST_BYTES = 1 << 28
+CLASSES = {
+    "torch.distributed.checkpoint.metadata": {
+        "ChunkStorageMetadata",
+        "Metadata",
+        "MetadataIndex",
+        "StorageMeta",
+        "TensorProperties",
+        "TensorStorageMetadata",
+        "_MEM_FORMAT_ENCODING",
+    },
+    "torch.distributed.checkpoint.filesystem": {"_StorageInfo"},
+    "torch.serialization": {"_get_layout"},
+    "torch": {"Size"},
+    "collections": {"OrderedDict"},
+    "pathlib": {"PosixPath"},
+    "pathlib._local": {"PosixPath"},
+}
+"""The names that a table of contents may have, by their modules; and those of torch's types of elements."""
+
+
+class TensorReader(dcp.FileSystemReader):
+    """torch's reader of a checkpoint's folder, without what runs code. ValueError: for a checkpoint that holds
+    something else than tensors."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._folder = folder
+
+    def read_metadata(self, *_: Any, **__: Any) -> Metadata:
+        """The table of contents."""
+        file = self._folder / CONTENTS
+        file_bytes(file, "a checkpoint's table of contents", MOST_BYTES)
+        with opened(file, "a checkpoint's table of contents") as stream:
+            try:
+                metadata = _Tables(stream).load()
+            except (EOFError, AttributeError, IndexError, KeyError, TypeError, MemoryError) as error:
+                raise ValueError(f"{file}: no table of contents of a checkpoint ({error})") from None
+            except pickle.UnpicklingError as error:
+                raise ValueError(f"{file}: {error}") from None
+        if not isinstance(metadata, Metadata):
+            raise ValueError(f"{file}: no table of contents of a checkpoint")
+        for name, entry in metadata.state_dict_metadata.items():
+            if not isinstance(entry, TensorStorageMetadata):
+                raise ValueError(f"{file}: {str(name)[:80]!r} is a {type(entry).__name__}; expected tensors alone")
+        for where in (metadata.storage_data or {}).values():
+            if Path(where.relative_path).name != where.relative_path:
+                raise ValueError(f"{file}: names {where.relative_path[:80]!r}; expected files of its own folder")
+        metadata.storage_meta = metadata.storage_meta or StorageMeta()
+        metadata.storage_meta.load_id = self.load_id
+        return metadata
+
+
+class _Tables(pickle.Unpickler):
+    """An unpickler that makes what CLASSES names, and nothing else."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        super().__init__(file)
+
+    def find_class(self, module: str, name: str) -> Any:
+        """A class of CLASSES, or a type of elements. UnpicklingError: for another."""
+        if name in CLASSES.get(module, ()) or (
+            module == "torch" and isinstance(getattr(torch, name, None), torch.dtype)
+        ):
+            return super().find_class(module, name)
+        raise pickle.UnpicklingError(
+            f"names {module[:60]}.{name[:60]}; expected a table of tensors, which runs nothing"
+        )

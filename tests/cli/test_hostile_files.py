@@ -1,0 +1,162 @@
+"""Files made to take all memory, or for ever: one line, soon, in bounded memory, from every command that takes one."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.cli.conftest import Ringtree
+
+COMMANDS = {
+    "show": "show FILE",
+    "prove": "prove FILE",
+    "simulate": "simulate FILE --bytes 8",
+    "report": "report FILE",
+    "compare-trace": "compare-trace FILE FILE",
+    "explain": "explain FILE --topology dgx-h100",
+    "topo show": "topo show FILE",
+    "topo show --graph": "topo show dgx-h100 --graph FILE",
+    "--topology": "simulate ring --bytes 8 --topology FILE",
+    "--topology trace:": "simulate ring --bytes 8 --topology trace:FILE",
+    "plan": "plan all_reduce --topology FILE",
+    "run --hosts": "run --hosts FILE true",
+    "run": "run -n 2 FILE.py",
+    "own algorithm": "show FILE.py:ring",
+}
+"""Every command that reads a file."""
+MOST_SECONDS = 20
+"""On a busy machine; alone, none takes more than three."""
+M = 1 << 20
+EVENT = (
+    b'{"ph":"X","pid":0,"cat":"copy","args":{"nbytes":0,"peer":0,"channel":0,"chunk":0,"call":0,"start_s":0,"end_s":0}}'
+)
+HEAD, TAIL = b'{"traceEvents":[\n', b'\n],"otherData":{"ringtree":1,"ranks":1,"calls":[""],"facts":{}}}'
+LINK = b'{"source":"%x","target":"%x","latency_s":1}'
+LIST = b'{"machine":{},"rows":[' + b"[]," * 1_900_000 + b"[]]}"
+STEP = b'<step s="0" type="nop" srcbuf="i" srcoff="0" dstbuf="i" dstoff="0" cnt="1" depid="-1" deps="-1" hasdep="0"/>'
+NUMBERS = b"1048576 262144 float sum -1 100.0 10.0 10.0 0 100.0 10.0 10.0 0\n"
+
+
+def packed(*parts: tuple[bytes, int]) -> bytes:
+    """Parts, each so many times, packed without making them whole."""
+    made = gzip.compress(b"")
+    for part, times in parts:
+        most = max(M // len(part), 1)
+        member = gzip.compress(part * most, 9)
+        made += member * (times // most)
+    return made
+
+
+FILES: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
+    "lists, packed": (
+        lambda: packed((b"[" * 50, 1), (b"[],", 300 * M)),
+        ("compare-trace", "show", "--topology trace:"),
+    ),
+    "a trace's lists, packed": (lambda: packed((HEAD, 1), (b"[],", 300 * M)), ("compare-trace", "show")),
+    "a trace's names, packed": (lambda: packed((HEAD, 1), (b'{"ph":"M"},\n', 90 * M)), ("compare-trace",)),
+    "lists": (lambda: LIST, ("report", "topo show", "--topology", "plan", "explain", "show")),
+    "more lists": (lambda: b'{"a":[' + b"[]," * (5 * M) + b"[]]}", ("report", "topo show", "--topology", "explain")),
+    "objects": (lambda: b'{"rows":[' + b'{"":0},' * 1_300_000 + b"{}]}", ("report", "plan", "--topology")),
+    "a text": (lambda: b'["\\ud83d\\ude00' + b"a" * (7 * M) + b'"]', ("report", "explain", "topo show", "--topology")),
+    "depth": (lambda: b'{"a":' + b"[" * (8 * M), ("report", "show", "explain", "topo show", "--topology")),
+    "some depth": (lambda: b'{"machine":{},"rows":' + b"[" * 900 + b"]" * 900 + b"}", ("report", "topo show", "plan")),
+    "digits": (lambda: b'{"a":' + b"9" * (7 * M) + b"}", ("report", "show", "explain", "topo show", "--topology")),
+    "zeros": (lambda: bytes(7 * M), ("report", "show", "explain", "topo show", "run --hosts")),
+    "attributes": (
+        lambda: b'<system version="1">' + (b"<a " + b" ".join(b'a%d=""' % i for i in range(98)) + b"/>") * 20_000,
+        ("topo show", "plan", "topo show --graph"),
+    ),
+    "elements": (lambda: b'<system version="1">' + b"<a/>" * 199_000 + b"</system>", ("topo show", "plan", "show")),
+    "steps": (lambda: b'<algo name="a"><gpu id="0">' + STEP * 140_000, ("show", "prove")),
+    "rounds": (lambda: b"schedule a all_reduce: 1000000 ranks, 1000000 chunks\n" + b"x: 0 -> 1\n" * 10**6, ("show",)),
+    "links": (
+        lambda: b'{"links": [\n' + b"".join(LINK % (i, i + 1) + b",\n" for i in range(1_000_000)) + b"\n]}",
+        ("--topology",),
+    ),
+    "lines": (lambda: b"\n" * (100 * M), ("explain",)),
+    "rows": (lambda: b"# size\n" + NUMBERS * M, ("explain",)),
+}
+"""Hostile files, and the commands whose readers they are made for."""
+
+
+class Ended(NamedTuple):
+    """How a command ended in a process of its own, and the most memory that it had."""
+
+    code: int
+    lines: list[str]
+    seconds: float
+    peak_bytes: int
+
+
+def in_a_process(words: list[str]) -> Ended:
+    started = time.monotonic()
+
+    def limit() -> None:
+        signal.alarm(60)
+        resource.setrlimit(resource.RLIMIT_DATA, (4 << 30, 4 << 30))  # so that the machine outlives a failure
+
+    command = [sys.executable, "-m", "ringtree.cli", *words]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, preexec_fn=limit)  # noqa: PLW1509
+    assert process.stdout
+    lines = process.stdout.read().decode(errors="replace").splitlines()
+    process.stdout.close()
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return Ended(process.returncode, lines, time.monotonic() - started, used.ru_maxrss * 1024)
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_hostile_file_is_one_line_in_bounded_memory(file: str, tmp_path: Path) -> None:
+    make, commands = FILES[file]
+    path = tmp_path / "f.json"
+    path.write_bytes(make())
+    for command in commands:
+        ended = in_a_process([word.replace("FILE", str(path)) for word in COMMANDS[command].split()])
+        assert ended.code in (1, 2) and len(ended.lines) == 1, f"{command}: {ended}"
+        assert len(ended.lines[0]) < 500 and "internal error" not in ended.lines[0], f"{command}: {ended}"
+        assert ended.peak_bytes < 1 << 30 and ended.seconds < MOST_SECONDS, f"{command}: {ended}"
+
+
+def kind(name: str, path: Path) -> Path:
+    """A path at which there is no plain file."""
+    if name == "pipe":
+        os.mkfifo(path)
+    elif name == "folder":
+        path.mkdir()
+    elif name == "socket":
+        with socket.socket(socket.AF_UNIX) as bound:
+            bound.bind(str(path))
+    elif name in ("endless", "tty"):
+        path.symlink_to({"endless": "/dev/zero", "tty": "/dev/ptmx"}[name])
+    elif name == "huge":
+        with path.open("wb") as file:
+            file.truncate(1 << 42)
+    return path
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("what", ["pipe", "folder", "socket", "endless", "tty", "huge", "absent"])
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("name", ["f", "f.json", "f.xml"])
+def test_what_is_no_plain_file_is_not_waited_for(
+    ringtree: Ringtree, command: str, what: str, name: str, tmp_path: Path
+) -> None:
+    words = COMMANDS[command]
+    ending = ".py" if "FILE.py" in words else ""
+    path = kind(what, tmp_path / (name + ending))
+    if ending and what == "huge":
+        pytest.skip("a program's length is Python's business")
+    got = ringtree(*words.replace("FILE" + ending, str(path)).split())
+    assert got.code in (1, 2) and len(got.err.splitlines()) == 1 and got.out == "", got
+    assert "internal error" not in got.err and len(got.err) < 600

@@ -1,0 +1,86 @@
+"""Files that others wrote are opened and parsed in `ringtree.files` alone; what else reads, reads something else."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from tests.sources import parsed
+
+SRC = Path(__file__).parent.parent.parent / "src/ringtree"
+READS = {"open", "read_text", "read_bytes", "loadtxt", "genfromtxt", "fromfile", "memmap"}
+"""Calls by these names, whatever they are of."""
+PARSES = {
+    "json": {"load", "loads"},
+    "np": {"load"},
+    "gzip": {"open"},
+    "pickle": {"load", "loads"},
+    "marshal": {"loads"},
+}
+PARSES |= {"cloudpickle": {"load", "loads"}, "torch": {"load"}, "etree": {"parse"}, "ElementTree": {"parse"}}
+FOREIGN = {
+    # reads of the kernel's files, of the package's own, and of what this very process wrote
+    "bench/machine.py": "/sys and /proc",
+    "machines/sysfs.py": "/sys and /proc, without waiting, a mebibyte at most",
+    "pages/__init__.py": "the package's own files",
+    "runtime/bootstrap/addresses.py": "/proc",
+    "runtime/bootstrap/environment.py": "/proc",
+    "runtime/bootstrap/shared_memory.py": "/proc, /sys, and new files without a name",
+    "runtime/engines/engine.py": "the package's own file",
+    "runtime/engines/shm.py": "/proc",
+    "runtime/processor.py": "/proc",
+    "torch_backend/locality.py": "/proc",
+    "training/core/text.py": "Python's own library",
+    "cli/__init__.py": "/dev/null",
+    "mpi/windows/shared_memory.py": "the leader's descriptor in /proc",
+    # what ranks of one job tell each other; see docs/security.md
+    "bench/host_links.py": "ranks to rank 0",
+    "mpi/messages/matched.py": "objects between ranks",
+    "mpi/messages/messages.py": "objects between ranks",
+    "mpi/windows/accesses.py": "objects between ranks",
+    "mpi/windows/window_target.py": "objects between ranks",
+    "ray/rank.py": "its own error",
+    "runtime/bootstrap/socket_messages.py": "ranks of one user, as the kernel says",
+    "runtime/bootstrap/connection.py": "ranks that proved the secret; 1 KiB before",
+    "runtime/bootstrap/contact.py": "where rank 0 announces itself",
+    "runtime/communicator/calls/decisions.py": "ranks of one host",
+    "runtime/communicator/collectives/objects.py": "objects between ranks",
+    "runtime/communicator/messages/point_to_point.py": "objects between ranks",
+    "runtime/launch/hosts/agent.py": "the launcher's order, and its ranks' recordings",
+    "runtime/launch/hosts/link.py": "the agent's answers",
+    "runtime/launch/spawn_processes.py": "a parent and its ranks",
+    "runtime/tracing/files.py": "its ranks' recordings, in a folder of the launcher's own",
+    "cli/train/ranks.py": "its ranks' errors, in a folder of the launcher's own",
+    "cli/doctor/software.py": "a process that it started",
+    "torch_backend/announcing.py": "members of a group, by torch's store",
+    "torch_backend/waiting.py": "members of a group, by torch's store",
+    # writes, and reads that have their own bounds
+    "formats/replacing.py": "writes",
+    "runtime/launch/hosts/agents.py": "writes",
+    "training/core/checkpoint.py": "writes, and digests of any length",
+    "runtime/bootstrap/boards/file_board.py": "of this user alone, without waiting, 64 KiB at most",
+    "cli/options/subject.py": "a word of the command line",
+    "ir/parse.py": "a word of a schedule, of which its own reader bounds the length",
+}
+"""Files that read by themselves, and what."""
+
+
+def reads(path: Path) -> bool:
+    for node in ast.walk(parsed(path)):
+        if not isinstance(node, ast.Call):
+            continue
+        if isinstance(node.func, ast.Name) and node.func.id == "open":
+            return True
+        if isinstance(node.func, ast.Attribute):
+            of = node.func.value.id if isinstance(node.func.value, ast.Name) else ""
+            if node.func.attr in READS or node.func.attr in PARSES.get(of, ()):
+                return True
+    return False
+
+
+def test_files_of_others_are_read_in_one_place() -> None:
+    found = {str(p.relative_to(SRC)) for p in SRC.rglob("*.py") if reads(p)}
+    own = {name for name in found if name.startswith("files/")}
+    assert own == {"files/file_bytes.py", "files/json_values.py"}
+    assert sorted(found - own - set(FOREIGN)) == [], "expected ringtree.files to read it"
+    assert sorted(set(FOREIGN) - found) == [], "it reads nothing: expected no line for it"
