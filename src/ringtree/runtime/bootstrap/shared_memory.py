@@ -34,7 +34,7 @@ def reserve(nbytes: int, what: str, whole: int = 0, needed: int = 0) -> int:
     needed = max(nbytes, needed)
     room, of = _available()
     if needed > room:
-        raise _no_room(needed, what, f"{max(room, 0)} are left by {of}, {MARGIN_BYTES} are for others")
+        raise _no_room(needed, what, f"by {of} {max(room, 0)} are available")
     fd, has_limit = _without_a_name()
     nbytes = needed if has_limit else nbytes  # a member that finds it full later would fail alone
     try:
@@ -88,7 +88,8 @@ def _available() -> tuple[int, str]:
 
 
 def _no_room(nbytes: int, what: str, why: str) -> MemoryError:
-    return MemoryError(f"no room for {nbytes} bytes of shared memory ({what}): {why}; free memory or raise its limit")
+    remedy = "" if "raise it" in why else "; free memory or raise its limit"
+    return MemoryError(f"no room for {nbytes} bytes of shared memory ({what}): {why}{remedy}")
 
 
 def explained(error: OSError) -> str:
