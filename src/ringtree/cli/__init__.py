@@ -26,7 +26,7 @@ COMMANDS = {
     "sweep": "compare predicted times of algorithms, over sizes and ranks",
     "report": "show results of bench: a page of charts, or the best algorithm at each size",
     "compare-trace": "compare two traces: measured and simulated, or before and after",
-    "explain": "find why a collective is slow, from an nccl-tests log and a topology",
+    "explain": "find why a job hangs, from flight recorders' dumps; or why a collective is slow, from a log",
     "algorithms": "list the algorithms and their costs",
     "topo": "detect this machine; draw machines of the catalogue or of files",
     "plan": "predict time and algorithm of a collective on a machine or a cluster",
