@@ -148,4 +148,5 @@ NB_MODULE(_native, m) {
   bind_one_sided(group);
   bind_recorder(group);
   bind_flight_records(m);
+  bind_observed(m);
 }

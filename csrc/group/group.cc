@@ -46,7 +46,8 @@ Group::Group(FileDescriptor file, int rank, int ranks, Options options)
   if (!options.inherited) {
     inherited.bytes.resize(ranks);
     std::iota(inherited.bytes.begin(), inherited.bytes.end(), 0);
-    if (!threads_) inherited.liveness = std::make_shared<Liveness>(std::move(file), rank);
+    auto waits_at = layout.waits + rank * LongWaits::page;
+    if (!threads_) inherited.liveness = std::make_shared<Liveness>(std::move(file), rank, waits_at);
   }
   if (static_cast<int>(inherited.bytes.size()) != ranks)
     throw std::invalid_argument(std::to_string(inherited.bytes.size()) + " members in a group of " +
@@ -70,6 +71,7 @@ void Group::sit(int rank, Options& options, InheritedLiveness inherited) {
   for (int r = static_cast<int>(names.size()); r < ranks_; r++) names.push_back(std::to_string(r));
   home_ = this_process();
   options.endpoint.threads = threads_;
+  options.endpoint.made_from_another = options.inherited.has_value();
   endpoint_ = std::make_unique<Endpoint>(*segment_, rank, std::move(inherited), options.endpoint);
   if (options.network) {
     if (static_cast<int>(options.network->hosts.size()) != ranks_)

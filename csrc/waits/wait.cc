@@ -29,6 +29,7 @@ Endpoint::Endpoint(Segment& segment, int rank, InheritedLiveness inherited, Opti
       home_core_(options_.core) {}
 
 void Endpoint::Wait::begin_slowly() {
+  written_down_ = -1;
   endpoint_.home_core_.visit();
   if (!endpoint_.options_.oversubscribed || endpoint_.options_.threads) let_go();
 }
@@ -40,8 +41,9 @@ void Endpoint::Wait::let_go() {
 
 void Endpoint::Wait::begin_clock() {
   idle_since_ns_ = now_ns_;
-  auto begun_ns = patience_.begun_ns ? patience_.begun_ns : now_ns_;
-  deadline_ns_ = begun_ns + static_cast<std::int64_t>(std::min(patience_.seconds, 1e9) * 1e9);
+  begun_ns_ = patience_.begun_ns ? patience_.begun_ns : now_ns_;
+  write_down_ns_ = now_ns_ + LongWaits::long_ns;
+  deadline_ns_ = begun_ns_ + static_cast<std::int64_t>(std::min(patience_.seconds, 1e9) * 1e9);
   next_check_ns_ = now_ns_ + first_check_ns;
   hold_until_ns_ = now_ns_ + hold_ns;
 }
@@ -82,6 +84,7 @@ bool Endpoint::Wait::check_often() {
 
 void Endpoint::Wait::check_closely(AnyQuestion question) {
   next_check_ns_ = now_ns_ + check_ns;
+  if (write_down_ns_ && now_ns_ >= write_down_ns_) write_down();
   hooks_.interrupted();
   endpoint_.check_for_dead(peer_, situation_);
   if (endpoint_.health_.failed()) endpoint_.health_.raise_failure();
@@ -100,6 +103,17 @@ void Endpoint::Wait::check_closely(AnyQuestion question) {
               (peer_ < 0 ? "its peers" : endpoint_.name(peer_)) + " in " + situation_.where();
   if (situation_.abandon()) throw Error(Failure::timed_out, -1, text);
   endpoint_.fail(Failure::timed_out, -1, text);
+}
+
+void Endpoint::Wait::write_down() {
+  write_down_ns_ = 0;
+  auto& world = endpoint_.health_.inherited();
+  if (!world.liveness) return;
+  std::string group;
+  if (endpoint_.options_.made_from_another)
+    for (auto& name : endpoint_.names()) group += (group.empty() ? "" : ", ") + name;
+  auto peer = peer_ < 0 ? -1 : world.bytes[peer_];
+  written_down_ = world.liveness->waits.begin(begun_ns_, deadline_ns_, peer, situation_.where(), group);
 }
 
 void Endpoint::check_liveness(std::span<const int> ranks, std::span<const int> absent, Situation& situation) {

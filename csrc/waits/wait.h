@@ -42,6 +42,7 @@ class Endpoint {
     std::vector<std::string> names;
     int core = -1;         // that the rank keeps to, see HomeCore
     bool threads = false;  // the ranks are threads of one process, and share the host's lock
+    bool made_from_another = false;
   };
 
   Endpoint(Segment& segment, int rank, InheritedLiveness inherited, Options options);
@@ -59,8 +60,7 @@ class Endpoint {
     if (question()) return;
     Wait wait(*this, peer, situation, hooks, patience);
     if (spin(question, wait)) return;
-    wait.begin_slowly();
-    wait_slowly(question, wait);
+    Wait::out(question, wait);
   }
   template <class Ask, class... Of>
   void until(const Question<Ask, Of...>& question, int peer, Situation& situation, Hooks& hooks) {
@@ -125,6 +125,17 @@ class Endpoint {
           patience_(patience),
           helps_at_once_(situation.helps_at_once()) {}
 
+    // Waits slowly.
+    template <class Asked>
+    [[gnu::cold, gnu::noinline]] static void out(const Asked& question, Wait& wait) {
+      wait.begin_slowly();
+      struct AtEnd {
+        ~AtEnd() { wait.end_slowly(); }
+        Wait& wait;
+      } at_end{wait};
+      wait_slowly(question, wait);
+    }
+
     // A question to the network takes as long as some dozens to memory.
     int spins() const {
       auto spins = endpoint_.spins_.load(std::memory_order_relaxed);
@@ -135,6 +146,9 @@ class Endpoint {
       if (helps_at_once_) situation_.help();
     }
     void begin_slowly();
+    void end_slowly() {
+      if (written_down_ >= 0) endpoint_.health_.inherited().liveness->waits.end(written_down_);
+    }
     // Lets others have the core, and learns from how long that takes whether it is worth to spin.
     void yield();
     bool work();
@@ -158,6 +172,7 @@ class Endpoint {
     void let_go();
     void begin_clock();
     void check_closely(AnyQuestion question);
+    void write_down();
 
     Endpoint& endpoint_;
     int peer_;
@@ -167,6 +182,9 @@ class Endpoint {
     bool helps_at_once_;
     bool let_go_ = false;
     std::int64_t now_ns_ = 0, idle_since_ns_ = 0, next_check_ns_ = 0, deadline_ns_ = 0, hold_until_ns_ = 0;
+    // From begin_slowly() on: when it began, and when to write it down (0: no more); where it is.
+    std::int64_t begun_ns_, write_down_ns_;
+    int written_down_;
   };
 
   Doorbell<Sync> doorbell(int rank) { return Doorbell<Sync>(segment_.member(rank).doorbell); }

@@ -53,6 +53,14 @@ def reserved_bytes(ranks: int, slots: int, slot_bytes: int, lazily: bool) -> int
     made from another or has one rank, not its staging slots either, which come last and each rank reserves by itself. The
     rest is reserved when it is first used; on kernels that cannot (before Linux 5.14), all of it is reserved at first."""
 
+def observe(fd: int) -> dict[str, Any] | None:
+    """The state of another process's world of ranks, read through a descriptor of its memory; None where it is no world's.
+    `readable`: false where another version of ringtree made it; `failure`: the reason, "" where there is none; `members`,
+    by rank: `state` (absent, attached, left, lost), `process`, `process_start` and `process_space` (as that process knows
+    them), `calls` (collectives begun), `last` (of them, None where it cannot be read), `waits` (longer than 50 ms:
+    `since_ns` and `deadline_ns` by the monotonic clock, `peer` in the world or -1, `thread`, `where`, `group`: its members'
+    names, "" in the world itself). Not for a rank's own memory: closing the descriptor drops the rank's lock."""
+
 class FlightRecord:
     """An operation of a flight recorder, which begins with `begun`; times are of the clock that tells the date."""
 
