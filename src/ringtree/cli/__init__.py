@@ -28,6 +28,7 @@ COMMANDS = {
     "compare-trace": "compare two traces: measured and simulated, or before and after",
     "explain": "find why a job hangs, from flight recorders' dumps; or why a collective is slow, from a log",
     "ps": "list the groups that run on this machine: ranks, processes, who waits for whom",
+    "stack": "show the Python stacks of a group's ranks, also of one that hangs",
     "algorithms": "list the algorithms and their costs",
     "topo": "detect this machine; draw machines of the catalogue or of files",
     "plan": "predict time and algorithm of a collective on a machine or a cluster",

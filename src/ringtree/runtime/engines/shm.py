@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import ringtree.errors  # noqa: F401  # gives the native errors their message
 from ringtree.machines import host
-from ringtree.runtime import engines, tuned
+from ringtree.runtime import engines, observing, tuned
 from ringtree.runtime.engines.engine import GroupParameters, JoinedGroup, NetworkParameters, native_module
 
 if TYPE_CHECKING:
@@ -30,6 +30,12 @@ it is for a rank that is a call ahead, and half of the rest on its way back, as 
 
 def join(parameters: GroupParameters) -> JoinedGroup:
     """Makes this rank's native endpoint; returns when all members have come."""
+    if os.environ.get("RINGTREE_STACK_SIGNAL") and not (parameters.inherited or parameters.threads):
+        observing.answer_signal()
+    return _join(parameters)
+
+
+def _join(parameters: GroupParameters) -> JoinedGroup:
     native = native_module()
     group = parameters.bootstrap_group(native.BUILD)
     hosts = parameters.bootstrap.hosts(group)
