@@ -46,8 +46,7 @@ Group::Group(FileDescriptor file, int rank, int ranks, Options options)
   if (!options.inherited) {
     inherited.bytes.resize(ranks);
     std::iota(inherited.bytes.begin(), inherited.bytes.end(), 0);
-    auto waits_at = layout.waits + rank * LongWaits::page;
-    if (!threads_) inherited.liveness = std::make_shared<Liveness>(std::move(file), rank, waits_at);
+    if (!threads_) inherited.liveness = std::make_shared<Liveness>(std::move(file), rank, layout.waits);
   }
   if (static_cast<int>(inherited.bytes.size()) != ranks)
     throw std::invalid_argument(std::to_string(inherited.bytes.size()) + " members in a group of " +
@@ -308,6 +307,18 @@ std::vector<Group::Counted> Group::received() const {
       counted[peer].messages += (*by)[peer].messages.load(std::memory_order_relaxed);
     }
   return counted;
+}
+
+std::vector<Group::Peer> Group::peers() {
+  std::vector<Peer> found;
+  auto& health = endpoint_->health();
+  for (int peer = 0; peer < ranks_; peer++) {
+    auto& waited = endpoint_->waited(peer);
+    auto state = health.left(peer) ? "left" : health.died(peer) ? "died" : "running";
+    found.push_back({state, waited.waits.load(std::memory_order_relaxed),
+                     static_cast<double>(waited.ns.load(std::memory_order_relaxed)) * 1e-9});
+  }
+  return found;
 }
 
 void Group::reset_received() {

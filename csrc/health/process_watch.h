@@ -30,7 +30,7 @@ class FileDescriptor {
 // This process's lock on its byte of a world's memfd; it is held as long as this lives.
 class Liveness {
  public:
-  // `waits_at`: where the rank's long waits are written down in the file.
+  // `waits_at`: where the ranks' long waits are written down in the file.
   Liveness(FileDescriptor file, int byte, std::size_t waits_at);
 
   bool locked_by_another(int byte) const;

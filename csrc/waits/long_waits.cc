@@ -48,7 +48,7 @@ void LongWaits::end(int place) noexcept {
 
 bool LongWaits::write(int place, WaitRecord& record) noexcept {
   record.number = record.again = written_.fetch_add(1, std::memory_order_relaxed) + 1;
-  auto at = static_cast<off_t>(at_ + place * sizeof record);
+  auto at = static_cast<off_t>(first_ + rank_ * page + place * sizeof record);
   return pwrite(fd_, &record, sizeof record, at) == static_cast<ssize_t>(sizeof record);
 }
 

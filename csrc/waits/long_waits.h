@@ -31,22 +31,25 @@ class LongWaits {
   static constexpr std::size_t page = 4096, records = page / sizeof(WaitRecord);
   static constexpr std::int64_t long_ns = 50'000'000;  // waits longer than this are written down
 
-  // `at`: where the rank's page begins in the file, which the caller keeps open.
-  LongWaits(int fd, std::size_t at) : fd_(fd), at_(at) {}
+  // Of `rank`, in a file that the caller keeps open; rank 0's page begins at `first`.
+  LongWaits(int fd, std::size_t first, int rank) : fd_(fd), first_(first), rank_(rank) {}
 
   // Writes a wait down; its place, or -1 where there was no room.
   int begin(std::int64_t since_ns, std::int64_t deadline_ns, int peer, const std::string& where,
             const std::string& group) noexcept;
   void end(int place) noexcept;
 
-  // The waits in a page.
+  // The waits of a rank of this host; none of one elsewhere.
+  std::vector<WaitRecord> of(int rank) const { return read(fd_, first_ + rank * page); }
+  // Those in a page.
   static std::vector<WaitRecord> read(int fd, std::size_t at);
 
  private:
   bool write(int place, WaitRecord& record) noexcept;
 
   int fd_;
-  std::size_t at_;
+  std::size_t first_;
+  int rank_;
   std::array<std::atomic<bool>, records> taken_{};
   std::atomic<std::uint64_t> written_ = 0;
 };

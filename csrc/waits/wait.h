@@ -43,6 +43,10 @@ class Endpoint {
     int core = -1;         // that the rank keeps to, see HomeCore
     bool threads = false;  // the ranks are threads of one process, and share the host's lock
     bool made_from_another = false;
+    // A wait warns of the rank that it waits for after this share of its limit (0: never), and at least so long.
+    struct Warning {
+      double share = 0, least_s = 0;
+    } warning{};
   };
 
   Endpoint(Segment& segment, int rank, InheritedLiveness inherited, Options options);
@@ -111,6 +115,12 @@ class Endpoint {
   // Fails the group if a member died, without throwing; `peer`: the awaited rank (-1: any).
   void check_for_dead(int peer, Situation& situation);
 
+  // This rank's waits for a peer of more than 2 ms: how many, and how long together. Of this process's threads.
+  struct Waited {
+    std::atomic<std::int64_t> waits = 0, ns = 0;
+  };
+  const Waited& waited(int peer) const { return waited_[peer]; }
+
   std::atomic<bool> stopping = false;  // the endpoint is being given up: waits end
 
  private:
@@ -147,7 +157,7 @@ class Endpoint {
     }
     void begin_slowly();
     void end_slowly() {
-      if (written_down_ >= 0) endpoint_.health_.inherited().liveness->waits.end(written_down_);
+      if (is_long_) end_long();
     }
     // Lets others have the core, and learns from how long that takes whether it is worth to spin.
     void yield();
@@ -173,6 +183,8 @@ class Endpoint {
     void begin_clock();
     void check_closely(AnyQuestion question);
     void write_down();
+    void warn();
+    void end_long();
 
     Endpoint& endpoint_;
     int peer_;
@@ -182,8 +194,10 @@ class Endpoint {
     bool helps_at_once_;
     bool let_go_ = false;
     std::int64_t now_ns_ = 0, idle_since_ns_ = 0, next_check_ns_ = 0, deadline_ns_ = 0, hold_until_ns_ = 0;
-    // From begin_slowly() on: when it began, and when to write it down (0: no more); where it is.
-    std::int64_t begun_ns_, write_down_ns_;
+    // From begin_slowly() on: whether it was checked; when its time limit and it itself began; when to write it down
+    // and to warn (0: not, or no more); where it is written down.
+    bool is_long_;
+    std::int64_t begun_ns_, started_ns_, write_down_ns_, warn_ns_;
     int written_down_;
   };
 
@@ -199,6 +213,7 @@ class Endpoint {
   Health health_;
   std::atomic<int> spins_;
   HomeCore home_core_;
+  std::vector<Waited> waited_;
 };
 
 }  // namespace ringtree

@@ -142,6 +142,9 @@ class Group:
     A group made from another, with the result of that one's `inherited`, watches by that one's lock: it keeps no descriptor. Its
     memory is reserved as it is used (OSError where there is no more), and each may be closed before the other.
 
+    A wait writes a line to the standard error, which names the rank that it waits for, after `warn_share` of its time limit
+    and at least `warn_least_s`; 0: never. Of several ranks that wait for one, one writes.
+
     A failure poisons the group: each rank raises it once, in the call it is in or the next, and Poisoned from then on.
     """
 
@@ -162,6 +165,8 @@ class Group:
         network: Network | None = None,
         nodes: list[int] = [],
         core: int = -1,
+        warn_share: float = 0.0,
+        warn_least_s: float = 0.0,
     ) -> None:
         """`names`: for error messages, the world rank of each member as text. `single_copy_bytes`: the least of a message
         that peers read in this process's memory, where the kernel lets them; 0: none is. `network`: where ranks are on
@@ -344,6 +349,10 @@ class Group:
     def counters(self) -> NDArray[np.int64]:
         """[ranks, 2]: bytes of payload received from each peer, and messages, since the last reset. Those of `exchange` and
         its like count when a receive is complete; what a rank sends itself does not."""
+
+    def peers(self) -> list[tuple[str, int, float]]:
+        """The state of each member as this rank knows it (running, left, died), and this rank's waits for it of more than
+        2 ms: how many, and their seconds together."""
 
     def reset_counters(self) -> None: ...
     @property

@@ -38,12 +38,12 @@ bool is_whole(const ringtree::WaitRecord& record) {
 }  // namespace
 
 int main() {
-  constexpr std::size_t at = 3 * LongWaits::page;
+  constexpr std::size_t first = 2 * LongWaits::page, at = 3 * LongWaits::page;
   int fd = memfd_create("waits", 0);
   check(fd >= 0, "no memfd");
   check(LongWaits::read(fd, at).empty(), "waits in a memory that ends before");
   check(ftruncate(fd, at + LongWaits::page) == 0, "no memory");
-  LongWaits waits(fd, at);
+  LongWaits waits(fd, first, 1);
   check(LongWaits::read(fd, at).empty(), "waits before the first");
 
   for (std::size_t i = 0; i < LongWaits::records; i++)
@@ -61,7 +61,7 @@ int main() {
   for (auto& thread : threads) thread.join();
   check(LongWaits::read(fd, at).empty(), "waits that have ended");
 
-  LongWaits nowhere(-1, at);
+  LongWaits nowhere(-1, first, 1);
   check(nowhere.begin(1, 2, 0, "recv", {}) == -1 && nowhere.begin(1, 2, 0, "recv", {}) == -1, "a wait written nowhere");
   std::printf("long waits: %d seen while they were written, all whole\n", seen);
 }
