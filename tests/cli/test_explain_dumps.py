@@ -57,6 +57,16 @@ def test_a_mismatch_says_who_called_what_and_where(ringtree: Ringtree, tmp_path:
         assert words in result.out
 
 
+def test_where_the_rank_is_that_did_not_come(ringtree: Ringtree, tmp_path: Path) -> None:
+    files = written(tmp_path, [entry("all_reduce", 3, "started")], [])
+    names = ("sleep, /x/torch/distributed/y.py", "wait, data.py", "load, data.py", "main, train.py")
+    frames = [dict(zip(("name", "filename"), name.split(", "), strict=True), line=7) for name in names]
+    stacks = [{"thread_name": "other", "frames": frames[:1]}, {"thread_name": "MainThread", "frames": frames}]
+    Path(files[1]).write_bytes(pickle.dumps({**document(GOOD, 2, {}), "stacks": stacks}))
+    shown = [line.strip() for line in ringtree("explain", *files).out.splitlines() if line.startswith("    at ")]
+    assert shown == ["at wait, data.py:7", "at load, data.py:7", "at main, train.py:7"]
+
+
 def test_a_good_run(ringtree: Ringtree, tmp_path: Path) -> None:
     result = ringtree("explain", *written(tmp_path, [], []))
     assert result.code == 0 and "no rank waits: every call that was recorded has ended" in result.out
