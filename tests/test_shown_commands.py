@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import ast
 import os
+import pickle
 import re
 import shlex
 import shutil
@@ -21,6 +22,7 @@ import pytest
 from ringtree.algorithms import build
 from ringtree.cli import COMMANDS, main, parser_for
 from ringtree.ir.text import format_schedule
+from tests.formats.flight.recorded import document, entry
 from tests.machines.test_nvidia_smi import EIGHT, square, text
 from tests.sources import parsed, statements
 from tests.test_docs import blocks
@@ -125,6 +127,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (there / "table.csv").write_text(
         "size_B,count,type,oop_time_us\n" + "".join(f"{n},{n // 4},float,{50 + n / 1e5}\n" for n in sizes)
     )
+    for path in (there / "folder", there):
+        path.mkdir(exist_ok=True)
+        for rank in range(4):
+            (path / f"rank_{rank}").write_bytes(pickle.dumps(document([entry("all_reduce", 1)], 4, {})))
     (there / "package").mkdir()
     for name in ("program.py", "train.py", "package/module.py"):
         (there / name).write_text("import ringtree\ncomm = ringtree.init()\nprint(comm.all_reduce(1))\n")
@@ -155,9 +161,10 @@ ELSEWHERE = {line for _, text in blocks("console") for line in re.findall(r"^\$ 
 
 
 def runs(command: str) -> bool:
-    """Whether it needs neither torch nor other hosts by ssh (tests/runtime/hosts/test_run_over_hosts.py)."""
+    """Whether it needs neither torch, nor other hosts by ssh (tests/runtime/hosts/test_run_over_hosts.py), nor a job
+    that hangs (tests/cli/test_stack.py)."""
     over_ssh = "--hosts" in command and command.startswith(("ringtree run", "ringtree doctor"))
-    return not command.startswith("ringtree train") and not over_ssh and command not in ELSEWHERE
+    return not command.startswith(("ringtree train", "ringtree stack")) and not over_ssh and command not in ELSEWHERE
 
 
 @pytest.mark.docs

@@ -114,10 +114,12 @@ NB_MODULE(_native, m) {
   auto group =
       nb::class_<GroupObject>(m, "Group")
           .def(nb::init<int, int, int, int, std::size_t, double, bool, bool, std::vector<std::string>, std::size_t,
-                        const ringtree::InheritedLiveness*, const ringtree::Network*, std::vector<int>, int>(),
+                        const ringtree::InheritedLiveness*, const ringtree::Network*, std::vector<int>, int, double,
+                        double>(),
                "fd"_a, "rank"_a, "ranks"_a, nb::kw_only(), "slots"_a, "slot_bytes"_a, "timeout_s"_a, "oversubscribed"_a,
                "threads"_a, "names"_a, "single_copy_bytes"_a = 0, "inherited"_a.none() = nb::none(),
-               "network"_a.none() = nb::none(), "nodes"_a = std::vector<int>{}, "core"_a = -1)
+               "network"_a.none() = nb::none(), "nodes"_a = std::vector<int>{}, "core"_a = -1, "warn_share"_a = 0.0,
+               "warn_least_s"_a = 0.0)
           .def("prepare", &GroupObject::prepare, "instructions"_a, "operands"_a, "sizes"_a, "input_offsets"_a,
                "output_offsets"_a, "scratch"_a, "window"_a, "dtype"_a, "op"_a, "collective"_a, "root"_a, "count"_a,
                "digest"_a, "single_copy"_a = false)
@@ -133,6 +135,7 @@ NB_MODULE(_native, m) {
           .def("add_window", &GroupObject::add_window, "fd"_a, "nbytes"_a)
           .def("prefault", &GroupObject::prefault, "address"_a, "nbytes"_a)
           .def("counters", &GroupObject::counters)
+          .def("peers", &GroupObject::peers)
           .def("reset_counters", &GroupObject::reset_counters)
           .def("inherited", &GroupObject::inherited, "ranks"_a)
           .def("check_liveness", &GroupObject::check_liveness, "what"_a, "ranks"_a, "absent"_a)
@@ -148,4 +151,5 @@ NB_MODULE(_native, m) {
   bind_one_sided(group);
   bind_recorder(group);
   bind_flight_records(m);
+  bind_observed(m);
 }

@@ -105,5 +105,7 @@ void bind_one_sided(nb::object type);
 void bind_recorder(nb::object type);
 // Adds the class of what a flight recorder keeps.
 void bind_flight_records(nb::module_& m);
+// Adds the function that reads the memory of other processes' groups.
+void bind_observed(nb::module_& m);
 // Adds the classes that give a group its ranks' hosts and their wire.
 void bind_network(nb::module_& m);

@@ -20,12 +20,12 @@ class GroupObject {
   GroupObject(int fd, int rank, int ranks, int slots, std::size_t slot_bytes, double timeout_s, bool oversubscribed,
               bool threads, std::vector<std::string> names, std::size_t single_copy_bytes,
               const ringtree::InheritedLiveness* inherited, const ringtree::Network* network, std::vector<int> nodes,
-              int core)
+              int core, double warn_share, double warn_least_s)
       : group_(ringtree::FileDescriptor(fd), rank, ranks,
                {slots,
                 slot_bytes,
                 threads,
-                {timeout_s, oversubscribed, std::move(names), core},
+                {timeout_s, oversubscribed, std::move(names), core, false, false, {warn_share, warn_least_s}},
                 inherited ? std::optional(*inherited) : std::nullopt,
                 network ? std::optional(*network) : std::nullopt,
                 std::move(nodes),
@@ -141,6 +141,12 @@ class GroupObject {
   }
   void publish(std::uint64_t key, nb::bytes value) {
     group_.publish(key, {static_cast<const std::byte*>(value.data()), value.size()});
+  }
+
+  nb::list peers() {
+    nb::list found;
+    for (auto& peer : group_.peers()) found.append(nb::make_tuple(peer.state, peer.waits, peer.waited_s));
+    return found;
   }
 
   ringtree::Group& group() { return group_; }

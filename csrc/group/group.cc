@@ -53,7 +53,7 @@ Group::Group(FileDescriptor file, int rank, int ranks, Options options)
   if (!options.inherited) {
     inherited.bytes.resize(ranks);
     std::iota(inherited.bytes.begin(), inherited.bytes.end(), 0);
-    if (!threads_) inherited.liveness = std::make_shared<Liveness>(std::move(file), rank);
+    if (!threads_) inherited.liveness = std::make_shared<Liveness>(std::move(file), rank, layout.waits);
   }
   if (static_cast<int>(inherited.bytes.size()) != ranks)
     throw std::invalid_argument(std::to_string(inherited.bytes.size()) + " members in a group of " +
@@ -77,6 +77,7 @@ void Group::sit(int rank, Options& options, InheritedLiveness inherited) {
   for (int r = static_cast<int>(names.size()); r < ranks_; r++) names.push_back(std::to_string(r));
   home_ = this_process();
   options.endpoint.threads = threads_;
+  options.endpoint.made_from_another = options.inherited.has_value();
   endpoint_ = std::make_unique<Endpoint>(*segment_, rank, std::move(inherited), options.endpoint);
   if (options.network) {
     if (static_cast<int>(options.network->hosts.size()) != ranks_)
@@ -313,6 +314,18 @@ std::vector<Group::Counted> Group::received() const {
       counted[peer].messages += (*by)[peer].messages.load(std::memory_order_relaxed);
     }
   return counted;
+}
+
+std::vector<Group::Peer> Group::peers() {
+  std::vector<Peer> found;
+  auto& health = endpoint_->health();
+  for (int peer = 0; peer < ranks_; peer++) {
+    auto& waited = endpoint_->waited(peer);
+    auto state = health.left(peer) ? "left" : health.died(peer) ? "died" : "running";
+    found.push_back({state, waited.waits.load(std::memory_order_relaxed),
+                     static_cast<double>(waited.ns.load(std::memory_order_relaxed)) * 1e-9});
+  }
+  return found;
 }
 
 void Group::reset_received() {

@@ -100,6 +100,13 @@ class Group {
   };
   std::vector<Counted> received() const;
   void reset_received();
+  // The state of each member as this rank knows it, and this rank's waits for it of more than 2 ms.
+  struct Peer {
+    const char* state;
+    std::int64_t waits;
+    double waited_s;
+  };
+  std::vector<Peer> peers();
   int slots_open() const { return interpreter_->slots_open(); }
 
   // Records this rank's calls and messages from the next ones on, anew, at most `most` events of each; 0 ends it. The

@@ -48,10 +48,11 @@ FileDescriptor::~FileDescriptor() {
   if (fd_ >= 0) close(fd_);
 }
 
-Liveness::Liveness(FileDescriptor file, int byte)
+Liveness::Liveness(FileDescriptor file, int byte, std::size_t waits_at)
     : process(getpid()),
       process_start(start_of(process)),
       process_space(space_of_this_process()),
+      waits(file.fd(), waits_at, byte),
       file_(std::move(file)) {
   auto lock = byte_lock(byte);
   if (fcntl(file_.fd(), F_SETLK, &lock) != 0)

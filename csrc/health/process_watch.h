@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "memory/segment.h"
+#include "waits/long_waits.h"
 
 namespace ringtree {
 
@@ -29,12 +30,14 @@ class FileDescriptor {
 // This process's lock on its byte of a world's memfd; it is held as long as this lives.
 class Liveness {
  public:
-  Liveness(FileDescriptor file, int byte);
+  // `waits_at`: where the ranks' long waits are written down in the file.
+  Liveness(FileDescriptor file, int byte, std::size_t waits_at);
 
   bool locked_by_another(int byte) const;
 
   std::int32_t process;
   std::uint64_t process_start, process_space;  // as in Member
+  LongWaits waits;
 
  private:
   FileDescriptor file_;

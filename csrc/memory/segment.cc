@@ -10,12 +10,12 @@
 #include <utility>
 
 #include "error.h"
+#include "waits/long_waits.h"
 
 namespace ringtree {
 
 namespace {
 
-constexpr std::uint64_t magic = 0x72696e6774726565;  // "ringtree"
 constexpr std::size_t page = Mapping::page;
 constexpr std::size_t spread_budget = std::size_t(8) << 20;     // all outboxes; half of a small last cache
 constexpr std::size_t overflows_budget = std::size_t(1) << 30;  // all of them, of address space
@@ -57,11 +57,16 @@ Layout::Layout(int ranks, int slots, std::size_t slot_bytes)
   overflows = rounded(multicasts + ranks * multicast_bytes, page);
   auto overflow = std::min(overflows_budget / (std::size_t(ranks) * slots) / page * page, longest_overflow);
   overflow_bytes = overflow > this->slot_bytes && Mapping::can_prefault() ? overflow : 0;
-  total = overflows + std::size_t(ranks) * slots * overflow_bytes;
+  waits = overflows + std::size_t(ranks) * slots * overflow_bytes;
+  total = waits + ranks * LongWaits::page;
 }
 
 std::uint64_t Layout::shape() const {
-  return (std::uint64_t(ranks) << 44) | (std::uint64_t(slots) << 32) | slot_bytes;
+  return (std::uint64_t(ranks) << 45) | (std::uint64_t(slots) << 32) | slot_bytes;
+}
+
+Layout Layout::of_shape(std::uint64_t shape) {
+  return {static_cast<int>(shape >> 45), static_cast<int>(shape >> 32 & 0x1fff), shape & 0xffffffff};
 }
 
 Segment::Segment(int fd, const Layout& layout, int rank, bool lazily, const std::vector<int>& nodes)

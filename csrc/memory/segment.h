@@ -167,9 +167,11 @@ struct Layout {
   // Offsets, and bytes of one. A pipe has a head, and its staging lies elsewhere. There are n^2 of what begins with
   // `lanes`, and each exists from its first use on; so do multicasts, of which each rank sends one.
   std::size_t members, facts, outboxes, lanes, lane_bytes, signals, heads, head_bytes, memo, pipes, pipe_bytes,
-      multicasts, multicast_bytes, overflows, total;
+      multicasts, multicast_bytes, overflows, waits, total;
 
   std::uint64_t shape() const;
+  // Throws std::invalid_argument for what is no layout's.
+  static Layout of_shape(std::uint64_t shape);
   // The bytes that exist before the first message: staging slots, too, each rank's by itself, or (`lazily`, or where no
   // peer reads them) not even those; all of it where the kernel cannot reserve memory later.
   std::size_t reserved(bool lazily) const {
@@ -183,6 +185,10 @@ void report_failed_join(int fd, const Layout& layout, int rank, const std::strin
 // A mapping of the segment. Ranks that are threads may share one.
 class Segment {
  public:
+  // "ringtr" and a version, which changes with Header, Member and WaitRecord: other processes read them (see observe).
+  static constexpr std::uint64_t magic = 0x72696e6774720001;
+  static_assert(sizeof(Header) == 2112 && sizeof(Member) == 320);
+
   // Maps the memfd for `rank`. `lazily`: staging slots, too, are reserved when they are first used. `nodes` as in
   // Parts.
   Segment(int fd, const Layout& layout, int rank, bool lazily, const std::vector<int>& nodes = {});

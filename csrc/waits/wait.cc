@@ -1,8 +1,12 @@
 #include "waits/wait.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdio>
 
 #include "waits/background.h"
+#include "waits/straggler.h"
 
 namespace ringtree {
 
@@ -26,9 +30,11 @@ Endpoint::Endpoint(Segment& segment, int rank, InheritedLiveness inherited, Opti
       timeout_s_(options_.timeout_s),
       health_(segment, rank, std::move(inherited)),
       spins_(options_.oversubscribed ? 0 : most_spins),
-      home_core_(options_.core) {}
+      home_core_(options_.core),
+      waited_(segment.layout().ranks) {}
 
 void Endpoint::Wait::begin_slowly() {
+  is_long_ = false;
   endpoint_.home_core_.visit();
   if (!endpoint_.options_.oversubscribed || endpoint_.options_.threads) let_go();
 }
@@ -40,8 +46,9 @@ void Endpoint::Wait::let_go() {
 
 void Endpoint::Wait::begin_clock() {
   idle_since_ns_ = now_ns_;
-  auto begun_ns = patience_.begun_ns ? patience_.begun_ns : now_ns_;
-  deadline_ns_ = begun_ns + static_cast<std::int64_t>(std::min(patience_.seconds, 1e9) * 1e9);
+  begun_ns_ = patience_.begun_ns ? patience_.begun_ns : now_ns_;
+  started_ns_ = now_ns_;
+  deadline_ns_ = begun_ns_ + static_cast<std::int64_t>(std::min(patience_.seconds, 1e9) * 1e9);
   next_check_ns_ = now_ns_ + first_check_ns;
   hold_until_ns_ = now_ns_ + hold_ns;
 }
@@ -82,6 +89,16 @@ bool Endpoint::Wait::check_often() {
 
 void Endpoint::Wait::check_closely(AnyQuestion question) {
   next_check_ns_ = now_ns_ + check_ns;
+  if (!is_long_) {
+    is_long_ = true;
+    written_down_ = -1;
+    write_down_ns_ = started_ns_ + LongWaits::long_ns;
+    auto& [share, least_s] = endpoint_.options_.warning;
+    auto warn_s = std::max(share * std::min(patience_.seconds, 1e9), least_s);
+    warn_ns_ = share > 0 ? begun_ns_ + static_cast<std::int64_t>(warn_s * 1e9) : 0;
+  }
+  if (write_down_ns_ && now_ns_ >= write_down_ns_) write_down();
+  if (warn_ns_ && now_ns_ >= warn_ns_) warn();
   hooks_.interrupted();
   endpoint_.check_for_dead(peer_, situation_);
   if (endpoint_.health_.failed()) endpoint_.health_.raise_failure();
@@ -100,6 +117,48 @@ void Endpoint::Wait::check_closely(AnyQuestion question) {
               (peer_ < 0 ? "its peers" : endpoint_.name(peer_)) + " in " + situation_.where();
   if (situation_.abandon()) throw Error(Failure::timed_out, -1, text);
   endpoint_.fail(Failure::timed_out, -1, text);
+}
+
+void Endpoint::Wait::write_down() {
+  write_down_ns_ = 0;
+  auto& world = endpoint_.health_.inherited();
+  if (!world.liveness) return;
+  std::string group;
+  if (endpoint_.options_.made_from_another)
+    for (auto& name : endpoint_.names()) group += (group.empty() ? "" : ", ") + name;
+  auto peer = peer_ < 0 ? -1 : world.bytes[peer_];
+  written_down_ = world.liveness->waits.begin(begun_ns_, deadline_ns_, peer, situation_.where(), group);
+}
+
+void Endpoint::Wait::end_long() {
+  if (written_down_ >= 0) endpoint_.health_.inherited().liveness->waits.end(written_down_);
+  if (peer_ < 0) return;
+  auto& waited = endpoint_.waited_[peer_];
+  waited.waits.fetch_add(1, std::memory_order_relaxed);
+  waited.ns.fetch_add(now_ns() - started_ns_, std::memory_order_relaxed);
+}
+
+// One line to the standard error, by one of the ranks that a straggler holds up.
+void Endpoint::Wait::warn() {
+  warn_ns_ = 0;
+  auto& world = endpoint_.health_.inherited();
+  auto name = [&](int rank) { return endpoint_.name(rank); };
+  auto whom = peer_ < 0 ? std::string("its peers") : name(peer_);
+  std::string further;
+  if (peer_ >= 0 && world.liveness) {
+    auto found = straggler(world.liveness->waits, world.bytes[endpoint_.rank_], world.bytes[peer_]);
+    if (!found) return;
+    if (!found->circle.empty()) {
+      further = ", which waits itself: ranks";
+      for (int rank : found->circle) further += " " + std::to_string(rank);
+      further += " of the world wait for each other in a circle";
+    } else if (auto process = endpoint_.segment_.member(peer_).process; process && !endpoint_.elsewhere(peer_)) {
+      further = " (ringtree stack " + std::to_string(process) + " shows where that is)";
+    }
+  }
+  dprintf(STDERR_FILENO, "ringtree: %s has waited %.3g s of at most %.3g s for %s in %s%s\n",
+          name(endpoint_.rank_).c_str(), static_cast<double>(now_ns_ - begun_ns_) * 1e-9, patience_.seconds,
+          whom.c_str(), situation_.where().c_str(), further.c_str());
 }
 
 void Endpoint::check_liveness(std::span<const int> ranks, std::span<const int> absent, Situation& situation) {

@@ -42,6 +42,11 @@ class Endpoint {
     std::vector<std::string> names;
     int core = -1;         // that the rank keeps to, see HomeCore
     bool threads = false;  // the ranks are threads of one process, and share the host's lock
+    bool made_from_another = false;
+    // A wait warns of the rank that it waits for after this share of its limit (0: never), and at least so long.
+    struct Warning {
+      double share = 0, least_s = 0;
+    } warning{};
   };
 
   Endpoint(Segment& segment, int rank, InheritedLiveness inherited, Options options);
@@ -59,8 +64,7 @@ class Endpoint {
     if (question()) return;
     Wait wait(*this, peer, situation, hooks, patience);
     if (spin(question, wait)) return;
-    wait.begin_slowly();
-    wait_slowly(question, wait);
+    Wait::out(question, wait);
   }
   template <class Ask, class... Of>
   void until(const Question<Ask, Of...>& question, int peer, Situation& situation, Hooks& hooks) {
@@ -111,6 +115,12 @@ class Endpoint {
   // Fails the group if a member died, without throwing; `peer`: the awaited rank (-1: any).
   void check_for_dead(int peer, Situation& situation);
 
+  // This rank's waits for a peer of more than 2 ms: how many, and how long together. Of this process's threads.
+  struct Waited {
+    std::atomic<std::int64_t> waits = 0, ns = 0;
+  };
+  const Waited& waited(int peer) const { return waited_[peer]; }
+
   std::atomic<bool> stopping = false;  // the endpoint is being given up: waits end
 
  private:
@@ -125,6 +135,17 @@ class Endpoint {
           patience_(patience),
           helps_at_once_(situation.helps_at_once()) {}
 
+    // Waits slowly.
+    template <class Asked>
+    [[gnu::cold, gnu::noinline]] static void out(const Asked& question, Wait& wait) {
+      wait.begin_slowly();
+      struct AtEnd {
+        ~AtEnd() { wait.end_slowly(); }
+        Wait& wait;
+      } at_end{wait};
+      wait_slowly(question, wait);
+    }
+
     // A question to the network takes as long as some dozens to memory.
     int spins() const {
       auto spins = endpoint_.spins_.load(std::memory_order_relaxed);
@@ -135,6 +156,9 @@ class Endpoint {
       if (helps_at_once_) situation_.help();
     }
     void begin_slowly();
+    void end_slowly() {
+      if (is_long_) end_long();
+    }
     // Lets others have the core, and learns from how long that takes whether it is worth to spin.
     void yield();
     bool work();
@@ -158,6 +182,9 @@ class Endpoint {
     void let_go();
     void begin_clock();
     void check_closely(AnyQuestion question);
+    void write_down();
+    void warn();
+    void end_long();
 
     Endpoint& endpoint_;
     int peer_;
@@ -167,6 +194,11 @@ class Endpoint {
     bool helps_at_once_;
     bool let_go_ = false;
     std::int64_t now_ns_ = 0, idle_since_ns_ = 0, next_check_ns_ = 0, deadline_ns_ = 0, hold_until_ns_ = 0;
+    // From begin_slowly() on: whether it was checked; when its time limit and it itself began; when to write it down
+    // and to warn (0: not, or no more); where it is written down.
+    bool is_long_;
+    std::int64_t begun_ns_, started_ns_, write_down_ns_, warn_ns_;
+    int written_down_;
   };
 
   Doorbell<Sync> doorbell(int rank) { return Doorbell<Sync>(segment_.member(rank).doorbell); }
@@ -181,6 +213,7 @@ class Endpoint {
   Health health_;
   std::atomic<int> spins_;
   HomeCore home_core_;
+  std::vector<Waited> waited_;
 };
 
 }  // namespace ringtree

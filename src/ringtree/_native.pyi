@@ -53,6 +53,14 @@ def reserved_bytes(ranks: int, slots: int, slot_bytes: int, lazily: bool) -> int
     made from another or has one rank, not its staging slots either, which come last and each rank reserves by itself. The
     rest is reserved when it is first used; on kernels that cannot (before Linux 5.14), all of it is reserved at first."""
 
+def observe(fd: int) -> dict[str, Any] | None:
+    """The state of another process's world of ranks, read through a descriptor of its memory; None where it is no world's.
+    `readable`: false where another version of ringtree made it; `failure`: the reason, "" where there is none; `members`,
+    by rank: `state` (absent, attached, left, lost), `process`, `process_start` and `process_space` (as that process knows
+    them), `calls` (collectives begun), `last` (of them, None where it cannot be read), `waits` (longer than 50 ms:
+    `since_ns` and `deadline_ns` by the monotonic clock, `peer` in the world or -1, `thread`, `where`, `group`: its members'
+    names, "" in the world itself). Not for a rank's own memory: closing the descriptor drops the rank's lock."""
+
 class FlightRecord:
     """An operation of a flight recorder, which begins with `begun`; times are of the clock that tells the date."""
 
@@ -134,6 +142,9 @@ class Group:
     A group made from another, with the result of that one's `inherited`, watches by that one's lock: it keeps no descriptor. Its
     memory is reserved as it is used (OSError where there is no more), and each may be closed before the other.
 
+    A wait writes a line to the standard error, which names the rank that it waits for, after `warn_share` of its time limit
+    and at least `warn_least_s`; 0: never. Of several ranks that wait for one, one writes.
+
     A failure poisons the group: each rank raises it once, in the call it is in or the next, and Poisoned from then on.
     """
 
@@ -154,6 +165,8 @@ class Group:
         network: Network | None = None,
         nodes: list[int] = [],
         core: int = -1,
+        warn_share: float = 0.0,
+        warn_least_s: float = 0.0,
     ) -> None:
         """`names`: for error messages, the world rank of each member as text. `single_copy_bytes`: the least of a message
         that peers read in this process's memory, where the kernel lets them; 0: none is. `network`: where ranks are on
@@ -336,6 +349,10 @@ class Group:
     def counters(self) -> NDArray[np.int64]:
         """[ranks, 2]: bytes of payload received from each peer, and messages, since the last reset. Those of `exchange` and
         its like count when a receive is complete; what a rank sends itself does not."""
+
+    def peers(self) -> list[tuple[str, int, float]]:
+        """The state of each member as this rank knows it (running, left, died), and this rank's waits for it of more than
+        2 ms: how many, and their seconds together."""
 
     def reset_counters(self) -> None: ...
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import time
 from datetime import timedelta
@@ -105,6 +106,15 @@ CASES = {
     "message": ["Not all ranks joining", "0->1, tag 0", "collective: gloo:recv 1<-0", "missing ranks: {0}"],
 }
 
+EXPLAINED = {
+    "hang": "rank 1 never came to all_reduce(float32 [8]), sequence number",
+    "hang in a group of two": "rank 1 never came to all_reduce(float32 [8]), sequence number",
+    "operation": "rank 0 called all_reduce(float32 [8]) and rank 1 called broadcast(float32 [8]) as sequence number",
+    "size": "rank 1 called all_reduce(float32 [5]) and ranks 0, 2, 3 called all_reduce(float32 [8]) as sequence number",
+    "message": "rank 0 made no send for recv(float32 [8]), message 1 of 0: 0->1, tag 0",
+}
+"""What `ringtree explain` says first of each."""
+
 
 @pytest.mark.parametrize(("how", "n"), [(how, 4 if how in ("hang", "size") else 2) for how in CASES])
 def test_the_analyser_names_the_culprit_and_nothing_else(tmp_path: Path, how: str, n: int) -> None:
@@ -113,6 +123,13 @@ def test_the_analyser_names_the_culprit_and_nothing_else(tmp_path: Path, how: st
     for words in CASES[how]:
         assert words in report, report
     assert report.count("group info") == 1, report
+    explained = subprocess.run(
+        [sys.executable, "-m", "ringtree.cli", "explain", str(tmp_path / "fr")],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert "first divergence: " + EXPLAINED[how] in explained and "\nalso: " not in explained, explained
 
 
 def test_a_dead_rank_leaves_no_dump(tmp_path: Path) -> None:

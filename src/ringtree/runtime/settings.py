@@ -9,7 +9,7 @@ from importlib import import_module
 PREFIX = "RINGTREE_"
 NAMES = (
     "ADDRESS", "ALGORITHM", "CONNECTIONS", "DEBUG", "INTERFACE", "JOB", "RANK", "REPLACES", "SECRET", "SINGLE_COPY",
-    "TIMEOUT", "TOPOLOGY", "TRACE_FOLDER", "UCX_LIBRARY", "WIRE", "WORLD_SIZE",
+    "STACK_SIGNAL", "TIMEOUT", "TOPOLOGY", "TRACE_FOLDER", "UCX_LIBRARY", "WARN_SHARE", "WIRE", "WORLD_SIZE",
 )  # fmt: skip
 """The variables that a program of ringtree reads, without their prefix."""
 OF_DEVELOPMENT = (
@@ -23,7 +23,9 @@ RULES = {
     "RINGTREE_CONNECTIONS": ("ringtree.runtime.engines.wires.tcp", "connections"),
     "RINGTREE_INTERFACE": ("ringtree.runtime.bootstrap.interfaces", "chosen_interface"),
     "RINGTREE_SINGLE_COPY": ("ringtree.runtime.engines.shm", "single_copies"),
+    "RINGTREE_STACK_SIGNAL": ("ringtree.runtime.observing.stacks", "chosen_signal"),
     "RINGTREE_TIMEOUT": ("ringtree.runtime.bootstrap.environment", "patience_of"),
+    "RINGTREE_WARN_SHARE": ("ringtree.runtime.engines.shm", "warning_of"),
     "RINGTREE_WIRE": ("ringtree.runtime.engines.wires", "chosen"),
 }
 """Modules and their functions that read a variable, and raise ValueError for a value that is none; loaded where the

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import ringtree.errors  # noqa: F401  # gives the native errors their message
 from ringtree.machines import host
-from ringtree.runtime import engines, tuned
+from ringtree.runtime import engines, observing, tuned
 from ringtree.runtime.engines.engine import GroupParameters, JoinedGroup, NetworkParameters, native_module
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ LEAST_SINGLE_COPY_BYTES = 1 << 12
 """The least length of a message that its receiver reads in the sender's memory; `plan` decides for which calls."""
 MOST_STAGING_BYTES = 1 << 24
 FEWEST_SLOTS, MOST_SLOTS = 8, 4096
+WARN_SHARE, LEAST_WARN_S = 0.5, 10.0
+"""The share of its time limit after which a wait warns, and the least seconds."""
 THIS = "/"
 SLOW_CORES, FULL_CAPACITY = "sys/devices/cpu_atom", "1024"
 UNDER_WAY_BPS = 5e9
@@ -30,6 +32,12 @@ it is for a rank that is a call ahead, and half of the rest on its way back, as 
 
 def join(parameters: GroupParameters) -> JoinedGroup:
     """Makes this rank's native endpoint; returns when all members have come."""
+    if os.environ.get("RINGTREE_STACK_SIGNAL") and not (parameters.inherited or parameters.threads):
+        observing.answer_signal()
+    return _join(parameters)
+
+
+def _join(parameters: GroupParameters) -> JoinedGroup:
     native = native_module()
     group = parameters.bootstrap_group(native.BUILD)
     hosts = parameters.bootstrap.hosts(group)
@@ -74,6 +82,7 @@ def join(parameters: GroupParameters) -> JoinedGroup:
         inherited=parameters.inherited,
         network=network,
         nodes=_numbered(hosts, nodes),
+        **warning_of(os.environ),
         core=_home_core(parameters.rank, machines, [o[0] for o in offers]) if keeps_core else -1,
     )
     turns = max(machines.count(m) / c for m, c in cores.items())
@@ -139,6 +148,21 @@ def longest_single_copy(ranks: int) -> int:
         return 0
     allowed = single_copies(os.environ) and native.attaches()
     return int(native.overflow_bytes(ranks, *staging(ranks))) if allowed else 0
+
+
+def warning_of(env: Mapping[str, str]) -> dict[str, float]:
+    """The time after which a wait warns of the rank that it waits for: a share of its time limit, RINGTREE_WARN_SHARE,
+    and the least seconds. ValueError: for a share that is none."""
+    given = env.get("RINGTREE_WARN_SHARE")
+    if not given:
+        return {"warn_share": WARN_SHARE, "warn_least_s": LEAST_WARN_S}
+    try:
+        share = float(given)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise ValueError(f"RINGTREE_WARN_SHARE is {given!r}; expected a share of the timeout from 0 (never) to 1")
+    return {"warn_share": share, "warn_least_s": 0.0}
 
 
 def single_copies(env: Mapping[str, str]) -> bool:

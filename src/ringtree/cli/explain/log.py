@@ -23,7 +23,10 @@ from ringtree.nccl.files.nccl_tests import Log
 def run(args: argparse.Namespace) -> int:
     """Prints the comparison of a log with its prediction, and the likely cause. Returns the exit code."""
     if args.topology is None:
-        raise ValueError("no --topology: expected a name from `ringtree topo list`, or a topology file")
+        raise ValueError(
+            f"no --topology: expected a name from `ringtree topo list`, or a topology file, for the log {args.log} "
+            "(it is no flight recorder's dump)"
+        )
     if args.json:
         check_destination(args.json, args.log)
     log = nccl_tests.read(args.log, THEIRS.get(args.collective, args.collective) or "")

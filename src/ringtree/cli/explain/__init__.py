@@ -1,0 +1,51 @@
+"""`ringtree explain`: why a collective is slow, by a log; why a job hangs, by dumps. The files tell which it is."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ringtree.cli.explain import dumps, log
+from ringtree.formats.flight.dumps import is_dump
+
+BEGINNING = 1 << 16
+"""Bytes by which a file is recognized."""
+
+
+def run(args: argparse.Namespace) -> int:
+    """Explains what the files say. Returns the exit code."""
+    files = list(_files(args.files))
+    found = [_is_dump(file) for file in files]
+    if all(found):
+        return dumps.run(files, args.json)
+    if any(found):
+        dump, other = files[found.index(True)], files[found.index(False)]
+        raise ValueError(f"{dump} is a flight recorder's dump, {other} is none; expected dumps, or one log")
+    if len(files) > 1:
+        raise ValueError(f"{len(files)} logs: expected one log, or dumps of flight recorders")
+    args.log = files[0]
+    return log.run(args)
+
+
+def _files(paths: Sequence[Path]) -> Iterator[Path]:
+    """The files, and those dumps that lie in folders."""
+    for path in paths:
+        if not path.is_dir():
+            yield path
+            continue
+        inside = [file for file in sorted(path.iterdir()) if file.name[0] != "." and _is_dump(file)]
+        if not inside:
+            raise ValueError(f"{path}: no dumps of flight recorders in this folder")
+        yield from inside
+
+
+def _is_dump(path: Path) -> bool:
+    """Whether a file is a dump, by its first bytes. False for what cannot be read, which its reader says more about."""
+    try:
+        if not path.is_file():
+            return False
+        with open(path, "rb") as file:
+            return is_dump(file.read(BEGINNING))
+    except (OSError, ValueError):
+        return False
