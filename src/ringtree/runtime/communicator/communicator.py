@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from ringtree.runtime.communicator.seated import AlgorithmChoice
     from ringtree.runtime.engines.protocols import Endpoint
 
+READ_AT_ONCE = ("RINGTREE_ALGORITHM", "RINGTREE_DETERMINISTIC", "RINGTREE_ACCUMULATE", "RINGTREE_DEBUG")
+"""Variables that are read when a group is made: a value that is none is refused then, and the group is reported."""
+
 
 class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
     """A group of ranks on one or several hosts, and this rank's number in it. `ringtree.init()` makes one.
@@ -79,8 +82,8 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         self._recordings = []
         self._spans: tracing.Spans | None = None  # during a recording
         self._offspring = WeakSet()
-        if os.environ.get("RINGTREE_ALGORITHM") or os.environ.get("RINGTREE_DEBUG"):
-            _ = self._calls  # refuses an algorithm that there is not, and reports the group
+        if any(map(os.environ.get, READ_AT_ONCE)):
+            _ = self._calls
         lifetime.watch(self)
 
     def chosen(
