@@ -120,10 +120,8 @@ def compare(results: list[list[Any]], kinds: list[tuple[str, str]], algorithms: 
                 if got is None:
                     assert not trees[rank]
                     continue
-                first = schedule.promise.postcondition(rank, ranks, schedule.chunks, schedule.root or 0).start
-                each = COUNT // schedule.chunks
-                for k, element in enumerate(raw(got, label)):
-                    tree, where = trees[rank][k // each], first * each + k
+                places = elements(schedule, trees[rank], rank)
+                for k, (element, (tree, where)) in enumerate(zip(raw(got, label), places, strict=True)):
                     key = repr(tree), where
                     if key not in known:
                         known[key] = expected(label, op, tree, list(columns[where]), ranks)
@@ -134,6 +132,15 @@ def compare(results: list[list[Any]], kinds: list[tuple[str, str]], algorithms: 
                     )
             at += 1
     return compared
+
+
+def elements(schedule: Schedule, trees: list[Tree], rank: int) -> list[tuple[Tree, int]]:
+    """How each element of the rank's output is added up, and its position on the whole vector."""
+    s = schedule
+    sizes = s.promise.chunk_sizes(s.ranks, s.chunks, COUNT, None)
+    ends, window = np.cumsum(sizes), s.promise.postcondition(rank, s.ranks, s.chunks, s.root or 0)
+    chunks = zip(window, trees, strict=True)
+    return [(tree, at) for chunk, tree in chunks for at in range(int(ends[chunk] - sizes[chunk]), int(ends[chunk]))]
 
 
 PLAIN = [(label, op) for label, op in KINDS if Dtype[label.upper()] not in PAIRS]
