@@ -22,7 +22,7 @@ import ringtree
 from ringtree.algorithms import serving
 
 COUNT = 4096
-RANKS = (2, 4, 8, 16)
+RANKS = (2, 3, 4, 6, 8, 11, 16)
 DTYPES: dict[str, Any] = {"bfloat16": bfloat16, "float16": np.float16}
 OPTIONS: dict[str, dict[str, Any]] = {
     '`accumulate="float32"`, `deterministic="rank_order"`': {"accumulate": "float32"},

@@ -256,3 +256,33 @@ def test_every_algorithm_that_adds_up_at_once_can_be_balanced() -> None:
     assert balanced("reduce", 6) == ("flat",) and balanced("reduce_scatter", 6) == ("two_shot",)
     assert balanced("all_gather", 4) == balanced("barrier", 4) == ()
     assert set(balanced("all_reduce", 1)) == set(serving("all_reduce"))
+
+
+def asked_of_all(comm: Communicator) -> list[bytes]:
+    """The bits of all_reduce: free, then as the group asks, in a group made from it, and free again."""
+    x = share(8, comm, "bfloat16")
+    free = [comm.all_reduce(x).tobytes(), comm.all_reduce(x).tobytes()]
+    comm.set_reductions(deterministic="ranks")
+    kept = [comm.all_reduce(x).tobytes(), comm.all_reduce(x, async_op=True).result().tobytes()]
+    comm.all_reduce(np.ones(3, np.float32), algorithm="ring", deterministic=False)
+    kept += [group.all_reduce(x).tobytes() for group in (comm.duplicate(), comm.duplicate())]
+    comm.set_reductions(accumulate="float32")
+    kept.append(comm.all_reduce(x).tobytes())
+    comm.set_reductions()
+    assert comm.all_reduce(x).tobytes() == free[0] == free[1]
+    with pytest.raises(ValueError, match="deterministic='rank': expected False, True, 'rank_order' or 'ranks'"):
+        comm.set_reductions(deterministic="rank")
+    with pytest.raises(ValueError, match="accumulate='bfloat16': expected None or 'float32'"):
+        comm.set_reductions(accumulate="bfloat16")
+    return kept
+
+
+def test_a_group_asks_for_all_of_its_calls(engine: str) -> None:
+    if not available(engine):
+        pytest.skip("the native engine is not built")
+    want = balanced_sum(part(number, "bfloat16") for number in range(8)).tobytes()
+    threads = engine == "reference"
+    for ranks in (4, 8):
+        [once] = set(spawn(asks_itself, ranks, engine=engine, threads=threads))
+        for *balanced_bits, rounded in spawn(asked_of_all, ranks, engine=engine, threads=threads):
+            assert set(balanced_bits) == {want} and rounded == once

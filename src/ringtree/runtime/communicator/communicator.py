@@ -167,6 +167,17 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
                 used._parameters = group._parameters
             group._endpoint.set_timeout(float(timeout_s))
 
+    def set_reductions(self, *, deterministic: bool | str = False, accumulate: str | None = None) -> None:
+        """Asks of all reductions of this group from now on what a call asks for by these arguments (see `all_reduce`),
+        also of groups made from it later; calls that ask for something else have that. It takes the place of
+        RINGTREE_DETERMINISTIC and RINGTREE_ACCUMULATE. All ranks call it alike, between the same calls; no other
+        thread's call may be under way. ValueError: if it is no such promise."""
+        promised = calls.promises(deterministic, accumulate)
+        for group in (self, *self._besides.values()):
+            group._parameters = group._parameters._replace(reductions=promised)
+            if used := group._used_calls():
+                used.promise(promised)
+
     def abort(self, why: str = "") -> None:
         """Fails the group for all its ranks; any thread may. A rank that waits in the group gets Poisoned at once,
         and so does every later call."""

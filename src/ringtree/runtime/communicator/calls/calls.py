@@ -65,7 +65,7 @@ class Calls:
         self._nowhere = np.empty(1, np.int64)  # of synchronizations
         self._wished = os.environ.get("RINGTREE_ALGORITHM") or None
         self._forced = _serving(self._wished) if self._wished is not None else {}
-        self._promised = deterministic_of(os.environ), accumulate_of(os.environ)
+        self._promised = parameters.reductions or (deterministic_of(os.environ), accumulate_of(os.environ))
         self._logs = parameters.rank == 0 and os.environ.get("RINGTREE_DEBUG") in ("info", "trace")
         if self._logs:
             shared = ", more ranks than cores" if parameters.ranks > joined.cores else ""
@@ -298,9 +298,15 @@ class Calls:
         name, balance = algorithm.removeprefix(BALANCED), algorithm.startswith(BALANCED)
         return self._decisions.cut(self._parameters, name, collective, root, nbytes, self._memory(), balance).steps
 
+    def promise(self, reductions: tuple[bool | str, str | None]) -> None:
+        """Asks that of all reductions from now on (ordering.promises)."""
+        self.settle()
+        self.plans.forget_all()
+        self._promised = reductions
+
     def _promise(self, collective: str, dtype: Dtype) -> str | Schedule | None:
-        """The algorithms that are left by what the environment asks of all reductions' bits; None where it asks for
-        nothing."""
+        """The algorithms that are left by what the group, or the environment, asks of all reductions' bits; None where
+        they ask for nothing."""
         deterministic, accumulate = self._promised
         if not (deterministic or accumulate) or not COLLECTIVES[collective].reduces or COLLECTIVES[collective].repeats:
             return None

@@ -31,11 +31,10 @@ def kept_order(
     keep them, or nothing can."""
     kind = arrays.readable(x, dtype).dtype if accumulate is not None and x is not None else None
     deterministic = rounded_once(accumulate, deterministic, kind)
-    if deterministic is False or deterministic is True:
+    order, _ = promises(deterministic, accumulate)
+    if not order:
         return algorithm
-    if deterministic not in ORDERS:
-        raise ValueError(f"deterministic={deterministic!r}: expected False, True, 'rank_order' or 'ranks'")
-    return _balanced(collective, algorithm) if deterministic == "ranks" else _at_once(collective, algorithm)
+    return _balanced(collective, algorithm) if order == "ranks" else _at_once(collective, algorithm)
 
 
 def rounded_once(accumulate: str | None, deterministic: bool | str, kind: Dtype | None) -> bool | str:
@@ -82,6 +81,14 @@ def _balanced(collective: str, algorithm: str | Schedule | None) -> str | Schedu
             "a schedule, as ringtree.transform.balance makes it of one that reduces at once"
         )
     return algorithm
+
+
+def promises(deterministic: bool | str, accumulate: str | None) -> tuple[bool | str, str | None]:
+    """Both, as what is asked of all of a group's reductions. ValueError: if one of them is no such promise."""
+    if deterministic not in (False, True, *ORDERS):
+        raise ValueError(f"deterministic={deterministic!r}: expected False, True, 'rank_order' or 'ranks'")
+    rounded_once(accumulate, False, None)
+    return False if deterministic is True else deterministic, accumulate
 
 
 def deterministic_of(env: Mapping[str, str]) -> bool | str:
