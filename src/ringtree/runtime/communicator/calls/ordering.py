@@ -14,7 +14,8 @@ from ringtree.runtime.types import SHORT_FLOATS
 if TYPE_CHECKING:
     from ringtree.runtime.types import Dtype
 
-ORDERS = ("rank_order", "ranks")
+ORDERS = {"rank_order": RANK_ORDER, "ranks": BALANCED}
+"""The orders, and the words for any algorithm that keeps them."""
 ACCUMULATED = "float32"
 
 
@@ -29,6 +30,8 @@ def kept_order(
     """The algorithm that the promises leave: a name, a schedule, or the word for any that keeps them. `x` and `dtype`
     are the call's, whose type decides whether `accumulate` asks for anything. ValueError: if the algorithm does not
     keep them, or nothing can."""
+    if accumulate is None and algorithm is None and type(deterministic) is str and deterministic in ORDERS:
+        return ORDERS[deterministic]
     kind = arrays.readable(x, dtype).dtype if accumulate is not None and x is not None else None
     deterministic = rounded_once(accumulate, deterministic, kind)
     order, _ = promises(deterministic, accumulate)

@@ -56,12 +56,15 @@ class Reductions(Member):
         `accumulate="float32"` rounds the sums of 16-bit and 8-bit floats once, at the end, by the same algorithms as
         `"rank_order"`; it changes nothing for other types.
         """
-        if deterministic or accumulate:
+        if deterministic or accumulate is not None:
             algorithm = calls.kept_order(deterministic, "all_reduce", algorithm, accumulate, x, dtype)
         if dtype is None:
             code = _ALL_REDUCE if algorithm is None else self._code(_ALL_REDUCE, algorithm)
-            make = self._started if async_op else self.call_shaped
-            if (made := make(code, x, out, op, -1, SAME)) is not None:
+            if async_op:
+                made = self._started(code, x, out, op, -1, SAME)
+            else:
+                made = self.call_shaped(code, x, out, op, -1, SAME)
+            if made is not None:
                 return made
         a = arrays.readable(x, dtype)
         b = arrays.target(out, a, a.shape)
@@ -82,12 +85,15 @@ class Reductions(Member):
     ) -> Any:
         """Block `rank` of the reduction of all ranks' `x` [rows, ...], whose first axis is cut into one block a rank:
         [rows / size, ...]. ValueError: if `size` does not divide the rows. Other arguments as in all_reduce."""
-        if deterministic or accumulate:
+        if deterministic or accumulate is not None:
             algorithm = calls.kept_order(deterministic, "reduce_scatter", algorithm, accumulate, x, dtype)
         if dtype is None:
             code = _REDUCE_SCATTER if algorithm is None else self._code(_REDUCE_SCATTER, algorithm)
-            make = self._started if async_op else self.call_shaped
-            if (made := make(code, x, out, op, -1, BLOCK)) is not None:
+            if async_op:
+                made = self._started(code, x, out, op, -1, BLOCK)
+            else:
+                made = self.call_shaped(code, x, out, op, -1, BLOCK)
+            if made is not None:
                 return made
         a = arrays.readable(x, dtype)
         b = arrays.target(out, a, self._block(a.shape))
@@ -111,7 +117,7 @@ class Reductions(Member):
         Other arguments as in all_reduce."""
         if self.rank != root:
             out = None
-        if deterministic or accumulate:
+        if deterministic or accumulate is not None:
             algorithm = calls.kept_order(deterministic, "reduce", algorithm, accumulate, x, dtype)
         if not async_op and dtype is None:
             code = _REDUCE if algorithm is None else self._code(_REDUCE, algorithm)
@@ -141,7 +147,7 @@ class Reductions(Member):
     ) -> Any:
         """The reduction of `x` of ranks 0 to this one, in the shape of `x`. Arguments as in all_reduce. ValueError: if
         `op` is "avg"."""
-        if deterministic or accumulate:
+        if deterministic or accumulate is not None:
             algorithm = calls.kept_order(deterministic, "scan", algorithm, accumulate, x, dtype)
         if not async_op and dtype is None:
             code = _SCAN if algorithm is None else self._code(_SCAN, algorithm)
@@ -169,7 +175,7 @@ class Reductions(Member):
         alone. Arguments as in all_reduce. ValueError: if `op` is "avg"."""
         if self.rank == 0:
             out = None
-        if deterministic or accumulate:
+        if deterministic or accumulate is not None:
             algorithm = calls.kept_order(deterministic, "exscan", algorithm, accumulate, x, dtype)
         if not async_op and dtype is None:
             code = _EXSCAN if algorithm is None else self._code(_EXSCAN, algorithm)

@@ -126,7 +126,7 @@ class UnevenCollectives(Collectives):
     ) -> Any:
         """This rank's counts[rank] rows of the reduction of all ranks' `x` [sum(counts), ...], of which rank 0 has the
         first. `counts` [size], the same on all ranks. ValueError: if the sum is not the rows of `x`."""
-        if deterministic or accumulate:
+        if deterministic or accumulate is not None:
             algorithm = calls.kept_order(deterministic, "reduce_scatter", algorithm, accumulate, x, dtype)
         a = _rowed(x, "x", dtype)
         known = self._listed(counts)
