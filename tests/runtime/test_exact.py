@@ -105,7 +105,9 @@ def alike(got: Any, want: Any, label: str, op: str) -> bool:
     return bool(got == want) or (op in ("max", "min") and magnitude == 0 and want in (0, 1 << f.mantissa + f.exponent))
 
 
-def compare(results: list[list[Any]], kinds: list[tuple[str, str]], algorithms: list[tuple[str, str]], seed: int) -> int:
+def compare(
+    results: list[list[Any]], kinds: list[tuple[str, str]], algorithms: list[tuple[str, str]], seed: int
+) -> int:
     """Asserts that all ranks have what is expected; returns how many elements were compared."""
     ranks, at, compared = len(results), 0, 0
     for label, op in kinds:

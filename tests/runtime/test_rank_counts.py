@@ -53,7 +53,9 @@ def reduced(comm: Communicator, parts: int, label: str, count: int) -> dict[str,
     found["in place"] = {y.tobytes()}
     found["later"] = {comm.all_reduce(x, async_op=True, **ranks).result().tobytes()}
     found["packed"] = {comm.all_reduce_coalesced([x], **ranks)[0].tobytes()}
-    found["at a root"] = {comm.broadcast(x.copy() if (y := comm.reduce(x, root=n - 1, **ranks)) is None else y, n - 1).tobytes()}
+    found["at a root"] = {
+        comm.broadcast(x.copy() if (y := comm.reduce(x, root=n - 1, **ranks)) is None else y, n - 1).tobytes()
+    }
     if label in ("float32", "bfloat16"):
         found["by a schedule"] = {
             comm.all_reduce(x, algorithm=balance(build("two_shot", "all_reduce", n)), **ranks).tobytes()
@@ -221,7 +223,7 @@ def test_the_environment_asks_for_all_calls(monkeypatch: pytest.MonkeyPatch, poo
         assert {bits for bits, _ in spawn(from_environment, ranks)} == {want}
     monkeypatch.setenv("RINGTREE_DETERMINISTIC", "")
     monkeypatch.setenv("RINGTREE_ACCUMULATE", "float32")
-    assert {bits for bits, _ in spawn(from_environment, 4)} == {b for b in spawn(asks_itself, 4)}
+    assert {bits for bits, _ in spawn(from_environment, 4)} == set(spawn(asks_itself, 4))
     assert spawn(free, 4)[0][0] == plain[0], "float32's plan is left as it was"
 
 

@@ -6,11 +6,11 @@ import pytest
 
 from ringtree.algorithms import build
 from ringtree.ir.collective import COLLECTIVES
+from ringtree.ir.lower import lower
 from ringtree.ir.schedule import Block, Buffer, Schedule, Shift, Transfers
 from ringtree.plan import at_once
 from ringtree.transform import balance, pipeline
 from ringtree.verify import is_balanced, prove, prove_programs
-from ringtree.ir.lower import lower
 from tests import oracle
 
 AT_ONCE = [(name, c) for c in COLLECTIVES for name in at_once(c)]
@@ -37,7 +37,9 @@ def messages(schedule: Schedule) -> list[tuple[int, int, int]]:
     return sorted(m for m in sent if m[0] != m[1])
 
 
-@pytest.mark.parametrize(("name", "collective"), [("ring", "all_reduce"), ("binomial", "reduce"), ("pat", "all_gather")])
+@pytest.mark.parametrize(
+    ("name", "collective"), [("ring", "all_reduce"), ("binomial", "reduce"), ("pat", "all_gather")]
+)
 def test_what_joins_two_at_a_time_stays(name: str, collective: str) -> None:
     schedule = build(name, collective, 8)
     assert balance(schedule) is schedule
@@ -56,9 +58,7 @@ def test_a_block_that_repeats_is_written_out() -> None:
 def test_scratch_that_is_in_use_is_left_alone() -> None:
     """Rank 0 keeps its input in scratch, adds the others to it, and has it as its result."""
     keep = Transfers.of(0, 0, source_buffer=Buffer.INPUT, target_buffer=Buffer.SCRATCH)
-    add = Transfers.of(
-        [1, 2, 3], 0, reduce=True, round=1, source_buffer=Buffer.INPUT, target_buffer=Buffer.SCRATCH
-    )
+    add = Transfers.of([1, 2, 3], 0, reduce=True, round=1, source_buffer=Buffer.INPUT, target_buffer=Buffer.SCRATCH)
     out = Transfers.of(0, 0, round=2, source_buffer=Buffer.SCRATCH, target_buffer=Buffer.OUTPUT)
     schedule = Schedule("kept", "reduce", 4, 1, (Block(Transfers.concatenate([keep, add, out])),), 0, scratch=1)
     prove(schedule)

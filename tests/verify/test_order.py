@@ -15,6 +15,7 @@ from tests.verify.sums import balanced_tree, flat, formed
 
 REDUCING = [(a, c) for a, c in pairs() if COLLECTIVES[c].reduces and not COLLECTIVES[c].repeats]
 
+
 def seen(s: Schedule) -> ReductionOrder:
     """The weakest order over the outputs."""
     least = ReductionOrder.FOLD

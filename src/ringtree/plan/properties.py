@@ -89,9 +89,7 @@ def _is_balanced(algorithm: str, collective: str, ranks: int) -> bool:
         return False
     if ranks > MOST_BALANCED:
         return order(algorithm, collective) is ReductionOrder.FOLD
-    return all(
-        is_balanced(balance(build(algorithm, collective, ranks, root))) for root in _roots(collective, ranks)
-    )
+    return all(is_balanced(balance(build(algorithm, collective, ranks, root))) for root in _roots(collective, ranks))
 
 
 @lru_cache(maxsize=256)

@@ -65,7 +65,9 @@ def steps_for(
     """
     what = algorithm, collective, ranks, root
     if balanced and ranks > 1:
-        free = _steps(*what, _rounded(nbytes), memory.slots, memory.slot_bytes, memory.parameters.message_nbytes, options)
+        free = _steps(
+            *what, _rounded(nbytes), memory.slots, memory.slot_bytes, memory.parameters.message_nbytes, options
+        )
         return _balanced(free, *what, memory.slots)
     if wanted(*what, nbytes, memory).single_copy and (found := _unstaged(*what, memory.slots)):
         return found
@@ -201,7 +203,11 @@ def _counted(
     if steps.single_copy:
         return counts(_plain(*what), node_of, single_copy=True)
     given = dict(steps.options)
-    if steps.balanced or given.keys() - {"pieces"} or given.get("pieces", _own(algorithm, collective).get("pieces", 1)) != 1:
+    if (
+        steps.balanced
+        or given.keys() - {"pieces"}
+        or given.get("pieces", _own(algorithm, collective).get("pieces", 1)) != 1
+    ):
         return counts(steps.apply(*what), node_of)
     return counts(_gathered(*what) if steps.many_source else _plain(*what), node_of)
 

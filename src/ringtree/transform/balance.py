@@ -102,9 +102,7 @@ def _joins(rows: Transfers, found: dict[Range, list[int]], first: int) -> tuple[
     return [Transfers.concatenate(levels[k]) for k in sorted(levels)], most
 
 
-def _placed(
-    rows: Transfers, found: dict[Range, list[int]], first: int
-) -> list[tuple[Range, list[int], int]]:
+def _placed(rows: Transfers, found: dict[Range, list[int]], first: int) -> list[tuple[Range, list[int], int]]:
     """Each reduction, its rows, and its first chunk of the target's scratch."""
     free = defaultdict[int, int](lambda: first)
     placed = []

@@ -109,7 +109,8 @@ class _Runs:
         one reduction, which rounds once, and no tree."""
         left, right = self.high[target] - self.low[target], high - low
         neighbours = (self.high[target] == low) & (left & (left - 1) == 0) & (right <= left)
-        return self.balanced[target] & neighbours & (self.formed[target] != number)
+        grows: NDArray[np.bool_] = self.balanced[target] & neighbours & (self.formed[target] != number)
+        return grows
 
 
 def _split(moves: Moves) -> NDArray[np.bool_]:
