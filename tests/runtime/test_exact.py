@@ -24,7 +24,7 @@ REDUCING = [(a, c) for a, c in pairs() if COLLECTIVES[c].reduces and not COLLECT
 FEW = [(a, c) for a, c in REDUCING if a in ("ring", "one_shot", "flat", "chain", "recursive_doubling")]
 """For the reference engine: one of each order of additions."""
 PARTS = {"complex64": "float32", "complex128": "float64"}
-COUNT = 36
+COUNT = 96
 """Elements a rank: a multiple of all numbers of chunks here."""
 
 
@@ -44,7 +44,7 @@ def special(label: str, random: np.random.Generator) -> Values:
         f = FORMATS[real]
         one = f.bias << f.mantissa
         codes = [0, 1, (1 << f.mantissa) - 1, 1 << f.mantissa, one, one + 1, one - 1, f.largest - 1, f.largest]
-        codes += [f.largest + 1]
+        codes += [f.largest + 1, (f.bias - f.mantissa - 1) << f.mantissa]  # half of the last place of 1, for ties
         sign = 1 << f.mantissa + f.exponent
         bits = drawn.view(f"u{DTYPES[real].itemsize}")
         chosen = random.choice([*codes, *(sign | c for c in codes)], len(bits))

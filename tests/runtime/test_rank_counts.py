@@ -145,7 +145,7 @@ def test_training_on_other_numbers_of_ranks_has_the_same_losses(pools: Pools) ->
 
 
 def refusals(comm: Communicator) -> list[str]:
-    x, said = np.ones(comm.size, np.float16), []
+    x, texts = np.ones(comm.size, np.float16), []
     for given_ in (
         {"algorithm": "ring", "deterministic": "ranks"},
         {"algorithm": build("two_shot", "all_reduce", comm.size), "deterministic": "ranks"},
@@ -156,9 +156,9 @@ def refusals(comm: Communicator) -> list[str]:
     ):
         with pytest.raises(ValueError) as refused:
             comm.all_reduce(x, **given_)
-        said.append(str(refused.value))
+        texts.append(str(refused.value))
     assert comm.all_reduce(x).tolist() == [comm.size] * comm.size, "the group goes on"
-    return said
+    return texts
 
 
 def test_what_cannot_be_kept_is_refused(pools: Pools, engine: str) -> None:
@@ -240,6 +240,21 @@ def test_the_environment_with_an_algorithm_that_breaks_it(monkeypatch: pytest.Mo
     assert {name for _, name in spawn(from_environment, 2)} == {"two_shot"}
 
 
+def in_float32_by_ring(comm: Communicator) -> str:
+    """The refusal of a short float's sum where the ring is forced; float32's is as free as ever."""
+    comm.all_reduce(np.ones(4, np.float32))
+    with pytest.raises(ValueError) as refused:
+        comm.all_reduce(np.ones(4, np.float16))
+    return str(refused.value)
+
+
+def test_the_environment_asks_for_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RINGTREE_ACCUMULATE", "float32")
+    monkeypatch.setenv("RINGTREE_ALGORITHM", "ring")
+    for text in spawn(in_float32_by_ring, 3):
+        assert text.startswith("ring does not reduce all_reduce in rank order at once")
+
+
 def apart(comm: Communicator) -> str:
     with pytest.raises(Mismatch) as refused:
         comm.all_reduce(np.ones(8, np.float32), deterministic="ranks" if comm.rank else False)
@@ -248,7 +263,7 @@ def apart(comm: Communicator) -> str:
 
 def test_ranks_that_ask_for_different_orders_hear_of_it() -> None:
     if available("shm"):
-        assert all("all_reduce" in said for said in spawn(apart, 3))
+        assert all("all_reduce" in texts for texts in spawn(apart, 3))
 
 
 def test_every_algorithm_that_adds_up_at_once_can_be_balanced() -> None:

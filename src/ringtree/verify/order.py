@@ -44,7 +44,7 @@ def is_balanced(schedule: Schedule) -> bool:
 
 
 def _played(s: Schedule) -> tuple[_Runs, Ints]:
-    """What all cells hold at the end, and the cells of the outputs."""
+    """The content of all cells at the end, and the cells of the outputs."""
     if not s.promise.reduces:
         raise ValueError(f"{s.name}: {s.collective} reduces nothing, so it has no order")
     moves = Moves.of(s)

@@ -7,13 +7,11 @@ import sys
 import zlib
 from collections import deque
 from collections.abc import Callable
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ringtree import plan, price, verify
-from ringtree.algorithms import find
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.schedule import Schedule
 from ringtree.plan.tuning import CallTuning
@@ -32,8 +30,9 @@ from ringtree.runtime.communicator.calls.binding import (
 )
 from ringtree.runtime.communicator.calls.codes import BALANCED, CODE, RANK_ORDER
 from ringtree.runtime.communicator.calls.decisions import Decisions
+from ringtree.runtime.communicator.calls.defaults import Defaults
 from ringtree.runtime.communicator.calls.operations import Op, as_named, as_op
-from ringtree.runtime.communicator.calls.ordering import accumulate_of, deterministic_of, kept_order, rounded_once
+from ringtree.runtime.communicator.calls.ordering import kept_order
 from ringtree.runtime.communicator.calls.plans import Given, Plans, Same
 from ringtree.runtime.communicator.calls.request import CallRequest
 from ringtree.runtime.communicator.messages.work import Work
@@ -63,9 +62,7 @@ class Calls:
         self._vouched = Given[bool]()  # unproved ones that a caller asked for all the same
         self._pending: deque[tuple[int, Any]] = deque()  # keeps arrays alive until done
         self._nowhere = np.empty(1, np.int64)  # of synchronizations
-        self._wished = os.environ.get("RINGTREE_ALGORITHM") or None
-        self._forced = _serving(self._wished) if self._wished is not None else {}
-        self._promised = parameters.reductions or (deterministic_of(os.environ), accumulate_of(os.environ))
+        self._defaults = Defaults(parameters.reductions)
         self._logs = parameters.rank == 0 and os.environ.get("RINGTREE_DEBUG") in ("info", "trace")
         if self._logs:
             shared = ", more ranks than cores" if parameters.ranks > joined.cores else ""
@@ -102,8 +99,8 @@ class Calls:
             return self._by_function(request, op, algorithm, async_op)
         if op is not None:
             request.x, request.op = None if request.x is None else op.apply(request.x), "sum"
-        wished = algorithm or self._promise(request.collective, request.dtype)
-        forced = wished or self._forced.get(request.collective)
+        wished = algorithm or self._defaults.keeping(request.collective, request.dtype)
+        forced = wished or self._defaults.forced.get(request.collective)
         if forced is not None and forced not in (RANK_ORDER, BALANCED):
             slots = self._slots_for(forced, request)
             if slots > self._joined.slots:
@@ -161,7 +158,7 @@ class Calls:
         if isinstance(algorithm, Schedule):
             self._slots_for(algorithm, request)
         assert request.x is not None
-        if algorithm is None and isinstance(order := self._promised[0], str):
+        if algorithm is None and isinstance(order := self._defaults.reductions[0], str):
             algorithm = kept_order(order, request.collective, None)
         part, _ = self._part(request.collective, request.root, request.x.nbytes, algorithm, whole=True)
         calls.check_function(part.program, op, op.commutative or self._in_rank_order(part, algorithm))
@@ -243,7 +240,7 @@ class Calls:
             number = op_code(op, dtype) if promise.reduces else -1
             if promise.prefix and op == "avg":
                 raise ValueError(f"{collective} has no avg: each rank reduces over another number of ranks; try sum")
-            wished = algorithm or self._promise(collective, dtype)
+            wished = algorithm or self._defaults.keeping(collective, dtype)
             part, why = self._part(collective, root, count * dtype.itemsize, wished)
             found = bind(self._joined, part, self._parameters.rank, dtype, number, count, why, counts, packed)
             self.plans.keep(key, found)
@@ -266,9 +263,15 @@ class Calls:
             assert algorithm is not None
             return self._cut(algorithm, collective, root, nbytes, "the caller asked for it", whole)
         free = algorithm is None and not whole  # for what the environment asks
-        if free and collective in self._forced:
-            return self._cut(self._forced[collective], collective, root, nbytes, "RINGTREE_ALGORITHM asks for it")
-        suffix = "" if self._wished is None else f" (RINGTREE_ALGORITHM, {self._wished}, does not serve here)"
+        if free and collective in self._defaults.forced:
+            return self._cut(
+                self._defaults.forced[collective], collective, root, nbytes, "RINGTREE_ALGORITHM asks for it"
+            )
+        suffix = (
+            ""
+            if self._defaults.named is None
+            else f" (RINGTREE_ALGORITHM, {self._defaults.named}, does not serve here)"
+        )
         promised, ranks = (algorithm == RANK_ORDER, algorithm == BALANCED), self._parameters.ranks
         if whole:
             choice = plan.choose_whole(collective, ranks, *promised)
@@ -302,16 +305,7 @@ class Calls:
         """Asks that of all reductions from now on (ordering.promises)."""
         self.settle()
         self.plans.forget_all()
-        self._promised = reductions
-
-    def _promise(self, collective: str, dtype: Dtype) -> str | Schedule | None:
-        """The algorithms that are left by what the group, or the environment, asks of all reductions' bits; None where
-        they ask for nothing."""
-        deterministic, accumulate = self._promised
-        if not (deterministic or accumulate) or not COLLECTIVES[collective].reduces or COLLECTIVES[collective].repeats:
-            return None
-        order = rounded_once(accumulate, deterministic, dtype)
-        return kept_order(order, collective, self._forced.get(collective)) if order else None
+        self._defaults.reductions = reductions
 
     def where(self) -> SharedMemory | Hosts:
         """The memory, or the hosts with their network, that calls are planned for; equal on all ranks."""
@@ -397,16 +391,6 @@ class Calls:
         code = CODE[request.collective] + offset
         signature = (code, shown.format() or "", int(request.dtype), request.op, request.root, *counts)
         self.plans.teach(signature, bound)
-
-
-@cache
-def _serving(wished: str) -> dict[str, str]:
-    """The first of the named algorithms that serves each collective, by collective."""
-    names = wished.split(",")
-    try:
-        return {collective: name for name in reversed(names) for collective in find(name).serves}
-    except ValueError as refusal:
-        raise ValueError(f"RINGTREE_ALGORITHM is {wished!r}: {refusal}") from None
 
 
 def _log(text: str) -> None:

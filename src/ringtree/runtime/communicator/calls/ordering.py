@@ -1,4 +1,4 @@
-"""What a caller asks of a reduction's bits: the order of its additions, and where partial sums are rounded."""
+"""The bits of a reduction that a caller asks for: the order of its additions, and where partial sums are rounded."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def promises(deterministic: bool | str, accumulate: str | None) -> tuple[bool | 
 
 
 def deterministic_of(env: Mapping[str, str]) -> bool | str:
-    """What RINGTREE_DETERMINISTIC asks of every reduction; False by default. ValueError: if it is no order."""
+    """The order of every reduction by RINGTREE_DETERMINISTIC; False by default. ValueError: if it is no order."""
     given = env.get("RINGTREE_DETERMINISTIC") or ""
     if given and given not in ORDERS:
         raise ValueError(f"RINGTREE_DETERMINISTIC is {given!r}: expected {' or '.join(ORDERS)}")
@@ -103,7 +103,8 @@ def deterministic_of(env: Mapping[str, str]) -> bool | str:
 
 
 def accumulate_of(env: Mapping[str, str]) -> str | None:
-    """What RINGTREE_ACCUMULATE asks of every reduction; None by default. ValueError: if it is no such type."""
+    """The type of every reduction's partial sums by RINGTREE_ACCUMULATE; None by default. ValueError: if it is no such
+    type."""
     given = env.get("RINGTREE_ACCUMULATE") or None
     if given not in (None, ACCUMULATED):
         raise ValueError(f"RINGTREE_ACCUMULATE is {given!r}: expected {ACCUMULATED}")
