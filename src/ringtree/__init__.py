@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ringtree.errors import Mismatch, PeerDied, Poisoned, RankFailed, TimedOut
+    from ringtree.runtime.balanced_sum import balanced_sum
     from ringtree.runtime.communicator.calls.operations import Op, scaled
     from ringtree.runtime.communicator.communicator import Communicator
     from ringtree.runtime.communicator.messages.work import Work, wait_all, wait_any
@@ -34,6 +35,7 @@ _HOME = {
     "RankFailed": "ringtree.errors",
     "TimedOut": "ringtree.errors",
     "Work": "ringtree.runtime.communicator.messages.work",
+    "balanced_sum": "ringtree.runtime.balanced_sum",
     "init": "ringtree.runtime.world",
     "scaled": "ringtree.runtime.communicator.calls.operations",
     "spawn": "ringtree.runtime.launch.spawn",
@@ -53,6 +55,7 @@ __all__ = [
     "TimedOut",
     "Work",
     "__version__",
+    "balanced_sum",
     "init",
     "scaled",
     "spawn",

@@ -91,6 +91,16 @@ def all_reduce_by_name(comm: MPI.Comm) -> Any:
     return out
 
 
+def all_reduce_in_float32(comm: MPI.Comm) -> Any:
+    """256 and numbers of 3/32 in float16, whose last bit is 1/4 there: two of them count if they are not rounded away
+    one by one."""
+    out, balanced = np.zeros(1, np.float16), np.zeros(1, np.float16)
+    x = np.array([0.09375 if comm.rank else 256], np.float16)
+    comm.Allreduce(x, out, accumulate="float32")
+    comm.Allreduce(x, balanced, deterministic="ranks")
+    return [out, balanced]
+
+
 def reduce_scatter_block(comm: MPI.Comm) -> Any:
     out = ints(0, 0)
     comm.Reduce_scatter_block(ints(*range(2 * comm.size)), out)
@@ -160,6 +170,7 @@ ROWS: list[Row] = [
     ("Allreduce", all_reduce, lambda r, n: [n * (n - 1) / 2, n]),
     ("Allreduce in place", all_reduce_in_place, lambda r, n: [int(np.prod(range(1, n + 1))), 2**n]),
     ("Allreduce by name", all_reduce_by_name, lambda r, n: [n] * 5),
+    ("Allreduce in float32", all_reduce_in_float32, lambda r, n: [[256.25 if n == 3 else 256], [256]]),
     ("Reduce_scatter_block", reduce_scatter_block, lambda r, n: [2 * r * n, (2 * r + 1) * n]),
     ("Reduce_scatter_block in place", reduce_scatter_block_in_place, lambda r, n: r * n),
     ("scan", scan, lambda r, n: [[r * (r + 1) // 2 if r else -1], [(r + 1) * (r + 2) // 2]]),

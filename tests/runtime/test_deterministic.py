@@ -79,7 +79,7 @@ def refusals(comm: Communicator) -> dict[str, str]:
             comm.all_reduce(np.ones(comm.size), algorithm=name, deterministic="rank_order")
         except ValueError as error:
             errors[name] = str(error)
-    with pytest.raises(ValueError, match="deterministic='yes': expected False, True or 'rank_order'"):
+    with pytest.raises(ValueError, match="deterministic='yes': expected False, True, 'rank_order' or 'ranks'"):
         comm.all_reduce(np.ones(3), deterministic="yes")
     with pytest.raises(ValueError, match="5 does not reduce all_reduce in rank order at once"):
         comm.all_reduce(np.ones(3), algorithm=5, deterministic="rank_order")  # type: ignore[arg-type]

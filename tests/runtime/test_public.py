@@ -22,6 +22,7 @@ PUBLIC = [
     "TimedOut",
     "Work",
     "__version__",
+    "balanced_sum",
     "init",
     "scaled",
     "spawn",

@@ -2,70 +2,18 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from typing import Any
-
 import pytest
 
 from ringtree.algorithms import build, pairs
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.lower import lower
-from ringtree.ir.program import Kind, Program, Space
 from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
-from ringtree.transform import channels, pipeline
-from ringtree.verify import ReductionOrder, prove, rank_order
+from ringtree.transform import balance, channels, many_source, pipeline
+from ringtree.verify import ReductionOrder, is_balanced, prove, rank_order
 from tests.verify.by_hand import of
+from tests.verify.sums import balanced_tree, flat, formed
 
 REDUCING = [(a, c) for a, c in pairs() if COLLECTIVES[c].reduces and not COLLECTIVES[c].repeats]
-
-Tree = Any
-"""A rank, or the list of what one instruction added up, in its order."""
-
-
-def formed(programs: tuple[Program, ...], s: Schedule) -> list[Tree]:
-    """How each chunk of each rank's output came to be, by running the programs."""
-    spaces: list[dict[tuple[Space, int], Tree]] = [{} for _ in programs]
-    for p, space in zip(programs, spaces, strict=True):
-        held = s.promise.precondition(p.rank, s.ranks, s.chunks, s.root or 0)
-        space.update({(Space.INPUT, k): p.rank for k in range(len(held))})
-    lanes: dict[tuple[int, int], deque[list[Tree]]] = defaultdict(deque)
-    registers: list[dict[tuple[Space, int], list[Tree]]] = [{} for _ in programs]
-    done = [0] * s.ranks
-
-    def step(r: int) -> bool:
-        if done[r] == len(programs[r].instructions):
-            return False
-        i = programs[r].instructions[done[r]]
-        if i.kind is Kind.WAIT:
-            if not lanes[i.peer, r]:
-                return False
-            registers[r][Space.MESSAGE, i.register] = lanes[i.peer, r].popleft()
-        elif i.kind is Kind.SIGNAL:
-            lanes[r, i.peer].append(registers[r][Space.SLOT, i.register])
-        elif i.kind is not Kind.RELEASE:
-            read = [
-                registers[r][o.space, o.index]
-                if o.space is Space.MESSAGE
-                else [spaces[r][o.space, o.index + k] for k in range(o.count)]
-                for o in i.sources
-            ]
-            values = [list(parts) if len(parts) > 1 else parts[0] for parts in zip(*read, strict=True)]
-            for t in i.targets:
-                if t.space is Space.SLOT:
-                    registers[r][t.space, t.index] = values
-                else:
-                    spaces[r].update({(t.space, t.index + k): value for k, value in enumerate(values)})
-        done[r] += 1
-        return True
-
-    while any([step(r) for r in range(s.ranks)]):
-        pass
-    where = [(r, len(s.promise.postcondition(r, s.ranks, s.chunks, s.root or 0))) for r in range(s.ranks)]
-    return [spaces[r][Space.OUTPUT, k] for r, many in where for k in range(many)]
-
-
-def flat(tree: Tree) -> list[int]:
-    return [x for part in tree for x in flat(part)] if isinstance(tree, list) else [tree]
 
 
 def seen(s: Schedule) -> ReductionOrder:
@@ -85,6 +33,31 @@ def test_the_order_is_that_of_the_operations(name: str, collective: str) -> None
             schedule = build(name, collective, n, root)
             for changed in (schedule, channels(pipeline(schedule, 2), 2)):
                 assert rank_order(changed) == seen(changed), (n, root)
+
+
+def adds_up_in_balance(s: Schedule) -> bool:
+    """Whether the programs form every output by the balanced tree over the ranks that they add up."""
+    return all(tree == balanced_tree(0, len(flat(tree))) for tree in formed(lower(s), s))
+
+
+@pytest.mark.parametrize(("name", "collective"), REDUCING)
+def test_the_balance_is_that_of_the_operations(name: str, collective: str) -> None:
+    for n in (1, 2, 3, 4, 6, 7, 9, 12):
+        for root in sorted({0, n // 2, n - 1}) if COLLECTIVES[collective].rooted else [None]:
+            plain = build(name, collective, n, root)
+            for schedule in (plain, balance(plain), channels(pipeline(balance(plain), 2), 2), many_source(plain)):
+                assert is_balanced(schedule) == adds_up_in_balance(schedule), (n, root)
+
+
+def test_three_at_once_are_no_balanced_tree() -> None:
+    """They round once, and two at a time twice; over rows of several rounds they are joined two at a time."""
+    both = (Transfers.of(1, 0, reduce=True), Transfers.of(2, 0, reduce=True))
+    assert not is_balanced(of("reduce", 3, 1, *both, root=0))
+    assert is_balanced(of("reduce", 3, 1, both[0], Transfers.of(2, 0, reduce=True, round=1), root=0))
+    right_first = (Transfers.of(2, 1, reduce=True), Transfers.of(1, 0, reduce=True, round=1))
+    assert not is_balanced(of("reduce", 3, 1, *right_first, root=0))
+    with pytest.raises(ValueError, match="ring: all_gather reduces nothing"):
+        is_balanced(build("ring", "all_gather", 4))
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         choose_over_hosts,
         quickest_as,
     )
-    from ringtree.plan.properties import at_once, in_rank_order, order
+    from ringtree.plan.properties import at_once, balanced, in_rank_order, order
     from ringtree.plan.steps import steps_for, workload
     from ringtree.plan.tuning import CallTuning, prove_own
 
@@ -42,7 +42,7 @@ _NAMES = {
         "shortlist",
     ),
     "over_hosts": ("HostCandidate", "HostChoice", "candidates_over_hosts", "choose_over_hosts", "quickest_as"),
-    "properties": ("at_once", "in_rank_order", "order"),
+    "properties": ("at_once", "balanced", "in_rank_order", "order"),
     "steps": ("steps_for", "workload"),
     "tuning": ("CallTuning", "prove_own"),
 }
@@ -54,6 +54,7 @@ __all__ = [
     "HostCandidate",
     "HostChoice",
     "at_once",
+    "balanced",
     "candidates",
     "candidates_over_hosts",
     "choose",

@@ -14,7 +14,7 @@ from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.units import duration
 from ringtree.plan.nesting import BETWEEN_NODES, IN_NODES, NESTED, Options, label, nestings
-from ringtree.plan.properties import COMPARED_RANKS, at_once, in_rank_order, joinings
+from ringtree.plan.properties import COMPARED_RANKS, at_once, balanced, in_rank_order, joinings
 from ringtree.plan.steps import wanted, workload
 from ringtree.plan.tuning import CallTuning
 from ringtree.price.memory import MemoryQuote, SharedMemory, quote
@@ -63,29 +63,28 @@ def choose(
     nbytes: int,
     rank_order: bool = False,
     memory: SharedMemory = EIGHT_RANKS,
+    balance: bool = False,
 ) -> Choice:
     """Returns the algorithm for a call on a whole vector of `nbytes`. Every rank must pass the same values.
 
-    `rank_order`: only algorithms that agree with one another to the last bit. Where the ranks are on several NUMA
-    nodes, algorithms that are nested in them are candidates, too. ValueError: if no algorithm serves the collective.
+    `rank_order`: only algorithms that agree with one another to the last bit. `balance`: only those that add up by the
+    balanced tree over ranks. Else, where the ranks are on several NUMA nodes, algorithms that are nested in them are
+    candidates, too. ValueError: if no algorithm serves the collective.
     Cost: milliseconds for the first size between two powers of two, then a cache look-up.
     """
-    names = at_once(collective) if rank_order else shortlist(collective, ranks)
-    if not names:
-        raise ValueError(f"no algorithm for {collective} reduces all ranks in order at once")
+    names = kept(collective, ranks, rank_order, balance)
     if ranks == 1:
         return Choice(names[0], "a single rank has no choice")
     if len(names) == 1:
-        return Choice(
-            names[0], f"the only algorithm that serves {collective}" + " and reduces all ranks at once" * rank_order
-        )
+        also = " and reduces all ranks at once" * rank_order + " and adds up in a balanced tree" * balance
+        return Choice(names[0], f"the only algorithm that serves {collective}{also}")
     node_of = memory.node_of
     if ranks > MAX_RANKS:
         few = tuple(node_of[k * ranks // MAX_RANKS] for k in range(MAX_RANKS)) if node_of else ()
         memory = replace(memory, cores=max(memory.cores * MAX_RANKS // ranks, 1), node_of=few)
         ranks = MAX_RANKS
     nbytes = 1 << (nbytes - 1).bit_length() if nbytes else 0
-    found = _choose(names, collective, ranks, nbytes, memory, not rank_order)
+    found = _choose(names, collective, ranks, nbytes, memory, not (rank_order or balance), balance)
     if not found.options or memory.node_of == node_of:
         return found
     given = dict(found.options)
@@ -94,10 +93,17 @@ def choose(
 
 @lru_cache(maxsize=1024)
 def _choose(
-    names: tuple[str, ...], collective: str, ranks: int, nbytes: int, memory: SharedMemory, nest: bool
+    names: tuple[str, ...],
+    collective: str,
+    ranks: int,
+    nbytes: int,
+    memory: SharedMemory,
+    nest: bool,
+    balance: bool,
 ) -> Choice:
     nested = nested_candidates(collective, ranks, nbytes, memory) if nest else []
-    found = candidates(tuple(n for n in names if not (nested and n == NESTED)), collective, ranks, nbytes, memory)
+    names = tuple(n for n in names if not (nested and n == NESTED))
+    found = candidates(names, collective, ranks, nbytes, memory, balance)
     found += nested
     best = chosen(found)
     others = [c for c in found if c is not best]
@@ -110,15 +116,28 @@ def _choose(
     )
 
 
+def kept(collective: str, ranks: int, rank_order: bool, balance: bool) -> tuple[str, ...]:
+    """Returns the names of the algorithms that keep these promises, which are those of `choose`. ValueError: if none
+    does."""
+    if not (rank_order or balance):
+        return shortlist(collective, ranks)
+    names = balanced(collective, ranks) if balance else at_once(collective)
+    if not names:
+        how = "adds up in a balanced tree" if balance else "reduces all ranks in order at once"
+        raise ValueError(f"no algorithm for {collective} {how}")
+    return names
+
+
 def candidates(
-    names: tuple[str, ...], collective: str, ranks: int, nbytes: int, memory: SharedMemory
+    names: tuple[str, ...], collective: str, ranks: int, nbytes: int, memory: SharedMemory, balance: bool = False
 ) -> list[Candidate]:
     """Returns the algorithms with their tuning for `nbytes` and predicted times, root 0 where there is one. `steps_for`
-    may remove steps of the tuning."""
+    may remove steps of the tuning. `balance` as in `choose`."""
     root = 0 if find_collective(collective).rooted else None
     found = []
     for name in names:
         steps = wanted(name, collective, ranks, root, nbytes, memory)
+        steps = replace(steps, balanced=True, many_source=False) if balance else steps
         found.append(Candidate(name, steps, predict(name, collective, ranks, root, nbytes, steps, memory)))
     return found
 
@@ -170,19 +189,19 @@ def _shortlist(names: tuple[str, ...], collective: str, ranks: int) -> tuple[str
     return tuple(name for name in by_rounds if name in few)
 
 
-def choose_whole(collective: str, ranks: int, rank_order: bool = False) -> Choice:
+def choose_whole(collective: str, ranks: int, rank_order: bool = False, balance: bool = False) -> Choice:
     """Returns the algorithm for a reduction by a function of whole vectors (or whole blocks) that may not commute.
-    `rank_order`: contributions are reduced one after the other.
+    `rank_order`: contributions are reduced one after the other; `balance`: by an algorithm that can be balanced.
 
     Each application costs the function's time, each message about 10 us: up to FEW_RANKS both count, above only the
     consecutive applications, because their number grows with the ranks.
     """
-    names = at_once(collective) if rank_order else in_rank_order(collective)
+    names = at_once(collective) if rank_order or balance else in_rank_order(collective)
     found = {name: joined for name in names if (joined := joinings(name, collective)).whole}
     if not found:
         known = ", ".join(c for c in COLLECTIVES if in_rank_order(c))
         raise ValueError(f"no algorithm reduces {collective!r} in rank order: expected one of {known}")
-    if ranks > FEW_RANKS and not rank_order:
+    if ranks > FEW_RANKS and not (rank_order or balance):
         name = min(found, key=lambda name: found[name].in_a_row)
         return Choice(name, "of the algorithms in rank order, it has the fewest consecutive reductions")
     name = min(found, key=lambda name: (found[name].rounds + found[name].in_a_row, found[name].in_a_row))

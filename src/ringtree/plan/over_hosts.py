@@ -14,9 +14,8 @@ from functools import lru_cache
 from ringtree.algorithms import find
 from ringtree.ir.schedule import Schedule
 from ringtree.ir.units import duration
-from ringtree.plan.choice import NOTEWORTHY, shortlist
+from ringtree.plan.choice import NOTEWORTHY, kept
 from ringtree.plan.nesting import NESTED, even, label, nestings
-from ringtree.plan.properties import at_once
 from ringtree.plan.steps import fitting
 from ringtree.plan.tuning import CallTuning
 from ringtree.price import Hosts, seconds
@@ -58,22 +57,22 @@ class HostCandidate:
 
 
 def choose_over_hosts(
-    collective: str, hosts: Hosts, root: int | None, nbytes: int, rank_order: bool = False
+    collective: str, hosts: Hosts, root: int | None, nbytes: int, rank_order: bool = False, balance: bool = False
 ) -> HostChoice:
     """Returns the algorithm for a call on a whole vector of `nbytes`; every rank must pass the same values.
 
-    `rank_order`: only algorithms that agree with one another to the last bit. Cost: up to a second or two for the first
+    `rank_order` and `balance` as in `choose`. Cost: up to a second or two for the first
     size between two powers of two over 64 ranks, then a cache look-up."""
-    return _choose(collective, hosts, root, _rounded(nbytes), rank_order)
+    return _choose(collective, hosts, root, _rounded(nbytes), rank_order, balance)
 
 
 def candidates_over_hosts(
-    collective: str, hosts: Hosts, root: int | None, nbytes: int, rank_order: bool = False
+    collective: str, hosts: Hosts, root: int | None, nbytes: int, rank_order: bool = False, balance: bool = False
 ) -> tuple[HostCandidate, ...]:
     """Returns the candidates of a call on a whole vector of `nbytes`, priced for the next power of two, fastest first;
     among equals (within NOTEWORTHY) in the order of consideration. A call takes the first, which is cut as far as the
     group's staging slots allow. ValueError: if there is none. Cost as of `choose_over_hosts`."""
-    return _fitted(collective, hosts, root, _rounded(nbytes), rank_order)
+    return _fitted(collective, hosts, root, _rounded(nbytes), rank_order, balance)
 
 
 def quickest_as(algorithm: str, collective: str, hosts: Hosts, root: int | None, nbytes: int) -> HostCandidate:
@@ -91,8 +90,10 @@ def quickest_as(algorithm: str, collective: str, hosts: Hosts, root: int | None,
 
 
 @lru_cache(maxsize=1024)
-def _choose(collective: str, hosts: Hosts, root: int | None, nbytes: int, rank_order: bool) -> HostChoice:
-    best, *others = _fitted(collective, hosts, root, nbytes, rank_order)
+def _choose(
+    collective: str, hosts: Hosts, root: int | None, nbytes: int, rank_order: bool, balance: bool
+) -> HostChoice:
+    best, *others = _fitted(collective, hosts, root, nbytes, rank_order, balance)
     beside = "".join(f", {duration(after.time_s)} for {after.label}" for after in others[:1])
     why = f"{duration(best.time_s)} predicted{beside}, over {hosts.source}"
     return HostChoice(best.algorithm, best.steps, why)
@@ -100,10 +101,10 @@ def _choose(collective: str, hosts: Hosts, root: int | None, nbytes: int, rank_o
 
 @lru_cache(maxsize=256)
 def _fitted(
-    collective: str, hosts: Hosts, root: int | None, nbytes: int, rank_order: bool
+    collective: str, hosts: Hosts, root: int | None, nbytes: int, rank_order: bool, balance: bool
 ) -> tuple[HostCandidate, ...]:
     """The candidates, the first of them as it is cut to fit the slots."""
-    ranked = list(_ranked(collective, hosts, root, nbytes, rank_order))
+    ranked = list(_ranked(collective, hosts, root, nbytes, rank_order, balance))
     while ranked:
         best = ranked[0]
         what = best.algorithm, collective, len(hosts.host_of), root
@@ -120,16 +121,16 @@ def _fitted(
 
 @lru_cache(maxsize=256)
 def _ranked(
-    collective: str, hosts: Hosts, root: int | None, nbytes: int, rank_order: bool
+    collective: str, hosts: Hosts, root: int | None, nbytes: int, rank_order: bool, balance: bool
 ) -> tuple[HostCandidate, ...]:
-    names = at_once(collective) if rank_order else shortlist(collective, len(hosts.host_of))
+    names = kept(collective, len(hosts.host_of), rank_order, balance)
     names = tuple(name for name in names if name != NESTED)  # its own groups are none of hosts
-    if not rank_order and even(hosts.host_of) != 1 and collective in find(NESTED).serves:
+    if not (rank_order or balance) and even(hosts.host_of) != 1 and collective in find(NESTED).serves:
         names += (NESTED,)
     found = [
         HostCandidate(name, steps, seconds(schedule, hosts, nbytes))
         for name in names
-        for steps, schedule in _tunings(name, collective, hosts, root, nbytes)
+        for steps, schedule in _tunings(name, collective, hosts, root, nbytes, balance)
     ]
     least_s = min((c.time_s for c in found), default=0.0) or 1.0
     found.sort(key=lambda c: round(c.time_s / least_s / NOTEWORTHY))  # among equals the first
@@ -139,12 +140,12 @@ def _ranked(
 
 
 def _tunings(
-    name: str, collective: str, hosts: Hosts, root: int | None, nbytes: int
+    name: str, collective: str, hosts: Hosts, root: int | None, nbytes: int, balance: bool = False
 ) -> Iterator[tuple[CallTuning, Schedule]]:
     """The tunings of an algorithm that are priced, with their schedules."""
     ranks = len(hosts.host_of)
     if name != NESTED:
-        steps = CallTuning(_pieces(name, collective, nbytes))
+        steps = CallTuning(_pieces(name, collective, nbytes), balanced=balance)
         yield steps, _built(name, collective, ranks, root, steps)
         pieces = min(1 << max(nbytes // PIECES_NBYTES, 1).bit_length() - 1, hosts.memory.slots // 2)
         if find(name).costs[collective].pipelines and pieces > 1:

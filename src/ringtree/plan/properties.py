@@ -11,10 +11,13 @@ from functools import lru_cache
 from ringtree.algorithms import build, find, serving
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.schedule import Schedule
-from ringtree.verify import ReductionOrder, prove, rank_order
+from ringtree.transform import balance
+from ringtree.verify import ReductionOrder, is_balanced, prove, rank_order
 
 ORDERED_RANKS = (3, 5, 8)
 """Over which an order is looked at; it is the least of them."""
+MOST_BALANCED = 64
+"""Above it, balanced trees are looked for only among the algorithms that add up at once: theirs are by construction."""
 COMPARED_RANKS = 8
 """Least number of ranks for comparisons: over fewer ranks many algorithms are the same."""
 
@@ -38,12 +41,17 @@ def order(algorithm: str, collective: str) -> ReductionOrder:
         return ReductionOrder.ANY
     least = []
     for ranks in ORDERED_RANKS:
-        for root in sorted({0, ranks // 2, ranks - 1}) if promise.rooted else (None,):
+        for root in _roots(collective, ranks):
             if schedule := made_by(algorithm, collective, ranks, root):
                 least.append(ReductionOrder.ANY if _in_a_row(schedule) is None else rank_order(schedule))
                 if least[-1] is ReductionOrder.ANY:
                     return ReductionOrder.ANY
     return min(least, default=ReductionOrder.ANY)
+
+
+def _roots(collective: str, ranks: int) -> tuple[int | None, ...]:
+    """The roots that stand for all; None where there is none."""
+    return tuple(sorted({0, ranks // 2, ranks - 1})) if COLLECTIVES[collective].rooted else (None,)
 
 
 def made_by(algorithm: str, collective: str, ranks: int, root: int | None = None, **options: object) -> Schedule | None:
@@ -66,6 +74,22 @@ def at_once(collective: str) -> tuple[str, ...]:
 def in_rank_order(collective: str) -> tuple[str, ...]:
     """The published algorithms that join only neighbours, the lower first, for every root."""
     return tuple(name for name in serving(collective) if order(name, collective) >= ReductionOrder.ASSOCIATIVE)
+
+
+@lru_cache(maxsize=256)
+def balanced(collective: str, ranks: int) -> tuple[str, ...]:
+    """The published algorithms that add up by the balanced tree over `ranks` ranks, for every root, where what they
+    reduce at once is balanced (transform.balance): they agree to the last bit."""
+    return tuple(name for name in serving(collective) if _is_balanced(name, collective, ranks))
+
+
+def _is_balanced(algorithm: str, collective: str, ranks: int) -> bool:
+    promise = COLLECTIVES[collective]
+    if not promise.reduces or promise.repeats:
+        return False
+    if ranks > MOST_BALANCED:
+        return order(algorithm, collective) is ReductionOrder.FOLD
+    return all(is_balanced(balance(build(algorithm, collective, ranks, root))) for root in _roots(collective, ranks))
 
 
 @lru_cache(maxsize=256)

@@ -7,6 +7,7 @@ staging slot needs no further cut; a longer one passes through the slot window b
 without a pause.
 
     pieces=N, aggregate=N    the algorithm's own option of that name
+    balanced                 sums are joined two at a time, in a balanced tree; only where the caller asks for it
     many_source              chunks that come to a position in several rounds are added up at once
     split(N)                 no message is longer than N chunks
     pipeline(N)              each chunk in N pieces, one after the other
@@ -31,9 +32,10 @@ from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.lower import lower
 from ringtree.ir.schedule import Schedule
 from ringtree.plan.nesting import Options
+from ringtree.plan.properties import balanced as balanced_algorithms
 from ringtree.plan.tuning import CallTuning
 from ringtree.price.memory import Counts, SharedMemory, Workload, counts, quote
-from ringtree.verify import prove_programs
+from ringtree.verify import is_balanced, prove_programs
 
 MOST_TRANSFERS = 8192
 """The most transfers of a cut schedule, whose proof at the first call takes up to 0.2 s over 8 ranks, 1 s over 64."""
@@ -52,18 +54,38 @@ def steps_for(
     nbytes: int,
     memory: SharedMemory,
     options: Options = (),
+    balanced: bool = False,
 ) -> CallTuning:
     """The steps for a whole vector of `nbytes` in a group with the memory's staging slots and costs of a message.
 
     They are those of the next power of two, so that ever-new lengths are not proved again and again. Steps that would
     need more slots than there are, or a longer program than MOST_INSTRUCTIONS, are taken back. `options`: the
-    algorithm's own, as of a Choice.
+    algorithm's own, as of a Choice. `balanced`: sums by the balanced tree over ranks (verify.is_balanced). ValueError:
+    if the algorithm has none.
     """
     what = algorithm, collective, ranks, root
+    if balanced and ranks > 1:
+        free = _steps(
+            *what, _rounded(nbytes), memory.slots, memory.slot_bytes, memory.parameters.message_nbytes, options
+        )
+        return _balanced(free, *what, memory.slots)
     if wanted(*what, nbytes, memory).single_copy and (found := _unstaged(*what, memory.slots)):
         return found
     lengths = memory.slot_bytes, memory.parameters.message_nbytes
     return _steps(*what, _rounded(nbytes), memory.slots, *lengths, options)
+
+
+@lru_cache(maxsize=512)
+def _balanced(
+    free: CallTuning, algorithm: str, collective: str, ranks: int, root: int | None, slots: int
+) -> CallTuning:
+    what = algorithm, collective, ranks, root
+    if not is_balanced(CallTuning(free.options, balanced=True).apply(*what)):
+        raise ValueError(
+            f"{algorithm} does not add up {collective} over {ranks} ranks in a balanced tree: expected one of "
+            f"{', '.join(balanced_algorithms(collective, ranks))}"
+        )
+    return fitting(replace(free, balanced=True, many_source=False, slots=0), *what, slots)
 
 
 @lru_cache(maxsize=512)
@@ -98,16 +120,19 @@ def fitting(
     wanted: CallTuning, algorithm: str, collective: str, ranks: int, root: int | None, slots: int
 ) -> CallTuning:
     """The tuning that is wanted, or as much of it as `slots` staging slots and MOST_INSTRUCTIONS allow, proved."""
-    while wanted:
+    least = CallTuning(balanced=wanted.balanced)
+    while wanted != least:
         schedule = wanted.apply(algorithm, collective, ranks, root)
-        if schedule.transfers <= MOST_TRANSFERS:
+        if schedule.transfers <= MOST_TRANSFERS and (not wanted.balanced or is_balanced(schedule)):
             programs = lower(schedule)
             if max(len(p.instructions) for p in programs) <= MOST_INSTRUCTIONS:
                 needed = prove_programs(programs).slots
                 if needed <= (slots // 2 if wanted.channels > 1 else slots):  # half are for a rank that is a call ahead
                     return replace(wanted, slots=needed)
         wanted = _fewer(wanted)
-    return CallTuning()
+    if not least:
+        return least
+    return replace(least, slots=prove_programs(lower(least.apply(algorithm, collective, ranks, root))).slots)
 
 
 def wanted(
@@ -165,7 +190,7 @@ def workload(
     """The algorithm's schedule, cut by these steps, as `price` takes it: what only cuts it is not written out.
     `node_of`: as of SharedMemory."""
     options = tuple((name, 1 if name == "pieces" else value) for name, value in steps.options)
-    shape = CallTuning(options, steps.many_source, single_copy=steps.single_copy)
+    shape = CallTuning(options, steps.many_source, single_copy=steps.single_copy, balanced=steps.balanced)
     known = _counted(algorithm, collective, ranks, root, shape, node_of)
     return Workload(known, steps.pieces * steps.pipeline * steps.channels, steps.split, steps.single_copy)
 
@@ -178,7 +203,11 @@ def _counted(
     if steps.single_copy:
         return counts(_plain(*what), node_of, single_copy=True)
     given = dict(steps.options)
-    if given.keys() - {"pieces"} or given.get("pieces", _own(algorithm, collective).get("pieces", 1)) != 1:
+    if (
+        steps.balanced
+        or given.keys() - {"pieces"}
+        or given.get("pieces", _own(algorithm, collective).get("pieces", 1)) != 1
+    ):
         return counts(steps.apply(*what), node_of)
     return counts(_gathered(*what) if steps.many_source else _plain(*what), node_of)
 
@@ -263,4 +292,4 @@ def _fewer(steps: CallTuning) -> CallTuning:
         return replace(steps, channels=1)
     if steps.split:
         return replace(steps, split=0)
-    return CallTuning()
+    return CallTuning(balanced=steps.balanced)

@@ -15,7 +15,7 @@ from ringtree.ir.schedule import Schedule
 class CallTuning:
     """The transforms of an algorithm's schedule, in this order. `single_copy`: its messages are not staged,
     receivers read them in the senders' memory. `slots`: the staging slots that its programs need; 0 where nothing is
-    done, and the algorithm's own number holds."""
+    done, and the algorithm's own number holds. `balanced`: sums are joined two at a time, in a balanced tree."""
 
     options: tuple[tuple[str, int | str], ...] = ()
     many_source: bool = False
@@ -23,6 +23,7 @@ class CallTuning:
     pipeline: int = 1
     channels: int = 1
     single_copy: bool = False
+    balanced: bool = False
     slots: int = field(default=0, compare=False)
 
     @property
@@ -34,6 +35,8 @@ class CallTuning:
         """The algorithm's schedule with these steps done; a user's own is proved before."""
         prove_own(algorithm, collective, ranks, root)
         schedule = build(algorithm, collective, ranks, root, **dict(self.options))
+        if self.balanced:
+            schedule = transform.balance(schedule)
         if self.many_source:
             schedule = transform.many_source(schedule)
         if self.split:
@@ -48,6 +51,8 @@ class CallTuning:
 
     def _words(self) -> Iterator[str]:
         yield from (f"{name}={value}" for name, value in self.options)
+        if self.balanced:
+            yield "balanced"
         if self.many_source:
             yield "many_source"
         if self.split:

@@ -8,8 +8,9 @@ from importlib import import_module
 
 PREFIX = "RINGTREE_"
 NAMES = (
-    "ADDRESS", "ALGORITHM", "CONNECTIONS", "DEBUG", "INTERFACE", "JOB", "RANK", "REPLACES", "SECRET", "SINGLE_COPY",
-    "STACK_SIGNAL", "TIMEOUT", "TOPOLOGY", "TRACE_FOLDER", "UCX_LIBRARY", "WARN_SHARE", "WIRE", "WORLD_SIZE",
+    "ACCUMULATE", "ADDRESS", "ALGORITHM", "CONNECTIONS", "DEBUG", "DETERMINISTIC", "INTERFACE", "JOB", "RANK",
+    "REPLACES", "SECRET", "SINGLE_COPY", "STACK_SIGNAL", "TIMEOUT", "TOPOLOGY", "TRACE_FOLDER", "UCX_LIBRARY",
+    "WARN_SHARE", "WIRE", "WORLD_SIZE",
 )  # fmt: skip
 """The variables that a program of ringtree reads, without their prefix."""
 OF_DEVELOPMENT = (
@@ -19,8 +20,10 @@ OF_DEVELOPMENT = (
 """The variables that only its build, its tests and its own processes read."""
 KNOWN = tuple(PREFIX + name for name in (*NAMES, *OF_DEVELOPMENT))
 RULES = {
+    "RINGTREE_ACCUMULATE": ("ringtree.runtime.communicator.calls.ordering", "accumulate_of"),
     "RINGTREE_ADDRESS": ("ringtree.runtime.bootstrap.environment", "rendezvous_address"),
     "RINGTREE_CONNECTIONS": ("ringtree.runtime.engines.wires.tcp", "connections"),
+    "RINGTREE_DETERMINISTIC": ("ringtree.runtime.communicator.calls.ordering", "deterministic_of"),
     "RINGTREE_INTERFACE": ("ringtree.runtime.bootstrap.interfaces", "chosen_interface"),
     "RINGTREE_SINGLE_COPY": ("ringtree.runtime.engines.shm", "single_copies"),
     "RINGTREE_STACK_SIGNAL": ("ringtree.runtime.observing.stacks", "chosen_signal"),

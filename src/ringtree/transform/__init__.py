@@ -1,5 +1,6 @@
 """Schedule -> Schedule: the algebra. A transform returns a legal schedule that keeps its collective's postcondition."""
 
+from ringtree.transform.balance import balance
 from ringtree.transform.divide import channels, pipeline, share, split
 from ringtree.transform.many_source import many_source
 from ringtree.transform.nest import ScheduleBuilder, nest
@@ -10,6 +11,7 @@ from ringtree.transform.reverse import reverse
 
 __all__ = [
     "ScheduleBuilder",
+    "balance",
     "channels",
     "in_place",
     "many_source",

@@ -8,14 +8,14 @@ from ringtree import late
 
 if TYPE_CHECKING:
     from ringtree.verify.campaign import Case, Failure, Report, prove_many
-    from ringtree.verify.order import ReductionOrder, rank_order
+    from ringtree.verify.order import ReductionOrder, is_balanced, rank_order
     from ringtree.verify.programs import ProgramProof, prove_programs
     from ringtree.verify.schedules import Proof, prove
     from ringtree.verify.wording import ProofError
 
 _NAMES = {
     "campaign": ("Case", "Failure", "Report", "prove_many"),
-    "order": ("ReductionOrder", "rank_order"),
+    "order": ("ReductionOrder", "is_balanced", "rank_order"),
     "programs": ("ProgramProof", "prove_programs"),
     "schedules": ("Proof", "prove"),
     "wording": ("ProofError",),
@@ -29,6 +29,7 @@ __all__ = [
     "ProofError",
     "ReductionOrder",
     "Report",
+    "is_balanced",
     "prove",
     "prove_many",
     "prove_programs",

@@ -27,7 +27,24 @@ def rank_order(schedule: Schedule) -> ReductionOrder:
 
     Runs do not go round: n-1 is no neighbour of 0. ValueError: if the collective reduces nothing. Cost as prove's.
     """
-    s = schedule
+    runs, out = _played(schedule)
+    return ReductionOrder(int(runs.order[out].min(initial=ReductionOrder.FOLD)))
+
+
+def is_balanced(schedule: Schedule) -> bool:
+    """Whether a proved schedule of a reducing collective forms every output by the balanced tree over ranks in rank
+    order, joining two sums at a time: the sum of k > 1 ranks is that of the first p, the largest power of two below k,
+    joined with that of the others.
+
+    Such a schedule over m * 2**j ranks gives the bits of one over m ranks, each of which contributes such a sum over
+    2**j. ValueError: if the collective reduces nothing. Cost as prove's.
+    """
+    runs, out = _played(schedule)
+    return bool(runs.balanced[out].all())
+
+
+def _played(s: Schedule) -> tuple[_Runs, Ints]:
+    """The content of all cells at the end, and the cells of the outputs."""
     if not s.promise.reduces:
         raise ValueError(f"{s.name}: {s.collective} reduces nothing, so it has no order")
     moves = Moves.of(s)
@@ -37,12 +54,12 @@ def rank_order(schedule: Schedule) -> ReductionOrder:
     out = np.concatenate(
         [np.arange(moves.layout.cells)[moves.layout.postcondition(s, rank)] for rank in range(s.ranks)]
     )
-    return ReductionOrder(int(runs.order[out].min(initial=ReductionOrder.FOLD)))
+    return runs, out
 
 
 class _Runs:
-    """The content of every cell: the sum of ranks low … high-1, the order of its additions, and the round in which it
-    was formed from single contributions (-1: it was received whole)."""
+    """The content of every cell: the sum of ranks low … high-1, the order of its additions, whether they are a balanced
+    tree of two at a time, and the round in which it was last added to (-1: it was received whole)."""
 
     def __init__(self, s: Schedule, moves: Moves) -> None:
         cells = moves.layout.cells
@@ -50,25 +67,29 @@ class _Runs:
         self.low = np.zeros(cells, dtype=np.int64)
         self.high = np.zeros(cells, dtype=np.int64)
         self.order = np.zeros(cells, dtype=np.int8)
+        self.balanced = np.zeros(cells, dtype=np.bool_)
         self.formed = np.full(cells, -1, dtype=np.int64)
         for rank in range(s.ranks):
             here = moves.layout.precondition(s, rank)
             self.low[here], self.high[here], self.order[here] = rank, rank + 1, ReductionOrder.FOLD
+            self.balanced[here] = True
 
     def round(self, number: int, first: int, layers: list[tuple[int, int]]) -> None:
         """Plays one round, whose moves begin with `first`."""
         here = self.moves.source[first : layers[-1][1]]
-        lows, highs, orders = self.low[here], self.high[here], self.order[here]
+        lows, highs, orders, trees = self.low[here], self.high[here], self.order[here], self.balanced[here]
         for start, stop in layers:
             target, reduce = self.moves.target[start:stop], self.moves.reduce[start:stop]
             part = slice(start - first, stop - first)
-            low, high, order = lows[part], highs[part], orders[part]
+            low, high, order, tree = lows[part], highs[part], orders[part], trees[part]
             formed = np.full(len(target), -1, dtype=np.int64)
             if reduce.any():
                 joined = self._join(number, target, low, high, order, self.split[start:stop])
+                tree = np.where(reduce, tree & self._grows_a_tree(number, target, low, high), tree)
                 low, order = np.where(reduce, self.low[target], low), np.where(reduce, joined, order)
                 formed[reduce] = number
             self.low[target], self.high[target], self.order[target], self.formed[target] = low, high, order, formed
+            self.balanced[target] = tree
 
     def _join(
         self, number: int, target: Ints, low: Ints, high: Ints, order: NDArray[np.int8], split: NDArray[np.bool_]
@@ -81,6 +102,15 @@ class _Runs:
         return np.where(
             apart, ReductionOrder.ANY, np.where(fold, ReductionOrder.FOLD, ReductionOrder.ASSOCIATIVE)
         ).astype(np.int8)
+
+    def _grows_a_tree(self, number: int, target: Ints, low: Ints, high: Ints) -> NDArray[np.bool_]:
+        """Whether the present sum is a balanced tree and the arrived sum would be its right neighbour, were it one:
+        the left one is over a power of two, the right one over no more. What a round adds to a cell in several rows is
+        one reduction, which rounds once, and no tree."""
+        left, right = self.high[target] - self.low[target], high - low
+        neighbours = (self.high[target] == low) & (left & (left - 1) == 0) & (right <= left)
+        grows: NDArray[np.bool_] = self.balanced[target] & neighbours & (self.formed[target] != number)
+        return grows
 
 
 def _split(moves: Moves) -> NDArray[np.bool_]:

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from ringtree.runtime.communicator.seated import AlgorithmChoice
     from ringtree.runtime.engines.protocols import Endpoint
 
+READ_AT_ONCE = ("RINGTREE_ALGORITHM", "RINGTREE_DETERMINISTIC", "RINGTREE_ACCUMULATE", "RINGTREE_DEBUG")
+"""Variables that are read when a group is made: a value that is none is refused then, and the group is reported."""
+
 
 class PeerHealth(NamedTuple):
     """A rank as another sees it. `state`: running, left or died; this rank's waits for it of more than 2 ms: how many,
@@ -88,8 +91,8 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         self._recordings = []
         self._spans: tracing.Spans | None = None  # during a recording
         self._offspring = WeakSet()
-        if os.environ.get("RINGTREE_ALGORITHM") or os.environ.get("RINGTREE_DEBUG"):
-            _ = self._calls  # refuses an algorithm that there is not, and reports the group
+        if any(map(os.environ.get, READ_AT_ONCE)):
+            _ = self._calls
         lifetime.watch(self)
 
     def chosen(
@@ -181,6 +184,17 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
             if used := group._used_calls():
                 used._parameters = group._parameters
             group._endpoint.set_timeout(float(timeout_s))
+
+    def set_reductions(self, *, deterministic: bool | str = False, accumulate: str | None = None) -> None:
+        """Asks of all reductions of this group from now on what a call asks for by these arguments (see `all_reduce`),
+        also of groups made from it later; calls that ask for something else have that. It takes the place of
+        RINGTREE_DETERMINISTIC and RINGTREE_ACCUMULATE. All ranks call it alike, between the same calls; no other
+        thread's call may be under way. ValueError: if it is no such promise."""
+        promised = calls.promises(deterministic, accumulate)
+        for group in (self, *self._besides.values()):
+            group._parameters = group._parameters._replace(reductions=promised)
+            if used := group._used_calls():
+                used.promise(promised)
 
     def abort(self, why: str = "") -> None:
         """Fails the group for all its ranks; any thread may. A rank that waits in the group gets Poisoned at once,

@@ -38,7 +38,8 @@ class GroupParameters(NamedTuple):
     rank needs at least; 0 leaves it to the engine. `inherited`: in a group made from another, what the endpoint there
     knows of the members (`Health.inherited`). `cost`: the parameters by which calls are planned; a world takes rank
     0's, and None stands for the built-in ones; `network`: the same of a measured network between hosts. `bootstrap`:
-    how the members find each other.
+    how the members find each other. `reductions`: what is asked of the bits of all reductions, as `set_reductions`
+    takes it; None leaves it to the environment.
     """
 
     key: str
@@ -52,6 +53,7 @@ class GroupParameters(NamedTuple):
     cost: CostParameters | None = None
     network: NetworkCost | None = None
     bootstrap: HostBootstrap = ABSTRACT_SOCKET
+    reductions: tuple[bool | str, str | None] | None = None
 
     @property
     def ranks(self) -> int:

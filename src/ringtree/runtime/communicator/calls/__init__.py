@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ringtree.runtime.communicator.calls.calls import Calls
     from ringtree.runtime.communicator.calls.function_reductions import check_function, reduce_by_function
     from ringtree.runtime.communicator.calls.operations import Op, as_op
-    from ringtree.runtime.communicator.calls.ordering import kept_order
+    from ringtree.runtime.communicator.calls.ordering import kept_order, promises
     from ringtree.runtime.communicator.calls.request import CallRequest, plan_key
 
 _NAMES = {
@@ -22,7 +22,7 @@ _NAMES = {
     "calls": ("Calls",),
     "function_reductions": ("check_function", "reduce_by_function"),
     "operations": ("Op", "as_op"),
-    "ordering": ("kept_order",),
+    "ordering": ("kept_order", "promises"),
     "request": ("CallRequest", "plan_key"),
 }
 
@@ -35,6 +35,7 @@ __all__ = [
     "check_function",
     "kept_order",
     "plan_key",
+    "promises",
     "reduce_by_function",
 ]
 

@@ -7,13 +7,11 @@ import sys
 import zlib
 from collections import deque
 from collections.abc import Callable
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ringtree import plan, price, verify
-from ringtree.algorithms import find
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.schedule import Schedule
 from ringtree.plan.tuning import CallTuning
@@ -30,9 +28,11 @@ from ringtree.runtime.communicator.calls.binding import (
     part_of,
     slots_needed,
 )
-from ringtree.runtime.communicator.calls.codes import CODE, RANK_ORDER
+from ringtree.runtime.communicator.calls.codes import BALANCED, CODE, RANK_ORDER
 from ringtree.runtime.communicator.calls.decisions import Decisions
+from ringtree.runtime.communicator.calls.defaults import Defaults
 from ringtree.runtime.communicator.calls.operations import Op, as_named, as_op
+from ringtree.runtime.communicator.calls.ordering import kept_order
 from ringtree.runtime.communicator.calls.plans import Given, Plans, Same
 from ringtree.runtime.communicator.calls.request import CallRequest
 from ringtree.runtime.communicator.messages.work import Work
@@ -62,8 +62,7 @@ class Calls:
         self._vouched = Given[bool]()  # unproved ones that a caller asked for all the same
         self._pending: deque[tuple[int, Any]] = deque()  # keeps arrays alive until done
         self._nowhere = np.empty(1, np.int64)  # of synchronizations
-        self._wished = os.environ.get("RINGTREE_ALGORITHM") or None
-        self._forced = _serving(self._wished) if self._wished is not None else {}
+        self._defaults = Defaults(parameters.reductions)
         self._logs = parameters.rank == 0 and os.environ.get("RINGTREE_DEBUG") in ("info", "trace")
         if self._logs:
             shared = ", more ranks than cores" if parameters.ranks > joined.cores else ""
@@ -100,13 +99,14 @@ class Calls:
             return self._by_function(request, op, algorithm, async_op)
         if op is not None:
             request.x, request.op = None if request.x is None else op.apply(request.x), "sum"
-        forced = algorithm or self._forced.get(request.collective)
-        if forced is not None and forced != RANK_ORDER:
+        wished = algorithm or self._defaults.keeping(request.collective, request.dtype)
+        forced = wished or self._defaults.forced.get(request.collective)
+        if forced is not None and forced not in (RANK_ORDER, BALANCED):
             slots = self._slots_for(forced, request)
             if slots > self._joined.slots:
                 self.settle()
                 nbytes = request.count * request.dtype.itemsize
-                self._synchronize(request, self._part(request.collective, request.root, nbytes, algorithm)[0])
+                self._synchronize(request, self._part(request.collective, request.root, nbytes, wished)[0])
                 slots = 1 << (slots - 1).bit_length()
                 beside = self._beside(f"slots{slots}", slots)
                 beside._room = self._room
@@ -158,6 +158,8 @@ class Calls:
         if isinstance(algorithm, Schedule):
             self._slots_for(algorithm, request)
         assert request.x is not None
+        if algorithm is None and isinstance(order := self._defaults.reductions[0], str):
+            algorithm = kept_order(order, request.collective, None)
         part, _ = self._part(request.collective, request.root, request.x.nbytes, algorithm, whole=True)
         calls.check_function(part.program, op, op.commutative or self._in_rank_order(part, algorithm))
         request.x, request.out = as_named(request.x), None if request.out is None else as_named(request.out)
@@ -238,7 +240,8 @@ class Calls:
             number = op_code(op, dtype) if promise.reduces else -1
             if promise.prefix and op == "avg":
                 raise ValueError(f"{collective} has no avg: each rank reduces over another number of ranks; try sum")
-            part, why = self._part(collective, root, count * dtype.itemsize, algorithm)
+            wished = algorithm or self._defaults.keeping(collective, dtype)
+            part, why = self._part(collective, root, count * dtype.itemsize, wished)
             found = bind(self._joined, part, self._parameters.rank, dtype, number, count, why, counts, packed)
             self.plans.keep(key, found)
             if self._logs:
@@ -256,25 +259,34 @@ class Calls:
         if isinstance(algorithm, Schedule):
             part = self._parts.find(algorithm) or self._parts.keep(algorithm, part_of(algorithm, self._parameters.rank))
             return part, "the caller gave this schedule"
-        if algorithm is not None and algorithm != RANK_ORDER:
+        if algorithm not in (None, RANK_ORDER, BALANCED):
+            assert algorithm is not None
             return self._cut(algorithm, collective, root, nbytes, "the caller asked for it", whole)
         free = algorithm is None and not whole  # for what the environment asks
-        if free and collective in self._forced:
-            return self._cut(self._forced[collective], collective, root, nbytes, "RINGTREE_ALGORITHM asks for it")
-        suffix = "" if self._wished is None else f" (RINGTREE_ALGORITHM, {self._wished}, does not serve here)"
-        ordered, ranks = algorithm == RANK_ORDER, self._parameters.ranks
+        if free and collective in self._defaults.forced:
+            return self._cut(
+                self._defaults.forced[collective], collective, root, nbytes, "RINGTREE_ALGORITHM asks for it"
+            )
+        suffix = (
+            ""
+            if self._defaults.named is None
+            else f" (RINGTREE_ALGORITHM, {self._defaults.named}, does not serve here)"
+        )
+        promised, ranks = (algorithm == RANK_ORDER, algorithm == BALANCED), self._parameters.ranks
         if whole:
-            choice = plan.choose_whole(collective, ranks, ordered)
-            return self._cut(choice.algorithm, collective, root, nbytes, choice.why + suffix, whole)
-        found = self._decisions.decide(self._parameters, collective, root, nbytes, self.where(), ordered)
+            choice = plan.choose_whole(collective, ranks, *promised)
+            name = BALANCED * promised[1] + choice.algorithm
+            return self._cut(name, collective, root, nbytes, choice.why + suffix, whole)
+        found = self._decisions.decide(self._parameters, collective, root, nbytes, self.where(), *promised)
         return self._built(found.algorithm, collective, root, found.steps, found.why + suffix)
 
     def _cut(
         self, algorithm: str, collective: str, root: int, nbytes: int, why: str, whole: bool = False
     ) -> tuple[RankProgram, str]:
         """A registered algorithm's program, cut for the size unless it must be `whole`."""
-        steps = CallTuning() if whole else self._steps(algorithm, collective, root, nbytes)
-        return self._built(algorithm, collective, root, steps, why)
+        name, balance = algorithm.removeprefix(BALANCED), algorithm.startswith(BALANCED)
+        steps = CallTuning() if whole and not balance else self._steps(algorithm, collective, root, nbytes)
+        return self._built(name, collective, root, CallTuning(balanced=steps.balanced) if whole else steps, why)
 
     def _built(
         self, algorithm: str, collective: str, root: int, steps: CallTuning, why: str
@@ -286,7 +298,14 @@ class Calls:
 
     def _steps(self, algorithm: str, collective: str, root: int, nbytes: int) -> CallTuning:
         """The cut of the algorithm for a whole vector of `nbytes`; the same on all ranks."""
-        return self._decisions.cut(self._parameters, algorithm, collective, root, nbytes, self._memory()).steps
+        name, balance = algorithm.removeprefix(BALANCED), algorithm.startswith(BALANCED)
+        return self._decisions.cut(self._parameters, name, collective, root, nbytes, self._memory(), balance).steps
+
+    def promise(self, reductions: tuple[bool | str, str | None]) -> None:
+        """Asks that of all reductions from now on (ordering.promises)."""
+        self.settle()
+        self.plans.forget_all()
+        self._defaults.reductions = reductions
 
     def where(self) -> SharedMemory | Hosts:
         """The memory, or the hosts with their network, that calls are planned for; equal on all ranks."""
@@ -372,16 +391,6 @@ class Calls:
         code = CODE[request.collective] + offset
         signature = (code, shown.format() or "", int(request.dtype), request.op, request.root, *counts)
         self.plans.teach(signature, bound)
-
-
-@cache
-def _serving(wished: str) -> dict[str, str]:
-    """The first of the named algorithms that serves each collective, by collective."""
-    names = wished.split(",")
-    try:
-        return {collective: name for name in reversed(names) for collective in find(name).serves}
-    except ValueError as refusal:
-        raise ValueError(f"RINGTREE_ALGORITHM is {wished!r}: {refusal}") from None
 
 
 def _log(text: str) -> None:

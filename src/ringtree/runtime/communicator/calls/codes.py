@@ -20,3 +20,5 @@ needs these, and not the collectives themselves."""
 
 RANK_ORDER = "in rank order"
 """The value, in place of an algorithm's name, for any algorithm that reduces all ranks in order at once."""
+BALANCED = "in a balanced tree "
+"""The value for any algorithm that adds up by the balanced tree over ranks; before a name, that algorithm."""

@@ -57,38 +57,46 @@ class Decisions:
         nbytes: int,
         where: SharedMemory | Hosts,
         rank_order: bool = False,
+        balance: bool = False,
     ) -> Decision:
-        """The decision for a whole vector of `nbytes` (root -1: none). `rank_order` as in plan.choose."""
+        """The decision for a whole vector of `nbytes` (root -1: none). `rank_order` and `balance` as in plan.choose."""
         ranks, at = group.ranks, root if root >= 0 else None
 
         def make() -> Decision:
             if not isinstance(where, SharedMemory):
-                found = plan.choose_over_hosts(collective, where, at, nbytes, rank_order)
+                found = plan.choose_over_hosts(collective, where, at, nbytes, rank_order, balance)
                 return Decision(found.algorithm, found.steps, found.why)
             memory = where
-            choice = plan.choose(collective, ranks, nbytes, rank_order, memory)
-            steps = plan.steps_for(choice.algorithm, collective, ranks, at, nbytes, memory, choice.options)
+            choice = plan.choose(collective, ranks, nbytes, rank_order, memory, balance)
+            steps = plan.steps_for(choice.algorithm, collective, ranks, at, nbytes, memory, choice.options, balance)
             return Decision(choice.algorithm, steps, choice.why)
 
-        named = "any algorithm" + " in rank order" * rank_order
+        named = "any algorithm" + " in rank order" * rank_order + " in a balanced tree" * balance
         question = named, collective, ranks, root, _kind(nbytes), where
         return self._once(
             group, question, make, written(where.node_of if isinstance(where, SharedMemory) else where.host_of)
         )
 
     def cut(
-        self, group: GroupParameters, algorithm: str, collective: str, root: int, nbytes: int, memory: SharedMemory
+        self,
+        group: GroupParameters,
+        algorithm: str,
+        collective: str,
+        root: int,
+        nbytes: int,
+        memory: SharedMemory,
+        balance: bool = False,
     ) -> Decision:
         """The decision for an algorithm that the caller names; `steps.slots` is how many staging slots it needs, cut or
-        not."""
+        not. `balance` as in plan.steps_for."""
         ranks, at = group.ranks, root if root >= 0 else None
 
         def make() -> Decision:
-            steps = plan.steps_for(algorithm, collective, ranks, at, nbytes, memory)
+            steps = plan.steps_for(algorithm, collective, ranks, at, nbytes, memory, balanced=balance)
             needed = steps.slots or slots_needed_by(algorithm, collective, ranks, root)
             return Decision(algorithm, replace(steps, slots=needed), "")
 
-        return self._once(group, (algorithm, collective, ranks, root, _kind(nbytes), memory), make)
+        return self._once(group, (algorithm, balance, collective, ranks, root, _kind(nbytes), memory), make)
 
     def _once(
         self, group: GroupParameters, question: tuple[object, ...], make: Callable[[], Decision], hosts: str = ""

@@ -57,6 +57,12 @@ class Plans:
         """The names of the programs of calls, by the calls' digests."""
         return {bound.part.digest: bound.part.program.name for bound in self._bound.values()}
 
+    def forget_all(self) -> None:
+        """Drops all plans, in the engine too; no call may be under way."""
+        for bound in self._bound.values():
+            self.endpoint.forget(bound.plan)
+        self.clear()
+
     def clear(self) -> None:
         """Drops all plans without a word to the engine, which is gone."""
         self._bound.clear()

@@ -36,10 +36,12 @@ class Coalesced(Collectives):
         dtype: Any = None,
         algorithm: AlgorithmChoice = None,
         deterministic: bool | str = False,
+        accumulate: str | None = None,
     ) -> list[Any]:
         """all_reduce of each array: a list of arrays in the shapes of `xs`. Without `out`, those of one type share
         memory. ValueError: if `out` has another number of arrays."""
         given: dict[str, Any] = {"dtype": dtype, "algorithm": algorithm, "deterministic": deterministic}
+        given["accumulate"] = accumulate
         if isinstance(calls.as_op(op), calls.Op):
             return [self.all_reduce(x, op, out=o, **given) for x, o in zip(xs, _outs(out, xs), strict=True)]
         inputs = [arrays.readable(x, dtype) for x in xs]
@@ -63,10 +65,12 @@ class Coalesced(Collectives):
         dtype: Any = None,
         algorithm: AlgorithmChoice = None,
         deterministic: bool | str = False,
+        accumulate: str | None = None,
     ) -> list[Any]:
         """reduce_scatter of each array [rows, ...]: a list of [rows / size, ...]. ValueError: if `size` does not divide
         the rows of one, or `out` has another number of arrays."""
         given: dict[str, Any] = {"dtype": dtype, "algorithm": algorithm, "deterministic": deterministic}
+        given["accumulate"] = accumulate
         if isinstance(calls.as_op(op), calls.Op):
             return [self.reduce_scatter(x, op, out=o, **given) for x, o in zip(xs, _outs(out, xs), strict=True)]
         n = self.size
@@ -79,7 +83,7 @@ class Coalesced(Collectives):
             for i, span in _spans(inputs, alike, n):
                 flat[:, span] = inputs[i].owner.reshape(n, -1)
             mine = arrays.new(inputs[alike[0]], (flat.shape[1],)).owner
-            chosen = calls.kept_order(deterministic, "reduce_scatter", algorithm)
+            chosen = calls.kept_order(deterministic, "reduce_scatter", algorithm, accumulate, flat, dtype)
             self._packed("reduce_scatter", flat, mine, [inputs[i].count for i in alike], chosen, op, dtype=dtype)
             for i, span in _spans(inputs, alike, n):
                 results[i] = _placed(mine[span].reshape(shapes[i]), targets[i])
@@ -126,11 +130,12 @@ class Coalesced(Collectives):
         dtype: Any = None,
         algorithm: AlgorithmChoice = None,
         deterministic: bool | str = False,
+        accumulate: str | None = None,
         async_op: bool = False,
     ) -> Any:
         """all_reduce, in place, of arrays of `counts` elements each, packed one after another into `flat`
         [sum(counts)], which it returns. Mismatch: if ranks packed other counts."""
-        chosen = calls.kept_order(deterministic, "all_reduce", algorithm)
+        chosen = calls.kept_order(deterministic, "all_reduce", algorithm, accumulate, flat, dtype)
         return self._packed("all_reduce", flat, flat, counts, chosen, op, dtype=dtype, async_op=async_op)
 
     def _packed(

@@ -38,6 +38,7 @@ class Reductions(Member):
         dtype: Any = None,
         algorithm: AlgorithmChoice = None,
         deterministic: bool | str = False,
+        accumulate: str | None = None,
         async_op: bool = False,
     ) -> Any:
         """The reduction of all ranks' `x`, on every rank: an array of the shape, element type and kind of `x`, or
@@ -49,14 +50,21 @@ class Reductions(Member):
 
         `deterministic=True` always holds: the program fixes the order of a reduction, so the same call gives the same
         bits every time. `"rank_order"` asks for the same bits by every algorithm: only those that reduce all ranks at
-        once, in order, are chosen; a ValueError refuses any other.
+        once, in order, are chosen; a ValueError refuses any other. `"ranks"` adds up in a balanced tree, so that 2**j
+        times as many ranks, which share the same contributions, give the same bits (docs/types.md).
+
+        `accumulate="float32"` rounds the sums of 16-bit and 8-bit floats once, at the end, by the same algorithms as
+        `"rank_order"`; it changes nothing for other types.
         """
-        if deterministic:
-            algorithm = calls.kept_order(deterministic, "all_reduce", algorithm)
+        if deterministic or accumulate is not None:
+            algorithm = calls.kept_order(deterministic, "all_reduce", algorithm, accumulate, x, dtype)
         if dtype is None:
             code = _ALL_REDUCE if algorithm is None else self._code(_ALL_REDUCE, algorithm)
-            make = self._started if async_op else self.call_shaped
-            if (made := make(code, x, out, op, -1, SAME)) is not None:
+            if async_op:
+                made = self._started(code, x, out, op, -1, SAME)
+            else:
+                made = self.call_shaped(code, x, out, op, -1, SAME)
+            if made is not None:
                 return made
         a = arrays.readable(x, dtype)
         b = arrays.target(out, a, a.shape)
@@ -72,16 +80,20 @@ class Reductions(Member):
         dtype: Any = None,
         algorithm: AlgorithmChoice = None,
         deterministic: bool | str = False,
+        accumulate: str | None = None,
         async_op: bool = False,
     ) -> Any:
         """Block `rank` of the reduction of all ranks' `x` [rows, ...], whose first axis is cut into one block a rank:
         [rows / size, ...]. ValueError: if `size` does not divide the rows. Other arguments as in all_reduce."""
-        if deterministic:
-            algorithm = calls.kept_order(deterministic, "reduce_scatter", algorithm)
+        if deterministic or accumulate is not None:
+            algorithm = calls.kept_order(deterministic, "reduce_scatter", algorithm, accumulate, x, dtype)
         if dtype is None:
             code = _REDUCE_SCATTER if algorithm is None else self._code(_REDUCE_SCATTER, algorithm)
-            make = self._started if async_op else self.call_shaped
-            if (made := make(code, x, out, op, -1, BLOCK)) is not None:
+            if async_op:
+                made = self._started(code, x, out, op, -1, BLOCK)
+            else:
+                made = self.call_shaped(code, x, out, op, -1, BLOCK)
+            if made is not None:
                 return made
         a = arrays.readable(x, dtype)
         b = arrays.target(out, a, self._block(a.shape))
@@ -98,14 +110,15 @@ class Reductions(Member):
         dtype: Any = None,
         algorithm: AlgorithmChoice = None,
         deterministic: bool | str = False,
+        accumulate: str | None = None,
         async_op: bool = False,
     ) -> Any:
         """The reduction of all ranks' `x` at the root, in the shape of `x`; None elsewhere, where `out` is left alone.
         Other arguments as in all_reduce."""
         if self.rank != root:
             out = None
-        if deterministic:
-            algorithm = calls.kept_order(deterministic, "reduce", algorithm)
+        if deterministic or accumulate is not None:
+            algorithm = calls.kept_order(deterministic, "reduce", algorithm, accumulate, x, dtype)
         if not async_op and dtype is None:
             code = _REDUCE if algorithm is None else self._code(_REDUCE, algorithm)
             fresh = _empty(x.shape, x.dtype) if out is None and self.rank == root and type(x) is _ndarray else out
@@ -129,12 +142,13 @@ class Reductions(Member):
         dtype: Any = None,
         algorithm: AlgorithmChoice = None,
         deterministic: bool | str = False,
+        accumulate: str | None = None,
         async_op: bool = False,
     ) -> Any:
         """The reduction of `x` of ranks 0 to this one, in the shape of `x`. Arguments as in all_reduce. ValueError: if
         `op` is "avg"."""
-        if deterministic:
-            algorithm = calls.kept_order(deterministic, "scan", algorithm)
+        if deterministic or accumulate is not None:
+            algorithm = calls.kept_order(deterministic, "scan", algorithm, accumulate, x, dtype)
         if not async_op and dtype is None:
             code = _SCAN if algorithm is None else self._code(_SCAN, algorithm)
             fresh = _empty(x.shape, x.dtype) if out is None and type(x) is _ndarray else out
@@ -154,14 +168,15 @@ class Reductions(Member):
         dtype: Any = None,
         algorithm: AlgorithmChoice = None,
         deterministic: bool | str = False,
+        accumulate: str | None = None,
         async_op: bool = False,
     ) -> Any:
         """The reduction of `x` of the ranks before this one, in the shape of `x`; None on rank 0, where `out` is left
         alone. Arguments as in all_reduce. ValueError: if `op` is "avg"."""
         if self.rank == 0:
             out = None
-        if deterministic:
-            algorithm = calls.kept_order(deterministic, "exscan", algorithm)
+        if deterministic or accumulate is not None:
+            algorithm = calls.kept_order(deterministic, "exscan", algorithm, accumulate, x, dtype)
         if not async_op and dtype is None:
             code = _EXSCAN if algorithm is None else self._code(_EXSCAN, algorithm)
             fresh = _empty(x.shape, x.dtype) if out is None and self.rank and type(x) is _ndarray else out

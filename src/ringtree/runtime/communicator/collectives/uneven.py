@@ -121,12 +121,13 @@ class UnevenCollectives(Collectives):
         dtype: Any = None,
         algorithm: AlgorithmChoice = None,
         deterministic: bool | str = False,
+        accumulate: str | None = None,
         async_op: bool = False,
     ) -> Any:
         """This rank's counts[rank] rows of the reduction of all ranks' `x` [sum(counts), ...], of which rank 0 has the
         first. `counts` [size], the same on all ranks. ValueError: if the sum is not the rows of `x`."""
-        if deterministic:
-            algorithm = calls.kept_order(deterministic, "reduce_scatter", algorithm)
+        if deterministic or accumulate is not None:
+            algorithm = calls.kept_order(deterministic, "reduce_scatter", algorithm, accumulate, x, dtype)
         a = _rowed(x, "x", dtype)
         known = self._listed(counts)
         if known.sum() != a.shape[0]:
