@@ -40,8 +40,9 @@ class Endpoint {
     double timeout_s = 300;
     bool oversubscribed = false;  // more ranks than cores: yield at once
     std::vector<std::string> names;
-    int core = -1;         // that the rank keeps to, see HomeCore
-    bool threads = false;  // the ranks are threads of one process, and share the host's lock
+    int core = -1;          // that the rank keeps to, see HomeCore
+    bool threads = false;   // the ranks are threads of one process, and share the host's lock
+    bool confirms = false;  // no call moves anything before all ranks have begun it, and begun the same
   };
 
   Endpoint(Segment& segment, int rank, InheritedLiveness inherited, Options options);
@@ -60,6 +61,7 @@ class Endpoint {
     Wait wait(*this, peer, situation, hooks, patience);
     if (spin(question, wait)) return;
     wait.begin_slowly();
+    Reported reported(wait);
     wait_slowly(question, wait);
   }
   template <class Ask, class... Of>
@@ -100,6 +102,7 @@ class Endpoint {
   int rank() const { return rank_; }
   int ranks() const { return segment_.layout().ranks; }
   bool oversubscribed() const { return options_.oversubscribed; }
+  bool confirms() const { return options_.confirms; }
   double timeout_s() const { return timeout_s_.load(std::memory_order_relaxed); }
   void set_timeout(double seconds) { timeout_s_.store(seconds, std::memory_order_relaxed); }
   const std::vector<std::string>& names() const { return options_.names; }
@@ -110,6 +113,8 @@ class Endpoint {
   void check_liveness(std::span<const int> ranks, std::span<const int> absent, Situation& situation);
   // Fails the group if a member died, without throwing; `peer`: the awaited rank (-1: any).
   void check_for_dead(int peer, Situation& situation);
+  // Fails the group because `rank` has left, or (-1) every other rank.
+  void report_departure(int rank, const std::string& where);
 
   std::atomic<bool> stopping = false;  // the endpoint is being given up: waits end
 
@@ -135,6 +140,10 @@ class Endpoint {
       if (helps_at_once_) situation_.help();
     }
     void begin_slowly();
+    // What it reported of itself, if it did, no longer holds.
+    void end_reported() {
+      if (reported_) endpoint_.health_.family().end_wait(endpoint_.health_, endpoint_.health_.number(peer_), gave_up_);
+    }
     // Lets others have the core, and learns from how long that takes whether it is worth to spin.
     void yield();
     bool work();
@@ -158,6 +167,8 @@ class Endpoint {
     void let_go();
     void begin_clock();
     void check_closely(AnyQuestion question);
+    void tell();
+    [[noreturn]] void give_up();
 
     Endpoint& endpoint_;
     int peer_;
@@ -165,13 +176,22 @@ class Endpoint {
     Hooks& hooks_;
     Patience patience_;
     bool helps_at_once_;
-    bool let_go_ = false;
-    std::int64_t now_ns_ = 0, idle_since_ns_ = 0, next_check_ns_ = 0, deadline_ns_ = 0, hold_until_ns_ = 0;
+    bool let_go_ = false, reported_ = false, gave_up_ = false;
+    std::int64_t now_ns_ = 0, idle_since_ns_ = 0, next_check_ns_ = 0, deadline_ns_ = 0, hold_until_ns_ = 0,
+                 tell_ns_ = 0;
+  };
+  struct Reported {
+    explicit Reported(Wait& wait) : wait(wait) {}
+    Reported(const Reported&) = delete;
+    ~Reported() { wait.end_reported(); }
+    Wait& wait;
   };
 
   Doorbell<Sync> doorbell(int rank) { return Doorbell<Sync>(segment_.member(rank).doorbell); }
-  // Whether `rank` died; fails the group then.
-  bool found_dead(int rank, int peer, Situation& situation);
+  // Whether one of `ranks` died; fails the group then.
+  template <class Ranks>
+  bool found_dead(const Ranks& ranks, int peer, Situation& situation);
+  std::optional<FirstCause> cause_of_delay(int peer) const;
 
   Segment& segment_;
   Relay* relay_ = nullptr;

@@ -8,8 +8,8 @@ from importlib import import_module
 
 PREFIX = "RINGTREE_"
 NAMES = (
-    "ADDRESS", "ALGORITHM", "CONNECTIONS", "DEBUG", "INTERFACE", "JOB", "RANK", "REPLACES", "SECRET", "SINGLE_COPY",
-    "TIMEOUT", "TOPOLOGY", "TRACE_FOLDER", "UCX_LIBRARY", "WIRE", "WORLD_SIZE",
+    "ADDRESS", "ALGORITHM", "CHECK", "CONNECTIONS", "DEBUG", "INTERFACE", "JOB", "RANK", "REPLACES", "SECRET",
+    "SINGLE_COPY", "TIMEOUT", "TOPOLOGY", "TRACE_FOLDER", "UCX_LIBRARY", "WIRE", "WORLD_SIZE",
 )  # fmt: skip
 """The variables that a program of ringtree reads, without their prefix."""
 OF_DEVELOPMENT = (
@@ -20,6 +20,7 @@ OF_DEVELOPMENT = (
 KNOWN = tuple(PREFIX + name for name in (*NAMES, *OF_DEVELOPMENT))
 RULES = {
     "RINGTREE_ADDRESS": ("ringtree.runtime.bootstrap.environment", "rendezvous_address"),
+    "RINGTREE_CHECK": ("ringtree.runtime.engines.shm", "checks"),
     "RINGTREE_CONNECTIONS": ("ringtree.runtime.engines.wires.tcp", "connections"),
     "RINGTREE_INTERFACE": ("ringtree.runtime.bootstrap.interfaces", "chosen_interface"),
     "RINGTREE_SINGLE_COPY": ("ringtree.runtime.engines.shm", "single_copies"),

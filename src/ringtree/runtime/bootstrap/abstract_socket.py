@@ -114,7 +114,7 @@ class Leader:
                     raise
                 values = [value, *(self._values[rank] for rank in range(1, group.size))]
                 if dead := _send(self._connections, {"offers": values, "build": group.build}, fd):
-                    raise RuntimeError(f"{group.named(dead)} ended while {group.subject} was being set up")
+                    raise PeerDied(f"{group.named(dead)} ended while {group.subject} was being set up", dead[0])
             return fd, values
         except BaseException:
             if fd >= 0:
@@ -161,8 +161,18 @@ class Leader:
                 if fd == listener.fileno():
                     self._admit(listener, poll)
                     continue
-                gone = [rank for rank, member in self._connections.items() if member.fileno() == fd]
-                raise RuntimeError(f"{group.named(gone)} ended while {group.subject} was being set up")
+                raise self._lost(next(rank for rank, member in self._connections.items() if member.fileno() == fd))
+
+    def _lost(self, rank: int) -> Exception:
+        """Why this member does not wait any longer: it says so, or its process has ended."""
+        group, message = self._group, b""
+        with contextlib.suppress(OSError):
+            message = self._connections[rank].recv(MESSAGE_BYTES)
+        parting = _read(message) if message else {}
+        if "refused" not in parting:
+            return PeerDied(f"{group.named([rank])} ended while {group.subject} was being set up", rank)
+        group.check([])
+        return _refusal_as_error(parting)
 
     def _admit(self, listener: UnixSocket, poll: select.poll) -> None:
         member = listener.accept()
@@ -201,12 +211,14 @@ class Leader:
 
     def _give_up(self, listener: UnixSocket, error: Exception) -> None:
         """Sends the reason to the members: those present, and those that come within GRACE_S."""
-        refusal = {"refused": str(error), "kind": type(error).__name__}
+        rank, refusal = _rank_of(error), _refusal(error)
         _send(self._connections, refusal)
-        if isinstance(error, (PeerDied, Mismatch, Poisoned, Abandoned)):  # the others find it themselves, by check()
-            return
-        self._group.check([])
-        absent, until_s = self._group.size - 1 - len(self._connections), time.monotonic() + GRACE_S
+        if isinstance(error, (Mismatch, Poisoned, Abandoned)) or (self._group.inherited and rank >= 0):
+            return  # the others find it themselves, by check()
+        if rank < 0:
+            self._group.check([])
+        absent = self._group.size - 1 - len(self._connections) - (rank > 0 and rank not in self._connections)
+        until_s = time.monotonic() + GRACE_S
         while absent > 0 and (left_s := until_s - time.monotonic()) > 0:
             listener.settimeout(left_s)
             with contextlib.suppress(OSError):
@@ -238,8 +250,9 @@ class Follower:
         }
         answer, fd = self._answer(_written(hello))
         if "refused" in answer:
-            group.check([])  # what made the leader give up, as this member's own error
-            raise RAISED.get(answer["kind"], RuntimeError)(answer["refused"])
+            if group.inherited or answer.get("rank", -1) < 0:
+                group.check([])  # what made the leader give up, as this member's own error
+            raise _refusal_as_error(answer)
         if why := _other_build(group, answer.get("build", ""), group.names[0]):
             if fd >= 0:
                 os.close(fd)
@@ -270,14 +283,27 @@ class Follower:
                 leader.send(hello)
                 if group.check_liveness is not None:
                     while time.monotonic() < self._deadline_s and not select.select([leader], [], [], CHECK_S)[0]:
-                        group.check([])
+                        self._check(leader)
                 message, fd = leader.receive_with(MESSAGE_BYTES)
             except (ConnectionError, TimeoutError):
                 return None
             if not message:  # the leader took this member in, and ended
                 group.check([])
-                raise RuntimeError(f"{group.named([0])} ended while {group.subject} was being set up")
+                raise PeerDied(f"{group.named([0])} ended while {group.subject} was being set up", 0)
             return _read(message), fd
+
+    def _check(self, leader: UnixSocket) -> None:
+        """Raises where waiting is in vain. In a world the leader may have sent its answer meanwhile, and members that
+        had theirs sooner have ended."""
+        try:
+            self._group.check([])
+        except Exception as error:
+            late = isinstance(error, PeerDied) and not self._group.inherited
+            if late and select.select([leader], [], [], CHECK_S)[0]:
+                return
+            with contextlib.suppress(OSError):  # it would take this member for the one that has ended
+                leader.send(_written(_refusal(error)))
+            raise
 
     def _sleep(self, bell: UnixSocket) -> None:
         """Until the leader rings, or for RETRY_S; raises where waiting is in vain."""
@@ -288,6 +314,21 @@ class Follower:
         group.check([0])
         if time.monotonic() > self._deadline_s:
             raise TimeoutError(f"{group.missing([0])} (waited for by {group.named([group.rank])})")
+
+
+def _rank_of(error: Exception) -> int:
+    return int(error.rank) if isinstance(error, PeerDied) else -1
+
+
+def _refusal(error: Exception) -> dict[str, Any]:
+    """The message of a member that gives up to those who wait with it."""
+    return {"refused": str(error), "kind": type(error).__name__, "rank": _rank_of(error)}
+
+
+def _refusal_as_error(refusal: dict[str, Any]) -> Exception:
+    if refusal["kind"] == "PeerDied":
+        return PeerDied(refusal["refused"], refusal.get("rank", -1))
+    return RAISED.get(refusal["kind"], RuntimeError)(refusal["refused"])
 
 
 def _other_build(group: BootstrapGroup, theirs: str, name: str) -> str:

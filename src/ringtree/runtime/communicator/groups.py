@@ -130,6 +130,7 @@ class Groups(Collectives):
             cost=self._parameters.cost,
             network=self._parameters.network,
             bootstrap=self._parameters.bootstrap,
+            check=self._parameters.check,
         )
         try:
             return self._made_from_here(self._of(parameters))

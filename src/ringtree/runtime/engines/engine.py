@@ -38,7 +38,7 @@ class GroupParameters(NamedTuple):
     rank needs at least; 0 leaves it to the engine. `inherited`: in a group made from another, what the endpoint there
     knows of the members (`Health.inherited`). `cost`: the parameters by which calls are planned; a world takes rank
     0's, and None stands for the built-in ones; `network`: the same of a measured network between hosts. `bootstrap`:
-    how the members find each other.
+    how the members find each other. `check`: calls are compared on all ranks before they begin.
     """
 
     key: str
@@ -52,6 +52,7 @@ class GroupParameters(NamedTuple):
     cost: CostParameters | None = None
     network: NetworkCost | None = None
     bootstrap: HostBootstrap = ABSTRACT_SOCKET
+    check: bool = False
 
     @property
     def ranks(self) -> int:
@@ -66,7 +67,7 @@ class GroupParameters(NamedTuple):
     def bootstrap_group(self, build: str = "") -> BootstrapGroup:
         """The members before there is a group."""
         members = self.key, self.rank, self.names, self.subject, self.timeout_s, self.check_liveness
-        return BootstrapGroup(*members, build=build)
+        return BootstrapGroup(*members, build=build, inherited=self.inherited is not None)
 
 
 class NetworkParameters(NamedTuple):
