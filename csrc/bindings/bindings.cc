@@ -108,6 +108,10 @@ NB_MODULE(_native, m) {
       },
       "ranks"_a, "slots"_a, "slot_bytes"_a);
   m.def("attaches", &ringtree::PeerMemory::attaches);
+  m.def("process_identity", [] {
+    auto self = ringtree::ProcessIdentity::of_this();
+    return std::vector<std::uint64_t>{static_cast<std::uint64_t>(self.process), self.start, self.space};
+  });
 
   nb::class_<ringtree::InheritedLiveness>(m, "InheritedLiveness");
   bind_network(m);
@@ -115,11 +119,11 @@ NB_MODULE(_native, m) {
       nb::class_<GroupObject>(m, "Group")
           .def(nb::init<int, int, int, int, std::size_t, double, bool, bool, std::vector<std::string>, std::size_t,
                         const ringtree::InheritedLiveness*, const ringtree::Network*, std::vector<int>, int, double,
-                        double>(),
+                        double, const std::vector<std::vector<std::uint64_t>>&, bool>(),
                "fd"_a, "rank"_a, "ranks"_a, nb::kw_only(), "slots"_a, "slot_bytes"_a, "timeout_s"_a, "oversubscribed"_a,
                "threads"_a, "names"_a, "single_copy_bytes"_a = 0, "inherited"_a.none() = nb::none(),
                "network"_a.none() = nb::none(), "nodes"_a = std::vector<int>{}, "core"_a = -1, "warn_share"_a = 0.0,
-               "warn_least_s"_a = 0.0)
+               "warn_least_s"_a = 0.0, "processes"_a = std::vector<std::vector<std::uint64_t>>{}, "confirms"_a = false)
           .def("prepare", &GroupObject::prepare, "instructions"_a, "operands"_a, "sizes"_a, "input_offsets"_a,
                "output_offsets"_a, "scratch"_a, "window"_a, "dtype"_a, "op"_a, "collective"_a, "root"_a, "count"_a,
                "digest"_a, "single_copy"_a = false)
@@ -140,11 +144,13 @@ NB_MODULE(_native, m) {
           .def("inherited", &GroupObject::inherited, "ranks"_a)
           .def("check_liveness", &GroupObject::check_liveness, "what"_a, "ranks"_a, "absent"_a)
           .def("poison", &GroupObject::poison, "message"_a)
+          .def("tell_cause", &GroupObject::tell_cause, "text"_a)
           .def("known", &GroupObject::known, "key"_a)
           .def("publish", &GroupObject::publish, "key"_a, "value"_a)
           .def("set_timeout", &GroupObject::set_timeout, "timeout_s"_a)
           .def("close", &GroupObject::close)
           .def_prop_ro("calls", &GroupObject::calls)
+          .def_prop_ro("caller", &GroupObject::caller)
           .def_prop_ro("slots_open", &GroupObject::slots_open);
   bind_fast_path(group);
   bind_messages(group);

@@ -20,15 +20,24 @@ class GroupObject {
   GroupObject(int fd, int rank, int ranks, int slots, std::size_t slot_bytes, double timeout_s, bool oversubscribed,
               bool threads, std::vector<std::string> names, std::size_t single_copy_bytes,
               const ringtree::InheritedLiveness* inherited, const ringtree::Network* network, std::vector<int> nodes,
-              int core, double warn_share, double warn_least_s)
+              int core, double warn_share, double warn_least_s,
+              const std::vector<std::vector<std::uint64_t>>& processes, bool confirms)
       : group_(ringtree::FileDescriptor(fd), rank, ranks,
                {slots,
                 slot_bytes,
                 threads,
-                {timeout_s, oversubscribed, std::move(names), core, false, false, {warn_share, warn_least_s}},
+                {timeout_s,
+                 oversubscribed,
+                 std::move(names),
+                 core,
+                 threads,
+                 confirms,
+                 false,
+                 {warn_share, warn_least_s}},
                 inherited ? std::optional(*inherited) : std::nullopt,
                 network ? std::optional(*network) : std::nullopt,
                 std::move(nodes),
+                identities(processes),
                 ringtree::last_cache_bytes(),
                 single_copy_bytes}) {}
 
@@ -156,6 +165,8 @@ class GroupObject {
     group_.check_liveness(what, ranks, absent);
   }
   void poison(const std::string& message) { group_.poison(message); }
+  void tell_cause(const std::string& text) { group_.tell_cause(text); }
+  std::uint64_t caller() const { return group_.caller(); }
   void set_timeout(double seconds) { group_.set_timeout(seconds); }
   std::uint64_t calls() const { return group_.calls(); }
   int slots_open() const { return group_.slots_open(); }
@@ -166,6 +177,14 @@ class GroupObject {
   }
 
  private:
+  static std::vector<ringtree::ProcessIdentity> identities(const std::vector<std::vector<std::uint64_t>>& processes) {
+    std::vector<ringtree::ProcessIdentity> all;
+    for (auto& each : processes) {
+      if (each.size() != 3) throw std::invalid_argument("a process is its id, its start and its pid namespace");
+      all.push_back({static_cast<std::int32_t>(each[0]), each[1], each[2]});
+    }
+    return all;
+  }
   std::shared_ptr<ringtree::PreparedProgram> find(int plan) {
     auto found = plans_.find(plan);
     if (found == plans_.end())

@@ -40,7 +40,9 @@ std::byte* Bridge::place(int from, const Frame& frame) {
     case Frame::Kind::got:
       return fetched_at(from, frame);
     case Frame::Kind::failure:
-      if (frame.nbytes > sizeof(Poison::text)) return nullptr;
+    case Frame::Kind::cause:
+      if (frame.nbytes > (frame.kind == Frame::Kind::cause ? sizeof(ReportedCause::text) : sizeof(Poison::text)))
+        return nullptr;
       peer.text.resize(frame.nbytes);
       return reinterpret_cast<std::byte*>(peer.text.data());
     default:
@@ -71,6 +73,7 @@ bool Bridge::arrived(int from, const Frame& frame) {
     case Frame::Kind::call:
       take_credits(peer, frame);
       endpoint_.health().report_call(from, frame.number, head_of<Fingerprint>(frame));
+      arrived_ = true;
       return true;
     case Frame::Kind::left:
       endpoint_.health().report_left_here(from);
@@ -83,6 +86,10 @@ bool Bridge::arrived(int from, const Frame& frame) {
       endpoint_.health().report_foreign_failure(static_cast<Failure>(frame.number & 0xff),
                                                 static_cast<std::int32_t>(frame.number >> 32), peer.text);
       arrived_ = true;
+      return true;
+    case Frame::Kind::cause:
+      endpoint_.health().report_cause(
+          from, {static_cast<std::int32_t>(static_cast<std::uint32_t>(frame.number)), peer.text, now_ns()});
       return true;
     default:
       return true;

@@ -139,13 +139,25 @@ void Bridge::announce(std::uint64_t call, const Fingerprint& print) noexcept {
   std::lock_guard lock(mutex_);
   guard([&] {
     int peer = std::exchange(probed_, -1);
-    if (!wire_ || peer < 0 || peers_[peer]->announced == call) return;
-    peers_[peer]->announced = call;
-    auto frame = frame_to(peer, Frame::Kind::call);
-    frame.number = call;
-    std::memcpy(frame.head.data(), &print, sizeof print);
-    wire_->send(peer, frame, nullptr);
+    if (wire_ && peer >= 0) announce_to(peer, call, print);
   });
+}
+
+void Bridge::announce_to_all(std::uint64_t call, const Fingerprint& print) noexcept {
+  std::lock_guard lock(mutex_);
+  guard([&] {
+    for (int peer = 0; wire_ && peer < endpoint_.ranks(); peer++)
+      if (peers_[peer]) announce_to(peer, call, print);
+  });
+}
+
+void Bridge::announce_to(int to, std::uint64_t call, const Fingerprint& print) {
+  if (peers_[to]->announced == call) return;
+  peers_[to]->announced = call;
+  auto frame = frame_to(to, Frame::Kind::call);
+  frame.number = call;
+  std::memcpy(frame.head.data(), &print, sizeof print);
+  wire_->send(to, frame, nullptr);
 }
 
 // With the mutex held, as all that follows.
@@ -246,6 +258,12 @@ void Bridge::send_failure(int to, Failure kind, int rank, const std::string& tex
   wire_->send(to, frame, text.substr(0, sizeof(Poison::text) - 1));
 }
 
+void Bridge::send_cause(int to, const FirstCause& cause) {
+  auto frame = frame_to(to, Frame::Kind::cause);
+  frame.number = static_cast<std::uint32_t>(cause.culprit);
+  wire_->send(to, frame, cause.text.substr(0, sizeof(ReportedCause::text) - 1));
+}
+
 // One rank of each other host hears of a failure, and its host with it.
 void Bridge::failed(Failure kind, int rank, const std::string& text) noexcept {
   std::lock_guard lock(mutex_);
@@ -313,9 +331,12 @@ void Bridge::pass_failure_on() {
   std::lock_guard lock(mutex_);
   guard([&] {
     auto failure = endpoint_.health().failure();
-    for (int peer = 0; failure && peer < endpoint_.ranks(); peer++)
-      if (peers_[peer] && peer != failure->rank && wire_->connected(peer))
-        send_failure(peer, failure->kind, failure->rank, failure->what());
+    auto reported = endpoint_.health().reported_by(rank_);
+    for (int peer = 0; peer < endpoint_.ranks(); peer++) {
+      if (!peers_[peer] || !wire_->connected(peer)) continue;
+      if (reported) send_cause(peer, *reported);
+      if (failure && peer != failure->rank) send_failure(peer, failure->kind, failure->rank, failure->what());
+    }
   });
 }
 

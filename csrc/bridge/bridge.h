@@ -46,6 +46,7 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
   void keep_payloads() noexcept override;
   void probe(int peer) noexcept override;
   void announce(std::uint64_t call, const Fingerprint& print) noexcept override;
+  void announce_to_all(std::uint64_t call, const Fingerprint& print) noexcept override;
   std::byte* staging(int peer) override;
   void signal(int peer, int index) noexcept override;
   std::uint64_t arrival(int peer, std::uint64_t number) const noexcept override;
@@ -100,7 +101,9 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
 
   void relay(int peer);
   void send_failure(int to, Failure kind, int rank, const std::string& text);
+  void send_cause(int to, const FirstCause& cause);
   void pass_failure_on();
+  void announce_to(int peer, std::uint64_t call, const Fingerprint& print);
   void send_message(int to, const Descriptor& descriptor, std::uint64_t number);
   void send_message(int to, const Piece& piece, std::uint64_t number);
   bool publish(int from, const Frame& frame, Peer& peer);

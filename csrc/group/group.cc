@@ -11,7 +11,8 @@ namespace ringtree {
 
 namespace {
 
-constexpr std::size_t at_once_bytes = 32768;  // moved in less time than a thread takes to wake
+constexpr std::size_t at_once_bytes = 32768;          // moved in less time than a thread takes to wake
+constexpr std::int64_t last_wait_ns = 1'000'000'000;  // of one that closes, for peers that are not in its last call yet
 
 // A number of this process, which no process has that was forked from it, nor the one that it was forked from.
 std::uint64_t this_process() {
@@ -54,6 +55,10 @@ Group::Group(FileDescriptor file, int rank, int ranks, Options options)
     inherited.bytes.resize(ranks);
     std::iota(inherited.bytes.begin(), inherited.bytes.end(), 0);
     if (!threads_) inherited.liveness = std::make_shared<Liveness>(std::move(file), rank, layout.waits);
+    inherited.processes = std::move(options.processes);
+    if (!inherited.processes.empty() && static_cast<int>(inherited.processes.size()) != ranks)
+      throw std::invalid_argument(std::to_string(inherited.processes.size()) + " processes of " +
+                                  std::to_string(ranks) + " ranks");
   }
   if (static_cast<int>(inherited.bytes.size()) != ranks)
     throw std::invalid_argument(std::to_string(inherited.bytes.size()) + " members in a group of " +
@@ -88,13 +93,16 @@ void Group::sit(int rank, Options& options, InheritedLiveness inherited) {
   interpreter_ = std::make_unique<Interpreter>(*endpoint_, options.cache_bytes, options.single_copy_bytes);
   exchange_ = std::make_unique<Exchange>(*endpoint_);
   signals_ = std::make_unique<Signals>(*endpoint_);
+  endpoint_->health().join_family(names);
 }
 
 Group::~Group() {
+  leaves_by_error_ = true;  // nobody would hear of a mismatch, and the caller may hold a lock of the host
   try {
     close();
   } catch (...) {  // a caller that needs the error calls close()
   }
+  if (home_ == this_process()) endpoint_->health().family().leave(endpoint_->health());
   // Memory is given back only now: arrays in it, and threads that leave it, keep this object until here.
   if (home_ != this_process()) {  // their threads are the parent's
     (void)worker_.release();
@@ -162,6 +170,7 @@ void Group::await(const TicketLock::Ticket& ticket, Hooks& hooks) {
 
 void Group::run(const std::shared_ptr<PreparedProgram>& plan, std::byte* input, std::byte* output, Hooks& hooks) {
   check_usable();
+  note_caller();
   auto before = worker_->issued();
   TicketLock::Ticket ticket(lock_);
   if (!worker_->done(before)) worker_->wait(before, -1, hooks);
@@ -189,6 +198,7 @@ void Group::execute(const std::shared_ptr<PreparedProgram>& plan, std::byte* inp
 
 std::uint64_t Group::start(std::shared_ptr<PreparedProgram> plan, std::byte* input, std::byte* output) {
   check_usable();
+  note_caller();
   std::lock_guard lock(arriving_);
   auto arrived = std::make_shared<TicketLock::Ticket>(lock_);
   bool at_once = ranks_ == 1 && plan->moved_bytes <= at_once_bytes && arrived->is_next();
@@ -238,11 +248,13 @@ std::optional<Envelope> Group::probe(int source, int tag, double timeout_s, Hook
 
 Exchange& Group::messages() {
   check_usable();
+  note_caller();
   return *exchange_;
 }
 
 Signals& Group::signals() {
   check_usable();
+  note_caller();
   return *signals_;
 }
 
@@ -303,7 +315,16 @@ void Group::get(int window, std::size_t offset, int peer, std::span<std::byte> t
 }
 
 void Group::poison(const std::string& message) {
-  if (open_) endpoint_->health().report_failure(Failure::poisoned, -1, message);
+  if (!open_) return;
+  auto& health = endpoint_->health();
+  health.report_failure(Failure::poisoned, -1, with_cause(message, health.reported_by(rank())), health.number(rank()));
+}
+
+void Group::tell_cause(const std::string& text) {
+  if (!open_ || home_ != this_process()) return;
+  leaves_by_error_ = true;
+  auto& health = endpoint_->health();
+  health.tell_cause({health.number(rank()), cause_in(text), now_ns()});
 }
 
 std::vector<Group::Counted> Group::received() const {
@@ -349,6 +370,15 @@ void Group::record(std::size_t most, Hooks& hooks) {
   if (TicketLock::Ticket ticket(lock_); ticket.is_next()) interpreter_->forget_recording();
 }
 
+// A mismatch that this rank has not heard of: in its last call, or found by others since.
+void Group::check_last_call() {
+  auto& health = endpoint_->health();
+  if (!leaves_by_error_ && !health.failed()) interpreter_->await_peers_in_last_call(last_wait_ns);
+  if (!health.failed()) interpreter_->check_last_call();
+  if (leaves_by_error_ || health.raised()) return;
+  if (auto failure = health.failure(); failure && failure->kind == Failure::mismatch) health.raise_failure();
+}
+
 void Group::close() {
   if (!open_.exchange(false) || home_ != this_process()) return;
   std::exception_ptr error;
@@ -357,7 +387,7 @@ void Group::close() {
   TicketLock::Ticket ticket(lock_);
   while (!ticket.is_next()) usleep(100);
   try {
-    if (!endpoint_->health().failed()) interpreter_->check_last_call();
+    check_last_call();
   } catch (...) {
     error = std::current_exception();
   }

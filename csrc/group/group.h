@@ -1,6 +1,8 @@
 // A rank's membership of a group: the engine as its users see it.
 #pragma once
 
+#include <pthread.h>
+
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -27,8 +29,9 @@ class Group {
     Endpoint::Options endpoint;
     std::optional<InheritedLiveness>
         inherited{};  // the members, in a group that is made from another; else this is a world of its own
-    std::optional<Network> network{};  // where ranks are on several hosts
-    std::vector<int> nodes{};          // each rank's NUMA node, as in Parts
+    std::optional<Network> network{};          // where ranks are on several hosts
+    std::vector<int> nodes{};                  // each rank's NUMA node, as in Parts
+    std::vector<ProcessIdentity> processes{};  // of a world, by rank; none: unknown
     std::size_t cache_bytes = last_cache_bytes();
     std::size_t single_copy_bytes = 0;  // of messages whose bytes peers read in this process; 0: none
   };
@@ -80,6 +83,10 @@ class Group {
   // in that list of members that have not come yet: they must not have left either.
   void check_liveness(const std::string& what, const std::vector<int>& ranks, const std::vector<int>& absent);
   void poison(const std::string& message);
+  // Peers that find out that this rank has left read why, unless it has reported something else before.
+  void tell_cause(const std::string& text);
+  // The thread that made the last call or exchanged the last message here, as pthread_self(); 0: none did.
+  std::uint64_t caller() const { return caller_.load(std::memory_order_relaxed); }
   void set_timeout(double seconds) { endpoint_->set_timeout(seconds); }
   // Leaves the group; threads of this process that are in a call find it closed. Throws a mismatch found out only now.
   void close();
@@ -126,15 +133,17 @@ class Group {
   void check_peer(const Operation& operation) const;
   void sit(int rank, Options& options, InheritedLiveness inherited);
   void check_usable() const;
+  void note_caller() { caller_.store(static_cast<std::uint64_t>(pthread_self()), std::memory_order_relaxed); }
   void check_home() const;
   void execute(const std::shared_ptr<PreparedProgram>& plan, std::byte* input, std::byte* output, Hooks& hooks);
   void await(const TicketLock::Ticket& ticket, Hooks& hooks);
+  void check_last_call();
 
   int ranks_;
   bool threads_;
   bool lazily_ = false;  // made from another, of which there may be thousands; or most ranks are elsewhere
   std::vector<int> nodes_;
-  std::atomic<bool> open_ = true;
+  std::atomic<bool> open_ = true, leaves_by_error_ = false;
   std::uint64_t home_ = 0;  // the process that this endpoint is in
   std::unique_ptr<Segment> segment_;
   std::unique_ptr<Endpoint> endpoint_;
@@ -150,7 +159,7 @@ class Group {
   std::vector<Window> windows_;
   TicketLock lock_;      // one call at a time
   std::mutex arriving_;  // asynchronous calls queue in the order of their tickets
-  std::atomic<std::uint64_t> calls_ = 0;
+  std::atomic<std::uint64_t> calls_ = 0, caller_ = 0;
   std::unique_ptr<Worker> worker_ = std::make_unique<Worker>();
 };
 

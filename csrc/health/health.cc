@@ -2,11 +2,27 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "waits/waiting.h"
 
 namespace ringtree {
+
+namespace {
+
+constexpr std::uint32_t own_group = 1u << 31;  // of a wait: that it is in this group
+constexpr int awaited_bits = 24;
+constexpr std::int64_t lately_ms = 1000;  // those who began to wait at the same time give up one after the other
+
+}  // namespace
+
+Health::Health(Segment& segment, int rank, InheritedLiveness inherited)
+    : segment_(segment),
+      rank_(rank),
+      watch_(segment, std::move(inherited), rank),
+      made_ns_(now_ns()),
+      left_here_(segment.layout().ranks) {}
 
 void Health::report_left(int rank) {
   member(rank).left.store(1, std::memory_order_release);  // pairs with left(): what was sent is out
@@ -43,6 +59,12 @@ std::optional<Fingerprint> Health::call_of(int rank, std::uint64_t call) const {
   return Fingerprint{count, static_cast<std::uint32_t>(both >> 32), static_cast<std::uint32_t>(both)};
 }
 
+bool Health::has_begun(int rank, std::uint64_t call) const {
+  return std::ranges::any_of(member(rank).calls, [&](auto& record) {
+    return record.version.load(std::memory_order_acquire) / 2 >= call;  // pairs as in call_of()
+  });
+}
+
 bool Health::died(int rank) const {
   if (rank == rank_ || left(rank)) return false;
   if (member(rank).lost.load(std::memory_order_acquire)) return true;
@@ -55,24 +77,28 @@ std::string Health::how_died(int rank) const {
     auto why = why_lost_.find(rank);
     return "is out of reach" + (why == why_lost_.end() ? "" : " (it " + why->second + ")");
   }
-  return "died (process " + std::to_string(member(rank).process) + " ended)";
+  return "died (process " + std::to_string(watch_.process(rank)) + " ended)";
 }
 
-void Health::report_failure(Failure kind, int rank, const std::string& text) {
-  if (write_failure(kind, rank, text) && observer_) observer_->failed(kind, rank, text);
+void Health::report_failure(Failure kind, int rank, const std::string& text, int culprit) {
+  if (!write_failure(kind, rank, text, culprit)) return;
+  hear();
+  if (observer_) observer_->failed(kind, rank, text);
 }
 
 void Health::report_foreign_failure(Failure kind, int rank, const std::string& text) {
-  write_failure(kind, rank, text);
+  write_failure(kind, rank, text, -1);
 }
 
 // Whether this failure is the first.
-bool Health::write_failure(Failure kind, int rank, const std::string& text) {
+bool Health::write_failure(Failure kind, int rank, const std::string& text, int culprit) {
   auto& poison = segment_.header().poison;
   std::uint32_t none = 0;
   if (!poison.state.compare_exchange_strong(none, 1, std::memory_order_relaxed)) return false;
   poison.kind = static_cast<std::uint32_t>(kind);
   poison.rank = rank;
+  poison.culprit = culprit < 0 && rank >= 0 ? number(rank) : culprit;
+  poison.since_ns = now_ns();
   std::strncpy(poison.text, text.c_str(), sizeof poison.text - 1);
   poison.state.store(2, std::memory_order_release);  // pairs with raise_failure()
   wake_others();
@@ -92,13 +118,96 @@ void Health::raise_failure() {
     sched_yield();
     if (now_ns() > until) throw Error(Failure::poisoned, -1, "the group failed; its reason was never written");
   }
+  hear();
   if (raised_.exchange(true, std::memory_order_relaxed))
     throw Error(Failure::poisoned, -1,
                 std::string("this group failed before (") + poison.text + "); close it and make another", true);
   throw Error(static_cast<Failure>(poison.kind), poison.rank, poison.text);
 }
 
+// This process knows of the failure from now on: its other groups are to say so.
+void Health::hear() {
+  if (heard_.exchange(true, std::memory_order_relaxed)) return;
+  if (auto cause = cause_of_failure()) family().tell(*cause);
+}
+
+std::optional<FirstCause> Health::cause_of_failure() const {
+  auto& poison = segment_.header().poison;
+  if (poison.state.load(std::memory_order_acquire) != 2) return {};
+  return FirstCause{poison.culprit, cause_in(poison.text), poison.since_ns};
+}
+
+void Health::report_cause(int rank, const FirstCause& cause) {
+  auto& reported = member(rank).cause;
+  std::uint32_t none = 0;
+  if (!reported.state.compare_exchange_strong(none, 1, std::memory_order_relaxed)) return;
+  reported.culprit = cause.culprit;
+  reported.since_ns = cause.since_ns;
+  std::strncpy(reported.text, cause.text.c_str(), sizeof reported.text - 1);
+  reported.state.store(2, std::memory_order_release);  // pairs with reported_by(); the member leaves later, or dies
+}
+
+std::optional<FirstCause> Health::reported_by(int rank) const {
+  auto& reported = member(rank).cause;
+  if (reported.state.load(std::memory_order_acquire) != 2) return {};
+  return FirstCause{reported.culprit, reported.text, reported.since_ns};
+}
+
+std::optional<FirstCause> Health::cause_of_leaving(int rank) const {
+  if (auto reported = reported_by(rank)) return reported;
+  if (auto heard = reported_by(rank_)) return heard;
+  return family().failure_since(made_ns_);
+}
+
+int Health::number(int rank) const {
+  auto& bytes = watch_.inherited().bytes;
+  return bytes.empty() ? rank : bytes[rank];
+}
+
+std::optional<int> Health::rank_of(int number) const {
+  for (int rank = 0; rank < segment_.layout().ranks; rank++)
+    if (this->number(rank) == number) return rank;
+  return {};
+}
+
+void Health::join_family(const std::vector<std::string>& names) {
+  family().join(*this, names);
+}
+
+// Read only by whoever has waited too long; so the order of these stores says nothing.
+void Health::tell_wait(int awaited, bool own) {
+  auto word = static_cast<std::uint32_t>(awaited + 1) | (own ? own_group : 0);
+  for (auto& wait : member(rank_).waits) {
+    std::uint32_t none = 0;
+    if (wait.compare_exchange_strong(none, word, std::memory_order_relaxed)) return;
+  }
+}
+
+void Health::end_wait(int awaited, bool own, bool gave_up) {
+  if (gave_up) {
+    auto now_ms = static_cast<std::uint64_t>(now_ns() / 1'000'000);
+    member(rank_).gave_up.store(now_ms << awaited_bits | static_cast<unsigned>(awaited + 1), std::memory_order_relaxed);
+  }
+  auto word = static_cast<std::uint32_t>(awaited + 1) | (own ? own_group : 0);
+  for (auto& wait : member(rank_).waits) {
+    auto reported = word;
+    if (wait.compare_exchange_strong(reported, 0, std::memory_order_relaxed)) return;
+  }
+}
+
+std::optional<int> Health::awaited_by(int rank, bool own) const {
+  for (auto& wait : member(rank).waits) {
+    auto word = wait.load(std::memory_order_relaxed);
+    if (word != 0 && ((word & own_group) != 0 || !own)) return static_cast<int>(word & ~own_group) - 1;
+  }
+  auto gave_up = member(rank).gave_up.load(std::memory_order_relaxed);
+  auto ago_ms = now_ns() / 1'000'000 - static_cast<std::int64_t>(gave_up >> awaited_bits);
+  if (own || gave_up == 0 || ago_ms > lately_ms) return {};
+  return static_cast<int>(gave_up & ((1u << awaited_bits) - 1)) - 1;
+}
+
 void Health::leave() {
+  family().leave(*this);
   report_left(rank_);
   watch_.end();
 }

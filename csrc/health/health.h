@@ -1,4 +1,4 @@
-// The health of a group: the members that left or died, the last calls of each, and the group's failure.
+// The health of a group: the members that left or died and why, the last calls of each, and the group's failure.
 //
 // All of it lies in the memory that the ranks of a host share. A rank of this host reports for itself, and the kernel
 // reports which of their processes have ended (ProcessWatch). The server of a transport to other hosts reports for the
@@ -27,11 +27,7 @@ class Health {
     virtual void failed(Failure kind, int rank, const std::string& text) noexcept = 0;
   };
 
-  Health(Segment& segment, int rank, InheritedLiveness inherited)
-      : segment_(segment),
-        rank_(rank),
-        watch_(segment, std::move(inherited), rank),
-        left_here_(segment.layout().ranks) {}
+  Health(Segment& segment, int rank, InheritedLiveness inherited);
 
   // Reports. Each wakes those that may wait for it.
   void report_left(int rank);
@@ -39,11 +35,14 @@ class Health {
   void report_left_here(int rank);
   void report_lost(int rank, std::string why = {});  // it died, or nothing more can come from it
   void report_call(int rank, std::uint64_t call, const Fingerprint& print);
-  // Fails the group for every member: the first report counts. `rank`: the rank that died, else -1.
-  void report_failure(Failure kind, int rank, const std::string& text);
+  // Fails the group for every member: the first report counts. `rank`: the rank that died, else -1. `culprit` as in
+  // FirstCause, where it is not that rank.
+  void report_failure(Failure kind, int rank, const std::string& text, int culprit = -1);
   // The same for a failure of another host's ranks, of which the observer knows.
   void report_foreign_failure(Failure kind, int rank, const std::string& text);
   void observe(Observer* observer) { observer_ = observer; }
+  // Why a member leaves, or what it has heard of in another group; of each the first report counts.
+  void report_cause(int rank, const FirstCause& cause);
 
   bool left(int rank) const {
     return segment_.member(rank).left.load(std::memory_order_acquire) != 0 ||
@@ -53,11 +52,34 @@ class Health {
   std::string how_died(int rank) const;  // as in "died (process 12 ended)"
   // A rank's call of that number; only the last few are kept.
   std::optional<Fingerprint> call_of(int rank, std::uint64_t call) const;
+  // Whether it has begun that call, as far as it is known here.
+  bool has_begun(int rank, std::uint64_t call) const;
   bool failed() const { return segment_.header().poison.state.load(std::memory_order_relaxed) != 0; }
   // The failure, where it is written down.
   std::optional<Error> failure() const;
+
+  // What a member has reported of a failure before it left or died.
+  std::optional<FirstCause> reported_by(int rank) const;
+  // Why a member left, as far as anything is known: what it reported, what this process has heard, what failed
+  // meanwhile.
+  std::optional<FirstCause> cause_of_leaving(int rank) const;
+  std::optional<FirstCause> cause_of_failure() const;
+  int number(int rank) const;  // in the world
+  std::optional<int> rank_of(int number) const;
+  int rank() const { return rank_; }
+  bool stopped(int rank) const { return watch_.stopped(rank); }
+
+  // The family, which makes this group known to the others from here until it leaves, and what it calls.
+  void join_family(const std::vector<std::string>& names);
+  Family& family() const { return *watch_.inherited().family; }
+  void tell_cause(const FirstCause& cause) { report_cause(rank_, cause); }
+  void tell_wait(int awaited, bool own);
+  void end_wait(int awaited, bool own, bool gave_up);
+  std::optional<int> awaited_by(int rank, bool own) const;
+
   // Throws the failure itself at the first query of this rank, then that the group can no longer be used.
   [[noreturn]] void raise_failure();
+  bool raised() const { return raised_.load(std::memory_order_relaxed); }
   // Marks the failure as not yet raised to the caller: an asynchronous call keeps it until a caller waits.
   void keep(const Error& error) {
     if (!error.again) raised_.store(false, std::memory_order_relaxed);
@@ -72,12 +94,14 @@ class Health {
  private:
   Member& member(int rank) const { return segment_.member(rank); }
   void wake_others();
-  bool write_failure(Failure kind, int rank, const std::string& text);
+  bool write_failure(Failure kind, int rank, const std::string& text, int culprit);
+  void hear();
 
   Segment& segment_;
   int rank_;
   ProcessWatch watch_;
-  std::atomic<bool> raised_ = false;
+  std::atomic<bool> raised_ = false, heard_ = false;
+  const std::int64_t made_ns_;
   std::vector<std::atomic<bool>> left_here_;
   Observer* observer_ = nullptr;
   std::map<int, std::string> why_lost_;  // guarded by

@@ -22,19 +22,24 @@ struct flock byte_lock(int rank) {
   return lock;
 }
 
-// When the process started (clock ticks after boot); 0 if there is none, or only a zombie.
-std::uint64_t start_of(int process) {
+struct Seen {
+  std::uint64_t start = 0;  // clock ticks after boot; 0 if there is no such process, or only a zombie
+  bool stopped = false;     // by a signal, or a debugger
+};
+
+Seen look_at(int process) {
   char path[32], text[512];
   std::snprintf(path, sizeof path, "/proc/%d/stat", process);
   std::FILE* file = std::fopen(path, "re");
-  if (!file) return 0;
+  if (!file) return {};
   std::size_t n = std::fread(text, 1, sizeof text - 1, file);
   std::fclose(file);
   text[n] = 0;
   const char* at = std::strrchr(text, ')');  // the name before it may hold anything
-  if (!at || at[1] == 0 || at[2] == 'Z' || at[2] == 'X') return 0;
+  if (!at || at[1] == 0 || at[2] == 'Z' || at[2] == 'X') return {};
+  bool stopped = at[2] == 'T' || at[2] == 't';
   for (int field = 2; field < 22 && at; field++) at = std::strchr(at + 1, ' ');  // ')' ends field 2
-  return at ? std::strtoull(at + 1, nullptr, 10) : 0;
+  return {at ? std::strtoull(at + 1, nullptr, 10) : 0, stopped};
 }
 
 std::uint64_t space_of_this_process() {
@@ -48,12 +53,14 @@ FileDescriptor::~FileDescriptor() {
   if (fd_ >= 0) close(fd_);
 }
 
+ProcessIdentity ProcessIdentity::of_this() {
+  return {getpid(), look_at(getpid()).start, space_of_this_process()};
+}
+
 Liveness::Liveness(FileDescriptor file, int byte, std::size_t waits_at)
-    : process(getpid()),
-      process_start(start_of(process)),
-      process_space(space_of_this_process()),
-      waits(file.fd(), waits_at, byte),
-      file_(std::move(file)) {
+    : waits(file.fd(), waits_at, byte), file_(std::move(file)) {
+  auto self = ProcessIdentity::of_this();
+  process = self.process, process_start = self.start, process_space = self.space;
   auto lock = byte_lock(byte);
   if (fcntl(file_.fd(), F_SETLK, &lock) != 0)
     throw std::system_error(errno, std::generic_category(),
@@ -66,17 +73,19 @@ bool Liveness::locked_by_another(int byte) const {
 }
 
 InheritedLiveness InheritedLiveness::of(const std::vector<int>& ranks) const {
-  InheritedLiveness some{liveness, {}};
+  InheritedLiveness some{liveness, {}, family, {}};
   for (int rank : ranks) {
     if (rank < 0 || rank >= static_cast<int>(bytes.size()))
       throw std::invalid_argument("rank " + std::to_string(rank) + " of " + std::to_string(bytes.size()));
     some.bytes.push_back(bytes[rank]);
+    if (!processes.empty()) some.processes.push_back(processes.at(rank));
   }
   return some;
 }
 
 ProcessWatch::ProcessWatch(Segment& segment, InheritedLiveness inherited, int rank)
     : segment_(segment), inherited_(std::move(inherited)) {
+  if (!inherited_.family) inherited_.family = std::make_shared<Family>();
   Member& me = segment.member(rank);
   me.process = getpid();
   if (auto& mine = inherited_.liveness) {
@@ -90,11 +99,37 @@ bool ProcessWatch::ended(int rank) const {
   if (!inherited_.liveness) return false;
   auto& mine = *inherited_.liveness;
   Member& member = segment_.member(rank);
-  if (!member.attached.load(std::memory_order_acquire)) return false;
+  if (!member.attached.load(std::memory_order_acquire) && !ended_early(rank)) return false;
   if (mine.locked_by_another(inherited_.bytes[rank])) return false;
+  if (!member.attached.load(std::memory_order_acquire)) return true;
   if (member.process == mine.process) return false;  // one's own locks do not show
   bool visible = mine.process_space != 0 && member.process_space == mine.process_space && member.process_start != 0;
-  return !visible || start_of(member.process) != member.process_start;
+  return !visible || look_at(member.process).start != member.process_start;
+}
+
+// Whether a rank that has not attached never will.
+bool ProcessWatch::ended_early(int rank) const {
+  if (inherited_.processes.empty()) return false;
+  auto& reported = inherited_.processes[rank];
+  if (reported.process == 0 || reported.start == 0 || reported.space == 0) return false;
+  if (reported.space != inherited_.liveness->process_space) return false;
+  return look_at(reported.process).start != reported.start;
+}
+
+std::int32_t ProcessWatch::process(int rank) const {
+  Member& member = segment_.member(rank);
+  bool attached = member.attached.load(std::memory_order_acquire) != 0;
+  return attached || inherited_.processes.empty() ? member.process : inherited_.processes[rank].process;
+}
+
+bool ProcessWatch::stopped(int rank) const {
+  if (!inherited_.liveness) return false;
+  auto& mine = *inherited_.liveness;
+  Member& member = segment_.member(rank);
+  if (!member.attached.load(std::memory_order_acquire) || member.process == mine.process) return false;
+  if (mine.process_space == 0 || member.process_space != mine.process_space || member.process_start == 0) return false;
+  auto seen = look_at(member.process);
+  return seen.stopped && seen.start == member.process_start;
 }
 
 }  // namespace ringtree

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "health/family.h"
 #include "memory/segment.h"
 #include "waits/long_waits.h"
 
@@ -43,10 +44,22 @@ class Liveness {
   FileDescriptor file_;
 };
 
+// A process of this machine, as others that see it know it: its id, its start and the inode of its pid namespace, as in
+// Member. All 0: unknown.
+struct ProcessIdentity {
+  std::int32_t process = 0;
+  std::uint64_t start = 0, space = 0;
+
+  static ProcessIdentity of_this();
+};
+
 // The members of a group, for a group made from it: their bytes of the world's memfd. No liveness: no watch.
 struct InheritedLiveness {
-  std::shared_ptr<Liveness> liveness;
-  std::vector<int> bytes;
+  std::shared_ptr<Liveness> liveness{};
+  std::vector<int> bytes{};          // numbers in the world; none: the members' ranks
+  std::shared_ptr<Family> family{};  // of this process's groups; none: a new one
+  // By what the members say of themselves when they met: one may end before it attaches. None: unknown.
+  std::vector<ProcessIdentity> processes{};
 
   // Some of them, by their ranks in the group.
   InheritedLiveness of(const std::vector<int>& ranks) const;
@@ -56,13 +69,18 @@ class ProcessWatch {
  public:
   ProcessWatch(Segment& segment, InheritedLiveness inherited, int rank);
 
-  // Whether the process of a rank that attached has ended.
+  // Whether the process of a rank has ended.
   bool ended(int rank) const;
+  std::int32_t process(int rank) const;
+  // Whether it is a process that this one sees, and that a signal has stopped.
+  bool stopped(int rank) const;
 
   const InheritedLiveness& inherited() const { return inherited_; }
   void end() { inherited_.liveness.reset(); }
 
  private:
+  bool ended_early(int rank) const;
+
   Segment& segment_;
   InheritedLiveness inherited_;
 };

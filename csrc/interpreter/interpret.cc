@@ -37,8 +37,13 @@ void Interpreter::run(const std::shared_ptr<PreparedProgram>& shared, std::uint6
   hooks_ = &hooks;
   history_[call % history_.size()] = {call, plan.print};
   endpoint_.health().report_call(endpoint_.rank(), call, plan.print);
-  check_silent();
-  if (previous_ != shared) previous_ = shared;
+  auto earlier = previous_.get();
+  check_silent(earlier);
+  if (endpoint_.confirms()) confirm();
+  if (previous_ != shared) {
+    earlier_ = std::move(previous_);
+    previous_ = shared;
+  }
   if (plan.scratch_bytes > scratch_bytes_) {
     scratch_ = std::make_unique<std::byte[]>(plan.scratch_bytes);
     scratch_bytes_ = plan.scratch_bytes;
@@ -64,6 +69,7 @@ void Interpreter::run(const std::shared_ptr<PreparedProgram>& shared, std::uint6
     throw;
   }
   if (relay) relay->settle();
+  check_silent(earlier);  // what has come since is no part of this call either
   assert(outbox_.open() == 0);
 }
 

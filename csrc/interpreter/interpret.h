@@ -32,6 +32,8 @@ class Interpreter : Situation {
 
   // Looks a last time, without waiting, for calls of peers that did not fit the last one here.
   void check_last_call();
+  // Before that: waits, for so long at most, until the peers of this host have begun it.
+  void await_peers_in_last_call(std::int64_t ns);
 
   void add_region(Region region);
 
@@ -139,7 +141,8 @@ class Interpreter : Situation {
   std::size_t bytes(const PreparedProgram::Instruction& i, std::int64_t window) const;
   int region_of(const std::byte* begin, std::size_t nbytes) const;
 
-  void check_silent();
+  void check_silent(const PreparedProgram* earlier);
+  void confirm();
   void check(int peer, const Descriptor& descriptor);
   void check_unread(int peer, std::int32_t latest);
   [[noreturn]] void mismatch(int peer, std::uint64_t peer_call, const Fingerprint& theirs);
@@ -181,7 +184,7 @@ class Interpreter : Situation {
   std::size_t scratch_bytes_ = 0;
 
   const PreparedProgram* plan_ = nullptr;
-  std::shared_ptr<const PreparedProgram> previous_;  // of the last call
+  std::shared_ptr<const PreparedProgram> previous_, earlier_;  // of the last call, and the last other one before it
   Hooks* hooks_ = nullptr;
   Recorder* recorder_ = nullptr;  // of this call
   std::unique_ptr<Recorder> last_recorder_;

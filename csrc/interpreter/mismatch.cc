@@ -1,7 +1,18 @@
 // The part of the interpreter that finds out that ranks called different things.
+#include <unistd.h>
+
+#include <utility>
+
 #include "interpreter/interpret.h"
+#include "waits/background.h"
 
 namespace ringtree {
+
+namespace {
+
+constexpr std::int64_t check_ns = 50'000'000;  // as often as a slow wait looks
+
+}  // namespace
 
 void Interpreter::check(int peer, const Descriptor& descriptor) {
   if (descriptor.print == plan_->print && descriptor.call == static_cast<std::uint32_t>(call_)) return;
@@ -33,9 +44,9 @@ void Interpreter::mismatch(int peer, std::uint64_t peer_call, const Fingerprint&
 
 // A message that lies unread in a lane from a peer that the last call only sent to, and is of that call or an earlier
 // one, was never expected. To look costs nothing while nothing is there: the line stays in this core's cache.
-void Interpreter::check_silent() {
-  if (!previous_) return;
-  for (int peer : previous_->silent_peers) check_unread(peer, -1);
+void Interpreter::check_silent(const PreparedProgram* earlier) {
+  if (!earlier) return;
+  for (int peer : earlier->silent_peers) check_unread(peer, -1);
 }
 
 // Checks the next message in each lane from a peer if it is of a call that is at most `latest` behind this rank's.
@@ -61,6 +72,37 @@ void Interpreter::check_last_call() {
     if (peer == endpoint_.rank()) continue;
     compare(peer);
     check_unread(peer, 0);
+  }
+}
+
+// A rank that closes hears of a mismatch only if the others have come so far; the last to come hears in any case.
+void Interpreter::await_peers_in_last_call(std::int64_t ns) {
+  if (!previous_) return;
+  auto& health = endpoint_.health();
+  for (std::int64_t begun_ns = now_ns(), checked_ns = begun_ns;; usleep(100)) {
+    bool looks = now_ns() - checked_ns > check_ns;
+    auto comes = [&](int peer) {
+      if (peer == endpoint_.rank() || endpoint_.elsewhere(peer) || health.has_begun(peer, call_)) return false;
+      return !health.left(peer) && !(looks && health.died(peer));
+    };
+    bool all = true;
+    for (int peer = 0; peer < endpoint_.ranks() && all; peer++) all = !comes(peer);
+    if (all || health.failed() || now_ns() - begun_ns > ns) return;
+    if (looks) checked_ns = now_ns();
+    Background::advance_all();
+  }
+}
+
+// Before anything is moved: waits until all ranks have begun this call, and compares.
+void Interpreter::confirm() {
+  if (auto relay = endpoint_.relay()) relay->announce_to_all(call_, plan_->print);
+  ring_all();
+  for (int peer = 0; peer < endpoint_.ranks(); peer++) {
+    if (peer == endpoint_.rank()) continue;
+    Question has_begun([](auto& health, auto& peer, auto& call) { return health.has_begun(peer, call); },
+                       &std::as_const(endpoint_.health()), &peer, &call_);
+    endpoint_.until(has_begun, peer, *this, *hooks_);
+    compare(peer);
   }
 }
 

@@ -71,8 +71,20 @@ struct alignas(cache_line) Poison {
   std::atomic<std::uint32_t> state;
   std::uint32_t kind;
   std::int32_t rank;
-  char text[2036];
+  std::int32_t culprit;  // its number in the world; -1: nobody in particular
+  std::int64_t since_ns;
+  char text[2024];
 };
+
+// What a member's process heard of first in any of its groups since this one was made, or why it leaves. Written once,
+// by that process, which sets `state` from 0 to 1; 2: complete.
+struct alignas(cache_line) ReportedCause {
+  std::atomic<std::uint32_t> state;
+  std::int32_t culprit;  // as in Poison
+  std::int64_t since_ns;
+  char text[368];
+};
+static_assert(sizeof(Poison) == 2048 && sizeof(ReportedCause) == 384);
 
 // The record of a rank's last calls: a sequence lock each, read by others only when a wait is slow.
 struct CallRecord {
@@ -82,7 +94,7 @@ struct CallRecord {
 };
 
 struct Member {
-  static constexpr std::size_t remembered = 8;
+  static constexpr std::size_t remembered = 8, most_waits = 4;
 
   alignas(cache_line) std::atomic<std::uint32_t> doorbell;  // 1 while the rank sleeps, or is about to
   std::atomic<std::uint32_t> stuck;                         // 1 while it waits to overwrite what others read in place
@@ -98,6 +110,10 @@ struct Member {
   std::uint64_t word;           // a random one of its process (PeerMemory), and its address there
   std::uintptr_t word_at;
   alignas(cache_line) std::array<CallRecord, remembered> calls;
+  // For whom the member's process has waited for long: in this group or another, see Health. 0: nobody.
+  std::array<std::atomic<std::uint32_t>, most_waits> waits;
+  std::atomic<std::uint64_t> gave_up;  // for whom it has waited in vain, and when
+  ReportedCause cause;
 };
 
 struct Header {

@@ -134,10 +134,7 @@ class Exchange::Awaited : public Situation {
       if (o->complete || !gone(o->peer)) continue;
       exchange_.progress();  // what was sent before it left
       if (o->complete || found() >= 0) continue;
-      auto who = o->peer == any ? std::string("every other rank") : endpoint.name(o->peer);
-      endpoint.health().report_failure(
-          Failure::died, o->peer == any ? (endpoint.rank() + 1) % endpoint.ranks() : o->peer,
-          who + " left the group while " + endpoint.name(endpoint.rank()) + " waited for it in " + text());
+      endpoint.report_departure(o->peer == any ? -1 : o->peer, text());
       return true;
     }
     return false;

@@ -25,6 +25,8 @@ class Relay {
   virtual void probe(int peer) noexcept = 0;
   // Announces this rank's call to the peer that was probed last: its own call may be another.
   virtual void announce(std::uint64_t call, const Fingerprint& print) noexcept = 0;
+  // The same to all peers of other hosts.
+  virtual void announce_to_all(std::uint64_t call, const Fingerprint& print) noexcept = 0;
   // Whether messages to other hosts may lie anywhere in the caller's memory.
   virtual bool sends_from_anywhere() const noexcept = 0;
   // A call ends before its bytes are sent: they may go away.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <ranges>
 
 #include "waits/background.h"
 #include "waits/straggler.h"
@@ -20,6 +21,7 @@ constexpr std::int64_t hold_ns = 20'000;       // the longest that other threads
 constexpr std::int64_t yield_ns = 500'000;     // then let others have the core, until it is worth a futex
 constexpr std::int64_t check_ns = 50'000'000;  // how often to look for dead peers, signals and wrong calls
 constexpr std::int64_t first_check_ns = 2'000'000;  // a mismatch should not take long to show
+constexpr std::int64_t tell_ns = 200'000'000;       // then others may see for whom this rank waits
 
 }  // namespace
 
@@ -50,6 +52,7 @@ void Endpoint::Wait::begin_clock() {
   started_ns_ = now_ns_;
   deadline_ns_ = begun_ns_ + static_cast<std::int64_t>(std::min(patience_.seconds, 1e9) * 1e9);
   next_check_ns_ = now_ns_ + first_check_ns;
+  tell_ns_ = std::min(begun_ns_ + tell_ns, begun_ns_ + (deadline_ns_ - begun_ns_) / 4);
   hold_until_ns_ = now_ns_ + hold_ns;
 }
 
@@ -83,7 +86,8 @@ bool Endpoint::Wait::check_often() {
   if (endpoint_.health_.failed()) endpoint_.health_.raise_failure();
   if (endpoint_.stopping.load(std::memory_order_relaxed))
     throw Error(Failure::poisoned, -1,
-                endpoint_.name(endpoint_.rank_) + " closed its group while in " + situation_.where());
+                with_cause(endpoint_.name(endpoint_.rank_) + " closed its group while in " + situation_.where(),
+                           endpoint_.health_.reported_by(endpoint_.rank_)));
   return now_ns_ >= next_check_ns_ || now_ns_ >= deadline_ns_;
 }
 
@@ -105,18 +109,33 @@ void Endpoint::Wait::check_closely(AnyQuestion question) {
   bool left = peer_ >= 0 && endpoint_.health_.left(peer_);
   if (left) work();
   if (question()) return;  // what a peer sent before it left still counts
-  if (left)
-    endpoint_.fail(Failure::died, peer_,
-                   endpoint_.name(peer_) + " left the group while " + endpoint_.name(endpoint_.rank_) +
-                       " waited for it in " + situation_.where());
+  if (left) {
+    endpoint_.report_departure(peer_, situation_.where());
+    endpoint_.health_.raise_failure();
+  }
   situation_.inspect();
-  if (now_ns_ < deadline_ns_) return;
+  if (now_ns_ >= deadline_ns_) give_up();
+  if (now_ns_ >= tell_ns_ && !reported_ && peer_ >= 0) tell();
+}
+
+void Endpoint::Wait::tell() {
+  endpoint_.health_.family().tell_wait(endpoint_.health_, endpoint_.health_.number(peer_));
+  reported_ = true;
+}
+
+void Endpoint::Wait::give_up() {
   char seconds[32];
   std::snprintf(seconds, sizeof seconds, "%g", patience_.seconds);
   auto text = endpoint_.name(endpoint_.rank_) + " waited " + seconds + " s for " +
               (peer_ < 0 ? "its peers" : endpoint_.name(peer_)) + " in " + situation_.where();
+  auto cause = endpoint_.cause_of_delay(peer_);
+  gave_up_ = true;
+  text = with_cause(text, cause);
   if (situation_.abandon()) throw Error(Failure::timed_out, -1, text);
-  endpoint_.fail(Failure::timed_out, -1, text);
+  auto& health = endpoint_.health_;
+  auto culprit = cause ? cause->culprit : peer_ < 0 ? -1 : health.number(peer_);
+  health.report_failure(Failure::timed_out, -1, text, culprit);
+  health.raise_failure();
 }
 
 void Endpoint::Wait::write_down() {
@@ -163,31 +182,75 @@ void Endpoint::Wait::warn() {
 
 void Endpoint::check_liveness(std::span<const int> ranks, std::span<const int> absent, Situation& situation) {
   if (health_.failed()) health_.raise_failure();
-  for (int rank : ranks)
-    if (found_dead(rank, -1, situation)) break;
-  for (int rank : absent)
-    if (health_.left(rank))
-      health_.report_failure(
-          Failure::died, rank,
-          name(rank) + " left the group while " + name(rank_) + " waited for it in " + situation.where());
+  if (!found_dead(ranks, -1, situation))
+    for (int rank : absent)
+      if (health_.left(rank)) report_departure(rank, situation.where());
   if (health_.failed()) health_.raise_failure();
 }
 
 void Endpoint::check_for_dead(int peer, Situation& situation) {
   if (peer >= 0 && elsewhere(peer)) relay_->probe(peer);
-  for (int rank = 0; rank < ranks(); rank++)
-    if (found_dead(rank, peer, situation)) return;
+  found_dead(std::views::iota(0, ranks()), peer, situation);
 }
 
-bool Endpoint::found_dead(int rank, int peer, Situation& situation) {
-  if (!health_.died(rank)) return false;
+// Of several, one that had reported no other failure before died first.
+template <class Ranks>
+bool Endpoint::found_dead(const Ranks& ranks, int peer, Situation& situation) {
+  int rank = -1;
+  for (int each : ranks)
+    if (health_.died(each) && (rank < 0 || (health_.reported_by(rank) && !health_.reported_by(each)))) rank = each;
+  if (rank < 0) return false;
   auto text = name(rank) + " " + health_.how_died(rank) + " while " + name(rank_) + " waited for " +
               (rank == peer ? "it"
                : peer < 0   ? "its peers"
                             : name(peer)) +
               " in " + situation.where();
-  health_.report_failure(Failure::died, rank, text);
+  auto reported = health_.reported_by(rank);
+  health_.report_failure(Failure::died, rank, with_cause(text, reported), reported ? reported->culprit : -1);
   return true;
+}
+
+void Endpoint::report_departure(int rank, const std::string& where) {
+  auto who = rank < 0 ? std::string("every other rank") : name(rank);
+  std::optional<FirstCause> cause;
+  if (rank >= 0) {
+    cause = health_.cause_of_leaving(rank);
+  } else {
+    rank = (rank_ + 1) % ranks();
+    for (int peer = 0; peer < ranks(); peer++)
+      if (auto reported = health_.reported_by(peer); reported && (!cause || reported->since_ns < cause->since_ns))
+        cause = reported;
+    if (!cause) cause = health_.cause_of_leaving(rank);
+  }
+  auto text = who + " left the group while " + name(rank_) + " waited for it in " + where;
+  int culprit = cause ? cause->culprit : -1;
+  if (auto member = culprit < 0 ? std::nullopt : health_.rank_of(culprit)) rank = *member;
+  health_.report_failure(Failure::died, rank, with_cause(text, cause), culprit);
+}
+
+// Why `peer` (-1: any) has not come: a failure that it reported, or the rank at the end of a chain of waits.
+std::optional<FirstCause> Endpoint::cause_of_delay(int peer) const {
+  if (peer == rank_) return {};
+  auto& family = health_.family();
+  if (peer >= 0) {
+    if (auto reported = health_.reported_by(peer)) return reported;
+  }
+  std::optional<Family::Chain> found;
+  for (int rank = 0; rank < ranks(); rank++) {
+    if (rank == rank_ || (peer >= 0 && rank != peer) || health_.left(rank)) continue;
+    auto chain = family.chain(health_, health_.number(rank));
+    if (peer < 0 && (chain.circle || (found && found->all.back() != chain.all.back()))) return {};
+    if (!found || chain.all.size() > found->all.size()) found = chain;
+  }
+  if (!found || (found->all.size() == 1 && !found->stopped && peer >= 0)) return {};
+  std::string way;
+  for (std::size_t k = 0; k + 1 < found->all.size(); k++)
+    way += (k ? ", " : " (") + family.name(found->all[k]) + " waits for " + family.name(found->all[k + 1]);
+  if (!way.empty()) way += ")";
+  if (found->circle) return FirstCause{-1, "they wait for each other" + way};
+  auto last = found->all.back();
+  return FirstCause{last,
+                    family.name(last) + " did not come" + (found->stopped ? ": its process is stopped" : "") + way};
 }
 
 }  // namespace ringtree

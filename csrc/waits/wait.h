@@ -40,8 +40,9 @@ class Endpoint {
     double timeout_s = 300;
     bool oversubscribed = false;  // more ranks than cores: yield at once
     std::vector<std::string> names;
-    int core = -1;         // that the rank keeps to, see HomeCore
-    bool threads = false;  // the ranks are threads of one process, and share the host's lock
+    int core = -1;          // that the rank keeps to, see HomeCore
+    bool threads = false;   // the ranks are threads of one process, and share the host's lock
+    bool confirms = false;  // no call moves anything before all ranks have begun it, and begun the same
     bool made_from_another = false;
     // A wait warns of the rank that it waits for after this share of its limit (0: never), and at least so long.
     struct Warning {
@@ -104,6 +105,7 @@ class Endpoint {
   int rank() const { return rank_; }
   int ranks() const { return segment_.layout().ranks; }
   bool oversubscribed() const { return options_.oversubscribed; }
+  bool confirms() const { return options_.confirms; }
   double timeout_s() const { return timeout_s_.load(std::memory_order_relaxed); }
   void set_timeout(double seconds) { timeout_s_.store(seconds, std::memory_order_relaxed); }
   const std::vector<std::string>& names() const { return options_.names; }
@@ -114,6 +116,8 @@ class Endpoint {
   void check_liveness(std::span<const int> ranks, std::span<const int> absent, Situation& situation);
   // Fails the group if a member died, without throwing; `peer`: the awaited rank (-1: any).
   void check_for_dead(int peer, Situation& situation);
+  // Fails the group because `rank` has left, or (-1) every other rank.
+  void report_departure(int rank, const std::string& where);
 
   // This rank's waits for a peer of more than 2 ms: how many, and how long together. Of this process's threads.
   struct Waited {
@@ -156,7 +160,9 @@ class Endpoint {
       if (helps_at_once_) situation_.help();
     }
     void begin_slowly();
+    // What it reported of itself, if it did, no longer holds.
     void end_slowly() {
+      if (reported_) endpoint_.health_.family().end_wait(endpoint_.health_, endpoint_.health_.number(peer_), gave_up_);
       if (is_long_) end_long();
     }
     // Lets others have the core, and learns from how long that takes whether it is worth to spin.
@@ -185,6 +191,8 @@ class Endpoint {
     void write_down();
     void warn();
     void end_long();
+    void tell();
+    [[noreturn]] void give_up();
 
     Endpoint& endpoint_;
     int peer_;
@@ -192,18 +200,20 @@ class Endpoint {
     Hooks& hooks_;
     Patience patience_;
     bool helps_at_once_;
-    bool let_go_ = false;
+    bool let_go_ = false, reported_ = false, gave_up_ = false;
     std::int64_t now_ns_ = 0, idle_since_ns_ = 0, next_check_ns_ = 0, deadline_ns_ = 0, hold_until_ns_ = 0;
-    // From begin_slowly() on: whether it was checked; when its time limit and it itself began; when to write it down
-    // and to warn (0: not, or no more); where it is written down.
+    // From begin_slowly() on: whether it was checked; when its time limit and it itself began; when to report it to
+    // others, to write it down and to warn (0: not, or no more); where it is written down.
     bool is_long_;
-    std::int64_t begun_ns_, started_ns_, write_down_ns_, warn_ns_;
+    std::int64_t begun_ns_, started_ns_, tell_ns_, write_down_ns_, warn_ns_;
     int written_down_;
   };
 
   Doorbell<Sync> doorbell(int rank) { return Doorbell<Sync>(segment_.member(rank).doorbell); }
-  // Whether `rank` died; fails the group then.
-  bool found_dead(int rank, int peer, Situation& situation);
+  // Whether one of `ranks` died; fails the group then.
+  template <class Ranks>
+  bool found_dead(const Ranks& ranks, int peer, Situation& situation);
+  std::optional<FirstCause> cause_of_delay(int peer) const;
 
   Segment& segment_;
   Relay* relay_ = nullptr;

@@ -26,12 +26,13 @@ struct Frame {
     put,
     get,
     got,
-    signal
+    signal,
+    cause
   };
 
   Kind kind;
   std::uint32_t nbytes;                    // of the payload that follows
-  std::uint64_t number;                    // of the message in its lane or pipe; of a failure, its kind; of an access
+  std::uint64_t number;                    // of the message in its lane or pipe; of a failure, its kind; a culprit's
   std::uint32_t lane_credit, pipe_credit;  // messages of the receiver's that were given back, modulo 2^32
   std::array<std::byte, 24> head;          // of a message: its entry without number and payload
 };

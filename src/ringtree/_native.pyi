@@ -48,6 +48,9 @@ def overflow_bytes(ranks: int, slots: int, slot_bytes: int) -> int:
 def attaches() -> bool:
     """Whether the kernel lets this process read the memory of other ranks' processes, as far as it can say alone."""
 
+def process_identity() -> list[int]:
+    """This process's id, its start in clock ticks after boot, and the inode of its pid namespace."""
+
 def reserved_bytes(ranks: int, slots: int, slot_bytes: int, lazily: bool) -> int:
     """Bytes of shared memory that a group reserves when it is made: all but its n^2 lanes; `lazily`, as a group that is
     made from another or has one rank, not its staging slots either, which come last and each rank reserves by itself. The
@@ -167,12 +170,16 @@ class Group:
         core: int = -1,
         warn_share: float = 0.0,
         warn_least_s: float = 0.0,
+        processes: list[list[int]] = [],
+        confirms: bool = False,
     ) -> None:
         """`names`: for error messages, the world rank of each member as text. `single_copy_bytes`: the least of a message
         that peers read in this process's memory, where the kernel lets them; 0: none is. `network`: where ranks are on
         several hosts; the memory behind `fd` is shared by those of this host, and laid out for all. `nodes`: the NUMA
         node of each member, -1 where it is unknown; empty where all are on one. `core`: the one that this rank goes
-        back to now and then as it waits; -1: it stays where the kernel has it."""
+        back to now and then as it waits; -1: it stays where the kernel has it. `processes`: of a world, each member's
+        process_identity(), all 0 where it is unknown: so a process is watched before it has made its endpoint. `confirms`:
+        no call moves anything before all ranks have begun it, and it is the same on all."""
 
     def prepare(
         self,
@@ -414,12 +421,19 @@ class Group:
     def poison(self, message: str) -> None:
         """Fails the group for every member, with this message. From any thread; waits of others end within milliseconds."""
 
+    def tell_cause(self, text: str) -> None:
+        """Reports why this rank leaves, for peers that find out that it has left. Its first report counts, also
+        of a failure that it heard of in another group."""
+
     def set_timeout(self, timeout_s: float) -> None:
         """The limit of waits that begin from now on, in seconds. Any thread may set it."""
 
     def close(self) -> None:
         """Leaves: stops the threads. Peers that still wait for this rank get PeerDied saying it left; a thread of this
         process that is in a call gets Poisoned. Memory is given back with this object."""
+
+    caller: int
+    """The thread that made the last call or exchanged the last message here, as threading.get_ident(); 0: none did."""
 
     calls: int
     """Collective calls made so far: the sequence number in messages."""

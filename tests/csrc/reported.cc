@@ -52,16 +52,33 @@ bool ends(const char* what, const std::function<void(Health&)>& report, Failure 
 
 int main() {
   auto other_call = ringtree::Fingerprint{count, ringtree::pack("all_reduce", 0, 0, -1), 0};
-  bool right = ends(
-                   "a call", [&](Health& health) { health.report_call(1, 1, other_call); }, Failure::mismatch,
-                   "rank 1 called all_reduce") &
-               ends(
-                   "left", [](Health& health) { health.report_left(1); }, Failure::died, "rank 1 left the group") &
-               ends(
-                   "lost", [](Health& health) { health.report_lost(1); }, Failure::died, "rank 1 is out of reach") &
-               ends(
-                   "failure", [](Health& health) { health.report_failure(Failure::died, 1, "host 2 is unreachable"); },
-                   Failure::died, "host 2 is unreachable");
+  bool right =
+      ends(
+          "a call", [&](Health& health) { health.report_call(1, 1, other_call); }, Failure::mismatch,
+          "rank 1 called all_reduce") &
+      ends(
+          "left", [](Health& health) { health.report_left(1); }, Failure::died, "rank 1 left the group") &
+      ends(
+          "left, and why",
+          [](Health& health) {
+            health.report_cause(1, {2, "rank 2 died", ringtree::now_ns()});
+            health.report_cause(1, {3, "rank 3 died", ringtree::now_ns()});  // the first counts
+            health.report_left(1);
+          },
+          Failure::died,
+          "rank 1 left the group while rank 0 waited for it in broadcast, call 1; the first cause: rank 2 died") &
+      ends(
+          "left, long after what it had reported",
+          [](Health& health) {
+            health.report_cause(1, {2, "rank 2 died", ringtree::now_ns() - 40'000'000'000});
+            health.report_left(1);
+          },
+          Failure::died, "; the first cause: (40 s before) rank 2 died") &
+      ends(
+          "lost", [](Health& health) { health.report_lost(1); }, Failure::died, "rank 1 is out of reach") &
+      ends(
+          "failure", [](Health& health) { health.report_failure(Failure::died, 1, "host 2 is unreachable"); },
+          Failure::died, "host 2 is unreachable");
   if (!right) return EXIT_FAILURE;
   std::printf("calls, leaving, loss and failure of a rank that a transport reports end the wait for it\n");
 }

@@ -96,6 +96,48 @@ def test_another_root_is_a_mismatch(engine: str) -> None:
         assert "root 1" in message
 
 
+@pytest.mark.parametrize("late_s", [0.0, 0.2])
+def test_every_rank_of_a_root_mismatch_hears_by_its_close(late_s: float) -> None:
+    """Both roots only send, and 2 gets what it expects; the others come a little later than root 0 closes."""
+    ended = [Event() for _ in range(3)]
+
+    def rank(comm: Communicator) -> str:
+        comm.barrier()
+        time.sleep(late_s * (comm.rank > 0))
+        try:
+            comm.broadcast(ONES.copy(), 1 if comm.rank == 1 else 0)
+            comm.close()
+            return "nothing"
+        except Mismatch as error:
+            return str(error)
+        finally:
+            ended[comm.rank].set()
+            for each in ended:
+                each.wait()
+
+    for text in spawn(rank, 3, timeout_s=60):
+        assert re.search(r"root [01]\) as call 2 while rank . called broadcast.*root [01]\) as call 2", text), text
+
+
+def test_ranks_that_check_hear_of_a_mismatch_in_the_call_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RINGTREE_CHECK", "1")
+
+    def rank(comm: Communicator) -> list[float]:
+        x = np.full(1000, float(comm.rank))
+        for _ in range(3):
+            comm.broadcast(x, 0)
+        assert comm.all_reduce(x)[0] == 0
+        group = comm.duplicate()
+        x[:] = comm.rank
+        with pytest.raises(
+            Mismatch, match=r"root [01]\) as call 1 while rank . called broadcast.*root [01]\) as call 1"
+        ):
+            group.broadcast(x, 1 if comm.rank == 1 else 0)
+        return [x.min(), x.max()]
+
+    assert spawn(rank, 3, timeout_s=60) == [[r, r] for r in range(3)]
+
+
 def test_another_algorithm_is_a_mismatch(engine: str) -> None:
     act = one_differs(
         lambda c: c.all_reduce(ONES, algorithm="ring"), lambda c: c.all_reduce(ONES, algorithm="one_shot")

@@ -88,7 +88,12 @@ def test_absent_ranks_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[st
         "    pathlib.Path(__file__).with_name(rank).touch()\n"
         "    while not all(pathlib.Path(__file__).with_name(r).exists() for r in '02'):\n"
         "        time.sleep(0.01)\n"
-        "    ringtree.init(timeout_s=1.5)\n"
+        "    try:\n"
+        "        ringtree.init(timeout_s=1.5)\n"
+        "    finally:\n"
+        "        pathlib.Path(__file__).with_name('ended' + rank).touch()\n"
+        "while not all(pathlib.Path(__file__).with_name('ended' + r).exists() for r in '02'):\n"
+        "    time.sleep(0.01)\n"  # absent, but alive
     )
     assert run([str(file)], 4) == 1
     stderr = capsys.readouterr().err

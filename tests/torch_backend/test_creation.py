@@ -153,4 +153,4 @@ def _one_dies(folder: str) -> str:
 
 def test_a_rank_that_dies_while_it_joins_is_named(worlds: Worlds, tmp_path: Path) -> None:
     outcomes = worlds(3).run(_one_dies, str(tmp_path))
-    assert outcomes == ["RuntimeError: rank 2 ended while the group of 4 ranks was being set up"] * 2 + [""]
+    assert outcomes == ["PeerDied: rank 2 ended while the group of 4 ranks was being set up"] * 2 + [""]

@@ -41,7 +41,9 @@ class Rank:
             if self._reserved is not None:
                 self._reserved.close()
         outcome = attempt(comm, task)
-        closing = attempt(comm, (lambda _: lifetime.close_all(), ()))  # it may be the first to detect a mismatch
+        closing = attempt(
+            comm, (lambda _: lifetime.close_all(outcome.cause), ())
+        )  # it may be the first to detect a mismatch
         return _carried(closing if closing.failed and not outcome.failed else outcome)
 
 

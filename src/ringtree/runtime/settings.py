@@ -8,7 +8,7 @@ from importlib import import_module
 
 PREFIX = "RINGTREE_"
 NAMES = (
-    "ACCUMULATE", "ADDRESS", "ALGORITHM", "CONNECTIONS", "DEBUG", "DETERMINISTIC", "INTERFACE", "JOB", "RANK",
+    "ACCUMULATE", "ADDRESS", "ALGORITHM", "CHECK", "CONNECTIONS", "DEBUG", "DETERMINISTIC", "INTERFACE", "JOB", "RANK",
     "REPLACES", "SECRET", "SINGLE_COPY", "STACK_SIGNAL", "TIMEOUT", "TOPOLOGY", "TRACE_FOLDER", "UCX_LIBRARY",
     "WARN_SHARE", "WIRE", "WORLD_SIZE",
 )  # fmt: skip
@@ -22,6 +22,7 @@ KNOWN = tuple(PREFIX + name for name in (*NAMES, *OF_DEVELOPMENT))
 RULES = {
     "RINGTREE_ACCUMULATE": ("ringtree.runtime.communicator.calls.ordering", "accumulate_of"),
     "RINGTREE_ADDRESS": ("ringtree.runtime.bootstrap.environment", "rendezvous_address"),
+    "RINGTREE_CHECK": ("ringtree.runtime.engines.shm", "checks"),
     "RINGTREE_CONNECTIONS": ("ringtree.runtime.engines.wires.tcp", "connections"),
     "RINGTREE_DETERMINISTIC": ("ringtree.runtime.communicator.calls.ordering", "deterministic_of"),
     "RINGTREE_INTERFACE": ("ringtree.runtime.bootstrap.interfaces", "chosen_interface"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ringtree.runtime import bootstrap, tracing, tuned
 from ringtree.runtime.bootstrap.abstract_socket import ABSTRACT_SOCKET
 from ringtree.runtime.bootstrap.environment import SECRET, World, detect, patience, rendezvous_address, trace_folder
+from ringtree.runtime.bootstrap.siblings import Siblings, started_with
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import GroupParameters, default_engine
 from ringtree.runtime.linux import after_fork_in_child, require_linux
@@ -18,13 +19,19 @@ if TYPE_CHECKING:
 
 
 def init(
-    *, engine: str | None = None, timeout_s: float | None = None, store: bootstrap.Store | None = None, mpi: Any = None
+    *,
+    engine: str | None = None,
+    timeout_s: float | None = None,
+    store: bootstrap.Store | None = None,
+    mpi: Any = None,
+    check: bool = False,
 ) -> Communicator:
     """Returns this rank's communicator with all ranks of its job, when all have called it.
 
     Rank and size come from `ringtree run`, torchrun, mpirun (Open MPI, MPICH) or srun; without any of them it is a
     world of one. `timeout_s` bounds every wait of the group (default: RINGTREE_TIMEOUT, else 300). Calls are planned by
-    rank 0's costs of this machine and its network, where `ringtree tune` has measured them.
+    rank 0's costs of this machine and its network, where `ringtree tune` has measured them. `check`, the same on all
+    ranks: each collective is compared on all ranks before it begins, also in groups made from this one (docs/calls.md).
 
     Ranks on several hosts need a way to meet: RINGTREE_ADDRESS; `store`, an object with `set` and `get` that all ranks
     share, as torch.distributed's; or `mpi`, mpi4py's communicator of all ranks, which also gives rank and size. Rank 0
@@ -35,13 +42,14 @@ def init(
     timeout_s = patience(timeout_s)
     board = _board(world, store, mpi)
     if board is None or world.size == 1:
-        return _made(world, f"{world.job}/{_next()}", engine, timeout_s)
+        siblings = Siblings(started_with(world), world.rank, world.size)
+        return _made(world, f"{world.job}/{_next()}", engine, timeout_s, check, check_liveness=siblings.check)
     hosts = _hosts(board, world, timeout_s)
     key = f"{hosts.key}/{_next()}"
     made: Communicator | None = None
     try:
         with hosts.setting_up(key, timeout_s) as check_liveness:
-            made = _made(world, key, engine, timeout_s, hosts, check_liveness)
+            made = _made(world, key, engine, timeout_s, check, hosts, check_liveness)
     except BaseException:
         if made is not None:  # another rank failed at the very end
             made.close()
@@ -75,6 +83,7 @@ def _made(
     key: str,
     engine: str | None,
     timeout_s: float,
+    check: bool,
     here: HostBootstrap = ABSTRACT_SOCKET,
     check_liveness: Callable[[list[int]], None] | None = None,
 ) -> Communicator:
@@ -90,6 +99,7 @@ def _made(
         cost=cost,
         network=network,
         bootstrap=here,
+        check=check,
     )
     communicator = Communicator(engine or default_engine(world.size), parameters)
     if folder := trace_folder():

@@ -165,6 +165,32 @@ def test_one_who_left_is_not_waited_for(ranks: Ranks, wire: str) -> None:
         assert kind == PeerDied.__name__ and f"rank {VICTIM} left the group" in message, message
 
 
+def test_the_first_cause_crosses_groups_and_hosts(ranks: Ranks, wire: str) -> None:
+    """3 fails, 2 waits for it in a pair, 0 for 2 in another pair: all on hosts of their own."""
+
+    def rank(comm: Communicator) -> list[str]:
+        first = comm.group([2, VICTIM]) if comm.rank in (2, VICTIM) else None
+        second = comm.group([0, 2]) if comm.rank in (0, 2) else None
+        for group in filter(None, (first, second)):
+            group.barrier()  # they are connected
+        if comm.rank == VICTIM:
+            raise ValueError("boom")
+        try:
+            if first is not None:
+                first.recv(np.ones(10), 1)
+            elif second is not None:
+                second.recv(np.ones(10), 1)
+        except Exception as error:  # noqa: BLE001
+            return [type(error).__name__, str(error)]
+        return ["none", ""]
+
+    found = survivors(ranks(LAYOUT, rank, wires=[wire]).finish())
+    for other, left in ((2, VICTIM), (0, 2)):
+        kind, message = found[other]
+        assert kind == PeerDied.__name__ and message.startswith(f"rank {left} left the group"), message
+        assert message.endswith(f"; the first cause: rank {VICTIM} failed with ValueError: boom"), message
+
+
 def test_strangers_at_the_ports_disturb_nobody(ranks: Ranks, wire: str, lab: Lab, tmp_path: Path) -> None:
     """Somebody connects to every port of rank 0's host and talks, or says nothing."""
 

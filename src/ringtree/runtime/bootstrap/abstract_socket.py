@@ -25,7 +25,10 @@ from ringtree.runtime.bootstrap.socket_messages import (
     held_by,
     no_descriptor,
     other_build,
+    rank_of,
     read,
+    refusal,
+    refusal_as_error,
     send,
     with_limit,
     written,
@@ -48,13 +51,6 @@ STRANGERS = 64
 
 MOST_RINGS = 16
 """Rings that end a member's sleep at once; the leader rings once."""
-
-RAISED: dict[str, type[Exception]] = {
-    "TimeoutError": TimeoutError,
-    "MemoryError": MemoryError,
-    "Abandoned": Abandoned,
-}
-"""The exceptions of members where the leader gave up; RuntimeError for every other kind."""
 
 
 class AbstractSocket:
@@ -126,7 +122,7 @@ class Leader:
                     raise
                 values = [value, *(self._values[rank] for rank in range(1, group.size))]
                 if dead := send(self._connections, {"offers": values, "build": group.build}, fd):
-                    raise RuntimeError(f"{group.named(dead)} ended while {group.subject} was being set up")
+                    raise PeerDied(f"{group.named(dead)} ended while {group.subject} was being set up", dead[0])
             return fd, values
         except BaseException:
             if fd >= 0:
@@ -171,8 +167,18 @@ class Leader:
                 if fd in self._silent:
                     self._admit(self._silent.pop(fd), poll)
                     continue
-                gone = [rank for rank, member in self._connections.items() if member.fileno() == fd]
-                raise RuntimeError(f"{group.named(gone)} ended while {group.subject} was being set up")
+                raise self._lost(next(rank for rank, member in self._connections.items() if member.fileno() == fd))
+
+    def _lost(self, rank: int) -> Exception:
+        """Why this member does not wait any longer: it says so, or its process has ended."""
+        group, message = self._group, b""
+        with contextlib.suppress(OSError):
+            message = self._connections[rank].recv(MESSAGE_BYTES)
+        parting = read(message) if message else {}
+        if "refused" not in parting:
+            return PeerDied(f"{group.named([rank])} ended while {group.subject} was being set up", rank)
+        group.check([])
+        return refusal_as_error(parting)
 
     def _accept(self, listener: UnixSocket, poll: select.poll) -> None:
         """Takes a connection in, whose process may say nothing: nobody waits for it alone."""
@@ -226,16 +232,17 @@ class Leader:
 
     def _give_up(self, listener: UnixSocket, error: Exception) -> None:
         """Sends the reason to the members: those present, and those that come within GRACE_S."""
-        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        refusal = {"refused": why, "kind": type(error).__name__}
-        send(self._connections, refusal)
-        if isinstance(error, (PeerDied, Mismatch, Poisoned, Abandoned)):  # the others find it themselves, by check()
-            return
-        self._group.check([])
+        rank, why = rank_of(error), refusal(error)
+        send(self._connections, why)
+        if isinstance(error, (Mismatch, Poisoned, Abandoned)) or (self._group.inherited and rank >= 0):
+            return  # the others find it themselves, by check()
+        if rank < 0:
+            self._group.check([])
         poll = select.poll()
         for waiting in (listener, *self._silent.values()):
             poll.register(waiting, select.POLLIN)
-        absent, until_s = self._group.size - 1 - len(self._connections), time.monotonic() + GRACE_S
+        absent = self._group.size - 1 - len(self._connections) - (rank > 0 and rank not in self._connections)
+        until_s = time.monotonic() + GRACE_S
         while absent > 0 and (left_s := until_s - time.monotonic()) > 0:
             for fd, _ in poll.poll(left_s * 1e3):
                 if fd == listener.fileno():
@@ -245,7 +252,7 @@ class Leader:
                         time.sleep(RETRY_S)
                 elif (late := self._silent.pop(fd, None)) is not None:
                     if message := heard(late, poll):
-                        send({0: late}, refusal)
+                        send({0: late}, why)
                     absent -= bool(message)
                     late.close()
 
@@ -273,8 +280,9 @@ class Follower:
         }
         answer, fd = self._answer(hello)
         if "refused" in answer:
-            group.check([])  # what made the leader give up, as this member's own error
-            raise RAISED.get(answer["kind"], RuntimeError)(answer["refused"])
+            if group.inherited or answer.get("rank", -1) < 0:
+                group.check([])  # what made the leader give up, as this member's own error
+            raise refusal_as_error(answer)
         if why := other_build(group, answer.get("build", ""), group.names[0]):
             if fd >= 0:
                 os.close(fd)
@@ -327,15 +335,31 @@ class Follower:
                 leader.send(written(hello))
                 if group.check_liveness is not None:
                     while time.monotonic() < self._deadline_s and not leader.is_readable(CHECK_S):
-                        group.check([])
+                        self._check(leader)
                 leader.is_readable(self._deadline_s - time.monotonic() + 1.0)
+                leader.settimeout(CHECK_S)  # what it sent is here by now
             message, fd = leader.receive_with(MESSAGE_BYTES)
-        except (ConnectionError, TimeoutError):
+        except ConnectionError:
             return None
+        except TimeoutError:
+            raise self._late() from None
         if not message:  # the leader took this member in, and ended
             group.check([])
-            raise RuntimeError(f"{group.named([0])} ended while {group.subject} was being set up")
+            raise PeerDied(f"{group.named([0])} ended while {group.subject} was being set up", 0)
         return read(message), fd
+
+    def _check(self, leader: UnixSocket) -> None:
+        """Raises where waiting is in vain. In a world the leader may have sent its answer meanwhile, and members that
+        had theirs sooner have ended."""
+        try:
+            self._group.check([])
+        except Exception as error:
+            late = isinstance(error, PeerDied) and not self._group.inherited
+            if late and leader.is_readable(CHECK_S):
+                return
+            with contextlib.suppress(OSError):  # it would take this member for the one that has ended
+                leader.send(written(refusal(error)))
+            raise
 
     @contextlib.contextmanager
     def _descriptor_to_come(self, leader: UnixSocket, hello: dict[str, Any]) -> Iterator[None]:
@@ -364,5 +388,10 @@ class Follower:
                 time.sleep(RETRY_S)
         group.check([0])
         if time.monotonic() > self._deadline_s:
-            held = f"; {held_by(self._holders)}" if self._holders else ""
-            raise TimeoutError(f"{group.missing([0])} (waited for by {group.named([group.rank])}){held}")
+            raise self._late()
+
+    def _late(self) -> TimeoutError:
+        held = f"; {held_by(self._holders)}" if self._holders else ""
+        return TimeoutError(
+            f"{self._group.missing([0])} (waited for by {self._group.named([self._group.rank])}){held}"
+        )

@@ -16,7 +16,8 @@ class BootstrapGroup(NamedTuple):
     `rank` is the caller's number among the members, 0 is the leader's; `names`: the members' names for users.
     `subject`: the bootstrap's purpose in words, equal on all members. `check_liveness` is called now and then during
     the wait for members, with the ranks that are known not to have come, and raises when the wait is in vain.
-    `build`: the build of the engine that will share the memory, whose layout depends on it.
+    `build`: the build of the engine that will share the memory, whose layout depends on it. `inherited`: the members
+    are in a group already, and each finds by `check_liveness` what has befallen another.
     """
 
     key: str
@@ -26,6 +27,7 @@ class BootstrapGroup(NamedTuple):
     timeout_s: float
     check_liveness: Callable[[list[int]], None] | None = None
     build: str = ""
+    inherited: bool = False
 
     @property
     def size(self) -> int:

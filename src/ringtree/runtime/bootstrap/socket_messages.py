@@ -7,12 +7,19 @@ import marshal
 import select
 from typing import Any
 
-from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
+from ringtree.errors import PeerDied
+from ringtree.runtime.bootstrap.bootstrap import Abandoned, BootstrapGroup
 from ringtree.runtime.bootstrap.shared_memory import explained
 from ringtree.runtime.bootstrap.socket_names import NAMES, Holder
 from ringtree.runtime.bootstrap.unix_socket import UnixSocket
 
 MESSAGE_BYTES = 1 << 18
+RAISED: dict[str, type[Exception]] = {
+    "TimeoutError": TimeoutError,
+    "MemoryError": MemoryError,
+    "Abandoned": Abandoned,
+}
+"""The exceptions of members where another gave up, beside PeerDied; RuntimeError for every other kind."""
 
 
 def with_limit(group: BootstrapGroup, error: Exception) -> Exception:
@@ -41,6 +48,24 @@ def other_build(group: BootstrapGroup, theirs: str, name: str) -> str:
         f"rank {name} runs build {theirs or 'unknown'} of ringtree's engine, {group.named([group.rank])} build "
         f"{group.build}, in {group.subject}: start every rank from the same installation"
     )
+
+
+def rank_of(error: Exception) -> int:
+    """The rank that has died; -1 where the error is for another reason."""
+    return int(error.rank) if isinstance(error, PeerDied) else -1
+
+
+def refusal(error: Exception) -> dict[str, Any]:
+    """The message of a member that gives up to those who wait with it."""
+    why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return {"refused": why, "kind": type(error).__name__, "rank": rank_of(error)}
+
+
+def refusal_as_error(message: dict[str, Any]) -> Exception:
+    """The error of a member that was sent a refusal."""
+    if message["kind"] == "PeerDied":
+        return PeerDied(message["refused"], message.get("rank", -1))
+    return RAISED.get(message["kind"], RuntimeError)(message["refused"])
 
 
 def heard(member: UnixSocket, poll: select.poll) -> bytes:

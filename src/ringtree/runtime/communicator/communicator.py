@@ -10,6 +10,7 @@ Its methods come in families, one file each; this one has the group's identity, 
 from __future__ import annotations
 
 import os
+from _thread import get_ident
 from contextlib import AbstractContextManager
 from functools import partial
 from types import TracebackType
@@ -201,9 +202,25 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
         and so does every later call."""
         if isinstance(self._endpoint, lifetime.Gone):
             return
-        name = self._parameters.names[self.rank]
         for group in (self, *self._besides.copy().values()):
-            group._endpoint.poison(f"rank {name} aborted the group" + (f": {why}" if why else ""))
+            group._endpoint.poison(f"rank {self._name} aborted the group" + (f": {why}" if why else ""))
+
+    @property
+    def _name(self) -> str:
+        """This rank's name in messages: its rank in the world."""
+        return self._parameters.names[self.rank]
+
+    def _tell_cause(self, error: BaseException | None) -> None:
+        """See lifetime.tell_cause."""
+        if not isinstance(self._endpoint, lifetime.Gone) and (why := lifetime.cause_in_words(error, self._name)):
+            for group in (self, *self._besides.copy().values()):
+                group._endpoint.tell_cause(why)
+
+    def _called_here(self) -> bool:
+        """Whether this thread made the last call, or exchanged the last message, in the group."""
+        if isinstance(self._endpoint, lifetime.Gone):
+            return False
+        return any(group._endpoint.caller == get_ident() for group in (self, *self._besides.copy().values()))
 
     def check_liveness(self, what: str) -> None:
         """Raises the error with which the group failed, or PeerDied if one of its ranks died; does not wait. `what`:
@@ -245,6 +262,7 @@ class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._tell_cause(error)
         self.close()
 
     def __reduce__(self) -> NoReturn:

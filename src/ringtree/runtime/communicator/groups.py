@@ -131,6 +131,7 @@ class Groups(Collectives):
             network=self._parameters.network,
             bootstrap=self._parameters.bootstrap,
             reductions=self._parameters.reductions,
+            check=self._parameters.check,
         )
         try:
             return self._made_from_here(self._of(parameters))

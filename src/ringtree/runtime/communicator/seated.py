@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ringtree import late
 from ringtree.runtime import arrays
-from ringtree.runtime.communicator import calls
+from ringtree.runtime.communicator import calls, lifetime
 from ringtree.runtime.communicator.arguments import whole
 from ringtree.runtime.communicator.messages.work import Ended, Work
 from ringtree.runtime.engines.shapes import BLOCK, BLOCKS, STACKED
@@ -46,6 +46,7 @@ class Member:
     @late.Attribute
     def _calls(self) -> Calls:
         """The slow path of this group's calls."""
+        lifetime.set_hooks()
         return calls.Calls(self._joined_group, self._engine, self._parameters, self._beside)
 
     def _used_calls(self) -> Calls | None:

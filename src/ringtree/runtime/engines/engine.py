@@ -39,7 +39,7 @@ class GroupParameters(NamedTuple):
     knows of the members (`Health.inherited`). `cost`: the parameters by which calls are planned; a world takes rank
     0's, and None stands for the built-in ones; `network`: the same of a measured network between hosts. `bootstrap`:
     how the members find each other. `reductions`: what is asked of the bits of all reductions, as `set_reductions`
-    takes it; None leaves it to the environment.
+    takes it; None leaves it to the environment. `check`: calls are compared on all ranks before they begin.
     """
 
     key: str
@@ -54,6 +54,7 @@ class GroupParameters(NamedTuple):
     network: NetworkCost | None = None
     bootstrap: HostBootstrap = ABSTRACT_SOCKET
     reductions: tuple[bool | str, str | None] | None = None
+    check: bool = False
 
     @property
     def ranks(self) -> int:
@@ -68,7 +69,7 @@ class GroupParameters(NamedTuple):
     def bootstrap_group(self, build: str = "") -> BootstrapGroup:
         """The members before there is a group."""
         members = self.key, self.rank, self.names, self.subject, self.timeout_s, self.check_liveness
-        return BootstrapGroup(*members, build=build)
+        return BootstrapGroup(*members, build=build, inherited=self.inherited is not None)
 
 
 class NetworkParameters(NamedTuple):

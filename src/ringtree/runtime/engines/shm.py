@@ -48,7 +48,7 @@ def _join(parameters: GroupParameters) -> JoinedGroup:
     lazily = parameters.inherited is not None or listening is not None
     needed, at_first = (native.reserved_bytes(*sizes, lazily=each) for each in (lazily, True))
     try:
-        offer = _offer(parameters, listening, may_read)
+        offer = [*_offer(parameters, listening, may_read), native.process_identity()]
         memory = native.segment_bytes(*sizes), offer, at_first, needed  # each rank reserves its own slots, on its node
         fd, offers = parameters.bootstrap.share(group, *memory)
     except BaseException:
@@ -64,8 +64,7 @@ def _join(parameters: GroupParameters) -> JoinedGroup:
         raise
     machines = listening.machines if listening else hosts
     cores = {m: _union([o[0] for o, other in zip(offers, machines, strict=True) if other == m]) for m in machines}
-    here = machines[parameters.rank]
-    nodes = [o[5][0] for o in offers]
+    here, nodes = machines[parameters.rank], [o[5][0] for o in offers]
     oversubscribed = machines.count(here) > cores[here]
     keeps_core = oversubscribed and not parameters.threads and not parameters.inherited
     endpoint = native.Group(
@@ -84,6 +83,8 @@ def _join(parameters: GroupParameters) -> JoinedGroup:
         nodes=_numbered(hosts, nodes),
         **warning_of(os.environ),
         core=_home_core(parameters.rank, machines, [o[0] for o in offers]) if keeps_core else -1,
+        processes=_processes(parameters, hosts, [o[7] for o in offers]),
+        confirms=parameters.check or checks(os.environ),
     )
     turns = max(machines.count(m) / c for m, c in cores.items())
     return JoinedGroup(
@@ -170,6 +171,21 @@ def single_copies(env: Mapping[str, str]) -> bool:
     given = env.get("RINGTREE_SINGLE_COPY") or "1"
     if given not in ("0", "1"):
         raise ValueError(f"RINGTREE_SINGLE_COPY is {given!r}: expected 1, or 0 to stage all messages")
+    return given == "1"
+
+
+def _processes(parameters: GroupParameters, hosts: Sequence[int], identities: list[list[int]]) -> list[list[int]]:
+    """The members' processes as the engine takes them, of this host's; a group made from another has its world's."""
+    if parameters.inherited:
+        return []
+    return [i if host == hosts[parameters.rank] else [0, 0, 0] for i, host in zip(identities, hosts, strict=True)]
+
+
+def checks(env: Mapping[str, str]) -> bool:
+    """Whether ranks compare each call before they begin it: RINGTREE_CHECK, 0 by default."""
+    given = env.get("RINGTREE_CHECK") or "0"
+    if given not in ("0", "1"):
+        raise ValueError(f"RINGTREE_CHECK is {given!r}: expected 0, or 1 to compare each call on all ranks beforehand")
     return given == "1"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import pickle
 import signal
@@ -14,6 +15,7 @@ from multiprocessing.connection import Connection, Pipe, wait
 from typing import NoReturn
 
 from ringtree.runtime.bootstrap.environment import ADDRESS
+from ringtree.runtime.bootstrap.siblings import Siblings
 from ringtree.runtime.communicator import lifetime
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import GroupParameters
@@ -30,6 +32,7 @@ class Processes:
     def __init__(self, engine: str, parameters: list[GroupParameters], first: Task | None, pin: Pin) -> None:
         self._pipes: list[Connection] = []
         self._pids: list[int] = []
+        processes = _ProcessIds(len(parameters))
         try:
             for terms_of_rank in parameters:
                 mine, theirs = Pipe()
@@ -37,9 +40,11 @@ class Processes:
                 self._pipes.append(mine)
                 pid = _fork()
                 if pid == 0:
-                    _Child(engine, terms_of_rank, theirs, pin).live(first)
+                    watch = Siblings(processes.known, terms_of_rank.rank, terms_of_rank.ranks)
+                    _Child(engine, terms_of_rank._replace(check_liveness=watch.check), theirs, pin).live(first)
                 theirs.close()
                 self._pids.append(pid)
+                processes.add(terms_of_rank.rank, pid)
         except OSError:  # too many processes, or files
             self.stop()
             raise
@@ -98,6 +103,20 @@ class Processes:
             pause_s = min(2 * pause_s, 0.02)
 
 
+class _ProcessIds:
+    """The process of each rank, in memory that the ranks share: the earlier ones learn of the later."""
+
+    def __init__(self, ranks: int) -> None:
+        self._page = mmap.mmap(-1, 4 * ranks)
+        self._ids = memoryview(self._page).cast("i")
+
+    def add(self, rank: int, pid: int) -> None:
+        self._ids[rank] = pid
+
+    def known(self) -> dict[int, int]:
+        return {rank: pid for rank, pid in enumerate(self._ids) if pid}
+
+
 def _fork() -> int:
     sys.stdout.flush()
     sys.stderr.flush()
@@ -150,7 +169,7 @@ class _Child:
             return False
         if first is not None:
             outcome = attempt(communicator, first)
-            closing = attempt(communicator, (_leave, ()))  # it may be the first to detect a mismatch
+            closing = attempt(communicator, (_leave, (outcome.cause,)))  # it may be the first to detect a mismatch
             self._send(closing if closing.failed and not outcome.failed else outcome)
             return not outcome.failed
         with communicator:
@@ -158,6 +177,7 @@ class _Child:
                 outcome = attempt(communicator, pickle.loads(self.pipe.recv_bytes()))
                 self._send(outcome)
                 if outcome.failed:
+                    lifetime.tell_cause(communicator, outcome.cause)
                     return False
 
     def _send(self, outcome: Outcome) -> None:
@@ -170,9 +190,9 @@ class _Child:
         self.pipe.send_bytes(text)
 
 
-def _leave(_: Communicator) -> None:
+def _leave(_: Communicator, error: BaseException | None) -> None:
     """A process that ends without a word, as a rank's does, would be missed in every group that it is still in."""
-    lifetime.close_all()
+    lifetime.close_all(error)
 
 
 def attempt(communicator: Communicator, task: Task) -> Outcome:

@@ -6,6 +6,7 @@ import threading
 import time
 from queue import Empty, SimpleQueue
 
+from ringtree.runtime.communicator import lifetime
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import GroupParameters
 from ringtree.runtime.launch.crew import Outcome, Pin, Task
@@ -61,6 +62,7 @@ class Threads:
             return
         if self._first is not None:
             outcome = attempt(communicator, self._first)
+            lifetime.tell_cause(communicator, outcome.cause)
             closing = attempt(communicator, (Communicator.close, ()))
             self._outcomes.put((parameters.rank, closing if closing.failed and not outcome.failed else outcome))
             return
@@ -69,4 +71,5 @@ class Threads:
                 outcome = attempt(communicator, task)
                 self._outcomes.put((parameters.rank, outcome))
                 if outcome.failed:
+                    lifetime.tell_cause(communicator, outcome.cause)
                     return

@@ -156,7 +156,7 @@ def dismiss() -> None:
 
 def _at_exit() -> None:
     """No thread may be in the engine when the interpreter ends: killed there, it takes the process along."""
-    lifetime.close_all()
+    lifetime.close_at_exit()
     _threads.rest(1.0)
 
 

@@ -70,8 +70,9 @@ class Heap:
         most_bytes = min(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), MOST_BYTES // ranks)
         check_liveness = partial(endpoint.check_liveness, "allocate_tensor", list(range(ranks)))
         subject, patience_s = f"the symmetric memory of {ranks} ranks", min(parameters.timeout_s, PATIENCE_S)
+        key = f"{parameters.key}/heap"
         members = BootstrapGroup(
-            f"{parameters.key}/heap", parameters.rank, parameters.names, subject, patience_s, check_liveness
+            key, parameters.rank, parameters.names, subject, patience_s, check_liveness, inherited=True
         )
         nbytes = (1 + most_bytes // LARGE_PAGE_BYTES * ranks) * LARGE_PAGE_BYTES
         try:

@@ -53,7 +53,9 @@ def allocate(
         fd = reserve(share, subject)
     else:
         check_liveness = partial(endpoint.check_liveness, "empty", list(range(parameters.ranks)))
-        group = BootstrapGroup(key, parameters.rank, parameters.names, subject, parameters.timeout_s, check_liveness)
+        group = BootstrapGroup(
+            key, parameters.rank, parameters.names, subject, parameters.timeout_s, check_liveness, inherited=True
+        )
         several = len(set(parameters.bootstrap.hosts(group))) > 1  # then each rank's part exists on its own host only
         whole = share * parameters.ranks
         fd, _ = parameters.bootstrap.share(group, whole, reserved=0, needed=share if several else whole)

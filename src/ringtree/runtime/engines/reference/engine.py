@@ -210,6 +210,13 @@ class ReferenceEndpoint(KnownCalls, ReferenceMessages, ReferenceWindows, Recordi
     def poison(self, message: str) -> None:
         self.group.poison(Poisoned, message)
 
+    def tell_cause(self, text: str) -> None:
+        self.group.causes.setdefault(self.rank, text)
+
+    @property
+    def caller(self) -> int:
+        return 0  # its ranks are threads themselves
+
     def set_timeout(self, timeout_s: float) -> None:
         self.timeout_s = timeout_s
 

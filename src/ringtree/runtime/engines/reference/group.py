@@ -72,6 +72,7 @@ class ReferenceGroup:
     received: dict[int, NDArray[np.int64]] = field(default_factory=dict)
     sent: Counter[tuple[int, int]] = field(default_factory=Counter)
     recorders: dict[int, ReferenceRecorder] = field(default_factory=dict)
+    causes: dict[int, str] = field(default_factory=dict)  # why ranks leave
     failure: tuple[type[Exception], tuple[object, ...]] | None = None
     raised: set[int] = field(default_factory=set)  # ranks that have raised the failure itself
 
@@ -119,6 +120,8 @@ class ReferenceGroup:
             for peer in peers():
                 if peer in self.left:
                     message = f"rank {self.names[peer]} left while rank {self.names[rank]} waited for {what}"
+                    if peer in self.causes:
+                        message += f"; the first cause: {self.causes[peer]}"
                     raise self.fail(rank, PeerDied, message, peer)
             left_s = deadline - time.monotonic()
             if left_s <= 0:

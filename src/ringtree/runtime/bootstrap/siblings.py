@@ -1,0 +1,97 @@
+"""The processes of a world's ranks on this host before they have met: one that ends by then is not waited for.
+
+Who waits looks now and then which processes are ranks of its job: those that `spawn` names, or that this process's
+launcher has started. A rank that was seen, and whose process is gone, will not come.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from ringtree.errors import PeerDied
+from ringtree.runtime.bootstrap.environment import World, detect
+
+LOOK_S = 0.1
+"""Seconds between two looks for ranks that were not seen yet."""
+SHARE = 20
+"""The looks of a rank take a twentieth of its time at most."""
+
+Find = Callable[[], dict[int, int]]
+"""The processes of ranks, as far as they are known by now."""
+
+
+class Siblings:
+    """The processes of the ranks 0 to `size` - 1, of which this one is `rank`, as `find` has them."""
+
+    def __init__(self, find: Find, rank: int, size: int) -> None:
+        self._find, self._rank, self._size = find, rank, size
+        self._seen: dict[int, tuple[int, int]] = {}
+        self._next_s = 0.0
+
+    def check(self, absent: Sequence[int] = ()) -> None:
+        """The liveness check of a bootstrap: PeerDied where a rank that was seen has ended."""
+        self._look()
+        for rank, (pid, start) in self._seen.items():
+            if _start(pid) != start:
+                raise PeerDied(
+                    f"rank {rank} died (process {pid} ended) while rank {self._rank} waited for the group of "
+                    f"{self._size} ranks",
+                    rank,
+                )
+
+    def _look(self) -> None:
+        begun_s = time.monotonic()
+        if begun_s < self._next_s or len(self._seen) == self._size - 1:
+            return
+        for rank, pid in self._find().items():
+            if rank != self._rank and rank not in self._seen and (start := _start(pid)):
+                self._seen[rank] = pid, start
+        now_s = time.monotonic()
+        self._next_s = now_s + max(LOOK_S, SHARE * (now_s - begun_s))
+
+
+def started_with(world: World) -> Find:
+    """Finds the ranks of this world among the processes that this one's parent has started, by their environment."""
+    known: dict[int, int | None] = {os.getpid(): None}
+
+    def find() -> dict[int, int]:
+        for pid in _children(os.getppid()):
+            if known.get(pid) is None and pid != os.getpid():
+                known[pid] = _rank_of(pid, world)
+        return {rank: pid for pid, rank in known.items() if rank is not None}
+
+    return find
+
+
+def _rank_of(pid: int, world: World) -> int | None:
+    """The rank of a process in this world; None where it is none of its ranks, or not yet: a process has the
+    environment of its parent until it becomes the program."""
+    with suppress(OSError, ValueError):
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            words = os.fsdecode(file.read()).split("\0")
+        other = detect(dict(word.split("=", 1) for word in words if "=" in word), meets=True)
+        if (other.job, other.size, other.launcher) == (world.job, world.size, world.launcher):
+            return other.rank
+    return None
+
+
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    with suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with suppress(OSError), open(f"/proc/{pid}/task/{task}/children") as file:
+                found += map(int, file.read().split())
+    return found
+
+
+def _start(pid: int) -> int:
+    """The start of the process, in clock ticks after boot; 0 if there is none, or only a zombie."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()  # the name before it may hold anything
+    except OSError:
+        return 0
+    return 0 if fields[0] in (b"Z", b"X") else int(fields[19])

@@ -1,0 +1,124 @@
+"""A rank that ends before all have met, wherever in init() or before it, is named at once to those who wait."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import ringtree
+from ringtree import RankFailed, spawn
+from ringtree.runtime.bootstrap.abstract_socket import AbstractSocket
+from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
+from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.engines import shm
+from tests.waiting import Event, Naps
+
+pytest.importorskip("ringtree._native")
+
+PROGRAM = """
+import os, signal, sys, time
+rank, victim, moment = int(os.environ["RINGTREE_RANK"]), int(sys.argv[1]), sys.argv[2]
+if rank == victim and moment == "before init":
+    time.sleep(0.6)  # the others have looked who is there by then
+    os.kill(os.getpid(), signal.SIGKILL)
+import ringtree
+from ringtree.runtime.bootstrap.abstract_socket import AbstractSocket
+share = AbstractSocket.share
+def late(*arguments, **more):
+    time.sleep(0.6)
+    os.kill(os.getpid(), signal.SIGKILL)
+if rank == victim:
+    AbstractSocket.share = late
+elif rank == (victim + 1) % 3 and moment == "in init, one comes last":
+    time.sleep(0.3)
+begun = time.monotonic()
+try:
+    ringtree.init()
+except Exception as error:
+    print(f"{time.monotonic() - begun:.2f} {type(error).__name__} {error}")
+"""
+
+
+@pytest.mark.parametrize("victim", [0, 2])
+@pytest.mark.parametrize("moment", ["before init", "in init", "in init, one comes last"])
+def test_ranks_that_any_launcher_started(victim: int, moment: str, tmp_path: Path) -> None:
+    file = tmp_path / "program.py"
+    file.write_text(PROGRAM)
+    job = f"test-{os.getpid()}-{victim}-{moment}"
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, str(file), str(victim), moment],
+            env={**os.environ, "RINGTREE_RANK": str(r), "RINGTREE_WORLD_SIZE": "3", "RINGTREE_JOB": job,
+                 "RINGTREE_TIMEOUT": "60"},
+            stdout=subprocess.PIPE, text=True,
+        )
+        for r in range(3)
+    ]  # fmt: skip
+    for rank, process in enumerate(ranks):
+        text = process.communicate()[0]
+        if rank != victim:
+            seconds, kind, message = text.split(" ", 2)
+            assert kind == "PeerDied"
+            assert f"rank {victim} " in message.partition("while")[0], message
+            assert float(seconds) < 10  # of its own start, too, on a busy machine, where the limit is 60
+
+
+def patched(victim: int, dies: Event, where: str) -> Callable[[pytest.MonkeyPatch], None]:
+    def die() -> None:
+        time.sleep(0.3)  # the others have looked who is there by then
+        dies.set()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
+        share = AbstractSocket.share
+
+        def share_or_die(self: AbstractSocket, group: BootstrapGroup, *rest: object) -> object:
+            if group.rank == victim and where == "before it meets":
+                die()
+            result = share(self, group, *rest)  # type: ignore[arg-type]
+            if group.rank == victim:
+                die()
+            return result
+
+        monkeypatch.setattr(AbstractSocket, "share", share_or_die)
+
+    return patch
+
+
+@pytest.mark.parametrize("victim", [0, 2])
+@pytest.mark.parametrize("where", ["before it meets", "before it attaches"])
+def test_ranks_that_spawn_started(victim: int, where: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Those who have met wait in their first call; the others in the making of the group."""
+    dies = Event()
+    patched(victim, dies, where)(monkeypatch)
+    made = shm.join
+
+    def join_or_note(parameters: object) -> object:
+        with Naps(dies.is_set) as naps:
+            try:
+                joined = made(parameters)  # type: ignore[arg-type]
+                joined.endpoint.receive(victim, 0, 0, 60.0)
+            except ringtree.PeerDied as error:
+                (tmp_path / str(parameters.rank)).write_text(f"{naps.count} {error}")  # type: ignore[attr-defined]
+                raise
+        return joined
+
+    monkeypatch.setattr(shm, "join", join_or_note)
+
+    def rank(comm: Communicator) -> None:
+        raise AssertionError("nobody comes so far")
+
+    with pytest.raises(RankFailed, match=f"rank {victim} of 3 failed: its process was killed by SIGKILL"):
+        spawn(rank, 3, timeout_s=60)
+    assert {p.name for p in tmp_path.iterdir()} == {"0", "1", "2"} - {str(victim)}
+    for file in tmp_path.iterdir():
+        naps, message = file.read_text().split(" ", 1)
+        assert message.startswith(f"rank {victim} "), message
+        assert int(naps) < Naps.A_SECOND
