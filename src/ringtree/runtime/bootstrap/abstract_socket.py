@@ -258,7 +258,8 @@ class Follower:
         return answer
 
     def _visit(self, hello: bytes) -> tuple[dict[str, Any], int] | None:
-        """Sends hello and waits for the answer; None where no leader listens (yet), or it closed without an answer."""
+        """Sends hello and waits for the answer; None where no leader listens (yet), or it closed without an answer.
+        TimeoutError: if it stands still."""
         group = self._group
         with connection() as leader:
             # the leader gives up first and sends the reason: so this member waits a little longer
@@ -271,9 +272,12 @@ class Follower:
                 if group.check_liveness is not None:
                     while time.monotonic() < self._deadline_s and not select.select([leader], [], [], CHECK_S)[0]:
                         group.check([])
+                    leader.settimeout(max(self._deadline_s - time.monotonic(), 0) + 1.0)
                 message, fd = leader.receive_with(MESSAGE_BYTES)
-            except (ConnectionError, TimeoutError):
+            except ConnectionError:
                 return None
+            except TimeoutError:
+                raise self._late() from None
             if not message:  # the leader took this member in, and ended
                 group.check([])
                 raise RuntimeError(f"{group.named([0])} ended while {group.subject} was being set up")
@@ -287,7 +291,10 @@ class Follower:
             return
         group.check([0])
         if time.monotonic() > self._deadline_s:
-            raise TimeoutError(f"{group.missing([0])} (waited for by {group.named([group.rank])})")
+            raise self._late()
+
+    def _late(self) -> TimeoutError:
+        return TimeoutError(f"{self._group.missing([0])} (waited for by {self._group.named([self._group.rank])})")
 
 
 def _other_build(group: BootstrapGroup, theirs: str, name: str) -> str:
