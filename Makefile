@@ -127,7 +127,7 @@ soak: $(built) ## calls of every kind on a busy machine (half an hour; ARGS="--m
 	@mkdir -p build
 	@$(py) -m tests.runtime.soak --json build/soak.json $(ARGS)
 
-chaos: $(built) ## 1,000 random faults: no hang, wrong result or leak (ten minutes; ARGS="--count 100"); build/chaos.json
+chaos: $(built) ## 1,000 random faults: no hang, wrong result or leak (three minutes; ARGS="--count 100"); build/chaos.json
 	@mkdir -p build
 	@$(py) -m tests.runtime.chaos --json build/chaos.json $(ARGS)
 

@@ -43,6 +43,7 @@ def test_random_faults_hang_nobody_and_change_no_result() -> None:
     assert not summary.failures(), summary.failures()
     assert not files() - before
     assert summary.errors > CASES
+    assert not (silent := [verdict.case.seed for verdict in summary.verdicts if verdict.silent]), silent
     assert len(summary.misnamed) <= MOST_MISNAMED * summary.errors, summary.misnamings()
 
 

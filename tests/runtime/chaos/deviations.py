@@ -84,8 +84,9 @@ def _message_size(script: list[Step], at: int, ranks: int, rank: int) -> list[St
 
 
 def _message_tag(script: list[Step], at: int, ranks: int, rank: int) -> list[Step] | None:
-    if not isinstance(script[at], Exchange):
-        return None
+    step = script[at]
+    if not isinstance(step, Exchange) or len({message.tag for message in step.messages}) < len(step.messages):
+        return None  # of messages with one tag, the next one would come in its place, and nobody could notice
     return _with_another_message(script, at, ranks, rank, lambda message: replace(message, tag=NO_MESSAGES_TAG))
 
 

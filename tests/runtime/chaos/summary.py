@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
@@ -10,6 +10,8 @@ from typing import Any
 from tests.runtime.chaos.verdict import Heard, Verdict
 
 MOST_TEXT = 150
+PHRASES = ("closed its group", "left the group", "did not come", "died", "is out of reach", "waited", "ended while")
+"""What a text may report of the rank that it names; the first that it has counts."""
 
 
 @dataclass
@@ -81,6 +83,11 @@ class Summary:
             lines.append(f"{fault:14}" + "".join(f"{'-' if row[c] is None else row[c]:>10}" for c in columns))
         return "\n".join(lines)
 
+    def phrases(self) -> str:
+        """How many misnaming errors report what of the rank that they name."""
+        counts = Counter(phrase(heard.raised.text) for _, heard in self.misnamed)
+        return "\n".join(f"{number:5} misnamed a rank that {what}" for what, number in counts.most_common())
+
     def brief(self) -> str:
         """How many errors named another rank than the culprit."""
         return f"{len(self.misnamed)} of {self.errors} errors misnamed ({self.misnamed_share:.1%})"
@@ -101,6 +108,11 @@ def failure(verdict: Verdict) -> str:
     if not lines:
         return ""
     return "\n".join([f"seed {verdict.case.seed}: {verdict.case}", f"  fault: {verdict.what}", *lines, again(verdict)])
+
+
+def phrase(text: str) -> str:
+    """What an error's text reports, in two or three words."""
+    return next((phrase for phrase in PHRASES if phrase in text), "did something else")
 
 
 def again(verdict: Verdict) -> str:
