@@ -124,8 +124,8 @@ def test_a_socket_that_somebody_holds_is_found(monkeypatch: pytest.MonkeyPatch) 
 @native
 def test_a_wrong_result_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     instead(monkeypatch, "all_reduce", 2, lambda _, result: result + 1)
-    [wrong] = verdict_of(QUIET).wrong[:1]
-    assert "rank 2" in wrong and "elements differ" in wrong
+    wrong = verdict_of(QUIET).wrong  # of the others, too: rank 2 ends
+    assert any(text.startswith("rank 2, ") and "elements differ" in text for text in wrong)
 
 
 @native
