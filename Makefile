@@ -33,7 +33,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE VIRTUAL_ENV
 export PATH := $(CURDIR)/$(venv)/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-docs test-hosts test-slurm test-pages check check-pages bench validate browser screenshots test-torch test-torch-debian test-ray test-clients test-sglang test-vllm test-torch-suite test-mpi4py-suite test-long test-core test-all wheels test-wheels soak setup clean
+.PHONY: help demo test test-docs test-hosts test-slurm test-pages check check-pages bench validate browser screenshots test-torch test-torch-debian test-ray test-clients test-sglang test-vllm test-torch-suite test-mpi4py-suite test-long test-core test-all wheels test-wheels soak chaos setup clean
 
 help: ## list these targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -126,6 +126,10 @@ test-all: ## all tests there are: test, test-docs, test-hosts, test-pages, test-
 soak: $(built) ## calls of every kind on a busy machine (half an hour; ARGS="--minutes 5"); writes build/soak.json
 	@mkdir -p build
 	@$(py) -m tests.runtime.soak --json build/soak.json $(ARGS)
+
+chaos: $(built) ## 1,000 random faults: no hang, wrong result or leak (three minutes; ARGS="--count 100"); build/chaos.json
+	@mkdir -p build
+	@$(py) -m tests.runtime.chaos --json build/chaos.json $(ARGS)
 
 wheels: $(packing) ## build dist/: the source distribution and wheels, as far as this machine can (minutes)
 	@$(packers)/bin/python -m release.wheels $(ARGS)

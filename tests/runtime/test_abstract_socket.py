@@ -19,6 +19,7 @@ from ringtree.runtime.bootstrap.abstract_socket import ABSTRACT_SOCKET
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
 from ringtree.runtime.bootstrap.shared_memory import reserve
 from ringtree.runtime.bootstrap.unix_socket import UnixSocket
+from tests.waiting import Naps
 
 numbers = count()
 
@@ -97,6 +98,17 @@ def test_a_missing_leader_is_named(key: str) -> None:
     (error,) = gather(lambda: meet(members(key, 1, 2, timeout_s=0.2), 0))
     assert isinstance(error, TimeoutError)
     assert "rank 100 did not come" in str(error)
+
+
+def test_a_leader_that_stands_still_is_waited_for_once(key: str) -> None:
+    """The kernel takes connections for it. This member stays a second longer than the leader would."""
+    group = members(key, 1, 2, timeout_s=1.0)._replace(check_liveness=lambda absent: None)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as leader, Naps(lambda: True) as naps:
+        leader.bind(abstract_socket.address(key))
+        leader.listen()
+        with pytest.raises(TimeoutError, match="rank 100 did not come to the test group within 1 s"):
+            meet(group, 0)
+    assert naps.count < 2.8 * Naps.A_SECOND
 
 
 def test_the_same_rank_twice_is_an_error_for_all(key: str) -> None:

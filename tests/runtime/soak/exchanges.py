@@ -25,7 +25,7 @@ class Posts:
         """Sends and receives this rank's messages; returns the errors in them."""
         if comm.size == 1:
             return ""
-        messages = [_between(message, comm.size) for message in step.messages]
+        messages = [between(message, comm.size) for message in step.messages]
         if step.style == "in a circle":
             return self._circle(comm, messages[0])
         if step.style == "objects":
@@ -130,7 +130,7 @@ class Windows:
         return ""
 
 
-def _between(message: ScriptedMessage, size: int) -> ScriptedMessage:
+def between(message: ScriptedMessage, size: int) -> ScriptedMessage:
     """Its ranks as those of a group, which are two."""
     source, target = message.source % size, message.target % size
     return replace(message, source=source, target=target if target != source else (target + 1) % size)

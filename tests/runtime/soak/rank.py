@@ -5,35 +5,18 @@ from __future__ import annotations
 import faulthandler
 import pickle
 import time
-from collections import deque
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.runtime.communicator.communicator import Communicator
-from tests.runtime.soak.collectives import Arenas, Caller, Check, finished
-from tests.runtime.soak.exchanges import Posts, Windows
 from tests.runtime.soak.figures import Figures, figures, grown, slots_open
 from tests.runtime.soak.load import die_with
-from tests.runtime.soak.script import (
-    CALLS,
-    MIXES,
-    MOST_GROUPS,
-    Call,
-    Close,
-    Exchange,
-    Open,
-    Step,
-    Window,
-    mix_of,
-    steps,
-)
+from tests.runtime.soak.player import Player, Wrong
+from tests.runtime.soak.script import CALLS, MIXES, mix_of, steps
 from tests.runtime.soak.values import Tables
 
-MOST_PENDING = 6
-"""Asynchronous calls under way at once."""
 PROGRESS_S = 10.0
 SILENCE_FACTOR = 3.0
 """Timeouts without the end of a chapter after which a rank prints its position and ends: no wait lasts as long."""
@@ -67,19 +50,10 @@ class Report:
     wrong: str = ""
 
 
-class Wrong(Exception):
-    """An error that the soak looks for."""
-
-
 class Soak:
     def __init__(self, world: Communicator, parameters: SoakSettings, tables: Tables, at: NDArray[np.int64]) -> None:
         self._world, self._parameters, self._at = world, parameters, at
-        self._arenas = Arenas(world)
-        self._caller, self._posts = Caller(tables, self._arenas), Posts(tables)
-        self._windows = Windows(world, tables)
-        self._groups: list[Communicator | None] = []  # opened; None where this rank is in none of them
-        self._pending: deque[tuple[int, Call, Any, Check]] = deque()
-        self._doing: tuple[int, Step | str] = (0, "the beginning")
+        self._player = Player(world, tables)
         self.report = Report(world.rank)
 
     def run(self) -> None:
@@ -92,10 +66,11 @@ class Soak:
             faulthandler.dump_traceback_later(SILENCE_FACTOR * self._parameters.timeout_s, exit=True)
             mix = mix_of(self._parameters.seed, chapter, self._parameters.mix)
             for number, step in enumerate(steps(self._parameters.seed, chapter, mix), chapter * CALLS):
-                self._step(number, step)
+                self._at[self._world.rank] = number
+                self._player.step(number, step)
                 self.report.calls += 1
                 self.report.calls_by_mix[mix] += 1
-            self._end_chapter(chapter)
+            self._player.end_chapter(chapter)
             chapter += 1
             now = time.monotonic()
             self.report.took_s, self.report.cpu_s = now - begun, time.process_time() - begun_cpu_s
@@ -112,61 +87,14 @@ class Soak:
 
     def place(self) -> str:
         """Where this rank is in the script, and what it holds there."""
-        number, step = self._doing
-        return f"call {number:,}, {step}, {slots_open(self._open())} staging slots open"
+        number, step = self._player.doing
+        return f"call {number:,}, {step}, {slots_open(self._player.open())} staging slots open"
 
     def _over(self, begun: float) -> bool:
         """Whether the time is over by rank 0's clock."""
         over = np.array([time.monotonic() - begun >= self._parameters.seconds])
-        self._doing = self._doing[0], "rank 0 broadcasts whether the time is over"
+        self._player.doing = self._player.doing[0], "rank 0 broadcasts whether the time is over"
         return bool(self._world.broadcast(over, 0)[0])
-
-    def _step(self, number: int, step: Step) -> None:
-        self._doing = number, step
-        self._at[self._world.rank] = number
-        if isinstance(step, Open):
-            if len(self._groups) < MOST_GROUPS:
-                self._groups.append(_opened(self._world, step.how, number))
-            return
-        if isinstance(step, Close):
-            if step.group <= len(self._groups):
-                self._finish(0)
-                self._close(self._groups.pop(step.group - 1))
-            return
-        if isinstance(step, Window):
-            self._expect_nothing(self._windows.move(step))
-            return
-        comm = self._world if step.group == 0 or not self._groups else self._groups[step.group % len(self._groups)]
-        if comm is None:
-            return
-        if isinstance(step, Exchange):
-            self._expect_nothing(self._posts.exchange(comm, step))
-        elif step.collective == "barrier" and comm is self._world and not step.later:
-            self._expect_nothing(self._windows.barrier(number))
-        elif step.later:
-            self._finish(MOST_PENDING - 1)
-            self._pending.append((number, step, *self._caller.begin(comm, step)))
-        else:
-            self._expect_nothing(finished(*self._caller.begin(comm, step)))
-        if not self._pending and number % 10 == 0 and (slots := slots_open(self._open())):
-            raise Wrong(f"{slots} staging slots are open after it; expected none")
-
-    def _finish(self, most: int) -> None:
-        """Waits for asynchronous calls, the oldest first, until at most `most` are under way."""
-        before = self._doing
-        while len(self._pending) > most:
-            number, step, made, check = self._pending.popleft()
-            self._doing = number, step
-            self._expect_nothing(finished(made, check))
-        self._doing = before
-
-    def _end_chapter(self, chapter: int) -> None:
-        self._finish(0)
-        self._doing = (chapter + 1) * CALLS, "the end of a chapter"
-        if slots := slots_open(self._open()):
-            raise Wrong(f"{slots} staging slots are open; expected none")
-        while self._groups:
-            self._close(self._groups.pop())
 
     def _look(self, warm: bool) -> None:
         """Notes what this rank holds; raises where that has grown."""
@@ -176,17 +104,6 @@ class Soak:
             report.warm = now if report.warm is None else report.warm.most(now)
         report.most = now if report.most is None else report.most.most(now)
         if wrong := grown(report.warm, now):
-            raise Wrong(wrong)
-
-    def _open(self) -> list[Communicator]:
-        return [self._world, *(group for group in self._groups if group is not None)]
-
-    def _close(self, group: Communicator | None) -> None:
-        if group is not None:
-            group.close()
-
-    def _expect_nothing(self, wrong: str) -> None:
-        if wrong:
             raise Wrong(wrong)
 
 
@@ -216,19 +133,3 @@ def soak(world: Communicator, parameters: SoakSettings, tables: Tables, link: Li
     faulthandler.cancel_dump_traceback_later()
     with open(link.pipes[world.rank], "wb") as pipe:
         pickle.dump(report, pipe)
-
-
-def _opened(world: Communicator, how: str, number: int) -> Communicator | None:
-    me, n = world.rank, world.size
-    if how == "parity":
-        return world.split(me % 2)
-    if how == "halves":
-        return world.split(2 * me // n, me)
-    if how == "reversed":
-        return world.split(7, -me)
-    if how == "without the last":
-        return world.split(None if me == n - 1 else 0)
-    if how == "duplicate":
-        return world.duplicate()
-    pair = [number % n, (number + 1) % n]
-    return world.group(pair) if me in pair else None

@@ -1,0 +1,136 @@
+"""A case of the campaign, drawn from its seed alone: the ranks, the script of each thread, and one fault."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from random import Random
+
+from tests.runtime.chaos.deviations import DEVIATIONS
+from tests.runtime.soak.script import CALLS, MIXES, Step, steps
+
+MOST_RANKS, MOST_THREADS, MOST_HOSTS = 8, 3, 3
+MOST_RANKS_OVER_HOSTS = 6
+"""At 8 ranks on hosts of 1, 1 and 6 an all_reduce of 400 kB waits for staging slots until its timeout, undisturbed."""
+OF_A_HOST = ("link down", "host stopped")
+"""Faults of the culprit's host: each of its ranks may be named."""
+DEADLY = ("kill", "exit", "sys.exit", "exception", "stop", *OF_A_HOST)
+"""Faults after which the culprit reaches nobody: no other rank may get past a barrier of all."""
+SHARES = {"kill": 4, "exit": 2, "sys.exit": 1, "exception": 2, "stop": 1, "pause": 2, "close": 2, "abort": 2}
+"""How many cases have which fault, beside as many mismatched calls as there are DEVIATIONS."""
+AT_ANY_MOMENT = ("kill", "exit", "stop", "pause", "close", "abort")
+"""Faults that another thread of the culprit may bring about while a call is under way."""
+BEFORE_ALL_HAVE_MET, IN_THE_SETUP = -2, -1
+"""Values of `at` before the first step."""
+LONGEST_PAUSE_S = 0.8
+LONGEST_DELAY_S = 0.004
+
+
+@dataclass(frozen=True)
+class Case:
+    """`fault` is a name in SHARES, OF_A_HOST or DEVIATIONS, of rank `culprit`. It happens in the thread `thread`
+    before its step `at` (a deviation: at the first step from there that has one), or, with a `delay_s`, that much
+    later. `leaves`: a
+    rank of several threads ends at the first error of one of them; else when all of them have ended. `pause_s`: how
+    long a paused rank stands still. `layout`: how many ranks each host has; empty on one host, without a network."""
+
+    seed: int
+    ranks: int
+    mixes: tuple[str, ...]
+    fault: str
+    culprit: int
+    thread: int
+    at: int
+    delay_s: float | None
+    pause_s: float
+    leaves: bool
+    layout: tuple[int, ...] = ()
+
+    @property
+    def threads(self) -> int:
+        return len(self.mixes)
+
+    @property
+    def hosts(self) -> list[int]:
+        """Each rank's host."""
+        return [host for host, ranks in enumerate(self.layout or (self.ranks,)) for _ in range(ranks)]
+
+    @property
+    def culprits(self) -> list[int]:
+        """The ranks that may be named: the culprit, or all of its host."""
+        if self.fault not in OF_A_HOST:
+            return [self.culprit]
+        return [rank for rank, host in enumerate(self.hosts) if host == self.hosts[self.culprit]]
+
+    @property
+    def stands_still(self) -> bool:
+        """Whether the culprits never end by themselves."""
+        return self.fault in ("stop", "host stopped")
+
+    @property
+    def deviates(self) -> bool:
+        """Whether the fault is a mismatched call."""
+        return self.fault in DEVIATIONS
+
+    def script(self, thread: int) -> list[Step]:
+        """The steps of one thread, which are the same on all ranks."""
+        return list(steps(self.seed, thread, self.mixes[thread]))
+
+    def __str__(self) -> str:
+        where = {BEFORE_ALL_HAVE_MET: "before all have met", IN_THE_SETUP: "in the set-up"}
+        moment = where.get(self.at, f"step {self.at}")
+        later = "" if self.delay_s is None else f" and {1e3 * self.delay_s:.1f} ms"
+        over = f" on hosts {self.layout}" if self.layout else ""
+        return (
+            f"{self.ranks} ranks{over}, {' | '.join(self.mixes)}: {self.fault} of rank {self.culprit}, "
+            f"thread {self.thread}, {moment}{later}"
+        )
+
+
+def drawn(seed: int) -> Case:
+    """The case of a seed."""
+    draw = Random(f"chaos {seed}")
+    ranks = draw.randint(2, MOST_RANKS)
+    threads = draw.choice((1, 1, 1, 1, 2, MOST_THREADS))
+    mixes = tuple(draw.choice(list(MIXES)) for _ in range(threads))
+    culprit, thread = draw.randrange(ranks), draw.randrange(threads)
+    fault, at = _fault(draw, list(steps(seed, thread, mixes[thread])), ranks, culprit)
+    if fault in DEADLY and draw.random() < 0.1:
+        at = draw.choice((BEFORE_ALL_HAVE_MET, IN_THE_SETUP))
+        if fault == "sys.exit":  # it is the program's, which begins with the set-up
+            at = IN_THE_SETUP
+    any_moment = fault in AT_ANY_MOMENT and at >= 0 and draw.random() < 0.6
+    return Case(
+        seed,
+        ranks,
+        mixes,
+        fault,
+        culprit,
+        thread,
+        at,
+        delay_s=draw.uniform(0, LONGEST_DELAY_S) if any_moment else None,
+        pause_s=draw.uniform(0.02, LONGEST_PAUSE_S),
+        leaves=draw.random() < 0.5,
+    )
+
+
+def _fault(draw: Random, script: list[Step], ranks: int, culprit: int) -> tuple[str, int]:
+    """A fault, and the position in the script from which it may happen."""
+    shares = {**SHARES, **dict.fromkeys(DEVIATIONS, 1)}
+    while True:
+        fault = draw.choices(list(shares), list(shares.values()))[0]
+        if fault not in DEVIATIONS:
+            return fault, draw.randrange(CALLS)
+        if here := [at for at in range(CALLS) if DEVIATIONS[fault](script, at, ranks, culprit) is not None]:
+            return fault, draw.choice(here)
+
+
+def drawn_over_hosts(seed: int) -> Case:
+    """The case of a seed on two or three hosts."""
+    draw, case = Random(f"chaos over hosts {seed}"), drawn(seed)
+    ranks = min(case.ranks, MOST_RANKS_OVER_HOSTS)
+    hosts = draw.randint(2, min(MOST_HOSTS, ranks))
+    ends = sorted(draw.sample(range(1, ranks), hosts - 1))
+    layout = tuple(end - begin for begin, end in zip([0, *ends], [*ends, ranks], strict=True))
+    if draw.random() < 0.3:
+        case = replace(case, fault=draw.choice(OF_A_HOST), at=draw.randrange(CALLS), delay_s=None)
+    return replace(case, layout=layout, ranks=ranks, culprit=case.culprit % ranks)

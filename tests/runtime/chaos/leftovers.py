@@ -1,0 +1,71 @@
+"""What a case may leave behind, and must not: threads, descriptors and memory of a rank; processes, sockets, files."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+
+from ringtree.runtime.bootstrap.abstract_socket import address, doorbell
+
+ENDING_S = 2.0
+
+
+def left_here() -> list[str]:
+    """What this process still has of groups that it closed."""
+    found = [f"descriptor {name}" for name in _descriptors() if re.match(r"/?memfd:|/dev/shm/", name)]
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        found += [f"mapping {line.split(maxsplit=5)[-1].strip()}" for line in maps if "memfd:" in line]
+    deadline_s = time.monotonic() + ENDING_S  # a joined thread is Python's no more, and may yet be the kernel's
+    while (count := _threads_beside()) and time.monotonic() < deadline_s:
+        time.sleep(0.001)
+    if count:
+        found.append(f"{count} threads beside the main one")
+    return found
+
+
+def _threads_beside() -> int:
+    """Threads but for the main one and rank 0's server, where ranks of several hosts meet while its process lives."""
+    servers = sum(thread.name == "ringtree rendezvous" for thread in threading.enumerate())
+    return len(os.listdir("/proc/self/task")) - 1 - servers
+
+
+def _descriptors() -> Iterable[str]:
+    for number in os.listdir("/proc/self/fd"):
+        with suppress(OSError):  # that of the listing itself
+            yield os.readlink(f"/proc/self/fd/{number}")
+
+
+def children() -> list[int]:
+    """Processes whose parent this process is, zombies too; orphans come to it, where it is their subreaper."""
+    found: list[int] = []
+    for task in os.listdir("/proc/self/task"):
+        with open(f"/proc/self/task/{task}/children", encoding="ascii") as file:
+            found += map(int, file.read().split())
+    return found
+
+
+def sockets(keys: Iterable[str], ranks: int) -> list[str]:
+    """Abstract sockets of groups of these keys that somebody still holds."""
+    with open("/proc/net/unix", encoding="utf-8", errors="replace") as table:
+        held = {line.rpartition(" ")[2].strip() for line in table}
+    names = {key: [address(key), *(doorbell(key, rank) for rank in range(ranks))] for key in keys}
+    return [f"socket of {key}" for key, own in names.items() if any("@" + name[1:] in held for name in own)]
+
+
+def files() -> set[str]:
+    """This user's files in /dev/shm."""
+    found = set()
+    with suppress(OSError):  # there is none; a file of somebody else's is gone again
+        for entry in os.scandir("/dev/shm"):
+            if entry.stat(follow_symlinks=False).st_uid == os.getuid():
+                found.add(entry.name)
+    return found
+
+
+def open_here() -> int:
+    """Descriptors of this process."""
+    return len(os.listdir("/proc/self/fd"))
