@@ -203,7 +203,7 @@ class Segment {
  public:
   // "ringtr" and a version, which changes with Header, Member and WaitRecord: other processes read them (see observe).
   static constexpr std::uint64_t magic = 0x72696e6774720001;
-  static_assert(sizeof(Header) == 2112 && sizeof(Member) == 320);
+  static_assert(sizeof(Header) == 2112 && sizeof(Member) == 768);
 
   // Maps the memfd for `rank`. `lazily`: staging slots, too, are reserved when they are first used. `nodes` as in
   // Parts.

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ringtree.cli.explain import dumps, log
+from ringtree.files.file_bytes import first_bytes
 from ringtree.formats.flight.dumps import is_dump
 
 BEGINNING = 1 << 16
@@ -42,10 +43,4 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
 
 def _is_dump(path: Path) -> bool:
     """Whether a file is a dump, by its first bytes. False for what cannot be read, which its reader says more about."""
-    try:
-        if not path.is_file():
-            return False
-        with open(path, "rb") as file:
-            return is_dump(file.read(BEGINNING))
-    except (OSError, ValueError):
-        return False
+    return is_dump(first_bytes(path, BEGINNING))

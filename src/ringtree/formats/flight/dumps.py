@@ -5,15 +5,15 @@ PyTorch's own reader unpickles what it is given, and wants torch; this one needs
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ringtree.files.file_bytes import file_bytes
+from ringtree.files.json_values import json_value
 from ringtree.formats.flight import plain_pickle
-from ringtree.machines.files.file_bytes import file_bytes
 
 LARGEST_BYTES = 1 << 26
 """A file beyond this is refused unread: some 20,000 operations with their stacks."""
@@ -101,7 +101,7 @@ def read(path: Path) -> Dump:
     """The dump in a file, whose rank is in its name. DumpError, in one line, where it is none."""
     try:
         data = file_bytes(path, EXPECTED, LARGEST_BYTES)
-        return _dump(path, _rank_in(path.name), _value(data))
+        return _dump(path, _rank_in(path.name), _value(data, path))
     except plain_pickle.PickleError as error:
         raise DumpError(f"{path}: a pickle that {error}; expected {EXPECTED}") from None
     except DumpError as error:
@@ -110,18 +110,9 @@ def read(path: Path) -> Dump:
         raise DumpError(str(error)) from None
 
 
-def _value(data: bytes) -> Any:
+def _value(data: bytes, path: Path) -> Any:
     """The pickle or the JSON."""
-    if data[:1] == b"\x80":
-        return plain_pickle.load(data)
-    if data.count(b",") + data.count(b"[") + data.count(b"{") > plain_pickle.MOST_VALUES:
-        raise DumpError(f"has more than {plain_pickle.MOST_VALUES:,} values")
-    try:
-        return json.loads(data)
-    except RecursionError:
-        raise DumpError(f"nested too deeply; expected {EXPECTED}") from None
-    except ValueError:
-        raise DumpError(f"neither a pickle nor JSON; expected {EXPECTED}") from None
+    return plain_pickle.load(data) if data[:1] == b"\x80" else json_value(data, str(path), EXPECTED)
 
 
 def _rank_in(name: str) -> int:

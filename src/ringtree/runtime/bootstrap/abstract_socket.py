@@ -392,6 +392,4 @@ class Follower:
 
     def _late(self) -> TimeoutError:
         held = f"; {held_by(self._holders)}" if self._holders else ""
-        return TimeoutError(
-            f"{self._group.missing([0])} (waited for by {self._group.named([self._group.rank])}){held}"
-        )
+        return TimeoutError(f"{self._group.missing([0])} (waited for by {self._group.named([self._group.rank])}){held}")
