@@ -25,13 +25,14 @@ struct flock byte_lock(int rank) {
 struct Seen {
   std::uint64_t start = 0;  // clock ticks after boot; 0 if there is no such process, or only a zombie
   bool stopped = false;     // by a signal, or a debugger
+  bool known = true;        // false where this process could not look: it has no descriptor left
 };
 
 Seen look_at(int process) {
   char path[32], text[512];
   std::snprintf(path, sizeof path, "/proc/%d/stat", process);
   std::FILE* file = std::fopen(path, "re");
-  if (!file) return {};
+  if (!file) return {.known = errno == ENOENT || errno == ESRCH};
   std::size_t n = std::fread(text, 1, sizeof text - 1, file);
   std::fclose(file);
   text[n] = 0;
@@ -113,7 +114,8 @@ bool ProcessWatch::ended_early(int rank) const {
   auto& reported = inherited_.processes[rank];
   if (reported.process == 0 || reported.start == 0 || reported.space == 0) return false;
   if (reported.space != inherited_.liveness->process_space) return false;
-  return look_at(reported.process).start != reported.start;
+  auto seen = look_at(reported.process);
+  return seen.known && seen.start != reported.start;
 }
 
 std::int32_t ProcessWatch::process(int rank) const {

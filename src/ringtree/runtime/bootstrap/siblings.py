@@ -35,7 +35,7 @@ class Siblings:
         """The liveness check of a bootstrap: PeerDied where a rank that was seen has ended."""
         self._look()
         for rank, (pid, start) in self._seen.items():
-            if _start(pid) != start:
+            if _start(pid) not in (start, None):
                 raise PeerDied(
                     f"rank {rank} died (process {pid} ended) while rank {self._rank} waited for the group of "
                     f"{self._size} ranks",
@@ -87,11 +87,14 @@ def _children(pid: int) -> list[int]:
     return found
 
 
-def _start(pid: int) -> int:
-    """The start of the process, in clock ticks after boot; 0 if there is none, or only a zombie."""
+def _start(pid: int) -> int | None:
+    """The start of the process, in clock ticks after boot; 0 if there is none, or only a zombie; None where this process
+    cannot look, for want of a descriptor."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()  # the name before it may hold anything
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError):
         return 0
+    except OSError:
+        return None
     return 0 if fields[0] in (b"Z", b"X") else int(fields[19])
