@@ -56,9 +56,8 @@ Group::Group(FileDescriptor file, int rank, int ranks, Options options)
     std::iota(inherited.bytes.begin(), inherited.bytes.end(), 0);
     if (!threads_) inherited.liveness = std::make_shared<Liveness>(std::move(file), rank, layout.waits);
     inherited.processes = std::move(options.processes);
-    if (!inherited.processes.empty() && static_cast<int>(inherited.processes.size()) != ranks)
-      throw std::invalid_argument(std::to_string(inherited.processes.size()) + " processes of " +
-                                  std::to_string(ranks) + " ranks");
+    if (auto processes = inherited.processes.size(); processes && static_cast<int>(processes) != ranks)
+      throw std::invalid_argument(std::to_string(processes) + " processes of " + std::to_string(ranks) + " ranks");
   }
   if (static_cast<int>(inherited.bytes.size()) != ranks)
     throw std::invalid_argument(std::to_string(inherited.bytes.size()) + " members in a group of " +

@@ -15,8 +15,8 @@ _END = re.compile(rb"\n[ \t]*\]")
 
 
 class JsonRows:
-    """The document of a file, whose top has the list `key`. Where each of the list's elements is on one line, as
-    ringtree writes them, the file may have `most` bytes; in any other form MOST_BYTES."""
+    """The document of a file, whose top has the list `key`. Where each of the list's elements is on a line of its own,
+    as in what ringtree writes, the file may have `most` bytes; in any other form MOST_BYTES."""
 
     def __init__(self, path: str | Path, key: str, expected: str, most: int, unpack: bool = False) -> None:
         self.rest: Any = None

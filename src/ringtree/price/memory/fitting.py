@@ -75,7 +75,7 @@ def errors(parameters: CostParameters, calls: Sequence[MeasuredCall]) -> tuple[f
 
 
 def _in_turns(costs: int) -> NDArray[np.bool_]:
-    """Which of the costs only ranks that share a core pay."""
+    """The costs that only ranks which share a core pay."""
     sizes, found = len(BUILT_IN.memory_nbytes), np.zeros(costs, np.bool_)
     fetched = len(CALL_COSTS) + rates_of(oversubscribed=True)[1] * sizes
     found[[TURN, SWITCH, *range(fetched, fetched + sizes)]] = True

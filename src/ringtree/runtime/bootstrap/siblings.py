@@ -88,8 +88,8 @@ def _children(pid: int) -> list[int]:
 
 
 def _start(pid: int) -> int | None:
-    """The start of the process, in clock ticks after boot; 0 if there is none, or only a zombie; None where this process
-    cannot look, for want of a descriptor."""
+    """The start of the process, in clock ticks after boot; 0 if there is none, or only a zombie; None where that cannot
+    be seen, for want of a descriptor."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()  # the name before it may hold anything
