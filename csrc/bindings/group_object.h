@@ -22,24 +22,18 @@ class GroupObject {
               const ringtree::InheritedLiveness* inherited, const ringtree::Network* network, std::vector<int> nodes,
               int core, double warn_share, double warn_least_s,
               const std::vector<std::vector<std::uint64_t>>& processes, bool confirms)
-      : group_(ringtree::FileDescriptor(fd), rank, ranks,
-               {slots,
-                slot_bytes,
-                threads,
-                {timeout_s,
-                 oversubscribed,
-                 std::move(names),
-                 core,
-                 threads,
-                 confirms,
-                 false,
-                 {warn_share, warn_least_s}},
-                inherited ? std::optional(*inherited) : std::nullopt,
-                network ? std::optional(*network) : std::nullopt,
-                std::move(nodes),
-                identities(processes),
-                ringtree::last_cache_bytes(),
-                single_copy_bytes}) {}
+      : group_(
+            ringtree::FileDescriptor(fd), rank, ranks,
+            {slots,
+             slot_bytes,
+             threads,
+             {timeout_s, oversubscribed, std::move(names), core, threads, confirms, false, {warn_share, warn_least_s}},
+             inherited ? std::optional(*inherited) : std::nullopt,
+             network ? std::optional(*network) : std::nullopt,
+             std::move(nodes),
+             identities(processes),
+             ringtree::last_cache_bytes(),
+             single_copy_bytes}) {}
 
   using Table = nb::ndarray<const std::int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
   using Column = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
