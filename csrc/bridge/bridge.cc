@@ -21,6 +21,7 @@ constexpr std::int64_t longest_sleep_ns = 3'000'000;  // of the thread, while a 
 constexpr std::int64_t tick_ns = 250'000'000;         // heartbeats are looked after so often
 constexpr std::int64_t farewell_ns = 2'000'000'000;   // a peer that is there sends heartbeats more often
 constexpr std::int64_t impatience_ns = 500'000'000;
+constexpr std::int64_t owed_ns = 1'000'000;
 
 }  // namespace
 
@@ -51,9 +52,11 @@ Bridge::Bridge(Endpoint& endpoint, const Network& network)
     if (at == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "cannot map staging for other hosts");
     staging_ = static_cast<std::byte*>(at);
   }
-  // A quarter of each lane, less one, is owed at most: then half of the peer's slots are free whatever the others owe.
-  auto served = std::ranges::count_if(peers_, [](auto& peer) { return peer != nullptr; });
-  may_owe_ = served * static_cast<std::ptrdiff_t>(segment_.layout().depth / 4 - 1) <= segment_.layout().slots / 2;
+  // A quarter of each lane, less one, is owed at most: then half of each peer's slots are free whatever all owe it that
+  // are on other hosts than the peer.
+  std::ptrdiff_t most = 0;
+  for (int host : hosts_) most = std::max(most, std::ranges::count_if(hosts_, [&](int of) { return of != host; }));
+  may_owe_ = most * static_cast<std::ptrdiff_t>(segment_.layout().depth / 4 - 1) <= segment_.layout().slots / 2;
   wire_ = network.wire(rank_, *this);
   sends_from_anywhere_ = wire_->can_keep_payloads();
   endpoint_.set_relay(this);
@@ -235,15 +238,17 @@ void Bridge::give_credits(int to, bool all) {
       peer.lane_credited < std::min(lane, peer.lane_staged) || peer.pipe_credited < std::min(pipe, peer.pipe_staged);
   if (many || (all && slots)) {
     wire_->send(to, frame_to(to, Frame::Kind::credit), nullptr);
-  } else if (slots && !peer.owes && !may_owe_) {
+  } else if (slots && !peer.owes) {
     peer.owes = true;
+    if (owing_.empty()) owing_since_ns_ = now_ns();
     owing_.push_back(to);
   }
 }
 
-// Sends the credits that are due; whether there were any.
+// Sends the credits that are due; whether there were any. Those that may wait for a frame are due after a while all the
+// same: this rank may be waiting for one that waits for its slots.
 bool Bridge::pay() {
-  if (owing_.empty()) return false;
+  if (owing_.empty() || (may_owe_ && now_ns() - owing_since_ns_ < owed_ns)) return false;
   auto owing = std::exchange(owing_, {});
   for (int to : owing) {
     peers_[to]->owes = false;

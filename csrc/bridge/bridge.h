@@ -141,6 +141,7 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
   std::map<std::uint64_t, std::shared_ptr<Fetched>> fetched_;  // what was asked for, by number
   std::uint64_t accesses_ = 0;
   std::vector<int> owing_;
+  std::int64_t owing_since_ns_ = 0;
   bool may_owe_ = false;  // whether credits of a few slots may wait for a frame that goes anyway
   std::unique_ptr<Wire> wire_;
   bool sends_from_anywhere_ = false;

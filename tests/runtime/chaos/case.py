@@ -9,7 +9,7 @@ from tests.runtime.chaos.deviations import DEVIATIONS
 from tests.runtime.soak.script import CALLS, MIXES, Step, steps
 
 MOST_RANKS, MOST_THREADS, MOST_HOSTS = 8, 3, 3
-MOST_RANKS_OVER_HOSTS = 6
+MOST_RANKS_OVER_HOSTS = 8
 """At 8 ranks on hosts of 1, 1 and 6 an all_reduce of 400 kB waits for staging slots until its timeout, undisturbed."""
 OF_A_HOST = ("link down", "host stopped")
 """Faults of the culprit's host: each of its ranks may be named."""

@@ -35,6 +35,17 @@ def test_ranks_of_one_host_need_no_network(ranks: Ranks) -> None:
     assert [outcomes[rank].result for rank in range(3)] == [([0, 0, 0], 3.0)] * 3
 
 
+def summed(comm: Communicator, counts: list[int]) -> list[bool]:
+    return [bool((comm.all_reduce(np.ones(count, np.float32)) == comm.size).all()) for count in counts]
+
+
+@pytest.mark.parametrize("layout", [(1, 1, 6), (2, 1, 5)], ids=str)
+def test_many_ranks_of_a_host_owe_one_elsewhere_no_slots_that_it_needs(host_pools: HostPools, layout: Layout) -> None:
+    """A rank alone on its host sends to all of another: each that keeps the credit of one slot back keeps a slot."""
+    counts = [98_714, 1, 98_714, 1000, 1 << 18]
+    assert host_pools(layout).run(summed, counts) == [[True] * len(counts)] * sum(layout)
+
+
 def crossing(comm: Communicator, nbytes: int, calls: int) -> int:
     """Payload that came to this rank from other hosts, in calls that are all alike."""
     x = np.ones(nbytes // 4, np.float32)
