@@ -44,7 +44,7 @@ demo: $(built) ## see it work: prove a ring, train on 4 ranks, measure all_reduc
 # Each of pytest's workers begins with a stretch of neighbours, which share ranks, a browser and what was computed.
 pytest = $(py) -m pytest -n $(JOBS) --dist worksteal
 
-test: $(built) ## run the tests (under 3 minutes on 2 cores; ARGS="-k name" for some of them)
+test: $(built) ## run the tests (5 minutes on 2 cores; ARGS="-k name" for some of them)
 	@$(pytest) -m "not slow and not torch and not ray and not sglang and not vllm and not browser and not hosts and not docs and not wheels" $(ARGS)
 
 test-docs: $(built) ## run what README, pages and examples show, and compare what they print (half a minute)

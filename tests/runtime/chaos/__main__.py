@@ -26,7 +26,7 @@ from tests.runtime.chaos.leftovers import files
 from tests.runtime.chaos.summary import Summary, failure
 from tests.runtime.chaos.verdict import Verdict
 
-MOST_MISNAMED = 0.15
+MOST_MISNAMED = 0.10
 """The share of survivors' errors that may name another rank than the culprit."""
 MOST_MISNAMED_OVER_HOSTS = 0.5
 """The same over hosts, in a dozen cases: one in which a rank never comes has many."""

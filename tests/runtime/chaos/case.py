@@ -9,8 +9,6 @@ from tests.runtime.chaos.deviations import DEVIATIONS
 from tests.runtime.soak.script import CALLS, MIXES, Step, steps
 
 MOST_RANKS, MOST_THREADS, MOST_HOSTS = 8, 3, 3
-MOST_RANKS_OVER_HOSTS = 8
-"""At 8 ranks on hosts of 1, 1 and 6 an all_reduce of 400 kB waits for staging slots until its timeout, undisturbed."""
 OF_A_HOST = ("link down", "host stopped")
 """Faults of the culprit's host: each of its ranks may be named."""
 DEADLY = ("kill", "exit", "sys.exit", "exception", "stop", *OF_A_HOST)
@@ -127,10 +125,9 @@ def _fault(draw: Random, script: list[Step], ranks: int, culprit: int) -> tuple[
 def drawn_over_hosts(seed: int) -> Case:
     """The case of a seed on two or three hosts."""
     draw, case = Random(f"chaos over hosts {seed}"), drawn(seed)
-    ranks = min(case.ranks, MOST_RANKS_OVER_HOSTS)
-    hosts = draw.randint(2, min(MOST_HOSTS, ranks))
-    ends = sorted(draw.sample(range(1, ranks), hosts - 1))
-    layout = tuple(end - begin for begin, end in zip([0, *ends], [*ends, ranks], strict=True))
+    hosts = draw.randint(2, min(MOST_HOSTS, case.ranks))
+    ends = sorted(draw.sample(range(1, case.ranks), hosts - 1))
+    layout = tuple(end - begin for begin, end in zip([0, *ends], [*ends, case.ranks], strict=True))
     if draw.random() < 0.3:
         case = replace(case, fault=draw.choice(OF_A_HOST), at=draw.randrange(CALLS), delay_s=None)
-    return replace(case, layout=layout, ranks=ranks, culprit=case.culprit % ranks)
+    return replace(case, layout=layout)
