@@ -21,7 +21,7 @@ constexpr std::int64_t longest_sleep_ns = 3'000'000;  // of the thread, while a 
 constexpr std::int64_t tick_ns = 250'000'000;         // heartbeats are looked after so often
 constexpr std::int64_t farewell_ns = 2'000'000'000;   // a peer that is there sends heartbeats more often
 constexpr std::int64_t impatience_ns = 500'000'000;
-constexpr std::int64_t owed_ns = 1'000'000;
+constexpr std::int64_t owed_ns = 1'000'000;  // credits that may wait for a frame are sent after so long
 
 }  // namespace
 

@@ -18,10 +18,10 @@ from ringtree.price.memory.parameters import (
     CALL_COSTS,
     FASTEST_BPS,
     NODE_COSTS,
+    OVERSUBSCRIBED_FETCH,
     RATES,
     CostParameters,
     SharedMemory,
-    rates_of,
 )
 from ringtree.price.memory.shared import SWITCH, TURN, Floats, Workload, costs, multiples
 
@@ -77,7 +77,7 @@ def errors(parameters: CostParameters, calls: Sequence[MeasuredCall]) -> tuple[f
 def _in_turns(costs: int) -> NDArray[np.bool_]:
     """The costs that only ranks which share a core pay."""
     sizes, found = len(BUILT_IN.memory_nbytes), np.zeros(costs, np.bool_)
-    fetched = len(CALL_COSTS) + rates_of(oversubscribed=True)[1] * sizes
+    fetched = len(CALL_COSTS) + OVERSUBSCRIBED_FETCH * sizes
     found[[TURN, SWITCH, *range(fetched, fetched + sizes)]] = True
     return found
 

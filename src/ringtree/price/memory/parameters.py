@@ -8,6 +8,7 @@ from math import log2
 
 CALL_COSTS = ("call_s", "latency_s", "message_s", "step_s", "turn_s", "switch_s")
 RATES = ("copy_Bps", "fetch_Bps", "reduce_Bps", "attach_Bps", "oversubscribed_fetch_Bps")
+COPY, FETCH, REDUCE, ATTACH, OVERSUBSCRIBED_FETCH = range(len(RATES))
 NODE_COSTS = ("across_s", "across_Bps", "link_Bps")
 MEMORY_NBYTES = (1 << 16, 1 << 19, 1 << 22, 1 << 25, 1 << 27)
 """Bytes of the arrays of a core's ranks: input and output of the measured sizes. They are within a core's first caches,
@@ -92,7 +93,7 @@ class CostParameters:
 
 def rates_of(oversubscribed: bool) -> tuple[int, ...]:
     """The positions in RATES of what is paid for bytes copied, fetched, reduced and attached."""
-    return (0, 4, 2, 3) if oversubscribed else (0, 1, 2, 3)
+    return COPY, OVERSUBSCRIBED_FETCH if oversubscribed else FETCH, REDUCE, ATTACH
 
 
 def weights(sizes: tuple[int, ...], nbytes: float) -> list[tuple[int, float]]:
@@ -120,7 +121,8 @@ BUILT_IN = CostParameters(
 )
 """Measured by `ringtree tune` on 2 cores of an AMD EPYC with slow cache lines from the other core; `attach_Bps` is
 between what that machine and 2 cores of an Intel Xeon take for process_vm_readv, less the writing;
-`oversubscribed_fetch_Bps` is what reduce of 1 and 16 MiB over 4 and 8 ranks takes on that Xeon."""
+`oversubscribed_fetch_Bps` is estimated from what reduce of 1 and 16 MiB over 4 and 8 ranks takes on that Xeon, and
+guessed for shorter arrays."""
 
 
 @dataclass(frozen=True, slots=True)
