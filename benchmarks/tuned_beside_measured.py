@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from ringtree.algorithms import build, serving
+from ringtree.bench import contenders
 from ringtree.bench.machine import describe, usable_cores
 from ringtree.bench.predicted import shared_memory
 from ringtree.bench.sweep import SweepCase, cases
@@ -34,19 +35,18 @@ from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.lower import lower
 from ringtree.plan import choose, shortlist
 from ringtree.price import BUILT_IN, CostParameters
-from ringtree.price.memory import quote
-from ringtree.price.memory.fitting import MeasuredCall, fit
+from ringtree.price.memory.fitting import fit
 from ringtree.runtime.tuned import as_json
 
-TUNED_RANKS = (1, 2, 4)
+TUNED_RANKS = (1, 2, 4, 8)
 RANKS = (1, 2, 3, 4, 8)
-SIZES = [8, 64, 1 << 10, 8 << 10, 64 << 10, 512 << 10, 4 << 20, 32 << 20, 64 << 20]
-"""Between those that parameters are fitted to, and the ends."""
+SIZES = [16, 64, 1 << 10, 8 << 10, 64 << 10, 512 << 10, 4 << 20, 32 << 20, 64 << 20]
+"""Between those that parameters are fitted to, and beyond."""
 OVERSUBSCRIBED_NBYTES = 32 << 20
 """The most where ranks share cores: what is longer takes all the time there is."""
 OTHERS = ("broadcast", "reduce", "all_gather", "reduce_scatter", "all_to_all", "gather", "scatter", "scan")
 OTHERS_RANKS = (2, 4, 8)
-OTHERS_SIZES = [8, 1 << 10, 8 << 10, 64 << 10, 512 << 10, 4 << 20]
+OTHERS_SIZES = [16, 1 << 10, 8 << 10, 64 << 10, 512 << 10, 4 << 20]
 ERROR, LOSS = 0.25, 0.15
 """The goals: a prediction's median error, and by how much a choice may be slower than the best."""
 
@@ -66,11 +66,12 @@ def compared() -> list[list[SweepCase]]:
     return table
 
 
-Call = tuple[SweepCase, MeasuredCall]
+Call = tuple[SweepCase, float]
+"""A call and the seconds that it took."""
 
 
-def predicted_s(call: MeasuredCall, parameters: CostParameters) -> float:
-    return quote(call.work, replace(call.memory, parameters=parameters), call.nbytes).seconds
+def predicted_s(case: SweepCase, parameters: CostParameters) -> float:
+    return contenders.predicted_s(case, replace(shared_memory(case.ranks), parameters=parameters))
 
 
 @cache
@@ -90,7 +91,7 @@ def disputes(calls: list[Call], parameters: CostParameters) -> list[list[SweepCa
     """The choice and the fastest of each point where they differ."""
     found = []
     for case in dict.fromkeys(replace(case, algorithm=None) for case, _ in calls):
-        mine = {c.algorithm: (c, m.time_s) for c, m in calls if replace(c, algorithm=None) == case}
+        mine = {c.algorithm: (c, took_s) for c, took_s in calls if replace(c, algorithm=None) == case}
         chosen, fastest = pick(case, parameters), min(mine, key=lambda name: mine[name][1])
         if program(case.collective, chosen, case.ranks) != program(case.collective, fastest, case.ranks):
             found.append([mine[chosen][0], mine[fastest][0]])
@@ -109,8 +110,8 @@ def judged(calls: list[Call], parameters: CostParameters, again_s: dict[SweepCas
     """Of each collective over each number of ranks: errors over sizes and algorithms, losses over sizes."""
     found = []
     for collective, n in dict.fromkeys((case.collective, case.ranks) for case, _ in calls):
-        mine = [(case, c) for case, c in calls if (case.collective, case.ranks) == (collective, n)]
-        off = [predicted_s(c, parameters) / c.time_s - 1 for _, c in mine]
+        mine = [(case, s) for case, s in calls if (case.collective, case.ranks) == (collective, n)]
+        off = [predicted_s(case, parameters) / s - 1 for case, s in mine]
         losses = {name: [] for name in ("tuned", "built_in")}
         for case in dict.fromkeys(replace(case, algorithm=None) for case, _ in mine):
             for name, by in (("tuned", parameters), ("built_in", BUILT_IN)):
@@ -159,11 +160,12 @@ def main() -> int:
             bar.reach(min(time.monotonic() - began_s, args.seconds))
             bar.note(text)
 
-        table = compared()
-        times, turns = in_turns([*fitted, *table], args.seconds, step)
+        against, table = [row for n in TUNED_RANKS for row in contenders.rows(n)], compared()
+        times, turns = in_turns([*fitted, *against, *table], args.seconds, step)
     known = {case for row in fitted for case in row}
     parameters = fit([as_measured(case, median(times[case]), cores) for case in known], "this run")
-    calls = [(case, as_measured(case, median(times[case]), cores)) for row in table for case in row]
+    parameters = contenders.corrected(parameters, {case: median(times[case]) for row in against for case in row})
+    calls = [(case, median(times[case])) for row in table for case in row]
     disputed = [pair for by in (parameters, BUILT_IN) for pair in disputes(calls, by)]
     with progress("measuring choices and the fastest again", total=round(args.seconds / 2)):
         again, _ = in_turns(disputed, args.seconds / 2, lambda _: None)
@@ -172,16 +174,16 @@ def main() -> int:
     machine = describe()
     print(f"{machine['cores']} cores of {machine['cpu']}; {turns} turns in {time.monotonic() - began_s:.0f} s\n")
     met = show(found)
-    off = [abs(predicted_s(c, parameters) / c.time_s - 1) for _, c in calls]
+    off = [abs(predicted_s(case, parameters) / took_s - 1) for case, took_s in calls]
     print(f"\nall: median error {np.median(off):.0%}; * is not within {ERROR:.0%} (predictions), {LOSS:.0%} (choices)")
     if args.json:
         record = [
             {
                 **{key: getattr(case, key) for key in ("collective", "algorithm", "ranks", "nbytes")},
-                "measured_us": c.time_s * 1e6,
-                "predicted_us": predicted_s(c, parameters) * 1e6,
+                "measured_us": took_s * 1e6,
+                "predicted_us": predicted_s(case, parameters) * 1e6,
             }
-            for case, c in calls
+            for case, took_s in calls
         ]
         report = {
             "machine": machine,

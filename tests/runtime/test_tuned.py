@@ -15,7 +15,9 @@ import pytest
 import ringtree
 from ringtree.algorithms import build
 from ringtree.bench import tuned_text
+from ringtree.plan import shortlist
 from ringtree.price import BUILT_IN, NetworkCost
+from ringtree.price.memory.corrections import Correction, Corrections
 from ringtree.runtime import tuned
 from ringtree.simulate import Job, play
 from ringtree.topology import load
@@ -58,6 +60,16 @@ def test_a_file_that_knows_no_nodes_has_their_built_in_costs(here: Path) -> None
         del data["tuned"]["figures"][name]
     here.write_text(json.dumps(data))
     assert tuned.read(here).parameters == PARAMETERS
+
+
+def test_corrections_read_back_and_ranks_choose_by_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    *names, last = shortlist("all_reduce", 4)
+    slower = Corrections(Correction("all_reduce", name, 4, 1 << 14, 987.6) for name in names)
+    parameters = replace(PARAMETERS, corrections=slower)
+    (tmp_path / "machine.json").write_text(tuned_text.text(parameters, (4,), "2026-11-21"))
+    assert tuned.read(tmp_path / "machine.json").parameters == parameters != PARAMETERS
+    monkeypatch.setenv(tuned.VARIABLE, str(tmp_path / "machine.json"))
+    assert {name for name, _ in ringtree.spawn(picked, 4)} == {last}
 
 
 def test_cost_parameters_are_a_topology_too(here: Path) -> None:
@@ -142,6 +154,11 @@ def test_a_broken_file_is_one_line(
         ({"figures": {**tuned.as_json(PARAMETERS), "call_s": "fast"}}, "expected what `ringtree tune` writes"),
         ({"figures": {**tuned.as_json(PARAMETERS), "copy_Bps": [1, 2]}}, "copy_Bps is .* expected 5 numbers"),
         ({"figures": {**tuned.as_json(PARAMETERS), "latency_s": -1}}, "latency_s is -1; expected 0 to 1 second"),
+        (
+            {"figures": {**tuned.as_json(PARAMETERS), "corrections": [["reduce", "flat", 4, 8, 0]]}},
+            "correction .* factor",
+        ),
+        ({"figures": {**tuned.as_json(PARAMETERS), "corrections": 3}}, "expected what `ringtree tune` writes"),
         ({"figures": [1]}, "expected what `ringtree tune` writes"),
         ({"ranks": None}, "expected what `ringtree tune` writes"),
         ({"date": "\x1b[2J"}, "is no short line of text"),

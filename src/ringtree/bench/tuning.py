@@ -1,7 +1,8 @@
 """Calls whose times determine this machine's cost parameters, measured in turns for as long as there is time.
 
 A machine's state changes while it is measured (clocks, neighbours, where caches lie), so all sizes are measured in
-turns, next the one that had the least time so far, and what counts is the median over turns.
+turns, next the one that had the least time so far, and what counts is the median over turns. Calls are repeated on the
+same arrays, as programs and the usual benchmarks repeat them.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ SIZES = (8, 512, 4 << 10, 32 << 10, 256 << 10, 2 << 20, 16 << 20, 64 << 20)
 HERE = Sysfs(Path("/"))
 SPREAD_SHARE = 0.3
 """The share of the time in which ranks are measured spread over NUMA nodes, where there are several."""
-WARMUP = 1
-MOST_CALLS, FEWEST_CALLS = 15, 2
+WARMUP = 2
+MOST_CALLS, FEWEST_CALLS = 15, 3
 CALLS_NBYTES = 16 << 20
 """Calls of a size in a turn: as many as move about CALLS_NBYTES, at least FEWEST_CALLS and at most MOST_CALLS."""
 
@@ -100,7 +101,7 @@ def in_turns(
         pools = {n: stack.enter_context(Pool(n, pin=pin)) for n in sorted({row[0].ranks for row in table})}
         while min(spent_s) == 0 or sum(spent_s) < seconds:
             least = min(range(len(table)), key=spent_s.__getitem__)
-            row = table[least]
+            row = _rotated(table[least], turns)  # the first case finds the caches as another row left them
             step(f"{count(row[0].ranks, 'rank')}, {row[0].nbytes:,} bytes")
             began_s = time.monotonic()
             for case, took_s in zip(row, pools[row[0].ranks].run(_measured, row)[0], strict=True):
@@ -108,6 +109,11 @@ def in_turns(
             spent_s[least] += time.monotonic() - began_s
             turns += 1
     return times, turns
+
+
+def _rotated(row: Sequence[SweepCase], turn: int) -> list[SweepCase]:
+    first = turn % len(row)
+    return [*row[first:], *row[:first]]
 
 
 def rows(ranks: int, cores: int, most_nbytes: int = SIZES[-1]) -> list[list[SweepCase]]:
@@ -127,7 +133,7 @@ def _measured(comm: Communicator, here: Sequence[SweepCase]) -> list[float]:
     found = []
     for case in here:
         calls = min(max(CALLS_NBYTES // max(case.nbytes * case.ranks, 1), FEWEST_CALLS), MOST_CALLS)
-        found.append(median(measure_apart(comm, case, Effort(WARMUP, calls)).seconds))
+        found.append(median(measure_apart(comm, case, Effort(WARMUP, calls, check=False)).seconds))
     return found
 
 

@@ -6,11 +6,13 @@ import argparse
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 
+from ringtree.bench import contenders
 from ringtree.bench.machine import describe, usable_cores
 from ringtree.bench.network import measure_network
 from ringtree.bench.tuned_text import text
-from ringtree.bench.tuning import Tuning, tune
+from ringtree.bench.tuning import Tuning, in_turns, tune
 from ringtree.cli.arguments.byte_sizes import parse_bytes
 from ringtree.cli.arguments.destination import check_destination
 from ringtree.cli.options.subject import span
@@ -26,6 +28,8 @@ from ringtree.runtime.world import init
 
 LONGEST_S = 3600.0
 MOST_RANKS = 64
+CONTENDERS_SHARE = 0.5
+"""The share of the time in which algorithms are measured against each other."""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -47,15 +51,7 @@ def run(args: argparse.Namespace) -> int:
     network, host_of, rank = _network(date)
     if rank:
         return 0  # rank 0 measures its host alone
-    began = time.monotonic()
-    with progress("tune, seconds", total=round(args.seconds)) as bar:
-
-        def step(text: str) -> None:
-            bar.reach(min(time.monotonic() - began, args.seconds))
-            bar.note(text)
-
-        measured = tune(ranks, args.seconds, step, most)
-    parameters = fit(measured.calls, f"parameters measured on {date}")
+    measured, parameters, turns = _measured(ranks, args.seconds, most, date)
     measured_now = network is not None
     if network is None:
         network, host_of = _known(path)
@@ -71,11 +67,31 @@ def run(args: argparse.Namespace) -> int:
         print(_between(network, host_of))
     error = errors(parameters, measured.calls)
     print(f"error of predicted times of these calls: median {error[0]:.0%}, 90th percentile {error[1]:.0%}")
+    against = count(len(parameters.corrections), "call")
+    print(f"{against} of algorithms that calls choose from, in {count(turns, 'turn')}: predicted as they took")
     print(
         f"written to {path}"
         + ("" if path == Path(tuned.location()) else f"; init() reads it if {tuned.VARIABLE} is set to it")
     )
     return 0
+
+
+def _measured(ranks: list[int], seconds: float, most: int, date: str) -> tuple[Tuning, CostParameters, int]:
+    """The calls that parameters are fitted to; the parameters, corrected by those of algorithms beside each other; and
+    the turns of these."""
+    began = time.monotonic()
+    with progress("tune, seconds", total=round(seconds)) as bar:
+
+        def step(text: str) -> None:
+            bar.reach(min(time.monotonic() - began, seconds))
+            bar.note(text)
+
+        measured = tune(ranks, seconds * (1 - CONTENDERS_SHARE), step, most)
+        against = [row for n in sorted(set(ranks)) for row in contenders.rows(n, most)]
+        times, turns = in_turns(against, seconds * CONTENDERS_SHARE, step)
+    parameters = fit(measured.calls, f"parameters measured on {date}")
+    took_s = {case: median(found) for case, found in times.items()}
+    return measured, contenders.corrected(parameters, took_s), turns
 
 
 def _network(date: str) -> tuple[NetworkCost | None, tuple[int, ...], int]:

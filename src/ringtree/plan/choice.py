@@ -160,8 +160,10 @@ def nested_candidates(collective: str, ranks: int, nbytes: int, memory: SharedMe
 def predict(
     algorithm: str, collective: str, ranks: int, root: int | None, nbytes: int, steps: CallTuning, memory: SharedMemory
 ) -> MemoryQuote:
-    """Returns the predicted time of a call on a whole vector of `nbytes`, cut by `steps`."""
-    return quote(workload(algorithm, collective, ranks, root, steps, memory.node_of), memory, nbytes)
+    """Returns the predicted time of a call on a whole vector of `nbytes`, cut by `steps`, corrected where such calls
+    were measured."""
+    found = quote(workload(algorithm, collective, ranks, root, steps, memory.node_of), memory, nbytes)
+    return found.times(memory.parameters.corrections.factor(collective, algorithm, ranks, nbytes))
 
 
 def chosen(found: list[Candidate]) -> Candidate:

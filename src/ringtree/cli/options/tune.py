@@ -5,7 +5,8 @@
     RINGTREE_ADDRESS=10.0.0.1:29400 mpirun -n 2 -H 10.0.0.1,10.0.0.2 ringtree tune
 
 Measures calls of a few algorithms in turn and fits cost parameters to them: seconds per call and per message, rates of
-bytes copied, fetched from a peer and reduced (by size, because of caches), and the cost of sharing a core. Later calls
+bytes copied, fetched from a peer and reduced (by size, because of caches), and the cost of sharing a core. Then it
+measures the algorithms that calls choose from against each other, and corrects their predicted times. Later calls
 choose algorithms and cut schedules by these parameters. The file is a topology, for `ringtree simulate --topology FILE`
 too; RINGTREE_TOPOLOGY=FILE makes init() read another file.
 
@@ -21,7 +22,7 @@ from pathlib import Path
 
 from ringtree.cli.options.subject import rank_counts
 
-SECONDS = 10.0
+SECONDS = 20.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,6 +35,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="numbers of ranks such as 2,4 (default: 2 ranks up to 2 per core)",
     )
-    add("--seconds", type=float, default=SECONDS, metavar="S", help="seconds to measure (default 10)")
+    add("--seconds", type=float, default=SECONDS, metavar="S", help="seconds to measure (default 20)")
     add("-e", "--maxbytes", default="64M", metavar="SIZE", help="largest size (default 64M; at least 8)")
     add("--output", type=Path, metavar="FILE", help="file to write (default: the file that init() reads)")

@@ -104,7 +104,8 @@ def _row(collective: str, ranks: int, nbytes: int, memory: SharedMemory, every: 
     found = candidates(names, collective, ranks, nbytes, memory)
     chosen = next(c for c in found if c.algorithm == algorithm)
     found = sorted(found, key=lambda c: (c.quote.seconds, c is not chosen))
-    return PlannedSize(nbytes, found, chosen, bound_s(collective, ranks, nbytes, memory))
+    bound = min(bound_s(collective, ranks, nbytes, memory), chosen.quote.seconds)  # which may be corrected below it
+    return PlannedSize(nbytes, found, chosen, bound)
 
 
 def lines(

@@ -6,6 +6,8 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from math import log2
 
+from ringtree.price.memory.corrections import NONE, Corrections
+
 CALL_COSTS = ("call_s", "latency_s", "message_s", "step_s", "turn_s", "switch_s")
 RATES = ("copy_Bps", "fetch_Bps", "reduce_Bps", "attach_Bps", "oversubscribed_fetch_Bps")
 COPY, FETCH, REDUCE, ATTACH, OVERSUBSCRIBED_FETCH = range(len(RATES))
@@ -39,6 +41,8 @@ class CostParameters:
 
     Where ranks are on several NUMA nodes: `across_s` a message from another node, on top of its latency; `across_Bps`
     of bytes that a rank there wrote, on top of `fetch_Bps`; `link_Bps` of all bytes into a node or out of it.
+
+    `corrections`: of the predicted times of calls whose algorithms were measured against each other.
     """
 
     call_s: float
@@ -57,6 +61,7 @@ class CostParameters:
     across_s: float = ACROSS_S
     across_Bps: float = ACROSS_BPS
     link_Bps: float = LINK_BPS
+    corrections: Corrections = NONE
 
     def __post_init__(self) -> None:
         for name in (*CALL_COSTS, "across_s"):

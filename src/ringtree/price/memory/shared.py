@@ -67,6 +67,11 @@ class MemoryQuote:
         """The sum of all parts, in seconds."""
         return self.call_s + self.latency_s + self.copy_s + self.fetch_s + self.reduce_s
 
+    def times(self, factor: float) -> MemoryQuote:
+        """All parts, multiplied."""
+        parts = self.call_s, self.latency_s, self.copy_s, self.fetch_s, self.reduce_s
+        return MemoryQuote(*(part * factor for part in parts))
+
 
 def seconds(schedule: Schedule, memory: SharedMemory, nbytes: int) -> float:
     """Seconds of the schedule, as it is cut, on a whole vector of `nbytes`. Cost: O(rows of its blocks)."""

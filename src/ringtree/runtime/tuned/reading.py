@@ -11,6 +11,7 @@ from typing import Any
 from ringtree.files.file_bytes import file_bytes
 from ringtree.files.json_values import json_value
 from ringtree.price.hosts import WIRE_MESSAGE_S, NetworkCost
+from ringtree.price.memory.corrections import corrections_from
 from ringtree.price.memory.parameters import BUILT_IN, NODE_COSTS, CostParameters
 from ringtree.runtime.processor import cores, cpu
 
@@ -77,19 +78,22 @@ def this_machine() -> dict[str, object]:
 
 
 def as_json(parameters: CostParameters) -> dict[str, Any]:
-    """All fields except the source."""
-    return {name: value for name, value in asdict(parameters).items() if name != "source"}
+    """All fields except the source, and the corrections where there are some."""
+    found = {name: value for name, value in asdict(parameters).items() if name not in ("source", "corrections")}
+    corrections = [[*c[:4], float(f"{c.factor:.4g}")] for c in parameters.corrections.all]
+    return found | ({"corrections": corrections} if corrections else {})
 
 
 def parameters_from(written: Mapping[str, Any], source: str) -> CostParameters:
     """The parameters that `as_json` wrote. ValueError, TypeError or KeyError for anything else."""
-    known = [f.name for f in fields(CostParameters) if f.name != "source"]
+    known = [f.name for f in fields(CostParameters) if f.name not in ("source", "corrections")]
     lacking = ("attach_Bps", "oversubscribed_fetch_Bps", *NODE_COSTS)  # in earlier files
     written = {name: getattr(BUILT_IN, name) for name in lacking} | dict(written)
     values: dict[str, Any] = {
         name: tuple(written[name]) if isinstance(written[name], (list, tuple)) else written[name] for name in known
     }
-    return CostParameters(**values, source=source)
+    corrections = corrections_from(written.get("corrections", ()))
+    return CostParameters(**values, source=source, corrections=corrections)
 
 
 def network_as_json(network: NetworkCost) -> dict[str, float]:
