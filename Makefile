@@ -33,7 +33,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE VIRTUAL_ENV
 export PATH := $(CURDIR)/$(venv)/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-docs test-hosts test-slurm test-pages check check-pages bench validate browser screenshots test-torch test-torch-debian test-ray test-clients test-sglang test-vllm test-torch-suite test-mpi4py-suite test-long test-core test-all wheels test-wheels soak chaos setup clean
+.PHONY: help demo test test-docs test-hosts test-slurm test-pages check check-types check-style check-pages bench validate browser screenshots test-torch test-torch-debian test-ray test-clients test-sglang test-vllm test-torch-suite test-mpi4py-suite test-long test-core test-all wheels test-wheels soak chaos setup clean
 
 help: ## list these targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -71,10 +71,14 @@ test-slurm: $(built) ## run ranks by Slurm on two nodes, which are namespaces of
 check: $(built) ## lint, format, types, import contract: all that can be said without running
 	ruff check .
 	ruff format --check .
+	@$(MAKE) --no-print-directory -j $(JOBS) --output-sync=target check-types check-pages check-style
+
+check-types:
 	mypy --strict src
+
+check-style:
 	lint-imports
 	$(if $(cxx_files),clang-format --dry-run --Werror $(cxx_files))
-	@$(MAKE) --no-print-directory check-pages
 
 # The part of make check that needs npm: types and lint of the pages' scripts.
 check-pages: $(if $(node),$(checked))
