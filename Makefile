@@ -43,15 +43,17 @@ demo: $(built) ## see it work: prove a ring, train on 4 ranks, measure all_reduc
 
 # Each of pytest's workers begins with a stretch of neighbours, which share ranks, a browser and what was computed.
 pytest = $(py) -m pytest -n $(JOBS) --dist worksteal
+# Where the tests of a mark are, unless ARGS names others: to look through all takes each worker four seconds.
+within = $(if $(filter tests/%,$(ARGS)),,$(1))
 
 test: $(built) ## run the tests (5 minutes on 2 cores; ARGS="-k name" for some of them)
 	@$(pytest) -m "not slow and not torch and not ray and not sglang and not vllm and not browser and not hosts and not docs and not wheels" $(ARGS)
 
 test-docs: $(built) ## run what README, pages and examples show, and compare what they print (half a minute)
-	@$(pytest) -m "docs and not slow and not torch" $(ARGS)
+	@$(pytest) -m "docs and not slow and not torch" $(call within,$(wildcard tests/test_*.py)) $(ARGS)
 
 test-hosts: $(built) ## run the tests over several hosts, which are namespaces of this machine and need root (a minute)
-	@$(pytest) -m "hosts and not slow and not torch and not ray and not sglang and not vllm" $(ARGS)
+	@$(pytest) -m "hosts and not slow and not torch" $(call within,tests/runtime/hosts) $(ARGS)
 
 test-pages: $(built) ## run the tests of the pages in a browser, which `make browser` prepares (under a minute)
 	@$(pytest) -m "browser and not slow" tests/pages $(ARGS)
@@ -69,14 +71,14 @@ test-slurm: $(built) ## run ranks by Slurm on two nodes, which are namespaces of
 	@$(py) -m pytest -m slow tests/runtime/hosts/test_slurm.py $(ARGS)
 
 check: $(built) ## lint, format, types, import contract: all that can be said without running
-	ruff check .
-	ruff format --check .
 	@$(MAKE) --no-print-directory -j $(JOBS) --output-sync=target check-types check-pages check-style
 
 check-types:
 	mypy --strict src
 
 check-style:
+	ruff check .
+	ruff format --check .
 	lint-imports
 	$(if $(cxx_files),clang-format --dry-run --Werror $(cxx_files))
 
