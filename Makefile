@@ -117,7 +117,7 @@ test-long: $(built) ## the long campaigns (an hour and a half; ARGS=tests/verify
 	RINGTREE_EXAMPLES=500 $(pytest) -m "slow or hypothesis" --durations=20 $(ARGS)
 
 test-core: ## the engine's core under sanitizers and model checkers, its instructions counted (two minutes)
-	@$(MAKE) --no-print-directory -j $(JOBS) --output-sync=target -C tests/csrc tsan asan count kernels model
+	@$(MAKE) --no-print-directory -j $(JOBS) --output-sync=target -C tests/csrc model tsan asan count kernels  # the longest first
 
 test-all: ## all tests there are: test, test-docs, test-hosts, test-pages, test-torch, test-ray, test-long, test-core
 	$(MAKE) test
