@@ -33,7 +33,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE VIRTUAL_ENV
 export PATH := $(CURDIR)/$(venv)/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-docs test-hosts test-slurm test-pages check check-pages bench validate browser screenshots test-torch test-torch-debian test-ray test-clients test-sglang test-vllm test-torch-suite test-mpi4py-suite test-long test-core test-all wheels test-wheels soak chaos setup clean
+.PHONY: help demo test test-docs test-hosts test-slurm test-pages check check-types check-style check-pages bench validate browser screenshots test-torch test-torch-debian test-ray test-clients test-sglang test-vllm test-torch-suite test-mpi4py-suite test-long test-core test-all wheels test-wheels soak chaos setup clean
 
 help: ## list these targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -43,15 +43,17 @@ demo: $(built) ## see it work: prove a ring, train on 4 ranks, measure all_reduc
 
 # Each of pytest's workers begins with a stretch of neighbours, which share ranks, a browser and what was computed.
 pytest = $(py) -m pytest -n $(JOBS) --dist worksteal
+# Where the tests of a mark are, unless ARGS names others: to look through all takes each worker four seconds.
+within = $(if $(filter tests/%,$(ARGS)),,$(1))
 
 test: $(built) ## run the tests (5 minutes on 2 cores; ARGS="-k name" for some of them)
 	@$(pytest) -m "not slow and not torch and not ray and not sglang and not vllm and not browser and not hosts and not docs and not wheels" $(ARGS)
 
 test-docs: $(built) ## run what README, pages and examples show, and compare what they print (half a minute)
-	@$(pytest) -m "docs and not slow and not torch" $(ARGS)
+	@$(pytest) -m "docs and not slow and not torch" $(call within,$(wildcard tests/test_*.py)) $(ARGS)
 
 test-hosts: $(built) ## run the tests over several hosts, which are namespaces of this machine and need root (a minute)
-	@$(pytest) -m "hosts and not slow and not torch and not ray and not sglang and not vllm" $(ARGS)
+	@$(pytest) -m "hosts and not slow and not torch" $(call within,tests/runtime/hosts) $(ARGS)
 
 test-pages: $(built) ## run the tests of the pages in a browser, which `make browser` prepares (under a minute)
 	@$(pytest) -m "browser and not slow" tests/pages $(ARGS)
@@ -69,12 +71,16 @@ test-slurm: $(built) ## run ranks by Slurm on two nodes, which are namespaces of
 	@$(py) -m pytest -m slow tests/runtime/hosts/test_slurm.py $(ARGS)
 
 check: $(built) ## lint, format, types, import contract: all that can be said without running
+	@$(MAKE) --no-print-directory -j $(JOBS) --output-sync=target check-types check-pages check-style
+
+check-types:
+	mypy --strict src
+
+check-style:
 	ruff check .
 	ruff format --check .
-	mypy --strict src
 	lint-imports
 	$(if $(cxx_files),clang-format --dry-run --Werror $(cxx_files))
-	@$(MAKE) --no-print-directory check-pages
 
 # The part of make check that needs npm: types and lint of the pages' scripts.
 check-pages: $(if $(node),$(checked))
@@ -111,7 +117,7 @@ test-long: $(built) ## the long campaigns (an hour and a half; ARGS=tests/verify
 	RINGTREE_EXAMPLES=500 $(pytest) -m "slow or hypothesis" --durations=20 $(ARGS)
 
 test-core: ## the engine's core under sanitizers and model checkers, its instructions counted (two minutes)
-	@$(MAKE) --no-print-directory -j $(JOBS) --output-sync=target -C tests/csrc tsan asan count kernels model
+	@$(MAKE) --no-print-directory -j $(JOBS) --output-sync=target -C tests/csrc model tsan asan count kernels  # the longest first
 
 test-all: ## all tests there are: test, test-docs, test-hosts, test-pages, test-torch, test-ray, test-long, test-core
 	$(MAKE) test

@@ -105,3 +105,14 @@ def test_without_npm_the_unchecked_pages_are_reported_or_fail(tmp_path: Path, re
         assert done.stderr.splitlines()[0] == f"make: RINGTREE_BROWSER_REQUIRED=1, but {lacking}"
     else:
         assert (done.returncode, done.stdout) == (0, f"make: the pages' scripts are not checked: {lacking}\n")
+
+
+def test_marks_are_where_make_looks_for_them() -> None:
+    """`make test-docs` and `make test-hosts` look in one place each; torch's and Ray's tests have other targets."""
+    tests = ROOT / "tests"
+    for path in tests.rglob("test_*.py"):
+        room, words = str(path.parent.relative_to(tests)), path.read_text(encoding="utf-8")
+        if path != Path(__file__):
+            assert "mark.docs" not in words or room == ".", f"{path}: make test-docs does not look there"
+            known = room == "runtime/hosts" or room.split("/")[0] in ("torch_backend", "training", "ray")
+            assert "lab: Lab" not in words or known, f"{path}: make test-hosts does not look there"

@@ -20,12 +20,14 @@ def without_py_spy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("without_py_spy")
-def test_stacks_by_a_signal(ringtree: Ringtree, tmp_path: Path) -> None:
+def test_stacks_by_a_signal(ringtree: Ringtree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with hanging_job(tmp_path, RINGTREE_STACK_SIGNAL="SIGUSR1") as world:
         whole = ringtree("stack", world.job)
         again = ringtree("stack", str(world.ranks[1].pid), "--rank", "2")
         os.kill(stopped := world.ranks[2].pid or 0, signal.SIGSTOP)
-        mute = ringtree("stack", world.job, "--rank", "2")
+        with monkeypatch.context() as hurried:
+            hurried.setattr(stacks, "LONGEST_S", 0.5)
+            mute = ringtree("stack", world.job, "--rank", "2")
         os.kill(stopped, signal.SIGCONT)
         native = ringtree("stack", world.job, "--rank", "2", "--native")
         unknown = ringtree("stack", world.job, "--rank", "3")
@@ -35,7 +37,7 @@ def test_stacks_by_a_signal(ringtree: Ringtree, tmp_path: Path) -> None:
         assert words in part and "(most recent call first)" in part and "program.py" in part
     assert "in outside_of_calls" in parts[2] and "in outside_of_calls" not in parts[0] + parts[1]
     assert again.code == 0 and again.out.count("rank ") == 1 and "in outside_of_calls" in again.out
-    assert mute.code == 1 and "it did not answer signal 10 within 3 s (is it stopped?)" in mute.out
+    assert mute.code == 1 and "it did not answer signal 10 within 0.5 s (is it stopped?)" in mute.out
     assert native.code == 1 and "no C++ stack: py-spy is not installed" in native.out
     assert unknown.code == 1 and "--rank 3: expected one of the 3 ranks" in unknown.err
 

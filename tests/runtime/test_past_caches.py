@@ -14,8 +14,10 @@ COUNT = 12_000_037  # bytes a rank: 2 ranks touch 72 MB in an all_gather, and no
 Bytes = np.ndarray[Any, Any]
 
 
-def content(rank: int, count: int = COUNT) -> Bytes:
-    return (np.arange(count, dtype=np.uint32) * 7 + 31 * rank).astype(np.uint8)
+def content(rank: int, count: int = COUNT, start: int = 0) -> Bytes:
+    """`count` elements of a rank's array from `start` on: 7 * position + 31 * rank, in a byte."""
+    period = (np.arange(start, start + 256) * 7 + 31 * rank).astype(np.uint8)
+    return np.resize(period, count)
 
 
 def off_by(shift: int, count: int) -> Bytes:
@@ -31,21 +33,22 @@ def filled(out: Bytes, want: Bytes) -> bool:
 
 def moved(comm: Communicator) -> list[str]:
     n, me, wrong = comm.size, comm.rank, []
-    every = np.concatenate([content(rank) for rank in range(n)])
+    every, part = np.concatenate([content(rank) for rank in range(n)]), content(me)
+    last, whole = content(n - 1), content(me, n * COUNT)
+    want = np.concatenate([content(peer, COUNT, start=me * COUNT) for peer in range(n)])
     for shift in (0, 3, 16):
         out, own = off_by(shift, n * COUNT), off_by(shift + 1, COUNT)
-        comm.all_gather(content(me), out=out[:-1])
+        comm.all_gather(part, out=out[:-1])
         gathered = filled(out, every)
         out[:-1] = 0
-        comm.gather(content(me), root=1, out=out[:-1] if me == 1 else None)
+        comm.gather(part, root=1, out=out[:-1] if me == 1 else None)
         gathered &= me != 1 or filled(out, every)
         comm.scatter(every if me == 0 else None, root=0, out=own[:-1])
-        scattered = filled(own, content(me))
-        own[:-1] = content(me)
+        scattered = filled(own, part)
+        own[:-1] = part
         comm.broadcast(own[:-1], root=n - 1)
-        scattered &= filled(own, content(n - 1))
-        mine = content(me, n * COUNT)
-        want = np.concatenate([content(peer, n * COUNT)[me * COUNT : (me + 1) * COUNT] for peer in range(n)])
+        scattered &= filled(own, last)
+        mine = whole.copy()
         comm.all_to_all(mine, out=out[:-1])
         exchanged = filled(out, want)
         comm.all_to_all(mine, out=mine)

@@ -35,6 +35,14 @@ def kept(
         world.close()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> None:
+    """What one process comes to is computed beside ranks: threads without a core each would wait for one another."""
+    import torch
+
+    torch.set_num_threads(1)
+
+
 @pytest.fixture(scope="session")
 def lab() -> Iterator[Lab]:
     """Three hosts, for all tests that leave them as they are."""

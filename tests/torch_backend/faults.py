@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.runtime.hosts.lab import enter_all, own_clock
+from tests.torch_backend.forked import context
 from tests.waiting import until
 
 TIMEOUT_S = 1.0
@@ -48,10 +48,8 @@ def stay_away() -> None:
 
 
 def fresh(function: Callable[..., Any], *args: Any) -> Any:
-    """A process, of a server that has imported torch: that takes seconds."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["torch.distributed", "ringtree.torch_backend", __name__])
-    return context.Process(target=function, args=args)
+    """A process that has loaded torch."""
+    return context().Process(target=function, args=args)
 
 
 def run(
@@ -61,7 +59,7 @@ def run(
     exit codes of all. A process that is there after 4 times JOIN_S hangs. Dumps go to `folder`/fr. `namespaces`: of
     each rank's host in a lab.
     """
-    queue: Any = multiprocessing.get_context("forkserver").SimpleQueue()
+    queue: Any = context().SimpleQueue()
     on = namespaces or (places(n) if places else [[]] * n)
     processes = [fresh(_rank, queue, r, n, str(folder / "store"), function, args, on[r]) for r in range(n)]
     for process in processes:

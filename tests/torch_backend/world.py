@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import tempfile
 import traceback
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.runtime.hosts.lab import enter_all, own_clock
+from tests.torch_backend.forked import context
 
 TIMEOUT_S = 20.0
 """Of the process group; `World.run` waits for three times as long before it reports that a rank hangs."""
@@ -37,16 +37,15 @@ class World:
         """`namespaces`: of each rank's host in a lab."""
         self.size, self.timeout_s = n, timeout_s
         self._folder = tempfile.TemporaryDirectory(prefix="ringtree-torch-")
-        context = multiprocessing.get_context("forkserver")  # which imports torch once: that takes seconds
-        context.set_forkserver_preload(["torch.distributed", "ringtree.torch_backend", __name__])
+        server = context()
         self._pipes: list[Connection] = []
         self._processes = []
         for rank in range(n):
-            ours, theirs = context.Pipe()
+            ours, theirs = server.Pipe()
             file = str(Path(self._folder.name) / "store")
             place = namespaces[rank] if namespaces else []
             arguments = (theirs, backend, rank, n, file, timeout_s, dict(variables or {}), place)
-            process = context.Process(target=_rank, args=arguments, daemon=True)
+            process = server.Process(target=_rank, args=arguments, daemon=True)
             process.start()
             theirs.close()
             self._pipes.append(ours)
