@@ -33,6 +33,10 @@ void Health::report_left_here(int rank) {
   left_here_[rank].store(true, std::memory_order_release);
 }
 
+void Health::report_error(int rank) {
+  member(rank).by_error.store(1, std::memory_order_relaxed);  // seen by who finds that it has left
+}
+
 void Health::report_lost(int rank, std::string why) {
   if (std::lock_guard lock(lost_); !why.empty()) why_lost_.emplace(rank, std::move(why));
   member(rank).lost.store(1, std::memory_order_release);

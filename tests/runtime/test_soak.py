@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import re
 import signal
@@ -11,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from ringtree.ir.collective import COLLECTIVES
 from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.conftest import available
 from tests.runtime.soak.__main__ import main
+from tests.runtime.soak.figures import Figures
 from tests.runtime.soak.rank import SoakSettings
 from tests.runtime.soak.script import MIXES, PLACES, SPLITS, STYLES, Call, Exchange, Open, Window, mix_of, steps
 from tests.runtime.soak.worlds import Failed, run
@@ -65,6 +68,11 @@ FAULTS: list[tuple[str, Callable[[list[Any], Communicator], Any], str]] = [
         "thread",
         lambda *_: threading.Thread(target=hang, daemon=True).start(),
         r"rank 1 of 2 at .* threads; after the warm-up there were \d+; expected at most 2 more",
+    ),
+    (
+        "mapping",
+        lambda kept, _: kept.extend(mmap.mmap(-1, 4096, prot=1 + 2 * (k % 2)) for k in range(40)),
+        r"rank 1 of 2 at .* mappings; after the warm-up there were \d+; expected at most 64 more",
     ),
     ("memory", lose_memory, r"rank 1 of 2 at .* resident memory grew from .* to .* MiB; expected at most 64 MiB more"),
     ("killed", die, r"rank 0 of 2 at call .*PeerDied[\s\S]*rank 1 of 2 failed: its process was killed by SIGKILL"),
@@ -134,7 +142,7 @@ def test_the_record_has_every_ranks_resources(tmp_path: Path) -> None:
     assert (record["seed"], world["ranks"]) == (3, 2)
     for rank, held in enumerate(world["by_rank"]):
         assert held["rank"] == rank
-        assert held["end"].keys() == {"slots_open", "resident_nbytes", "descriptors", "threads", "dev_shm_nbytes"}
+        assert held["end"].keys() == {field.name for field in fields(Figures)}
         assert held["end"]["slots_open"] == 0
         assert world["calls"] == held["calls"] == sum(held["calls_by_mix"].values()) > 0
 

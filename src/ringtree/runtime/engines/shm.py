@@ -85,6 +85,7 @@ def _join(parameters: GroupParameters) -> JoinedGroup:
         core=_home_core(parameters.rank, machines, [o[0] for o in offers]) if keeps_core else -1,
         processes=_processes(parameters, hosts, [o[7] for o in offers]),
         confirms=parameters.check or checks(os.environ),
+        takes_turns=parameters.takes_turns,
     )
     turns = max(machines.count(m) / c for m, c in cores.items())
     return JoinedGroup(
