@@ -366,7 +366,7 @@ void Group::check_last_call() {
   if (!leaves_by_error_ && !health.failed()) interpreter_->await_peers_in_last_call(last_wait_ns);
   if (!health.failed()) interpreter_->check_last_call();
   if (leaves_by_error_ || health.raised()) return;
-  if (auto failure = health.failure(); failure && failure->kind == Failure::mismatch) health.raise_failure();
+  if (auto failure = health.await_failure(); failure && failure->kind == Failure::mismatch) health.raise_failure();
 }
 
 void Group::close() {

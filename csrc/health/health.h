@@ -59,6 +59,8 @@ class Health {
   bool failed() const { return segment_.header().poison.state.load(std::memory_order_relaxed) != 0; }
   // The failure, where it is written down.
   std::optional<Error> failure() const;
+  // The same of one that another rank is just writing down.
+  std::optional<Error> await_failure() const;
 
   // What a member has reported of a failure before it left or died.
   std::optional<FirstCause> reported_by(int rank) const;

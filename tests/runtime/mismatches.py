@@ -86,7 +86,8 @@ def rows(ranks: int) -> Iterator[Row]:
 
 
 class Heard(NamedTuple):
-    """When a rank heard: in the mismatched `call`, the `next` one, when it tried to `close`, or `never`."""
+    """When a rank heard: in a call `before`, in the mismatched `call`, the `next` one, when it tried to `close`, or
+    `never`."""
 
     when: str
     text: str
@@ -96,8 +97,8 @@ def play(world: Communicator, row: Row, culprit: int, ends: str, check: bool) ->
     """Makes a row's calls on a group of its own, and then the next call, unless it `ends` with close."""
     os.environ["RINGTREE_CHECK"] = str(int(check))
     group = world.duplicate()
-    group.barrier()
-    parts = [("call", made) for made in (row.culprits if world.rank == culprit else row.calls)]
+    parts = [("before", Made("barrier"))]  # where ranks that are ahead may be heard of
+    parts += [("call", made) for made in (row.culprits if world.rank == culprit else row.calls)]
     parts += [("next", Made("barrier"))] * (ends == "next")
     try:
         for when, made in parts:
@@ -133,7 +134,7 @@ def main() -> None:
                 for kind, _, _, ends, (when, _) in heard:
                     counts.setdefault((kind, ends, check), Counter())[when] += 1
     for (kind, ends, check), by in counts.items():
-        shown = ", ".join(f"{when} {by[when]}" for when in ("call", "next", "close", "never") if by[when])
+        shown = ", ".join(f"{when} {by[when]}" for when in ("before", "call", "next", "close", "never") if by[when])
         print(f"{kind:10} then {'another call' if ends == 'next' else 'close':12} {'checked' * check:8} {shown}")
 
 

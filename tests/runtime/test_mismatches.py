@@ -21,16 +21,14 @@ def test_every_rank_hears_of_a_mismatch(ranks: int, check: bool) -> None:
 def wrongly_heard(
     all_heard: list[list[tuple[str, str, int, str, Heard]]], check: bool, hosts: bool = False
 ) -> list[str]:
-    """What ranks heard too late, or not at all, or as another error. `hosts`: they are on several, where nobody hears of
-    a last call that one rank did not make, if the others did not wait for it."""
+    """What ranks heard too late, or not at all, or as another error. `hosts`: they are on several, where nobody
+    hears of a last call that one rank did not make, if the others did not wait for it."""
     wrong = []
     for rank, heard in enumerate(all_heard):
         for kind, row, culprit, ends, (when, text) in heard:
             here = f"{row} of rank {culprit}, then {ends}: rank {rank} heard {when}: {text}"
-            left = kind in ("skipped", "extra") and text.startswith(
-                "PeerDied: "
-            )  # one waited for who makes no more calls
-            late = when not in _expected(kind, ends, check, rank == culprit, hosts)
+            left = kind in ("skipped", "extra") and text.startswith("PeerDied: ")  # who makes no more calls
+            late = when not in {"before"} | _expected(kind, ends, check, rank == culprit, hosts)
             if late or (when != "never" and not left and not text.startswith("Mismatch: ")):
                 wrong.append(here)
     return wrong
