@@ -14,6 +14,8 @@ MOST_NBYTES = 4 << 20
 """Of a rank's memory: what Python's and C's allocators keep in pieces. A plan of 1 KiB a call that nobody forgets would
 be 25 times as much over 100,000 calls."""
 MOST_MAPPINGS = 8
+FULL = 1500
+"""Calls, groups or worlds after which all that is kept is there: the plans of 1024 kinds of calls above all."""
 NAMES = ("resident_nbytes", "proportional_nbytes", "descriptors", "mappings", "threads")
 
 
@@ -32,9 +34,28 @@ def held(
     return [json.loads(line[line.index("{") :]) for line in done.stdout.splitlines() if "{" in line]
 
 
-def grown_by(looks: list[dict[str, int]]) -> dict[str, int]:
-    """By how much the last look is more than the first, which came when the caches were full."""
-    return {name: looks[-1][name] - looks[0][name] for name in NAMES}
+def warm(looks: list[dict[str, int]], number: int) -> dict[str, int]:
+    """What a rank held at the first look at which its caches were full."""
+    first = next((k for k in range(len(looks)) if (k + 1) * number >= FULL * len(looks)), 0)
+    return looks[min(first, len(looks) - 2)]
+
+
+def grown_by(looks: list[dict[str, int]], number: int) -> dict[str, int]:
+    """By how much the last look is more than that."""
+    first = warm(looks, number)
+    return {name: looks[-1][name] - first[name] for name in NAMES}
+
+
+def excess(records: list[dict[str, Any]]) -> list[str]:
+    """What grew by more than it may, in words."""
+    return [
+        f"{record['part']}: {name} of rank {rank} grew by {more:,} over {record['number']:,}; "
+        f"expected at most {most(name):,}"
+        for record in records
+        for rank, looks in enumerate(record["by_rank"])
+        for name, more in grown_by(looks, record["number"]).items()
+        if more > most(name)
+    ]
 
 
 def most(name: str) -> int:

@@ -69,18 +69,23 @@ PARTS: dict[str, Callable[[Communicator, int, Callable[[], None]], None]] = {
 }
 
 
+def play(comm: Communicator, part: str, number: int) -> list[dict[str, int]]:
+    """What this rank held after each tenth of a part."""
+    held: list[Figures] = []
+
+    def look() -> None:
+        gc.collect()
+        held.append(figures([comm]))
+
+    PARTS[part](comm, number, look)
+    return [asdict(each) for each in held]
+
+
 def main(parts: list[tuple[str, int]]) -> None:
     """Plays the parts; rank 0 prints, as a line of JSON, what each rank held."""
     comm = ringtree.init()
     for name, number in parts:
-        held: list[Figures] = []
-
-        def look(held: list[Figures] = held) -> None:
-            gc.collect()
-            held.append(figures([comm]))
-
-        PARTS[name](comm, number, look)
-        all_held = comm.gather_object([asdict(each) for each in held])
+        all_held = comm.gather_object(play(comm, name, number))
         if comm.rank == 0:
             print(json.dumps({"part": name, "number": number, "by_rank": all_held}), flush=True)
 

@@ -14,7 +14,7 @@ from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.soak.collectives import Arenas, Caller
 from tests.runtime.soak.exchanges import between
 from tests.runtime.soak.player import MOST_PENDING, Wrong
-from tests.runtime.soak.script import MOST_GROUPS, Call, Close, Exchange, Open, Step
+from tests.runtime.soak.script import MOST_GROUPS, Call, Close, Exchange, Open, Step, Window
 from tests.runtime.soak.values import Tables, Values, differing
 
 
@@ -40,6 +40,12 @@ def begin(comm: Communicator, folder: Path, timeout_s: float) -> None:
     dist.init_process_group("ringtree", store=store, rank=comm.rank, world_size=comm.size, timeout=limit)
 
 
+def barrier() -> None:
+    import torch.distributed as dist
+
+    dist.barrier()
+
+
 def end() -> None:
     import torch.distributed as dist
 
@@ -47,8 +53,18 @@ def end() -> None:
         dist.destroy_process_group()
 
 
+def in_torch(script: list[Step]) -> list[Step]:
+    """The steps that torch has: no windows, and of collectives no scans and no uneven forms."""
+    return [
+        step
+        for step in script
+        if not isinstance(step, Window)
+        and not (isinstance(step, Call) and (step.cuts or step.collective in ("scan", "exscan")))
+    ]
+
+
 class TorchPlayer:
-    """As player.Player; windows are left out, and scans and uneven forms, which torch has not."""
+    """As player.Player, of the steps that torch has; the others are left out."""
 
     def __init__(self, comm: Communicator, tables: Tables) -> None:
         import torch.distributed as dist
@@ -95,7 +111,7 @@ class TorchPlayer:
         elif isinstance(step, Call | Exchange) and (at := self.group_of(step)) is not None:
             if isinstance(step, Exchange):
                 self._exchange(at, step)
-            elif not step.cuts and step.collective not in ("scan", "exscan"):
+            elif in_torch([step]):
                 self.finish(MOST_PENDING - 1)
                 self._pending.append((number, step, *self._begin(at, step)))
                 if not step.later:
