@@ -25,7 +25,7 @@ from tests.runtime.soak.__main__ import main
 from tests.runtime.soak.figures import Figures
 from tests.runtime.soak.rank import SoakSettings
 from tests.runtime.soak.script import MIXES, PLACES, SPLITS, STYLES, Call, Exchange, Open, Window, mix_of, steps
-from tests.runtime.soak.worlds import Failed, run
+from tests.runtime.soak.worlds import Failed, Kind, run
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
@@ -44,6 +44,23 @@ def test_a_soak_finds_nothing(ranks: int, seconds: float) -> None:
     assert len(reports) == ranks
     assert len({report.calls for report in reports}) == 1
     assert reports[0].calls >= 25
+
+
+@pytest.mark.parametrize(
+    ("ranks", "kind"),
+    [
+        (2, Kind(threads=2)),
+        pytest.param(3, Kind(layout=(2, 1)), marks=pytest.mark.hosts),
+        pytest.param(2, Kind(torch=True), marks=pytest.mark.torch),
+    ],
+    ids=["threads", "hosts", "torch"],
+)
+def test_a_soak_of_every_kind_finds_nothing(ranks: int, kind: Kind) -> None:
+    if why := kind.missing():
+        pytest.skip(why)
+    seed = int.from_bytes(os.urandom(4), "little")
+    reports = run(ranks, SoakSettings(0.5, 0.2, seed, progress=False), 0, kind)
+    assert len(reports) == ranks and reports[0].calls >= 25 * kind.threads
 
 
 def lose_memory(kept: list[bytes], _: Communicator) -> None:
