@@ -167,8 +167,9 @@ class TorchPlayer:
             if at.rank == root and blocks is None:
                 blocks = [given] * at.size
             return dist.scatter(outs[0], blocks, whole, **options), expected
-        if name == "reduce_scatter":
-            return dist.reduce_scatter_tensor(outs[0], given, op, **options), expected
+        if name == "reduce_scatter":  # torch 2.13 has a new name for it
+            reduce_scatter = getattr(dist, "reduce_scatter_single", dist.reduce_scatter_tensor)
+            return reduce_scatter(outs[0], given, op, **options), expected
         out = _tensor(np.zeros(sum(map(len, wanted)), wanted[0].dtype))
         return dist.all_to_all_single(out, given, **options), [(out, np.concatenate(wanted))]
 
