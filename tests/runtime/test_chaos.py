@@ -41,6 +41,8 @@ from tests.runtime.soak.script import CALLS, MIXES, mix_of, steps
 from tests.runtime.soak.through_torch import missing as missing_torch
 
 CASES, TORCH_CASES = 60, 10
+TORCH_TIMEOUT_S = 8.0
+"""Longer than the campaign's: torch takes its time on a busy machine."""
 native = pytest.mark.skipif(not available("shm"), reason="the native engine is not built")
 
 
@@ -65,7 +67,8 @@ def test_random_faults_of_ranks_that_call_torch_hang_nobody_and_change_no_result
         pytest.skip(why)
     first = int.from_bytes(os.urandom(4), "little")
     summary = Summary()
-    for verdict in campaign([drawn_through_torch(first + number) for number in range(TORCH_CASES)], jobs=2):
+    cases = [drawn_through_torch(first + number) for number in range(TORCH_CASES)]
+    for verdict in campaign(cases, jobs=2, timeout_s=TORCH_TIMEOUT_S):
         summary.add(verdict)
     assert not summary.failures(), summary.failures()
     assert summary.errors
