@@ -116,7 +116,7 @@ class Soak:
         if report.warm is None or not warm:
             report.warm = now if report.warm is None else report.warm.most(now)
         report.most = now if report.most is None else report.most.most(now)
-        if wrong := grown(report.warm, now):
+        if wrong := grown(report.warm, now, self._parameters.threads - 1):
             raise Wrong(wrong)
 
 
