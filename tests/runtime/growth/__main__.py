@@ -3,8 +3,8 @@
     python -m tests.runtime.growth                       on 2 ranks (minutes)
     python -m tests.runtime.growth --ranks 4 --groups 1000 --sizes 0 --worlds 0
 
-A table has what rank 0 held when its caches were full, and at the end. The exit status is 1 where memory, descriptors,
-mappings or threads of a rank grew by more than is stated in tests/runtime/growth/limits.py.
+A table has what rank 0 held half way, when its caches are full, and at the end. The exit status is 1 where memory,
+descriptors, mappings or threads of a rank grew by more than is stated in tests/runtime/growth/limits.py.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ def main(arguments: list[str] | None = None) -> int:
     records = held(options.ranks, {name: number for name, number in parts.items() if number}, options.timeout_s)
     for record in records:
         looks, number = record["by_rank"][0], record["number"]
-        print(f"{number:,} {record['part']}, rank 0 of {options.ranks}, when its caches were full and at the end:")
-        for name, more in grown_by(looks, number).items():
-            print(f"  {name:20} {warm(looks, number)[name]:>12,} {looks[-1][name]:>12,} {more:+12,}")
+        print(f"{number:,} {record['part']}, rank 0 of {options.ranks}, half way and at the end:")
+        for name, more in grown_by(looks).items():
+            print(f"  {name:20} {warm(looks)[name]:>12,} {looks[-1][name]:>12,} {more:+12,}")
     if options.json:
         replace_with_json(
             options.json,

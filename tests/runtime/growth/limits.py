@@ -1,4 +1,4 @@
-"""A campaign of a number of ranks, and what may be more at its end than at the first look."""
+"""A campaign of a number of ranks, and what may be more at its end than half way."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from typing import Any
 ROOT = Path(__file__).parents[3]
 MOST_NBYTES = 4 << 20
 """Of a rank's memory: what Python's and C's allocators keep in pieces. A plan of 1 KiB a call that nobody forgets would
-be 25 times as much over 100,000 calls."""
+be 12 times as much over half of 100,000 calls."""
 MOST_MAPPINGS = 8
-FULL = 1500
-"""Calls, groups or worlds after which all that is kept is there: the plans of 1024 kinds of calls above all."""
 NAMES = ("resident_nbytes", "proportional_nbytes", "descriptors", "mappings", "threads")
 
 
@@ -34,16 +32,15 @@ def held(
     return [json.loads(line[line.index("{") :]) for line in done.stdout.splitlines() if "{" in line]
 
 
-def warm(looks: list[dict[str, int]], number: int) -> dict[str, int]:
-    """What a rank held at the first look at which its caches were full."""
-    first = next((k for k in range(len(looks)) if (k + 1) * number >= FULL * len(looks)), 0)
-    return looks[min(first, len(looks) - 2)]
+def warm(looks: list[dict[str, int]]) -> dict[str, int]:
+    """What a rank held half way, when all was there that is kept: plans of 1024 kinds of calls, peers' staging, what C
+    keeps of the arrays that were freed."""
+    return looks[len(looks) // 2 - 1]
 
 
-def grown_by(looks: list[dict[str, int]], number: int) -> dict[str, int]:
+def grown_by(looks: list[dict[str, int]]) -> dict[str, int]:
     """By how much the last look is more than that."""
-    first = warm(looks, number)
-    return {name: looks[-1][name] - first[name] for name in NAMES}
+    return {name: looks[-1][name] - warm(looks)[name] for name in NAMES}
 
 
 def excess(records: list[dict[str, Any]]) -> list[str]:
@@ -53,7 +50,7 @@ def excess(records: list[dict[str, Any]]) -> list[str]:
         f"expected at most {most(name):,}"
         for record in records
         for rank, looks in enumerate(record["by_rank"])
-        for name, more in grown_by(looks, record["number"]).items()
+        for name, more in grown_by(looks).items()
         if more > most(name)
     ]
 

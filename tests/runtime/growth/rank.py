@@ -16,7 +16,7 @@ from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.soak.figures import Figures, figures
 
 LOOKS = 10
-"""At what a rank holds, in each part; the first comes when its caches are full."""
+"""At what a rank holds, in each part."""
 SHORTEST, LONGEST = 1, 40_000
 """Elements of a call: no two of a collective have the same number, up to so many; then another type has."""
 DTYPES = ("float32", "float64", "int32", "int64")
