@@ -33,7 +33,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE VIRTUAL_ENV
 export PATH := $(CURDIR)/$(venv)/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-docs test-hosts test-slurm test-pages check check-types check-style check-pages bench validate browser screenshots test-torch test-torch-debian test-ray test-clients test-sglang test-vllm test-torch-suite test-mpi4py-suite test-long test-core test-all wheels test-wheels soak chaos setup clean
+.PHONY: help demo test test-docs test-hosts test-slurm test-pages check check-types check-style check-pages bench validate browser screenshots test-torch test-torch-debian test-ray test-clients test-sglang test-vllm test-torch-suite test-mpi4py-suite test-long test-core test-all wheels test-wheels soak growth chaos setup clean
 
 help: ## list these targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -133,9 +133,14 @@ soak: $(built) ## calls of every kind on a busy machine (half an hour; ARGS="--m
 	@mkdir -p build
 	@$(py) -m tests.runtime.soak --json build/soak.json $(ARGS)
 
-chaos: $(built) ## 1,000 random faults: no hang, wrong result or leak (three minutes; ARGS="--count 100"); build/chaos.json
+growth: $(built) ## 100,000 calls of ever-new sizes, 10,000 groups, 1,000 worlds: nothing grows (minutes); build/growth.json
+	@mkdir -p build
+	@$(py) -m tests.runtime.growth --json build/growth.json $(ARGS)
+
+chaos: $(built) ## 1,000 random faults, and 100 by torch: no hang, wrong result, leak (four minutes; ARGS="--count 9"); build/chaos.json
 	@mkdir -p build
 	@$(py) -m tests.runtime.chaos --json build/chaos.json $(ARGS)
+	$(if $(ARGS),,@$(py) -m tests.runtime.chaos --torch --count 100 --json build/chaos_torch.json)
 
 wheels: $(packing) ## build dist/: the source distribution and wheels, as far as this machine can (minutes)
 	@$(packers)/bin/python -m release.wheels $(ARGS)

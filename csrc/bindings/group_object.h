@@ -21,19 +21,26 @@ class GroupObject {
               bool threads, std::vector<std::string> names, std::size_t single_copy_bytes,
               const ringtree::InheritedLiveness* inherited, const ringtree::Network* network, std::vector<int> nodes,
               int core, double warn_share, double warn_least_s,
-              const std::vector<std::vector<std::uint64_t>>& processes, bool confirms)
-      : group_(
-            ringtree::FileDescriptor(fd), rank, ranks,
-            {slots,
-             slot_bytes,
-             threads,
-             {timeout_s, oversubscribed, std::move(names), core, threads, confirms, false, {warn_share, warn_least_s}},
-             inherited ? std::optional(*inherited) : std::nullopt,
-             network ? std::optional(*network) : std::nullopt,
-             std::move(nodes),
-             identities(processes),
-             ringtree::last_cache_bytes(),
-             single_copy_bytes}) {}
+              const std::vector<std::vector<std::uint64_t>>& processes, bool confirms, bool takes_turns)
+      : group_(ringtree::FileDescriptor(fd), rank, ranks,
+               {slots,
+                slot_bytes,
+                threads,
+                {timeout_s,
+                 oversubscribed,
+                 std::move(names),
+                 core,
+                 threads,
+                 confirms,
+                 false,
+                 takes_turns,
+                 {warn_share, warn_least_s}},
+                inherited ? std::optional(*inherited) : std::nullopt,
+                network ? std::optional(*network) : std::nullopt,
+                std::move(nodes),
+                identities(processes),
+                ringtree::last_cache_bytes(),
+                single_copy_bytes}) {}
 
   using Table = nb::ndarray<const std::int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
   using Column = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -142,6 +149,7 @@ class GroupObject {
     if (state == ringtree::Memo::State::full) return nb::none();
     return nb::bool_(state == ringtree::Memo::State::claimed_here);
   }
+  int missing_claimant(std::uint64_t key) { return group_.missing_claimant(key); }
   void publish(std::uint64_t key, nb::bytes value) {
     group_.publish(key, {static_cast<const std::byte*>(value.data()), value.size()});
   }

@@ -72,8 +72,7 @@ bool Bridge::arrived(int from, const Frame& frame) {
       return signalled(from, frame);
     case Frame::Kind::call:
       take_credits(peer, frame);
-      endpoint_.health().report_call(from, frame.number, head_of<Fingerprint>(frame));
-      arrived_ = true;
+      called(from, frame);
       return true;
     case Frame::Kind::left:
       endpoint_.health().report_left_here(from);
@@ -88,6 +87,7 @@ bool Bridge::arrived(int from, const Frame& frame) {
       arrived_ = true;
       return true;
     case Frame::Kind::cause:
+      if (frame.number & by_error) endpoint_.health().report_error(from);
       endpoint_.health().report_cause(
           from, {static_cast<std::int32_t>(static_cast<std::uint32_t>(frame.number)), peer.text, now_ns()});
       return true;

@@ -117,6 +117,7 @@ void Bridge::settle() noexcept {
   guard([&] {
     if (!wire_) return;
     pay();
+    if (unanswered_) answer();
     if (!wire_->busy()) return;
     visited_ns_.store(0, std::memory_order_relaxed);  // the caller goes: the rest is the thread's to send
     call_thread();
@@ -159,7 +160,8 @@ void Bridge::announce_to(int to, std::uint64_t call, const Fingerprint& print) {
   peers_[to]->announced = call;
   auto frame = frame_to(to, Frame::Kind::call);
   frame.number = call;
-  std::memcpy(frame.head.data(), &print, sizeof print);
+  CallHead head{print, 0, 0};
+  std::memcpy(frame.head.data(), &head, sizeof head);
   wire_->send(to, frame, nullptr);
 }
 
@@ -265,7 +267,7 @@ void Bridge::send_failure(int to, Failure kind, int rank, const std::string& tex
 
 void Bridge::send_cause(int to, const FirstCause& cause) {
   auto frame = frame_to(to, Frame::Kind::cause);
-  frame.number = static_cast<std::uint32_t>(cause.culprit);
+  frame.number = static_cast<std::uint32_t>(cause.culprit) | (endpoint_.health().by_error(rank_) ? by_error : 0);
   wire_->send(to, frame, cause.text.substr(0, sizeof(ReportedCause::text) - 1));
 }
 
@@ -306,7 +308,10 @@ void Bridge::loop() {
     auto now = now_ns();
     if (now - ticked_ns > tick_ns) {
       std::lock_guard lock(mutex_);
-      guard([&] { wire_->tick(); });
+      guard([&] {
+        wire_->tick();
+        if (unanswered_) answer();
+      });
       ticked_ns = now;
     }
     if (armed && !(ready[0].revents & POLLIN)) continue;

@@ -47,6 +47,7 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
   void probe(int peer) noexcept override;
   void announce(std::uint64_t call, const Fingerprint& print) noexcept override;
   void announce_to_all(std::uint64_t call, const Fingerprint& print) noexcept override;
+  void announce_for_host(std::uint64_t call) noexcept override;
   std::byte* staging(int peer) override;
   void signal(int peer, int index) noexcept override;
   std::uint64_t arrival(int peer, std::uint64_t number) const noexcept override;
@@ -75,6 +76,7 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
     std::uint64_t lane_staged = 0, pipe_staged = 0;      // the last message with a payload in staging
     std::vector<std::uint64_t> arrivals;                 // of its last messages, in ticks, by number modulo the depth
     std::uint64_t announced = 0;                         // the last call of this rank's that the peer knows of
+    std::uint64_t asked = 0, answered = 0;               // the last call announced for its host, and to it for this one
     bool owes = false;                                   // whether it is in owing_
     std::string text;                                    // of a failure that arrives
     std::map<std::uint64_t, std::unique_ptr<std::byte[]>> puts;  // that the wire still sends, by number
@@ -104,6 +106,10 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
   void send_cause(int to, const FirstCause& cause);
   void pass_failure_on();
   void announce_to(int peer, std::uint64_t call, const Fingerprint& print);
+  bool is_first_of_host(int rank) const;
+  void answer();
+  std::optional<Fingerprint> made_here(std::uint64_t call) const;
+  void called(int from, const Frame& frame);
   void send_message(int to, const Descriptor& descriptor, std::uint64_t number);
   void send_message(int to, const Piece& piece, std::uint64_t number);
   bool publish(int from, const Frame& frame, Peer& peer);
@@ -146,6 +152,7 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
   std::unique_ptr<Wire> wire_;
   bool sends_from_anywhere_ = false;
   int probed_ = -1;
+  bool unanswered_ = false;                   // whether another host asks for a call that not all here have begun
   bool arrived_ = false;                      // whether something was published since the last look
   std::atomic<std::int64_t> visited_ns_ = 0;  // when a caller last moved frames
   std::atomic<bool> stopping_ = false;

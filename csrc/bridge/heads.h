@@ -19,6 +19,14 @@ struct PieceHead {
   std::int16_t dtype;
   std::uint16_t first;
 };
+// A call that a rank announces: its own, or that of all ranks of its host.
+struct CallHead {
+  Fingerprint print;
+  std::uint32_t of_all, unused;
+};
+static_assert(sizeof(CallHead) == sizeof(Frame::head));
+// In the number of a cause, beside the culprit: the sender leaves by an error of its program.
+constexpr std::uint64_t by_error = 1ull << 32;
 // Of a put, a get and its answer: the bytes of a window that are meant.
 struct AccessHead {
   std::uint32_t window, nbytes;

@@ -149,31 +149,20 @@ std::shared_ptr<PreparedProgram> Group::prepare(const Encoded& program, const Bi
            {endpoint_->rank(), ranks_, layout.slot_bytes, layout.overflow_bytes, layout.depth, !over_hosts()}));
 }
 
-// Waits until it is this call's ticket. A host lock is let go before that.
-void Group::await(const TicketLock::Ticket& ticket, Hooks& hooks) {
-  if (!ticket.is_next()) {
-    hooks.blocking();
-    for (std::int64_t start = now_ns(), checked = start; !ticket.is_next();) {
-      if (now_ns() - start < 1'000'000)
-        sched_yield();
-      else
-        usleep(100);
-      if (now_ns() - checked > 50'000'000) {
-        checked = now_ns();
-        hooks.interrupted();
-      }
-    }
-  }
-  if (endpoint_->stopping.load(std::memory_order_relaxed)) throw Error(Failure::poisoned, -1, "the group is closed");
-}
-
 void Group::run(const std::shared_ptr<PreparedProgram>& plan, std::byte* input, std::byte* output, Hooks& hooks) {
   check_usable();
   note_caller();
   auto before = worker_->issued();
   TicketLock::Ticket ticket(lock_);
   if (!worker_->done(before)) worker_->wait(before, -1, hooks);
-  await(ticket, hooks);
+  await(ticket, hooks, plan.get());
+  struct InCall {
+    explicit InCall(std::atomic<std::uint64_t>& thread) : thread(thread) {
+      thread.store(static_cast<std::uint64_t>(pthread_self()), std::memory_order_relaxed);
+    }
+    ~InCall() { thread.store(0, std::memory_order_relaxed); }
+    std::atomic<std::uint64_t>& thread;
+  } in_call(in_call_);
   execute(plan, input, output, hooks);
 }
 
@@ -198,6 +187,7 @@ void Group::execute(const std::shared_ptr<PreparedProgram>& plan, std::byte* inp
 std::uint64_t Group::start(std::shared_ptr<PreparedProgram> plan, std::byte* input, std::byte* output) {
   check_usable();
   note_caller();
+  if (in_call_.load(std::memory_order_relaxed) != 0) check_alone(*plan);
   std::lock_guard lock(arriving_);
   auto arrived = std::make_shared<TicketLock::Ticket>(lock_);
   bool at_once = ranks_ == 1 && plan->moved_bytes <= at_once_bytes && arrived->is_next();
@@ -324,6 +314,7 @@ void Group::tell_cause(const std::string& text) {
   leaves_by_error_ = true;
   auto& health = endpoint_->health();
   health.tell_cause({health.number(rank()), cause_in(text), now_ns()});
+  health.report_error(rank());
 }
 
 std::vector<Group::Counted> Group::received() const {
@@ -375,7 +366,7 @@ void Group::check_last_call() {
   if (!leaves_by_error_ && !health.failed()) interpreter_->await_peers_in_last_call(last_wait_ns);
   if (!health.failed()) interpreter_->check_last_call();
   if (leaves_by_error_ || health.raised()) return;
-  if (auto failure = health.failure(); failure && failure->kind == Failure::mismatch) health.raise_failure();
+  if (auto failure = health.await_failure(); failure && failure->kind == Failure::mismatch) health.raise_failure();
 }
 
 void Group::close() {

@@ -97,7 +97,13 @@ class Group {
     auto prefault = [this](Memo::Entry& entry) {
       segment_->existing(reinterpret_cast<std::byte*>(&entry), sizeof entry);
     };
-    return segment_->memo().find(key, prefault);
+    return segment_->memo().find(key, rank(), prefault);
+  }
+  // The member that has claimed a key and not published yet, where it has left; -1: there is none.
+  int missing_claimant(std::uint64_t key) {
+    auto rank = segment_->memo().claimant(key);
+    // What it published before it left counts: so that is asked again.
+    return rank >= 0 && endpoint_->health().left(rank) ? segment_->memo().claimant(key) : -1;
   }
   void publish(std::uint64_t key, std::span<const std::byte> value) { segment_->memo().publish(key, value); }
 
@@ -136,7 +142,8 @@ class Group {
   void note_caller() { caller_.store(static_cast<std::uint64_t>(pthread_self()), std::memory_order_relaxed); }
   void check_home() const;
   void execute(const std::shared_ptr<PreparedProgram>& plan, std::byte* input, std::byte* output, Hooks& hooks);
-  void await(const TicketLock::Ticket& ticket, Hooks& hooks);
+  void await(const TicketLock::Ticket& ticket, Hooks& hooks, const PreparedProgram* alone = nullptr);
+  void check_alone(const PreparedProgram& plan);
   void check_last_call();
 
   int ranks_;
@@ -159,7 +166,7 @@ class Group {
   std::vector<Window> windows_;
   TicketLock lock_;      // one call at a time
   std::mutex arriving_;  // asynchronous calls queue in the order of their tickets
-  std::atomic<std::uint64_t> calls_ = 0, caller_ = 0;
+  std::atomic<std::uint64_t> calls_ = 0, caller_ = 0, in_call_ = 0;  // the last: the thread that is in a call
   std::unique_ptr<Worker> worker_ = std::make_unique<Worker>();
 };
 

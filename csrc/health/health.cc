@@ -33,6 +33,10 @@ void Health::report_left_here(int rank) {
   left_here_[rank].store(true, std::memory_order_release);
 }
 
+void Health::report_error(int rank) {
+  member(rank).by_error.store(1, std::memory_order_relaxed);  // seen by who finds that it has left
+}
+
 void Health::report_lost(int rank, std::string why) {
   if (std::lock_guard lock(lost_); !why.empty()) why_lost_.emplace(rank, std::move(why));
   member(rank).lost.store(1, std::memory_order_release);
@@ -111,13 +115,17 @@ std::optional<Error> Health::failure() const {
   return Error(static_cast<Failure>(poison.kind), poison.rank, poison.text);
 }
 
+// The rank that set the state to 1 writes a few hundred bytes and goes on, unless it was killed just there.
+std::optional<Error> Health::await_failure() const {
+  if (!failed()) return {};
+  for (std::int64_t until = now_ns() + 1'000'000'000; now_ns() < until; sched_yield())
+    if (auto written = failure()) return written;
+  return Error(Failure::poisoned, -1, "the group failed; its reason was never written");
+}
+
 void Health::raise_failure() {
   auto& poison = segment_.header().poison;
-  // The rank that set the state to 1 writes a few hundred bytes and goes on, unless it was killed just there.
-  for (std::int64_t until = now_ns() + 1'000'000'000; poison.state.load(std::memory_order_acquire) != 2;) {
-    sched_yield();
-    if (now_ns() > until) throw Error(Failure::poisoned, -1, "the group failed; its reason was never written");
-  }
+  if (auto error = await_failure(); error && poison.state.load(std::memory_order_relaxed) != 2) throw *error;
   hear();
   if (raised_.exchange(true, std::memory_order_relaxed))
     throw Error(Failure::poisoned, -1,

@@ -33,6 +33,7 @@ class Health {
   void report_left(int rank);
   // To this rank alone: what `rank` sent to others of this host may still be on its way.
   void report_left_here(int rank);
+  void report_error(int rank);                       // before it leaves: it does so by an error of its program
   void report_lost(int rank, std::string why = {});  // it died, or nothing more can come from it
   void report_call(int rank, std::uint64_t call, const Fingerprint& print);
   // Fails the group for every member: the first report counts. `rank`: the rank that died, else -1. `culprit` as in
@@ -48,6 +49,7 @@ class Health {
     return segment_.member(rank).left.load(std::memory_order_acquire) != 0 ||
            left_here_[rank].load(std::memory_order_acquire);
   }
+  bool by_error(int rank) const { return segment_.member(rank).by_error.load(std::memory_order_relaxed) != 0; }
   bool died(int rank) const;
   std::string how_died(int rank) const;  // as in "died (process 12 ended)"
   // A rank's call of that number; only the last few are kept.
@@ -57,6 +59,8 @@ class Health {
   bool failed() const { return segment_.header().poison.state.load(std::memory_order_relaxed) != 0; }
   // The failure, where it is written down.
   std::optional<Error> failure() const;
+  // The same of one that another rank is just writing down.
+  std::optional<Error> await_failure() const;
 
   // What a member has reported of a failure before it left or died.
   std::optional<FirstCause> reported_by(int rank) const;

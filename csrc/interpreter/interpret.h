@@ -32,7 +32,7 @@ class Interpreter : Situation {
 
   // Looks a last time, without waiting, for calls of peers that did not fit the last one here.
   void check_last_call();
-  // Before that: waits, for so long at most, until the peers of this host have begun it.
+  // Before that: waits, for so long at most, until the peers have begun it.
   void await_peers_in_last_call(std::int64_t ns);
 
   void add_region(Region region);
@@ -142,6 +142,8 @@ class Interpreter : Situation {
   int region_of(const std::byte* begin, std::size_t nbytes) const;
 
   void check_silent(const PreparedProgram* earlier);
+  void check_came(int peer);
+  void await_peers_in_last_call(bool elsewhere, std::int64_t until_ns);
   void confirm();
   void check(int peer, const Descriptor& descriptor);
   void check_unread(int peer, std::int32_t latest);

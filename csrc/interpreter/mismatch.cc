@@ -72,22 +72,47 @@ void Interpreter::check_last_call() {
     if (peer == endpoint_.rank()) continue;
     compare(peer);
     check_unread(peer, 0);
+    check_came(peer);
   }
 }
 
-// A rank that closes hears of a mismatch only if the others have come so far; the last to come hears in any case.
+// A rank that has closed the group makes no more calls: this one's last, if it only sent, has not reached it.
+void Interpreter::check_came(int peer) {
+  auto& health = endpoint_.health();
+  if (endpoint_.elsewhere(peer) || !health.left(peer) || health.by_error(peer)) return;
+  if (health.has_begun(peer, call_)) return;
+  endpoint_.fail(Failure::mismatch, -1,
+                 endpoint_.name(peer) + " left the group without call " + std::to_string(call_) + ", which " +
+                     endpoint_.name(endpoint_.rank()) + " made: " + describe(plan_->print, endpoint_.names()));
+}
+
+// A rank that closes hears of a mismatch only if the others have come so far; the last to come hears in any case. Other
+// hosts hear when the ranks of this one agree.
 void Interpreter::await_peers_in_last_call(std::int64_t ns) {
   if (!previous_) return;
+  plan_ = previous_.get();
+  auto until_ns = now_ns() + ns;
+  await_peers_in_last_call(false, until_ns);
+  auto relay = endpoint_.relay();
+  if (!relay || endpoint_.health().failed()) return;
+  for (int peer = 0; peer < endpoint_.ranks(); peer++)
+    if (peer != endpoint_.rank()) compare(peer);
+  relay->announce_for_host(call_);
+  await_peers_in_last_call(true, until_ns);
+}
+
+void Interpreter::await_peers_in_last_call(bool elsewhere, std::int64_t until_ns) {
   auto& health = endpoint_.health();
-  for (std::int64_t begun_ns = now_ns(), checked_ns = begun_ns;; usleep(100)) {
+  for (std::int64_t checked_ns = now_ns();; usleep(100)) {
     bool looks = now_ns() - checked_ns > check_ns;
     auto comes = [&](int peer) {
-      if (peer == endpoint_.rank() || endpoint_.elsewhere(peer) || health.has_begun(peer, call_)) return false;
+      if (peer == endpoint_.rank() || endpoint_.elsewhere(peer) != elsewhere || health.has_begun(peer, call_))
+        return false;
       return !health.left(peer) && !(looks && health.died(peer));
     };
     bool all = true;
     for (int peer = 0; peer < endpoint_.ranks() && all; peer++) all = !comes(peer);
-    if (all || health.failed() || now_ns() - begun_ns > ns) return;
+    if (all || health.failed() || now_ns() > until_ns) return;
     if (looks) checked_ns = now_ns();
     Background::advance_all();
   }

@@ -20,6 +20,7 @@ class Memo {
   struct alignas(cache_line) Entry {
     std::atomic<std::uint64_t> key;             // 0: free. A digest of the question
     std::atomic<std::uint32_t> nbytes_and_one;  // 0: not published
+    std::atomic<std::uint32_t> rank_and_one;    // of the one that claimed it; 0: not written yet
     std::array<std::byte, 496> value;
   };
   static_assert(sizeof(Entry) == 512);
@@ -34,16 +35,19 @@ class Memo {
 
   explicit Memo(Entry* table) : table_(table) {}
 
-  // The value known of a key, which is not 0; where there is none, this rank claims it. `prefault` makes an entry's
-  // memory exist before the first write.
+  // The value known of a key, which is not 0; where there is none, `rank` claims it. `prefault` makes an entry's memory
+  // exist before the first write.
   template <class Prefault>
-  Found find(std::uint64_t key, Prefault prefault) {
+  Found find(std::uint64_t key, int rank, Prefault prefault) {
     for (int i = 0; i < tries; i++) {
       Entry& entry = table_[(key + i) % entries];
       auto there = entry.key.load(std::memory_order_relaxed);
       if (there == 0) {
         prefault(entry);
-        if (entry.key.compare_exchange_strong(there, key, std::memory_order_relaxed)) return {State::claimed_here, {}};
+        if (entry.key.compare_exchange_strong(there, key, std::memory_order_relaxed)) {
+          entry.rank_and_one.store(static_cast<std::uint32_t>(rank + 1), std::memory_order_relaxed);
+          return {State::claimed_here, {}};
+        }
       }
       if (there != key) continue;
       auto size = entry.nbytes_and_one.load(std::memory_order_acquire);  // pairs with publish()
@@ -51,6 +55,17 @@ class Memo {
       return {State::published, {entry.value.data(), size - 1}};
     }
     return {State::full, {}};
+  }
+
+  // The rank that has claimed a key and not published its value yet; -1: none that is known.
+  int claimant(std::uint64_t key) const {
+    for (int i = 0; i < tries; i++) {
+      const Entry& entry = table_[(key + i) % entries];
+      if (entry.key.load(std::memory_order_relaxed) != key) continue;
+      if (entry.nbytes_and_one.load(std::memory_order_relaxed) != 0) return -1;
+      return static_cast<int>(entry.rank_and_one.load(std::memory_order_relaxed)) - 1;
+    }
+    return -1;
   }
 
   // By the rank that claimed the key. A value that is too long is published as an empty one.

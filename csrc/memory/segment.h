@@ -103,7 +103,8 @@ struct Member {
   std::atomic<std::uint32_t> offers;  // that its peers have made to it (PeerMemory)
   alignas(cache_line) std::atomic<std::uint32_t> attached;
   std::atomic<std::uint32_t> left;
-  std::atomic<std::uint32_t> lost;  // known to be dead, by other means than its process
+  std::atomic<std::uint32_t> lost;      // known to be dead, by other means than its process
+  std::atomic<std::uint32_t> by_error;  // whether it leaves by an error of its program
   std::int32_t process;
   std::uint64_t process_start;  // as in /proc/pid/stat, to know a reused pid
   std::uint64_t process_space;  // inode of the pid namespace

@@ -126,15 +126,18 @@ class Exchange::Awaited : public Situation {
     return whole;
   }
 
-  // Whether one of them waits for a rank that has left, or for any when all have; fails the group then.
+  // Whether one of them waits for a rank that has left, or for any when all have, or one has by an error; fails the
+  // group then.
   bool bereft() {
     auto& endpoint = exchange_.endpoint_;
     std::lock_guard lock(exchange_.mutex_);
     for (auto o : operations_) {
-      if (o->complete || !gone(o->peer)) continue;
+      if (o->complete) continue;
+      auto who = gone(o->peer);
+      if (!who) continue;
       exchange_.progress();  // what was sent before it left
       if (o->complete || found() >= 0) continue;
-      endpoint.report_departure(o->peer == any ? -1 : o->peer, text());
+      endpoint.report_departure(*who, text());
       return true;
     }
     return false;
@@ -152,12 +155,22 @@ class Exchange::Awaited : public Situation {
            who + ", " + (o->tag == any ? "any tag" : "tag " + std::to_string(o->tag));
   }
 
-  bool gone(int peer) const {
+  // Who of those that a message from `peer` may come from has left; -1: every one. Of several, one that closed the
+  // group sends no more, which is no reason why none of the others should; one that left by an error is missed as one
+  // that died.
+  std::optional<int> gone(int peer) const {
     auto& endpoint = exchange_.endpoint_;
-    if (peer != any) return endpoint.health().left(peer);
-    for (int other = 0; other < endpoint.ranks(); other++)
-      if (other != endpoint.rank() && !endpoint.health().left(other)) return false;
-    return endpoint.ranks() > 1;
+    auto& health = endpoint.health();
+    if (peer != any) return health.left(peer) ? std::optional(peer) : std::nullopt;
+    bool all = endpoint.ranks() > 1;
+    for (int other = 0; other < endpoint.ranks(); other++) {
+      if (other == endpoint.rank()) continue;
+      if (!health.left(other))
+        all = false;
+      else if (health.by_error(other))
+        return other;
+    }
+    return all ? std::optional(-1) : std::nullopt;
   }
 
   Exchange& exchange_;

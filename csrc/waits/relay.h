@@ -27,6 +27,8 @@ class Relay {
   virtual void announce(std::uint64_t call, const Fingerprint& print) noexcept = 0;
   // The same to all peers of other hosts.
   virtual void announce_to_all(std::uint64_t call, const Fingerprint& print) noexcept = 0;
+  // The same to other hosts, for all ranks of this one, when they have begun that call: before they leave.
+  virtual void announce_for_host(std::uint64_t call) noexcept = 0;
   // Whether messages to other hosts may lie anywhere in the caller's memory.
   virtual bool sends_from_anywhere() const noexcept = 0;
   // A call ends before its bytes are sent: they may go away.

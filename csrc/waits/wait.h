@@ -44,6 +44,7 @@ class Endpoint {
     bool threads = false;   // the ranks are threads of one process, and share the host's lock
     bool confirms = false;  // no call moves anything before all ranks have begun it, and begun the same
     bool made_from_another = false;
+    bool takes_turns = false;  // threads may call at once, each in its turn: else the group fails
     // A wait warns of the rank that it waits for after this share of its limit (0: never), and at least so long.
     struct Warning {
       double share = 0, least_s = 0;
@@ -106,6 +107,7 @@ class Endpoint {
   int ranks() const { return segment_.layout().ranks; }
   bool oversubscribed() const { return options_.oversubscribed; }
   bool confirms() const { return options_.confirms; }
+  bool takes_turns() const { return options_.takes_turns; }
   double timeout_s() const { return timeout_s_.load(std::memory_order_relaxed); }
   void set_timeout(double seconds) { timeout_s_.store(seconds, std::memory_order_relaxed); }
   const std::vector<std::string>& names() const { return options_.names; }

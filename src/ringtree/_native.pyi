@@ -172,6 +172,7 @@ class Group:
         warn_least_s: float = 0.0,
         processes: list[list[int]] = [],
         confirms: bool = False,
+        takes_turns: bool = False,
     ) -> None:
         """`names`: for error messages, the world rank of each member as text. `single_copy_bytes`: the least of a message
         that peers read in this process's memory, where the kernel lets them; 0: none is. `network`: where ranks are on
@@ -179,7 +180,8 @@ class Group:
         node of each member, -1 where it is unknown; empty where all are on one. `core`: the one that this rank goes
         back to now and then as it waits; -1: it stays where the kernel has it. `processes`: of a world, each member's
         process_identity(), all 0 where it is unknown: so a process is watched before it has made its endpoint. `confirms`:
-        no call moves anything before all ranks have begun it, and it is the same on all."""
+        no call moves anything before all ranks have begun it, and it is the same on all. `takes_turns`: threads that call
+        at once have their turns in order of arrival, where else the group fails."""
 
     def prepare(
         self,
@@ -370,6 +372,9 @@ class Group:
         """The value that a rank of the group has published for a key (64 bits, not 0). True: nothing, and this rank has
         claimed it and is to publish; False: another rank has claimed it, and not published yet; None: there is no room
         for the key."""
+
+    def missing_claimant(self, key: int) -> int:
+        """The rank that has claimed a key and left the group before it published; -1: there is none."""
 
     def publish(self, key: int, value: bytes) -> None:
         """Publishes the value of a key that this rank has claimed: up to 496 bytes, a longer one as b""."""

@@ -20,7 +20,17 @@ from tests.runtime.chaos import trial
 from tests.runtime.chaos.__main__ import MOST_MISNAMED
 from tests.runtime.chaos.blame import blamed
 from tests.runtime.chaos.campaign import campaign
-from tests.runtime.chaos.case import BEFORE_ALL_HAVE_MET, IN_THE_SETUP, MOST_RANKS, MOST_THREADS, SHARES, Case, drawn
+from tests.runtime.chaos.case import (
+    BEFORE_ALL_HAVE_MET,
+    IN_THE_SETUP,
+    MOST_RANKS,
+    MOST_THREADS,
+    NOT_IN_TORCH,
+    SHARES,
+    Case,
+    drawn,
+    drawn_through_torch,
+)
 from tests.runtime.chaos.deviations import DEVIATIONS
 from tests.runtime.chaos.leftovers import files
 from tests.runtime.chaos.summary import Summary, failure
@@ -28,8 +38,11 @@ from tests.runtime.chaos.verdict import Verdict
 from tests.runtime.conftest import available
 from tests.runtime.soak.player import Player
 from tests.runtime.soak.script import CALLS, MIXES, mix_of, steps
+from tests.runtime.soak.through_torch import missing as missing_torch
 
-CASES = 60
+CASES, TORCH_CASES = 60, 10
+TORCH_TIMEOUT_S = 8.0
+"""Longer than the campaign's: torch takes its time on a busy machine."""
 native = pytest.mark.skipif(not available("shm"), reason="the native engine is not built")
 
 
@@ -45,6 +58,27 @@ def test_random_faults_hang_nobody_and_change_no_result() -> None:
     assert summary.errors > CASES
     assert not (silent := [verdict.case.seed for verdict in summary.verdicts if verdict.silent]), silent
     assert len(summary.misnamed) <= MOST_MISNAMED * summary.errors, summary.misnamings()
+
+
+@native
+@pytest.mark.torch
+def test_random_faults_of_ranks_that_call_torch_hang_nobody_and_change_no_result() -> None:
+    if why := missing_torch():
+        pytest.skip(why)
+    first = int.from_bytes(os.urandom(4), "little")
+    summary = Summary()
+    cases = [drawn_through_torch(first + number) for number in range(TORCH_CASES)]
+    for verdict in campaign(cases, jobs=2, timeout_s=TORCH_TIMEOUT_S):
+        summary.add(verdict)
+    assert not summary.failures(), summary.failures()
+    assert summary.errors
+    assert not (silent := [verdict.case.seed for verdict in summary.verdicts if verdict.silent]), silent
+
+
+def test_a_campaign_through_torch_has_every_fault_that_torch_has() -> None:
+    cases = [drawn_through_torch(seed) for seed in range(600)]
+    assert {case.fault for case in cases} == {*SHARES, *DEVIATIONS} - {*NOT_IN_TORCH}
+    assert all(0 <= case.at < len(case.script(0)) for case in cases)
 
 
 QUIET = Case(0, 3, ("turns",), "pause", culprit=1, thread=0, at=5, delay_s=None, pause_s=0.01, leaves=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 
 import pytest
 from hypothesis import given
@@ -33,6 +34,9 @@ class Memo:
     def known(self, key: int) -> bytes | bool | None:
         self.asked += 1
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+    def missing_claimant(self, key: int) -> int:
+        return -1
 
     def publish(self, key: int, value: bytes) -> None:
         self.published[key] = value
@@ -186,6 +190,35 @@ def test_a_rank_that_dies_with_its_claim_is_named_to_waiting_ranks() -> None:
     pytest.importorskip("ringtree._native")
     with pytest.raises(RankFailed, match="rank 0 of 3 failed: its process exited with code 3"):
         spawn(dies_with_a_claim, 3, timeout_s=60)
+
+
+def leaves_with_a_claim(comm: Communicator) -> str:
+    """Rank 0 has claimed a key, and leaves without its value; rank 1 leaves when it has published another's."""
+    endpoint = comm._endpoint
+    if comm.rank == 1:
+        endpoint.known(CLAIMED + 1)
+        endpoint.publish(CLAIMED + 1, b"published")
+    if comm.rank == 0:
+        assert endpoint.known(CLAIMED) is True
+    comm.barrier()
+    if comm.rank < 2:
+        comm.close()
+        return "left"
+    while [peer.state for peer in comm.health()[:2]] != ["left", "left"]:
+        time.sleep(0.001)
+    assert endpoint.missing_claimant(CLAIMED + 1) == -1
+    began_s = time.monotonic()
+    with pytest.raises(
+        PeerDied, match=r"rank 0 left the group while rank 2 waited for it in the choice of an algorithm"
+    ):
+        comm._calls._decisions._awaited(comm._parameters, CLAIMED)
+    assert time.monotonic() - began_s < 5
+    return "named"
+
+
+def test_a_rank_that_leaves_with_its_claim_is_named_to_waiting_ranks() -> None:
+    pytest.importorskip("ringtree._native")
+    assert spawn(leaves_with_a_claim, 3, timeout_s=60) == ["left", "left", "named"]
 
 
 def fills(comm: Communicator) -> list[object]:

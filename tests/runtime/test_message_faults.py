@@ -11,7 +11,7 @@ import pytest
 from ringtree import ANY, PeerDied, TimedOut, spawn, wait_all, wait_any
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.communicator.messages.work import Message
-from tests.runtime.conftest import Pools
+from tests.runtime.conftest import Pools, available
 from tests.runtime.test_faults import outcomes
 
 
@@ -108,6 +108,40 @@ def test_waiting_for_any_notices_that_all_have_left(engine: str, how: str) -> No
     kind, message, after = outcomes(engine, 2, act)[0]
     assert (kind, after) == (PeerDied.__name__, "Poisoned")
     assert "left" in message
+
+
+def receives_from_any(comm: Communicator, leave: str) -> str:
+    """Rank 1 leaves while ranks 0 and 2 wait for a message from any rank; then rank 2 sends one after all."""
+    with comm.duplicate() as group:
+        group.barrier()
+        if comm.rank == 1:
+            if leave == "error":
+                group._tell_cause(ValueError("no such file"))
+            group.close()
+        elif leave == "close" and comm.rank == 2:
+            while group.health()[1].state != "left":
+                time.sleep(0.001)
+            time.sleep(0.2)  # rank 0 has looked by then
+            group.send(np.full(1, 7.0), 0, 3)
+        else:
+            try:
+                return str(group.recv(np.zeros(1), ANY, 3)[0])
+            except PeerDied as error:
+                return str(error)
+        return "sent or left"
+
+
+@pytest.mark.skipif(not available("shm"), reason="the native engine is not built")
+def test_waiting_for_any_notices_an_error_of_one() -> None:
+    texts = spawn(receives_from_any, 3, "error", timeout_s=30)
+    for rank in (0, 2):
+        assert "rank 1 left the group while rank" in texts[rank], texts
+        assert "rank 1 failed with ValueError: no such file" in texts[rank], texts
+
+
+@pytest.mark.skipif(not available("shm"), reason="the native engine is not built")
+def test_waiting_for_any_goes_on_when_one_has_closed_the_group() -> None:
+    assert spawn(receives_from_any, 3, "close", timeout_s=30)[0] == "7.0"
 
 
 def test_a_receive_from_any_that_nobody_answers_times_out(engine: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import re
 import signal
@@ -11,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +22,10 @@ from ringtree.ir.collective import COLLECTIVES
 from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.conftest import available
 from tests.runtime.soak.__main__ import main
+from tests.runtime.soak.figures import Figures
 from tests.runtime.soak.rank import SoakSettings
 from tests.runtime.soak.script import MIXES, PLACES, SPLITS, STYLES, Call, Exchange, Open, Window, mix_of, steps
-from tests.runtime.soak.worlds import Failed, run
+from tests.runtime.soak.worlds import Failed, Kind, run
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
@@ -41,6 +44,23 @@ def test_a_soak_finds_nothing(ranks: int, seconds: float) -> None:
     assert len(reports) == ranks
     assert len({report.calls for report in reports}) == 1
     assert reports[0].calls >= 25
+
+
+@pytest.mark.parametrize(
+    ("ranks", "kind"),
+    [
+        (2, Kind(threads=2)),
+        pytest.param(3, Kind(layout=(2, 1)), marks=pytest.mark.hosts),
+        pytest.param(2, Kind(torch=True), marks=pytest.mark.torch),
+    ],
+    ids=["threads", "hosts", "torch"],
+)
+def test_a_soak_of_every_kind_finds_nothing(ranks: int, kind: Kind) -> None:
+    if why := kind.missing():
+        pytest.skip(why)
+    seed = int.from_bytes(os.urandom(4), "little")
+    reports = run(ranks, SoakSettings(0.5, 0.2, seed, progress=False), 0, kind)
+    assert len(reports) == ranks and reports[0].calls >= 25 * kind.threads
 
 
 def lose_memory(kept: list[bytes], _: Communicator) -> None:
@@ -65,6 +85,11 @@ FAULTS: list[tuple[str, Callable[[list[Any], Communicator], Any], str]] = [
         "thread",
         lambda *_: threading.Thread(target=hang, daemon=True).start(),
         r"rank 1 of 2 at .* threads; after the warm-up there were \d+; expected at most 2 more",
+    ),
+    (
+        "mapping",
+        lambda kept, _: kept.extend(mmap.mmap(-1, 4096, prot=1 + 2 * (k % 2)) for k in range(40)),
+        r"rank 1 of 2 at .* mappings; after the warm-up there were \d+; expected at most 64 more",
     ),
     ("memory", lose_memory, r"rank 1 of 2 at .* resident memory grew from .* to .* MiB; expected at most 64 MiB more"),
     ("killed", die, r"rank 0 of 2 at call .*PeerDied[\s\S]*rank 1 of 2 failed: its process was killed by SIGKILL"),
@@ -134,7 +159,7 @@ def test_the_record_has_every_ranks_resources(tmp_path: Path) -> None:
     assert (record["seed"], world["ranks"]) == (3, 2)
     for rank, held in enumerate(world["by_rank"]):
         assert held["rank"] == rank
-        assert held["end"].keys() == {"slots_open", "resident_nbytes", "descriptors", "threads", "dev_shm_nbytes"}
+        assert held["end"].keys() == {field.name for field in fields(Figures)}
         assert held["end"]["slots_open"] == 0
         assert world["calls"] == held["calls"] == sum(held["calls_by_mix"].values()) > 0
 

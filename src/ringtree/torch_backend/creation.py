@@ -189,6 +189,7 @@ class _Joining:
             cost=measured.parameters if measured else None,
             network=measured.network if measured else None,
             bootstrap=bootstrap,
+            takes_turns=True,
         )
         return Communicator(default_engine(len(self.names)), parameters)
 

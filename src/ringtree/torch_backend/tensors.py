@@ -143,7 +143,7 @@ def _copy(outs: Tensors, pieces: Tensors) -> None:
     with torch.no_grad():
         for out, piece in zip(outs, pieces, strict=True):
             for axis, stride in enumerate(out.stride()):
-                if stride == 0:  # one element, shown as many
+                if stride == 0 and out.shape[axis]:  # one element, shown as many; an empty array of numpy's has none
                     out, piece = out.narrow(axis, 0, 1), piece.narrow(axis, 0, 1)
             out.copy_(piece)
 

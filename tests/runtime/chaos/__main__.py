@@ -3,6 +3,7 @@
     python -m tests.runtime.chaos --count 1000                1000 cases from a random seed
     python -m tests.runtime.chaos --seed 7 --count 1          the case of seed 7 alone, with what its ranks reported
     python -m tests.runtime.chaos --hosts --count 100         on two or three hosts, whose links and ranks may stop, too
+    python -m tests.runtime.chaos --torch --count 100         ranks that call torch.distributed
 
 Case i of a campaign is the case of seed + i. Printed are, by fault, the time from the fault to each survivor's errors,
 and which of them named another rank than the culprit. The exit status is 1 where a rank hung, a result was wrong,
@@ -21,10 +22,11 @@ from pathlib import Path
 from ringtree.bench.machine import describe, usable_cores
 from ringtree.formats.replacing import replace_with_json
 from tests.runtime.chaos.campaign import TIMEOUT_OVER_HOSTS_S, TIMEOUT_S, campaign
-from tests.runtime.chaos.case import drawn, drawn_over_hosts
+from tests.runtime.chaos.case import drawn, drawn_over_hosts, drawn_through_torch
 from tests.runtime.chaos.leftovers import files
 from tests.runtime.chaos.summary import Summary, failure
 from tests.runtime.chaos.verdict import Verdict
+from tests.runtime.soak.through_torch import missing as missing_torch
 
 MOST_MISNAMED = 0.10
 """The share of survivors' errors that may name another rank than the culprit."""
@@ -38,7 +40,10 @@ def main(arguments: list[str] | None = None) -> int:
     seed = int.from_bytes(os.urandom(4), "little") if options.seed is None else options.seed
     print(f"seeds {seed} to {seed + options.count - 1}, {options.jobs} at a time", flush=True)
     began_s, before, summary = time.monotonic(), files(), Summary()
-    draw = drawn_over_hosts if options.hosts else drawn
+    draw = drawn_over_hosts if options.hosts else drawn_through_torch if options.torch else drawn
+    if options.torch and (why := missing_torch()):
+        print(f"not run: ranks that call torch.distributed: {why}")
+        return 0
     timeout_s = options.timeout_s or (TIMEOUT_OVER_HOSTS_S if options.hosts else TIMEOUT_S)
     for verdict in campaign([draw(seed + number) for number in range(options.count)], options.jobs, timeout_s):
         summary.add(verdict)
@@ -88,6 +93,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="of the first case (default: any)")
     parser.add_argument("--jobs", type=int, default=usable_cores(), help="cases at a time (default: cores)")
     parser.add_argument("--hosts", action="store_true", help="on hosts that are namespaces, which needs root")
+    parser.add_argument("--torch", action="store_true", help="ranks call torch.distributed")
     parser.add_argument(
         "--timeout-s", type=float, help=f"of a wait (default {TIMEOUT_S:g}, over hosts {TIMEOUT_OVER_HOSTS_S:g})"
     )

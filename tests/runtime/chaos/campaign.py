@@ -38,6 +38,9 @@ def campaign(cases: Sequence[Case], jobs: int, timeout_s: float = TIMEOUT_S) -> 
     _tables = Tables(MOST_RANKS)
     for name in spawn(_loaded, 2, _tables)[0]:
         import_module(name)
+    if any(case.torch for case in cases):
+        for name in ("torch.distributed", "ringtree.torch_backend"):
+            import_module(name)
     gc.collect()
     gc.freeze()  # ranks collect what they made themselves
     hosts = max((len(case.layout) for case in cases), default=0)

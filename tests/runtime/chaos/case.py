@@ -7,8 +7,12 @@ from random import Random
 
 from tests.runtime.chaos.deviations import DEVIATIONS
 from tests.runtime.soak.script import CALLS, MIXES, Step, steps
+from tests.runtime.soak.through_torch import in_torch
 
 MOST_RANKS, MOST_THREADS, MOST_HOSTS = 8, 3, 3
+MOST_TORCH_RANKS = 5
+NOT_IN_TORCH = ("group",)
+"""Faults that only groups of ringtree's own can have."""
 OF_A_HOST = ("link down", "host stopped")
 """Faults of the culprit's host: each of its ranks may be named."""
 DEADLY = ("kill", "exit", "sys.exit", "exception", "stop", *OF_A_HOST)
@@ -29,7 +33,8 @@ class Case:
     before its step `at` (a deviation: at the first step from there that has one), or, with a `delay_s`, that much
     later. `leaves`: a
     rank of several threads ends at the first error of one of them; else when all of them have ended. `pause_s`: how
-    long a paused rank stands still. `layout`: how many ranks each host has; empty on one host, without a network."""
+    long a paused rank stands still. `layout`: how many ranks each host has; empty on one host, without a network.
+    `torch`: ranks call torch.distributed, in one thread."""
 
     seed: int
     ranks: int
@@ -42,6 +47,7 @@ class Case:
     pause_s: float
     leaves: bool
     layout: tuple[int, ...] = ()
+    torch: bool = False
 
     @property
     def threads(self) -> int:
@@ -71,13 +77,14 @@ class Case:
 
     def script(self, thread: int) -> list[Step]:
         """The steps of one thread, which are the same on all ranks."""
-        return list(steps(self.seed, thread, self.mixes[thread]))
+        script = list(steps(self.seed, thread, self.mixes[thread]))
+        return in_torch(script) if self.torch else script
 
     def __str__(self) -> str:
         where = {BEFORE_ALL_HAVE_MET: "before all have met", IN_THE_SETUP: "in the set-up"}
         moment = where.get(self.at, f"step {self.at}")
         later = "" if self.delay_s is None else f" and {1e3 * self.delay_s:.1f} ms"
-        over = f" on hosts {self.layout}" if self.layout else ""
+        over = f" on hosts {self.layout}" if self.layout else " through torch" if self.torch else ""
         return (
             f"{self.ranks} ranks{over}, {' | '.join(self.mixes)}: {self.fault} of rank {self.culprit}, "
             f"thread {self.thread}, {moment}{later}"
@@ -111,15 +118,30 @@ def drawn(seed: int) -> Case:
     )
 
 
-def _fault(draw: Random, script: list[Step], ranks: int, culprit: int) -> tuple[str, int]:
+def _fault(
+    draw: Random, script: list[Step], ranks: int, culprit: int, without: tuple[str, ...] = ()
+) -> tuple[str, int]:
     """A fault, and the position in the script from which it may happen."""
-    shares = {**SHARES, **dict.fromkeys(DEVIATIONS, 1)}
+    shares = {name: 1 if name in DEVIATIONS else SHARES[name] for name in (*SHARES, *DEVIATIONS) if name not in without}
     while True:
         fault = draw.choices(list(shares), list(shares.values()))[0]
         if fault not in DEVIATIONS:
-            return fault, draw.randrange(CALLS)
-        if here := [at for at in range(CALLS) if DEVIATIONS[fault](script, at, ranks, culprit) is not None]:
+            return fault, draw.randrange(len(script))
+        if here := [at for at in range(len(script)) if DEVIATIONS[fault](script, at, ranks, culprit) is not None]:
             return fault, draw.choice(here)
+
+
+def drawn_through_torch(seed: int) -> Case:
+    """The case of a seed whose ranks call torch.distributed."""
+    draw = Random(f"chaos through torch {seed}")
+    ranks = draw.randint(2, MOST_TORCH_RANKS)
+    while len(script := in_torch(list(steps(seed, 0, mix := draw.choice(list(MIXES)))))) < 2:
+        continue
+    culprit = draw.randrange(ranks)
+    fault, at = _fault(draw, script, ranks, culprit, NOT_IN_TORCH)
+    delay_s = draw.uniform(0, LONGEST_DELAY_S) if fault in AT_ANY_MOMENT and draw.random() < 0.6 else None
+    pause_s = draw.uniform(0.02, LONGEST_PAUSE_S)
+    return Case(seed, ranks, (mix,), fault, culprit, 0, at, delay_s, pause_s, leaves=False, torch=True)
 
 
 def drawn_over_hosts(seed: int) -> Case:

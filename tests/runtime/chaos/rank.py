@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
 from ringtree.runtime.communicator import lifetime
 from ringtree.runtime.communicator.communicator import Communicator
@@ -20,9 +21,11 @@ from tests.runtime.chaos.case import IN_THE_SETUP, Case
 from tests.runtime.chaos.deviations import DEVIATIONS
 from tests.runtime.chaos.faults import OwnError, bring_about
 from tests.runtime.chaos.leftovers import left_here
+from tests.runtime.soak import through_torch
 from tests.runtime.soak.load import die_with
 from tests.runtime.soak.player import Player, Wrong
 from tests.runtime.soak.script import CALLS, Open, Step
+from tests.runtime.soak.through_torch import TorchPlayer
 from tests.runtime.soak.values import Tables
 
 STARTING, ENDING = -1, CALLS + 1
@@ -58,8 +61,9 @@ class Report:
 class Life:
     """A rank's part in a case."""
 
-    def __init__(self, world: Communicator, case: Case, tables: Tables, board: Board) -> None:
+    def __init__(self, world: Communicator, case: Case, tables: Tables, board: Board, folder: str) -> None:
         self.world, self.case, self.tables, self.board = world, case, tables, board
+        self._folder = folder
         self.report = Report(world.rank)
         self.is_culprit = case.culprit == world.rank
         self._closing = False
@@ -76,13 +80,16 @@ class Life:
             self._play_in_threads(worlds)
         self._await_fault()
         if not self.report.errors and not self.report.wrong:
-            if self._attempt(-1, ENDING, "the barrier of all at the end", self.world.barrier):
+            barrier = through_torch.barrier if self.case.torch else self.world.barrier
+            if self._attempt(-1, ENDING, "the barrier of all at the end", barrier):
                 self.report.past_all = True
         return self._end(worlds)
 
     def _set_up(self, worlds: list[Communicator]) -> None:
         if self.is_culprit and self.case.at == IN_THE_SETUP:
             bring_about(self.case.fault, self.world, self.board, "in the set-up", None)
+        if self.case.torch:
+            through_torch.begin(self.world, Path(self._folder), self.world.timeout_s)
         worlds += [self.world, *(self.world.duplicate() for _ in range(self.case.threads - 1))]
         self._keys |= {world.key for world in worlds}
 
@@ -111,12 +118,12 @@ class Life:
 
     def _play(self, thread: int, world: Communicator) -> None:
         """A thread's script, to its end or to the first error."""
-        player: Player | None = None
+        player: Player | TorchPlayer | None = None
         script = self.case.script(thread)
 
         def make_player() -> None:
             nonlocal player
-            player = Player(world, self.tables)
+            player = (TorchPlayer if self.case.torch else Player)(world, self.tables)
 
         if not self._attempt(thread, STARTING, "symmetric memory", make_player) or player is None:
             return
@@ -138,12 +145,12 @@ class Life:
             position += 1
         self._attempt(thread, ENDING, "the end of the script", lambda: player.end_chapter(thread))
 
-    def _fault(self, player: Player, step: Step) -> None:
+    def _fault(self, player: Player | TorchPlayer, step: Step) -> None:
         group = player.group_of(step) or player.open()[0]
         size = f" of {group.size} ranks" if self.case.fault in ("close", "abort") else ""
         bring_about(self.case.fault, group, self.board, f"at {step}{size}", self.case.delay_s)
 
-    def _deviated(self, player: Player, script: list[Step], position: int) -> list[Step] | None:
+    def _deviated(self, player: Player | TorchPlayer, script: list[Step], position: int) -> list[Step] | None:
         """The culprit's script from here on, if this step has a deviation of the case's kind."""
         step = script[position]
         group = player.group_of(step)
@@ -174,6 +181,8 @@ class Life:
         """Leaves all groups, and looks at what this process still has of them."""
         self._await_fault()
         worlds.clear()
+        if self.case.torch:
+            self._attempt(-1, ENDING, "destroy_process_group", through_torch.end)
         self._attempt(-1, ENDING, "close", lifetime.close_all)
         self.report.keys = sorted(self._keys)
         return self.report
@@ -185,11 +194,11 @@ class Life:
                 thread.join()
 
 
-def live(world: Communicator, case: Case, tables: Tables, board: Board, parent: int) -> Report:
+def live(world: Communicator, case: Case, tables: Tables, board: Board, parent: int, folder: str) -> Report:
     """A rank's whole life."""
     die_with(parent)
     faulthandler.register(signal.SIGUSR1, file=sys.stderr, all_threads=True)
-    life = Life(world, case, tables, board)
+    life = Life(world, case, tables, board, folder)
     report = life.run()
     del life, world
     gc.collect()

@@ -116,7 +116,7 @@ def phrase(text: str) -> str:
 
 
 def again(verdict: Verdict) -> str:
-    hosts = " --hosts" if verdict.case.layout else ""
+    hosts = " --hosts" if verdict.case.layout else " --torch" if verdict.case.torch else ""
     return f'  again: make chaos ARGS="--seed {verdict.case.seed} --count 1{hosts}"'
 
 

@@ -8,6 +8,7 @@ import signal
 import time
 from contextlib import suppress
 from multiprocessing.connection import wait
+from tempfile import TemporaryDirectory
 
 from ringtree.runtime.engines.engine import GroupParameters
 from ringtree.runtime.launch.crew import Outcome
@@ -36,12 +37,13 @@ def tried(case: Case, tables: Tables, timeout_s: float, lab: Lab | None = None) 
     began_s, board = time.time(), Board(case.ranks)
     descriptors, others = open_here(), children()
     parameters = parameters_of(case, board, timeout_s, lab)
-    crew = Processes("shm", parameters, (live, (case, tables, board, os.getpid())), False)
-    watch = _Watch(case, crew, board, timeout_s, lab)
-    try:
-        reports, hung = watch.reports()
-    finally:
-        watch.end()
+    with TemporaryDirectory(prefix="ringtree-chaos-") as folder:
+        crew = Processes("shm", parameters, (live, (case, tables, board, os.getpid(), folder)), False)
+        watch = _Watch(case, crew, board, timeout_s, lab)
+        try:
+            reports, hung = watch.reports()
+        finally:
+            watch.end()
     verdict = judge(case, board.what, board.happened_s, reports, timeout_s + MARGIN_S)
     verdict.hangs += hung
     verdict.left += [f"process {pid} is left" for pid in children() if pid not in others]

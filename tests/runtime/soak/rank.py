@@ -5,16 +5,20 @@ from __future__ import annotations
 import faulthandler
 import pickle
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.runtime.communicator.communicator import Communicator
+from tests.runtime.soak import through_torch
 from tests.runtime.soak.figures import Figures, figures, grown, slots_open
 from tests.runtime.soak.load import die_with
 from tests.runtime.soak.player import Player, Wrong
 from tests.runtime.soak.script import CALLS, MIXES, mix_of, steps
+from tests.runtime.soak.through_torch import TorchPlayer
 from tests.runtime.soak.values import Tables
 
 PROGRESS_S = 10.0
@@ -24,7 +28,9 @@ SILENCE_FACTOR = 3.0
 
 @dataclass(frozen=True)
 class SoakSettings:
-    """Parameters of a soak of one world; the same on all ranks. Growth counts from the resources after `warm_s`."""
+    """Parameters of a soak of one world; the same on all ranks. Growth counts from the resources after `warm_s`.
+    `threads` of each rank have a group and a script of their own. `folder`: where ranks meet that call
+    torch.distributed; "" for those that call ringtree."""
 
     seconds: float
     warm_s: float
@@ -33,6 +39,8 @@ class SoakSettings:
     first: int = 0
     timeout_s: float = 60.0
     progress: bool = True
+    threads: int = 1
+    folder: str = ""
 
 
 @dataclass
@@ -51,22 +59,25 @@ class Report:
 
 
 class Soak:
-    def __init__(self, world: Communicator, parameters: SoakSettings, tables: Tables, at: NDArray[np.int64]) -> None:
-        self._world, self._parameters, self._at = world, parameters, at
-        self._player = Player(world, tables)
+    def __init__(
+        self, world: Communicator, parameters: SoakSettings, tables: Tables, at: NDArray[np.int64], thread: int = 0
+    ) -> None:
+        self._world, self._parameters, self._at, self._thread = world, parameters, at, thread
+        self._player = TorchPlayer(world, tables) if parameters.folder else Player(world, tables)
         self.report = Report(world.rank)
 
     def run(self) -> None:
         """Chapters until the time is over; raises where something is wrong."""
         begun = printed_s = time.monotonic()
-        begun_cpu_s = time.process_time()
+        begun_cpu_s, seed = time.process_time(), self._parameters.seed + self._thread
         chapter = first = self._parameters.first // CALLS
         once = len(MIXES) if self._parameters.mix == "all" else 1  # chapters until all has been set up that ever is
         while not self._over(begun):
             faulthandler.dump_traceback_later(SILENCE_FACTOR * self._parameters.timeout_s, exit=True)
-            mix = mix_of(self._parameters.seed, chapter, self._parameters.mix)
-            for number, step in enumerate(steps(self._parameters.seed, chapter, mix), chapter * CALLS):
-                self._at[self._world.rank] = number
+            mix = mix_of(seed, chapter, self._parameters.mix)
+            for number, step in enumerate(steps(seed, chapter, mix), chapter * CALLS):
+                if self._thread == 0:
+                    self._at[self._world.rank] = number
                 self._player.step(number, step)
                 self.report.calls += 1
                 self.report.calls_by_mix[mix] += 1
@@ -74,6 +85,8 @@ class Soak:
             chapter += 1
             now = time.monotonic()
             self.report.took_s, self.report.cpu_s = now - begun, time.process_time() - begun_cpu_s
+            if self._thread:
+                continue
             self._look(warm=now - begun > self._parameters.warm_s and chapter - first >= once)
             if self._parameters.progress and self._world.rank == 0 and now - printed_s > PROGRESS_S:
                 printed_s = now
@@ -98,12 +111,12 @@ class Soak:
 
     def _look(self, warm: bool) -> None:
         """Notes what this rank holds; raises where that has grown."""
-        report, now = self.report, figures([self._world])
+        report, now = self.report, figures([self._world])  # of all threads
         report.end = now
         if report.warm is None or not warm:
             report.warm = now if report.warm is None else report.warm.most(now)
         report.most = now if report.most is None else report.most.most(now)
-        if wrong := grown(report.warm, now):
+        if wrong := grown(report.warm, now, self._parameters.threads - 1):
             raise Wrong(wrong)
 
 
@@ -120,16 +133,54 @@ class Link:
 def soak(world: Communicator, parameters: SoakSettings, tables: Tables, link: Link) -> None:
     """A rank's whole life; its report goes into its pipe, whatever happens."""
     die_with(link.parent)
-    life, report = None, Report(world.rank)
+    report = Report(world.rank)
     try:
-        life = Soak(world, parameters, tables, link.at)
-        report = life.report
-        life.run()
+        if parameters.folder:
+            through_torch.begin(world, Path(parameters.folder), parameters.timeout_s)
+        groups = [world, *(world.duplicate() for _ in range(parameters.threads - 1))]
+        if parameters.threads == 1:
+            report = _live(groups, parameters, tables, link, 0)
+        else:
+            with ThreadPoolExecutor(parameters.threads) as threads:
+                lives = [
+                    threads.submit(_live, groups, parameters, tables, link, thread) for thread in range(len(groups))
+                ]
+            report = _together([life.result() for life in lives])
+        if parameters.folder and not report.wrong:
+            through_torch.end()
     except Exception as error:  # noqa: BLE001  # whatever it is, it is what was looked for
-        where = "at the beginning" if life is None else f"at {life.place()}"
-        reason = str(error) if isinstance(error, Wrong) else f"{type(error).__name__}: {error}"
-        report.wrong = f"rank {world.rank} of {world.size} {where}: {reason}"
+        report.wrong = f"rank {world.rank} of {world.size} at the beginning or the end: {type(error).__name__}: {error}"
         world.abort("its soak failed")
     faulthandler.cancel_dump_traceback_later()
     with open(link.pipes[world.rank], "wb") as pipe:
         pickle.dump(report, pipe)
+
+
+def _live(groups: list[Communicator], parameters: SoakSettings, tables: Tables, link: Link, thread: int) -> Report:
+    """One thread's part, in its group."""
+    group = groups[thread]
+    life, report = None, Report(group.rank)
+    try:
+        life = Soak(group, parameters, tables, link.at, thread)
+        report = life.report
+        life.run()
+    except Exception as error:  # noqa: BLE001  # as in `soak`
+        where = "at the beginning" if life is None else f"at {life.place()}"
+        if thread:
+            where = f"in thread {thread}, {where}"
+        reason = str(error) if isinstance(error, Wrong) else f"{type(error).__name__}: {error}"
+        report.wrong = f"rank {group.rank} of {group.size} {where}: {reason}"
+        for each in groups:
+            each.abort("its soak failed")
+    return report
+
+
+def _together(reports: list[Report]) -> Report:
+    """Of all threads of a rank: the first one's, with the calls and errors of all."""
+    whole = reports[0]
+    for other in reports[1:]:
+        whole.calls += other.calls
+        for mix, calls in other.calls_by_mix.items():
+            whole.calls_by_mix[mix] += calls
+    whole.wrong = "\n".join(report.wrong for report in reports if report.wrong)
+    return whole

@@ -225,3 +225,21 @@ def _refused() -> None:
     with pytest.raises(TypeError, match=r"^got a DTensor without memory of its own; expected a plain tensor$"):
         dist.all_reduce(shown)
     dist.barrier()  # nobody is left waiting
+
+
+def _of_no_elements() -> list[int]:
+    """Tensors that share numpy's empty arrays, whose stride is 0."""
+    import numpy as np
+    import torch
+    import torch.distributed as dist
+
+    outs = [torch.from_numpy(np.zeros(0, np.float32)) for _ in range(dist.get_world_size())]
+    x = torch.from_numpy(np.zeros(0, np.float32))
+    dist.all_gather(outs, x)
+    dist.gather(x, outs if dist.get_rank() == 0 else None, 0)
+    dist.scatter(x, outs if dist.get_rank() == 0 else None, 0)
+    return [out.numel() for out in outs]
+
+
+def test_lists_of_empty_arrays(worlds: Worlds) -> None:
+    assert worlds(2).run(_of_no_elements) == [[0, 0]] * 2

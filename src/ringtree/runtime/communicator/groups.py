@@ -132,6 +132,7 @@ class Groups(Collectives):
             bootstrap=self._parameters.bootstrap,
             reductions=self._parameters.reductions,
             check=self._parameters.check,
+            takes_turns=self._parameters.takes_turns,
         )
         try:
             return self._made_from_here(self._of(parameters))

@@ -40,6 +40,7 @@ class GroupParameters(NamedTuple):
     0's, and None stands for the built-in ones; `network`: the same of a measured network between hosts. `bootstrap`:
     how the members find each other. `reductions`: what is asked of the bits of all reductions, as `set_reductions`
     takes it; None leaves it to the environment. `check`: calls are compared on all ranks before they begin.
+    `takes_turns`: threads of a rank may call at once, in an order that is the same on all ranks; else the group fails.
     """
 
     key: str
@@ -55,6 +56,7 @@ class GroupParameters(NamedTuple):
     bootstrap: HostBootstrap = ABSTRACT_SOCKET
     reductions: tuple[bool | str, str | None] | None = None
     check: bool = False
+    takes_turns: bool = False
 
     @property
     def ranks(self) -> int:

@@ -84,7 +84,7 @@ def _join(parameters: GroupParameters) -> JoinedGroup:
         **warning_of(os.environ),
         core=_home_core(parameters.rank, machines, [o[0] for o in offers]) if keeps_core else -1,
         processes=_processes(parameters, hosts, [o[7] for o in offers]),
-        confirms=parameters.check or checks(os.environ),
+        **_rules(parameters),
     )
     turns = max(machines.count(m) / c for m, c in cores.items())
     return JoinedGroup(
@@ -97,6 +97,11 @@ def _join(parameters: GroupParameters) -> JoinedGroup:
         nodes=() if listening else _several(nodes),
         speed=min(o[5][1] for o in offers),
     )
+
+
+def _rules(parameters: GroupParameters) -> dict[str, bool]:
+    """The rules for calls: whether they are compared beforehand, and whether threads take turns."""
+    return {"confirms": parameters.check or checks(os.environ), "takes_turns": parameters.takes_turns}
 
 
 def _costs(

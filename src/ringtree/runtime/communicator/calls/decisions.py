@@ -127,7 +127,7 @@ class Decisions:
 
     def _awaited(self, group: GroupParameters, key: int) -> bytes | bool | None:
         """The value that the rank which claimed the key publishes; False where it has not within the group's time
-        limit, for that rank may have been stopped. Raises PeerDied where a member has died."""
+        limit, for that rank may have been stopped. Raises PeerDied where a member has died, or that one has left."""
         began_s = checked_s = time.monotonic()
         poll_s = POLL_S
         while (known := self.endpoint.known(key)) is False:
@@ -135,8 +135,9 @@ class Decisions:
             if now_s > began_s + group.timeout_s:
                 break
             if now_s > checked_s + CHECK_S:
-                everyone = list(range(group.ranks))
-                self.endpoint.check_liveness("the choice of an algorithm", everyone, [])
+                missing = self.endpoint.missing_claimant(key)
+                everyone, absent = list(range(group.ranks)), [missing] if missing >= 0 else []
+                self.endpoint.check_liveness("the choice of an algorithm", everyone, absent)
                 checked_s = now_s
             time.sleep(poll_s)
             poll_s = min(1.5 * poll_s, LONGEST_POLL_S)

@@ -86,6 +86,9 @@ class ReferenceEndpoint(KnownCalls, ReferenceMessages, ReferenceWindows, Recordi
     def known(self, key: int) -> None:
         """Ranks are threads of one process, which share what was computed without this."""
 
+    def missing_claimant(self, key: int) -> int:
+        return -1
+
     def publish(self, key: int, value: bytes) -> None:
         pass
 

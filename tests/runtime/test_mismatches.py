@@ -1,0 +1,44 @@
+"""A mismatched call is reported to every rank: in the call, in the next one, or when it closes the group."""
+
+from __future__ import annotations
+
+import pytest
+
+from ringtree import spawn
+from tests.runtime.conftest import available
+from tests.runtime.mismatches import Heard, play_all
+
+pytestmark = pytest.mark.skipif(not available("shm"), reason="the native engine is not built")
+
+
+@pytest.mark.parametrize("check", [False, True])
+@pytest.mark.parametrize("ranks", [2, 4, *(pytest.param(n, marks=pytest.mark.slow) for n in (3, 5))])
+def test_every_rank_hears_of_a_mismatch(ranks: int, check: bool) -> None:
+    wrong = wrongly_heard(spawn(play_all, ranks, check, timeout_s=60), check)
+    assert not wrong, "\n".join(wrong)
+
+
+def wrongly_heard(
+    all_heard: list[list[tuple[str, str, int, str, Heard]]], check: bool, hosts: bool = False
+) -> list[str]:
+    """What ranks heard too late, or not at all, or as another error. `hosts`: they are on several, where nobody
+    hears of a last call that one rank did not make, if the others did not wait for it."""
+    wrong = []
+    for rank, heard in enumerate(all_heard):
+        for kind, row, culprit, ends, (when, text) in heard:
+            here = f"{row} of rank {culprit}, then {ends}: rank {rank} heard {when}: {text}"
+            left = kind in ("skipped", "extra") and text.startswith("PeerDied: ")  # who makes no more calls
+            late = when not in {"before"} | _expected(kind, ends, check, rank == culprit, hosts)
+            if late or (when != "never" and not left and not text.startswith("Mismatch: ")):
+                wrong.append(here)
+    return wrong
+
+
+def _expected(kind: str, ends: str, check: bool, culprit: bool, hosts: bool) -> set[str]:
+    """When a rank may hear. One that makes no such call hears in its next; one that makes no further call cannot be
+    missed by itself."""
+    makes_none = (kind == "skipped" and culprit) or (kind == "extra" and not culprit)
+    if makes_none:
+        return {"next"} if ends == "next" else {"never", "close"}
+    never = {"never"} if hosts and ends == "close" and kind in ("skipped", "extra") else set[str]()
+    return never | ({"call"} if check else {"call", ends})
