@@ -24,23 +24,24 @@ OF_OTHERS = (*FAILURES, TimeoutError, RuntimeError)
 MOST_FURTHER = 4
 """Attempts beyond one for each rank that may die meanwhile."""
 
+Made = tuple["Communicator", list[int], str]
+"""A new group, its members' ranks in the one before, and how that one had failed."""
+
 
 def shrink_group(comm: Communicator, leave_out: list[int], timeout_s: float | None) -> Communicator:
     """See Communicator.shrink."""
     timeout_s = comm.timeout_s if timeout_s is None else timeout_s
-    with suppress(*FAILURES):
-        comm.check_liveness("shrink")  # a failure that this rank has not heard of is written down
     on_this_machine = comm._parameters.threads or comm._parameters.bootstrap is ABSTRACT_SOCKET
     make = _made_here if on_this_machine else _made_over_hosts
     try:
-        made, members = make(comm, leave_out, timeout_s)
+        made, members, cause = make(comm, leave_out, timeout_s)
     except over_hosts.CutOff:
         raise
     except BaseException as error:
         comm._tell_cause(error)
         close_tree(comm)
         raise
-    made.former_ranks, made.first_cause = tuple(members), comm._endpoint.failure
+    made.former_ranks, made.first_cause = tuple(members), cause
     made.set_timeout(comm.timeout_s)
     if absent := [rank for rank in range(comm.size) if rank not in members]:
         named = ", ".join(comm._parameters.names[rank] for rank in absent)
@@ -49,8 +50,8 @@ def shrink_group(comm: Communicator, leave_out: list[int], timeout_s: float | No
     return made
 
 
-def _made_here(comm: Communicator, leave_out: list[int], timeout_s: float) -> tuple[Communicator, list[int]]:
-    """The new group, once all of its members have it; and their ranks in this one."""
+def _made_here(comm: Communicator, leave_out: list[int], timeout_s: float) -> Made:
+    """The new group, once all of its members have it."""
     survivors = Survivors(comm._endpoint, comm.rank, comm.size, timeout_s, leave_out)
     why: Exception | None = None
     for _ in range(comm.size + MOST_FURTHER):
@@ -67,8 +68,9 @@ def _made_here(comm: Communicator, leave_out: list[int], timeout_s: float) -> tu
         except OF_OTHERS as error:
             why = error
         try:
+            cause = _cause(comm)
             if survivors.made(made is not None) and made is not None:
-                return made, members
+                return made, members, cause
         except BaseException:
             if made is not None:
                 made.close()
@@ -78,7 +80,7 @@ def _made_here(comm: Communicator, leave_out: list[int], timeout_s: float) -> tu
     raise _in_vain(comm, why)
 
 
-def _made_over_hosts(comm: Communicator, leave_out: list[int], timeout_s: float) -> tuple[Communicator, list[int]]:
+def _made_over_hosts(comm: Communicator, leave_out: list[int], timeout_s: float) -> Made:
     """The same over hosts."""
     survivors = over_hosts.SurvivorsOverHosts(comm, timeout_s, leave_out)
     why: Exception | None = None
@@ -94,9 +96,10 @@ def _made_over_hosts(comm: Communicator, leave_out: list[int], timeout_s: float)
                 ready = True
             except OF_OTHERS as error:
                 why = error
+            cause = _cause(comm)
             if survivors.settle(attempt, ready) and made is not None:
                 finalize(made, way.leave)
-                return made, attempt.members
+                return made, attempt.members, cause
             if made is not None:
                 made.close()
             way.close()
@@ -107,6 +110,13 @@ def _made_over_hosts(comm: Communicator, leave_out: list[int], timeout_s: float)
     except BaseException:
         survivors.leave()
         raise
+
+
+def _cause(comm: Communicator) -> str:
+    """How the group has failed, also where nobody has waited for who died."""
+    with suppress(*FAILURES):
+        comm.check_liveness("shrink")
+    return comm._endpoint.failure
 
 
 def _in_vain(comm: Communicator, why: Exception | None) -> Poisoned:
