@@ -45,3 +45,23 @@ class Elastic(Groups):
         if timeout_s is not None and not timeout_s > 0:
             raise ValueError(f"timeout_s is {timeout_s!r}; expected a positive number of seconds")
         return membership.shrink_group(self, others, timeout_s)  # type: ignore[arg-type]
+
+    def grow(self, count: int | None = None, *, at: str | None = None, timeout_s: float | None = None) -> Communicator:
+        """The communicator of these ranks and of `count` processes that call `ringtree.join()`, which get the next
+        ranks: a world of its own. All ranks call it alike, in a healthy group; without `count` it takes in those who
+        wait to join already, in 0.1 s, and returns this communicator where nobody does.
+
+        `at` is where they meet, the same in `join`: a name on this machine, or file:///path of a file that the hosts
+        share (where RINGTREE_SECRET is set, of this user's processes that know it). Without it, the job's own: that of
+        ringtree run, torchrun, mpirun or srun on one machine, or the file in RINGTREE_ADDRESS.
+
+        This group, and those made from it, are closed once all have the new one. TimedOut: on all ranks, if fewer than
+        `count` have come within `timeout_s` (default: the group's timeout), or one of them failed; the group is then as
+        before. ValueError: for a `count`, or a place, that is none.
+        """
+        if count is not None and whole(count, "count") < 1:
+            raise ValueError(f"count is {count!r}; expected at least 1 process, or None for those who wait")
+        if timeout_s is not None and not timeout_s > 0:
+            raise ValueError(f"timeout_s is {timeout_s!r}; expected a positive number of seconds")
+        seconds = self.timeout_s if timeout_s is None else timeout_s
+        return membership.grow_group(self, count, at, seconds)  # type: ignore[arg-type]

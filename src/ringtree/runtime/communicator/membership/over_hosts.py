@@ -206,10 +206,8 @@ class SurvivorsOverHosts:
 
     def _made_elsewhere(self, attempt: Round) -> bool:
         """Whether another member has the group. Who is asked and has it not, does not take it any more."""
-        for rank in attempt.members:
-            if rank != self._comm.rank and self._outcome_at(rank, attempt.name) == MADE:
-                return True
-        return False
+        others = [rank for rank in attempt.members if rank != self._comm.rank]
+        return any(self._outcome_at(rank, attempt.name) == MADE for rank in others)
 
     def _outcome_at(self, rank: int, name: str) -> str:
         with suppress(OSError, KeyError):
@@ -225,8 +223,8 @@ class SurvivorsOverHosts:
         names = self._comm._parameters.names
         lost, left = (", ".join(names[rank] for rank in sorted(ranks)) for ranks in (silent, here))
         return (
-            f"ranks {lost} are out of reach of ranks {left}, which are not more: the network may be cut in two, and they "
-            f"may go on; shrink(leave_out={sorted(silent)}) goes on without them"
+            f"ranks {lost} are out of reach of ranks {left}, which are not more: the network may be cut in two, and "
+            f"they may go on; shrink(leave_out={sorted(silent)}) goes on without them"
         )
 
     def _left_out(self) -> Poisoned:
@@ -234,4 +232,3 @@ class SurvivorsOverHosts:
             f"the others have gone on without rank {self._comm.rank}: it did not come to shrink() in time, or one of "
             "them listed it in leave_out; end this process"
         )
-
