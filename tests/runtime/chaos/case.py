@@ -13,6 +13,10 @@ OF_A_HOST = ("link down", "host stopped")
 """Faults of the culprit's host: each of its ranks may be named."""
 DEADLY = ("kill", "exit", "sys.exit", "exception", "stop", *OF_A_HOST)
 """Faults after which the culprit reaches nobody: no other rank may get past a barrier of all."""
+OUTLIVED = tuple(fault for fault in DEADLY if fault != "link down")
+"""Those whose survivors may go on: of a link that is down both sides are."""
+SHRINKING = 0.5
+"""The share of their cases in which the survivors do."""
 SHARES = {"kill": 4, "exit": 2, "sys.exit": 1, "exception": 2, "stop": 1, "pause": 2, "close": 2, "abort": 2}
 """How many cases have which fault, beside as many mismatched calls as there are DEVIATIONS."""
 AT_ANY_MOMENT = ("kill", "exit", "stop", "pause", "close", "abort")
@@ -27,9 +31,9 @@ LONGEST_DELAY_S = 0.004
 class Case:
     """`fault` is a name in SHARES, OF_A_HOST or DEVIATIONS, of rank `culprit`. It happens in the thread `thread`
     before its step `at` (a deviation: at the first step from there that has one), or, with a `delay_s`, that much
-    later. `leaves`: a
-    rank of several threads ends at the first error of one of them; else when all of them have ended. `pause_s`: how
-    long a paused rank stands still. `layout`: how many ranks each host has; empty on one host, without a network."""
+    later. `leaves`: a rank of several threads ends at the first error of one of them; else when all of them have ended.
+    `pause_s`: how long a paused rank stands still. `layout`: how many ranks each host has; empty on one host, without a
+    network. `shrinks`: the survivors go on in a group of their own."""
 
     seed: int
     ranks: int
@@ -42,6 +46,7 @@ class Case:
     pause_s: float
     leaves: bool
     layout: tuple[int, ...] = ()
+    shrinks: bool = False
 
     @property
     def threads(self) -> int:
@@ -108,6 +113,7 @@ def drawn(seed: int) -> Case:
         delay_s=draw.uniform(0, LONGEST_DELAY_S) if any_moment else None,
         pause_s=draw.uniform(0.02, LONGEST_PAUSE_S),
         leaves=draw.random() < 0.5,
+        shrinks=fault in OUTLIVED and draw.random() < SHRINKING,
     )
 
 
@@ -129,5 +135,7 @@ def drawn_over_hosts(seed: int) -> Case:
     ends = sorted(draw.sample(range(1, case.ranks), hosts - 1))
     layout = tuple(end - begin for begin, end in zip([0, *ends], [*ends, case.ranks], strict=True))
     if draw.random() < 0.3:
-        case = replace(case, fault=draw.choice(OF_A_HOST), at=draw.randrange(CALLS), delay_s=None)
+        fault = draw.choice(OF_A_HOST)
+        shrinks = fault in OUTLIVED and draw.random() < SHRINKING
+        case = replace(case, fault=fault, at=draw.randrange(CALLS), delay_s=None, shrinks=shrinks)
     return replace(case, layout=layout)

@@ -98,7 +98,8 @@ class _Watch:
 
     def _until_s(self) -> float:
         if happened_s := self._board.happened_s:
-            return happened_s + self._timeout_s + self._case.pause_s + MARGIN_S
+            again_s = self._timeout_s if self._case.shrinks else 0.0
+            return happened_s + self._timeout_s + again_s + self._case.pause_s + MARGIN_S
         return self._began_s + UNDISTURBED_S
 
     def _hit_the_host(self) -> None:

@@ -1,4 +1,4 @@
-"""The survivors of a group over hosts: they meet at the lowest of them that lives, which leads them to a new rendezvous.
+"""The survivors of a group over hosts: they meet at the lowest that lives, which leads them to a new rendezvous.
 
 Who has died is found out at its post: where a connection is refused, the process has ended. A rank whose post answers
 nothing may be on the other side of a network that is cut in two: a side goes on only if it is the larger one. No rank
