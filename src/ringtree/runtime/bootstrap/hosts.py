@@ -64,7 +64,7 @@ class MultiHostBootstrap:
         self.latency_s = 0.0
         """The latency of a message between hosts: the longest way to rank 0's host."""
         self.host_of: list[int] = []
-        self._posts: list[tuple[str, int]] = []
+        self._posts: list[tuple[str, str, int]] = []
         self.met = False
         """Whether the ranks have made a world."""
 
@@ -111,13 +111,14 @@ class MultiHostBootstrap:
             listener.listen(world.size)
             mine = post()
             mine.know(self.job, self._rendezvous.prover())
-            known = self.exchange(world, [name, same_kernel(), self._rendezvous.here, mine.port])
+            reached_at = [mine.address, mine.address or self._rendezvous.here, mine.port]
+            known = self.exchange(world, [name, same_kernel(), reached_at])
             lowest = next((r for r in range(world.rank) if known[r][1] == same_kernel() and _reaches(known[r][0])), -1)
             lowest = world.rank if lowest < 0 else lowest
             found = self.exchange(world._replace(key=f"{world.key}/found"), [lowest, self._rendezvous.round_trip_s()])
         firsts = [first for first, _ in found]
-        self._posts = [(here, port) for _, _, here, port in known]
-        kernels = [kernel for _, kernel, _, _ in known]
+        self._posts = [(only, here, port) for _, _, (only, here, port) in known]
+        kernels = [kernel for _, kernel, _ in known]
         self._machine_of = [kernels.index(kernel) for kernel in kernels]
         numbers = {first: number for number, first in enumerate(sorted(set(firsts)))}
         self.latency_s = max((trip_s / 2 for first, trip_s in found if first), default=0.0)
@@ -186,8 +187,9 @@ class MultiHostBootstrap:
 
     def post_of(self, name: str) -> tuple[str, int]:
         """Where the rank of that name is reached as long as its process lives (`post`)."""
-        here, port = self._posts[self._number_of[name]]
-        return self.address_of(name, ANY[0]) if self._at_several(self._number_of[name]) else here, port
+        only, here, port = self._posts[self._number_of[name]]
+        several = not only and self._at_several(self._number_of[name])
+        return self.address_of(name, ANY[0]) if several else here, port
 
     @property
     def proof_of(self) -> Callable[..., bytes]:

@@ -19,6 +19,7 @@ from typing import Any
 
 from ringtree.runtime.bootstrap.addresses import listen_everywhere
 from ringtree.runtime.bootstrap.connection import MOST_BYTES, Connection, closed_in_children
+from ringtree.runtime.bootstrap.interfaces import chosen_interface
 from ringtree.runtime.linux import after_fork_in_child
 
 MOST_BROKEN = 3
@@ -53,7 +54,10 @@ class Post:
     """This process's socket and its thread."""
 
     def __init__(self) -> None:
-        self._listener = listen_everywhere()
+        chosen = chosen_interface()
+        self.address = chosen[0].address if chosen else ""
+        """Where alone it listens; "": at all addresses of the host."""
+        self._listener = _listener(self.address)
         self.port: int = self._listener.getsockname()[1]
         self._lock = threading.Lock()
         self._secrets: dict[str, Callable[..., bytes]] = {}
@@ -165,6 +169,13 @@ class Post:
                 come.pop(connection, None)
                 if not come:
                     del self._come[key]
+
+
+def _listener(address: str) -> socket.socket:
+    if not address:
+        return listen_everywhere()
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    return socket.create_server((address, 0), family=family, backlog=1024)
 
 
 def _bound(table: dict[str, Any]) -> None:
