@@ -102,7 +102,7 @@ def test_a_death_while_they_shrink_leaves_one_group(ranks: Ranks, seed: int) -> 
 
 
 def test_the_larger_side_of_a_cut_network_goes_on(ranks: Ranks, lab: Lab) -> None:
-    """Two of three hosts with two ranks each, and the third with two: it raises, and may be told to go on alone."""
+    """Two of three hosts with two ranks each, and the third with two: it raises, and goes on alone where it is to."""
 
     def act(comm: Communicator) -> Any:
         comm.barrier()

@@ -1,4 +1,4 @@
-"""Where processes come that want to join a group: its rank 0 opens the door for a while, and they knock.
+"""The door to which processes come that want to join a group: its rank 0 opens the door for a while, and they knock.
 
 On one machine the door is an abstract socket, whose other end the kernel names; over hosts it is rank 0's post, which a
 board announces.
@@ -18,7 +18,7 @@ from ringtree.runtime.bootstrap.boards.file_board import FileBoard
 from ringtree.runtime.bootstrap.connection import Connection, proof
 from ringtree.runtime.bootstrap.contact import Contact
 from ringtree.runtime.bootstrap.interfaces import candidates
-from ringtree.runtime.bootstrap.post import Come, dial, post
+from ringtree.runtime.bootstrap.post import Addressee, Come, dial, post
 from ringtree.runtime.bootstrap.socket_messages import MESSAGE_BYTES, read, written
 from ringtree.runtime.bootstrap.socket_names import NAMES, address, listener, reach
 from ringtree.runtime.bootstrap.unix_socket import UnixSocket, connection
@@ -48,7 +48,7 @@ class Door(Protocol):
     """An open door."""
 
     def newcomers(self) -> list[Newcomer]:
-        """Those who wait, in the order in which they came."""
+        """The processes that wait, in the order in which they came."""
         ...
 
 
@@ -210,7 +210,7 @@ def _announced(board: FileBoard) -> tuple[Connection, str] | None:
     for at in contact.addresses if contact else ():
         assert contact is not None
         with suppress(OSError):
-            made = dial((at, contact.port), _job(contact), partial(proof, contact.secret + board.secret))
+            made = dial(Addressee((at, contact.port), _job(contact), partial(proof, contact.secret + board.secret)))
             made.send({"come": _job(contact), "rank": -1, "shunned": []})
             return made, at
     return None

@@ -186,7 +186,7 @@ class MultiHostBootstrap:
         return published
 
     def post_of(self, name: str) -> tuple[str, int]:
-        """Where the rank of that name is reached as long as its process lives (`post`)."""
+        """The address at which the rank of that name is reached as long as its process lives (`post`)."""
         only, here, port = self._posts[self._number_of[name]]
         several = not only and self._at_several(self._number_of[name])
         return self.address_of(name, ANY[0]) if several else here, port

@@ -1,4 +1,4 @@
-"""Where survivors of a group over hosts reach each other once their rendezvous is gone: a socket of every process.
+"""The post of a process: a socket at which survivors of a group reach each other once their rendezvous is gone.
 
 A thread of the process answers at it, so whoever is refused there knows that the process has ended, and whoever hears
 nothing that it, its host or the network stands still. It keeps those that come for a group whose survivors this process
@@ -15,7 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from ringtree.runtime.bootstrap.addresses import listen_everywhere
 from ringtree.runtime.bootstrap.connection import MOST_BYTES, Connection, closed_in_children
@@ -32,10 +32,10 @@ MOST_KEPT = 256
 """Groups that were left, and attempts, of which a process knows what has become."""
 
 AWAY, ATTENDS, LEADS, MAKES, GONE_ON, LEFT = "away", "attends", "leads", "makes", "gone on", "left"
-"""What a process does for a group: nothing; it has come to another rank; it takes others in; it makes the new group;
-it has that; it gave up its part."""
+"""The states of a process in a group: it does nothing; it has come to another rank; it takes others in; it makes the
+new group; it has that; it gave up its part."""
 PENDING, MADE, GIVEN_UP = "pending", "made", "given up"
-"""What has become of an attempt to make a group, as far as a member of it knows."""
+"""The outcomes of an attempt to make a group, as far as a member of it knows."""
 
 
 class Come:
@@ -56,7 +56,7 @@ class Post:
     def __init__(self) -> None:
         chosen = chosen_interface()
         self.address = chosen[0].address if chosen else ""
-        """Where alone it listens; "": at all addresses of the host."""
+        """The only address at which it listens; "": at all of the host."""
         self._listener = _listener(self.address)
         self.port: int = self._listener.getsockname()[1]
         self._lock = threading.Lock()
@@ -79,14 +79,14 @@ class Post:
             _bound(self._secrets)
 
     def does(self, key: str, state: str) -> None:
-        """What this process does for the group of that key from now on."""
+        """Sets the state of this process in the group of that key."""
         with self._lock:
             self._states.pop(key, None)
             self._states[key] = state
             _bound(self._states)
 
     def come(self, key: str) -> list[Come]:
-        """Those that wait here for the group of that key."""
+        """The survivors that wait here for the group of that key."""
         with self._lock:
             return list(self._come.get(key, {}).values())
 
@@ -103,7 +103,7 @@ class Post:
             _bound(self._attempts)
 
     def settle(self, name: str, outcome: str) -> str:
-        """What has become of an attempt: `outcome`, where nothing was settled yet."""
+        """Settles an attempt, where nothing has yet, and returns its outcome."""
         with self._lock:
             if self._attempts.get(name, PENDING) == PENDING:
                 self._attempts[name] = outcome
@@ -184,18 +184,26 @@ def _bound(table: dict[str, Any]) -> None:
         del table[next(iter(table))]
 
 
-def dial(address: tuple[str, int], job: str, proof_of: Callable[..., bytes]) -> Connection:
-    """A connection to the post of another process of the job. ConnectionError: the process has ended; another OSError:
+class Addressee(NamedTuple):
+    """The post of another process of a job. `proof_of` as in Post.know."""
+
+    address: tuple[str, int]
+    job: str
+    proof_of: Callable[..., bytes]
+
+
+def dial(to: Addressee) -> Connection:
+    """A connection to the post of another process. ConnectionError: the process has ended; another OSError:
     it is out of reach."""
-    wire = socket.create_connection(address, SILENT_S)
+    wire = socket.create_connection(to.address, SILENT_S)
     connection = Connection(wire)
     try:
         wire.settimeout(SILENT_S)
         theirs = connection.whole()["nonce"]
-        mine = proof_of("come", theirs, connection.nonce).hex()
-        connection.send({"job": job, "nonce": connection.nonce, "proof": mine})
+        mine = to.proof_of("come", theirs, connection.nonce).hex()
+        connection.send({"job": to.job, "nonce": connection.nonce, "proof": mine})
         answer = connection.whole()
-        if not hmac.compare_digest(proof_of("post", connection.nonce, theirs).hex(), answer.get("proof", "")):
+        if not hmac.compare_digest(to.proof_of("post", connection.nonce, theirs).hex(), answer.get("proof", "")):
             raise ConnectionError("who listens there is none of the job's")
         connection.most_bytes = MOST_BYTES
     except (KeyError, TypeError, ValueError):
@@ -213,8 +221,8 @@ class Correspondent:
     ENDED, SILENT, UNKNOWN = "ended", "silent", "unknown"
     ASK_S = 0.1
 
-    def __init__(self, address: tuple[str, int], job: str, proof_of: Callable[..., bytes], key: str) -> None:
-        self._to = address, job, proof_of
+    def __init__(self, to: Addressee, key: str) -> None:
+        self._to = to
         self._key, self.state, self._stopping = key, self.UNKNOWN, False
         threading.Thread(target=self._ask, name="ringtree rendezvous", daemon=True).start()
 
@@ -226,7 +234,7 @@ class Correspondent:
         broken = 0
         while not self._stopping:
             try:
-                with contextlib.closing((connection := dial(*self._to)).wire):
+                with contextlib.closing((connection := dial(self._to)).wire):
                     while not self._stopping:
                         connection.send({"key": self._key})
                         self.state = str(connection.whole()["state"])

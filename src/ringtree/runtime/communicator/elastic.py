@@ -16,11 +16,16 @@ if TYPE_CHECKING:
 class Elastic(Groups):
     """A group that another one takes the place of, with fewer members or more."""
 
+    @property
+    def timeout_s(self) -> float:
+        """See Communicator."""
+        raise NotImplementedError
+
     former_ranks: tuple[int, ...] = ()
-    """Of a group that `shrink` or `grow` has made: each member's rank in the group before, -1 of one that has joined.
-    Empty for other groups."""
+    """Each member's rank in the group before, -1 of one that has joined, in a group that `shrink` or `grow` has made;
+    empty in others."""
     first_cause: str = ""
-    """Of a group that `shrink` has made: how the group before had failed, as its errors said; "" where it had not."""
+    """The failure of the group before, as its errors have it, in a group that `shrink` has made; "" without one."""
 
     def shrink(self, leave_out: Sequence[int] = (), *, timeout_s: float | None = None) -> Communicator:
         """The communicator of the ranks that are left, in their order, counted from 0 without gaps: a world of its own,
@@ -52,8 +57,8 @@ class Elastic(Groups):
         wait to join already, in 0.1 s, and returns this communicator where nobody does.
 
         `at` is where they meet, the same in `join`: a name on this machine, or file:///path of a file that the hosts
-        share (where RINGTREE_SECRET is set, of this user's processes that know it). Without it, the job's own: that of
-        ringtree run, torchrun, mpirun or srun on one machine, or the file in RINGTREE_ADDRESS.
+        share (where RINGTREE_SECRET is set, of this user's processes that know it). Without it, the job's own: on one
+        machine that of the launcher (RINGTREE_JOB, torchrun's, mpirun's), over hosts the file in RINGTREE_ADDRESS.
 
         This group, and those made from it, are closed once all have the new one. TimedOut: on all ranks, if fewer than
         `count` have come within `timeout_s` (default: the group's timeout), or one of them failed; the group is then as

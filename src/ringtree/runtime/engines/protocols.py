@@ -170,7 +170,7 @@ class Health(Protocol):
 
 
 class Survival(Protocol):
-    """What the survivors of a group agree on: who goes on without the others. Also in a group that has failed."""
+    """An agreement of the survivors of a group on who goes on without the others. Also in a group that has failed."""
 
     def arrive(self, turn: int, ready: bool, shunned: list[int]) -> None: ...
     def arrivals(self) -> list[tuple[int, bool, bool]]: ...

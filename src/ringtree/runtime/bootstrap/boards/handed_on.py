@@ -1,4 +1,4 @@
-"""The contact of a new rank 0 that goes from hand to hand: who has it is told by the one who announced it."""
+"""The contact of a new rank 0 that goes from hand to hand: each has it from the one who announced it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class HandedOn:
         """Nothing: the others are in contact."""
 
     def read(self, timeout_s: float) -> Contact | None:
-        """What was handed on."""
+        """The contact that was handed on."""
         return self.contact
 
     def withdraw(self) -> None:

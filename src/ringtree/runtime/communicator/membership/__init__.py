@@ -1,4 +1,4 @@
-"""How the members of a group change: survivors that go on without the dead, and processes that are taken in.
+"""Groups whose members change: survivors that go on without the dead, and processes that are taken in.
 
 What does it is loaded when it is first used.
 """

@@ -41,8 +41,9 @@ LONGEST_SLICE_S = 1.0
 
 
 class _Plan(NamedTuple):
-    """What members and newcomers know of the group that they make; it travels as a dict. `contact`: of the rendezvous,
-    where they are on several hosts; `making_s` bounds the waits until they have it, `timeout_s` those after."""
+    """The facts that members and newcomers know of the group that they make; they travel as a dict. `contact`: of the
+    rendezvous, where they are on several hosts; `making_s` bounds the waits until they have it, `timeout_s` those
+    after."""
 
     key: str
     size: int

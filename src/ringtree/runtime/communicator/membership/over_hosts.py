@@ -26,6 +26,7 @@ from ringtree.runtime.bootstrap.post import (
     MADE,
     MAKES,
     SILENT_S,
+    Addressee,
     Come,
     Correspondent,
     dial,
@@ -41,7 +42,7 @@ WAIT_S = 0.1
 GRACE_S = 2.0
 """Seconds that a new leader waits for the others where the time was up at the one before."""
 LOST = (Correspondent.ENDED, Correspondent.SILENT, LEFT)
-"""What is known of a rank that does not come."""
+"""The states of a rank that does not come."""
 
 
 class CutOff(Poisoned):
@@ -63,13 +64,14 @@ class SurvivorsOverHosts:
         self._comm, self._timeout_s, self._shunned = comm, timeout_s, shunned
         self._bootstrap = cast(MultiHostBootstrap, comm._parameters.bootstrap)
         names = comm._parameters.names
-        self._to = [(self._bootstrap.post_of(name), self._bootstrap.job, self._bootstrap.proof_of) for name in names]
+        job, proof_of = self._bootstrap.job, self._bootstrap.proof_of
+        self._to = [Addressee(self._bootstrap.post_of(name), job, proof_of) for name in names]
         hosts = comm.hosts
         self._near = [rank for rank in range(comm.size) if hosts[rank] == hosts[comm.rank]]
         self._post = post()
 
     def gather(self) -> Round:
-        """Those who go on, and their way to each other. Poisoned: without this rank."""
+        """The members that go on, and their way to each other. Poisoned: without this rank."""
         lost: set[int] = set()
         until_s = time.monotonic() + self._timeout_s
         while True:
@@ -114,7 +116,7 @@ class SurvivorsOverHosts:
         """Comes to a leader. None: it is none, or time is up."""
         self._post.does(self._comm.key, ATTENDS)
         try:
-            connection = dial(*self._to[leader])
+            connection = dial(self._to[leader])
         except OSError:
             return None
         try:
@@ -129,7 +131,7 @@ class SurvivorsOverHosts:
                 while answer is not None:
                     heard_s = time.monotonic()
                     if "members" in answer or "why" in answer or answer.get("state") == GONE_ON:
-                        return self._joined(answer, self._to[leader][0][0])
+                        return self._joined(answer, self._to[leader].address[0])
                     if "again" in answer or answer.get("state") == LEFT:
                         return None
                     answer = connection.next()
@@ -148,7 +150,7 @@ class SurvivorsOverHosts:
         contact = Contact.of(answer["contact"])
         addresses = dict.fromkeys((leads_at, *contact.addresses))
         board = HandedOn(Contact(tuple(addresses), contact.port, contact.secret))
-        self._post.attempt(answer["name"])  # whoever asks from here on is told
+        self._post.attempt(answer["name"])  # whoever asks from here on has an answer
         return Round(answer["name"], members, self._way(board, members))
 
     def _way(self, board: HandedOn, members: list[int]) -> MultiHostBootstrap:
@@ -166,7 +168,7 @@ class SurvivorsOverHosts:
                 ended, left = self._gone()
                 absent = {*range(self._comm.size)} - {me, *came} - shunned - ended
                 for rank in absent - {*asked}:
-                    asked[rank] = Correspondent(*self._to[rank], key)
+                    asked[rank] = Correspondent(self._to[rank], key)
                 states = {rank: asked[rank].state for rank in absent}
                 if GONE_ON in states.values():
                     raise self._left_out()
@@ -211,7 +213,7 @@ class SurvivorsOverHosts:
 
     def _outcome_at(self, rank: int, name: str) -> str:
         with suppress(OSError, KeyError):
-            connection = dial(*self._to[rank])
+            connection = dial(self._to[rank])
             try:
                 connection.send({"attempt": name})
                 return str(connection.whole()["outcome"])

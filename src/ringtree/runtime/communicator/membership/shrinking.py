@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FAILURES = (Mismatch, PeerDied, Poisoned, TimedOut)
 OF_OTHERS = (*FAILURES, TimeoutError, RuntimeError)
-"""What a rank raises because of another. (OSError, MemoryError and the like are its own.)"""
+"""The errors of a rank because of another. (OSError, MemoryError and the like are its own.)"""
 MOST_FURTHER = 4
 """Attempts beyond one for each rank that may die meanwhile."""
 
@@ -113,7 +113,7 @@ def _made_over_hosts(comm: Communicator, leave_out: list[int], timeout_s: float)
 
 
 def _cause(comm: Communicator) -> str:
-    """How the group has failed, also where nobody has waited for who died."""
+    """The reason why the group has failed, also where nobody has waited for who died."""
     with suppress(*FAILURES):
         comm.check_liveness("shrink")
     return comm._endpoint.failure
@@ -130,7 +130,7 @@ def _parameters(
     timeout_s: float,
     check_liveness: Callable[[list[int]], None],
 ) -> GroupParameters:
-    """Of the members' new group, a world of its own."""
+    """The parameters of the members' new group, a world of its own."""
     return comm._parameters._replace(
         key=key,
         rank=members.index(comm.rank),

@@ -46,12 +46,12 @@ class Survivors:
         return self._turn
 
     def running(self, ranks: Sequence[int]) -> list[int]:
-        """Those of these ranks that have neither died nor left."""
+        """The ranks among these that have neither died nor left."""
         states = self._endpoint.peers()
         return [rank for rank in ranks if states[rank][0] == "running"]
 
     def members(self) -> list[int]:
-        """Those that go on: who has come when all that can have come, or time is up. Poisoned: without this rank."""
+        """The members that go on: who has come when all have that can, or time is up. Poisoned: without this rank."""
         while self._turn % 2 == 1:  # it came too late to say that it has made its group
             self.made(False)
         return self._decided(False, self._those_who_came).members
