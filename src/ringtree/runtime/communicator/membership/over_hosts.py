@@ -69,10 +69,11 @@ class SurvivorsOverHosts:
         hosts = comm.hosts
         self._near = [rank for rank in range(comm.size) if hosts[rank] == hosts[comm.rank]]
         self._post = post()
+        self._asked: dict[int, Correspondent] = {}
 
     def gather(self) -> Round:
         """The members that go on, and their way to each other. Poisoned: without this rank."""
-        lost: set[int] = set()
+        lost = self._out_of_reach()
         until_s = time.monotonic() + self._timeout_s
         while True:
             passed = lost.union(*self._gone())
@@ -156,33 +157,47 @@ class SurvivorsOverHosts:
     def _way(self, board: HandedOn, members: list[int]) -> MultiHostBootstrap:
         return MultiHostBootstrap(board, members.index(self._comm.rank), len(members), self._timeout_s)
 
+    def _out_of_reach(self) -> set[int]:
+        """The lower ranks that a wire has reported, and that do not answer at their posts either."""
+        states = [state for state, *_ in self._comm._endpoint.peers()]
+        doubtful = [r for r in range(self._comm.rank) if states[r] == "died" and r not in self._near]
+        until_s = time.monotonic() + SILENT_S
+        while time.monotonic() < until_s and any(self._state(rank) == Correspondent.UNKNOWN for rank in doubtful):
+            time.sleep(NAP_S)
+        return {rank for rank in doubtful if self._state(rank) in (*LOST, Correspondent.UNKNOWN)}
+
+    def _state(self, rank: int) -> str:
+        """The last answer of that rank's post."""
+        if rank not in self._asked:
+            self._asked[rank] = Correspondent(self._to[rank], self._comm.key)
+        return self._asked[rank].state
+
+    def close(self) -> None:
+        """Asks no more."""
+        for correspondent in self._asked.values():
+            correspondent.stop()
+        self._asked.clear()
+
     def _lead(self, until_s: float) -> Round | None:
         """Takes the others in. None: a lower rank leads."""
         key, me = self._comm.key, self._comm.rank
         self._post.does(key, LEADS)
-        asked: dict[int, Correspondent] = {}
-        try:
-            while True:
-                came = {come.rank: come for come in self._post.come(key)}
-                shunned = {*self._shunned}.union(*(come.shunned for come in came.values()))
-                ended, left = self._gone()
-                absent = {*range(self._comm.size)} - {me, *came} - shunned - ended
-                for rank in absent - {*asked}:
-                    asked[rank] = Correspondent(self._to[rank], key)
-                states = {rank: asked[rank].state for rank in absent}
-                if GONE_ON in states.values():
-                    raise self._left_out()
-                if min(came, default=me) < me or any(r < me and s == LEADS for r, s in states.items()):
-                    self._answer_all(came, {"again": True})
-                    return None
-                lost = {r for r, s in states.items() if s in LOST or (s == AWAY and r in left)}
-                if lost == absent or time.monotonic() > until_s:
-                    silent = {r for r, s in states.items() if s == Correspondent.SILENT and r not in self._near}
-                    return self._decide(came, shunned, silent)
-                time.sleep(NAP_S)
-        finally:
-            for correspondent in asked.values():
-                correspondent.stop()
+        while True:
+            came = {come.rank: come for come in self._post.come(key)}
+            shunned = {*self._shunned}.union(*(come.shunned for come in came.values()))
+            ended, left = self._gone()
+            absent = {*range(self._comm.size)} - {me, *came} - shunned - ended
+            states = {rank: self._state(rank) for rank in absent}
+            if GONE_ON in states.values():
+                raise self._left_out()
+            if min(came, default=me) < me or any(r < me and s == LEADS for r, s in states.items()):
+                self._answer_all(came, {"again": True})
+                return None
+            lost = {r for r, s in states.items() if s in LOST or (s == AWAY and r in left)}
+            if lost == absent or time.monotonic() > until_s:
+                silent = {r for r, s in states.items() if s == Correspondent.SILENT and r not in self._near}
+                return self._decide(came, shunned, silent)
+            time.sleep(NAP_S)
 
     def _decide(self, came: dict[int, Come], shunned: set[int], silent: set[int]) -> Round:
         me = self._comm.rank

@@ -110,6 +110,8 @@ def _made_over_hosts(comm: Communicator, leave_out: list[int], timeout_s: float)
     except BaseException:
         survivors.leave()
         raise
+    finally:
+        survivors.close()
 
 
 def _cause(comm: Communicator) -> str:
