@@ -90,11 +90,11 @@ class Life:
         if not self.case.shrinks or self.is_culprit or not self.report.errors or self.report.wrong:
             return
         try:
-            self.world, self.report.again_at_s = go_on(self.world, self.case, self.tables)
+            groups, self.report.again_at_s = go_on(self.world, self.case, self.tables)
         except Exception as error:  # noqa: BLE001  # whatever it is, it may not be
             self.report.wrong.append(f"the survivors' group: {type(error).__name__}: {error}")
         else:
-            self._keys.add(self.world.key)
+            self._keys |= {group.key for group in groups}
 
     def _set_up(self, worlds: list[Communicator]) -> None:
         if self.is_culprit and self.case.at == IN_THE_SETUP:

@@ -122,7 +122,7 @@ class _Watch:
         """The rank's report; of one that failed before it could write one, what is known."""
         if isinstance(outcome.result, Report):
             return outcome.result
-        if rank in self._case.culprits:
+        if rank in self._case.culprits or (self._case.second and rank == self._case.second[0]):
             return None
         if outcome.cause is None:
             return Report(rank, wrong=[outcome.story])
