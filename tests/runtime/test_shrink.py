@@ -16,6 +16,7 @@ import pytest
 
 from ringtree import Mismatch, PeerDied, Poisoned, TimedOut, spawn
 from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.communicator.membership.survivors import Survivors
 from ringtree.runtime.engines.engine import in_threads
 from tests.runtime.chaos.leftovers import open_here
 from tests.runtime.conftest import available
@@ -150,6 +151,59 @@ def test_a_death_while_they_shrink_leaves_one_group(seed: int) -> None:
     assert sorted(found) == [rank for rank in range(4) if rank != second]
     assert len({tuple(keys) for keys, _ in found.values()}) == 1, found
     assert all(right for _, right in found.values())
+
+
+def stand_still() -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)
+    time.sleep(60)
+
+
+@native
+@pytest.mark.parametrize(
+    ("moment", "fault", "second"),
+    [
+        ("has come", end, 0),
+        ("has come", stand_still, 1),
+        ("makes the group", end, 0),
+        ("makes the group", end, 2),
+        ("has the group", end, 0),
+        ("has the group", end, 2),
+        ("has the group", stand_still, 0),
+    ],
+)
+def test_all_have_the_group_or_none(moment: str, fault: Callable[..., Any], second: int) -> None:
+    """A member dies, or stands still, at that moment: the others begin anew without it, and return one group."""
+
+    def doomed() -> None:
+        if moment == "has come":
+            whole = Survivors._decided
+
+            def decided(self: Survivors, *arguments: Any) -> Any:
+                self._endpoint.arrive(self.turn + 1, False, [])
+                return fault() or whole(self, *arguments)
+
+            Survivors._decided = decided  # type: ignore[method-assign]
+        elif moment == "makes the group":
+            Communicator._of = lambda *_: fault()  # type: ignore[method-assign]
+        else:
+            Survivors.made = lambda *_: fault()  # type: ignore[method-assign]
+
+    def act(comm: Communicator) -> Any:
+        comm.barrier()
+        if comm.rank == 3:
+            end()
+        if comm.rank == second:
+            doomed()
+        until_it_fails(comm)
+        after = comm.shrink(timeout_s=2.0 if fault is stand_still else None)
+        return after.former_ranks, after.key, works(after)
+
+    with Ranks(4, act) as ranks:
+        survivors = tuple(rank for rank in range(3) if rank != second)
+        found = {rank: ranks.report(rank) for rank in survivors}
+    assert {former for former, _, _ in found.values()} == {survivors}
+    assert len({key for _, key, _ in found.values()}) == 1
+    assert all(right for _, _, right in found.values())
 
 
 @native

@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,6 +17,8 @@ import pytest
 
 import ringtree
 from ringtree.errors import Poisoned
+from ringtree.runtime.bootstrap.connection import Connection
+from ringtree.runtime.bootstrap.server import READY, RendezvousServer
 from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.hosts.conftest import HostCrew, Layout, Ranks, made_lab
 from tests.runtime.hosts.lab import Lab
@@ -101,6 +103,41 @@ def test_a_death_while_they_shrink_leaves_one_group(ranks: Ranks, seed: int) -> 
     assert all(right for _, right in found.values())
 
 
+@pytest.mark.parametrize("answered", [0, 1])
+def test_a_leader_that_dies_as_it_says_that_all_have_the_group(ranks: Ranks, answered: int) -> None:
+    """So many hear it of the two others; both have the group then, or neither has."""
+
+    def doomed(server: RendezvousServer, key: str, message: dict[str, Any], but: Sequence[Connection] = ()) -> None:
+        if key.endswith(READY) and "values" in message:
+            for rank, connection, _ in server._meetings[key].waiting:
+                if 0 < rank <= answered:
+                    server._answer(connection, message)
+            end()
+        whole(server, key, message, but)
+
+    def act(comm: Communicator) -> Any:
+        comm.barrier()
+        if comm.rank == 3:
+            end()
+        if comm.rank == 0:
+            RendezvousServer._end_meeting = doomed  # type: ignore[method-assign]
+        until_it_fails(comm)
+        keys = []
+        while comm.size != 2:
+            comm = comm.shrink(timeout_s=SLOW_S)
+            keys.append((comm.key, comm.former_ranks))
+            if comm.size != 2:
+                until_it_fails(comm)
+        return keys, works(comm)
+
+    whole = RendezvousServer._end_meeting
+    found = results(ranks((2, 1, 1), act))
+    assert found[1] == found[2]
+    keys, right = found[1]
+    assert [former for _, former in keys] == ([(0, 1, 2), (1, 2)] if answered else [(1, 2)])
+    assert right
+
+
 def test_the_larger_side_of_a_cut_network_goes_on(ranks: Ranks, lab: Lab) -> None:
     """Two of three hosts with two ranks each, and the third with two: it raises, and goes on alone where it is to."""
 
@@ -141,13 +178,13 @@ def test_one_that_stands_still_is_left_out_and_hears_of_it(ranks: Ranks) -> None
             after = comm.shrink(timeout_s=SLOW_S)
         except Poisoned as left_out:
             return str(left_out)
-        until_s = time.monotonic() + 4
+        until_s = time.monotonic() + 3
         while after.broadcast(np.array([time.monotonic() < until_s]))[0]:
             assert works(after)
         return after.former_ranks
 
     crew = ranks((1, 1, 1), act)
-    time.sleep(8)
+    time.sleep(6)
     os.kill(crew.pids[1], signal.SIGCONT)
     found = results(crew)
     assert found[0] == found[2] == (0, 2)
