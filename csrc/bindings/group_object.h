@@ -168,6 +168,22 @@ class GroupObject {
   }
   void poison(const std::string& message) { group_.poison(message); }
   void tell_cause(const std::string& text) { group_.tell_cause(text); }
+  std::string failure() const { return group_.failure(); }
+  void arrive(std::uint32_t turn, bool ready, const std::vector<int>& shunned) {
+    group_.agreement().arrive(turn, ready, shunned);
+  }
+  nb::list arrivals() {
+    nb::list found;
+    for (auto& each : group_.agreement().arrivals()) found.append(nb::make_tuple(each.turn, each.ready, each.shunned));
+    return found;
+  }
+  bool decide(std::uint32_t turn, bool made, std::vector<int> members) {
+    return group_.agreement().decide({turn, made, std::move(members)});
+  }
+  nb::tuple decision() {
+    auto last = group_.agreement().decision();
+    return nb::make_tuple(last.turn, last.made, last.members);
+  }
   std::uint64_t caller() const { return group_.caller(); }
   void set_timeout(double seconds) { group_.set_timeout(seconds); }
   std::uint64_t calls() const { return group_.calls(); }

@@ -14,6 +14,7 @@
 #include "group/signals.h"
 #include "group/ticket_lock.h"
 #include "group/worker.h"
+#include "health/agreement.h"
 #include "interpreter/interpret.h"
 #include "kernels/copies.h"
 #include "messages/exchange.h"
@@ -87,6 +88,13 @@ class Group {
   void tell_cause(const std::string& text);
   // The thread that made the last call or exchanged the last message here, as pthread_self(); 0: none did.
   std::uint64_t caller() const { return caller_.load(std::memory_order_relaxed); }
+  // How the group failed, in words; "" where it has not. At any time.
+  std::string failure() const {
+    auto found = endpoint_->health().failure();
+    return found ? found->what() : "";
+  }
+  // What its survivors agree on; also of a group that has failed.
+  Agreement agreement() { return {*segment_, rank()}; }
   void set_timeout(double seconds) { endpoint_->set_timeout(seconds); }
   // Leaves the group; threads of this process that are in a call find it closed. Throws a mismatch found out only now.
   void close();

@@ -51,7 +51,10 @@ Layout::Layout(int ranks, int slots, std::size_t slot_bytes)
   signals = rounded(lanes + pairs * lane_bytes, page);
   heads = rounded(signals + pairs * cache_line, page);
   memo = rounded(heads + pairs * head_bytes, page);
-  pipes = rounded(memo + Memo::nbytes, page);
+  ballots = rounded(memo + Memo::nbytes, page);
+  proposals = rounded(ballots + cache_line + ranks * sizeof(Ballot), page);
+  proposal_bytes = rounded((ranks + 63) / 64 * sizeof(ProposalWord), cache_line);
+  pipes = rounded(proposals + 2 * ranks * proposal_bytes, page);
   multicasts = rounded(pipes + pairs * pipe_bytes, page);
   multicast_bytes = rounded(depth * sizeof(Descriptor) + ranks * cache_line, page);
   overflows = rounded(multicasts + ranks * multicast_bytes, page);

@@ -117,6 +117,13 @@ struct Member {
   ReportedCause cause;
 };
 
+// A survivor's part in an Agreement.
+struct alignas(cache_line) Ballot {
+  std::atomic<std::uint64_t> arrived;  // 2 * turn, and 1 where it is ready
+  std::atomic<std::uint32_t> shunned;  // set by others
+};
+using ProposalWord = std::atomic<std::uint64_t>;  // 64 ranks, a bit each
+
 struct Header {
   alignas(cache_line) std::atomic<std::uint64_t> magic;
   std::atomic<std::uint64_t> shape;  // of the first to attach; the others must agree
@@ -183,8 +190,8 @@ struct Layout {
   std::size_t piece_bytes;
   // Offsets, and bytes of one. A pipe has a head, and its staging lies elsewhere. There are n^2 of what begins with
   // `lanes`, and each exists from its first use on; so do multicasts, of which each rank sends one.
-  std::size_t members, facts, outboxes, lanes, lane_bytes, signals, heads, head_bytes, memo, pipes, pipe_bytes,
-      multicasts, multicast_bytes, overflows, waits, total;
+  std::size_t members, facts, outboxes, lanes, lane_bytes, signals, heads, head_bytes, memo, ballots, proposals,
+      proposal_bytes, pipes, pipe_bytes, multicasts, multicast_bytes, overflows, waits, total;
 
   std::uint64_t shape() const;
   // Throws std::invalid_argument for what is no layout's.
@@ -263,6 +270,13 @@ class Segment {
   std::byte* piece_staging(int from, int to, std::uint64_t piece, std::size_t nbytes) {
     auto at = base_ + layout_.pipes + pair(from, to) * layout_.pipe_bytes + piece * layout_.piece_bytes;
     return from == rank_ ? existing(at, nbytes) : at;
+  }
+  // What the survivors of the group agree on (Agreement): the last decision, and what each rank writes for it.
+  std::byte* ballots() { return base_ + layout_.ballots; }
+  Counter& decided() { return *reinterpret_cast<Counter*>(ballots()); }
+  Ballot& ballot(int rank) { return reinterpret_cast<Ballot*>(ballots() + cache_line)[rank]; }
+  ProposalWord* proposal(int rank, std::size_t odd) {
+    return reinterpret_cast<ProposalWord*>(base_ + layout_.proposals + (2 * rank + odd) * layout_.proposal_bytes);
   }
   Memo memo() { return Memo(reinterpret_cast<Memo::Entry*>(base_ + layout_.memo)); }
   // These bytes of this rank's, which exist from now on. Throws std::system_error where there is no room.

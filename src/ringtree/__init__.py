@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ringtree.runtime.communicator.messages.work import Work, wait_all, wait_any
     from ringtree.runtime.engines.tags import ANY
     from ringtree.runtime.launch.spawn import Pool, spawn
-    from ringtree.runtime.world import init
+    from ringtree.runtime.world import init, join
 
     __version__: str
 
@@ -37,6 +37,7 @@ _HOME = {
     "Work": "ringtree.runtime.communicator.messages.work",
     "balanced_sum": "ringtree.runtime.balanced_sum",
     "init": "ringtree.runtime.world",
+    "join": "ringtree.runtime.world",
     "scaled": "ringtree.runtime.communicator.calls.operations",
     "spawn": "ringtree.runtime.launch.spawn",
     "wait_all": "ringtree.runtime.communicator.messages.work",
@@ -57,6 +58,7 @@ __all__ = [
     "__version__",
     "balanced_sum",
     "init",
+    "join",
     "scaled",
     "spawn",
     "wait_all",

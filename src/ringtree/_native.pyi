@@ -430,6 +430,22 @@ class Group:
         """Reports why this rank leaves, for peers that find out that it has left. Its first report counts, also
         of a failure that it heard of in another group."""
 
+    failure: str
+    """How the group failed, "" where it has not. Also of a group that others have left; raises nothing."""
+
+    def arrive(self, turn: int, ready: bool, shunned: list[int]) -> None:
+        """This survivor comes to a turn of the agreement on who goes on, later than its last. `ready`: whether it has
+        done what the turn before asked for. It goes on without `shunned`. In a failed group, too, as the next three."""
+
+    def arrivals(self) -> list[tuple[int, bool, bool]]:
+        """Of each rank of this host: the last turn it came to, 0 for none; `ready` there; whether a survivor shuns it."""
+
+    def decide(self, turn: int, made: bool, members: list[int]) -> bool:
+        """Decides a turn, the one after the last that was decided, for all. False: another rank has."""
+
+    def decision(self) -> tuple[int, bool, list[int]]:
+        """The last decision: its turn (0: none), and what `decide` took."""
+
     def set_timeout(self, timeout_s: float) -> None:
         """The limit of waits that begin from now on, in seconds. Any thread may set it."""
 

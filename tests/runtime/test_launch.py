@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from ringtree.runtime.launch import job
 from ringtree.runtime.launch.launch import run
 from ringtree.runtime.launch.program import resolve
 from tests.waiting import interruptible, until
@@ -120,6 +121,27 @@ sys.exit(5)
         "ringtree run: rank 1 was killed by SIGKILL; after that rank 0 exited with code 5; "
         "stopped ranks 2, 3 after 1.5 s\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("ends", "expected", "line"),
+    [
+        ("rank == 1", 0, "rank 1 was killed by SIGKILL; ranks 0, 2 went on to the end"),
+        ("True", 137, "rank"),
+    ],
+)
+def test_survivors_of_an_elastic_job_are_not_stopped(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    ends: str,
+    expected: int,
+    line: str,
+) -> None:
+    monkeypatch.setattr(job, "GRACE_S", 0.0)
+    file = program(tmp_path, f"os.kill(os.getpid(), signal.SIGKILL) if {ends} else time.sleep(0.3)")
+    assert run([file], 3, elastic=True) == expected
+    assert line in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

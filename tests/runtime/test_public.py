@@ -24,6 +24,7 @@ PUBLIC = [
     "__version__",
     "balanced_sum",
     "init",
+    "join",
     "scaled",
     "spawn",
     "wait_all",

@@ -30,6 +30,8 @@ def run(args: argparse.Namespace) -> int:
         arguments.check_destination(args.trace, *program[:1])
     if args.replace:
         os.environ[REPLACES] = args.replace  # which the ranks inherit, on other hosts too
+    if args.elastic and args.hosts is not None:
+        raise ValueError("--elastic is for ranks on this host; expected no --hosts beside it")
     if args.hosts is not None:
         started: int = import_module(OVER_HOSTS).run(args, program, proved)
         return started
@@ -38,7 +40,8 @@ def run(args: argparse.Namespace) -> int:
     if args.ranks is None:
         raise ValueError("expected a number of ranks (-n N) or hosts (--hosts a:4,b:4)")
     algorithm = proved(args.algorithm, args.ranks)
-    return launch.run(program, args.ranks, module=args.module, trace=args.trace, algorithm=algorithm)
+    options = {"module": args.module, "trace": args.trace, "algorithm": algorithm, "elastic": args.elastic}
+    return launch.run(program, args.ranks, **options)
 
 
 def proved(algorithm: str | None, ranks: int) -> str | None:

@@ -10,6 +10,7 @@ from ringtree.runtime import bootstrap, tracing, tuned
 from ringtree.runtime.bootstrap.abstract_socket import ABSTRACT_SOCKET
 from ringtree.runtime.bootstrap.environment import SECRET, World, detect, patience, rendezvous_address, trace_folder
 from ringtree.runtime.bootstrap.siblings import Siblings, started_with
+from ringtree.runtime.communicator import membership
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import GroupParameters, default_engine
 from ringtree.runtime.linux import after_fork_in_child, require_linux
@@ -56,6 +57,18 @@ def init(
         _process.forget(hosts)
         raise
     return made
+
+
+def join(at: str | None = None, *, timeout_s: float | None = None) -> Communicator:
+    """Joins a group that runs, and returns this process's communicator there, when its ranks have called
+    `comm.grow()`; the process needs no rank of its own. `at`: where they meet, as in `grow`; without it, the place of
+    the job that this process's environment names. `timeout_s` bounds the wait to be taken in (default:
+    RINGTREE_TIMEOUT, else 300); the group's own timeout bounds all later ones.
+
+    TimeoutError: no group took this process in. RuntimeError: the group failed while it joined; another call may do.
+    """
+    require_linux()
+    return membership.join_group(at, timeout_s)
 
 
 def _of_mpi(comm: Any) -> World:

@@ -17,6 +17,12 @@ OF_A_HOST = ("link down", "host stopped")
 """Faults of the culprit's host: each of its ranks may be named."""
 DEADLY = ("kill", "exit", "sys.exit", "exception", "stop", *OF_A_HOST)
 """Faults after which the culprit reaches nobody: no other rank may get past a barrier of all."""
+OUTLIVED = tuple(fault for fault in DEADLY if fault != "link down")
+"""Those whose survivors may go on: of a link that is down both sides are."""
+SHRINKING = 0.5
+"""The share of their cases in which the survivors do."""
+SECOND, LATEST_SECOND_S = 0.4, 0.1
+"""The share of these in which another rank dies, and the latest that it does."""
 SHARES = {"kill": 4, "exit": 2, "sys.exit": 1, "exception": 2, "stop": 1, "pause": 2, "close": 2, "abort": 2}
 """How many cases have which fault, beside as many mismatched calls as there are DEVIATIONS."""
 AT_ANY_MOMENT = ("kill", "exit", "stop", "pause", "close", "abort")
@@ -31,10 +37,10 @@ LONGEST_DELAY_S = 0.004
 class Case:
     """`fault` is a name in SHARES, OF_A_HOST or DEVIATIONS, of rank `culprit`. It happens in the thread `thread`
     before its step `at` (a deviation: at the first step from there that has one), or, with a `delay_s`, that much
-    later. `leaves`: a
-    rank of several threads ends at the first error of one of them; else when all of them have ended. `pause_s`: how
-    long a paused rank stands still. `layout`: how many ranks each host has; empty on one host, without a network.
-    `torch`: ranks call torch.distributed, in one thread."""
+    later. `leaves`: a rank of several threads ends at the first error of one of them; else when all of them have ended.
+    `pause_s`: how long a paused rank stands still. `layout`: how many ranks each host has; empty on one host, without a
+    network. `torch`: ranks call torch.distributed, in one thread. `shrinks`: the survivors go on in a group of their
+    own; `second`: a rank that dies as they do, and how many seconds later."""
 
     seed: int
     ranks: int
@@ -48,6 +54,8 @@ class Case:
     leaves: bool
     layout: tuple[int, ...] = ()
     torch: bool = False
+    shrinks: bool = False
+    second: tuple[int, float] | None = None
 
     @property
     def threads(self) -> int:
@@ -64,6 +72,12 @@ class Case:
         if self.fault not in OF_A_HOST:
             return [self.culprit]
         return [rank for rank, host in enumerate(self.hosts) if host == self.hosts[self.culprit]]
+
+    @property
+    def survivors(self) -> list[int]:
+        """The ranks that are left in the end."""
+        gone = [*self.culprits, *(self.second or ())[:1]]
+        return [rank for rank in range(self.ranks) if rank not in gone]
 
     @property
     def stands_still(self) -> bool:
@@ -104,7 +118,7 @@ def drawn(seed: int) -> Case:
         if fault == "sys.exit":  # it is the program's, which begins with the set-up
             at = IN_THE_SETUP
     any_moment = fault in AT_ANY_MOMENT and at >= 0 and draw.random() < 0.6
-    return Case(
+    drawn_case = Case(
         seed,
         ranks,
         mixes,
@@ -115,7 +129,16 @@ def drawn(seed: int) -> Case:
         delay_s=draw.uniform(0, LONGEST_DELAY_S) if any_moment else None,
         pause_s=draw.uniform(0.02, LONGEST_PAUSE_S),
         leaves=draw.random() < 0.5,
+        shrinks=fault in OUTLIVED and draw.random() < SHRINKING,
     )
+    return _with_second(draw, drawn_case)
+
+
+def _with_second(draw: Random, case: Case) -> Case:
+    """The case, maybe with a second death."""
+    others = [rank for rank in range(case.ranks) if rank not in case.culprits]
+    dies = case.shrinks and len(others) > 1 and draw.random() < SECOND
+    return replace(case, second=(draw.choice(others), draw.uniform(0, LATEST_SECOND_S)) if dies else None)
 
 
 def _fault(
@@ -151,5 +174,7 @@ def drawn_over_hosts(seed: int) -> Case:
     ends = sorted(draw.sample(range(1, case.ranks), hosts - 1))
     layout = tuple(end - begin for begin, end in zip([0, *ends], [*ends, case.ranks], strict=True))
     if draw.random() < 0.3:
-        case = replace(case, fault=draw.choice(OF_A_HOST), at=draw.randrange(CALLS), delay_s=None)
-    return replace(case, layout=layout)
+        fault = draw.choice(OF_A_HOST)
+        shrinks = fault in OUTLIVED and draw.random() < SHRINKING
+        case = replace(case, fault=fault, at=draw.randrange(CALLS), delay_s=None, shrinks=shrinks)
+    return _with_second(draw, replace(case, layout=layout))

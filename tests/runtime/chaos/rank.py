@@ -20,6 +20,7 @@ from tests.runtime.chaos.board import Board
 from tests.runtime.chaos.case import IN_THE_SETUP, Case
 from tests.runtime.chaos.deviations import DEVIATIONS
 from tests.runtime.chaos.faults import OwnError, bring_about
+from tests.runtime.chaos.going_on import go_on
 from tests.runtime.chaos.leftovers import left_here
 from tests.runtime.soak import through_torch
 from tests.runtime.soak.load import die_with
@@ -48,7 +49,8 @@ class Raised:
 
 @dataclass
 class Report:
-    """A rank's end. `past_all`: the final barrier of all ranks let it through."""
+    """A rank's end. `past_all`: the final barrier of all ranks let it through. `again_at_s`: when the first call in the
+    survivors' group was done, by time.time(); 0 where there is none."""
 
     rank: int
     errors: list[Raised] = field(default_factory=list)
@@ -56,6 +58,7 @@ class Report:
     left: list[str] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     past_all: bool = False
+    again_at_s: float = 0.0
 
 
 class Life:
@@ -73,6 +76,7 @@ class Life:
         """Plays all threads' scripts; raises what the culprit's fault raises."""
         worlds: list[Communicator] = []
         if not self._attempt(-1, STARTING, "the set-up", lambda: self._set_up(worlds)):
+            self._go_on()
             return self._end(worlds)
         if self.case.threads == 1:
             self._play(0, worlds[0])
@@ -83,7 +87,19 @@ class Life:
             barrier = through_torch.barrier if self.case.torch else self.world.barrier
             if self._attempt(-1, ENDING, "the barrier of all at the end", barrier):
                 self.report.past_all = True
+        self._go_on()
         return self._end(worlds)
+
+    def _go_on(self) -> None:
+        """The survivors' part, where they have one."""
+        if not self.case.shrinks or self.is_culprit or not self.report.errors or self.report.wrong:
+            return
+        try:
+            groups, self.report.again_at_s = go_on(self.world, self.case, self.tables)
+        except Exception as error:  # noqa: BLE001  # whatever it is, it may not be
+            self.report.wrong.append(f"the survivors' group: {type(error).__name__}: {error}")
+        else:
+            self._keys |= {group.key for group in groups}
 
     def _set_up(self, worlds: list[Communicator]) -> None:
         if self.is_culprit and self.case.at == IN_THE_SETUP:
@@ -110,7 +126,7 @@ class Life:
         for _ in threads:
             if error := ended.get():
                 raise error
-            if self.report.errors and self.case.leaves and not self._closing:
+            if self.report.errors and self.case.leaves and not self.case.shrinks and not self._closing:
                 self._closing = True
                 lifetime.close_all()
         for thread in threads:

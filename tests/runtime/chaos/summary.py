@@ -23,6 +23,7 @@ class Figures:
     misnamed: int = 0
     silent: int = 0
     failed: int = 0
+    again_s: list[float] = field(default_factory=list)
 
     def row(self) -> dict[str, Any]:
         """For tables and records."""
@@ -30,7 +31,9 @@ class Figures:
         return {
             "cases": self.cases, "errors": len(times), "median_s": round(median(times), 4) if times else None,
             "worst_s": round(times[-1], 3) if times else None, "misnamed": self.misnamed, "silent": self.silent,
-            "failed": self.failed,
+            "failed": self.failed, "went_on": len(self.again_s),
+            "again_s": round(median(self.again_s), 3) if self.again_s else None,
+            "worst_again": round(max(self.again_s), 3) if self.again_s else None,
         }  # fmt: skip
 
 
@@ -49,6 +52,7 @@ class Summary:
         figures.misnamed += len(verdict.misnamed)
         figures.silent += len(verdict.silent)
         figures.failed += verdict.failed
+        figures.again_s += verdict.again_s
 
     @property
     def errors(self) -> int:
@@ -72,15 +76,27 @@ class Summary:
                 whole.misnamed + figures.misnamed,
                 whole.silent + figures.silent,
                 whole.failed + figures.failed,
+                whole.again_s + figures.again_s,
             )
         return {fault: self._by_fault[fault].row() for fault in sorted(self._by_fault)} | {"all": whole.row()}
 
     def table(self) -> str:
         """The rows as text."""
-        columns = ("cases", "errors", "median_s", "worst_s", "misnamed", "silent", "failed")
-        lines = ["fault         " + "".join(f"{column:>10}" for column in columns)]
+        columns = (
+            "cases",
+            "errors",
+            "median_s",
+            "worst_s",
+            "misnamed",
+            "silent",
+            "failed",
+            "went_on",
+            "again_s",
+            "worst_again",
+        )
+        lines = ["fault         " + "".join(f"{column:>12}" for column in columns)]
         for fault, row in self.rows().items():
-            lines.append(f"{fault:14}" + "".join(f"{'-' if row[c] is None else row[c]:>10}" for c in columns))
+            lines.append(f"{fault:14}" + "".join(f"{'-' if row[c] is None else row[c]:>12}" for c in columns))
         return "\n".join(lines)
 
     def phrases(self) -> str:

@@ -100,7 +100,8 @@ class _Watch:
 
     def _until_s(self) -> float:
         if happened_s := self._board.happened_s:
-            return happened_s + self._timeout_s + self._case.pause_s + MARGIN_S
+            again_s = self._timeout_s if self._case.shrinks else 0.0
+            return happened_s + self._timeout_s + again_s + self._case.pause_s + MARGIN_S
         return self._began_s + UNDISTURBED_S
 
     def _hit_the_host(self) -> None:
@@ -123,7 +124,7 @@ class _Watch:
         """The rank's report; of one that failed before it could write one, what is known."""
         if isinstance(outcome.result, Report):
             return outcome.result
-        if rank in self._case.culprits:
+        if rank in self._case.culprits or (self._case.second and rank == self._case.second[0]):
             return None
         if outcome.cause is None:
             return Report(rank, wrong=[outcome.story])

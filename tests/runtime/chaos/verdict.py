@@ -22,7 +22,8 @@ class Heard:
 @dataclass
 class Verdict:
     """`hangs`, `wrong` and `left` are sentences, and must be empty. `silent`: survivors that reported no error though
-    a call was mismatched."""
+    a call was mismatched. `again_s`: of each survivor that went on, the seconds from the fault to the end
+    of its first call in the new group."""
 
     case: Case
     what: str = ""
@@ -32,6 +33,7 @@ class Verdict:
     left: list[str] = field(default_factory=list)
     heard: list[Heard] = field(default_factory=list)
     silent: list[int] = field(default_factory=list)
+    again_s: list[float] = field(default_factory=list)
 
     @property
     def failed(self) -> bool:
@@ -54,6 +56,8 @@ def judge(case: Case, what: str, happened_s: float, reports: list[Report], most_
         if not happened_s or case.fault == "pause":
             verdict.wrong += [_false_alarm(report.rank, raised) for raised in report.errors]
         elif not culprit:
+            if report.again_at_s:
+                verdict.again_s.append(report.again_at_s - happened_s)
             _hear(verdict, report, happened_s, most_s)
     return verdict
 

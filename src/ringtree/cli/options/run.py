@@ -10,6 +10,9 @@ to report and are then stopped; a message names the dead rank and how it died, a
 most as many ranks as cores, every rank is bound to its own core. A signal that is ignored at the start, as under nohup
 or a shell's &, stays ignored.
 
+With --elastic the others are not stopped: a program whose survivors call comm.shrink() goes on, and the exit code is 0
+if one rank's is (docs/elastic.md).
+
 Ranks have the variables that torchrun sets (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and so on), so programs of
 torch's run as they do under torchrun, if without its restarts. With --replace gloo, ringtree serves those that ask for
 Gloo (docs/pytorch.md).
@@ -54,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--env", action="append", default=[], metavar="NAME[=VALUE]", help="variable that goes along; may be repeated"
     )
     parser.add_argument("-m", "--module", action="store_true", help="PROGRAM is a Python module's name")
+    parser.add_argument("--elastic", action="store_true", help="a rank that dies ends no other (docs/elastic.md)")
     parser.add_argument("--algorithm", metavar="A", help="algorithm of the calls: names, or FILE.py:FUNCTION")
     parser.add_argument(
         "--replace", choices=("gloo",), help="serve the ranks that ask torch for Gloo on the CPU (RINGTREE_REPLACES)"

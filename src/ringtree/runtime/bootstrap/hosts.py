@@ -19,6 +19,7 @@ from ringtree.runtime.bootstrap.addresses import listen, listen_everywhere, same
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
 from ringtree.runtime.bootstrap.contact import Board, Contact, Known
 from ringtree.runtime.bootstrap.interfaces import candidates, chosen_interface
+from ringtree.runtime.bootstrap.post import post
 from ringtree.runtime.bootstrap.rendezvous import Rendezvous
 from ringtree.runtime.bootstrap.server import RendezvousServer
 
@@ -63,6 +64,7 @@ class MultiHostBootstrap:
         self.latency_s = 0.0
         """The latency of a message between hosts: the longest way to rank 0's host."""
         self.host_of: list[int] = []
+        self._posts: list[tuple[str, str, int]] = []
         self.met = False
         """Whether the ranks have made a world."""
 
@@ -107,12 +109,16 @@ class MultiHostBootstrap:
             name = secrets.token_hex(16)
             listener.bind(f"\0ringtree-host-{name}")
             listener.listen(world.size)
-            known = self.exchange(world, [name, same_kernel()])
+            mine = post()
+            mine.know(self.job, self._rendezvous.prover())
+            reached_at = [mine.address, mine.address or self._rendezvous.here, mine.port]
+            known = self.exchange(world, [name, same_kernel(), reached_at])
             lowest = next((r for r in range(world.rank) if known[r][1] == same_kernel() and _reaches(known[r][0])), -1)
             lowest = world.rank if lowest < 0 else lowest
             found = self.exchange(world._replace(key=f"{world.key}/found"), [lowest, self._rendezvous.round_trip_s()])
         firsts = [first for first, _ in found]
-        kernels = [kernel for _, kernel in known]
+        self._posts = [(only, here, port) for _, _, (only, here, port) in known]
+        kernels = [kernel for _, kernel, _ in known]
         self._machine_of = [kernels.index(kernel) for kernel in kernels]
         numbers = {first: number for number, first in enumerate(sorted(set(firsts)))}
         self.latency_s = max((trip_s / 2 for first, trip_s in found if first), default=0.0)
@@ -178,6 +184,17 @@ class MultiHostBootstrap:
         if self._at_several(self._number_of[name]) and published in ANY and self._rendezvous.reached:
             return self._rendezvous.reached[0]
         return published
+
+    def post_of(self, name: str) -> tuple[str, int]:
+        """The address at which the rank of that name is reached as long as its process lives (`post`)."""
+        only, here, port = self._posts[self._number_of[name]]
+        several = not only and self._at_several(self._number_of[name])
+        return self.address_of(name, ANY[0]) if several else here, port
+
+    @property
+    def proof_of(self) -> Callable[..., bytes]:
+        """Makes 32 bytes of texts that only a rank of the job can make."""
+        return self._rendezvous.prover()
 
     def _at_several(self, rank: int) -> bool:
         """Whether other hosts may have reached that rank's host, which is rank 0's, at different addresses."""

@@ -24,7 +24,7 @@ from ringtree.runtime.communicator import calls, lifetime
 from ringtree.runtime.communicator.arguments import whole
 from ringtree.runtime.communicator.collectives.coalesced import Coalesced
 from ringtree.runtime.communicator.collectives.objects import Objects
-from ringtree.runtime.communicator.groups import Groups
+from ringtree.runtime.communicator.elastic import Elastic
 from ringtree.runtime.communicator.messages.messages import PendingMessages
 from ringtree.runtime.communicator.messages.point_to_point import PointToPoint
 from ringtree.runtime.communicator.windows.one_sided import OneSided
@@ -54,7 +54,7 @@ class PeerHealth(NamedTuple):
     waited_s: float
 
 
-class Communicator(Groups, OneSided, PointToPoint, Objects, Coalesced):
+class Communicator(Elastic, OneSided, PointToPoint, Objects, Coalesced):
     """A group of ranks on one or several hosts, and this rank's number in it. `ringtree.init()` makes one.
 
     Every call may raise: TypeError for an element type that docs/types.md lacks, or an `out` of another type than the

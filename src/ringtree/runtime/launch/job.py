@@ -14,21 +14,26 @@ STOP_S = 2.0
 
 class JobCourse:
     """The ranks that run, and how the others ended. `send`: passes a signal to all ranks that run. `place`: words that
-    follow a rank's number, as " on b"."""
+    follow a rank's number, as " on b". `elastic`: a failure ends no other rank, and the job where no rank succeeds."""
 
-    def __init__(self, send: Callable[[int], None], place: Callable[[int], str] = lambda rank: "") -> None:
+    def __init__(
+        self, send: Callable[[int], None], place: Callable[[int], str] = lambda rank: "", *, elastic: bool = False
+    ) -> None:
         self.running: set[int] = set()
         self.signal: int | None = None
         self.failures: list[tuple[str, int]] = []
         """The failures in order of time: words and exit code."""
         self.stopped: list[int] = []
-        self._send, self._place = send, place
+        self._send, self._place, self._elastic = send, place, elastic
+        self._succeeded: list[int] = []
         self._deadline: float | None = None
         self._escalation = iter((signal.SIGTERM, signal.SIGKILL))
 
     def ended(self, rank: int, code: int) -> None:
         """Notes a rank's end, with its exit code (negative: a signal's number)."""
         self.running.discard(rank)
+        if not code:
+            self._succeeded.append(rank)
         if code and rank not in self.stopped:
             self.failed(f"rank {rank}{self._place(rank)} {ending(code)}", code if code > 0 else 128 - code)
 
@@ -36,7 +41,7 @@ class JobCourse:
         """Notes a failure, by which `ranks` are gone, too: from then on the others have GRACE_S."""
         self.running.difference_update(ranks)
         self.failures.append((text, code))
-        if self._deadline is None:
+        if self._deadline is None and not self._elastic:
             self._deadline = time.monotonic() + GRACE_S
 
     def interrupt(self, number: int) -> None:
@@ -74,6 +79,9 @@ class JobCourse:
             text += "; after that " + ", ".join(later for later, _ in self.failures[1:])
         if self.stopped:
             text += f"; stopped {named(self.stopped)} after {GRACE_S:g} s"
+        if self._elastic and self._succeeded:
+            write(f"{text}; {named(sorted(self._succeeded))} went on to the end")
+            return 0
         write(text)
         return code
 

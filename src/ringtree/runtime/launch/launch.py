@@ -29,6 +29,7 @@ def run(
     speaker: int | None = None,
     write: Callable[[str], None] | None = None,
     algorithm: str | None = None,
+    elastic: bool = False,
 ) -> int:
     """Runs `command` (a Python file, with `module` a module's name, else anything executable) as `ranks` ranks; returns
     0, or the exit code of the first that failed (128 + N for signal N).
@@ -36,7 +37,8 @@ def run(
     `trace`: the file for what all ranks recorded from ringtree.init() on, also where they failed. Where there is
     nothing to write, a line reports that, and the code is not 0. `speaker`: the rank whose output goes straight to
     ours, as if it were this process. `write`: takes the lines about the ranks' ends, in place of standard error.
-    `algorithm`: the ranks' RINGTREE_ALGORITHM.
+    `algorithm`: the ranks' RINGTREE_ALGORITHM. `elastic`: a rank that fails ends no other, and the code is 0 if one
+    succeeds.
 
     ValueError, before anything is started, where there is nothing to run.
     """
@@ -53,14 +55,16 @@ def run(
             env["RINGTREE_ALGORITHM"] = algorithm
         if trace is not None:
             env[TRACE_FOLDER] = stack.enter_context(launch.recordings())
-        job = _run(words, ranks, env, speaker, stack)
+        job = _run(words, ranks, env, speaker, elastic, stack)
         code = job.report(write or complain)
         if trace is None:
             return code
         return launch.write_trace(trace, Path(env[TRACE_FOLDER]), ranks, words, f"{env['RINGTREE_JOB']}/init1") or code
 
 
-def _run(words: list[str], ranks: int, env: dict[str, str], speaker: int | None, stack: ExitStack) -> JobCourse:
+def _run(
+    words: list[str], ranks: int, env: dict[str, str], speaker: int | None, elastic: bool, stack: ExitStack
+) -> JobCourse:
     """Runs the ranks to their end, and passes their output on."""
     selector = stack.enter_context(selectors.DefaultSelector())
 
@@ -73,7 +77,7 @@ def _run(words: list[str], ranks: int, env: dict[str, str], speaker: int | None,
 
     processes = RankProcesses(selector, _take, ended, speaker)
     stack.callback(processes.stop)
-    job = JobCourse(processes.send)
+    job = JobCourse(processes.send, elastic=elastic)
     with interrupts(job.interrupt, selector):
         processes.start(words, range(ranks), env, begun=begun, reader=stdin_for_rank_0())
         while job.running:

@@ -27,6 +27,7 @@ from ringtree.runtime.engines.reference.kernel import Values, elements, finish, 
 from ringtree.runtime.engines.reference.messages import ReferenceMessages
 from ringtree.runtime.engines.reference.plan import ChunkRange, DecodedInstruction, PreparedProgram, decode
 from ringtree.runtime.engines.reference.recorder import Note, Recordings
+from ringtree.runtime.engines.reference.survival import ReferenceSurvival
 from ringtree.runtime.engines.reference.windows import ReferenceWindows
 
 SLOTS = 8
@@ -42,7 +43,7 @@ def join(parameters: GroupParameters) -> JoinedGroup:
     return JoinedGroup(endpoint, slots, SLOT_BYTES, len(os.sched_getaffinity(0)), parameters.cost)
 
 
-class ReferenceEndpoint(KnownCalls, ReferenceMessages, ReferenceWindows, Recordings):
+class ReferenceEndpoint(KnownCalls, ReferenceMessages, ReferenceWindows, ReferenceSurvival, Recordings):
     """See ringtree._native.Group for the contract."""
 
     def __init__(self, group: ReferenceGroup, rank: int, slots: int, timeout_s: float) -> None:
@@ -194,7 +195,8 @@ class ReferenceEndpoint(KnownCalls, ReferenceMessages, ReferenceWindows, Recordi
         return self.received.copy()
 
     def peers(self) -> list[tuple[str, int, float]]:
-        return [("running", 0, 0.0)] * self.ranks  # its waits are not timed
+        left = self.group.left  # its waits are not timed
+        return [("left" if rank in left else "running", 0, 0.0) for rank in range(self.ranks)]
 
     def reset_counters(self) -> None:
         with self.group.changed:

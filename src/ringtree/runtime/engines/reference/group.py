@@ -73,6 +73,9 @@ class ReferenceGroup:
     sent: Counter[tuple[int, int]] = field(default_factory=Counter)
     recorders: dict[int, ReferenceRecorder] = field(default_factory=dict)
     causes: dict[int, str] = field(default_factory=dict)  # why ranks leave
+    arrivals: dict[int, tuple[int, bool]] = field(default_factory=dict)  # survivors, as Survival has them
+    shunned: set[int] = field(default_factory=set)
+    decision: tuple[int, bool, list[int]] = (0, False, [])
     failure: tuple[type[Exception], tuple[object, ...]] | None = None
     raised: set[int] = field(default_factory=set)  # ranks that have raised the failure itself
 

@@ -1,0 +1,220 @@
+"""The door to which processes come that want to join a group: its rank 0 opens the door for a while, and they knock.
+
+On one machine the door is an abstract socket, whose other end the kernel names; over hosts it is rank 0's post, which a
+board announces.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, Protocol
+
+from ringtree.runtime.bootstrap.boards.file_board import FileBoard
+from ringtree.runtime.bootstrap.connection import Connection, proof
+from ringtree.runtime.bootstrap.contact import Contact
+from ringtree.runtime.bootstrap.interfaces import candidates
+from ringtree.runtime.bootstrap.post import Addressee, Come, dial, post
+from ringtree.runtime.bootstrap.socket_messages import MESSAGE_BYTES, read, written
+from ringtree.runtime.bootstrap.socket_names import NAMES, address, listener, reach
+from ringtree.runtime.bootstrap.unix_socket import UnixSocket, connection
+
+RETRY_S = 0.02
+BACKLOG = 256
+LEADS_AT = "leads at"
+"""The entry, in a message to a newcomer over hosts, with the address at which it has reached rank 0."""
+
+Message = dict[str, Any]
+
+
+class Newcomer(Protocol):
+    """A process at the door, as rank 0 sees it."""
+
+    def answer(self, message: Message) -> None:
+        """Sends it what it waits for; it may have ended."""
+        ...
+
+    @property
+    def ended(self) -> bool:
+        """Whether it does not wait any more."""
+        ...
+
+
+class Door(Protocol):
+    """An open door."""
+
+    def newcomers(self) -> list[Newcomer]:
+        """The processes that wait, in the order in which they came."""
+        ...
+
+
+Knock = Callable[[float], Message | None]
+"""A newcomer's wait for the next message, for that many seconds; None where there was none. ConnectionError at the
+end."""
+
+
+class _Local:
+    """A newcomer on this machine."""
+
+    def __init__(self, socket: UnixSocket) -> None:
+        self._socket = socket
+
+    def answer(self, message: Message) -> None:
+        with suppress(OSError):
+            self._socket.send(written(message))
+
+    @property
+    def ended(self) -> bool:
+        return self._socket.is_readable(0)  # a newcomer says nothing
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class _LocalDoor:
+    def __init__(self, made: UnixSocket) -> None:
+        self._listener, self.all = made, list[_Local]()
+
+    def newcomers(self) -> list[Newcomer]:
+        while self._listener.is_readable(0):
+            came = self._listener.accept()
+            if came.peer()[0] == os.getuid():
+                self.all.append(_Local(came))
+            else:
+                came.close()
+        for one in [one for one in self.all if one.ended]:
+            self.all.remove(one)
+            one.close()
+        return list(self.all)
+
+
+@contextmanager
+def local_door(name: str) -> Iterator[Door]:
+    """The door of that name on this machine. RuntimeError: another group's is open."""
+    made = listener(_key(name), time.monotonic(), BACKLOG)
+    if not isinstance(made, UnixSocket):
+        raise RuntimeError(f"another group takes processes in at {name!r}, of {made[-1]}; expected a name of its own")
+    with made:
+        door = _LocalDoor(made)
+        try:
+            yield door
+        finally:
+            for newcomer in door.all:
+                newcomer.close()
+
+
+@contextmanager
+def local_knock(name: str, until_s: float) -> Iterator[Knock]:
+    """Comes to the door of that name, and waits for it to open. TimeoutError: it does not in time."""
+    while (reached := _reached(name)) is None:
+        if time.monotonic() > until_s:
+            raise TimeoutError(f"no group took this process in at {name!r}")
+        time.sleep(RETRY_S)
+
+    def receive(timeout_s: float) -> Message | None:
+        if not reached.is_readable(timeout_s):
+            return None
+        if not (message := reached.recv(MESSAGE_BYTES)):
+            raise ConnectionError("the door was closed")
+        return read(message)
+
+    with reached:
+        yield receive
+
+
+def _reached(name: str) -> UnixSocket | None:
+    for number in range(NAMES):
+        made = connection()
+        made.setblocking(False)
+        holder = reach(made, address(_key(name), number))
+        if holder is not None and holder.user == os.getuid():
+            made.setblocking(True)
+            return made
+        made.close()
+    return None
+
+
+def _key(name: str) -> str:
+    return f"{name}, those who join"
+
+
+class _Remote:
+    """A newcomer at the post."""
+
+    def __init__(self, come: Come) -> None:
+        self.come = come
+
+    def answer(self, message: Message) -> None:
+        self.come.answer(message)
+
+    @property
+    def ended(self) -> bool:
+        return self.come.connection.wire.fileno() < 0
+
+
+class _PostDoor:
+    def __init__(self, key: str) -> None:
+        self._key = key
+
+    def newcomers(self) -> list[Newcomer]:
+        return [_Remote(come) for come in post().come(self._key)]
+
+
+@contextmanager
+def announced_door(board: FileBoard) -> Iterator[Door]:
+    """The door that a file announces to the hosts that share it."""
+    contact = Contact(tuple(candidates()), post().port, secrets.token_bytes(32))
+    job = _job(contact)
+    post().know(job, partial(proof, contact.secret + board.secret))
+    board.announce(contact)
+    try:
+        yield _PostDoor(job)
+    finally:
+        board.withdraw()
+        for come in post().come(job):
+            come.answer({"again": True})
+        post().dismiss(job, post().come(job))
+
+
+@contextmanager
+def announced_knock(board: FileBoard, until_s: float) -> Iterator[Knock]:
+    """Comes to the door that a file announces. TimeoutError: none does in time."""
+    while (found := _announced(board)) is None:
+        if time.monotonic() > until_s:
+            raise TimeoutError(f"no group took this process in at {board.where}")
+        time.sleep(RETRY_S)
+    reached, at = found
+
+    def receive(timeout_s: float) -> Message | None:
+        reached.wire.settimeout(max(timeout_s, 1e-3))
+        try:
+            message = reached.next() or reached.receive()
+        except TimeoutError:
+            return None
+        if message and "again" in message:
+            raise ConnectionError("the door was closed")
+        return message and {LEADS_AT: at, **message}
+
+    try:
+        yield receive
+    finally:
+        reached.wire.close()
+
+
+def _announced(board: FileBoard) -> tuple[Connection, str] | None:
+    contact = board.read(RETRY_S)
+    for at in contact.addresses if contact else ():
+        assert contact is not None
+        with suppress(OSError):
+            made = dial(Addressee((at, contact.port), _job(contact), partial(proof, contact.secret + board.secret)))
+            made.send({"come": _job(contact), "rank": -1, "shunned": []})
+            return made, at
+    return None
+
+
+def _job(contact: Contact) -> str:
+    return f"door {proof(contact.secret, 'door').hex()[:16]}"

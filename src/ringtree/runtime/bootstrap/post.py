@@ -1,0 +1,271 @@
+"""The post of a process: a socket at which survivors of a group reach each other once their rendezvous is gone.
+
+A thread of the process answers at it, so whoever is refused there knows that the process has ended, and whoever hears
+nothing that it, its host or the network stands still. It keeps those that come for a group whose survivors this process
+is to lead, and what has become of groups that it has left. Both ends prove the job's secret first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import selectors
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from ringtree.runtime.bootstrap.addresses import listen_everywhere
+from ringtree.runtime.bootstrap.connection import MOST_BYTES, Connection, closed_in_children
+from ringtree.runtime.bootstrap.interfaces import chosen_interface
+from ringtree.runtime.linux import after_fork_in_child
+
+MOST_BROKEN = 3
+"""Connections that a process may break off before it is taken to be none of the job's."""
+PROVE_S = 2.0
+"""Seconds that a process may take to prove that it knows the secret."""
+SILENT_S = 3.0
+"""Seconds after which a process that does not answer is taken to be out of reach."""
+MOST_KEPT = 256
+"""Groups that were left, and attempts, of which a process knows what has become."""
+
+AWAY, ATTENDS, LEADS, MAKES, GONE_ON, LEFT = "away", "attends", "leads", "makes", "gone on", "left"
+"""The states of a process in a group: it does nothing; it has come to another rank; it takes others in; it makes the
+new group; it has that; it gave up its part."""
+PENDING, MADE, GIVEN_UP = "pending", "made", "given up"
+"""The outcomes of an attempt to make a group, as far as a member of it knows."""
+
+
+class Come:
+    """A survivor that has come to this process. `shunned`: those without whom it goes on."""
+
+    def __init__(self, connection: Connection, rank: int, shunned: list[int]) -> None:
+        self.connection, self.rank, self.shunned = connection, rank, shunned
+
+    def answer(self, message: dict[str, Any]) -> None:
+        """Sends what it waits for; it may have ended."""
+        with contextlib.suppress(OSError):
+            self.connection.send(message)
+
+
+class Post:
+    """This process's socket and its thread."""
+
+    def __init__(self) -> None:
+        chosen = chosen_interface()
+        self.address = chosen[0].address if chosen else ""
+        """The only address at which it listens; "": at all of the host."""
+        self._listener = _listener(self.address)
+        self.port: int = self._listener.getsockname()[1]
+        self._lock = threading.Lock()
+        self._secrets: dict[str, Callable[..., bytes]] = {}
+        self._come: dict[str, dict[Connection, Come]] = {}
+        self._states: dict[str, str] = {}
+        self._attempts: dict[str, str] = {}
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        self._listener.setblocking(False)
+        closed_in_children(self._listener)
+        closed_in_children(self._selector)
+        threading.Thread(target=self._serve, name="ringtree rendezvous", daemon=True).start()
+
+    def know(self, job: str, proof_of: Callable[..., bytes]) -> None:
+        """Serves a job's processes, too. `proof_of`: makes 32 bytes that only they can make."""
+        with self._lock:
+            self._secrets.pop(job, None)
+            self._secrets[job] = proof_of
+            _bound(self._secrets)
+
+    def does(self, key: str, state: str) -> None:
+        """Sets the state of this process in the group of that key."""
+        with self._lock:
+            self._states.pop(key, None)
+            self._states[key] = state
+            _bound(self._states)
+
+    def come(self, key: str) -> list[Come]:
+        """The survivors that wait here for the group of that key."""
+        with self._lock:
+            return list(self._come.get(key, {}).values())
+
+    def dismiss(self, key: str, answered: Iterable[Come]) -> None:
+        """Forgets those that have their answers."""
+        with self._lock:
+            for come in answered:
+                self._come.get(key, {}).pop(come.connection, None)
+
+    def attempt(self, name: str) -> None:
+        """Begins an attempt, unless another member has given it up for this one already."""
+        with self._lock:
+            self._attempts.setdefault(name, PENDING)
+            _bound(self._attempts)
+
+    def settle(self, name: str, outcome: str) -> str:
+        """Settles an attempt, where nothing has yet, and returns its outcome."""
+        with self._lock:
+            if self._attempts.get(name, PENDING) == PENDING:
+                self._attempts[name] = outcome
+            return self._attempts[name]
+
+    def correct(self, name: str) -> None:
+        """Another member has the group: so it is made, whatever this one has thought."""
+        with self._lock:
+            self._attempts[name] = MADE
+
+    def _serve(self) -> None:
+        while True:
+            for key, _ in self._selector.select(1.0):
+                if key.data is None:
+                    with contextlib.suppress(OSError):
+                        connection = Connection(self._listener.accept()[0])
+                        connection.wire.settimeout(PROVE_S)
+                        self._selector.register(connection.wire, selectors.EVENT_READ, connection)
+                        connection.send({"nonce": connection.nonce})
+                else:
+                    self._hear(key.data)
+            now_s = time.monotonic()
+            for key in list(self._selector.get_map().values()):
+                if key.data is not None and not key.data.proved and now_s > key.data.accepted_s + PROVE_S:
+                    self._drop(key.data)
+
+    def _hear(self, connection: Connection) -> None:
+        try:
+            message = connection.receive()
+            while message is not None:
+                if connection.proved:
+                    self._answer(connection, message)
+                else:
+                    self._admit(connection, message)
+                message = connection.next()
+        except Exception:  # noqa: BLE001  # whatever a stranger sends, or a rank that ended: the others are served
+            self._drop(connection)
+
+    def _admit(self, connection: Connection, hello: dict[str, Any]) -> None:
+        proof_of = self._secrets[hello["job"]]
+        if not hmac.compare_digest(proof_of("come", connection.nonce, hello["nonce"]).hex(), hello["proof"]):
+            raise ConnectionError("a wrong secret")
+        connection.proved, connection.most_bytes = True, MOST_BYTES
+        connection.send({"proof": proof_of("post", hello["nonce"], connection.nonce).hex()})
+
+    def _answer(self, connection: Connection, message: dict[str, Any]) -> None:
+        with self._lock:
+            if "come" in message:
+                come = Come(connection, int(message["rank"]), [int(rank) for rank in message["shunned"]])
+                self._come.setdefault(message["come"], {})[connection] = come
+                return
+        if "attempt" in message:
+            connection.send({"outcome": self.settle(message["attempt"], GIVEN_UP)})
+        else:
+            connection.send({"state": self._states.get(message["key"], AWAY)})
+
+    def _drop(self, connection: Connection) -> None:
+        with contextlib.suppress(KeyError, ValueError):
+            self._selector.unregister(connection.wire)
+        connection.wire.close()
+        with self._lock:
+            for key, come in list(self._come.items()):
+                come.pop(connection, None)
+                if not come:
+                    del self._come[key]
+
+
+def _listener(address: str) -> socket.socket:
+    if not address:
+        return listen_everywhere()
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    return socket.create_server((address, 0), family=family, backlog=1024)
+
+
+def _bound(table: dict[str, Any]) -> None:
+    """Forgets the oldest of too many."""
+    while len(table) > MOST_KEPT:
+        del table[next(iter(table))]
+
+
+class Addressee(NamedTuple):
+    """The post of another process of a job. `proof_of` as in Post.know."""
+
+    address: tuple[str, int]
+    job: str
+    proof_of: Callable[..., bytes]
+
+
+def dial(to: Addressee) -> Connection:
+    """A connection to the post of another process. ConnectionError: the process has ended; another OSError:
+    it is out of reach."""
+    wire = socket.create_connection(to.address, SILENT_S)
+    connection = Connection(wire)
+    try:
+        wire.settimeout(SILENT_S)
+        theirs = connection.whole()["nonce"]
+        mine = to.proof_of("come", theirs, connection.nonce).hex()
+        connection.send({"job": to.job, "nonce": connection.nonce, "proof": mine})
+        answer = connection.whole()
+        if not hmac.compare_digest(to.proof_of("post", connection.nonce, theirs).hex(), answer.get("proof", "")):
+            raise ConnectionError("who listens there is none of the job's")
+        connection.most_bytes = MOST_BYTES
+    except (KeyError, TypeError, ValueError):
+        wire.close()
+        raise ConnectionError("who listens there is none of the job's") from None
+    except BaseException:
+        wire.close()
+        raise
+    return connection
+
+
+class Correspondent:
+    """Another process's post, asked now and then by a thread: `state` is its last answer, or how it ended."""
+
+    ENDED, SILENT, UNKNOWN = "ended", "silent", "unknown"
+    ASK_S = 0.1
+
+    def __init__(self, to: Addressee, key: str) -> None:
+        self._to = to
+        self._key, self.state, self._stopping = key, self.UNKNOWN, False
+        threading.Thread(target=self._ask, name="ringtree rendezvous", daemon=True).start()
+
+    def stop(self) -> None:
+        """Asks no more."""
+        self._stopping = True
+
+    def _ask(self) -> None:
+        broken = 0
+        while not self._stopping:
+            try:
+                with contextlib.closing((connection := dial(self._to)).wire):
+                    while not self._stopping:
+                        connection.send({"key": self._key})
+                        self.state = str(connection.whole()["state"])
+                        broken = 0
+                        time.sleep(self.ASK_S)
+            except ConnectionRefusedError:
+                self.state = self.ENDED
+            except ConnectionError:  # it ends, or another process has its port by now
+                broken += 1
+                self.state = self.ENDED if broken >= MOST_BROKEN else self.state
+            except OSError:
+                self.state = self.SILENT
+            time.sleep(self.ASK_S / 10)
+
+
+_mine: deque[Post] = deque()
+_making = threading.Lock()
+
+
+def post() -> Post:
+    """This process's."""
+    with _making:
+        if not _mine:
+            _mine.append(Post())
+        return _mine[0]
+
+
+def _after_fork_in_child() -> None:
+    global _making
+    _mine.clear()
+    _making = threading.Lock()
+
+
+after_fork_in_child(_after_fork_in_child)

@@ -1,0 +1,223 @@
+"""Groups over hosts go on without their dead, and take processes in: whoever dies, whenever, one group comes of it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ringtree
+from ringtree.errors import Poisoned
+from ringtree.runtime.bootstrap.connection import Connection
+from ringtree.runtime.bootstrap.server import READY, RendezvousServer
+from ringtree.runtime.communicator.communicator import Communicator
+from tests.runtime.hosts.conftest import HostCrew, Layout, Ranks, made_lab
+from tests.runtime.hosts.lab import Lab
+from tests.runtime.outlived import end
+from tests.runtime.test_shrink import FAILURES, until_it_fails, works
+
+SLOW_S = 20.0
+"""The longest that survivors may take on a busy machine."""
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    """Hosts that no other test's ranks are on: their links are cut."""
+    yield from made_lab()
+
+
+def results(crew: HostCrew) -> dict[int, Any]:
+    """Of the ranks that returned; an error of one that raised."""
+    found = {}
+    for rank, outcome in crew.finish():
+        assert not outcome.failed or "killed by SIGKILL" in outcome.story, outcome.story
+        if not outcome.failed:
+            found[rank] = outcome.result
+    return found
+
+
+@pytest.mark.parametrize(
+    ("layout", "victims"),
+    [
+        ((2, 1, 1), (3,)),
+        ((2, 1, 1), (0,)),
+        ((2, 2), (2, 3)),
+        ((2, 2), (0, 1)),
+        ((1, 1, 1), (0, 2)),
+    ],
+)
+def test_survivors_of_killed_ranks_go_on(ranks: Ranks, wire: str, layout: Layout, victims: tuple[int, ...]) -> None:
+    def act(comm: Communicator) -> Any:
+        comm.barrier()
+        if comm.rank in victims:
+            end()
+        error = until_it_fails(comm)
+        began_s = time.monotonic()
+        after = comm.shrink()
+        took_s = time.monotonic() - began_s
+        return error, after.former_ranks, after.rank, works(after), after.first_cause, took_s
+
+    found = results(ranks(layout, act, wires=[wire]))
+    survivors = tuple(rank for rank in range(sum(layout)) if rank not in victims)
+    assert tuple(sorted(found)) == survivors
+    for rank, (error, former, new, right, cause, took_s) in found.items():
+        assert former == survivors
+        assert survivors[new] == rank
+        assert right
+        assert any(f"rank {victim}" in error and f"rank {victim}" in cause for victim in victims)
+        assert took_s < SLOW_S
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_death_while_they_shrink_leaves_one_group(ranks: Ranks, seed: int) -> None:
+    draw = Random(f"death while shrinking over hosts {seed}")
+    second, after_s = draw.choice([0, 0, 1, 2, 3]), draw.uniform(0, 0.1)
+
+    def act(comm: Communicator) -> Any:
+        comm.barrier()
+        if comm.rank == 4:
+            end()
+        until_it_fails(comm)
+        if comm.rank == second:
+            threading.Timer(after_s, end).start()
+        keys = []
+        while True:
+            comm = comm.shrink(timeout_s=SLOW_S)
+            keys.append((comm.key, comm.former_ranks))
+            if comm.size == 3:
+                return keys, works(comm)
+            until_it_fails(comm)
+
+    found = results(ranks((2, 1, 2), act))
+    assert sorted(found) == [rank for rank in range(4) if rank != second]
+    assert len({tuple(keys) for keys, _ in found.values()}) == 1, found
+    assert all(right for _, right in found.values())
+
+
+@pytest.mark.parametrize("answered", [0, 1])
+def test_a_leader_that_dies_as_it_says_that_all_have_the_group(ranks: Ranks, answered: int) -> None:
+    """So many hear it of the two others; both have the group then, or neither has."""
+
+    def doomed(server: RendezvousServer, key: str, message: dict[str, Any], but: Sequence[Connection] = ()) -> None:
+        if key.endswith(READY) and "values" in message:
+            for rank, connection, _ in server._meetings[key].waiting:
+                if 0 < rank <= answered:
+                    server._answer(connection, message)
+            end()
+        whole(server, key, message, but)
+
+    def act(comm: Communicator) -> Any:
+        comm.barrier()
+        if comm.rank == 3:
+            end()
+        if comm.rank == 0:
+            RendezvousServer._end_meeting = doomed  # type: ignore[method-assign]
+        until_it_fails(comm)
+        keys = []
+        while comm.size != 2:
+            comm = comm.shrink(timeout_s=SLOW_S)
+            keys.append((comm.key, comm.former_ranks))
+            if comm.size != 2:
+                until_it_fails(comm)
+        return keys, works(comm)
+
+    whole = RendezvousServer._end_meeting
+    found = results(ranks((2, 1, 1), act))
+    assert found[1] == found[2]
+    keys, right = found[1]
+    assert [former for _, former in keys] == ([(0, 1, 2), (1, 2)] if answered else [(1, 2)])
+    assert right
+
+
+@pytest.mark.slow
+def test_the_larger_side_of_a_cut_network_goes_on(ranks: Ranks, lab: Lab) -> None:
+    """Two of three hosts with two ranks each, and the third with two: it raises, and goes on alone where it is to."""
+
+    def act(comm: Communicator) -> Any:
+        comm.barrier()
+        until_it_fails(comm)
+        try:
+            after = comm.shrink(timeout_s=SLOW_S)
+        except Poisoned as cut_off:
+            alone = comm.shrink([0, 1, 2, 3], timeout_s=SLOW_S)
+            return str(cut_off), alone.former_ranks, works(alone)
+        return "", after.former_ranks, works(after)
+
+    crew = ranks((2, 2, 2), act)
+    time.sleep(1.5)
+    lab.link(2, "down")
+    try:
+        found = results(crew)
+    finally:
+        lab.link(2, "up")
+    for rank in range(4):
+        assert found[rank] == ("", (0, 1, 2, 3), True)
+    for rank in (4, 5):
+        cut_off, former, right = found[rank]
+        assert "ranks 0, 1, 2, 3 are out of reach of ranks 4, 5, which are not more" in cut_off
+        assert (former, right) == ((4, 5), True)
+
+
+@pytest.mark.slow
+def test_one_that_stands_still_is_left_out_and_hears_of_it(ranks: Ranks) -> None:
+    def act(comm: Communicator) -> Any:
+        comm.barrier()
+        if comm.rank == 1:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        with pytest.raises(FAILURES):
+            while True:
+                comm.all_reduce(np.ones(10))
+        try:
+            after = comm.shrink(timeout_s=SLOW_S)
+        except Poisoned as left_out:
+            return str(left_out)
+        until_s = time.monotonic() + 3
+        while after.broadcast(np.array([time.monotonic() < until_s]))[0]:
+            assert works(after)
+        return after.former_ranks
+
+    crew = ranks((1, 1, 1), act)
+    time.sleep(6)
+    os.kill(crew.pids[1], signal.SIGCONT)
+    found = results(crew)
+    assert found[0] == found[2] == (0, 2)
+    assert "have gone on without rank 1" in found[1]
+
+
+def test_a_process_on_another_host_joins(ranks: Ranks, lab: Lab, tmp_path: Path) -> None:
+    at = f"file://{tmp_path}/board"
+
+    def join(pipe: Any) -> None:
+        lab.enter(2)
+        with ringtree.join(at, timeout_s=SLOW_S) as comm:
+            pipe.send((comm.rank, comm.former_ranks, comm.hosts, works(comm)))
+            comm.barrier()
+
+    def act(comm: Communicator) -> Any:
+        comm.barrier()
+        if comm.rank == 0:
+            end()
+        until_it_fails(comm)
+        grown = comm.shrink().grow(1, at=at, timeout_s=SLOW_S)
+        found = grown.rank, grown.former_ranks, grown.hosts, works(grown)
+        grown.barrier()
+        return found
+
+    context = multiprocessing.get_context("fork")
+    mine, its = context.Pipe()
+    newcomer = context.Process(target=join, args=(its,))
+    newcomer.start()
+    found = results(ranks((2, 1), act))
+    expected = ((0, 1, -1), (0, 1, 2), True)
+    assert found == {1: (0, *expected), 2: (1, *expected)}
+    assert mine.poll(SLOW_S) and mine.recv() == (2, *expected)
+    newcomer.join()

@@ -1,0 +1,124 @@
+"""The post of a process: who may use it, what it answers, and what it knows of attempts that were given up."""
+
+from __future__ import annotations
+
+import socket
+from functools import partial
+from typing import Any
+
+import pytest
+
+from ringtree.runtime.bootstrap.connection import Connection, proof
+from ringtree.runtime.bootstrap.post import (
+    AWAY,
+    GIVEN_UP,
+    LEADS,
+    MADE,
+    MOST_KEPT,
+    Addressee,
+    Correspondent,
+    Post,
+    dial,
+    post,
+)
+from tests.waiting import until
+
+JOB = "job of the tests"
+SECRET = partial(proof, b"of the tests")
+
+
+@pytest.fixture
+def office() -> Post:
+    """This process's."""
+    made = post()
+    made.know(JOB, SECRET)
+    return made
+
+
+def to(office: Post, secret: Any = SECRET, job: str = JOB) -> Addressee:
+    return Addressee(("127.0.0.1", office.port), job, secret)
+
+
+def asked(connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
+    connection.send(message)
+    return connection.whole()
+
+
+def test_a_process_says_what_it_does(office: Post) -> None:
+    connection = dial(to(office))
+    assert asked(connection, {"key": "a"}) == {"state": AWAY}
+    office.does("a", LEADS)
+    assert asked(connection, {"key": "a"}) == {"state": LEADS}
+    assert asked(connection, {"key": "b"}) == {"state": AWAY}
+    connection.wire.close()
+
+
+def test_who_comes_waits_until_it_leaves(office: Post) -> None:
+    connection = dial(to(office))
+    connection.send({"come": "c", "rank": 3, "shunned": [1]})
+    until(lambda: office.come("c"))
+    [come] = office.come("c")
+    assert (come.rank, come.shunned) == (3, [1])
+    come.answer({"members": [0, 3]})
+    assert connection.whole() == {"members": [0, 3]}
+    connection.wire.close()
+    until(lambda: not office.come("c"))
+
+
+def test_only_those_that_have_answers_are_forgotten(office: Post) -> None:
+    first, second = dial(to(office)), dial(to(office))
+    first.send({"come": "d", "rank": 1, "shunned": []})
+    until(lambda: office.come("d"))
+    answered = office.come("d")
+    second.send({"come": "d", "rank": 2, "shunned": []})
+    until(lambda: len(office.come("d")) == 2)
+    office.dismiss("d", answered)
+    assert [come.rank for come in office.come("d")] == [2]
+    first.wire.close()
+    second.wire.close()
+
+
+def test_who_does_not_know_the_secret_is_refused(office: Post) -> None:
+    for stranger in (to(office, partial(proof, b"another")), to(office, job="another job")):
+        with pytest.raises(ConnectionError):
+            dial(stranger)
+    with socket.create_connection(("127.0.0.1", office.port)) as noise:
+        noise.sendall(b"GET / HTTP/1.1\r\n\r\n" * 100)
+    dial(to(office)).wire.close()
+
+
+def test_who_is_asked_and_has_no_group_does_not_take_it(office: Post) -> None:
+    connection = dial(to(office))
+    office.attempt("asked first")
+    assert asked(connection, {"attempt": "asked first"}) == {"outcome": GIVEN_UP}
+    assert office.settle("asked first", MADE) == GIVEN_UP
+    office.attempt("made first")
+    assert office.settle("made first", MADE) == MADE
+    assert asked(connection, {"attempt": "made first"}) == {"outcome": MADE}
+    assert asked(connection, {"attempt": "not begun"}) == {"outcome": GIVEN_UP}
+    office.attempt("not begun")
+    assert office.settle("not begun", MADE) == GIVEN_UP
+    office.correct("not begun")
+    assert office.settle("not begun", GIVEN_UP) == MADE
+    connection.wire.close()
+
+
+def test_what_it_knows_is_bounded(office: Post) -> None:
+    for number in range(2 * MOST_KEPT):
+        office.does(f"group {number}", LEADS)
+        office.attempt(f"attempt {number}")
+    assert len(office._states) <= MOST_KEPT
+    assert len(office._attempts) <= MOST_KEPT
+
+
+def test_an_end_and_an_answer_differ(office: Post) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    alive, ended = (
+        Correspondent(addressee, "e") for addressee in (to(office), to(office)._replace(address=("127.0.0.1", port)))
+    )
+    until(lambda: alive.state == AWAY and ended.state == Correspondent.ENDED)
+    office.does("e", LEADS)
+    until(lambda: alive.state == LEADS)
+    alive.stop()
+    ended.stop()
