@@ -5,6 +5,7 @@
 #include "bridge/bridge.h"
 #include "bridge/heads.h"
 #include "interpreter/recorder.h"
+#include "messages/matching.h"
 
 namespace ringtree {
 
@@ -54,9 +55,11 @@ bool Bridge::arrived(int from, const Frame& frame) {
   auto& peer = *peers_[from];
   switch (frame.kind) {
     case Frame::Kind::descriptor:
-    case Frame::Kind::piece:
       take_credits(peer, frame);
       return publish(from, frame, peer);
+    case Frame::Kind::piece:
+      take_credits(peer, frame);
+      return publish_piece(from, frame, peer);
     case Frame::Kind::credit:
     case Frame::Kind::put:
       take_credits(peer, frame);
@@ -97,29 +100,36 @@ bool Bridge::arrived(int from, const Frame& frame) {
 }
 
 bool Bridge::publish(int from, const Frame& frame, Peer& peer) {
-  arrived_ = true;
-  if (frame.kind == Frame::Kind::descriptor) {
-    auto& lane = peer.lane_arrived;
-    if (!lane.room() || frame.number != lane.published() + 1) return false;
-    if (!lane.opened) segment_.open(lane, from, rank_);
-    auto head = head_of<DescriptorHead>(frame);
-    auto& descriptor = lane.blank();
-    descriptor.print = head.print;
-    descriptor.call = head.call;
-    bool inlined = protocol_of(frame) == Protocol::inlined;
-    descriptor.set_protocol(inlined ? Protocol::inlined : Protocol::copy, frame.nbytes);
-    if (!inlined) {
-      descriptor.location = {static_cast<std::uint64_t>(staged(from, frame.number) - staging(from)), 0};
-      peer.lane_staged = frame.number;
-    }
-    peer.arrivals[(frame.number - 1) & (segment_.layout().depth - 1)] = Ticks::now();
-    lane.publish();
-    return true;
+  auto& lane = peer.lane_arrived;
+  if (!lane.room() || frame.number != lane.published() + 1) return false;
+  if (!lane.opened) segment_.open(lane, from, rank_);
+  auto head = head_of<DescriptorHead>(frame);
+  auto& descriptor = lane.blank();
+  descriptor.print = head.print;
+  descriptor.call = head.call;
+  bool inlined = protocol_of(frame) == Protocol::inlined;
+  descriptor.set_protocol(inlined ? Protocol::inlined : Protocol::copy, frame.nbytes);
+  if (!inlined) {
+    descriptor.location = {static_cast<std::uint64_t>(staged(from, frame.number) - staging(from)), 0};
+    peer.lane_staged = frame.number;
   }
+  peer.arrivals[(frame.number - 1) & (segment_.layout().depth - 1)] = Ticks::now();
+  lane.publish();
+  return arrived_ = true;
+}
+
+// The receiver believes a piece of a host's own ranks. One of another host's must begin a message where none is under
+// way, and hold no more than is missing of it.
+bool Bridge::publish_piece(int from, const Frame& frame, Peer& peer) {
   auto& pipe = peer.pipe_arrived;
   if (!pipe.room() || frame.number != pipe.published() + 1) return false;
   if (!pipe.opened) segment_.open(pipe, from, rank_);
   auto head = head_of<PieceHead>(frame);
+  if (head.first > 2 || (head.first != 0) != (peer.missing == 0)) return false;
+  if (head.first == 2 && (head.tag < 0 || head.tag >= most_synchronous)) return false;
+  auto missing = head.first ? head.total : peer.missing;
+  if (frame.nbytes > missing || (frame.nbytes == 0 && missing > 0)) return false;
+  peer.missing = missing - frame.nbytes;
   auto& piece = pipe.blank();
   piece.total = head.total;
   piece.tag = head.tag;
@@ -128,7 +138,7 @@ bool Bridge::publish(int from, const Frame& frame, Peer& peer) {
   piece.nbytes = frame.nbytes;
   if (frame.nbytes > Piece::room) peer.pipe_staged = frame.number;
   pipe.publish();
-  return true;
+  return arrived_ = true;
 }
 
 // Written before the message was published, and again only when it has been given back.

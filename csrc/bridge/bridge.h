@@ -77,6 +77,7 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
     std::uint64_t announced = 0;                         // the last call of this rank's that the peer knows of
     bool owes = false;                                   // whether it is in owing_
     std::string text;                                    // of a failure that arrives
+    std::uint64_t missing = 0;                           // bytes of the message whose pieces arrive
     std::map<std::uint64_t, std::unique_ptr<std::byte[]>> puts;  // that the wire still sends, by number
     std::atomic<std::size_t> put_bytes = 0;
   };
@@ -107,6 +108,7 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
   void send_message(int to, const Descriptor& descriptor, std::uint64_t number);
   void send_message(int to, const Piece& piece, std::uint64_t number);
   bool publish(int from, const Frame& frame, Peer& peer);
+  bool publish_piece(int from, const Frame& frame, Peer& peer);
   std::byte* in_own_window(const Frame& frame);
   Frame access_frame(int to, Frame::Kind kind, std::uint64_t number, const AccessHead& head);
   std::shared_ptr<Fetched> ask(int from, int window, std::size_t offset, std::size_t nbytes);
