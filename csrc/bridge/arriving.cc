@@ -86,10 +86,7 @@ bool Bridge::arrived(int from, const Frame& frame) {
       endpoint_.health().report_left(from);
       return true;
     case Frame::Kind::failure:
-      endpoint_.health().report_foreign_failure(static_cast<Failure>(frame.number & 0xff),
-                                                static_cast<std::int32_t>(frame.number >> 32), peer.text);
-      arrived_ = true;
-      return true;
+      return take_failure(frame, peer);
     case Frame::Kind::cause:
       endpoint_.health().report_cause(
           from, {static_cast<std::int32_t>(static_cast<std::uint32_t>(frame.number)), peer.text, now_ns()});
@@ -97,6 +94,15 @@ bool Bridge::arrived(int from, const Frame& frame) {
     default:
       return true;
   }
+}
+
+// A rank or a kind of failure that nobody knows of is not passed on.
+bool Bridge::take_failure(const Frame& frame, const Peer& peer) {
+  auto kind = static_cast<Failure>(frame.number & 0xff);
+  auto rank = static_cast<std::int32_t>(frame.number >> 32);
+  if (kind < Failure::mismatch || kind > Failure::poisoned || rank < -1 || rank >= endpoint_.ranks()) return false;
+  endpoint_.health().report_foreign_failure(kind, rank, peer.text);
+  return arrived_ = true;
 }
 
 bool Bridge::publish(int from, const Frame& frame, Peer& peer) {

@@ -108,6 +108,7 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
   void send_message(int to, const Descriptor& descriptor, std::uint64_t number);
   void send_message(int to, const Piece& piece, std::uint64_t number);
   bool publish(int from, const Frame& frame, Peer& peer);
+  bool take_failure(const Frame& frame, const Peer& peer);
   bool publish_piece(int from, const Frame& frame, Peer& peer);
   std::byte* in_own_window(const Frame& frame);
   Frame access_frame(int to, Frame::Kind kind, std::uint64_t number, const AccessHead& head);
