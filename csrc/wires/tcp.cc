@@ -266,9 +266,9 @@ bool TcpWire::consume(Connection& c, const std::byte* from, std::size_t nbytes) 
 }
 
 bool TcpWire::begin_payload(Connection& c) {
-  if (c.part.nbytes == 0) return deliver(c);
   auto& part = c.part;
-  bool within = part.offset <= part.frame.nbytes && part.nbytes <= part.frame.nbytes - part.offset;
+  if (part.nbytes == 0 && part.frame.nbytes == 0 && part.offset == 0) return deliver(c);
+  bool within = part.nbytes > 0 && part.offset <= part.frame.nbytes && part.nbytes <= part.frame.nbytes - part.offset;
   auto target = within ? sink_.place(c.peer, part.frame) : nullptr;
   if (!target) {
     fail(c, "sent what nobody asked for");
