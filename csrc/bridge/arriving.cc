@@ -1,5 +1,7 @@
 // The part of the bridge that takes what arrives: messages into the lanes of this host, credits, and reports on peers.
 #include <algorithm>
+#include <span>
+#include <string>
 #include <utility>
 
 #include "bridge/bridge.h"
@@ -17,9 +19,13 @@ bool expected(const Lane& lane, std::uint64_t number, std::uint64_t depth) {
   return number > lane.published() && number - lane.given_back() <= depth;
 }
 
+std::string text_of(const Frame& frame, std::span<const char> text) {
+  return {text.data(), frame.nbytes};
+}
+
 }  // namespace
 
-std::byte* Bridge::place(int from, const Frame& frame) {
+std::byte* Bridge::place(int from, const Frame& frame, std::shared_ptr<void>& keeps) {
   auto& peer = *peers_[from];
   switch (frame.kind) {
     case Frame::Kind::descriptor:
@@ -38,13 +44,15 @@ std::byte* Bridge::place(int from, const Frame& frame) {
     }
     case Frame::Kind::put:
       return frame.nbytes == head_of<AccessHead>(frame).nbytes ? in_own_window(frame) : nullptr;
-    case Frame::Kind::got:
-      return fetched_at(from, frame);
+    case Frame::Kind::got: {
+      auto fetched = wanted(from, frame);
+      keeps = fetched;
+      return fetched ? fetched->bytes.get() : nullptr;
+    }
     case Frame::Kind::failure:
     case Frame::Kind::cause:
       if (frame.nbytes > (frame.kind == Frame::Kind::cause ? sizeof(ReportedCause::text) : sizeof(Poison::text)))
         return nullptr;
-      peer.text.resize(frame.nbytes);
       return reinterpret_cast<std::byte*>(peer.text.data());
     default:
       return nullptr;
@@ -69,7 +77,7 @@ bool Bridge::arrived(int from, const Frame& frame) {
       return answer(from, frame);
     case Frame::Kind::got:
       take_credits(peer, frame);
-      return fetched(frame);
+      return fetched(from, frame);
     case Frame::Kind::signal:
       take_credits(peer, frame);
       return signalled(from, frame);
@@ -88,8 +96,8 @@ bool Bridge::arrived(int from, const Frame& frame) {
     case Frame::Kind::failure:
       return take_failure(frame, peer);
     case Frame::Kind::cause:
-      endpoint_.health().report_cause(
-          from, {static_cast<std::int32_t>(static_cast<std::uint32_t>(frame.number)), peer.text, now_ns()});
+      endpoint_.health().report_cause(from, {static_cast<std::int32_t>(static_cast<std::uint32_t>(frame.number)),
+                                             text_of(frame, peer.text), now_ns()});
       return true;
     default:
       return true;
@@ -101,7 +109,7 @@ bool Bridge::take_failure(const Frame& frame, const Peer& peer) {
   auto kind = static_cast<Failure>(frame.number & 0xff);
   auto rank = static_cast<std::int32_t>(frame.number >> 32);
   if (kind < Failure::mismatch || kind > Failure::poisoned || rank < -1 || rank >= endpoint_.ranks()) return false;
-  endpoint_.health().report_foreign_failure(kind, rank, peer.text);
+  endpoint_.health().report_foreign_failure(kind, rank, text_of(frame, peer.text));
   return arrived_ = true;
 }
 
