@@ -357,7 +357,7 @@ def test_a_program_that_makes_no_sense_is_refused(steps: list[Instruction], comp
 def test_sizes_that_no_memory_has_are_refused(changed: dict[str, Any], complaint: str) -> None:
     table: dict[str, Any] = {"sizes": [4, 4], "input_offsets": [0, 4], "output_offsets": [0, 4], "scratch": 0} | changed
     columns = {name: np.array(value, np.int64) if name != "scratch" else value for name, value in table.items()}
-    instructions, operands = Program("bad", "broadcast", 0, 2, 2, (), root=0).encode()
+    instructions, operands = Program("bad", "broadcast", 0, 2, 2, ((),), root=0).encode()
     with nw.segment(2) as fd:
         group = nw.endpoint(fd, 0, 2)
         with pytest.raises(ValueError, match=complaint):
