@@ -99,6 +99,11 @@ struct Impatient : ringtree::Hooks {
   void interrupted() override { throw ringtree::Interrupted{}; }
 };
 
+// Bytes of every value, so that an element of any type is now and then the largest, negative, or none of its type's.
+inline void fill(std::byte* data, std::size_t nbytes) {
+  for (std::size_t k = 0; k < nbytes; k++) data[k] = static_cast<std::byte>(k * 151 + k / 5);
+}
+
 // Every byte is read: an address sanitizer's chance to object.
 inline void touch(const std::byte* data, std::size_t nbytes) {
   volatile unsigned sum = 0;

@@ -160,7 +160,10 @@ class Peers : public ringtree::Relay {
     descriptor.call = 1;
     bool inlined = due.nbytes <= Descriptor::room;
     descriptor.set_protocol(inlined ? ringtree::Protocol::inlined : ringtree::Protocol::copy, due.nbytes);
-    if (!inlined) descriptor.location = {place(peer, due.nbytes), 0};
+    if (inlined)
+      fuzz::fill(descriptor.payload, due.nbytes);
+    else
+      descriptor.location = {place(peer, due.nbytes), 0};
     lane.publish();
     return true;
   }
@@ -170,7 +173,7 @@ class Peers : public ringtree::Relay {
     auto room = room_ + next_++ % rooms(segment_.layout()) * longest;
     ASAN_POISON_MEMORY_REGION(room, longest);
     ASAN_UNPOISON_MEMORY_REGION(room + longest - nbytes, nbytes);
-    std::memset(room + longest - nbytes, 1, nbytes);
+    fuzz::fill(room + longest - nbytes, nbytes);
     return static_cast<std::uint64_t>(room + longest - nbytes - (serves(peer) ? room_ : segment_.outbox(peer)));
   }
 
@@ -207,6 +210,7 @@ void run(const Case& from, Input& input, std::shared_ptr<PreparedProgram> plan) 
   std::vector<std::byte> in(in_place ? longer : plan->input_bytes), out(in_place ? 0 : plan->output_bytes);
   in.shrink_to_fit();
   out.shrink_to_fit();
+  fuzz::fill(in.data(), in.size());
   fuzz::Impatient hooks;
   try {
     interpreter.run(plan, 1, in.data(), in_place ? in.data() : out.data(), hooks);
