@@ -9,6 +9,8 @@ py := $(venv)/bin/python
 installed := $(venv)/.installed
 torch := $(venv)/.torch
 ray := $(venv)/.ray
+fuzzing := $(venv)/.fuzzing
+mutating := $(venv)/.mutating
 built := $(venv)/.built
 clients := build/clients/venv
 asking := $(clients)/.installed
@@ -33,7 +35,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE VIRTUAL_ENV
 export PATH := $(CURDIR)/$(venv)/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-docs test-hosts test-slurm test-pages check check-types check-style check-pages bench validate browser screenshots test-torch test-torch-debian test-ray test-clients test-sglang test-vllm test-torch-suite test-mpi4py-suite test-long test-core test-all wheels test-wheels soak growth chaos setup clean
+.PHONY: help demo test test-docs test-hosts test-slurm test-pages check check-types check-style check-pages bench validate browser screenshots test-torch test-torch-debian test-ray test-clients test-sglang test-vllm test-torch-suite test-mpi4py-suite test-long test-core test-all wheels test-wheels soak growth chaos fuzz mutants setup clean
 
 help: ## list these targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -116,8 +118,8 @@ test-mpi4py-suite: $(built) ## mpi4py's own tests on ringtree.mpi; RINGTREE_MPI4
 test-long: $(built) ## the long campaigns (an hour and a half; ARGS=tests/verify for one room's)
 	RINGTREE_EXAMPLES=500 $(pytest) -m "slow or hypothesis" --durations=20 $(ARGS)
 
-test-core: ## the engine's core under sanitizers and model checkers, its instructions counted (two minutes)
-	@$(MAKE) --no-print-directory -j $(JOBS) --output-sync=target -C tests/csrc model tsan asan count kernels  # the longest first
+test-core: ## the engine's core under sanitizers and model checkers, fuzzers' inputs, instructions counted (two minutes)
+	@$(MAKE) --no-print-directory -j $(JOBS) --output-sync=target -C tests/csrc model tsan asan replay count kernels  # the longest first
 
 test-all: ## all tests there are: test, test-docs, test-hosts, test-pages, test-torch, test-ray, test-long, test-core
 	$(MAKE) test
@@ -141,6 +143,13 @@ chaos: $(built) ## 1,000 random faults, and 100 by torch: no hang, wrong result,
 	@mkdir -p build
 	@$(py) -m tests.runtime.chaos --json build/chaos.json $(ARGS)
 	$(if $(ARGS),,@$(py) -m tests.runtime.chaos --torch --count 100 --json build/chaos_torch.json)
+
+fuzz: $(built) $(fuzzing) ## inputs of any bytes for the core (needs clang) and every reader (ARGS="--seconds 10"; 20 minutes)
+	@$(py) -m tests.fuzz $(ARGS)
+
+mutants: $(built) $(mutating) ## change the proof and the core, and see whether a test notices (ARGS="--sample 20"; an hour)
+	@$(py) -m tests.mutants.verify $(ARGS)
+	@$(py) -m tests.mutants.core $(ARGS)
 
 wheels: $(packing) ## build dist/: the source distribution and wheels, as far as this machine can (minutes)
 	@$(packers)/bin/python -m release.wheels $(ARGS)
@@ -186,6 +195,16 @@ $(torch): tests/torch_backend/requirements.txt | $(installed)
 
 $(ray): tests/ray/requirements.txt | $(installed)
 	@echo "installing Ray"
+	@$(py) -m pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
+$(fuzzing): tests/fuzz/requirements.txt | $(installed)
+	@echo "installing atheris"
+	@$(py) -m pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
+$(mutating): tests/mutants/requirements.txt | $(installed)
+	@echo "installing cosmic-ray"
 	@$(py) -m pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@
 

@@ -45,6 +45,10 @@ void translate(const std::exception_ptr& error, void*) {
 
 }  // namespace
 
+nb::str text_of(std::string_view bytes) {
+  return nb::steal<nb::str>(PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "replace"));
+}
+
 ringtree::Group& group_of(PyObject* endpoint) {
   return nb::inst_ptr<GroupObject>(endpoint)->group();
 }
@@ -55,8 +59,8 @@ void set_error(const ringtree::Error& error) {
                    : error.kind == Failure::mismatch  ? types.mismatch
                    : error.kind == Failure::timed_out ? types.timed_out
                                                       : types.poisoned;
-  nb::object args =
-      error.kind == Failure::died ? nb::make_tuple(error.what(), error.rank) : nb::make_tuple(error.what());
+  auto text = text_of(error.what());
+  nb::object args = error.kind == Failure::died ? nb::make_tuple(text, error.rank) : nb::make_tuple(text);
   PyErr_SetObject(type, args.ptr());
 }
 

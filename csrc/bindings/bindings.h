@@ -4,6 +4,7 @@
 #include <nanobind/nanobind.h>
 #include <sys/syscall.h>
 
+#include <string_view>
 #include <utility>
 
 #include "group/group.h"
@@ -57,6 +58,9 @@ class View {
 
 constexpr std::size_t quick_bytes = 32768;  // so little work that letting go of the GIL would cost more
 
+// A text of shared memory or of another host, which may be cut within a character.
+nb::str text_of(std::string_view bytes);
+
 // Sets Python's error.
 void set_error(const ringtree::Error& error);
 void set_error(const std::system_error& error);
@@ -74,7 +78,7 @@ PyObject* guarded_object(Action action) {
   } catch (const std::system_error& error) {
     set_error(error);
   } catch (const std::exception& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what());
+    PyErr_SetObject(PyExc_RuntimeError, text_of(error.what()).ptr());
   }
   return nullptr;
 }

@@ -7,18 +7,14 @@ using namespace nb::literals;
 
 namespace {
 
-nb::str text(const std::string& bytes) {
-  return nb::steal<nb::str>(PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "replace"));
-}
-
 nb::dict wait_of(const ringtree::WaitRecord& record) {
   nb::dict found;
   found["since_ns"] = record.since_ns;
   found["deadline_ns"] = record.deadline_ns;
   found["peer"] = record.peer;
   found["thread"] = record.thread;
-  found["where"] = text(record.where);
-  found["group"] = text(record.group);
+  found["where"] = text_of(record.where);
+  found["group"] = text_of(record.group);
   return found;
 }
 
@@ -31,7 +27,7 @@ nb::dict member_of(const ringtree::ObservedMember& member) {
   found["process_start"] = member.process_start;
   found["process_space"] = member.process_space;
   found["calls"] = member.calls;
-  found["last"] = member.last ? nb::object(text(ringtree::describe(*member.last, {}))) : nb::none();
+  found["last"] = member.last ? nb::object(text_of(ringtree::describe(*member.last, {}))) : nb::none();
   found["waits"] = waits;
   return found;
 }
@@ -43,7 +39,7 @@ nb::object observed(int fd) {
   nb::list members;
   for (auto& member : group->members) members.append(member_of(member));
   found["readable"] = group->readable;
-  found["failure"] = text(group->failure);
+  found["failure"] = text_of(group->failure);
   found["members"] = members;
   return found;
 }

@@ -1,10 +1,13 @@
 // The part of the bridge that takes what arrives: messages into the lanes of this host, credits, and reports on peers.
 #include <algorithm>
+#include <span>
+#include <string>
 #include <utility>
 
 #include "bridge/bridge.h"
 #include "bridge/heads.h"
 #include "interpreter/recorder.h"
+#include "messages/matching.h"
 
 namespace ringtree {
 
@@ -16,9 +19,13 @@ bool expected(const Lane& lane, std::uint64_t number, std::uint64_t depth) {
   return number > lane.published() && number - lane.given_back() <= depth;
 }
 
+std::string text_of(const Frame& frame, std::span<const char> text) {
+  return {text.data(), frame.nbytes};
+}
+
 }  // namespace
 
-std::byte* Bridge::place(int from, const Frame& frame) {
+std::byte* Bridge::place(int from, const Frame& frame, std::shared_ptr<void>& keeps) {
   auto& peer = *peers_[from];
   switch (frame.kind) {
     case Frame::Kind::descriptor:
@@ -37,13 +44,15 @@ std::byte* Bridge::place(int from, const Frame& frame) {
     }
     case Frame::Kind::put:
       return frame.nbytes == head_of<AccessHead>(frame).nbytes ? in_own_window(frame) : nullptr;
-    case Frame::Kind::got:
-      return fetched_at(from, frame);
+    case Frame::Kind::got: {
+      auto fetched = wanted(from, frame);
+      keeps = fetched;
+      return fetched ? fetched->bytes.get() : nullptr;
+    }
     case Frame::Kind::failure:
     case Frame::Kind::cause:
       if (frame.nbytes > (frame.kind == Frame::Kind::cause ? sizeof(ReportedCause::text) : sizeof(Poison::text)))
         return nullptr;
-      peer.text.resize(frame.nbytes);
       return reinterpret_cast<std::byte*>(peer.text.data());
     default:
       return nullptr;
@@ -54,9 +63,11 @@ bool Bridge::arrived(int from, const Frame& frame) {
   auto& peer = *peers_[from];
   switch (frame.kind) {
     case Frame::Kind::descriptor:
-    case Frame::Kind::piece:
       take_credits(peer, frame);
       return publish(from, frame, peer);
+    case Frame::Kind::piece:
+      take_credits(peer, frame);
+      return publish_piece(from, frame, peer);
     case Frame::Kind::credit:
     case Frame::Kind::put:
       take_credits(peer, frame);
@@ -66,7 +77,7 @@ bool Bridge::arrived(int from, const Frame& frame) {
       return answer(from, frame);
     case Frame::Kind::got:
       take_credits(peer, frame);
-      return fetched(frame);
+      return fetched(from, frame);
     case Frame::Kind::signal:
       take_credits(peer, frame);
       return signalled(from, frame);
@@ -82,44 +93,57 @@ bool Bridge::arrived(int from, const Frame& frame) {
       endpoint_.health().report_left(from);
       return true;
     case Frame::Kind::failure:
-      endpoint_.health().report_foreign_failure(static_cast<Failure>(frame.number & 0xff),
-                                                static_cast<std::int32_t>(frame.number >> 32), peer.text);
-      arrived_ = true;
-      return true;
+      return take_failure(frame, peer);
     case Frame::Kind::cause:
       if (frame.number & by_error) endpoint_.health().report_error(from);
-      endpoint_.health().report_cause(
-          from, {static_cast<std::int32_t>(static_cast<std::uint32_t>(frame.number)), peer.text, now_ns()});
+      endpoint_.health().report_cause(from, {static_cast<std::int32_t>(static_cast<std::uint32_t>(frame.number)),
+                                             text_of(frame, peer.text), now_ns()});
       return true;
     default:
       return true;
   }
 }
 
+// A rank or a kind of failure that nobody knows of is not passed on.
+bool Bridge::take_failure(const Frame& frame, const Peer& peer) {
+  auto kind = static_cast<Failure>(frame.number & 0xff);
+  auto rank = static_cast<std::int32_t>(frame.number >> 32);
+  if (kind < Failure::mismatch || kind > Failure::poisoned || rank < -1 || rank >= endpoint_.ranks()) return false;
+  endpoint_.health().report_foreign_failure(kind, rank, text_of(frame, peer.text));
+  return arrived_ = true;
+}
+
 bool Bridge::publish(int from, const Frame& frame, Peer& peer) {
-  arrived_ = true;
-  if (frame.kind == Frame::Kind::descriptor) {
-    auto& lane = peer.lane_arrived;
-    if (!lane.room() || frame.number != lane.published() + 1) return false;
-    if (!lane.opened) segment_.open(lane, from, rank_);
-    auto head = head_of<DescriptorHead>(frame);
-    auto& descriptor = lane.blank();
-    descriptor.print = head.print;
-    descriptor.call = head.call;
-    bool inlined = protocol_of(frame) == Protocol::inlined;
-    descriptor.set_protocol(inlined ? Protocol::inlined : Protocol::copy, frame.nbytes);
-    if (!inlined) {
-      descriptor.location = {static_cast<std::uint64_t>(staged(from, frame.number) - staging(from)), 0};
-      peer.lane_staged = frame.number;
-    }
-    peer.arrivals[(frame.number - 1) & (segment_.layout().depth - 1)] = Ticks::now();
-    lane.publish();
-    return true;
+  auto& lane = peer.lane_arrived;
+  if (!lane.room() || frame.number != lane.published() + 1) return false;
+  if (!lane.opened) segment_.open(lane, from, rank_);
+  auto head = head_of<DescriptorHead>(frame);
+  auto& descriptor = lane.blank();
+  descriptor.print = head.print;
+  descriptor.call = head.call;
+  bool inlined = protocol_of(frame) == Protocol::inlined;
+  descriptor.set_protocol(inlined ? Protocol::inlined : Protocol::copy, frame.nbytes);
+  if (!inlined) {
+    descriptor.location = {static_cast<std::uint64_t>(staged(from, frame.number) - staging(from)), 0};
+    peer.lane_staged = frame.number;
   }
+  peer.arrivals[(frame.number - 1) & (segment_.layout().depth - 1)] = Ticks::now();
+  lane.publish();
+  return arrived_ = true;
+}
+
+// The receiver believes a piece of a host's own ranks. One of another host's must begin a message where none is under
+// way, and hold no more than is missing of it.
+bool Bridge::publish_piece(int from, const Frame& frame, Peer& peer) {
   auto& pipe = peer.pipe_arrived;
   if (!pipe.room() || frame.number != pipe.published() + 1) return false;
   if (!pipe.opened) segment_.open(pipe, from, rank_);
   auto head = head_of<PieceHead>(frame);
+  if (head.first > 2 || (head.first != 0) != (peer.missing == 0)) return false;
+  if (head.first == 2 && (head.tag < 0 || head.tag >= most_synchronous)) return false;
+  auto missing = head.first ? head.total : peer.missing;
+  if (frame.nbytes > missing || (frame.nbytes == 0 && missing > 0)) return false;
+  peer.missing = missing - frame.nbytes;
   auto& piece = pipe.blank();
   piece.total = head.total;
   piece.tag = head.tag;
@@ -128,7 +152,7 @@ bool Bridge::publish(int from, const Frame& frame, Peer& peer) {
   piece.nbytes = frame.nbytes;
   if (frame.nbytes > Piece::room) peer.pipe_staged = frame.number;
   pipe.publish();
-  return true;
+  return arrived_ = true;
 }
 
 // Written before the message was published, and again only when it has been given back.

@@ -9,6 +9,7 @@
 // The rank that calls moves its own frames in its waits; a thread does so while the program computes.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -78,7 +79,8 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
     std::uint64_t announced = 0;                         // the last call of this rank's that the peer knows of
     std::uint64_t asked = 0, answered = 0;               // the last call announced for its host, and to it for this one
     bool owes = false;                                   // whether it is in owing_
-    std::string text;                                    // of a failure that arrives
+    std::array<char, sizeof(Poison::text)> text{};       // of a failure that arrives
+    std::uint64_t missing = 0;                           // bytes of the message whose pieces arrive
     std::map<std::uint64_t, std::unique_ptr<std::byte[]>> puts;  // that the wire still sends, by number
     std::atomic<std::size_t> put_bytes = 0;
   };
@@ -95,7 +97,7 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
     std::atomic<bool> complete = false;
   };
 
-  std::byte* place(int peer, const Frame& frame) override;
+  std::byte* place(int peer, const Frame& frame, std::shared_ptr<void>& keeps) override;
   bool arrived(int peer, const Frame& frame) override;
   void sent(int peer, const Frame& frame) override;
   void lost(int peer, const std::string& why) override;
@@ -113,12 +115,14 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
   void send_message(int to, const Descriptor& descriptor, std::uint64_t number);
   void send_message(int to, const Piece& piece, std::uint64_t number);
   bool publish(int from, const Frame& frame, Peer& peer);
+  bool publish_piece(int from, const Frame& frame, Peer& peer);
+  bool take_failure(const Frame& frame, const Peer& peer);
   std::byte* in_own_window(const Frame& frame);
   Frame access_frame(int to, Frame::Kind kind, std::uint64_t number, const AccessHead& head);
   std::shared_ptr<Fetched> ask(int from, int window, std::size_t offset, std::size_t nbytes);
   bool answer(int to, const Frame& asked);
-  std::byte* fetched_at(int from, const Frame& frame);
-  bool fetched(const Frame& frame);
+  std::shared_ptr<Fetched> wanted(int from, const Frame& frame);
+  bool fetched(int from, const Frame& frame);
   bool signalled(int from, const Frame& frame);
   void take_credits(Peer& peer, const Frame& frame);
   Frame frame_to(int peer, Frame::Kind kind);

@@ -112,17 +112,18 @@ bool Bridge::answer(int to, const Frame& asked) {
   return true;
 }
 
-// Where an answer goes; nullptr where nobody asked.
-std::byte* Bridge::fetched_at(int from, const Frame& frame) {
+// What an answer is to; nullptr where nobody asked.
+std::shared_ptr<Bridge::Fetched> Bridge::wanted(int from, const Frame& frame) {
   auto found = fetched_.find(frame.number);
   if (found == fetched_.end() || found->second->from != from || found->second->nbytes != frame.nbytes) return nullptr;
-  return found->second->bytes.get();
+  return found->second;
 }
 
-bool Bridge::fetched(const Frame& frame) {
-  auto found = fetched_.extract(frame.number);
-  if (!found) return false;
-  found.mapped()->complete.store(true, std::memory_order_release);
+bool Bridge::fetched(int from, const Frame& frame) {
+  auto fetched = wanted(from, frame);
+  if (!fetched) return false;
+  fetched_.erase(frame.number);
+  fetched->complete.store(true, std::memory_order_release);
   return arrived_ = true;
 }
 

@@ -1,7 +1,7 @@
 #include "interpreter/prepared_program.h"
 
 #include <algorithm>
-#include <iterator>
+#include <array>
 #include <map>
 #include <set>
 #include <stdexcept>
@@ -12,11 +12,12 @@ namespace ringtree {
 namespace {
 
 constexpr std::size_t longest_multicast = 4096;  // bytes of a chunk; what is longer may be read where it lies
+constexpr std::int64_t most_bytes = std::int64_t{1} << 48;  // of an array: no process has more, and sums stay in range
 
 class Binder {
  public:
   Binder(const Encoded& program, const Binding& binding, const Limits& limits)
-      : program_(program), b_(binding), limits_(limits), held_(limits.ranks, 0) {}
+      : program_(program), b_(binding), limits_(limits), taken_(limits.ranks) {}
 
   PreparedProgram bind() {
     plan_.item = dtype_bytes(b_.dtype);
@@ -27,7 +28,7 @@ class Binder {
     for (at_ = 0; at_ < program_.instructions.size(); at_++) add(program_.instructions[at_]);
     if (!multicast_to_.empty()) wrong("ends a multicast that has not gone to all");
     for (int peer = 0; peer < limits_.ranks; peer++)
-      if (held_[peer] != 0) wrong("leaves a message of peer " + std::to_string(peer) + " unreleased");
+      if (held(peer) != 0) wrong("leaves a message of peer " + std::to_string(peer) + " unreleased");
     find_last_uses();
     find_lazy();
     find_subjects();
@@ -46,12 +47,23 @@ class Binder {
   }
 
   void bind_sizes() {
+    auto most = most_bytes / static_cast<std::int64_t>(plan_.item);
+    std::int64_t sum = 0;
     for (auto size : b_.sizes) {
       if (size < 0) throw std::invalid_argument("a chunk has a negative size");
+      if (size > most - sum) throw std::invalid_argument("the chunks are longer than memory can be");
+      sum += size;
       largest_ = std::max(largest_, size);
     }
-    plan_.window = b_.window > 0 ? b_.window : std::max<std::int64_t>(largest_, 1);
-    plan_.windows = std::max<std::int64_t>((largest_ + plan_.window - 1) / plan_.window, 1);
+    for (auto offsets : {b_.input_offsets, b_.output_offsets})
+      for (auto offset : offsets)
+        if (offset < 0 || offset > most)
+          throw std::invalid_argument("a chunk begins at " + std::to_string(offset) + ", outside of its array");
+    if (b_.scratch < 0 || b_.scratch > most / std::max<std::int64_t>(largest_, 1))
+      throw std::invalid_argument("no memory holds " + std::to_string(b_.scratch) + " chunks of scratch");
+    auto whole = std::max<std::int64_t>(largest_, 1);
+    plan_.window = b_.window > 0 ? std::min(b_.window, whole) : whole;
+    plan_.windows = (whole + plan_.window - 1) / plan_.window;
     multicasts_ =
         limits_.multicast && plan_.windows == 1 && static_cast<std::size_t>(largest_) * plan_.item <= longest_multicast;
     plan_.scratch_bytes = static_cast<std::size_t>(b_.scratch * largest_) * plan_.item;
@@ -100,18 +112,27 @@ class Binder {
     if (to.kind == Kind::signal) {
       sent_.insert(to.peer);
       if (to.reg >= 0 && !written_.contains(to.reg)) wrong("signals a slot that was never written");
-    } else if (to.kind == Kind::wait) {
+      return;
+    }
+    auto& lane = taken_[to.peer][to.multicast];
+    if (to.kind == Kind::wait) {
       sources_.insert(to.peer);
-      if (++held_[to.peer] > static_cast<std::int64_t>(limits_.depth))
+      lane.waited++;
+      if (held(to.peer) > static_cast<std::int64_t>(limits_.depth))
         wrong("holds more messages of a peer than a lane has (" + std::to_string(limits_.depth) + ")");
       if (to.reg >= 0) {
         check_register(to.reg);
         plan_.message_registers = std::max(plan_.message_registers, to.reg + 1);
-        received_.insert(to.reg);
+        received_[to.reg] = {&lane, lane.waited};
       }
-    } else if (--held_[to.peer] < 0) {
+    } else if (++lane.released > lane.waited) {
       wrong("releases a message that is not held");
     }
+  }
+
+  std::int64_t held(int peer) const {
+    auto& [own, multicasts] = taken_[peer];
+    return own.waited - own.released + multicasts.waited - multicasts.released;
   }
 
   void add_move(const Encoded::Instruction& from, PreparedProgram::Instruction& to) {
@@ -127,52 +148,71 @@ class Binder {
     to.size = add_sizes(operands[0], to.pieces);
     reduces_ |= to.kind == Kind::reduce;
     plan_.most_sources = std::max(plan_.most_sources, from.sources);
-    for (std::size_t k = 0; k < operands.size(); k++) {
-      bool target = k < static_cast<std::size_t>(from.targets);
-      add_operand(operands[k], to, target);
-    }
+    for (std::size_t k = 0; k < operands.size(); k++)
+      k < static_cast<std::size_t>(from.targets) ? add_target(operands[k], to) : add_source(operands[k], to);
     if (to.slots > 1) wrong("writes two slots");
   }
 
-  void add_operand(const Encoded::Operand& o, PreparedProgram::Instruction& to, bool target) {
-    PreparedProgram::Operand operand{static_cast<Space>(o.space), o.index, 0};
-    if (operand.space == Space::slot) {
+  void add_target(const Encoded::Operand& o, PreparedProgram::Instruction& to) {
+    auto space = static_cast<Space>(o.space);
+    if (space == Space::message) wrong("writes a message");
+    if (space == Space::slot) {
       check_register(o.index);
-      if (target) {
-        to.slots++;
-        to.reg = o.index;
-        written_.insert(o.index);
-        plan_.slot_registers = std::max(plan_.slot_registers, o.index + 1);
-        if (std::min(total(o, 0), plan_.window * o.count) * static_cast<std::int64_t>(plan_.item) >
-            static_cast<std::int64_t>(slot_bytes_))
-          wrong("writes more than the " + std::to_string(slot_bytes_) + " bytes of a slot: use a smaller window");
-      } else if (to.slots && to.reg == o.index) {
-        wrong("reads the slot that it writes");
-      } else if (!written_.contains(o.index)) {
-        wrong("reads a slot that was never written");
-      }
-    } else if (operand.space == Space::message) {
-      if (target || !received_.contains(o.index)) wrong("reads a message that never came, or writes one");
-    } else {
+      to.slots++;
+      to.reg = o.index;
+      written_[o.index] = b_.sizes.subspan(o.label, o.count);
+      plan_.slot_registers = std::max(plan_.slot_registers, o.index + 1);
+      auto all = total(o);
+      auto once = plan_.window > all / o.count ? all : plan_.window * o.count;
+      if (std::min(all, once) * static_cast<std::int64_t>(plan_.item) > static_cast<std::int64_t>(slot_bytes_))
+        wrong("writes more than the " + std::to_string(slot_bytes_) + " bytes of a slot: use a smaller window");
+    } else if (space == Space::output) {
+      for (int j = 0; j < o.count; j++) outputs_.insert({offset(space, o.index + j), size(o, j)});
+    }
+    add_operand(o, to);
+  }
+
+  void add_source(const Encoded::Operand& o, PreparedProgram::Instruction& to) {
+    auto space = static_cast<Space>(o.space);
+    if (space == Space::slot) {
+      auto written = written_.find(o.index);
+      if (to.slots && to.reg == o.index) wrong("reads the slot that it writes");
+      if (written == written_.end()) wrong("reads a slot that was never written");
+      if (!std::ranges::equal(written->second, b_.sizes.subspan(o.label, o.count)))
+        wrong("reads other sizes than the slot was written in");
+    } else if (space == Space::message) {
+      auto received = received_.find(o.index);
+      if (received == received_.end()) wrong("reads a message that never came");
+      auto [lane, number] = received->second;
+      if (number <= lane->released) wrong("reads a message that it has released");
+    }
+    add_operand(o, to);
+  }
+
+  void add_operand(const Encoded::Operand& o, const PreparedProgram::Instruction& to) {
+    PreparedProgram::Operand operand{static_cast<Space>(o.space), o.index, 0};
+    if (operand.space != Space::slot && operand.space != Space::message) {
       operand.first = static_cast<std::uint32_t>(plan_.offsets.size());
       for (std::uint32_t j = 0; j < to.pieces; j++) plan_.offsets.push_back(offset(operand.space, o.index + j));
       auto& extent = operand.space == Space::input ? plan_.input_bytes : plan_.output_bytes;
       for (int j = 0; j < o.count && operand.space != Space::scratch; j++)
         extent =
             std::max(extent, (offset(operand.space, o.index + j) + size(o, j)) * static_cast<std::int64_t>(plan_.item));
-      if (target && operand.space == Space::output)
-        for (int j = 0; j < o.count; j++) outputs_.insert({offset(operand.space, o.index + j), size(o, j)});
     }
     plan_.operands.push_back(operand);
   }
 
   void check_register(int reg) const {
-    if (reg < 0 || reg >= (1 << 20)) wrong("has a register out of range");
+    auto most = static_cast<std::int64_t>(program_.instructions.size()) + limits_.ranks;  // each is memory in a call
+    if (reg < 0 || reg >= most)
+      wrong("names register " + std::to_string(reg) + ": a program of its length needs fewer than " +
+            std::to_string(most));
   }
 
   std::int64_t size(const Encoded::Operand& o, int j) const { return b_.sizes[o.label + j]; }
 
-  std::int64_t total(const Encoded::Operand& o, std::int64_t sum) const {
+  std::int64_t total(const Encoded::Operand& o) const {
+    std::int64_t sum = 0;
     for (int j = 0; j < o.count; j++) sum += size(o, j);
     return sum;
   }
@@ -184,12 +224,12 @@ class Binder {
 
   // Checks that the operands agree; returns their number of runs of elements: 1 where all of them are contiguous.
   std::uint32_t pieces(std::span<const Encoded::Operand> operands) const {
-    int count = operands[0].count;
+    std::int64_t count = operands[0].count;
     bool flat = count == 1 || plan_.windows == 1;
     for (auto& o : operands) {
       if (o.space < 0 || o.space > static_cast<int>(Space::message)) wrong("names no known space");
       if (o.count < 1 || o.count != count) wrong("has operands of different numbers of chunks");
-      if (o.label < 0 || o.label + o.count > static_cast<std::int64_t>(b_.sizes.size()))
+      if (o.label < 0 || o.label + count > static_cast<std::int64_t>(b_.sizes.size()))
         wrong("names a chunk of " + std::to_string(b_.sizes.size()) + " that does not exist");
       for (int j = 0; j < count; j++)
         if (size(o, j) != size(operands[0], j)) wrong("has operands of different sizes");
@@ -209,7 +249,7 @@ class Binder {
 
   std::uint32_t add_sizes(const Encoded::Operand& o, std::uint32_t pieces) {
     auto first = static_cast<std::uint32_t>(plan_.sizes.size());
-    auto all = total(o, 0);
+    auto all = total(o);
     if (pieces == 1)
       plan_.sizes.push_back(all);
     else
@@ -286,106 +326,18 @@ class Binder {
   bool multicasts_ = false;
   std::int64_t multicasts_sent_ = 0;
   std::set<int> multicast_to_;  // of the one that is being added
-  std::vector<std::int64_t> held_;
-  std::set<int> sent_, sources_, written_, received_;
+  // The messages that the program has taken of a lane so far, and of a multicast.
+  struct Taken {
+    std::int64_t waited = 0, released = 0;
+  };
+  std::vector<std::array<Taken, 2>> taken_;  // of each peer
+  std::set<int> sent_, sources_;
+  std::map<int, std::span<const std::int64_t>> written_;           // the sizes in each slot register
+  std::map<int, std::pair<const Taken*, std::int64_t>> received_;  // the number of each register's message
   std::set<std::pair<std::int64_t, std::int64_t>> outputs_;
 };
 
-// A run of bytes, on one axis for input and output; scratch is an axis of its own.
-struct Stretch {
-  bool scratch;
-  std::int64_t begin, end;
-  bool overlaps(const Stretch& o) const { return scratch == o.scratch && begin < o.end && o.begin < end; }
-};
-
-Stretch stretch(const PreparedProgram& plan, const PreparedProgram::Operand& o, std::int64_t elements,
-                std::int64_t aliasing) {
-  auto item = static_cast<std::int64_t>(plan.item);
-  auto begin = plan.offsets[o.first] * item + (o.space == Space::output ? aliasing : 0);
-  return {o.space == Space::scratch, begin, begin + elements * item};
-}
-
-bool in_memory(const PreparedProgram::Operand& o) {
-  return o.space != Space::slot && o.space != Space::message;
-}
-
-void find_overwritten(PreparedProgram& plan, std::int64_t aliasing) {
-  for (std::size_t at = 0; at < plan.instructions.size(); at++) {
-    auto& i = plan.instructions[at];
-    if (!i.lazy || i.pieces != 1) continue;
-    // The operand that may be sent in place: a memory target beside the slot, or the source of a copy.
-    const PreparedProgram::Operand* left = nullptr;
-    for (int k = 0; k < i.targets; k++)
-      if (in_memory(plan.operands[i.operand + k])) left = &plan.operands[i.operand + k];
-    if (!left && i.kind == Kind::copy && in_memory(plan.operands[i.operand + 1])) left = &plan.operands[i.operand + 1];
-    i.overwritten = false;
-    if (!left) continue;
-    auto mine = stretch(plan, *left, plan.sizes[i.size], aliasing);
-    for (std::size_t later = at + 1; later < plan.instructions.size() && !i.overwritten; later++) {
-      auto& w = plan.instructions[later];
-      if (w.kind != Kind::reduce) continue;
-      for (int k = 0; k < w.targets; k++) {
-        auto o = plan.operands[w.operand + k];
-        if (!in_memory(o)) continue;
-        for (std::uint32_t piece = 0; piece < w.pieces; piece++, o.first++)
-          i.overwritten |= mine.overlaps(stretch(plan, o, plan.sizes[w.size + piece], aliasing));
-      }
-    }
-  }
-}
-
-// Bytes that a program reads.
-class BytesRead {
- public:
-  void add(Stretch run) {
-    auto at = runs_.upper_bound(run.begin);
-    if (at != runs_.begin() && std::prev(at)->second >= run.begin) --at;
-    for (; at != runs_.end() && at->first <= run.end; at = runs_.erase(at)) {
-      run.begin = std::min(run.begin, at->first);
-      run.end = std::max(run.end, at->second);
-    }
-    runs_[run.begin] = run.end;
-  }
-  bool overlap(const Stretch& run) const {
-    auto behind = runs_.lower_bound(run.end);
-    return behind != runs_.begin() && std::prev(behind)->second > run.begin;
-  }
-
- private:
-  std::map<std::int64_t, std::int64_t> runs_;  // ends, by where they begin
-};
-
-// The runs of an instruction's operand, where it is input or output.
-template <class Take>
-void each_run(const PreparedProgram& plan, const PreparedProgram::Instruction& i, int operand, std::int64_t aliasing,
-              Take take) {
-  auto o = plan.operands[i.operand + operand];
-  if (o.space != Space::input && o.space != Space::output) return;
-  for (std::uint32_t piece = 0; piece < i.pieces; piece++, o.first++)
-    take(stretch(plan, o, plan.sizes[i.size + piece], aliasing));
-}
-
-void find_unread(PreparedProgram& plan, std::int64_t aliasing) {
-  BytesRead read;
-  for (auto& i : plan.instructions)
-    for (int k = i.targets; k < i.targets + i.sources; k++)
-      each_run(plan, i, k, aliasing, [&](auto run) { read.add(run); });
-  for (auto& i : plan.instructions) {
-    i.unread = i.targets > 0 && !plan.finish && plan.operands[i.operand].space == Space::output;
-    if (i.unread) each_run(plan, i, 0, aliasing, [&](auto run) { i.unread &= !read.overlap(run); });
-  }
-}
-
 }  // namespace
-
-void find_uses(PreparedProgram& plan, const std::byte* input, const std::byte* output) {
-  bool disjoint = input + plan.input_bytes <= output || output + plan.output_bytes <= input;
-  auto aliasing = disjoint ? PreparedProgram::apart : output - input;
-  if (plan.aliasing == aliasing) return;
-  plan.aliasing = aliasing;
-  find_overwritten(plan, aliasing);
-  find_unread(plan, aliasing);
-}
 
 PreparedProgram bind(const Encoded& program, const Binding& binding, const Limits& limits) {
   return Binder(program, binding, limits).bind();

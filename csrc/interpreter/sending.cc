@@ -34,7 +34,8 @@ bool Interpreter::send_in_place(const PreparedProgram::Instruction& i, std::int6
   auto data = memory(*left, window, 0);
   if (!fits) {
     bool changes = plan_->finish && left->space == Space::output;
-    if (send.nbytes < worth_zero_copy || changes || (&i)[1].multicast) return false;
+    bool multicasts = !each_receiver(i, [](int peer) { return peer >= 0; });
+    if (send.nbytes < worth_zero_copy || changes || multicasts) return false;
     send.protocol = Protocol::zero_copy;
     if (leaves_host(i)) {
       send.region = anywhere;

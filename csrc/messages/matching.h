@@ -17,9 +17,10 @@ namespace ringtree {
 
 inline constexpr int any = -1;  // any source, any tag
 
-// The acknowledgement of a synchronous send of tag t has tag first_acknowledgement + t. Such sends have tags below
-// 2^30.
+// The acknowledgement of a synchronous send of tag t has tag first_acknowledgement + t. Such sends have tags from
+// 0 on, below `most_synchronous`.
 inline constexpr int first_acknowledgement = std::numeric_limits<int>::min();
+inline constexpr int most_synchronous = 1 << 30;
 
 // The name, in errors, of messages with a tag of the engine's users' own.
 inline std::string own_name(int tag) {

@@ -266,10 +266,10 @@ bool TcpWire::consume(Connection& c, const std::byte* from, std::size_t nbytes) 
 }
 
 bool TcpWire::begin_payload(Connection& c) {
-  if (c.part.nbytes == 0) return deliver(c);
   auto& part = c.part;
-  bool within = part.offset <= part.frame.nbytes && part.nbytes <= part.frame.nbytes - part.offset;
-  auto target = within ? sink_.place(c.peer, part.frame) : nullptr;
+  if (part.nbytes == 0 && part.frame.nbytes == 0 && part.offset == 0) return deliver(c);
+  bool within = part.nbytes > 0 && part.offset <= part.frame.nbytes && part.nbytes <= part.frame.nbytes - part.offset;
+  auto target = within ? sink_.place(c.peer, part.frame, c.keeps) : nullptr;
   if (!target) {
     fail(c, "sent what nobody asked for");
     return false;
@@ -282,6 +282,7 @@ bool TcpWire::begin_payload(Connection& c) {
 
 bool TcpWire::end_frame(Connection& c, const std::byte* from, std::size_t nbytes) {
   c.in_payload = false;
+  c.keeps.reset();
   if (!early(c)) return deliver(c);
   c.whole = true;
   wait_for_turn(c, from, nbytes);

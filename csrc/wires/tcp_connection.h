@@ -79,6 +79,7 @@ struct Connection {
   std::size_t head_done = 0;
   Part part{};
   std::byte* target = nullptr;
+  std::shared_ptr<void> keeps;  // the target, as in Wire::Sink
   std::size_t payload_done = 0;
   bool in_payload = false;
   bool whole = false;  // what waits has all its payload

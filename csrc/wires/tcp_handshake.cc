@@ -136,7 +136,7 @@ bool TcpWire::hello(Connection& c) {
   auto known = hello.magic == magic && hello.group == options_.group && hello.to == rank_ && hello.from >= 0 &&
                hello.from < static_cast<int>(options_.peers.size()) && hello.from != rank_;
   bool proved = known && same(hello.proof, options_.peers[hello.from].from_it);
-  auto link = proved ? &links_[hello.from] : nullptr;
+  auto link = proved && !links_[hello.from].lost ? &links_[hello.from] : nullptr;  // who is lost stays so
   if (link && hello.stream) {  // beside a connection, and none twice
     if (!link->streams) link->streams = std::make_unique<Streams>();
     if (!link->connection || hello.stream >= Streams::most || link->streams->receiving[hello.stream]) link = nullptr;

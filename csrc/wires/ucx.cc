@@ -204,7 +204,8 @@ Status UcxWire::take(const Head& head, void* data, std::size_t nbytes, const Arr
 
 bool UcxWire::deliver(int peer, const Frame& frame, const void* data) {
   if (frame.nbytes) {
-    auto target = sink_.place(peer, frame);
+    std::shared_ptr<void> keeps;
+    auto target = sink_.place(peer, frame, keeps);
     if (!target) return false;
     std::memcpy(target, data, frame.nbytes);
   }
@@ -223,7 +224,7 @@ bool UcxWire::end_frame(int peer, const Frame& frame) {
 
 // Outside of UCX's calls, as what follows.
 void UcxWire::fetch(Held& held) {
-  auto target = sink_.place(held.peer, held.frame);
+  auto target = sink_.place(held.peer, held.frame, held.keeps);
   if (!target) {
     faults_.emplace_back(held.peer, "sent what nobody asked for");
     return;

@@ -76,8 +76,9 @@ class UcxWire final : public Wire {
     int peer;
     Frame frame;
     State state;
-    void* data;        // UCX's: the payload, or what it is fetched by
-    std::string copy;  // the payload, where UCX does not let it be kept
+    void* data;                     // UCX's: the payload, or what it is fetched by
+    std::string copy;               // the payload, where UCX does not let it be kept
+    std::shared_ptr<void> keeps{};  // where it goes, as in Wire::Sink
   };
 
   // What this rank knows of a peer.

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 namespace ringtree {
@@ -43,8 +44,10 @@ class Wire {
   struct Sink {
     virtual ~Sink() = default;
     // The memory for an arriving frame's payload; nullptr: the frame breaks the rules, and its peer is lost. Called in
-    // the frame's turn, that is after arrived() for those before it; for 4 KiB or more it may be earlier.
-    virtual std::byte* place(int peer, const Frame& frame) = 0;
+    // the frame's turn, that is after arrived() for those before it; for 4 KiB or more it may be earlier. Never for a
+    // frame without a payload, always before arrived() for others. Memory that does not last as long as the sink is
+    // kept by `keeps`, which the wire holds until the payload is there: a peer may send a frame twice at once.
+    virtual std::byte* place(int peer, const Frame& frame, std::shared_ptr<void>& keeps) = 0;
     // All of the frame is there; false: it breaks the rules.
     virtual bool arrived(int peer, const Frame& frame) = 0;
     // The payload of a frame that was sent is no longer needed. In the order in which frames were sent to `peer`.

@@ -310,6 +310,27 @@ def test_a_signal_handler_ends_a_wait() -> None:
         ([Instruction(Kind.RELEASE, peer=1)], "not held"),
         ([Instruction(Kind.COPY, (nw.at(Space.OUTPUT, 0),), (Operand(Space.MESSAGE, 0, 0),))], "never came"),
         ([Instruction(Kind.COPY, (nw.at(Space.OUTPUT, 0, 0, 2),), (nw.at(Space.INPUT, 0),))], "different numbers"),
+        (
+            [Instruction(Kind.COPY, (nw.at(Space.OUTPUT, 0),), (Operand(Space.INPUT, 2**31 - 1, 0),))],
+            "outside its memory",
+        ),
+        ([Instruction(Kind.COPY, (nw.at(Space.OUTPUT, 0),), (Operand(Space.INPUT, 0, 2**31 - 1),))], "does not exist"),
+        ([Instruction(Kind.COPY, (nw.at(Space.SLOT, 1000, 0),), (nw.at(Space.INPUT, 0),))], "names register 1000"),
+        (
+            [
+                Instruction(Kind.COPY, (nw.at(Space.SLOT, 0, 0),), (nw.at(Space.INPUT, 0),)),
+                Instruction(Kind.COPY, (nw.at(Space.OUTPUT, 0, 0, 2),), (nw.at(Space.SLOT, 0, 0, 2),)),
+            ],
+            "other sizes than the slot",
+        ),
+        (
+            [
+                Instruction(Kind.WAIT, peer=1, register=0),
+                Instruction(Kind.RELEASE, peer=1),
+                Instruction(Kind.COPY, (nw.at(Space.OUTPUT, 0),), (nw.at(Space.MESSAGE, 0, 0),)),
+            ],
+            "a message that it has released",
+        ),
     ],
 )
 def test_a_program_that_makes_no_sense_is_refused(steps: list[Instruction], complaint: str) -> None:
@@ -319,4 +340,29 @@ def test_a_program_that_makes_no_sense_is_refused(steps: list[Instruction], comp
             prepare(group, Program("bad", "broadcast", 0, 2, 2, (tuple(steps),), root=0), 8)
         with pytest.raises(ValueError, match="smaller window"):
             prepare(group, two_shot(0, 2), 100_000)
+        group.close()
+
+
+@pytest.mark.parametrize(
+    ("changed", "complaint"),
+    [
+        ({"sizes": [2**62, 2**62]}, "longer than memory"),
+        ({"sizes": [-1, 4]}, "negative size"),
+        ({"input_offsets": [-4, 4]}, "begins at -4"),
+        ({"output_offsets": [0, 2**60]}, "begins at 1152921504606846976"),
+        ({"scratch": -1}, "-1 chunks of scratch"),
+        ({"scratch": 2**60}, "chunks of scratch"),
+    ],
+)
+def test_sizes_that_no_memory_has_are_refused(changed: dict[str, Any], complaint: str) -> None:
+    table: dict[str, Any] = {"sizes": [4, 4], "input_offsets": [0, 4], "output_offsets": [0, 4], "scratch": 0} | changed
+    columns = {name: np.array(value, np.int64) if name != "scratch" else value for name, value in table.items()}
+    instructions, operands = Program("bad", "broadcast", 0, 2, 2, ((),), root=0).encode()
+    with nw.segment(2) as fd:
+        group = nw.endpoint(fd, 0, 2)
+        with pytest.raises(ValueError, match=complaint):
+            group.prepare(
+                instructions, operands, columns["sizes"], columns["input_offsets"], columns["output_offsets"],
+                columns["scratch"], 0, _native.DTYPES["float32"], -1, "broadcast", 0, 8, 0,
+            )  # fmt: skip
         group.close()

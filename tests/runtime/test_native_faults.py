@@ -200,6 +200,15 @@ def test_anyone_can_poison_the_group() -> None:
     assert all("rank 1 has had enough" in end.text for end in ends)
 
 
+def test_a_reason_that_is_cut_within_a_character_is_read_all_the_same() -> None:
+    with nw.segment(1) as fd:
+        group = nw.endpoint(fd, 0, 1)
+        group.poison("x" + 3000 * "é")
+        with pytest.raises(_native.Poisoned, match="xééé"):
+            prepare(group, one_shot(0, 1), 1)
+        group.close()
+
+
 def test_a_forked_child_has_no_endpoint() -> None:
     def rank_of(group: _native.Group, rank: int) -> tuple[str, float]:
         plan = prepare(group, one_shot(rank, 2), 1)

@@ -66,7 +66,8 @@ def main(words: list[str]) -> NoReturn:
         case "older":
             shell("""echo 'ringtree agent {"version": "0.0.1"}'; exec cat >/dev/null""")
         case "chatty":
-            shell(f"printf 'Welcome!\\nringtree'; echo 'a warning' >&2; {command}")
+            resumed = "sed -u '/^ringtree agent/a Session resumed'"  # something else that prints where the agent does
+            shell(f"printf 'Welcome!\\nringtree'; echo 'a warning' >&2; {command} | {resumed}")
     fails(f"ssh: Could not resolve hostname {name}: Name or service not known", 255)
 
 

@@ -35,7 +35,7 @@ def add_option(parser: argparse.ArgumentParser) -> None:
     """Adds --option NAME=VALUE."""
     parser.add_argument(
         "--option",
-        type=_option,
+        type=option,
         action="append",
         default=[],
         metavar="NAME=VALUE",
@@ -43,14 +43,14 @@ def add_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _option(text: str) -> tuple[str, object]:
+def option(text: str) -> tuple[str, object]:
     """A name, and a word or any JSON."""
     name, equals, value = text.partition("=")
     if not equals:
         raise argparse.ArgumentTypeError(f"{text!r} is not an option: expected NAME=VALUE, such as group=4")
     try:
         return name, json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return name, value
 
 

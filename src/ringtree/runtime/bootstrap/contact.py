@@ -28,7 +28,7 @@ class Contact:
         try:
             fields = json.loads(text)
             return cls(tuple(map(str, fields["addresses"])), int(fields["port"]), bytes.fromhex(fields["secret"]))
-        except (KeyError, TypeError, AttributeError):
+        except (KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             raise ValueError("no contact of a rank 0") from None
 
 

@@ -79,7 +79,7 @@ class FileBoard:
         try:
             fields = json.loads(text)
             return Contact.of(fields["contact"]) if fields["job"] == self._job else None
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             return None
 
     def withdraw(self) -> None:

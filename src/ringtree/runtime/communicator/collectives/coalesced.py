@@ -152,6 +152,8 @@ class Coalesced(Collectives):
         async_op: bool = False,
     ) -> Any:
         a, b = arrays.readable(flat, dtype), arrays.writable(into, "out", dtype)
+        if collective == "all_reduce" and sum(counts) != a.count:
+            raise ValueError(f"counts add up to {sum(counts)}; expected {a.count}, the elements of the packed array")
         digest = int.from_bytes(sha256(np.array(counts, np.int64).tobytes()).digest()[:4], "little") or 1
         request = calls.CallRequest(collective, max(a.count, b.count), a, b, into, op, root, packed=digest)
         return self._calls.perform(request, algorithm, async_op)

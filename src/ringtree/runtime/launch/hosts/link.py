@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import selectors
 import shlex
@@ -15,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Protocol
 
-from ringtree.runtime.launch.hosts.messages import EVENT, GREETING, Message, line_of, output_of
+from ringtree.runtime.launch.hosts.messages import EVENT, GREETING, Message, UnknownLine, line_of, message_of, output_of
 from ringtree.runtime.launch.hosts.placement import HostRanks
 from ringtree.runtime.launch.rank_processes import prepared
 from ringtree.runtime.launch.whole_lines import LONGEST_LINE, WholeLines
@@ -128,17 +127,24 @@ class AgentLink:
 
     def _hear(self, lines: list[bytes]) -> None:
         for line in lines:
-            if line.startswith(GREETING):
-                self.greeted = True
-                self._receiver.hear(self, {"greeting": json.loads(line.removeprefix(GREETING))})
-            elif not self.greeted:
-                continue  # a login shell's
-            elif line.startswith(EVENT):
-                message = json.loads(line.removeprefix(EVENT))
-                self.done = self.done or bool(message.get("done"))
-                self._receiver.hear(self, message)
-            else:
-                self._receiver.print(self, *output_of(line))
+            try:
+                self._take(line)
+            except UnknownLine:
+                self._complain([line])
+
+    def _take(self, line: bytes) -> None:
+        if line.startswith(GREETING):
+            greeting = message_of(line.removeprefix(GREETING))
+            self.greeted = True
+            self._receiver.hear(self, {"greeting": greeting})
+        elif not self.greeted:
+            return  # a login shell's
+        elif line.startswith(EVENT):
+            message = message_of(line.removeprefix(EVENT))
+            self.done = self.done or bool(message.get("done"))
+            self._receiver.hear(self, message)
+        else:
+            self._receiver.print(self, *output_of(line))
 
     def _complain(self, lines: list[bytes]) -> None:
         texts = (line.decode(errors="replace").strip() for line in lines)

@@ -35,7 +35,25 @@ def output(number: int, rank: int, text: bytes) -> bytes:
     return b"%d %d %b\n" % (number, rank, text)
 
 
+class UnknownLine(ValueError):
+    """A line that neither side writes: something else prints where the agent does."""
+
+
 def output_of(line: bytes) -> tuple[int, int, bytes]:
-    """Stream, rank and text of such a line; ValueError for another."""
-    number, rank, text = line.split(b" ", 2)
-    return int(number), int(rank), text
+    """Stream, rank and text of such a line; UnknownLine for another."""
+    try:
+        number, rank, text = line.split(b" ", 2)
+        return int(number), int(rank), text
+    except ValueError:
+        raise UnknownLine(line[:80]) from None
+
+
+def message_of(text: bytes) -> Message:
+    """The message of a line, without what marks it; UnknownLine for another."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        raise UnknownLine(text[:80]) from None
+    if not isinstance(found, dict):
+        raise UnknownLine(text[:80])
+    return found
