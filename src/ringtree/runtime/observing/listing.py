@@ -39,8 +39,8 @@ def line_of(found: Listing) -> bytes:
 
 
 def listing_in(output: bytes) -> Listing | None:
-    """What the line in an output lists; None where there is no such line. ValueError, which goes on behind a host's
-    name, for a line that is none of this version's."""
+    """The listing in an output; None where there is no such line. ValueError, which goes on behind a host's name, for a
+    line that is none of this version's."""
     _, found, rest = output.partition(b"\n" + MARK)
     if not found:
         return None
