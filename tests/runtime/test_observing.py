@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from ringtree import _native
+from ringtree.runtime.observing.own_processes import shared_memories
 from tests.runtime.hanging import found, hanging_job
 from tests.waiting import until
 
@@ -77,6 +78,24 @@ def test_a_wait_is_written_down_and_taken_back(tmp_path: Path) -> None:
     assert not found(program)[0].stragglers()
     stop.touch()
     assert process.wait() == 0
+
+
+def test_ranks_that_are_threads_are_passed_over(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import ringtree, sys\n"
+        "def rank(comm):\n"
+        "    comm.barrier()\n"
+        "    if comm.rank == 0: print('here', flush=True); sys.stdin.read()\n"
+        "    comm.barrier()\n"
+        "ringtree.spawn(rank, 2, threads=True)\n"
+    )
+    process = subprocess.Popen([sys.executable, str(program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout is not None and process.stdout.readline() == b"here\n"
+    assert any(process.pid in memory.holders for memory in shared_memories())
+    assert not found(program)
+    process.communicate()
+    assert process.returncode == 0
 
 
 def test_other_memory_is_no_world() -> None:
