@@ -44,11 +44,21 @@ from tests.runtime.hosts.lab import Lab
 RANK = Path(__file__).with_name("faulty_rank.py")
 RANKS, CULPRIT = 4, 2
 SURVIVORS = [rank for rank in range(RANKS) if rank != CULPRIT]
-LIMIT_S, START_S = 20.0, 30.0
+LIMIT_S, START_S = 20.0, 45.0
 MOST_TEXT = 3000
 """Characters of a launcher's output that are kept, of one that has killed ranks."""
 PEERS = "ringtree,gloo,gloo_detail,openmpi,openmpi_ulfm,mpich,impi"
 FAULTS = "kill,exit,stop,link down,size,type,operation,root"
+SHOWN = {
+    "ringtree": "ringtree",
+    "gloo": "Gloo",
+    "gloo_detail": "Gloo, DETAIL",
+    "openmpi": "Open MPI",
+    "openmpi_ulfm": "Open MPI, ULFM",
+    "mpich": "MPICH",
+    "impi": "Intel MPI",
+}
+"""The peers' names in the table."""
 MISMATCHES = ("size", "type", "operation", "root")
 CALLED = ("exit", *MISMATCHES)
 """Faults of the culprit's own; the others come from outside."""
@@ -269,37 +279,43 @@ def tried(peer: str, fault: str, repeat: int, home: Path, count: int) -> Trial:
     return trial
 
 
-def shortened(text: str, most: int = 110) -> str:
-    """An error's first sentence without places in sources, addresses and process numbers."""
+def shortened(text: str, most: int = 84) -> str:
+    """An error's first sentence without places in sources, addresses, process numbers, and types that mean nothing."""
     text = " ".join(re.sub(r"\[/\S+\] |={5,}|-{5,}|^=", " ", text, flags=re.MULTILINE).split())
     text = re.sub(r"\[[\d.]+\]:\d+", "[ADDRESS]", re.sub(r"\b(PID|process) \d+", r"\1 N", text))
+    text = re.sub(r"^(Runtime|Dist\w+)?(Error|Exception): ", "", text).partition(". ")[0].replace("|", "/")
     return text if len(text) <= most else text[:most].rpartition(" ")[0] + " …"
 
 
+def lasted(seconds: float) -> str:
+    return f"{seconds * 1e3:.0f} ms" if seconds < 0.0995 else f"{seconds:.1f} s"
+
+
 def rows(trials: list[dict[str, Any]]) -> Iterator[list[str]]:
-    """A row of the table for each peer and fault, over its repeats."""
-    for peer, fault in dict.fromkeys((trial["peer"], trial["fault"]) for trial in trials):
-        mine = [s for t in trials if (t["peer"], t["fault"]) == (peer, fault) for s in t["survivors"]]
-        outcomes = Counter(s["outcome"] for s in mine)
-        times = [s["after_s"] for s in mine if s["after_s"] is not None]
-        heard = [s for s in mine if s["outcome"] in ("raised", "killed")]
-        right = sum(s["named"] == "culprit" for s in heard)
-        wrong = sum(bool(s["wrong"]) for s in mine)
-        texts = Counter(shortened(s["text"]) for s in mine if s["text"])
-        texts = texts or Counter(shortened(t["launcher"]) for t in trials if (t["peer"], t["fault"]) == (peer, fault))
+    """A row of the table for each fault and peer, over its repeats."""
+    for fault, peer in dict.fromkeys((trial["fault"], trial["peer"]) for trial in trials):
+        runs = [trial for trial in trials if (trial["fault"], trial["peer"]) == (fault, peer)]
+        mine = [one for trial in runs for one in trial["survivors"]]
+        outcomes = Counter(one["outcome"] for one in mine)
+        times = [one["after_s"] for one in mine if one["after_s"] is not None]
+        heard = [one for one in mine if one["outcome"] in ("raised", "killed")]
+        right = sum(one["named"] == "culprit" for one in heard)
+        wrong = sum(bool(one["wrong"]) for one in mine)
+        texts = Counter(shortened(one["text"]) for one in mine if one["text"])
+        texts = texts or Counter(shortened(trial["launcher"]) for trial in runs if trial["launcher"])
         yield [
-            peer,
             fault,
+            SHOWN[peer],
             ", ".join(f"{n} {outcome}" for outcome, n in outcomes.most_common()),
-            f"{median(times):.3g} s, {max(times):.3g} s" if times else "",
+            f"{lasted(median(times))}, {lasted(max(times))}" if times else "",
             f"{right} of {len(heard)}" if heard else "",
             f"{wrong} of {len(mine)}" if fault in MISMATCHES else "",
-            " / ".join(dict.fromkeys(text for text, _ in texts.most_common(2))),
+            texts.most_common(1)[0][0] if texts else "",
         ]
 
 
-def show(row: list[str]) -> None:
-    print("| " + " | ".join(row) + " |", flush=True)
+def line(row: list[str]) -> str:
+    return "| " + " | ".join(row) + " |"
 
 
 def main() -> None:
@@ -315,7 +331,7 @@ def main() -> None:
     given = parser.parse_args()
     if given.table:
         for row in rows(json.loads(given.table.read_text())["trials"]):
-            show(row)
+            print(line(row), flush=True)
         return
     with ProcessPoolExecutor(given.at_once, initializer=adopt_orphans) as pool:
         for peer in given.peers.split(","):
@@ -323,7 +339,7 @@ def main() -> None:
                 tasks = [pool.submit(tried, peer, fault, n, given.home, given.count) for n in range(given.repeats)]
                 made = [asdict(task.result()) for task in tasks]
                 for row in rows(made):
-                    show(row)
+                    print(line(row), flush=True)
                 if given.json:
                     keep(given.json, made, {"count": given.count, "at_once": given.at_once})
 
