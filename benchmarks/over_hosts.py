@@ -48,6 +48,18 @@ def cut_seconds(op: str, nbytes: int, hosts: int, ranks: int, rate_Bps: float) -
     return share * nbytes / (rate_Bps * TCP_SHARE)
 
 
+def agent_for(lab: Lab, folder: Path) -> Path:
+    """A program in ssh's place, which a launcher calls with options, a host and a command."""
+    agent = folder / "agent"
+    lines = ["#!/bin/bash", "while [[ ${1:-} == -* ]]; do shift; done", "host=$1; shift", 'case "$host" in']
+    for host in range(lab.hosts):
+        enter = " ".join(lab.command(host))
+        lines.append(f'{lab.name(host)}|{lab.address(host)}) exec {enter} bash -c "$*";;')
+    agent.write_text("\n".join([*lines, "esac"]))
+    agent.chmod(agent.stat().st_mode | stat.S_IXUSR)
+    return agent
+
+
 def commands(peer: str, lab: Lab, hosts: int, ranks: int, home: Path, what: list[str], folder: Path) -> list[list[str]]:
     """What starts the ranks of one run, one command for each host or for all."""
     if peer in ("ringtree", "gloo", *WIRES):
@@ -72,11 +84,7 @@ def commands(peer: str, lab: Lab, hosts: int, ranks: int, home: Path, what: list
             program = "ringtree" if peer in WIRES else peer
             made.append([*lab.command(rank // ranks), "env", *own, python, str(RANK), program, *what])
         return made
-    agent = folder / "agent"
-    lines = ["#!/bin/bash", "while [[ ${1:-} == -* ]]; do shift; done", "host=$1; shift", 'case "$host" in']
-    lines += [f'{lab.name(h)}|{lab.address(h)}) exec {" ".join(lab.command(h))} bash -c "$*";;' for h in range(hosts)]
-    agent.write_text("\n".join([*lines, "esac"]))
-    agent.chmod(agent.stat().st_mode | stat.S_IXUSR)
+    agent = agent_for(lab, folder)
     python = str(home / peer / "bin/python")
     if peer == "openmpi":
         place = ",".join(f"{lab.address(h)}:{ranks}" for h in range(hosts))

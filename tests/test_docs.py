@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.faults_of_peers import line, rows
 from ringtree.runtime import types
 from ringtree.runtime.communicator.collectives.coalesced import Coalesced
 from ringtree.runtime.communicator.collectives.collectives import Collectives
@@ -158,3 +159,12 @@ def test_the_peers_record_is_the_table() -> None:
     rows = json.loads((ROOT / "benchmarks" / "all_reduce_peers_2_ranks.json").read_text(encoding="utf-8"))["rows"]
     assert len(table) == 7
     assert {n: [r["in_place_time_us"] for r in rows if r["nbytes"] == n] for n in table} == table
+
+
+def test_the_record_of_the_peers_faults_is_the_table() -> None:
+    """docs/faults.md has the rows that the record beside the benchmark makes."""
+    trials = json.loads((ROOT / "benchmarks" / "faults_of_peers.json").read_text(encoding="utf-8"))["trials"]
+    made = [line(row) for row in rows(trials)]
+    text = (ROOT / "docs" / "faults.md").read_text(encoding="utf-8").split("## Beside Gloo and the MPIs")[1]
+    table = [found for found in text.split("\n## ")[0].splitlines() if found.startswith("| ")][2:]
+    assert len(made) > 30 and table == made

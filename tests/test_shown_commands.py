@@ -161,9 +161,9 @@ ELSEWHERE = {line for _, text in blocks("console") for line in re.findall(r"^\$ 
 
 
 def runs(command: str) -> bool:
-    """Whether it needs neither torch, nor other hosts by ssh (tests/runtime/hosts/test_run_over_hosts.py), nor a job
-    that hangs (tests/cli/test_stack.py)."""
-    over_ssh = "--hosts" in command and command.startswith(("ringtree run", "ringtree doctor"))
+    """Whether it needs neither torch, nor other hosts by ssh (tests/runtime/hosts/test_run_over_hosts.py,
+    tests/cli/test_ps_hosts.py), nor a job that hangs (tests/cli/test_stack.py)."""
+    over_ssh = "--hosts" in command and command.startswith(("ringtree run", "ringtree doctor", "ringtree ps"))
     return not command.startswith(("ringtree train", "ringtree stack")) and not over_ssh and command not in ELSEWHERE
 
 

@@ -4,7 +4,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <numeric>
 #include <system_error>
 
 namespace ringtree {
@@ -50,11 +49,10 @@ Group::Group(FileDescriptor file, int rank, int ranks, Options options)
     report_failed_join(file.fd(), layout, rank, "rank " + name + " could not join the group: " + error.what());
     throw;
   }
-  InheritedLiveness inherited = options.inherited ? std::move(*options.inherited) : InheritedLiveness{};
+  auto inherited = options.inherited
+                       ? std::move(*options.inherited)
+                       : InheritedLiveness::of_world(std::move(file), rank, ranks, layout.waits, !threads_);
   if (!options.inherited) {
-    inherited.bytes.resize(ranks);
-    std::iota(inherited.bytes.begin(), inherited.bytes.end(), 0);
-    if (!threads_) inherited.liveness = std::make_shared<Liveness>(std::move(file), rank, layout.waits);
     inherited.processes = std::move(options.processes);
     if (auto processes = inherited.processes.size(); processes && static_cast<int>(processes) != ranks)
       throw std::invalid_argument(std::to_string(processes) + " processes of " + std::to_string(ranks) + " ranks");

@@ -37,7 +37,7 @@ class Group {
     std::size_t single_copy_bytes = 0;  // of messages whose bytes peers read in this process; 0: none
   };
 
-  // An endpoint in the group behind a memfd. A world keeps the descriptor, for its lock; else it is closed at once.
+  // An endpoint in the group behind a memfd. A world keeps the descriptor, for its lock and its waits.
   Group(FileDescriptor file, int rank, int ranks, Options options);
   // An endpoint in memory that the caller keeps (zeroed at first, aligned to a cache line): ranks are threads.
   Group(void* memory, int rank, int ranks, Options options);

@@ -58,48 +58,18 @@ std::optional<FirstCause> Family::failure_since(std::int64_t ns) {
   return first;
 }
 
-void Family::tell_wait(const Health& where, int awaited) {
+bool Family::stopped(int number) {
   std::lock_guard lock(mutex_);
-  for (auto group : groups_) group->tell_wait(awaited, group == &where);
-}
-
-void Family::end_wait(const Health& where, int awaited, bool gave_up) {
-  std::lock_guard lock(mutex_);
-  for (auto group : groups_) group->end_wait(awaited, group == &where, gave_up);
-}
-
-Family::Chain Family::chain(const Health& from, int begin) {
-  std::lock_guard lock(mutex_);
-  Chain chain{{begin}};
-  for (;;) {
-    auto last = chain.all.back();
-    for (auto group : groups_)
-      if (auto rank = group->rank_of(last); rank && group->stopped(*rank)) chain.stopped = true;
-    auto next = chain.stopped ? std::nullopt : awaited_by(from, last);
-    if (!next) return chain;
-    chain.circle = std::ranges::find(chain.all, *next) != chain.all.end() || *next == from.number(from.rank());
-    chain.all.push_back(*next);
-    if (chain.circle) return chain;
-  }
+  return std::ranges::any_of(groups_, [&](auto group) {
+    auto rank = group->rank_of(number);
+    return rank && group->stopped(*rank);
+  });
 }
 
 std::string Family::name(int number) {
   std::lock_guard lock(mutex_);
   auto found = names_.find(number);
   return "rank " + (found == names_.end() ? std::to_string(number) : found->second);
-}
-
-// With the mutex held. A wait in the group where the chain begins counts before those in others: a thread of its own
-// may wait there for something else.
-std::optional<int> Family::awaited_by(const Health& preferred, int number) {
-  auto in = [&](const Health& group, bool own) -> std::optional<int> {
-    auto rank = group.rank_of(number);
-    return rank ? group.awaited_by(*rank, own) : std::nullopt;
-  };
-  if (auto found = in(preferred, true)) return found;
-  for (auto group : groups_)
-    if (auto found = in(*group, false)) return found;
-  return {};
 }
 
 }  // namespace ringtree

@@ -38,25 +38,11 @@ class Family {
   // The first failure of a group since then, also of one whose failure this process has not heard of yet.
   std::optional<FirstCause> failure_since(std::int64_t ns);
 
-  // In all groups: that this process waits for long for a number of the world, in the group `where`; and not any
-  // longer, because it has come or (`gave_up`) has not in time.
-  void tell_wait(const Health& where, int awaited);
-  void end_wait(const Health& where, int awaited, bool gave_up);
-
-  // Whom a number of the world waits for in the end, by what processes of this host report of their waits: the last
-  // of the chain that begins with it. A chain that comes back to where it was is a circle.
-  struct Chain {
-    std::vector<int> all;
-    bool circle = false;
-    bool stopped = false;  // the process of the last one is
-  };
-  Chain chain(const Health& from, int begin);
-
+  // Whether the process of a number of the world is stopped by a signal, as far as a group with it can see.
+  bool stopped(int number);
   std::string name(int number);
 
  private:
-  std::optional<int> awaited_by(const Health& preferred, int number);
-
   std::mutex mutex_;  // guards all below; a group's own lock is never taken with it
   std::set<Health*> groups_;
   std::map<int, std::string> names_;

@@ -9,14 +9,6 @@
 
 namespace ringtree {
 
-namespace {
-
-constexpr std::uint32_t own_group = 1u << 31;  // of a wait: that it is in this group
-constexpr int awaited_bits = 24;
-constexpr std::int64_t lately_ms = 1000;  // those who began to wait at the same time give up one after the other
-
-}  // namespace
-
 Health::Health(Segment& segment, int rank, InheritedLiveness inherited)
     : segment_(segment),
       rank_(rank),
@@ -180,38 +172,6 @@ std::optional<int> Health::rank_of(int number) const {
 
 void Health::join_family(const std::vector<std::string>& names) {
   family().join(*this, names);
-}
-
-// Read only by whoever has waited too long; so the order of these stores says nothing.
-void Health::tell_wait(int awaited, bool own) {
-  auto word = static_cast<std::uint32_t>(awaited + 1) | (own ? own_group : 0);
-  for (auto& wait : member(rank_).waits) {
-    std::uint32_t none = 0;
-    if (wait.compare_exchange_strong(none, word, std::memory_order_relaxed)) return;
-  }
-}
-
-void Health::end_wait(int awaited, bool own, bool gave_up) {
-  if (gave_up) {
-    auto now_ms = static_cast<std::uint64_t>(now_ns() / 1'000'000);
-    member(rank_).gave_up.store(now_ms << awaited_bits | static_cast<unsigned>(awaited + 1), std::memory_order_relaxed);
-  }
-  auto word = static_cast<std::uint32_t>(awaited + 1) | (own ? own_group : 0);
-  for (auto& wait : member(rank_).waits) {
-    auto reported = word;
-    if (wait.compare_exchange_strong(reported, 0, std::memory_order_relaxed)) return;
-  }
-}
-
-std::optional<int> Health::awaited_by(int rank, bool own) const {
-  for (auto& wait : member(rank).waits) {
-    auto word = wait.load(std::memory_order_relaxed);
-    if (word != 0 && ((word & own_group) != 0 || !own)) return static_cast<int>(word & ~own_group) - 1;
-  }
-  auto gave_up = member(rank).gave_up.load(std::memory_order_relaxed);
-  auto ago_ms = now_ns() / 1'000'000 - static_cast<std::int64_t>(gave_up >> awaited_bits);
-  if (own || gave_up == 0 || ago_ms > lately_ms) return {};
-  return static_cast<int>(gave_up & ((1u << awaited_bits) - 1)) - 1;
 }
 
 void Health::leave() {

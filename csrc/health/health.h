@@ -77,9 +77,6 @@ class Health {
   void join_family(const std::vector<std::string>& names);
   Family& family() const { return *watch_.inherited().family; }
   void tell_cause(const FirstCause& cause) { report_cause(rank_, cause); }
-  void tell_wait(int awaited, bool own);
-  void end_wait(int awaited, bool own, bool gave_up);
-  std::optional<int> awaited_by(int rank, bool own) const;
 
   // Throws the failure itself at the first query of this rank, then that the group can no longer be used.
   [[noreturn]] void raise_failure();

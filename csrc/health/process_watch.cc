@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 #include <system_error>
 
 namespace ringtree {
@@ -58,23 +59,36 @@ ProcessIdentity ProcessIdentity::of_this() {
   return {getpid(), look_at(getpid()).start, space_of_this_process()};
 }
 
-Liveness::Liveness(FileDescriptor file, int byte, std::size_t waits_at)
-    : waits(file.fd(), waits_at, byte), file_(std::move(file)) {
+Liveness::Liveness(std::shared_ptr<FileDescriptor> file, int byte) : file_(std::move(file)) {
   auto self = ProcessIdentity::of_this();
   process = self.process, process_start = self.start, process_space = self.space;
   auto lock = byte_lock(byte);
-  if (fcntl(file_.fd(), F_SETLK, &lock) != 0)
+  if (fcntl(file_->fd(), F_SETLK, &lock) != 0)
     throw std::system_error(errno, std::generic_category(),
                             "rank " + std::to_string(byte) + " is taken already: cannot lock its endpoint");
 }
 
 bool Liveness::locked_by_another(int byte) const {
   auto lock = byte_lock(byte);
-  return fcntl(file_.fd(), F_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+  return fcntl(file_->fd(), F_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+}
+
+InheritedLiveness InheritedLiveness::of_world(FileDescriptor file, int rank, int ranks, std::size_t waits_at,
+                                              bool watched) {
+  struct WaitsInFile {
+    std::shared_ptr<FileDescriptor> file;
+    LongWaits waits;
+  };
+  auto shared = std::make_shared<FileDescriptor>(std::move(file));
+  std::shared_ptr<WaitsInFile> kept(new WaitsInFile{shared, {shared->fd(), waits_at, rank}});
+  InheritedLiveness all{watched ? std::make_shared<Liveness>(shared, rank) : nullptr, {kept, &kept->waits}};
+  all.bytes.resize(ranks);
+  std::iota(all.bytes.begin(), all.bytes.end(), 0);
+  return all;
 }
 
 InheritedLiveness InheritedLiveness::of(const std::vector<int>& ranks) const {
-  InheritedLiveness some{liveness, {}, family, {}};
+  InheritedLiveness some{liveness, waits, {}, family, {}};
   for (int rank : ranks) {
     if (rank < 0 || rank >= static_cast<int>(bytes.size()))
       throw std::invalid_argument("rank " + std::to_string(rank) + " of " + std::to_string(bytes.size()));

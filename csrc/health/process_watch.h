@@ -31,17 +31,15 @@ class FileDescriptor {
 // This process's lock on its byte of a world's memfd; it is held as long as this lives.
 class Liveness {
  public:
-  // `waits_at`: where the ranks' long waits are written down in the file.
-  Liveness(FileDescriptor file, int byte, std::size_t waits_at);
+  Liveness(std::shared_ptr<FileDescriptor> file, int byte);
 
   bool locked_by_another(int byte) const;
 
   std::int32_t process;
   std::uint64_t process_start, process_space;  // as in Member
-  LongWaits waits;
 
  private:
-  FileDescriptor file_;
+  std::shared_ptr<FileDescriptor> file_;
 };
 
 // A process of this machine, as others that see it know it: its id, its start and the inode of its pid namespace, as in
@@ -53,14 +51,19 @@ struct ProcessIdentity {
   static ProcessIdentity of_this();
 };
 
-// The members of a group, for a group made from it: their bytes of the world's memfd. No liveness: no watch.
+// The members of a group, for a group made from it: their bytes of the world's memfd. No liveness: no watch, as the
+// ranks are threads.
 struct InheritedLiveness {
   std::shared_ptr<Liveness> liveness{};
-  std::vector<int> bytes{};          // numbers in the world; none: the members' ranks
-  std::shared_ptr<Family> family{};  // of this process's groups; none: a new one
+  std::shared_ptr<LongWaits> waits{};  // of the world's ranks; none: nobody writes them down
+  std::vector<int> bytes{};            // numbers in the world; none: the members' ranks
+  std::shared_ptr<Family> family{};    // of this process's groups; none: a new one
   // By what the members say of themselves when they met: one may end before it attaches. None: unknown.
   std::vector<ProcessIdentity> processes{};
 
+  // The members of a world, whose memfd stays open as long as one of their groups; `waits_at`: rank 0's page of waits.
+  // Not `watched`: the ranks are threads.
+  static InheritedLiveness of_world(FileDescriptor file, int rank, int ranks, std::size_t waits_at, bool watched);
   // Some of them, by their ranks in the group.
   InheritedLiveness of(const std::vector<int>& ranks) const;
 };
@@ -76,7 +79,7 @@ class ProcessWatch {
   bool stopped(int rank) const;
 
   const InheritedLiveness& inherited() const { return inherited_; }
-  void end() { inherited_.liveness.reset(); }
+  void end() { inherited_.liveness.reset(), inherited_.waits.reset(); }
 
  private:
   bool ended_early(int rank) const;

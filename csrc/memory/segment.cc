@@ -1,6 +1,7 @@
 #include "memory/segment.h"
 
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <atomic>
@@ -78,6 +79,7 @@ Segment::Segment(int fd, const Layout& layout, int rank, bool lazily, const std:
   mapping_.emplace(fd, layout.total, at_first);
   if (at_first < reserved) mapping_->reserve(fd, {layout.outboxes, layout.outbox_bytes, layout.ranks, nodes}, rank);
   base_ = mapping_->base();
+  if (struct stat info; fstat(fd, &info) == 0) number_ = info.st_ino;
   lazy_ = base_ + reserved;
   prefaulted_.resize((layout.total - reserved) / page);
   check_shape();

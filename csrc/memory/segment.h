@@ -94,7 +94,7 @@ struct CallRecord {
 };
 
 struct Member {
-  static constexpr std::size_t remembered = 8, most_waits = 4;
+  static constexpr std::size_t remembered = 8;
 
   alignas(cache_line) std::atomic<std::uint32_t> doorbell;  // 1 while the rank sleeps, or is about to
   std::atomic<std::uint32_t> stuck;                         // 1 while it waits to overwrite what others read in place
@@ -111,9 +111,6 @@ struct Member {
   std::uint64_t word;           // a random one of its process (PeerMemory), and its address there
   std::uintptr_t word_at;
   alignas(cache_line) std::array<CallRecord, remembered> calls;
-  // For whom the member's process has waited for long: in this group or another, see Health. 0: nobody.
-  std::array<std::atomic<std::uint32_t>, most_waits> waits;
-  std::atomic<std::uint64_t> gave_up;  // for whom it has waited in vain, and when
   ReportedCause cause;
 };
 
@@ -210,8 +207,8 @@ void report_failed_join(int fd, const Layout& layout, int rank, const std::strin
 class Segment {
  public:
   // "ringtr" and a version, which changes with Header, Member and WaitRecord: other processes read them (see observe).
-  static constexpr std::uint64_t magic = 0x72696e6774720001;
-  static_assert(sizeof(Header) == 2112 && sizeof(Member) == 768);
+  static constexpr std::uint64_t magic = 0x72696e6774720002;
+  static_assert(sizeof(Header) == 2112 && sizeof(Member) == 704);
 
   // Maps the memfd for `rank`. `lazily`: staging slots, too, are reserved when they are first used. `nodes` as in
   // Parts.
@@ -222,6 +219,8 @@ class Segment {
   Segment& operator=(const Segment&) = delete;
 
   const Layout& layout() const { return layout_; }
+  // The kernel's number of the memory, the same for all ranks of the host; 0: unknown.
+  std::uint64_t number() const { return number_; }
   Header& header() { return *reinterpret_cast<Header*>(base_); }
   Member& member(int rank) { return *reinterpret_cast<Member*>(base_ + layout_.members + rank * sizeof(Member)); }
   std::byte* outbox(int rank) { return base_ + layout_.outboxes + rank * layout_.outbox_bytes; }
@@ -308,6 +307,7 @@ class Segment {
   }
 
   Layout layout_;
+  std::uint64_t number_ = 0;
   std::optional<Mapping> mapping_;
   std::byte* base_;
   std::byte* lazy_;  // what lies from here on is prefaulted when it is first used

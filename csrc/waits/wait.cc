@@ -7,6 +7,7 @@
 #include <ranges>
 
 #include "waits/background.h"
+#include "waits/chain_of_waits.h"
 #include "waits/straggler.h"
 
 namespace ringtree {
@@ -21,7 +22,6 @@ constexpr std::int64_t hold_ns = 20'000;       // the longest that other threads
 constexpr std::int64_t yield_ns = 500'000;     // then let others have the core, until it is worth a futex
 constexpr std::int64_t check_ns = 50'000'000;  // how often to look for dead peers, signals and wrong calls
 constexpr std::int64_t first_check_ns = 2'000'000;  // a mismatch should not take long to show
-constexpr std::int64_t tell_ns = 200'000'000;       // then others may see for whom this rank waits
 
 }  // namespace
 
@@ -52,7 +52,6 @@ void Endpoint::Wait::begin_clock() {
   started_ns_ = now_ns_;
   deadline_ns_ = begun_ns_ + static_cast<std::int64_t>(std::min(patience_.seconds, 1e9) * 1e9);
   next_check_ns_ = now_ns_ + first_check_ns;
-  tell_ns_ = std::min(begun_ns_ + tell_ns, begun_ns_ + (deadline_ns_ - begun_ns_) / 4);
   hold_until_ns_ = now_ns_ + hold_ns;
 }
 
@@ -115,12 +114,6 @@ void Endpoint::Wait::check_closely(AnyQuestion question) {
   }
   situation_.inspect();
   if (now_ns_ >= deadline_ns_) give_up();
-  if (now_ns_ >= tell_ns_ && !reported_ && peer_ >= 0) tell();
-}
-
-void Endpoint::Wait::tell() {
-  endpoint_.health_.family().tell_wait(endpoint_.health_, endpoint_.health_.number(peer_));
-  reported_ = true;
 }
 
 void Endpoint::Wait::give_up() {
@@ -141,16 +134,20 @@ void Endpoint::Wait::give_up() {
 void Endpoint::Wait::write_down() {
   write_down_ns_ = 0;
   auto& world = endpoint_.health_.inherited();
-  if (!world.liveness) return;
+  if (!world.waits) return;
   std::string group;
   if (endpoint_.options_.made_from_another)
     for (auto& name : endpoint_.names()) group += (group.empty() ? "" : ", ") + name;
   auto peer = peer_ < 0 ? -1 : world.bytes[peer_];
-  written_down_ = world.liveness->waits.begin(begun_ns_, deadline_ns_, peer, situation_.where(), group);
+  written_down_ =
+      world.waits->begin(begun_ns_, deadline_ns_, peer, situation_.where(), group, endpoint_.segment_.number());
 }
 
 void Endpoint::Wait::end_long() {
-  if (written_down_ >= 0) endpoint_.health_.inherited().liveness->waits.end(written_down_);
+  if (written_down_ >= 0) {
+    auto& waits = *endpoint_.health_.inherited().waits;
+    gave_up_ ? waits.give_up(written_down_, now_ns()) : waits.end(written_down_);
+  }
   if (peer_ < 0) return;
   auto& waited = endpoint_.waited_[peer_];
   waited.waits.fetch_add(1, std::memory_order_relaxed);
@@ -165,7 +162,7 @@ void Endpoint::Wait::warn() {
   auto whom = peer_ < 0 ? std::string("its peers") : name(peer_);
   std::string further;
   if (peer_ >= 0 && world.liveness) {
-    auto found = straggler(world.liveness->waits, world.bytes[endpoint_.rank_], world.bytes[peer_]);
+    auto found = straggler(*world.waits, world.bytes[endpoint_.rank_], world.bytes[peer_]);
     if (!found) return;
     if (!found->circle.empty()) {
       further = ", which waits itself: ranks";
@@ -235,10 +232,12 @@ std::optional<FirstCause> Endpoint::cause_of_delay(int peer) const {
   if (peer >= 0) {
     if (auto reported = health_.reported_by(peer)) return reported;
   }
-  std::optional<Family::Chain> found;
+  if (!health_.inherited().waits) return {};
+  std::optional<ChainOfWaits> found;
   for (int rank = 0; rank < ranks(); rank++) {
     if (rank == rank_ || (peer >= 0 && rank != peer) || health_.left(rank)) continue;
-    auto chain = family.chain(health_, health_.number(rank));
+    auto chain = chain_of_waits(*health_.inherited().waits, health_.number(rank_), health_.number(rank),
+                                segment_.number(), [&](int number) { return family.stopped(number); });
     if (peer < 0 && (chain.circle || (found && found->all.back() != chain.all.back()))) return {};
     if (!found || chain.all.size() > found->all.size()) found = chain;
   }

@@ -162,9 +162,7 @@ class Endpoint {
       if (helps_at_once_) situation_.help();
     }
     void begin_slowly();
-    // What it reported of itself, if it did, no longer holds.
     void end_slowly() {
-      if (reported_) endpoint_.health_.family().end_wait(endpoint_.health_, endpoint_.health_.number(peer_), gave_up_);
       if (is_long_) end_long();
     }
     // Lets others have the core, and learns from how long that takes whether it is worth to spin.
@@ -193,7 +191,6 @@ class Endpoint {
     void write_down();
     void warn();
     void end_long();
-    void tell();
     [[noreturn]] void give_up();
 
     Endpoint& endpoint_;
@@ -202,12 +199,12 @@ class Endpoint {
     Hooks& hooks_;
     Patience patience_;
     bool helps_at_once_;
-    bool let_go_ = false, reported_ = false, gave_up_ = false;
+    bool let_go_ = false, gave_up_ = false;
     std::int64_t now_ns_ = 0, idle_since_ns_ = 0, next_check_ns_ = 0, deadline_ns_ = 0, hold_until_ns_ = 0;
-    // From begin_slowly() on: whether it was checked; when its time limit and it itself began; when to report it to
-    // others, to write it down and to warn (0: not, or no more); where it is written down.
+    // From begin_slowly() on: whether it was checked; when its time limit and it itself began; when to write it down
+    // and to warn (0: not, or no more); where it is written down.
     bool is_long_;
-    std::int64_t begun_ns_, started_ns_, tell_ns_, write_down_ns_, warn_ns_;
+    std::int64_t begun_ns_, started_ns_, write_down_ns_, warn_ns_;
     int written_down_;
   };
 

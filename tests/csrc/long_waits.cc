@@ -1,4 +1,5 @@
 // Long waits written down by many threads, and read meanwhile: what is read is whole, and each place is used again.
+// Chains of them: what counts as a link, and where a chain ends.
 #include "waits/long_waits.h"
 
 #include <sys/mman.h>
@@ -6,8 +7,13 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
 #include <string>
 #include <thread>
+#include <vector>
+
+#include "machine.h"
+#include "waits/chain_of_waits.h"
 
 namespace {
 
@@ -23,8 +29,9 @@ void check(bool holds, const char* what) {
 void write_down(LongWaits& waits, int thread, int times) {
   for (int i = 1; i <= times; i++) {
     int peer = thread * 100'000 + i;
-    int place = waits.begin(peer, 2 * peer, peer, std::to_string(peer), std::string(peer % 400, 'g'));
-    if (place >= 0) waits.end(place);
+    int place = waits.begin(peer, 2 * peer, peer, std::to_string(peer), std::string(peer % 400, 'g'), 7);
+    if (place >= 0 && i % 2) waits.end(place);
+    if (place >= 0 && i % 2 == 0) waits.give_up(place, peer);
   }
 }
 
@@ -33,6 +40,46 @@ bool is_whole(const ringtree::WaitRecord& record) {
   if (expected.size() >= sizeof record.group) expected = expected.substr(0, sizeof record.group - 4) + "...";
   return record.since_ns == record.peer && record.deadline_ns == 2 * std::int64_t(record.peer) &&
          record.where == std::to_string(record.peer) && record.group == expected;
+}
+
+// Chains of waits of ranks 0 to 5, each with a page of its own in the file.
+void follow_chains(int fd) {
+  constexpr std::int64_t second = 1'000'000'000;
+  std::deque<LongWaits> of;
+  for (int rank = 0; rank < 6; rank++) of.emplace_back(fd, 0, rank);
+  auto now = ringtree::now_ns();
+  auto waits_for = [&](int rank, int peer, std::int64_t ago_ns, std::int64_t limit_ns, std::uint64_t memory = 1) {
+    return of[rank].begin(now - ago_ns, now - ago_ns + limit_ns, peer, "recv", {}, memory);
+  };
+  auto chain = [&](int first, int stopped = -1, std::uint64_t memory = 1) {
+    return chain_of_waits(of[0], 0, first, memory, [&](int rank) { return rank == stopped; });
+  };
+  auto is = [](const ringtree::ChainOfWaits& found, std::vector<int> all, bool circle = false, bool stopped = false) {
+    return found.all == all && found.circle == circle && found.stopped == stopped;
+  };
+  check(is(chain(1), {1}), "a chain of a rank that waits for nobody");
+  waits_for(1, 2, second, 10 * second);
+  int short_wait = waits_for(2, 3, second / 10, 10 * second);
+  check(is(chain(1), {1, 2}), "a wait of 0.1 s of at most 10 counts");
+  of[2].end(short_wait);
+  int quarter = waits_for(2, 3, second / 10, second / 4);
+  check(is(chain(1), {1, 2, 3}), "a wait of a quarter of its limit does not count");
+  check(is(chain(1, 2), {1, 2}, false, true), "a chain goes on behind a process that is stopped");
+  of[2].give_up(quarter, now - second / 2);
+  check(is(chain(1), {1, 2, 3}), "a wait that gave up half a second ago does not count");
+  check(LongWaits::read(fd, 2 * LongWaits::page).empty(), "a wait that gave up goes on");
+  of[2].give_up(waits_for(2, 4, second, second), now - second / 4);
+  check(is(chain(1), {1, 2, 4}), "of two waits that gave up the later does not count");
+  waits_for(2, -1, 3 * second, 10 * second);
+  check(is(chain(1), {1, 2, 4}), "a wait for any peer is a link");
+  waits_for(2, 5, 2 * second, 10 * second, 7);
+  waits_for(2, 3, second, 10 * second);
+  check(is(chain(1), {1, 2, 3}), "a wait in the group does not come first");
+  check(is(chain(1, -1, 9), {1, 2, 5}), "the oldest wait elsewhere does not come first");
+  waits_for(3, 1, second, 10 * second);
+  check(is(chain(1), {1, 2, 3, 1}, true), "no circle");
+  waits_for(5, 0, second, 10 * second);
+  check(is(chain(5), {5, 0}, true), "no circle with the rank that asks");
 }
 
 }  // namespace
@@ -47,8 +94,8 @@ int main() {
   check(LongWaits::read(fd, at).empty(), "waits before the first");
 
   for (std::size_t i = 0; i < LongWaits::records; i++)
-    check(waits.begin(1, 2, -1, "barrier, call 1", {}) == static_cast<int>(i), "another place");
-  check(waits.begin(1, 2, -1, "barrier, call 1", {}) == -1, "a place that there is not");
+    check(waits.begin(1, 2, -1, "barrier, call 1", {}, 0) == static_cast<int>(i), "another place");
+  check(waits.begin(1, 2, -1, "barrier, call 1", {}, 0) == -1, "a place that there is not");
   check(LongWaits::read(fd, at).size() == LongWaits::records, "not all waits");
   for (std::size_t i = 0; i < LongWaits::records; i++) waits.end(static_cast<int>(i));
   check(LongWaits::read(fd, at).empty(), "waits that have ended");
@@ -62,6 +109,11 @@ int main() {
   check(LongWaits::read(fd, at).empty(), "waits that have ended");
 
   LongWaits nowhere(-1, first, 1);
-  check(nowhere.begin(1, 2, 0, "recv", {}) == -1 && nowhere.begin(1, 2, 0, "recv", {}) == -1, "a wait written nowhere");
+  check(nowhere.begin(1, 2, 0, "recv", {}, 0) == -1 && nowhere.begin(1, 2, 0, "recv", {}, 0) == -1,
+        "a wait written nowhere");
+
+  int chains = memfd_create("chains", 0);
+  check(chains >= 0 && ftruncate(chains, 6 * LongWaits::page) == 0, "no memory");
+  follow_chains(chains);
   std::printf("long waits: %d seen while they were written, all whole\n", seen);
 }

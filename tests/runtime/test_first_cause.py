@@ -221,7 +221,8 @@ def test_a_timeout_names_the_end_of_a_chain_of_waits(tmp_path: Path) -> None:
         assert "rank 2" in cause, text
 
 
-def test_ranks_that_wait_for_each_other_are_told_so() -> None:
+@pytest.mark.parametrize("threads", [False, True])
+def test_ranks_that_wait_for_each_other_are_told_so(threads: bool) -> None:
     heard = [Event(), Event()]
 
     def rank(comm: Communicator) -> str:
@@ -233,4 +234,4 @@ def test_ranks_that_wait_for_each_other_are_told_so() -> None:
         heard[1 - comm.rank].wait()
         return str(raised.value)
 
-    assert "; the first cause: they wait for each other (rank 1 waits for rank 0)" in spawn(rank, 2)[0]
+    assert "; the first cause: they wait for each other (rank 1 waits for rank 0)" in spawn(rank, 2, threads=threads)[0]

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from ringtree import _native
+from ringtree.runtime.observing.own_processes import shared_memories
 from tests.runtime.hanging import found, hanging_job
 from tests.waiting import until
 
@@ -79,6 +80,24 @@ def test_a_wait_is_written_down_and_taken_back(tmp_path: Path) -> None:
     assert process.wait() == 0
 
 
+def test_ranks_that_are_threads_are_passed_over(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import ringtree, sys\n"
+        "def rank(comm):\n"
+        "    comm.barrier()\n"
+        "    if comm.rank == 0: print('here', flush=True); sys.stdin.read()\n"
+        "    comm.barrier()\n"
+        "ringtree.spawn(rank, 2, threads=True)\n"
+    )
+    process = subprocess.Popen([sys.executable, str(program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout is not None and process.stdout.readline() == b"here\n"
+    assert any(process.pid in memory.holders for memory in shared_memories())
+    assert not found(program)
+    process.communicate()
+    assert process.returncode == 0
+
+
 def test_other_memory_is_no_world() -> None:
     for data in (b"", bytes(10_000), b"\xff" * 10_000, os.urandom(5000)):
         descriptor = os.memfd_create("ringtree")
@@ -93,7 +112,7 @@ def test_broken_memory_is_read_without_harm(seed: int) -> None:
     nbytes = _native.segment_bytes(2, 8, 4096)
     descriptor = os.memfd_create("ringtree")
     os.ftruncate(descriptor, nbytes)
-    os.pwrite(descriptor, np.array([0x72696E6774720001, (2 << 45) | (8 << 32) | 4096], np.uint64).tobytes(), 0)
+    os.pwrite(descriptor, np.array([0x72696E6774720002, (2 << 45) | (8 << 32) | 4096], np.uint64).tobytes(), 0)
     whole = _native.observe(descriptor)
     assert whole is not None and whole["readable"] and len(whole["members"]) == 2
     for at, length in ((64, 2048), (4096, 640), (nbytes - 8192, 8192)):  # its failure, members, waits
@@ -102,7 +121,7 @@ def test_broken_memory_is_read_without_harm(seed: int) -> None:
     assert broken is not None and len(broken["members"]) == 2
     os.pwrite(descriptor, draw.bytes(8), 8)  # the layout
     _native.observe(descriptor)
-    os.pwrite(descriptor, np.array([0x72696E6774720002], np.uint64).tobytes(), 0)
+    os.pwrite(descriptor, np.array([0x72696E6774720003], np.uint64).tobytes(), 0)
     other = _native.observe(descriptor)
     assert other is not None and not other["readable"]
     os.close(descriptor)

@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import time
 from collections.abc import Iterator
+from importlib import import_module
 
 from ringtree.cli.arguments.destination import check_destination
 from ringtree.formats.replacing import replace_with_json
@@ -13,12 +14,20 @@ from ringtree.ir.units import duration
 from ringtree.runtime.linux import require_linux
 from ringtree.runtime.observing.worlds import LongWait, ObservedRank, ObservedWorld, worlds
 
+OVER_HOSTS = "ringtree.cli.ps_hosts"
+"""The module that asks other hosts, loaded where --hosts is given."""
+
 
 def run(args: argparse.Namespace) -> int:
     """Prints the groups. Returns the exit code."""
     require_linux()
     if args.json:
         check_destination(args.json)
+    if args.hosts is not None:
+        code: int = import_module(OVER_HOSTS).run(args)
+        return code
+    if alone := next((name for name in ("ssh", "python") if getattr(args, name) is not None), None):
+        raise ValueError(f"--{alone} is for groups on several hosts; expected --hosts beside it")
     found, now_ns = worlds(), time.monotonic_ns()
     for number, world in enumerate(found):
         if number:
@@ -32,8 +41,8 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def lines(world: ObservedWorld, now_ns: int) -> Iterator[str]:
-    """A world and its ranks."""
+def lines(world: ObservedWorld, now_ns: int, *, absent: bool = True) -> Iterator[str]:
+    """A world and its ranks; without the `absent` ones, where these are looked for on their own hosts."""
     command = world.command if len(world.command) <= 80 else world.command[:77] + "..."
     if not world.readable:
         yield f"{world.job}: made by another version of ringtree, {command}"
@@ -42,6 +51,8 @@ def lines(world: ObservedWorld, now_ns: int) -> Iterator[str]:
     yield f"{world.job}: {len(world.ranks)} rank{'s' * (len(world.ranks) != 1)}, {command}"
     yield f"  {'rank':>6} {'pid':>8}  state"
     for rank in world.ranks:
+        if rank.state == "absent" and not absent:
+            continue
         state, *further = states(rank, now_ns)
         yield f"  {rank.rank:>6} {rank.pid if rank.pid is not None else '-':>8}  {state}"
         for line in further:
@@ -49,6 +60,8 @@ def lines(world: ObservedWorld, now_ns: int) -> Iterator[str]:
     if world.failure:
         yield f"  failed: {' '.join(world.failure.split())}"
     for straggler in world.stragglers():
+        if world.ranks[straggler].state == "absent" and not absent:
+            continue  # it may wait itself
         waiting = [r.rank for r in world.ranks if any(wait.peer == straggler for wait in r.waits)]
         yield f"  rank {straggler} holds up rank{'s' * (len(waiting) > 1)} {', '.join(map(str, waiting))}"
 

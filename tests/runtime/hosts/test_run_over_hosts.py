@@ -270,7 +270,9 @@ def test_a_suspended_launcher_goes_on(launch: Launch) -> None:
 def test_ssh_asks_nothing_and_carries_only_the_agent() -> None:
     there = command_for(HostRanks("b", (0,), False), "ssh -p 22", "/opt/python", {"PYTHONPATH": "/a b", "SECRET": "x"})
     assert there[:3] == ["ssh", "-p", "22"]
-    assert [f"-o {option}" for option in SSH_OPTIONS] == re.findall(r"-o \S+", " ".join(there[:-2]))
+    assert [f"-o {option}" for option in (*SSH_OPTIONS, "ConnectTimeout=20")] == re.findall(
+        r"-o \S+", " ".join(there[:-2])
+    )
     assert there[-2:] == ["b", "exec env 'PYTHONPATH=/a b' /opt/python -m ringtree.runtime.launch.hosts.agent"]
     pod = command_for(HostRanks("p", (0,), False), "kubectl exec -i {host} -- sh -c", None, {})
     assert pod[:-1] == ["kubectl", "exec", "-i", "p", "--", "sh", "-c"]

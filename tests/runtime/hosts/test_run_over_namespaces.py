@@ -12,9 +12,14 @@ import pytest
 
 from ringtree.formats import chrome
 from ringtree.ir.host_clocks import host_clocks, hosts_of
+from ringtree.runtime.launch.hosts import placement
+from ringtree.runtime.observing.hosts import listings
+from ringtree.runtime.observing.listing import Listing
+from ringtree.runtime.observing.worlds import LongWait
 from tests.runtime.hosts.conftest import made_lab
 from tests.runtime.hosts.lab import CLOCK_APART_S, Lab
-from tests.runtime.hosts.launched import Launched, program
+from tests.runtime.hosts.launched import Launched, program, ssh
+from tests.waiting import until
 
 Launch = Callable[..., Launched]
 MEET = """
@@ -146,3 +151,29 @@ def test_clocks_are_known_by_the_launcher_where_rank_0_left_nothing(launch: Laun
     assert code == 137 and any("has nothing of rank 0" in line for line in complaints)
     (clock,) = host_clocks(chrome.read(file)).values()
     assert abs(clock.offset_s - CLOCK_APART_S) <= clock.error_s < 0.1
+
+
+def test_the_groups_of_all_hosts_are_listed(launch: Launch, lab: Lab) -> None:
+    """By each host's own clock."""
+    job = launch(
+        "lab0:1,lab2:1",
+        "import numpy, ringtree\ncomm = ringtree.init(timeout_s=100)\nprint('ready', flush=True)\n"
+        "comm.recv(numpy.ones(3), 1 - comm.rank, tag=7 + comm.rank)\n",
+    )
+    job.lines(2)
+    pids = {"lab0": job.rank(0), "lab2": job.rank(1)}
+    hosts = placement.placed(placement.hosts_of("lab0,lab2"), None)
+
+    def waits() -> dict[str, LongWait]:
+        found = {}
+        for host, listing in listings(hosts, ssh(lab)):
+            assert isinstance(listing, Listing), listing
+            for rank in (rank for world in listing.groups for rank in world.ranks):
+                if rank.pid == pids[host.name] and rank.waits:
+                    found[host.name] = rank.waits[0]
+                    assert 0 <= (listing.now_ns - rank.waits[0].since_ns) * 1e-9 < LONGEST_S
+        return found
+
+    until(lambda: len(waits()) == 2)
+    found = waits()
+    assert [(found[name].peer, found[name].where[:4]) for name in pids] == [(1, "recv"), (0, "recv")]

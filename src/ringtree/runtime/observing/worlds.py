@@ -81,13 +81,19 @@ def _world(memory: HeldMemory) -> ObservedWorld | None:
             finally:
                 os.close(descriptor)
             break
-    if seen is None:
+    if seen is None or _in_threads(seen["members"]):
         return None
     ranks = tuple(_rank(rank, member, memory.holders) for rank, member in enumerate(seen["members"]))
     first = next((rank.pid for rank in ranks if rank.pid is not None), min(memory.holders))
     return ObservedWorld(
         f"w{memory.key[1]}", command_of(first), seen["readable"], seen["failure"], ranks, tuple(sorted(memory.holders))
     )
+
+
+def _in_threads(members: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the ranks are threads of one process, which do not say when it began."""
+    here = [member for member in members if member["process"]]
+    return bool(here) and not any(member["process_start"] for member in here)
 
 
 def _rank(rank: int, member: Mapping[str, Any], holders: Mapping[int, str]) -> ObservedRank:

@@ -98,8 +98,7 @@ def variables(program: HostedProgram, env: Mapping[str, str]) -> dict[str, str]:
     """The variables that go along: those of ringtree and UCX, PYTHONPATH, and the program's. ValueError for a name that
     is not set."""
     found = {name: text for name, text in env.items() if name.startswith(PASSED) and name not in KEPT_BACK}
-    if path := env.get("PYTHONPATH"):
-        found["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, path.split(os.pathsep)))
+    found |= passed_path(env)
     for text in program.env:
         name, given, value = text.partition("=")
         if not name or (not given and name not in env):
@@ -110,6 +109,12 @@ def variables(program: HostedProgram, env: Mapping[str, str]) -> dict[str, str]:
     if program.algorithm:
         found["RINGTREE_ALGORITHM"] = program.algorithm
     return found
+
+
+def passed_path(env: Mapping[str, str]) -> dict[str, str]:
+    """PYTHONPATH as it goes along to other hosts, where it is set."""
+    path = env.get("PYTHONPATH")
+    return {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, path.split(os.pathsep)))} if path else {}
 
 
 def _prepared(agents: Agents, program: HostedProgram, env: Mapping[str, str]) -> tuple[list[str], str, int]:

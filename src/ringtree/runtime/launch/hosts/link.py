@@ -21,8 +21,10 @@ from ringtree.runtime.launch.whole_lines import LONGEST_LINE, WholeLines
 
 AGENT = "ringtree.runtime.launch.hosts.agent"
 SSH = "ssh"
-SSH_OPTIONS = ("BatchMode=yes", "ConnectTimeout=20", "ServerAliveInterval=5", "ServerAliveCountMax=3")
+SSH_OPTIONS = ("BatchMode=yes", "ServerAliveInterval=5", "ServerAliveCountMax=3")
 """No questions, and an end where the other host is silent; options of the user's come before and win."""
+CONNECT_S = 20
+"""Seconds that ssh tries to connect."""
 END_S = 2.0
 """Seconds that a process of ssh has to end after its output."""
 LONGEST_ANSWER = 2 * LONGEST_LINE
@@ -151,17 +153,25 @@ class AgentLink:
         self.complaints = [*self.complaints, *filter(None, texts)][-KEPT_LINES:]
 
 
-def command_for(host: HostRanks, ssh: str, python: str | None, env: Mapping[str, str]) -> list[str]:
-    """The words that start the host's agent: on this host the agent itself, elsewhere `ssh` with the host's name (or
-    in the place of {host}) and a shell's command, in which is nothing that others may not read."""
+def command_for(
+    host: HostRanks,
+    ssh: str,
+    python: str | None,
+    env: Mapping[str, str],
+    module: str = AGENT,
+    connect_s: int = CONNECT_S,
+) -> list[str]:
+    """The words that start a module on the host: on this host the module itself, elsewhere `ssh` with the host's name
+    (or in the place of {host}) and a shell's command, in which is nothing that others may not read."""
     if host.local:
-        return [sys.executable, "-m", AGENT]
+        return [sys.executable, "-m", module]
     path = env.get("PYTHONPATH")
     found = ["env", "PYTHONPATH=" + path] if path else []
-    agent = shlex.join(["exec", *found, python or sys.executable, "-m", AGENT])
+    agent = shlex.join(["exec", *found, python or sys.executable, "-m", module])
     words = shlex.split(ssh)
     if any("{host}" in word for word in words):
         return [*(word.replace("{host}", host.name) for word in words), agent]
     if Path(words[0]).name == SSH:
-        words = [*words, "-T", *(word for option in SSH_OPTIONS for word in ("-o", option))]
+        options = (*SSH_OPTIONS, f"ConnectTimeout={connect_s}")
+        words = [*words, "-T", *(word for option in options for word in ("-o", option))]
     return [*words, host.name, agent]
