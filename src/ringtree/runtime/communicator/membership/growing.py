@@ -61,7 +61,7 @@ class _Plan(NamedTuple):
         return (*range(self.members), *[-1] * (self.size - self.members))
 
     def parameters(self, rank: int) -> GroupParameters:
-        """Of a rank in the new group."""
+        """The parameters of a rank in the new group."""
         names = tuple(map(str, range(self.size)))
         agreed = GroupParameters(self.key, rank, names, self.making_s, check=self.check)
         if self.reductions is None:
@@ -205,8 +205,13 @@ def _made(comm: Communicator, where: str | FileBoard, door: Door | None, came: i
     for place, newcomer in enumerate(newcomers):
         newcomer.answer({"plan": plan._asdict(), "rank": comm.size + place})
 
+    outcome = comm.beside("grow")
+    leads, heard = np.ones(1, np.uint8), [outcome.irecv(np.empty(1, np.uint8), 0)] if comm.rank else []
+
     def check_liveness(_: list[int]) -> None:
         comm.check_liveness("grow")
+        if any(message.done() and not message.result()[0] for message in heard):
+            raise RuntimeError("rank 0 has given the new group up")  # maybe before this rank came to it
         if any(newcomer.ended for newcomer in newcomers):
             raise RuntimeError("a process that was about to join has ended")
 
@@ -218,6 +223,12 @@ def _made(comm: Communicator, where: str | FileBoard, door: Door | None, came: i
         made = _group(plan, parameters, _handed(plan.contact, None), way)
     except OF_OTHERS as error:
         why = str(error)
+    if comm.rank == 0:
+        leads[0] = made is not None
+        for rank in range(1, comm.size):
+            outcome.send(leads, rank)
+    for message in heard:
+        message.wait()
     try:
         all_have = bool(comm.all_reduce(np.array([made is not None]), "min")[0])
     except BaseException:
