@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from datetime import timedelta
 from pathlib import Path
@@ -35,6 +36,7 @@ def begin(comm: Communicator, folder: Path, timeout_s: float) -> None:
     import ringtree.torch_backend  # noqa: F401
 
     torch.set_num_threads(1)
+    os.environ["TORCH_FR_DUMP_TEMP_FILE"] = str(folder / "dump-")
     store = dist.FileStore(str(folder / "store"), comm.size)
     limit = timedelta(seconds=timeout_s)
     dist.init_process_group("ringtree", store=store, rank=comm.rank, world_size=comm.size, timeout=limit)
@@ -200,7 +202,8 @@ class TorchPlayer:
             "without the last": [list(range(n - 1))],
             "pair": [pair],
         }.get(how, [list(range(n))])
-        made = [self._dist.new_group(ranks) for ranks in parts if ranks]
+        limit = timedelta(seconds=self._comm.timeout_s)  # torch's own is half an hour
+        made = [self._dist.new_group(ranks, timeout=limit) for ranks in parts if ranks]
         return next((group for group, ranks in zip(made, filter(None, parts), strict=True) if me in ranks), None)
 
 
