@@ -81,7 +81,14 @@ def test_every_module_has_a_docstring() -> None:
 
 
 def test_tests_mirror_the_rooms() -> None:
-    rooms = {p.name for p in (ROOT / "src/ringtree").iterdir()} | {"golden", "csrc", "release", "serving", "fuzz", "mutants"}
+    rooms = {p.name for p in (ROOT / "src/ringtree").iterdir()} | {
+        "golden",
+        "csrc",
+        "release",
+        "serving",
+        "fuzz",
+        "mutants",
+    }
     strangers = [
         p.name for p in (ROOT / "tests").iterdir() if p.is_dir() and p.name[0] not in "._" and p.name not in rooms
     ]

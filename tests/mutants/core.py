@@ -1,6 +1,6 @@
 """`python -m tests.mutants.core [--sample N] [--seed N] [--seconds N] [FILE ...]`: changes the core by one operator,
-number or statement at a time, and runs the core's own tests. A mutant that they pass is a test that is missing, or changes
-nothing.
+number or statement at a time, and runs the core's own tests. A mutant that they pass is a test that is missing, or
+changes nothing.
 
 The tools for C++ need a build of LLVM's own or a plug-in of the compiler; this is a small one that needs neither.
 """
