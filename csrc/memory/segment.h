@@ -94,7 +94,9 @@ struct CallRecord {
 };
 
 struct Member {
-  static constexpr std::size_t remembered = 8;
+  // A rank is ahead of one that waits in vain by as many calls as it has staging slots: fewer than these, where ranks are
+  // fewer.
+  static constexpr std::size_t remembered = 64;
 
   alignas(cache_line) std::atomic<std::uint32_t> doorbell;  // 1 while the rank sleeps, or is about to
   std::atomic<std::uint32_t> stuck;                         // 1 while it waits to overwrite what others read in place
@@ -208,7 +210,7 @@ class Segment {
  public:
   // "ringtr" and a version, which changes with Header, Member and WaitRecord: other processes read them (see observe).
   static constexpr std::uint64_t magic = 0x72696e6774720002;
-  static_assert(sizeof(Header) == 2112 && sizeof(Member) == 704);
+  static_assert(sizeof(Header) == 2112 && sizeof(Member) == 2048);
 
   // Maps the memfd for `rank`. `lazily`: staging slots, too, are reserved when they are first used. `nodes` as in
   // Parts.

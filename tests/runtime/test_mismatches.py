@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from ringtree import spawn
+from ringtree.errors import Mismatch, TimedOut
+from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.conftest import available
 from tests.runtime.mismatches import Heard, play_all
 
@@ -16,6 +19,24 @@ pytestmark = pytest.mark.skipif(not available("shm"), reason="the native engine 
 def test_every_rank_hears_of_a_mismatch(ranks: int, check: bool) -> None:
     wrong = wrongly_heard(spawn(play_all, ranks, check, timeout_s=60), check)
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("nbytes", [8, 65_536])
+def test_a_root_that_is_not_the_others_is_reported_though_they_go_on(nbytes: int) -> None:
+    """They run ahead of the rank that waits for its root until no staging slot is free."""
+    for rank, text in enumerate(spawn(broadcast_on, 4, nbytes, timeout_s=20)):
+        assert text.startswith("Mismatch: ") and "rank 2 called broadcast(" in text and "root 3)" in text, (rank, text)
+
+
+def broadcast_on(comm: Communicator, nbytes: int) -> str:
+    x = np.ones(nbytes // 4, np.float32)
+    try:
+        comm.broadcast(x, 3 if comm.rank == 2 else 0)
+        for _ in range(1000):
+            comm.broadcast(x, 0)
+    except (Mismatch, TimedOut) as error:
+        return f"{type(error).__name__}: {error}"
+    return "nothing"
 
 
 def wrongly_heard(
