@@ -36,6 +36,10 @@ JOB = "RINGTREE_JOB"
 OPEN_S = 0.1
 """Seconds that the door is open for those who wait at it already."""
 LOOK_S = 0.005
+Arrival = tuple[int, bool, list[int]]
+GOES_ON: Arrival = (0, False, [])
+GAVE_UP: Arrival = (0, True, [])
+"""A member's place in the agreement of survivors, before any turn of theirs: whether it gave up the larger group."""
 LONGEST_SLICE_S = 1.0
 """Seconds after which rank 0 tells the others that it still waits."""
 
@@ -73,6 +77,7 @@ class _Plan(NamedTuple):
 def grow_group(comm: Communicator, count: int | None, at: str | None, timeout_s: float) -> Communicator:
     """See Communicator.grow."""
     where = _where(at)
+    comm._endpoint.arrive(*GOES_ON)
     comm._agreed(f"grow({count}, at={at!r})")
     comm._made += 1
     with _opened(comm, where) as door:
@@ -209,6 +214,8 @@ def _made(comm: Communicator, where: str | FileBoard, door: Door | None, came: i
         comm.check_liveness("grow")
         if any(newcomer.ended for newcomer in newcomers):
             raise RuntimeError("a process that was about to join has ended")
+        if any((turn, ready) == GAVE_UP[:2] for turn, ready, _ in comm._endpoint.arrivals()):
+            raise RuntimeError("another rank gave up")
 
     made, why = None, ""
     try:
@@ -218,6 +225,7 @@ def _made(comm: Communicator, where: str | FileBoard, door: Door | None, came: i
         made = _group(plan, parameters, _handed(plan.contact, None), way)
     except OF_OTHERS as error:
         why = str(error)
+        comm._endpoint.arrive(*GAVE_UP)  # the others of this host need not wait for the leader
     try:
         all_have = bool(comm.all_reduce(np.array([made is not None]), "min")[0])
     except BaseException:
