@@ -51,7 +51,7 @@ FOREIGN = {
     "runtime/communicator/collectives/objects.py": "objects between ranks",
     "runtime/communicator/messages/point_to_point.py": "objects between ranks",
     "runtime/launch/hosts/agent.py": "the launcher's order, and its ranks' recordings",
-    "runtime/launch/hosts/link.py": "the agent's answers",
+    "runtime/launch/hosts/messages.py": "the agent's answers",
     "runtime/launch/spawn_processes.py": "a parent and its ranks",
     "runtime/tracing/files.py": "its ranks' recordings, in a folder of the launcher's own",
     "cli/train/ranks.py": "its ranks' errors, in a folder of the launcher's own",
