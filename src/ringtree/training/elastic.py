@@ -8,6 +8,7 @@ step again with its rows divided anew.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -121,9 +122,11 @@ class ElasticSession:
     def _shrink(self, began_s: float) -> None:
         self.comm = self.comm.shrink()
         stayed = self.comm.former_ranks
-        lost = tuple(name for rank, name in enumerate(self._names) if rank not in stayed)
-        self._names = [self._names[rank] for rank in stayed]
-        self._begun.append(_Begun("lost", lost, began_s, self.comm.first_cause))
+        names = self._names
+        lost = tuple(name for rank, name in enumerate(names) if rank not in stayed)
+        why = re.sub(r"\brank (\d+)", lambda found: names[int(found[1])], self.comm.first_cause)
+        self._names = [names[rank] for rank in stayed]
+        self._begun.append(_Begun("lost", lost, began_s, why))
 
     def _grow(self) -> None:
         """Takes in those who wait. Where one of them ends meanwhile, the group is as before."""
