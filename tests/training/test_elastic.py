@@ -30,7 +30,9 @@ NOISE = 1e-4
 
 def _start(*words: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "ringtree.cli", *TRAIN, *words]
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 def _printed(job: subprocess.Popen[str], pattern: str) -> re.Match[str]:

@@ -161,9 +161,7 @@ class ElasticSession:
     def _made(self, begun: _Begun) -> Change:
         came = tuple(self._names[new] for new, old in enumerate(self.comm.former_ranks) if old < 0)
         seconds = time.perf_counter() - begun.began_s
-        return Change(
-            begun.kind, begun.who or came, self.trainer.steps_done, self.comm.size, seconds, begun.why
-        )
+        return Change(begun.kind, begun.who or came, self.trainer.steps_done, self.comm.size, seconds, begun.why)
 
 
 def _state(trainer: Trainer) -> list[Tensor]:

@@ -60,7 +60,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-m", "--module", action="store_true", help="PROGRAM is a Python module's name")
     parser.add_argument("--elastic", action="store_true", help="a rank that dies ends no other (docs/elastic.md)")
     parser.add_argument(
-        "--max-restarts", type=int, default=0, metavar="N", help="with --elastic: start killed ranks again, N times in all"
+        "--max-restarts",
+        type=int,
+        default=0,
+        metavar="N",
+        help="with --elastic: start killed ranks again, N times in all",
     )
     parser.add_argument("--algorithm", metavar="A", help="algorithm of the calls: names, or FILE.py:FUNCTION")
     parser.add_argument(

@@ -133,7 +133,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--elastic", action="store_true", default=None, help="with --dp alone: the other ranks go on without it"
     )
     group.add_argument(
-        "--max-restarts", type=int, metavar="N", help="with --elastic: start killed ranks again, N times in all, to join"
+        "--max-restarts",
+        type=int,
+        metavar="N",
+        help="with --elastic: start killed ranks again, N times in all, to join",
     )
     group.add_argument(
         "--timeout", type=seconds, metavar="S", help="a call fails on the other ranks after S seconds (default 120)"
