@@ -1,4 +1,4 @@
-"""What `ringtree train --elastic` goes with, and the files by which its processes see who trains and who waits."""
+"""The options that `ringtree train --elastic` goes with, and the files by which its processes see each other."""
 
 from __future__ import annotations
 
