@@ -107,7 +107,10 @@ def main() -> None:
     lab = Lab(len(layout)) if layout else None
     ranks = sum(layout) or options.ranks
     try:
-        rows = [kill(number, ranks, lab, layout, options.joins) for number in range(options.kills)]
+        rows = []
+        for number in range(options.kills):
+            rows.append(kill(number, ranks, lab, layout, options.joins))
+            print(f"kill {number}:", *(f"{1e3 * seconds:.1f}" for seconds in rows[-1]), "ms", flush=True)
     finally:
         if lab is not None:
             lab.close()

@@ -426,14 +426,14 @@ class Group:
         of a failure that it heard of in another group."""
 
     failure: str
-    """How the group failed, "" where it has not. Also of a group that others have left; raises nothing."""
+    """The failure of the group in words, "" where it has not failed. Raises nothing."""
 
     def arrive(self, turn: int, ready: bool, shunned: list[int]) -> None:
         """This survivor comes to a turn of the agreement on who goes on, later than its last. `ready`: whether it has
         done what the turn before asked for. It goes on without `shunned`. In a failed group, too, as the next three."""
 
     def arrivals(self) -> list[tuple[int, bool, bool]]:
-        """Of each rank of this host: the last turn it came to, 0 for none; `ready` there; whether a survivor shuns it."""
+        """A row for each rank: the last turn it came to, 0 for none; `ready` there; whether a survivor shuns it."""
 
     def decide(self, turn: int, made: bool, members: list[int]) -> bool:
         """Decides a turn, the one after the last that was decided, for all. False: another rank has."""

@@ -24,7 +24,9 @@ def seen(comm: Communicator) -> tuple[Any, ...]:
     return comm.rank, comm.size, comm.former_ranks, comm.timeout_s, works(comm)
 
 
-@pytest.mark.parametrize(("place", "joining"), [("a name", 2), ("a file", 1), ("the job", 1)])
+@pytest.mark.parametrize(
+    ("place", "joining"), [pytest.param("a name", 1, marks=pytest.mark.slow), ("a file", 1), ("the job", 2)]
+)
 def test_newcomers_get_the_next_ranks(place: str, joining: int, tmp_path: Path) -> None:
     at = {"a name": f"grow {os.getpid()}", "a file": f"file://{tmp_path}/board", "the job": None}[place]
 

@@ -138,6 +138,7 @@ def test_a_leader_that_dies_as_it_says_that_all_have_the_group(ranks: Ranks, ans
     assert right
 
 
+@pytest.mark.slow
 def test_the_larger_side_of_a_cut_network_goes_on(ranks: Ranks, lab: Lab) -> None:
     """Two of three hosts with two ranks each, and the third with two: it raises, and goes on alone where it is to."""
 
@@ -166,6 +167,7 @@ def test_the_larger_side_of_a_cut_network_goes_on(ranks: Ranks, lab: Lab) -> Non
         assert (former, right) == ((4, 5), True)
 
 
+@pytest.mark.slow
 def test_one_that_stands_still_is_left_out_and_hears_of_it(ranks: Ranks) -> None:
     def act(comm: Communicator) -> Any:
         comm.barrier()

@@ -61,7 +61,7 @@ class _Plan(NamedTuple):
         return (*range(self.members), *[-1] * (self.size - self.members))
 
     def parameters(self, rank: int) -> GroupParameters:
-        """Of a rank in the new group."""
+        """The parameters of a rank in the new group."""
         names = tuple(map(str, range(self.size)))
         agreed = GroupParameters(self.key, rank, names, self.making_s, check=self.check)
         if self.reductions is None:
