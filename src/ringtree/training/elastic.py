@@ -92,7 +92,8 @@ class ElasticSession:
                         self._grow()
                 if self.comm.rank == 0:
                     self.kept(self.trainer)
-                return self.comm.barrier()  # of a rank 0 that dies while it keeps the last, another takes the place
+                self.comm.barrier()  # of a rank 0 that dies while it keeps the last, another takes the place
+                return
             except FAILURES:
                 began_s = time.perf_counter()
             self._shrink(began_s)
