@@ -43,6 +43,15 @@ MISTAKES = [
     ("--optimizer newton", "optimizer is 'newton'; expected one of adamw, sgd"),
     ("--heads 5", "a width of 96 is not a multiple of 5 heads"),
     ("--layers 0", "the model's layers is 0; expected at least 1"),
+    ("--elastic", "--elastic without --dp: expected at least 2 ranks"),
+    ("--max-restarts 1", "--max-restarts without --elastic: it sets how often a rank that died is started again"),
+    ("--elastic --dp 2 --max-restarts -1", "--max-restarts -1: expected 0 or more"),
+    ("--elastic --dp 2 --zero 1", "--elastic does not go with --zero: a rank that is left must have the whole model"),
+    ("--elastic --dp 2 --tp 2", "--elastic does not go with --tp: a rank that is left"),
+    ("--elastic --dp 2 --async-staleness 0", "--elastic does not go with --async-staleness"),
+    ("--elastic --dp 2 --slow-rank 0", "--elastic does not go with --slow-rank: the ranks' numbers change"),
+    ("--elastic --dp 2 --html page.html", "--elastic does not go with --html: it shows the last step of ranks"),
+    ("--elastic --dp 5 --batch 4", "a batch of 4 rows for 5 ranks; expected a row for each at least"),
 ]
 
 
@@ -90,6 +99,17 @@ def test_ranks_that_another_starts(launcher: str) -> None:
         if printed := done.stderr.count("the layout is for 4 ranks, and "):
             break
     assert printed == 1, done.stderr
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "ringtree run"])
+def test_elastic_ranks_of_another_launcher_are_refused(ringtree: Ringtree, launcher: str) -> None:
+    names = ("RANK", "WORLD_SIZE") if launcher == "torchrun" else ("RINGTREE_RANK", "RINGTREE_WORLD_SIZE")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in zip(names, "02", strict=True):
+            patch.setenv(name, value)
+        code, out, err = ringtree("train", "--dp", "2", "--elastic")
+    assert code and not out and err.count("\n") == 1
+    assert f"--elastic: {launcher} has started this rank; expected this command to start the ranks itself" in err
 
 
 @pytest.mark.torch

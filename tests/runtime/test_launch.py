@@ -145,6 +145,36 @@ def test_survivors_of_an_elastic_job_are_not_stopped(
 
 
 @pytest.mark.parametrize(
+    ("restarts", "ends", "expected"),
+    [
+        (0, "SIGKILL", []),
+        (1, "SIGKILL", ["1"]),
+        (3, "SIGKILL", ["1", "2", "3"]),  # a restarted rank is killed, too
+        (2, "exit", []),  # the program's own decision
+    ],
+)
+def test_a_killed_rank_of_an_elastic_job_is_started_again(
+    tmp_path: Path, restarts: int, ends: str, expected: list[str]
+) -> None:
+    how = "os.kill(os.getpid(), signal.SIGKILL)" if ends == "SIGKILL" else "sys.exit(3)"
+    text = f"""
+restart, folder = os.environ.get("RINGTREE_RESTART"), {str(tmp_path)!r}
+if os.environ["RINGTREE_RANK"] == "1":
+    if restart:
+        open(f"{{folder}}/restart-{{restart}}", "w").write(os.environ["RANK"] + os.environ["LOCAL_WORLD_SIZE"])
+    if {ends == "exit"} or restart != "{restarts}":
+        {how}
+elif {len(expected) > 0}:
+    until = time.monotonic() + 60
+    while not os.path.exists(f"{{folder}}/restart-{restarts}") and time.monotonic() < until:
+        time.sleep(0.01)
+"""
+    assert run([program(tmp_path, text)], 2, elastic=True, restarts=restarts) == 0
+    assert sorted(file.name.partition("-")[2] for file in tmp_path.glob("restart-*")) == expected
+    assert {file.read_text() for file in tmp_path.glob("restart-*")} <= {"12"}
+
+
+@pytest.mark.parametrize(
     ("command", "ranks", "module", "expected"),
     [
         (["true"], 0, False, "0 ranks: expected at least 1"),

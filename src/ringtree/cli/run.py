@@ -32,6 +32,10 @@ def run(args: argparse.Namespace) -> int:
         os.environ[REPLACES] = args.replace  # which the ranks inherit, on other hosts too
     if args.elastic and args.hosts is not None:
         raise ValueError("--elastic is for ranks on this host; expected no --hosts beside it")
+    if args.max_restarts and not args.elastic:
+        raise ValueError("--max-restarts starts ranks again that join the others; expected --elastic beside it")
+    if args.max_restarts < 0:
+        raise ValueError(f"--max-restarts {args.max_restarts}: expected 0 or more")
     if args.hosts is not None:
         started: int = import_module(OVER_HOSTS).run(args, program, proved)
         return started
@@ -40,8 +44,15 @@ def run(args: argparse.Namespace) -> int:
     if args.ranks is None:
         raise ValueError("expected a number of ranks (-n N) or hosts (--hosts a:4,b:4)")
     algorithm = proved(args.algorithm, args.ranks)
-    options = {"module": args.module, "trace": args.trace, "algorithm": algorithm, "elastic": args.elastic}
-    return launch.run(program, args.ranks, **options)
+    return launch.run(
+        program,
+        args.ranks,
+        module=args.module,
+        trace=args.trace,
+        algorithm=algorithm,
+        elastic=args.elastic,
+        restarts=args.max_restarts,
+    )
 
 
 def proved(algorithm: str | None, ranks: int) -> str | None:

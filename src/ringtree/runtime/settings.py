@@ -9,8 +9,8 @@ from importlib import import_module
 PREFIX = "RINGTREE_"
 NAMES = (
     "ACCUMULATE", "ADDRESS", "ALGORITHM", "CHECK", "CONNECTIONS", "DEBUG", "DETERMINISTIC", "INTERFACE", "JOB", "RANK",
-    "REPLACES", "SECRET", "SINGLE_COPY", "STACK_SIGNAL", "TIMEOUT", "TOPOLOGY", "TRACE_FOLDER", "UCX_LIBRARY",
-    "WARN_SHARE", "WIRE", "WORLD_SIZE",
+    "REPLACES", "RESTART", "SECRET", "SINGLE_COPY", "STACK_SIGNAL", "TIMEOUT", "TOPOLOGY", "TRACE_FOLDER",
+    "UCX_LIBRARY", "WARN_SHARE", "WIRE", "WORLD_SIZE",
 )  # fmt: skip
 """The variables that a program of ringtree reads, without their prefix."""
 OF_DEVELOPMENT = (

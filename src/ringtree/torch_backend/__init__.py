@@ -25,7 +25,17 @@ if TYPE_CHECKING:
 DUMPS = "ringtree.torch_backend.flight.dump"
 """Loaded with the first group, or when a dump is asked for: torch imports this file with itself."""
 
-__all__ = ["communicator", "communicators", "dump_flight_recorder", "monitored_barrier", "register", "replace"]
+OVER = "ringtree.torch_backend.over_communicator"
+
+__all__ = [
+    "communicator",
+    "communicators",
+    "dump_flight_recorder",
+    "group_of",
+    "monitored_barrier",
+    "register",
+    "replace",
+]
 
 
 def communicator(group: dist.ProcessGroup | None = None) -> Communicator:
@@ -34,6 +44,15 @@ def communicator(group: dist.ProcessGroup | None = None) -> Communicator:
     group."""
     behind: Communicator = _serving(group).communicator
     return behind
+
+
+def group_of(communicator: Communicator) -> dist.ProcessGroup:
+    """A process group of a communicator's ranks, for calls with `group=` and DistributedDataParallel: made without a
+    store, also where there is no default group. All ranks call it. It is how training goes on with the group that
+    `communicator.shrink()` or `grow()` returns, which closes those of the one before. torch does not know its ranks'
+    numbers in the default group: name roots by `group_src` and `group_dst`."""
+    made: dist.ProcessGroup = import_module(OVER).group_of(communicator)
+    return made
 
 
 def communicators() -> list[Communicator]:

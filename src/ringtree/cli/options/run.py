@@ -11,7 +11,8 @@ most as many ranks as cores, every rank is bound to its own core. A signal that 
 or a shell's &, stays ignored.
 
 With --elastic the others are not stopped: a program whose survivors call comm.shrink() goes on, and the exit code is 0
-if one rank's is (docs/elastic.md).
+if one rank's is. --max-restarts N starts killed ranks again, N times in all, with RINGTREE_RESTART=1, 2 … in their
+environment: by that the program knows to call ringtree.join() (docs/elastic.md).
 
 Ranks have the variables that torchrun sets (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and so on), so programs of
 torch's run as they do under torchrun, if without its restarts. With --replace gloo, ringtree serves those that ask for
@@ -58,6 +59,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-m", "--module", action="store_true", help="PROGRAM is a Python module's name")
     parser.add_argument("--elastic", action="store_true", help="a rank that dies ends no other (docs/elastic.md)")
+    parser.add_argument(
+        "--max-restarts",
+        type=int,
+        default=0,
+        metavar="N",
+        help="with --elastic: start killed ranks again, N times in all",
+    )
     parser.add_argument("--algorithm", metavar="A", help="algorithm of the calls: names, or FILE.py:FUNCTION")
     parser.add_argument(
         "--replace", choices=("gloo",), help="serve the ranks that ask torch for Gloo on the CPU (RINGTREE_REPLACES)"

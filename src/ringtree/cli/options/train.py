@@ -4,6 +4,7 @@
     ringtree train --dp 2 --plan                              communication groups and bytes per step; starts nothing
     ringtree train --dp 2 --html page.html                    a page with the plan, results and the last step's timeline
     ringtree train --dp 2 --trace step.json.gz                events of the last step, for `ringtree show`
+    ringtree train --dp 4 --elastic --max-restarts 2          goes on when ranks die, and takes them in again
     torchrun --nproc-per-node 2 -m ringtree.cli train --dp 2  ranks started by torchrun, mpirun or srun
 
 The number of ranks is the product of --dp, --tp, --pp, --cp and --ep. The weights after a given number of steps are the
@@ -101,6 +102,7 @@ NEEDS = {
     "schedule": (("pp",), "it sets the order of a pipeline"),
     "context": (("cp",), "it sets how attention works on divided sequences"),
     "every": (("checkpoint",), "it sets when a checkpoint is written"),
+    "max_restarts": (("elastic",), "it sets how often a rank that died is started again"),
     "resume": (("checkpoint",), "it continues from a checkpoint"),
     "server": (("async_staleness",), "it sets which ranks store the weights of asynchronous training"),
     "slow_factor": (("slow_rank",), "it sets how slow that rank is"),
@@ -126,8 +128,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--resume", action="store_true", default=None, help="continue from the last checkpoint in the folder"
     )
-    add_timeout = parser.add_argument_group("when a rank hangs").add_argument
-    add_timeout(
+    group = parser.add_argument_group("when a rank dies or hangs")
+    group.add_argument(
+        "--elastic", action="store_true", default=None, help="with --dp alone: the other ranks go on without it"
+    )
+    group.add_argument(
+        "--max-restarts",
+        type=int,
+        metavar="N",
+        help="with --elastic: start killed ranks again, N times in all, to join",
+    )
+    group.add_argument(
         "--timeout", type=seconds, metavar="S", help="a call fails on the other ranks after S seconds (default 120)"
     )
     group = parser.add_argument_group("output")

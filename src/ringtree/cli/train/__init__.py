@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from ringtree.cli import terminal
 from ringtree.cli.arguments.destination import check_destination, check_folder
 from ringtree.cli.options.train import EXPERTS, GROUPS, NEEDS
+from ringtree.cli.train import elastic
 from ringtree.cli.train import plan as train_plan
 from ringtree.training import ParallelLayout, Shape, TrainingPlan, TrainingSettings
 from ringtree.training.core.layout import AXES
@@ -56,7 +57,10 @@ def plan_of(args: argparse.Namespace) -> TrainingPlan:
     if (args.ep or 1) > 1:
         groups[2].setdefault("experts", EXPERTS)
     plan = TrainingPlan(ParallelLayout(**groups[0]), settings=TrainingSettings(**groups[1]), shape=Shape(**groups[2]))  # type: ignore[arg-type]
-    check(plan)
+    if args.elastic:
+        elastic.check(plan, args)
+    else:
+        check(plan)
     if args.picture and plan.layout.staleness is not None:
         raise ValueError("--picture: ranks of asynchronous training have no common order of calls; use --trace instead")
     return plan

@@ -33,28 +33,45 @@ TIMEOUT_S = 120.0
 """Default timeout of a call in seconds."""
 CONNECTS_S = 5.0
 """Seconds in which an address of rank 0's store answers."""
-SESSION = "ringtree.cli.train.session"
-"""The module that trains, which needs torch: each rank loads it, the starting process does not."""
+SESSION, ELASTIC = "ringtree.cli.train.session", "ringtree.cli.train.elastic_session"
+"""The modules that train, which need torch: each rank loads one, the starting process does not."""
 
 
 def run(plan: TrainingPlan, args: argparse.Namespace, words: Sequence[str]) -> int:
     """Trains as one rank of a launcher's, or starts the ranks. `words`: the options again."""
-    world, ranks = detect(), plan.layout.ranks
+    world, ranks, timeout_s = detect(), plan.layout.ranks, args.timeout or TIMEOUT_S
+    if args.elastic and world.launcher != "none" and ERRORS not in os.environ:
+        raise ValueError(
+            f"--elastic: {world.launcher} has started this rank; expected this command to start the ranks itself, on "
+            "this machine"
+        )
     if world.launcher == "none" and ranks > 1:
-        return start(words, ranks)
-    return take_part(lambda: import_module(SESSION).train(plan, args), world, ranks, args.timeout or TIMEOUT_S)
+        return start(words, ranks, elastic=bool(args.elastic), restarts=args.max_restarts or 0)
+    if args.elastic:
+        folder = Path(os.environ[ERRORS])
+        return _reported(lambda: import_module(ELASTIC).train(plan, args, folder, world.rank, timeout_s), world)
+    return take_part(lambda: import_module(SESSION).train(plan, args), world, ranks, timeout_s)
 
 
-def start(words: Sequence[str], ranks: int) -> int:
-    """Runs the command again as `ranks` ranks; only rank 0 prints. Returns the exit code."""
+def start(words: Sequence[str], ranks: int, *, elastic: bool, restarts: int) -> int:
+    """Runs the command again as `ranks` ranks; rank 0 alone prints, in elastic training the one that is rank 0 then,
+    behind its first number. Returns the exit code."""
     printed: list[str] = []
     with TemporaryDirectory(prefix="ringtree-train-") as folder:
         try:
             os.environ[ERRORS] = folder
-            code = launch.run(["ringtree.cli", "train", *words], ranks, module=True, speaker=0, write=printed.append)
+            code = launch.run(
+                ["ringtree.cli", "train", *words],
+                ranks,
+                module=True,
+                speaker=None if elastic else 0,
+                write=printed.append,
+                elastic=elastic,
+                restarts=restarts,
+            )
         finally:
             del os.environ[ERRORS]
-        messages = _first_error(Path(folder)) or printed
+        messages = (_first_error(Path(folder)) if code else []) or printed
     if code != BROKEN_PIPE:
         for line in messages:
             print(f"ringtree train: {line}", file=sys.stderr)
@@ -64,7 +81,7 @@ def start(words: Sequence[str], ranks: int) -> int:
 def _first_error(folder: Path) -> list[str]:
     """Returns the message of the rank that failed first, with its number unless all messages are equal. Empty where no
     rank failed by itself: the launcher's message about a killed rank is better than the other ranks' messages."""
-    reports = [file.read_text(encoding="utf-8").split("\n", 2) for file in sorted(folder.iterdir())]
+    reports = [file.read_text(encoding="utf-8").split("\n", 2) for file in sorted(folder.glob("[0-9]*"))]
     own = [(rank, text) for rank, kind, text in reports if kind == "own"]
     if not own:
         return []
@@ -81,11 +98,20 @@ def take_part(work: Callable[[], None], world: World, ranks: int, timeout_s: flo
         if world.rank and not alone:
             return 1
         raise ValueError(f"the layout is for {ranks} ranks, and {world.launcher} started {world.size}")
+
+    def in_group() -> None:
+        with _group(world, timedelta(seconds=timeout_s)):
+            work()
+
+    return _reported(in_group, world)
+
+
+def _reported(work: Callable[[], None], world: World) -> int:
+    """Does `work`, and reports its error; the exit code."""
     import torch.distributed as dist
 
     try:
-        with _group(world, timedelta(seconds=timeout_s)):
-            work()
+        work()
     except BrokenPipeError:  # the reader of the output has gone
         raise
     except Exception as error:
@@ -96,7 +122,8 @@ def take_part(work: Callable[[], None], world: World, ranks: int, timeout_s: flo
         wrapped = WRAPPED.search(" ".join(str(error).split()))
         cause = dist.DistBackendError(wrapped[1]) if wrapped else error
         hung = "Timed out" in str(cause)  # a rank that hangs reports no error itself
-        _report(cause, world, isinstance(cause, dist.DistBackendError) and not hung)
+        of_another = isinstance(cause, (dist.DistBackendError, ringtree.PeerDied, ringtree.Poisoned))
+        _report(cause, world, of_another and not hung)
         return 1
     return 0
 

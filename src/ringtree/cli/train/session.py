@@ -33,14 +33,14 @@ def train(plan: TrainingPlan, args: argparse.Namespace) -> None:
         trainer = Trainer(plan)
         keeping = Keeping(args, bar)
         keeping.resume(trainer)
-        measured = Session(trainer, _reporting(plan, bar), keeping.keep).run()
+        measured = Session(trainer, reporting(plan, bar), keeping.keep).run()
         trainer.close()
     if speaks:
         terminal.show(train_report.lines(measured))
         _write(measured, args)
 
 
-def _reporting(plan: TrainingPlan, bar: Bar) -> Callable[[int, float, float], None]:
+def reporting(plan: TrainingPlan, bar: Bar) -> Callable[[int, float, float], None]:
     """Returns the function called after each step: it moves the bar on, and prints some of the lines."""
     steps = plan.settings.steps
     tokens = plan.settings.batch * plan.shape.context

@@ -19,6 +19,9 @@ from ringtree.runtime.launch.rank_processes import STDOUT, RankProcesses, stdin_
 from ringtree.runtime.launch.torch_variables import HERE, StorePort, names_a_store, store_variables
 from ringtree.runtime.launch.whole_lines import Take, printed
 
+RESTART = "RINGTREE_RESTART"
+"""The variable of a rank that is started again: which restart of the job that is, from 1."""
+
 
 def run(
     command: Sequence[str],
@@ -30,6 +33,7 @@ def run(
     write: Callable[[str], None] | None = None,
     algorithm: str | None = None,
     elastic: bool = False,
+    restarts: int = 0,
 ) -> int:
     """Runs `command` (a Python file, with `module` a module's name, else anything executable) as `ranks` ranks; returns
     0, or the exit code of the first that failed (128 + N for signal N).
@@ -38,7 +42,8 @@ def run(
     nothing to write, a line reports that, and the code is not 0. `speaker`: the rank whose output goes straight to
     ours, as if it were this process. `write`: takes the lines about the ranks' ends, in place of standard error.
     `algorithm`: the ranks' RINGTREE_ALGORITHM. `elastic`: a rank that fails ends no other, and the code is 0 if one
-    succeeds.
+    succeeds. `restarts`: so many times in all a rank that a signal has ended is started again while others run, with
+    RESTART in its environment.
 
     ValueError, before anything is started, where there is nothing to run.
     """
@@ -47,7 +52,8 @@ def run(
     words = resolve(command, module)
     with ExitStack() as stack:
         env = {**os.environ, "RINGTREE_WORLD_SIZE": str(ranks), "RINGTREE_JOB": os.urandom(8).hex()}
-        env.pop(TRACE_FOLDER, None)  # of another job, which this one is a rank of
+        for name in (TRACE_FOLDER, RESTART):  # of another job, which this one is a rank of
+            env.pop(name, None)
         if not names_a_store(env):
             store = stack.enter_context(closing(StorePort()))
             env |= store_variables(HERE, store.number)
@@ -55,7 +61,7 @@ def run(
             env["RINGTREE_ALGORITHM"] = algorithm
         if trace is not None:
             env[TRACE_FOLDER] = stack.enter_context(launch.recordings())
-        job = _run(words, ranks, env, speaker, elastic, stack)
+        job = _run(words, ranks, env, speaker, elastic, restarts, stack)
         code = job.report(write or complain)
         if trace is None:
             return code
@@ -63,13 +69,25 @@ def run(
 
 
 def _run(
-    words: list[str], ranks: int, env: dict[str, str], speaker: int | None, elastic: bool, stack: ExitStack
+    words: list[str],
+    ranks: int,
+    env: dict[str, str],
+    speaker: int | None,
+    elastic: bool,
+    restarts: int,
+    stack: ExitStack,
 ) -> JobCourse:
     """Runs the ranks to their end, and passes their output on."""
     selector = stack.enter_context(selectors.DefaultSelector())
+    restarted = 0
 
     def ended(rank: int, code: int) -> None:
+        nonlocal restarted
         job.ended(rank, code)
+        if code < 0 and job.running and job.signal is None and restarted < restarts:
+            restarted += 1
+            processes.start_again(rank, {RESTART: str(restarted)})
+            begun(rank)
 
     def begun(rank: int) -> bool:
         job.running.add(rank)

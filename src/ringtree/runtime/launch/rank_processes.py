@@ -36,6 +36,7 @@ class RankProcesses:
     ) -> None:
         self._selector, self._take, self._ended, self._speaker = selector, take, ended, speaker
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._started: dict[int, tuple[Sequence[str], Mapping[str, str], int | None]] = {}
         self._lines: list[WholeLines] = []
 
     def start(
@@ -54,19 +55,30 @@ class RankProcesses:
         env = {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": threads, **env}
         size = env["RINGTREE_WORLD_SIZE"]
         for place, rank in enumerate(ranks):
-            speaks = rank == self._speaker
-            process = subprocess.Popen(
-                words,
-                stdin=None if rank == reader else subprocess.DEVNULL,
-                stdout=None if speaks else subprocess.PIPE,
-                stderr=None if speaks else subprocess.PIPE,
-                env={**env, "RINGTREE_RANK": str(rank), **rank_variables(rank, size, place, len(ranks))},
-                preexec_fn=prepared(cores[place] if len(ranks) <= len(cores) else None),  # noqa: PLW1509  # no lock
-            )
-            self._processes[rank] = process
-            self._listen(rank, process)
+            own = {**env, "RINGTREE_RANK": str(rank), **rank_variables(rank, size, place, len(ranks))}
+            core = cores[place] if len(ranks) <= len(cores) else None
+            self._started[rank] = (words, own, core)
+            self._begin(rank, words, own, core, reads=rank == reader)
             if not begun(rank):
                 break
+
+    def start_again(self, rank: int, env: Mapping[str, str]) -> None:
+        """Starts a rank that has ended once more, with `env` in addition, and nothing to read."""
+        words, own, core = self._started[rank]
+        self._begin(rank, words, {**own, **env}, core, reads=False)
+
+    def _begin(self, rank: int, words: Sequence[str], env: Mapping[str, str], core: int | None, reads: bool) -> None:
+        speaks = rank == self._speaker
+        process = subprocess.Popen(
+            words,
+            stdin=None if reads else subprocess.DEVNULL,
+            stdout=None if speaks else subprocess.PIPE,
+            stderr=None if speaks else subprocess.PIPE,
+            env=env,
+            preexec_fn=prepared(core),  # noqa: PLW1509  # no lock
+        )
+        self._processes[rank] = process
+        self._listen(rank, process)
 
     def _listen(self, rank: int, process: subprocess.Popen[bytes]) -> None:
         for number, pipe in ((STDOUT, process.stdout), (STDERR, process.stderr)):
