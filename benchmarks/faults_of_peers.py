@@ -292,8 +292,10 @@ def lasted(seconds: float) -> str:
 
 
 def rows(trials: list[dict[str, Any]]) -> Iterator[list[str]]:
-    """A row of the table for each fault and peer, over its repeats."""
-    for fault, peer in dict.fromkeys((trial["fault"], trial["peer"]) for trial in trials):
+    """A row of the table for each fault and peer, over its repeats, in the order of FAULTS and PEERS."""
+    faults, peers = FAULTS.split(","), PEERS.split(",")
+    measured = {(trial["fault"], trial["peer"]) for trial in trials}
+    for fault, peer in sorted(measured, key=lambda pair: (faults.index(pair[0]), peers.index(pair[1]))):
         runs = [trial for trial in trials if (trial["fault"], trial["peer"]) == (fault, peer)]
         mine = [one for trial in runs for one in trial["survivors"]]
         outcomes = Counter(one["outcome"] for one in mine)
