@@ -86,7 +86,7 @@ def test_make_alone_lists_the_targets(tmp_path: Path) -> None:
         "help", "demo", "test", "test-docs", "test-hosts", "test-pages", "test-torch", "test-torch-debian",
         "test-ray", "test-slurm", "check", "bench", "validate", "browser", "screenshots",
         "test-clients", "test-sglang", "test-vllm", "test-torch-suite", "test-mpi4py-suite",
-        "test-long", "test-core", "test-all", "soak", "chaos", "fuzz", "mutants", "wheels", "test-wheels",
+        "test-long", "test-core", "test-all", "soak", "growth", "chaos", "fuzz", "mutants", "wheels", "test-wheels",
         "setup", "clean",
     ]  # fmt: skip
 

@@ -94,8 +94,8 @@ struct CallRecord {
 };
 
 struct Member {
-  // A rank is ahead of one that waits in vain by as many calls as it has staging slots: fewer than these, where ranks are
-  // fewer.
+  // A rank is ahead of one that waits in vain by as many calls as it has staging slots: fewer than these, where ranks
+  // are fewer.
   static constexpr std::size_t remembered = 64;
 
   alignas(cache_line) std::atomic<std::uint32_t> doorbell;  // 1 while the rank sleeps, or is about to

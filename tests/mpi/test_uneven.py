@@ -11,6 +11,7 @@ import pytest
 
 import ringtree
 from ringtree import mpi as MPI
+from ringtree.errors import Mismatch
 from tests.mpi.tables import Row, check, ints
 
 
@@ -145,6 +146,8 @@ def test_counts_that_the_root_does_not_expect_are_refused() -> None:
         if world.rank:
             with suppress(MPI.Exception):  # the root's end may come before what it sends is gone
                 world.Gatherv(ints(1, 2, 3), None)
+            with suppress(Mismatch):  # or when it is: the root has never made the call
+                comm.close()
             return None
         with pytest.raises(MPI.Exception, match=r"the ranks send \[4, 12\] bytes; expected \[12, 4\]") as caught:
             world.Gatherv(ints(0), [ints(0, 0, 0, 0), [3, 1]])

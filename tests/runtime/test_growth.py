@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -34,7 +35,7 @@ def found(part: str, number: int) -> str:
 
 def test_plans_that_are_kept_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plans, "KEPT", 1 << 30)
-    assert "sizes: resident_nbytes of rank 1 grew by" in found("sizes", 6000)
+    assert re.search(r"sizes: \w+_nbytes of rank \d grew by", found("sizes", 6000))
 
 
 def test_groups_that_are_kept_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,4 +48,4 @@ def test_groups_that_are_kept_are_found(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(Communicator, "duplicate", duplicate)
     monkeypatch.setattr(Communicator, "close", lambda _: None)
-    assert "groups: mappings of rank 0 grew by" in found("groups", 60)
+    assert re.search(r"groups: mappings of rank \d grew by", found("groups", 60))

@@ -50,8 +50,8 @@ def test_a_factor_is_between_the_measured_ones(nbytes: int) -> None:
 
 def test_rows_become_the_same_corrections() -> None:
     again = corrections_from(list(row) for row in reversed(KNOWN.all))
-    assert again == KNOWN and hash(again) == hash(KNOWN) and len(again) == 4
-    assert again != Corrections(KNOWN.all[1:]) and KNOWN.all != KNOWN
+    assert again == KNOWN and (hash(again), repr(again)) == (hash(KNOWN), repr(KNOWN)) and len(again) == 4
+    assert again != (fewer := Corrections(KNOWN.all[1:])) and repr(again) != repr(fewer)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,8 @@ from itertools import groupby
 from math import exp, log
 from typing import NamedTuple
 
+from ringtree.ir.digest import sha256
+
 LARGEST = 1000.0
 """The largest factor, and the inverse of the smallest."""
 
@@ -51,8 +53,15 @@ class Corrections:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Corrections) and self.all == other.all
 
+    def __repr__(self) -> str:
+        return f"<{len(self)} corrections {self._digest}>"  # ranks ask each other by it what has been chosen
+
     def __hash__(self) -> int:
         return self._hash
+
+    @cached_property
+    def _digest(self) -> str:
+        return sha256(repr(self.all).encode()).hexdigest()
 
     @cached_property
     def _hash(self) -> int:
