@@ -101,6 +101,7 @@ def test_ranks_that_another_starts(launcher: str) -> None:
     assert printed == 1, done.stderr
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("launcher", ["torchrun", "ringtree run"])
 def test_elastic_ranks_of_another_launcher_are_refused(ringtree: Ringtree, launcher: str) -> None:
     names = ("RANK", "WORLD_SIZE") if launcher == "torchrun" else ("RINGTREE_RANK", "RINGTREE_WORLD_SIZE")
