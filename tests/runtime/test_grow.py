@@ -142,15 +142,30 @@ def test_nobody_takes_it_in() -> None:
         (0, None, "count is 0; expected at least 1 process"),
         (1, "", "at is ''; expected a name on this machine"),
         (1, "tcp://1.2.3.4:5", "expected a name on this machine, or file:///path"),
+        (1, 5, "at is an int; expected a name on this machine"),
     ],
 )
-def test_mistakes(count: int, at: str | None, expected: str) -> None:
+def test_mistakes(count: int, at: Any, expected: str) -> None:
     def act(comm: Communicator) -> None:
-        with pytest.raises(ValueError, match=expected):
+        with pytest.raises((TypeError, ValueError), match=expected):
             comm.grow(count, at=at)
         comm.barrier()
 
     spawn(act, 1)
+
+
+@pytest.mark.parametrize("what", ["a text", "a pipe"])
+def test_what_somebody_else_keeps_at_the_place_stays(what: str, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.write_text("precious") if what == "a text" else os.mkfifo(kept)
+
+    def act(comm: Communicator) -> None:
+        with pytest.raises(RuntimeError, match="what is there is not what rank 0 of a job has left"):
+            comm.grow(1, at=f"file://{kept}", timeout_s=0.5)
+        comm.barrier()
+
+    spawn(act, 2)
+    assert kept.is_fifo() if what == "a pipe" else kept.read_text() == "precious"
 
 
 def test_a_process_of_no_job_has_to_name_the_place(monkeypatch: pytest.MonkeyPatch) -> None:

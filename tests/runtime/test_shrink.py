@@ -44,6 +44,7 @@ def works(comm: Communicator) -> bool:
     half = comm.split(comm.rank % 2)
     assert half is not None
     ranks = half.all_gather(np.array([comm.rank]))
+    comm.barrier()  # over hosts groups are made at rank 0, which may end then
     return bool(total and other[0] == before and (ranks % 2 == comm.rank % 2).all())
 
 
@@ -323,17 +324,25 @@ def test_nothing_is_left_of_the_groups_before(fails: bool) -> None:
 
 
 @native
+@pytest.mark.parametrize("timeout_s", [2.2e6, float("inf")])
+def test_no_time_limit_is_too_long_for_the_kernel(timeout_s: float) -> None:
+    assert spawn(lambda comm: works(comm.shrink(timeout_s=timeout_s)), 3) == [True] * 3
+
+
+@native
 @pytest.mark.parametrize(
     ("leave_out", "timeout_s", "expected"),
     [
         ([0], None, "leave_out has rank 0; expected other ranks than this one, 0, of 0..0"),
         ([1], None, "leave_out has rank 1"),
         ([], 0.0, "timeout_s is 0.0"),
+        ([], "x", "timeout_s is 'x'; expected a positive number of seconds"),
+        (3, None, "leave_out is an int; expected a list of ranks"),
     ],
 )
-def test_mistakes(leave_out: list[int], timeout_s: float | None, expected: str) -> None:
+def test_mistakes(leave_out: Any, timeout_s: Any, expected: str) -> None:
     def act(comm: Communicator) -> None:
-        with pytest.raises(ValueError, match=expected):
+        with pytest.raises((TypeError, ValueError), match=expected):
             comm.shrink(leave_out, timeout_s=timeout_s)
         comm.barrier()
 

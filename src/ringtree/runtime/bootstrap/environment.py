@@ -19,6 +19,8 @@ INTERFACE = "RINGTREE_INTERFACE"
 """The variable with the name or numeric address of the interface by which other hosts reach this one."""
 TIMEOUT = "RINGTREE_TIMEOUT"
 TIMEOUT_S = 300.0
+LONGEST_S = 1e6
+"""Eleven days: the kernel counts a wait's milliseconds in 31 bits."""
 FILE = "file://"
 SPAWNED = "spawn-"
 """The prefix of the job of ranks that spawn() started."""
@@ -178,18 +180,18 @@ def _ancestor(name: str) -> str:
 
 
 def patience(timeout_s: float | None, env: Mapping[str, str] | None = None) -> float:
-    """The deadline of a wait in seconds: `timeout_s`, else RINGTREE_TIMEOUT of the environment, or of `env`, else 300.
-    ValueError: for a value that is none."""
+    """The deadline of a wait in seconds: `timeout_s`, else RINGTREE_TIMEOUT of the environment, or of `env`, else 300;
+    LONGEST_S at most, which infinity comes to. ValueError: for a value that is none."""
     variables = os.environ if env is None else env
     given: str | float = variables.get(TIMEOUT, TIMEOUT_S) if timeout_s is None else timeout_s
     try:
         seconds = float(given)
-    except ValueError:
+    except (TypeError, ValueError):
         seconds = -1.0
     if not seconds > 0:
         name = TIMEOUT if timeout_s is None else "timeout_s"
         raise ValueError(f"{name} is {given!r}; expected a positive number of seconds")
-    return seconds
+    return min(seconds, LONGEST_S)
 
 
 def patience_of(env: Mapping[str, str]) -> float:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from ringtree.runtime.bootstrap.environment import patience
 from ringtree.runtime.communicator import membership
-from ringtree.runtime.communicator.arguments import whole
+from ringtree.runtime.communicator.arguments import described, whole
 from ringtree.runtime.communicator.groups import Groups
 
 if TYPE_CHECKING:
@@ -42,14 +43,15 @@ class Elastic(Groups):
         left. ValueError: if a rank in `leave_out` is none of the group, or the caller itself. OSError: if this process
         lacks room or descriptors for the new group; the others go on without it.
         """
+        if isinstance(leave_out, (str, bytes)) or not isinstance(leave_out, Iterable):
+            raise TypeError(f"leave_out is {described(leave_out)}; expected a list of ranks")
         others = sorted({whole(rank, "rank") for rank in leave_out})
         if wrong := [rank for rank in others if not 0 <= rank < self.size or rank == self.rank]:
             raise ValueError(
                 f"leave_out has rank {wrong[0]}; expected other ranks than this one, {self.rank}, of 0..{self.size - 1}"
             )
-        if timeout_s is not None and not timeout_s > 0:
-            raise ValueError(f"timeout_s is {timeout_s!r}; expected a positive number of seconds")
-        return membership.shrink_group(self, others, timeout_s)  # type: ignore[arg-type]
+        seconds = patience(self.timeout_s if timeout_s is None else timeout_s)
+        return membership.shrink_group(self, others, seconds)  # type: ignore[arg-type]
 
     def grow(self, count: int | None = None, *, at: str | None = None, timeout_s: float | None = None) -> Communicator:
         """The communicator of these ranks and of `count` processes that call `ringtree.join()`, which get the next
@@ -66,7 +68,5 @@ class Elastic(Groups):
         """
         if count is not None and whole(count, "count") < 1:
             raise ValueError(f"count is {count!r}; expected at least 1 process, or None for those who wait")
-        if timeout_s is not None and not timeout_s > 0:
-            raise ValueError(f"timeout_s is {timeout_s!r}; expected a positive number of seconds")
-        seconds = self.timeout_s if timeout_s is None else timeout_s
+        seconds = patience(self.timeout_s if timeout_s is None else timeout_s)
         return membership.grow_group(self, count, at, seconds)  # type: ignore[arg-type]

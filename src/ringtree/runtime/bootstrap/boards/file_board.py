@@ -22,6 +22,8 @@ from ringtree.runtime.bootstrap.contact import Contact
 
 MOST_BYTES = 1 << 16
 READ_S = 0.05
+BEGINS = b'{"job": '
+"""The first bytes of what rank 0 writes, torn or whole."""
 
 
 class FileBoard:
@@ -37,7 +39,9 @@ class FileBoard:
         self._path, self._job, self._written = Path(path), hashlib.sha256(job.encode()).hexdigest() if job else "", b""
 
     def announce(self, contact: Contact) -> None:
-        """Writes the file for this user alone, whole or not at all. RuntimeError where it cannot be written."""
+        """Writes the file for this user alone, whole or not at all. RuntimeError where it cannot be written, or where
+        something else is there than what rank 0 of a job has left, or an empty file."""
+        self._check_free()
         self._written = json.dumps({"job": self._job, "contact": contact.text()}).encode()
         file = self._file()
         fresh = file.with_name(f"{file.name}.{secrets.token_hex(8)}")
@@ -55,6 +59,21 @@ class FileBoard:
             raise RuntimeError(
                 f"rank 0 cannot write {self.where} ({why}); expected a folder that is there and that it may write in"
             ) from None
+
+    def _check_free(self) -> None:
+        try:
+            about = self._file().lstat()
+            plain = stat.S_ISREG(about.st_mode)
+            left = plain and (not about.st_size or first_bytes(self._file(), len(BEGINS)) == BEGINS)
+        except FileNotFoundError:
+            return
+        except OSError:
+            left = False
+        if not left:
+            raise RuntimeError(
+                f"rank 0 does not write {self.where}: what is there is not what rank 0 of a job has left; expected a "
+                "path where nothing is, or a folder"
+            )
 
     def give_up(self, why: str) -> None:
         """Nothing: what is in the file may outlive the job."""

@@ -28,6 +28,7 @@ from ringtree.runtime.bootstrap.door import (
 )
 from ringtree.runtime.bootstrap.environment import FILE, SECRET, detect, patience, rendezvous_address
 from ringtree.runtime.bootstrap.hosts import MultiHostBootstrap
+from ringtree.runtime.communicator.arguments import described
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.communicator.membership.shrinking import OF_OTHERS, close_tree
 from ringtree.runtime.engines.engine import GroupParameters
@@ -125,6 +126,8 @@ def _message(receive: Knock, until_s: float, name: str, at: str | None) -> dict[
 def _where(at: str | None) -> str | FileBoard:
     """The door: a name on this machine, or the board that announces it."""
     secret = os.environ.get(SECRET, "").encode()
+    if not isinstance(at, str | None):
+        raise TypeError(f"at is {described(at)}; expected a name on this machine, or file:///path")
     if at is None:
         address, job = rendezvous_address(), os.environ.get(JOB, "")
         if isinstance(address, str):

@@ -28,9 +28,8 @@ Made = tuple["Communicator", list[int], str]
 """A new group, its members' ranks in the one before, and how that one had failed."""
 
 
-def shrink_group(comm: Communicator, leave_out: list[int], timeout_s: float | None) -> Communicator:
+def shrink_group(comm: Communicator, leave_out: list[int], timeout_s: float) -> Communicator:
     """See Communicator.shrink."""
-    timeout_s = comm.timeout_s if timeout_s is None else timeout_s
     on_this_machine = comm._parameters.threads or comm._parameters.bootstrap is ABSTRACT_SOCKET
     make = _made_here if on_this_machine else _made_over_hosts
     try:
