@@ -97,6 +97,7 @@ class Peers : public ringtree::Relay {
   void probe(int) noexcept override {}
   void announce(std::uint64_t, const ringtree::Fingerprint&) noexcept override {}
   void announce_to_all(std::uint64_t, const ringtree::Fingerprint&) noexcept override {}
+  void announce_for_host(std::uint64_t) noexcept override {}
   void keep_payloads() noexcept override {}
   void signal(int, int) noexcept override {}
   std::uint64_t arrival(int, std::uint64_t) const noexcept override { return 0; }
