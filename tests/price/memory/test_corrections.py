@@ -49,7 +49,7 @@ def test_a_factor_is_between_the_measured_ones(nbytes: int) -> None:
 
 
 def test_rows_become_the_same_corrections() -> None:
-    again = corrections_from(list(row) for row in reversed(KNOWN.all))
+    again = corrections_from([list(row) for row in reversed(KNOWN.all)])
     assert again == KNOWN and (hash(again), repr(again)) == (hash(KNOWN), repr(KNOWN)) and len(again) == 4
     assert again != (fewer := Corrections(KNOWN.all[1:])) and repr(again) != repr(fewer)
 
@@ -65,12 +65,20 @@ def test_rows_become_the_same_corrections() -> None:
         ["reduce", "flat", 4, 8, float("nan")],
         ["reduce", "flat", 4, 8, 1e9],
         ["reduce", "flat", "many", 8, 1.0],
+        ["reduce", ["flat"], 4, 8, 1.0],
+        ["reduce", "flat", 10**30, 8, 1.0],
         "reduce",
+        None,
     ],
 )
 def test_other_rows_are_refused(row: list[object]) -> None:
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match=r"^correction .*; expected"):
         corrections_from([row])
+
+
+def test_what_is_no_list_is_refused() -> None:
+    with pytest.raises(ValueError, match="corrections are None; expected a list"):
+        corrections_from(None)
 
 
 @pytest.mark.parametrize("factor", [0.25, 4.0, sqrt(2)])

@@ -14,6 +14,10 @@ LARGEST = 1000.0
 """The largest factor, and the inverse of the smallest."""
 
 
+MOST = 1 << 50
+"""More ranks or bytes than there are anywhere."""
+
+
 class Correction(NamedTuple):
     """Calls of the algorithm over `ranks` ranks on a whole vector of `nbytes` take `factor` times the predicted
     time."""
@@ -68,19 +72,29 @@ class Corrections:
         return hash(self.all)
 
 
-def corrections_from(rows: Iterable[Iterable[object]]) -> Corrections:
-    """Corrections from rows of their fields. ValueError or TypeError for anything else."""
-    found = []
-    for row in rows:
-        collective, algorithm, ranks, nbytes, factor = row
-        kept = Correction(str(collective), str(algorithm), int(str(ranks)), int(str(nbytes)), float(str(factor)))
-        if not (kept.ranks > 0 <= kept.nbytes and 1 / LARGEST <= kept.factor <= LARGEST):
-            raise ValueError(
-                f"correction {list(kept)!r}; expected a positive number of ranks, bytes, and a factor of "
-                f"1/{LARGEST:g} to {LARGEST:g}"
-            )
-        found.append(kept)
-    return Corrections(found)
+def corrections_from(rows: object) -> Corrections:
+    """Corrections from a list of lists of their fields. ValueError for anything else."""
+    if not isinstance(rows, list | tuple):
+        raise ValueError(f"corrections are {_short(rows)}; expected a list")
+    return Corrections(map(_correction, rows))
+
+
+def _correction(row: object) -> Correction:
+    fields = tuple(row) if isinstance(row, list | tuple) else ()
+    kinds: tuple[tuple[type, ...], ...] = (str,), (str,), (int,), (int,), (int, float)
+    if len(fields) != len(kinds) or not all(isinstance(f, kind) for f, kind in zip(fields, kinds, strict=True)):
+        raise ValueError(f"correction {_short(row)}; expected collective, algorithm, ranks, bytes and factor")
+    found = Correction(*fields)
+    if not (0 < found.ranks < MOST and 0 <= found.nbytes < MOST and 1 / LARGEST <= found.factor <= LARGEST):
+        raise ValueError(
+            f"correction {_short(row)}; expected a positive number of ranks, of bytes, and a factor of 1/{LARGEST:g} "
+            f"to {LARGEST:g}"
+        )
+    return found
+
+
+def _short(value: object) -> str:
+    return repr(value)[:80]
 
 
 NONE = Corrections()
