@@ -175,7 +175,7 @@ def test_a_process_of_no_job_has_to_name_the_place(monkeypatch: pytest.MonkeyPat
         ringtree.join()
 
 
-def test_ranks_that_differ_are_told() -> None:
+def test_ranks_that_differ_hear_of_it() -> None:
     def act(comm: Communicator) -> None:
         with pytest.raises(Mismatch, match="grow"):
             comm.grow(1 + comm.rank, at="differ", timeout_s=1.0)

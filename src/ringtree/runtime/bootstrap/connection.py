@@ -12,6 +12,7 @@ import hashlib
 import hmac
 import json
 import secrets
+import selectors
 import socket
 import struct
 import time
@@ -133,3 +134,10 @@ class Connection:
             return str(self.wire.getpeername()[0]).removeprefix("::ffff:")
         except OSError:
             return "unknown"
+
+
+def unproved(selector: selectors.BaseSelector, within_s: float) -> list[Connection]:
+    """The accepted connections in a selector, as its data, whose peers have proved nothing within that time."""
+    before_s = time.monotonic() - within_s
+    found = (key.data for key in selector.get_map().values())
+    return [each for each in found if each is not None and not each.proved and each.accepted_s < before_s]

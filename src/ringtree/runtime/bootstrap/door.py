@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from ringtree.runtime.bootstrap.boards.file_board import FileBoard
 from ringtree.runtime.bootstrap.connection import Connection, proof
@@ -29,6 +29,7 @@ LEADS_AT = "leads at"
 """The entry, in a message to a newcomer over hosts, with the address at which it has reached rank 0."""
 
 Message = dict[str, Any]
+Found = TypeVar("Found")
 
 
 class Newcomer(Protocol):
@@ -107,13 +108,18 @@ def local_door(name: str) -> Iterator[Door]:
                 newcomer.close()
 
 
+def _awaited(look: Callable[[], Found | None], until_s: float, where: str) -> Found:
+    while (found := look()) is None:
+        if time.monotonic() > until_s:
+            raise TimeoutError(f"no group took this process in at {where}: have its ranks called grow() there?")
+        time.sleep(RETRY_S)
+    return found
+
+
 @contextmanager
 def local_knock(name: str, until_s: float) -> Iterator[Knock]:
     """Comes to the door of that name, and waits for it to open. TimeoutError: it does not in time."""
-    while (reached := _reached(name)) is None:
-        if time.monotonic() > until_s:
-            raise TimeoutError(f"no group took this process in at {name!r}")
-        time.sleep(RETRY_S)
+    reached = _awaited(partial(_reached, name), until_s, repr(name))
 
     def receive(timeout_s: float) -> Message | None:
         if not reached.is_readable(timeout_s):
@@ -183,11 +189,7 @@ def announced_door(board: FileBoard) -> Iterator[Door]:
 @contextmanager
 def announced_knock(board: FileBoard, until_s: float) -> Iterator[Knock]:
     """Comes to the door that a file announces. TimeoutError: none does in time."""
-    while (found := _announced(board)) is None:
-        if time.monotonic() > until_s:
-            raise TimeoutError(f"no group took this process in at {board.where}")
-        time.sleep(RETRY_S)
-    reached, at = found
+    reached, at = _awaited(partial(_announced, board), until_s, board.where)
 
     def receive(timeout_s: float) -> Message | None:
         reached.wire.settimeout(max(timeout_s, 1e-3))

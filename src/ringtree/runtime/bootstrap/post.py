@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from ringtree.runtime.bootstrap.addresses import listen_everywhere
-from ringtree.runtime.bootstrap.connection import MOST_BYTES, Connection, closed_in_children
+from ringtree.runtime.bootstrap.connection import MOST_BYTES, Connection, closed_in_children, unproved
 from ringtree.runtime.bootstrap.interfaces import chosen_interface
 from ringtree.runtime.linux import after_fork_in_child
 
@@ -125,10 +125,8 @@ class Post:
                         connection.send({"nonce": connection.nonce})
                 else:
                     self._hear(key.data)
-            now_s = time.monotonic()
-            for key in list(self._selector.get_map().values()):
-                if key.data is not None and not key.data.proved and now_s > key.data.accepted_s + PROVE_S:
-                    self._drop(key.data)
+            for connection in unproved(self._selector, PROVE_S):
+                self._drop(connection)
 
     def _hear(self, connection: Connection) -> None:
         try:

@@ -25,6 +25,7 @@ from ringtree.runtime.bootstrap.connection import (
     closed_in_children,
     other_size,
     proof,
+    unproved,
 )
 
 PROVE_S = 5.0
@@ -123,10 +124,9 @@ class RendezvousServer:
                     self._accept()
                 else:
                     self._hear(key.data)
+            for connection in unproved(self._selector, PROVE_S):
+                self._drop(connection)
             now = time.monotonic()
-            for key in list(self._selector.get_map().values()):
-                if key.data is not None and not key.data.proved and now > key.data.accepted_s + PROVE_S:
-                    self._drop(key.data)
             for name in [name for name, m in self._meetings.items() if any(now > late for _, _, late in m.waiting)]:
                 self._give_up(name)
             for meeting in self._meetings.values():
