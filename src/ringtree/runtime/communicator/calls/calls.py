@@ -15,7 +15,7 @@ from ringtree import plan, price, verify
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.schedule import Schedule
 from ringtree.plan.tuning import CallTuning
-from ringtree.price.memory.parameters import BUILT_IN, SharedMemory
+from ringtree.price.memory.parameters import SharedMemory, built_in
 from ringtree.runtime.arrays import Array
 from ringtree.runtime.communicator import calls
 from ringtree.runtime.communicator.calls.binding import (
@@ -318,7 +318,8 @@ class Calls:
 
     def _memory(self) -> SharedMemory:
         """The memory and costs that calls are planned for; equal on all ranks."""
-        cost, joined = self._parameters.cost or BUILT_IN, self._joined
+        joined = self._joined
+        cost = self._parameters.cost or built_in(joined.reads_Bps)
         return SharedMemory(
             self.cores, *self._room, cost, joined.single_copy_bytes, node_of=joined.nodes, speed=joined.speed
         )
