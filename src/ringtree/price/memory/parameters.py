@@ -131,8 +131,8 @@ reads small pages at READS_BPS;
 `oversubscribed_fetch_Bps` is between an estimate from what reduce of 1 and 16 MiB over 4 and 8 ranks takes on that
 Xeon, and what gather and all_to_all of those sizes take on another EPYC."""
 READS_BPS = 25e9
-"""What native.reads_Bps() would be on that Xeon, by its single copies of 32 and 512 KiB; another AMD EPYC has 12 to 16,
-and takes longer for them than to stage."""
+"""The rate that native.reads_Bps() would find on that Xeon, by its single copies of 32 and 512 KiB; another EPYC has
+12 to 16e9, and takes longer for them than to stage."""
 
 
 @lru_cache(maxsize=4)

@@ -93,11 +93,18 @@ def _join(parameters: GroupParameters) -> JoinedGroup:
         slot_bytes,
         min(cores.values()),
         *_costs(parameters, offers[0], tuple(hosts), turns, listening),
-        single_copy_bytes=native.overflow_bytes(*sizes) if not listening and all(o[6] for o in offers) else 0,
-        reads_Bps=offers[0][6],
+        *_single_copies(native, sizes, [o[6] for o in offers], listening),
         nodes=() if listening else _several(nodes),
         speed=min(o[5][1] for o in offers),
     )
+
+
+def _single_copies(
+    native: Any, sizes: tuple[int, int, int], reads_Bps: list[float], listening: NetworkEnd | None
+) -> tuple[int, float]:
+    """The longest message that may be read in its sender's memory, 0 where a member may not read, and rank 0's rate."""
+    allowed = listening is None and all(reads_Bps)
+    return (native.overflow_bytes(*sizes) if allowed else 0), reads_Bps[0]
 
 
 def _rules(parameters: GroupParameters) -> dict[str, bool]:
