@@ -11,8 +11,10 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent.parent
 TESTS = ("test_native_exchange", "test_native", "test_calls", "test_mismatches", "test_native_faults",
          "test_first_cause", "test_messages", "test_agreement")  # fmt: skip
-"""Files of tests/runtime, the quickest to notice first."""
+"""Files of tests/runtime, the quickest to notice first; the others follow, all at once."""
 LIMIT_S = 150.0
+OTHERS_LIMIT_S = 900.0
+PYTEST = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not slow and not torch"]
 MODULE = "RINGTREE_MUTANT"
 FINDER = f'''"""Every process of the tests loads the native module in {MODULE}."""
 import importlib.abc, importlib.util, os, sys
@@ -35,20 +37,21 @@ def verdict(core: list[str], folder: Path, compiler: str) -> str:
         raise RuntimeError(f"the native module of a mutant: {done.stderr[-400:]}")
     (folder / "sitecustomize.py").write_text(FINDER)
     env = {**os.environ, MODULE: str(module), "PYTHONPATH": str(folder)}
-    options = ["-q", "-x", "-n", "0", "-p", "no:cacheprovider", "-m", "not slow and not hypothesis"]
-    for name in TESTS:
-        if not _passes([sys.executable, "-m", "pytest", *options, f"tests/runtime/{name}.py"], env):
-            return f"{name}.py"
-    return ""
+    files = [f"tests/runtime/{name}.py" for name in TESTS]
+    for file in files:
+        if not _passes([*PYTEST, "-n", "0", file], env, LIMIT_S):
+            return file
+    others = [*PYTEST, "-n", "2", "tests/runtime", "--ignore=tests/runtime/hosts", *(f"--ignore={f}" for f in files)]
+    return "" if _passes(others, env, OTHERS_LIMIT_S) else "tests/runtime"
 
 
-def _passes(command: list[str], env: dict[str, str]) -> bool:
+def _passes(command: list[str], env: dict[str, str], limit_s: float) -> bool:
     """Whether they pass in time; what they have started ends with them."""
     with subprocess.Popen(
         command, cwd=ROOT, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     ) as tests:
         try:
-            return tests.wait(LIMIT_S) == 0
+            return tests.wait(limit_s) == 0
         except subprocess.TimeoutExpired:
             os.killpg(tests.pid, signal.SIGKILL)
             return False

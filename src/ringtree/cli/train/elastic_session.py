@@ -64,8 +64,8 @@ def train(plan: TrainingPlan, args: argparse.Namespace, folder: Path, rank: int,
 
 
 def _met(roll: Roll, timeout_s: float) -> Communicator | None:
-    """The group of all ranks. Where one ends before all have met, the first that hears of it, at the timeout where nobody
-    saw it, begins alone and takes the others in. None where the training is done."""
+    """The group of all ranks. Where one ends before all have met, the first that hears of it, at the timeout where
+    nobody saw it, begins alone and takes the others in. None where the training is done."""
     try:
         return ringtree.init(timeout_s=timeout_s)
     except (PeerDied, TimedOut):
