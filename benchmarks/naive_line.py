@@ -40,4 +40,6 @@ def narrowest_Bps(cluster: Cluster) -> float:
 def _out_Bps(machine: Machine, gpu: int, near: tuple[LinkKind, ...]) -> float:
     """Bandwidth out of a GPU: of its links to other GPUs, or of its PCIe link where it has none."""
     links = [machine.links[n] for n in machine.leaving(gpu)]
-    return sum(k.bandwidth_Bps for k in links if k.kind in near) or sum(k.bandwidth_Bps for k in links if k.kind not in NEAR)
+    return sum(k.bandwidth_Bps for k in links if k.kind in near) or sum(
+        k.bandwidth_Bps for k in links if k.kind not in NEAR
+    )

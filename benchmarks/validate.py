@@ -183,11 +183,10 @@ def percentiles(some: Iterable[Point]) -> dict[str, dict[str, dict[str, float]]]
     """Percentiles of the absolute errors by what is compared and by model."""
     by_model = {name: errors(some, model) for model, name in MODELS.items()}
     return {
-        what: {
-            name: {f"p{p}": round(percentile(both[k], p), 4) for p in PERCENTS} for name, both in by_model.items()
-        }
+        what: {name: {f"p{p}": round(percentile(both[k], p), 4) for p in PERCENTS} for name, both in by_model.items()}
         for k, what in enumerate(("time, all sizes", f"busbw from {size(LARGE_bytes)}"))
     }
+
 
 def table(by_system: Mapping[str, list[Point]]) -> list[str]:
     """Each system's figures by our model, NCCL's behind them."""

@@ -4,7 +4,6 @@ length."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import inf
 
 from ringtree.ir.units import count
@@ -14,6 +13,8 @@ from ringtree.machines.link_figures import data_Bps
 from ringtree.machines.machine import LinkKind, Machine, PathKind
 from ringtree.nccl.link_speeds import link_GBps
 from ringtree.nccl.transport.figures import BLOCKS_OF_A_CHANNEL, NIC_SHARE, UNDER_WAY, NET_LATENCY_us
+from ringtree.nccl.transport.limit import Limit
+from ringtree.nccl.transport.staged import staged, staged_limit
 from ringtree.nccl.tuning.communicator import NcclCommunicator
 from ringtree.nccl.tuning.figures import PROTOCOLS, HOP_LATENCY_us, TREE_CHANNEL_GBps
 from ringtree.nccl.tuning.latency import parts_us, staged_us
@@ -56,14 +57,6 @@ def latency_us(comm: NcclCommunicator, collective: str, algorithm: str, protocol
     if comm.nodes > 1:  # a CPU posts a message at each step
         intra = max(intra, comm.posting_us * (3 if protocol == "simple" else 1))
     return base + (hops - far) * intra + far * over
-
-
-@dataclass(frozen=True, order=True, slots=True)
-class Limit:
-    """`GBps` in bytes of the collective a second."""
-
-    GBps: float
-    words: str
 
 
 def nic_limit(comm: NcclCommunicator, algorithm: str, protocol: str = "simple") -> Limit:
@@ -133,8 +126,13 @@ def block_GBps(comm: NcclCommunicator) -> float:
     return max(TREE_CHANNEL_GBps[comm.generation]) / BLOCKS_OF_A_CHANNEL
 
 
-def link_limit(comm: NcclCommunicator, graph: Channels) -> Limit:
-    """Bandwidth of the channels within a machine, together."""
+def link_limit(comm: NcclCommunicator, graph: Channels, chain: bool = False) -> Limit:
+    """Bandwidth of the channels within a machine, together: no limit where each machine has one GPU. `chain`: rings are
+    not closed."""
+    if comm.per_node == 1:
+        return Limit(inf, "")
+    if staged(comm, graph):
+        return staged_limit(comm, graph, chain)
     GBps = max(graph.count * graph.intra_Bps / 1e9, _mesh_GBps(comm))
     return Limit(GBps, _link_words(comm, graph, GBps))
 
