@@ -38,6 +38,9 @@ UNDER_WAY = {"ring": 3 / 4, "tree": 7 / 8}
 
 NVLS_STAGES = 2
 """Loops in which a pipeline of three (scatter, reduce, gather) fills and empties."""
+BOARD_HEADS, HEAD_us = 8, 0.9
+"""The heads of NCCL's board, and what each further one adds to a loop, in which a block posts a chunk for each head in
+turn. The time is unpublished; from the table of two racks of GB200, where a loop of 32 heads takes 22 us more."""
 
 NET_LATENCY_us = FABRICS["infiniband"].latency_s * 1e6
 """The wire's part of NCCL's latencies of a hop between machines."""

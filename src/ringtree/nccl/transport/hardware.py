@@ -30,7 +30,7 @@ def hop_us(comm: NcclCommunicator, protocol: str) -> float:
     if protocol == "simple" and comm.settings.simple_us:
         return comm.settings.simple_us
     extra = comm.cluster.fabric.latency_s * 1e6 - NET_LATENCY_us
-    return max(extra, 0.0) * (2 if protocol == "simple" else 1)
+    return max(extra, 0.0) * (2 if protocol == "simple" else 1) + comm.settings.plugin_us
 
 
 def slice_us(comm: NcclCommunicator) -> float:

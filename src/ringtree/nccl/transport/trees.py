@@ -71,7 +71,8 @@ def tree_us(comm: NcclCommunicator, collective: str, algorithm: str, protocol: s
         return latency + nbytes / GBps / 1e3 + _fill_us(comm, nbytes, GBps)
     heads = comm.heads(algorithm)
     loop = chunk_bytes(comm, algorithm, heads, nbytes) * comm.nvls_channels * heads
-    return latency + (ceil(nbytes / loop) * min(loop, nbytes) + figures.NVLS_STAGES * min(loop, nbytes)) / GBps / 1e3
+    posting = max(heads - figures.BOARD_HEADS, 0) * figures.HEAD_us
+    return latency + (ceil(nbytes / loop) + figures.NVLS_STAGES) * (min(loop, nbytes) / GBps / 1e3 + posting)
 
 
 def _fill_us(comm: NcclCommunicator, nbytes: int, GBps: float) -> float:
