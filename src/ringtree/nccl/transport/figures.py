@@ -12,6 +12,10 @@ NIC_SHARE = 47 / 49.7
 """The share of a NIC's payload that reaches a GPU: NVIDIA's engineers give 46 to 48 GB/s for a NIC of 400 Gb/s
 (NVIDIA/nccl-tests issue 290)."""
 
+SHARP_SHARE = 20 / 25
+"""The share of a port's rate at which switches of the network reduce: about 20 GB/s of a NIC of 200 Gb/s, by NVIDIA's
+engineers (NVIDIA/nccl issue 320)."""
+
 NVLS_BLOCKS = (1, 1, 16, 24)
 """Blocks that NVLS runs on in a machine, by generation: Volta, Ampere, Hopper, Blackwell (nvls.cc)."""
 NVLS_BLOCK_GBps = (0.0, 0.0, 370.8 * 8 / 9 * 0.85 / 16, 721.8 * 8 / 9 * 0.74 / 24)

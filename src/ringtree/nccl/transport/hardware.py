@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from math import inf
 
 from ringtree.ir.units import count
-from ringtree.machines.channels import Channels
+from ringtree.machines.channels import Channels, Pattern
 from ringtree.machines.clusters import NetworkShape
 from ringtree.machines.link_figures import data_Bps
 from ringtree.machines.machine import LinkKind, Machine, PathKind
 from ringtree.nccl.link_speeds import link_GBps
-from ringtree.nccl.transport.figures import BLOCKS_OF_A_CHANNEL, NIC_SHARE, UNDER_WAY, NET_LATENCY_us
+from ringtree.nccl.transport.figures import BLOCKS_OF_A_CHANNEL, NIC_SHARE, SHARP_SHARE, UNDER_WAY, NET_LATENCY_us
 from ringtree.nccl.transport.limit import Limit
+from ringtree.nccl.transport.shared_links import channel_GBps
 from ringtree.nccl.transport.staged import staged, staged_limit
 from ringtree.nccl.tuning.communicator import NcclCommunicator
 from ringtree.nccl.tuning.figures import PROTOCOLS, HOP_LATENCY_us, TREE_CHANNEL_GBps
@@ -68,6 +69,9 @@ def nic_limit(comm: NcclCommunicator, algorithm: str, protocol: str = "simple") 
     assert fabric is not None
     used = sorted({n for pair in graph.nics for n in pair}) or list(range(min(graph.count, len(machine.nics))))
     least = nics_limit(machine, fabric, used)
+    if comm.reduces_in_network(algorithm):
+        rates = sum(machine.devices[machine.nics[n]].rate_Bps for n in used) / 1e9
+        least = min(least, Limit(rates * SHARP_SHARE, f"{least.words}, whose switches reduce"))
     if not fabric.rdma:
         ranks = min(graph.count, comm.per_node)  # whose proxy threads have the channels' sockets
         kernel = fabric.kernel_Bps / 1e9 * ranks
@@ -134,6 +138,8 @@ def link_limit(comm: NcclCommunicator, graph: Channels, chain: bool = False) -> 
     if staged(comm, graph):
         return staged_limit(comm, graph, chain)
     GBps = max(graph.count * graph.intra_Bps / 1e9, _mesh_GBps(comm))
+    if graph.pattern is Pattern.RING and graph.intra is PathKind.NVL:
+        GBps = max(GBps, graph.count * channel_GBps(comm.cluster, graph.orders, chain)[0])
     return Limit(GBps, _link_words(comm, graph, GBps))
 
 

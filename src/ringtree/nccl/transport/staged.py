@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
 from functools import lru_cache
-from itertools import pairwise
-from math import inf
 
 from ringtree.machines.channels import Channels
-from ringtree.machines.clusters import Cluster
-from ringtree.machines.machine import DeviceKind, LinkKind, Machine, PathKind
+from ringtree.machines.machine import LinkKind, Machine, PathKind
 from ringtree.machines.paths import Path, Paths, p2p
-from ringtree.nccl.graphs.system import System
-from ringtree.nccl.transport.figures import HOST_ONE_WAY, HOST_TWO_WAYS, HOST_BLOCK_GBps
+from ringtree.nccl.transport.figures import HOST_BLOCK_GBps
 from ringtree.nccl.transport.limit import Limit
+from ringtree.nccl.transport.shared_links import channel_GBps, hops
 from ringtree.nccl.tuning.communicator import NcclCommunicator
 
 
@@ -23,7 +18,7 @@ def staged(comm: NcclCommunicator, graph: Channels) -> bool:
     memory."""
     if graph.intra < PathKind.PIX or comm.per_node == 1:
         return False
-    return not all(_direct(comm.cluster.machine, a, b) for a, b in set(_hops(graph.orders, closed=False)))
+    return not all(_direct(comm.cluster.machine, a, b) for a, b in set(hops(graph.orders, closed=False)))
 
 
 _HOST = "through the host's memory, GPUs without P2P"
@@ -33,29 +28,12 @@ _WORDS = {LinkKind.CPU: f"CPU link: {_HOST}"}
 def staged_limit(comm: NcclCommunicator, graph: Channels, chain: bool) -> Limit:
     """Bandwidth of all channels together. `chain`: rings are not closed, as in broadcast and reduce. Between machines
     the search has shared the links out with the way to the NICs, so no channel is faster than found."""
-    each, kind = _channel_GBps(comm.cluster, graph.orders, chain)
+    each, kind = channel_GBps(comm.cluster, graph.orders, chain)
     limit = Limit(graph.count * each, _WORDS.get(kind, f"PCIe: {_HOST}"))
     if comm.nodes > 1:
         limit = Limit(min(limit.GBps, graph.count * graph.intra_Bps / 1e9), limit.words)
     copied = comm.channels * HOST_BLOCK_GBps
     return min(limit, Limit(copied, f"copying {_HOST}: {comm.channels} blocks of {HOST_BLOCK_GBps:g} GB/s"))
-
-
-@lru_cache(maxsize=64)
-def _channel_GBps(cluster: Cluster, orders: tuple[tuple[int, ...], ...], chain: bool) -> tuple[float, LinkKind]:
-    """Bandwidth of a channel where all are as fast: that of the link that most hops share. A GPU writes its data to the
-    host's memory and the next GPU reads them there, so GPUs below one switch share the switch's link to the CPU."""
-    system = System(cluster)
-    hops = _hops(orders, closed=cluster.nodes == 1 and not chain)
-    loads = Counter(edge for a, b in hops for edge in system.gpu_path(a, b).edges)
-    least = inf, LinkKind.PCIE
-    for number, load in loads.items():
-        edge = system.edges[number]
-        ends = {system.devices[edge.source].kind, system.devices[edge.target].kind}
-        share = HOST_TWO_WAYS if DeviceKind.GPU in ends and edge.reverse in loads else HOST_ONE_WAY
-        GBps = edge.capacity_MBps / 1e3 / load * (share if edge.kind is LinkKind.PCIE else 1.0)
-        least = min(least, (GBps, edge.kind))
-    return least
 
 
 def gpu_path(machine: Machine, a: int, b: int) -> Path:
@@ -66,12 +44,6 @@ def gpu_path(machine: Machine, a: int, b: int) -> Path:
         if path.kind is not PathKind.DIS:
             return path
     return paths.gpus(a, b)
-
-
-def _hops(orders: tuple[tuple[int, ...], ...], closed: bool) -> Iterator[tuple[int, int]]:
-    """(sender, receiver) by local rank, of all channels; from the last GPU to the first where rings are `closed`."""
-    for order in orders:
-        yield from pairwise((*order, order[0]) if closed else order)
 
 
 @lru_cache(maxsize=1024)
