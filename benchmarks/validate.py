@@ -1,18 +1,17 @@
 """How near the predictions for clusters come to what others measured: published nccl-tests tables, size by size.
 
-    python -m benchmarks.validate                      each system's medians, by both models, and the overall percentiles
-    python -m benchmarks.validate --sizes              each size too: measured beside predicted
-    python -m benchmarks.validate aws_p5 --sizes       the systems whose file's name has that in it
-    python -m benchmarks.validate --json FILE          write the figures
+    python -m benchmarks.validate                   each system's medians, by both models, and percentiles over all
+    python -m benchmarks.validate --sizes           each size too: measured beside predicted
+    python -m benchmarks.validate aws_p5 --sizes    the systems whose file's name has that in it
+    python -m benchmarks.validate --json FILE       write the figures
 
 The tables are nobody's here: RINGTREE_DATA names the folder they lie in (default ../shared/data). What is compared is
 the out-of-place time and bus bandwidth with those of the algorithm and protocol that NCCL picks, by our model of the
 hardware, by NCCL's own, and by a naive line (naive_line.py). SYSTEMS names the hardware of each file, by its header,
 with no figure of its own.
 
-Nothing is fitted to a system it is judged on. Two figures that nobody publishes are each taken from the table of
-another system, and are so in the code (nccl/tuning/settings.py), so the figures below leave the judged one out: what a
-hop costs with GPUDirect-TCPX from a3-mega's, with GPUDirect-TCPXO from a3-high's.
+Nothing is fitted to a system it is judged on. Figures that nobody publishes are each taken from the table of another
+system, as ELSEWHERE and the code state (nccl/tuning/settings.py, nccl/transport/figures.py).
 """
 
 from __future__ import annotations
@@ -45,6 +44,8 @@ LARGE_bytes = 64 << 20
 ELSEWHERE = {
     "gcp-a3-high": "tcpx: what a hop with Simple costs, from the table of gcp-a3-mega",
     "gcp-a3-mega": "tcpxo: what a hop with Simple costs, from a table of gcp-a3-high",
+    "gb200-nvl72": "NVLS: what each head beyond a board's eight adds to a loop, from a table of two racks",
+    "rtx4090-pcie": "host memory: shares of PCIe links and a block's rate, from tables of RTX 2080 Ti and RTX 5090",
 }
 """Figures that nobody publishes, by the machine they are judged on, and where they are from."""
 GOALS = {"busbw_median": 0.07, "busbw_p90": 0.20, "time_median": 0.20}

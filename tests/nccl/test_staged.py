@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -23,7 +24,7 @@ def server(gpus: int, below_one_switch: bool, generation: int = 3, p2p: str = "0
     m = Maker()
     maker = ("intel", "Skylake") if intels else ("amd", "EPYC")
     cpus = [m.add(DeviceKind.CPU, f"cpu{n}", vendor=maker[0], model=maker[1]) for n in range(intels or 1)]
-    for a, b in zip(cpus, cpus[1:], strict=False):
+    for a, b in pairwise(cpus):
         m.join(a, b, LinkKind.CPU, 64e9)
     above = cpus
     if below_one_switch:
