@@ -49,7 +49,7 @@ def test_the_goals_are_met_and_the_record_is_of_this_code(validate: ModuleType, 
         assert overall[name] <= goal, f"{name}: {overall[name]}"
     kept = json.loads((ROOT / "benchmarks" / "validated.json").read_text(encoding="utf-8"))
     assert kept["all"] == pytest.approx(overall, abs=1e-3), (
-        "python benchmarks/validate.py --json benchmarks/validated.json"
+        "python -m benchmarks.validate --json benchmarks/validated.json"
     )
     for name, some in by_system.items():
         expected = {k: v for k, v in kept["systems"][name].items() if k != "on"}
