@@ -234,6 +234,14 @@ def sizes(some: Iterable[Point]) -> list[str]:
     return lines
 
 
+def intervals(by_system: Mapping[str, list[Point]]) -> list[str]:
+    """Points inside the predictions' intervals, and the intervals' widths (benchmarks/intervals.py)."""
+    sys.path.append(str(Path(__file__).parent.parent))  # where the file is run, and not the module
+    from benchmarks.intervals import lines
+
+    return lines(by_system)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="systems, by a part of their file's name (default all)")
@@ -251,6 +259,7 @@ def main() -> None:
         print(f"\n{system.file}: {system.cluster.name}" + (f" ({system.note})" if system.note else ""))
         print("\n".join(sizes(by_system[system.file])))
     print("\n" + "\n".join(table(by_system)))
+    print("\n" + "\n".join(intervals(by_system)))
     if args.json:
         overall = [p for some in by_system.values() for p in some]
         record = {
