@@ -33,10 +33,10 @@ COMPARED = tuple(
     ComparedSystem(system, PredictionClass(*of), points, factor)
     for system, of, points, factor in (
         ("aws_p5_1n_allreduce", ("Hopper", "nvlink", "", "all_reduce"), 32, 0.55),
-        ("b5_a100_2gpu_allreduce", ("Ampere", "nvlink", "", "all_reduce"), 3, 0.85),
+        ("b5_a100_2gpu_allreduce", ("Ampere", "nvlink", "", "all_reduce"), 3, 0.94),
         ("b5_a100_2gpu_sendrecv", ("Ampere", "nvlink", "", "send_recv"), 3, 2.08),
-        ("b5_a100_4gpu_allreduce", ("Ampere", "nvlink", "", "all_reduce"), 3, 1.08),
-        ("coreweave_gb200_nvl72_1rack_allreduce", ("Blackwell", "nvlink", "", "all_reduce"), 5, 1.19),
+        ("b5_a100_4gpu_allreduce", ("Ampere", "nvlink", "", "all_reduce"), 3, 1.14),
+        ("coreweave_gb200_nvl72_1rack_allreduce", ("Blackwell", "nvlink", "", "all_reduce"), 5, 1.2),
         ("cscs_gh200_2n_allreduce_ofi", ("Hopper", "nvlink", "slingshot", "all_reduce"), 25, 1.57),
         ("dstack_gcp_a3high_allgather", ("Hopper", "nvlink", "tcpx", "all_gather"), 11, 0.43),
         ("dstack_nebius_h100_2n_allreduce", ("Hopper", "nvlink", "infiniband", "all_reduce"), 31, 0.88),
@@ -48,7 +48,7 @@ COMPARED = tuple(
         ("issue309_h100_4n_vm", ("Hopper", "nvlink", "infiniband", "all_reduce"), 32, 0.69),
         ("k8snccl_h100_2n_allreduce", ("Hopper", "nvlink", "infiniband", "all_reduce"), 5, 1.37),
         ("oci_a100_8gpu_1n_point", ("Ampere", "nvlink", "", "all_reduce"), 1, 0.03),
-        ("rtx4090_2gpu_pcie_shm", ("Ampere", "host", "", "all_reduce"), 25, 1.69),
+        ("rtx4090_2gpu_pcie_shm", ("Ampere", "host", "", "all_reduce"), 25, 1.65),
     )
 )  # fmt: skip
 
