@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from math import isfinite
 
-from ringtree.algorithms import build, find
+from ringtree.algorithms import REGISTRY, build, find
 from ringtree.bench.record import bandwidths
 from ringtree.cli.arguments import subject
 from ringtree.cli.arguments.byte_sizes import parse_bytes
@@ -24,18 +24,23 @@ from ringtree.cli.options.simulate import WITH
 from ringtree.draw.text.path import path_lines
 from ringtree.draw.text.tables import BandwidthCells, nccl_header, nccl_row
 from ringtree.formats.chrome import write
+from ringtree.formats.operations import chakra, format_of, goal
 from ringtree.ir.critical_path import critical_path, seconds_by_what
 from ringtree.ir.program import Program
 from ringtree.ir.schedule import Schedule
 from ringtree.ir.units import count, duration, size
 from ringtree.pages.schedule_page import schedule_page
 from ringtree.simulate import Job, Simulation, play
+from ringtree.simulate.as_operations import as_operations
 from ringtree.topology import Topology
 from ringtree.topology.text import seconds
 from ringtree.verify import ProofError, prove
 
 AS_CALLED = "ringtree.cli.arguments.as_called"
 """The module that cuts schedules, loaded where one is cut."""
+OPERATIONS = "ringtree.cli.simulate.operations"
+"""The module that plays files of other simulators, loaded where one is played."""
+OF_TRACES = ("groups", "expand")
 BUSIEST = 5
 """Lines of links."""
 _WITH = re.compile(r"(.+\.py:[^:]*|[^:]*):([^:]*):([^:]*)(?::([^:]*))?")
@@ -57,12 +62,22 @@ class _Case:
 def run(args: argparse.Namespace) -> int:
     """Prints simulated time, critical path and links, or a table over sizes. Returns the exit code."""
     ranks_on_hosts(args)
+    if args.what not in REGISTRY and format_of(args.what):
+        played: int = import_module(OPERATIONS).run(args)
+        return played
+    for option in OF_TRACES:
+        if subject.is_given(getattr(args, option)):
+            raise ValueError(f"--{option} applies to Chakra execution traces; leave it out")
+    if args.bytes is None:
+        raise ValueError("required: --bytes, the size of the whole vector, such as 64K or 16M")
     if args.in_place and not (args.cut and _as_engine(args)):
         raise ValueError(
             "--in-place applies to the engine's own windows: expected --cut, and trace:FILE or --hosts, as well"
         )
     sizes = [parse_bytes(text) for text in args.bytes.split(",")]
-    read, written = [args.what, (args.topology or "").removeprefix(MEASURED)], [args.trace, args.html]
+    chakra_file = args.chakra and args.chakra.with_name(f"{args.chakra.name}.0.et")
+    written = [args.trace, args.html, args.goal, chakra_file]
+    read = [args.what, (args.topology or "").removeprefix(MEASURED)]
     for path in filter(None, written):
         check_destination(path, *read, *(other for other in written if other and other is not path))
         if len(sizes) > 1:
@@ -89,7 +104,20 @@ def run(args: argparse.Namespace) -> int:
         print(f"{args.trace}: `ringtree show` draws it, and ui.perfetto.dev opens it")
     if args.html:
         write_page(args.html, schedule_page(cases[0].schedule, topology, [found.trace]))
+    if args.goal or args.chakra:
+        _write_operations(args, cases[0], found.topology)
     return 0
+
+
+def _write_operations(args: argparse.Namespace, case: _Case, topology: Topology) -> None:
+    """Writes what was simulated for other simulators, with computations as long as they take on this topology."""
+    graph = as_operations(Job(case.what, case.nbytes), topology)
+    if args.goal:
+        goal.write(args.goal, graph)
+        print(f"{args.goal}: LogGOPSim and ATLAHS play it, as `ringtree simulate` does")
+    if args.chakra:
+        files = chakra.write(args.chakra, graph)
+        print(f"{files[0]} to {files[-1].name}: ASTRA-sim plays them, as `ringtree simulate` does")
 
 
 def _case(args: argparse.Namespace, nbytes: int) -> _Case:
@@ -145,7 +173,7 @@ def _table(
     first = cases[0].schedule
     root, op = -1 if first.root is None else first.root, "sum" if first.promise.reduces else "none"
     print(f"# {first.name} {first.collective} over {first.ranks} ranks, simulated")
-    print(f"# on {_described(args, topology)}")
+    print(f"# on {described(args, topology)}")
     print("\n".join(("#", *nccl_header())))
     for case in cases:
         time_s = _own_time_s(simulated(case))
@@ -159,7 +187,7 @@ def _own_time_s(found: Simulation, job: int = 0) -> float:
     return float(found.trace.end_s[mine].max(initial=0.0))
 
 
-def _described(args: argparse.Namespace, topology: Topology) -> str:
+def described(args: argparse.Namespace, topology: Topology) -> str:
     """The topology in a line: its nodes, links and a rank's own costs."""
     t = topology
     switches = len(t.nodes) - t.ranks
@@ -180,14 +208,20 @@ def _described(args: argparse.Namespace, topology: Topology) -> str:
 
 
 def _report(args: argparse.Namespace, case: _Case, found: Simulation, wall_s: float) -> None:
-    s, trace = case.schedule, found.trace
+    s = case.schedule
     time_s = _own_time_s(found)
     algbw, busbw = case.bandwidths_GBps(time_s)
     print(f"{s.name} {s.collective} over {s.ranks} ranks, {case.nbytes:,} bytes in {count(s.chunks, 'chunk')}")
-    print(f"on {_described(args, found.topology)}")
+    print(f"on {described(args, found.topology)}")
     print(f"time {duration(time_s)}, algbw {algbw:.2f} GB/s, busbw {busbw:.2f} GB/s")
     for job, text in enumerate(args.others, start=1):
         print(f"concurrent {text} ends at {duration(_own_time_s(found, job))}")
+    print_parts(found, wall_s)
+
+
+def print_parts(found: Simulation, wall_s: float) -> None:
+    """Prints the critical path and the busiest links."""
+    trace = found.trace
     path = critical_path(trace)
     print(f"\ncritical path, {len(path):,} steps:")
     shares = [f"{what} {duration(s)} ({s / trace.makespan_s:.0%})" for what, s in seconds_by_what(path).items()]
