@@ -133,8 +133,11 @@ def _table(
         bar.advance()
         bar.note(f"{row['algorithm']} {row['nbytes']:,} bytes")
         done.append(row)
-    busbw = [r[side] for r in done for side in ("busbw_GBps", "in_place_busbw_GBps")]
-    for line in nccl_footer(sum((r["wrong"] or 0) + (r["in_place_wrong"] or 0) for r in done), sum(busbw) / len(busbw)):
+    busbw: dict[str, list[float]] = {}
+    for case, row in zip(table, done, strict=True):
+        busbw.setdefault(case.algorithm, []).extend((row["busbw_GBps"], row["in_place_busbw_GBps"]))
+    averages = {name: sum(each) / len(each) for name, each in busbw.items()}
+    for line in nccl_footer(sum((r["wrong"] or 0) + (r["in_place_wrong"] or 0) for r in done), averages):
         bar.print(line)
     return done
 
