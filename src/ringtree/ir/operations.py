@@ -72,8 +72,7 @@ class GraphBuilder:
     """Operations and dependencies, one added after another; 65 bytes each at most."""
 
     def __init__(self) -> None:
-        self._ints = {name: array("q") for name in ("kind", "rank", "nbytes", "peer", "tag", "processor")}
-        self._appends = [column.append for column in self._ints.values()]
+        self._kind, self._rank, self._nbytes, self._peer, self._tag, self._processor = (array("q") for _ in range(6))
         self._compute_s = array("d")
         self._after, self._before, self._at_start = array("q"), array("q"), array("b")
 
@@ -96,8 +95,12 @@ class GraphBuilder:
         compute_s: float = 0.0,
     ) -> int:
         """Adds an operation; returns its row."""
-        for append, value in zip(self._appends, (kind, rank, nbytes, peer, tag, processor), strict=True):
-            append(value)
+        self._kind.append(kind)
+        self._rank.append(rank)
+        self._nbytes.append(nbytes)
+        self._peer.append(peer)
+        self._tag.append(tag)
+        self._processor.append(processor)
         self._compute_s.append(compute_s)
         return len(self._compute_s) - 1
 
@@ -109,15 +112,20 @@ class GraphBuilder:
 
     def build(self, name: str, ranks: int, collectives: Sequence[CollectiveCall] = ()) -> OperationGraph:
         """The graph of all that was added."""
-        columns = {key: np.array(column, dtype=np.int64) for key, column in self._ints.items()}
-        after, before = (np.array(column, dtype=np.int64) for column in (self._after, self._before))
+        ints = (self._kind, self._rank, self._nbytes, self._peer, self._tag, self._processor, self._after, self._before)
+        kind, rank, nbytes, peer, tag, processor, after, before = (np.array(column, dtype=np.int64) for column in ints)
         return OperationGraph(
             name,
             ranks,
-            **columns,
-            compute_s=np.array(self._compute_s, dtype=np.float64),
-            after=after,
-            before=before,
-            at_start=np.array(self._at_start, dtype=np.bool_),
-            collectives=tuple(collectives),
+            kind,
+            rank,
+            nbytes,
+            np.array(self._compute_s, dtype=np.float64),
+            peer,
+            tag,
+            processor,
+            after,
+            before,
+            np.array(self._at_start, dtype=np.bool_),
+            tuple(collectives),
         )

@@ -69,7 +69,7 @@ def test_braces_and_semicolons_may_stand_anywhere(tmp_path: Path) -> None:
         ("num_ranks 2\nrank 0 {\nrecv 8b from 1 tag -1\n}", "wildcards are not played"),
         ("num_ranks 1\nrank 0 {\nsend 8b to 1 tag 0\n}", r"a rank of 0\.\.0"),
         ("num_ranks 1\nrank 0 {\nl1: calc 1\nl1: calc 1\n}", "labels that differ"),
-        ("num_ranks 1\nrank 0 {\nl1: calc 1\nl1 requires l2\n}", "line 4: rank 0 has no label 'l2'"),
+        ("num_ranks 1\nrank 0 {\nl1: calc 1\nl1 requires l2\n}", "line 4: 'l2'; expected a label of rank 0"),
         ("num_ranks 1\nrank 0 {\ncalc 1 cpu 1 cpu 1\n}", "once each"),
         ("num_ranks 1\nrank 0 {\ncalc 99999999999999999999\n}", "a number below"),
         ("num_ranks 1\n" + "x" * 5000, "a line of more than 4096 bytes"),

@@ -97,27 +97,31 @@ def run(args: argparse.Namespace) -> int:
     begin_s = time.perf_counter()
     found = simulated(cases[0])
     wall_s = time.perf_counter() - begin_s
-    if args.trace:  # before anything is printed, which a reader such as head may end
-        write(found.trace, args.trace)
+    files = _write(args, cases[0], found)  # before anything is printed, which a reader such as head may end
     _report(args, cases[0], found, wall_s)
-    if args.trace:
-        print(f"{args.trace}: `ringtree show` draws it, and ui.perfetto.dev opens it")
+    for line in files:
+        print(line)
     if args.html:
         write_page(args.html, schedule_page(cases[0].schedule, topology, [found.trace]))
-    if args.goal or args.chakra:
-        _write_operations(args, cases[0], found.topology)
     return 0
 
 
-def _write_operations(args: argparse.Namespace, case: _Case, topology: Topology) -> None:
-    """Writes what was simulated for other simulators, with computations as long as they take on this topology."""
-    graph = as_operations(Job(case.what, case.nbytes), topology)
-    if args.goal:
-        goal.write(args.goal, graph)
-        print(f"{args.goal}: LogGOPSim and ATLAHS play it, as `ringtree simulate` does")
-    if args.chakra:
-        files = chakra.write(args.chakra, graph)
-        print(f"{files[0]} to {files[-1].name}: ASTRA-sim plays them, as `ringtree simulate` does")
+def _write(args: argparse.Namespace, case: _Case, found: Simulation) -> list[str]:
+    """Writes the events, and what was simulated for other simulators, with computations as long as they take on this
+    topology; returns a line for each."""
+    lines = []
+    if args.trace:
+        write(found.trace, args.trace)
+        lines.append(f"{args.trace}: `ringtree show` draws it, and ui.perfetto.dev opens it")
+    if args.goal or args.chakra:
+        graph = as_operations(Job(case.what, case.nbytes), found.topology)
+        if args.goal:
+            goal.write(args.goal, graph)
+            lines.append(f"{args.goal}: LogGOPSim and ATLAHS play it, as `ringtree simulate` does")
+        if args.chakra:
+            paths = chakra.write(args.chakra, graph)
+            lines.append(f"{paths[0]} to {paths[-1].name}: ASTRA-sim plays them, as `ringtree simulate` does")
+    return lines
 
 
 def _case(args: argparse.Namespace, nbytes: int) -> _Case:

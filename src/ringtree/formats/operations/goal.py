@@ -31,13 +31,14 @@ EXPECTED = "a GOAL schedule"
 LONGEST_LINE = 1 << 12
 """Bytes of a line: no statement has more than a hundred."""
 MOST_NUMBER = 2**53
-KINDS = {"send": Operation.SEND, "recv": Operation.RECEIVE, "calc": Operation.COMPUTE}
+KINDS = {"send": (Operation.SEND, "to"), "recv": (Operation.RECEIVE, "from")}
+"""The operations of messages, and the word before their peer."""
 _WORD = r"[A-Za-z][A-Za-z0-9_]*"
 _OPERATION = re.compile(
-    rf"(?:(?P<label>{_WORD})\s*:\s*)?(?:(?P<kind>send|recv)\s+(?P<nbytes>\d+)\s*b\s+(?P<way>to|from)\s+(?P<peer>-?\d+)"
-    r"|calc\s+(?P<time_ns>\d+))(?P<rest>(?:\s+(?:tag|cpu|nic)\s+-?\d+)*)"
+    rf"(?:({_WORD})\s*:\s*)?(?:(send|recv)\s+(\d+)\s*b\s+(to|from)\s+(-?\d{{1,20}})|calc\s+(\d+))"
+    r"((?:\s+(?:tag|cpu|nic)\s+-?\d{1,20})*)"
 )
-_DEPENDENCE = re.compile(rf"(?P<after>{_WORD})\s+(?P<how>i?requires)\s+(?P<before>{_WORD})")
+_DEPENDENCE = re.compile(rf"({_WORD})\s+(i?requires)\s+({_WORD})")
 _RANKS, _RANK = re.compile(r"num_ranks\s+(\d+)"), re.compile(r"rank\s+(\d+)\s*\{?")
 _CUTS = re.compile(r";|(?<=\{)|(?=\})|(?<=\})")
 
@@ -120,18 +121,20 @@ class _Reader:
         if self.rank < 0:
             self._outside(statement)
         elif not self.opened:
-            self._expect(statement == "{", statement, "'{'")
+            if statement != "{":
+                raise self._expected("'{'", statement)
             self.opened = True
         elif statement == "}":
             self._close()
         elif found := _OPERATION.fullmatch(statement):
-            self._operation(found)
+            self._operation(statement, *found.groups())
         elif found := _DEPENDENCE.fullmatch(statement):
-            self.pending.append((self.line, found["after"], found["how"] == "irequires", found["before"]))
+            after, how, before = found.groups()
+            self.pending.append((self.line, after, how == "irequires", before))
             check_size(self.path, len(self.builder), self.builder.dependencies + len(self.pending))
         else:
-            expected = "send, recv, calc, requires, irequires or '}'"
-            self._expect(False, statement, f"{expected}, such as `l1: send 8b to 1 tag 0`")
+            expected = "send, recv, calc, requires, irequires or '}', such as `l1: send 8b to 1 tag 0`"
+            raise self._expected(expected, statement)
 
     def graph(self) -> OperationGraph:
         if self.rank >= 0:
@@ -140,53 +143,65 @@ class _Reader:
             raise FormatError(f"{self.path}: no num_ranks; expected {EXPECTED}")
         return self.builder.build(self.path.name, self.ranks)
 
-    def _refuse(self, problem: str) -> FormatError:
-        return FormatError(f"{self.path}: line {self.line}: {problem}")
-
-    def _expect(self, holds: bool, found: str, expected: str) -> None:
-        if not holds:
-            raise self._refuse(f"{found[:40]!r}; expected {expected}")
+    def _expected(self, expected: str, found: str) -> FormatError:
+        return FormatError(f"{self.path}: line {self.line}: {found[:40]!r}; expected {expected}")
 
     def _outside(self, statement: str) -> None:
         if found := _RANKS.fullmatch(statement):
-            self._expect(not self.ranks, statement, "num_ranks once")
+            if self.ranks:
+                raise self._expected("num_ranks once", statement)
             self.ranks = self._number(found[1])
-            self._expect(1 <= self.ranks <= MOST_RANKS, statement, f"1 to {MOST_RANKS} ranks")
+            if not 1 <= self.ranks <= MOST_RANKS:
+                raise self._expected(f"1 to {MOST_RANKS} ranks", statement)
             return
         found = _RANK.fullmatch(statement)
-        self._expect(found is not None, statement, "num_ranks N or rank R {")
-        assert found is not None
-        self._expect(self.ranks > 0, statement, "num_ranks before the first rank")
+        if found is None:
+            raise self._expected("num_ranks N or rank R {", statement)
+        if not self.ranks:
+            raise self._expected("num_ranks before the first rank", statement)
         self.rank, self.opened = self._number(found[1]), statement.endswith("{")
-        self._expect(self.rank < self.ranks, statement, f"a rank of 0..{self.ranks - 1}")
-        self._expect(self.rank not in self.seen, statement, "each rank once")
+        if self.rank >= self.ranks:
+            raise self._expected(f"a rank of 0..{self.ranks - 1}", statement)
+        if self.rank in self.seen:
+            raise self._expected("each rank once", statement)
         self.seen.add(self.rank)
 
-    def _operation(self, found: re.Match[str]) -> None:
-        kind = KINDS[found["kind"] or "calc"]
-        words = found["rest"].split()
-        given = {word: int(value) for word, value in zip(words[::2], words[1::2], strict=True)}
-        self._expect(len(given) == len(words) // 2, found[0], "tag, cpu and nic once each")
-        for word, value in given.items():
-            self._expect(0 <= value < MOST_NUMBER, f"{word} {value}", "a number of 0 or more: wildcards are not played")
-        if kind is Operation.COMPUTE:
-            self._expect("tag" not in given, found[0], "no tag of a calc")
-            time_s = self._number(found["time_ns"]) * 1e-9
-            made = self.builder.add(kind, self.rank, processor=given.get("cpu", 0), compute_s=time_s)
+    def _operation(
+        self, statement: str, label: str, word: str | None, nbytes: str, way: str, peer: str, time_ns: str, rest: str
+    ) -> None:
+        tag, cpu = self._places(statement, rest) if rest else (None, 0)
+        if word is None:
+            if tag is not None:
+                raise self._expected("no tag of a calc", statement)
+            lasts_s = self._number(time_ns) * 1e-9
+            made = self.builder.add(Operation.COMPUTE, self.rank, processor=cpu, compute_s=lasts_s)
         else:
-            way = "to" if kind is Operation.SEND else "from"
-            self._expect(found["way"] == way, found[0], f"{found['kind']} … {way} a rank")
-            peer = int(found["peer"])
-            self._expect(0 <= peer < self.ranks, found[0], f"a rank of 0..{self.ranks - 1}: wildcards are not played")
-            nbytes = self._number(found["nbytes"])
-            made = self.builder.add(kind, self.rank, nbytes, peer, given.get("tag", 0), given.get("cpu", 0))
-        check_size(self.path, len(self.builder), self.builder.dependencies)
-        if label := found["label"]:
-            self._expect(label not in self.labels, label, "labels that differ in a rank")
+            kind, its_way = KINDS[word]
+            if way != its_way:
+                raise self._expected(f"{word} … {its_way} a rank", statement)
+            other = int(peer)
+            if not 0 <= other < self.ranks:
+                raise self._expected(f"a rank of 0..{self.ranks - 1}: wildcards are not played", statement)
+            made = self.builder.add(kind, self.rank, self._number(nbytes), other, tag or 0, cpu)
+        check_size(self.path, made + 1, self.builder.dependencies)
+        if label:
+            if label in self.labels:
+                raise self._expected("labels that differ in a rank", label)
             self.labels[label] = made
 
+    def _places(self, statement: str, rest: str) -> tuple[int | None, int]:
+        """The tag, None without one, and the CPU of an operation."""
+        words = rest.split()
+        given = {word: int(value) for word, value in zip(words[::2], words[1::2], strict=True)}
+        if len(given) < len(words) // 2:
+            raise self._expected("tag, cpu and nic once each", statement)
+        if not all(0 <= value < MOST_NUMBER for value in given.values()):
+            raise self._expected("numbers of 0 or more: wildcards are not played", statement)
+        return given.get("tag"), given.get("cpu", 0)
+
     def _number(self, digits: str) -> int:
-        self._expect(len(digits) <= 16 and int(digits) < MOST_NUMBER, digits, f"a number below {MOST_NUMBER}")
+        if len(digits) > 16 or int(digits) >= MOST_NUMBER:
+            raise self._expected(f"a number below {MOST_NUMBER}", digits)
         return int(digits)
 
     def _close(self) -> None:
@@ -194,7 +209,7 @@ class _Reader:
             for label in (after, before):
                 if label not in self.labels:
                     self.line = line
-                    raise self._refuse(f"rank {self.rank} has no label {label[:40]!r}; expected one of its own")
+                    raise self._expected(f"a label of rank {self.rank}", label)
             self.builder.depend(self.labels[after], self.labels[before], at_start)
         self.labels.clear()
         self.pending.clear()

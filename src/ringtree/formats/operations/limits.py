@@ -15,9 +15,7 @@ MOST_DEPENDENCIES = 8_000_000
 
 def check_size(path: Path, operations: int, dependencies: int) -> None:
     """FormatError: if a graph of so many operations and dependencies is too large."""
-    for number, most, what in (
-        (operations, MOST_OPERATIONS, "operations"),
-        (dependencies, MOST_DEPENDENCIES, "dependencies"),
-    ):
-        if number > most:
-            raise FormatError(f"{path}: more than {most:,} {what}; expected at most so many")
+    if operations > MOST_OPERATIONS:
+        raise FormatError(f"{path}: more than {MOST_OPERATIONS:,} operations; expected at most so many")
+    if dependencies > MOST_DEPENDENCIES:
+        raise FormatError(f"{path}: more than {MOST_DEPENDENCIES:,} dependencies; expected at most so many")
