@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ringtree.algorithms import build
 from ringtree.formats import load as load_schedule
 from ringtree.formats.operations import chakra, goal, load
-from ringtree.ir.operations import CollectiveCall, GraphBuilder, Operation, OperationGraph
+from ringtree.ir.operations import CollectiveCall, GraphBuilder, OperationGraph, OperationKind
 from ringtree.ir.trace import Event
 from ringtree.simulate import Conditions, Job, StuckError, play
 from ringtree.simulate.as_operations import as_operations, expand
@@ -30,13 +30,13 @@ class Graph(GraphBuilder):
     """A graph in few words; `deps` are rows that an operation waits for the end of."""
 
     def compute(self, rank: int, micros: float, *deps: int, cpu: int = 0) -> int:
-        return self._waiting(self.add(Operation.COMPUTE, rank, processor=cpu, compute_s=micros * US), deps)
+        return self._waiting(self.add(OperationKind.COMPUTE, rank, processor=cpu, compute_s=micros * US), deps)
 
     def send(self, rank: int, peer: int, nbytes: int, *deps: int, tag: int = 0, cpu: int = 0) -> int:
-        return self._waiting(self.add(Operation.SEND, rank, nbytes, peer, tag, cpu), deps)
+        return self._waiting(self.add(OperationKind.SEND, rank, nbytes, peer, tag, cpu), deps)
 
     def receive(self, rank: int, peer: int, nbytes: int, *deps: int, tag: int = 0, cpu: int = 0) -> int:
-        return self._waiting(self.add(Operation.RECEIVE, rank, nbytes, peer, tag, cpu), deps)
+        return self._waiting(self.add(OperationKind.RECEIVE, rank, nbytes, peer, tag, cpu), deps)
 
     def _waiting(self, row: int, deps: tuple[int, ...]) -> int:
         for before in deps:
@@ -191,7 +191,7 @@ def test_schedules_take_their_own_time_as_files(
     graph = as_operations(job, topology)
     same_as(graph, job, topology, 1e-9)
     goal.write(tmp_path / "it.goal", graph)
-    steps = graph.count(Operation.COMPUTE)
+    steps = graph.count(OperationKind.COMPUTE)
     same_as(load(tmp_path / "it.goal"), job, topology, 1e-9 + 0.5e-9 * steps / play([job], topology).time_s)
     same_as(load(chakra.write(tmp_path / "it", graph)[0]), job, topology, 1e-9)
 
@@ -225,7 +225,7 @@ def test_a_collective_takes_its_schedules_time(data: st.DataObject) -> None:
     g = Graph()
     begin = [g.compute(rank, 3) for rank in range(ranks)]
     for rank in range(ranks):
-        row = g.add(Operation.COLLECTIVE, rank, tag=0)
+        row = g.add(OperationKind.COLLECTIVE, rank, tag=0)
         g.depend(row, begin[rank])
         g.compute(rank, 4, row)
     members = tuple(data.draw(st.permutations(range(ranks))))
@@ -244,7 +244,7 @@ def test_collectives_at_once_have_messages_of_their_own() -> None:
     calls = [CollectiveCall("all_reduce", (0, 1), 1000), CollectiveCall("all_reduce", (1, 0), 2000)]
     for rank in (0, 1):
         for number in (0, 1):
-            g.add(Operation.COLLECTIVE, rank, tag=number)
+            g.add(OperationKind.COLLECTIVE, rank, tag=number)
     schedule = build("ring", "all_reduce", 2)
     graph = g.build("made", 2, calls)
     with pytest.raises(ValueError, match="made has collectives; expected them expanded"):
@@ -256,7 +256,7 @@ def test_collectives_at_once_have_messages_of_their_own() -> None:
 
 def test_an_expansion_without_end_is_refused() -> None:
     g = Graph()
-    g.add(Operation.COLLECTIVE, 0, tag=0)
+    g.add(OperationKind.COLLECTIVE, 0, tag=0)
     call = CollectiveCall("all_reduce", (0,), 8)
     with pytest.raises(ValueError, match="collective 0, all_reduce over 1 ranks by ring: expanded there are more than"):
         expand(g.build("made", 1, [call]), [build("ring", "all_reduce", 1200)], parse(LINKS, 1))

@@ -29,7 +29,7 @@ class SweepCase:
 
     @property
     def forced(self) -> str | Schedule | None:
-        """What the calls name as their algorithm."""
+        """The algorithm that the calls name: a schedule, a name, or none."""
         return self.schedule or (None if self.algorithm == "auto" else self.algorithm)
 
     @property

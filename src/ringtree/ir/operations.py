@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 
 
-class Operation(IntEnum):
+class OperationKind(IntEnum):
     """The kind of an operation. A receive takes the oldest message of its peer and tag that no receive has taken."""
 
     COMPUTE = 0
@@ -63,7 +63,7 @@ class OperationGraph:
     def __len__(self) -> int:
         return len(self.kind)
 
-    def count(self, kind: Operation) -> int:
+    def count(self, kind: OperationKind) -> int:
         """The number of operations of that kind."""
         return int(np.count_nonzero(self.kind == kind))
 
@@ -86,7 +86,7 @@ class GraphBuilder:
 
     def add(
         self,
-        kind: Operation,
+        kind: OperationKind,
         rank: int,
         nbytes: int = 0,
         peer: int = -1,

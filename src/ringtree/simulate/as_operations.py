@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ringtree.ir.lower import lower
-from ringtree.ir.operations import GraphBuilder, Operation, OperationGraph
+from ringtree.ir.operations import GraphBuilder, OperationGraph, OperationKind
 from ringtree.ir.program import Program
 from ringtree.ir.schedule import Schedule
 from ringtree.simulate.play import ALL_IS_WELL
@@ -20,7 +20,12 @@ from ringtree.topology import Topology
 MOST_OPERATIONS = 4_000_000
 """The most operations of an expanded graph: some 2 GB when it is played."""
 OPERATIONS_PER_TRANSFER = 3
-KINDS = {COPY: Operation.COMPUTE, REDUCE: Operation.COMPUTE, SIGNAL: Operation.SEND, WAIT: Operation.RECEIVE}
+KINDS = {
+    COPY: OperationKind.COMPUTE,
+    REDUCE: OperationKind.COMPUTE,
+    SIGNAL: OperationKind.SEND,
+    WAIT: OperationKind.RECEIVE,
+}
 """The operation that each kind of step becomes."""
 
 
@@ -37,15 +42,15 @@ def expand(graph: OperationGraph, schedules: Sequence[Schedule], topology: Topol
     """The graph with each of its collectives replaced by its schedule's programs, which begin on each member when
     its operation would, and end when the last of its steps has."""
     w, builder = graph, GraphBuilder()
-    first_tag = int(w.tag[w.kind != Operation.COLLECTIVE].max(initial=0)) + 1
+    first_tag = int(w.tag[w.kind != OperationKind.COLLECTIVE].max(initial=0)) + 1
     spare = int(w.processor.max(initial=0)) + 1
     rows = zip(*(c.tolist() for c in (w.kind, w.rank, w.nbytes, w.peer, w.tag, w.processor, w.compute_s)), strict=True)
     begins: list[dict[int, int]] = [{} for _ in w.collectives]
     for number, (kind, rank, nbytes, peer, tag, processor, compute_s) in enumerate(rows):
-        if kind == Operation.COLLECTIVE:  # its place in the order of its rank, which takes no time
-            begins[tag][rank] = builder.add(Operation.COMPUTE, rank, processor=spare + number)
+        if kind == OperationKind.COLLECTIVE:  # its place in the order of its rank, which takes no time
+            begins[tag][rank] = builder.add(OperationKind.COMPUTE, rank, processor=spare + number)
         else:
-            builder.add(Operation(kind), rank, nbytes, peer, tag, processor, compute_s)
+            builder.add(OperationKind(kind), rank, nbytes, peer, tag, processor, compute_s)
     ends = np.arange(len(w))
     spare += len(w)
     for number, (call, schedule, begin) in enumerate(zip(w.collectives, schedules, begins, strict=True)):
@@ -55,7 +60,7 @@ def expand(graph: OperationGraph, schedules: Sequence[Schedule], topology: Topol
         appender = _Appender(builder, topology, call.members, first_tag + number, spare)
         last = appender.append(Job(lower(schedule), call.nbytes), begin)
         for rank, operation in begin.items():
-            ends[operation] = builder.add(Operation.COMPUTE, rank, processor=spare + 1)
+            ends[operation] = builder.add(OperationKind.COMPUTE, rank, processor=spare + 1)
             for before in (operation, *last.get(rank, ())):
                 builder.depend(int(ends[operation]), before)
         spare += 2
@@ -109,9 +114,9 @@ class _Appender:
 
     def _add(self, rank: int, processor: int, step: tuple[int, ...], lasts_s: float) -> int:
         kind, nbytes, sources, peer, channel, _ = step
-        if KINDS[kind] is Operation.COMPUTE:
+        if KINDS[kind] is OperationKind.COMPUTE:
             worked = nbytes * max(sources - 1, 1)
-            return self.builder.add(Operation.COMPUTE, rank, worked, processor=processor, compute_s=lasts_s)
+            return self.builder.add(OperationKind.COMPUTE, rank, worked, processor=processor, compute_s=lasts_s)
         return self.builder.add(KINDS[kind], rank, nbytes, self.members[peer], self.first_tag + channel, processor)
 
 

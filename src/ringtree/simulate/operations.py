@@ -13,7 +13,7 @@ from math import inf
 import numpy as np
 
 from ringtree.ir.host_clocks import hosts_fact
-from ringtree.ir.operations import Operation, OperationGraph
+from ringtree.ir.operations import OperationGraph, OperationKind
 from ringtree.ir.trace import Event, Trace
 from ringtree.simulate.conditions import Conditions
 from ringtree.simulate.network import SimulatedNetwork
@@ -22,7 +22,7 @@ from ringtree.simulate.simulation import Simulation, StuckError
 from ringtree.simulate.steps import MARK, NONE, SIGNAL, WAIT, Ints, StepTable, busy_s
 from ringtree.topology import Topology
 
-COMPUTE, SEND, RECEIVE, COLLECTIVE = (int(kind) for kind in Operation)
+COMPUTE, SEND, RECEIVE, COLLECTIVE = (int(kind) for kind in OperationKind)
 READY, ARRIVED, DONE = range(3)
 CALLS = ("", "computation")
 """The calls of a trace: of messages, which has the graph's name, and of computations."""
@@ -42,7 +42,7 @@ def play_graph(
         raise ValueError(
             f"{graph.name} is for {graph.ranks} ranks; expected at most the {topology.ranks} of {topology.name}"
         )
-    if graph.count(Operation.COLLECTIVE):
+    if graph.count(OperationKind.COLLECTIVE):
         raise ValueError(f"{graph.name} has collectives; expected them expanded")
     actual = conditions.applied(topology)
     player = _Player(graph, _network(graph, actual, conditions), _busy_s(graph, topology, conditions))
@@ -191,7 +191,7 @@ class _Player:
             self._begin(queue[0], now)
 
     def _release(self, operation: int, now: float, at_start: bool) -> None:
-        """Those that waited for the operation's start, or end, wait for one less."""
+        """Counts the operation's start, or end, as done for those that wait for it."""
         for k in range(self.first[operation], self.first[operation + 1]):
             if self.at_start[k] == at_start:
                 after = self.then[k]

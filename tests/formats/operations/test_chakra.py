@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from ringtree.formats import FormatError
 from ringtree.formats.operations import chakra, format_of, load
-from ringtree.formats.operations.groups import read_communicators
+from ringtree.formats.operations.communicators import read_communicators
 from ringtree.formats.operations.wire import message, packed_varint
-from ringtree.ir.operations import CollectiveCall, GraphBuilder, Operation
+from ringtree.ir.operations import CollectiveCall, GraphBuilder, OperationKind
 from tests.formats.operations.test_goal import rows
 
 COMP, SEND, RECV, COLL, METADATA = 4, 5, 6, 7, 1
@@ -53,7 +53,7 @@ def test_messages_and_computations(tmp_path: Path) -> None:
     assert format_of(path) == format_of(tmp_path / "job") == "a Chakra execution trace"
     graph = load(tmp_path / "job.1.et")  # any of its files stands for the trace
     assert (graph.name, graph.ranks, len(graph)) == ("job", 2, 5)
-    assert [Operation(k).name for k in graph.kind] == ["COMPUTE", "SEND", "COMPUTE", "COMPUTE", "RECEIVE"]
+    assert [OperationKind(k).name for k in graph.kind] == ["COMPUTE", "SEND", "COMPUTE", "COMPUTE", "RECEIVE"]
     assert graph.compute_s.tolist() == pytest.approx([7e-6, 0, 1e-6, 0, 0])
     assert (graph.nbytes[1], graph.peer[1], graph.tag[1], graph.peer[4], graph.tag[4]) == (64, 1, 5, 0, 5)
     assert list(zip(graph.after.tolist(), graph.before.tolist(), strict=True)) == [(1, 0), (2, 1)]
@@ -146,10 +146,10 @@ def test_any_bytes_end_in_one_line(tmp_path_factory: pytest.TempPathFactory, dat
 
 def test_what_is_written_reads_back(tmp_path: Path) -> None:
     builder = GraphBuilder()
-    work = builder.add(Operation.COMPUTE, 0, 4096, processor=1, compute_s=1.23456789e-4)
-    send = builder.add(Operation.SEND, 0, 2**40, 2, 2**30, 1)
+    work = builder.add(OperationKind.COMPUTE, 0, 4096, processor=1, compute_s=1.23456789e-4)
+    send = builder.add(OperationKind.SEND, 0, 2**40, 2, 2**30, 1)
     builder.depend(send, work)
-    builder.add(Operation.RECEIVE, 2, 2**40, 0, 2**30)
+    builder.add(OperationKind.RECEIVE, 2, 2**40, 0, 2**30)
     graph = builder.build("made", 3)
     paths = chakra.write(tmp_path / "made", graph)
     assert [path.name for path in paths] == ["made.0.et", "made.1.et", "made.2.et"]

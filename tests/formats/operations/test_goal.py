@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ringtree.formats import FormatError
 from ringtree.formats.operations import format_of, goal, limits, load
-from ringtree.ir.operations import GraphBuilder, Operation, OperationGraph
+from ringtree.ir.operations import GraphBuilder, OperationGraph, OperationKind
 
 PAIR = """// two ranks
 num_ranks 2
@@ -41,7 +41,7 @@ def test_operations_and_what_they_wait_for(tmp_path: Path) -> None:
     path = written(tmp_path / "pair.goal", PAIR)
     graph = load(path)
     assert format_of(path) == "a GOAL schedule" and (graph.name, graph.ranks) == ("pair.goal", 2)
-    assert [Operation(k).name for k in graph.kind] == ["SEND", "COMPUTE", "COMPUTE", "RECEIVE", "COMPUTE"]
+    assert [OperationKind(k).name for k in graph.kind] == ["SEND", "COMPUTE", "COMPUTE", "RECEIVE", "COMPUTE"]
     assert graph.rank.tolist() == [0, 0, 0, 1, 1] and graph.processor.tolist() == [1, 0, 2, 0, 0]
     assert (graph.nbytes[0], graph.peer[0], graph.tag[0], graph.peer[3], graph.tag[3]) == (1024, 1, 7, 0, 7)
     assert graph.compute_s.tolist() == pytest.approx([0, 1.5e-6, 3e-9, 0, 20e-9])
@@ -137,9 +137,9 @@ def test_what_is_written_reads_back(tmp_path_factory: pytest.TempPathFactory, da
     ranks, builder = data.draw(st.integers(1, 4)), GraphBuilder()
     of: dict[int, list[int]] = {}
     for _ in range(data.draw(st.integers(0, 12))):
-        rank, kind = data.draw(st.integers(0, ranks - 1)), data.draw(st.sampled_from(list(Operation)[:3]))
+        rank, kind = data.draw(st.integers(0, ranks - 1)), data.draw(st.sampled_from(list(OperationKind)[:3]))
         cpu = data.draw(st.integers(0, 3))
-        if kind is Operation.COMPUTE:
+        if kind is OperationKind.COMPUTE:
             row = builder.add(kind, rank, processor=cpu, compute_s=data.draw(st.integers(0, 10**9)) * 1e-9)
         else:
             peer, tag = data.draw(st.integers(0, ranks - 1)), data.draw(st.integers(0, 2**31))

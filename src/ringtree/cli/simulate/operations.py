@@ -14,8 +14,8 @@ from ringtree.cli.arguments.topology import MEASURED
 from ringtree.cli.simulate import described, print_parts
 from ringtree.formats.chrome import write
 from ringtree.formats.operations import format_of, load
-from ringtree.formats.operations.groups import read_communicators
-from ringtree.ir.operations import CollectiveCall, Operation, OperationGraph
+from ringtree.formats.operations.communicators import read_communicators
+from ringtree.ir.operations import CollectiveCall, OperationGraph, OperationKind
 from ringtree.ir.schedule import Schedule
 from ringtree.ir.units import count, duration, size
 from ringtree.plan.on_topology import choose_on
@@ -73,9 +73,9 @@ def _schedules(graph: OperationGraph, topology: Topology, algorithm: str | None)
 
 def _operations(graph: OperationGraph) -> str:
     w = graph
-    sends, computes = w.kind == Operation.SEND, w.kind == Operation.COMPUTE
+    sends, computes = w.kind == OperationKind.SEND, w.kind == OperationKind.COMPUTE
     words = [f"{count(int(sends.sum()), 'send')} of {size(int(w.nbytes[sends].sum()))} in all"] if sends.any() else []
-    words += [count(w.count(Operation.RECEIVE), "receive")] * bool(w.count(Operation.RECEIVE))
+    words += [count(w.count(OperationKind.RECEIVE), "receive")] * bool(w.count(OperationKind.RECEIVE))
     words += [count(len(w.collectives), "collective")] * bool(w.collectives)
     if computes.any():
         none = int((w.compute_s[computes] == 0).sum())

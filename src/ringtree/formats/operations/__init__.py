@@ -9,10 +9,10 @@ from pathlib import Path
 from ringtree.files.file_bytes import first_bytes
 from ringtree.formats.imported import FormatError
 from ringtree.formats.operations import chakra, goal
-from ringtree.formats.operations.groups import COMMUNICATORS
+from ringtree.formats.operations.communicators import NO_COMMUNICATORS
 from ringtree.ir.operations import OperationGraph
 
-__all__ = ["COMMUNICATORS", "format_of", "load"]
+__all__ = ["NO_COMMUNICATORS", "format_of", "load"]
 
 GOAL, CHAKRA = "a GOAL schedule", "a Chakra execution trace"
 FIRST_BYTES = 1 << 12
@@ -34,7 +34,7 @@ def load(path: str | Path, communicators: dict[str, tuple[int, ...]] | None = No
     path = Path(path)
     if format_of(path) == CHAKRA:
         first = path if chakra.FILE.fullmatch(path.name) else Path(f"{path}.0.et")
-        return chakra.read(first, communicators or COMMUNICATORS)
+        return chakra.read(first, communicators or NO_COMMUNICATORS)
     if communicators:
         raise FormatError(f"{path}: communicators belong to execution traces; leave them out")
     return goal.read(path)

@@ -19,11 +19,11 @@ import numpy as np
 from ringtree.files.file_bytes import content
 from ringtree.formats.imported import FormatError
 from ringtree.formats.operations import wire
-from ringtree.formats.operations.groups import COMMUNICATORS, Groups, matched
+from ringtree.formats.operations.communicators import NO_COMMUNICATORS, Communicators, matched
 from ringtree.formats.operations.limits import MOST_BYTES, MOST_RANKS, check_size
 from ringtree.formats.operations.wire import Field, fields, message, messages, packed_varint
 from ringtree.formats.replacing import replacing
-from ringtree.ir.operations import GraphBuilder, Operation, OperationGraph
+from ringtree.ir.operations import GraphBuilder, OperationGraph, OperationKind
 
 EXPECTED = "a Chakra execution trace"
 FILE = re.compile(r"(.+)\.(0|[1-9][0-9]{0,6})\.et")
@@ -39,7 +39,7 @@ NUMBERS = range(INT32, BOOL + 1, 2)
 """Fields of an attribute that are one whole number."""
 
 INVALID, METADATA, MEM_LOAD, MEM_STORE, COMP, COMM_SEND, COMM_RECV, COMM_COLL = range(8)
-KINDS = {COMM_SEND: Operation.SEND, COMM_RECV: Operation.RECEIVE, COMM_COLL: Operation.COLLECTIVE}
+KINDS = {COMM_SEND: OperationKind.SEND, COMM_RECV: OperationKind.RECEIVE, COMM_COLL: OperationKind.COLLECTIVE}
 """Types of nodes, and the kinds of operation that are no computation."""
 TYPE_NAMES = {COMP: "COMP_NODE", COMM_SEND: "COMM_SEND_NODE", COMM_RECV: "COMM_RECV_NODE"}
 GPU, CPU, LINKS, MEMORY, STREAMS = range(5)
@@ -72,13 +72,13 @@ class Node(NamedTuple):
         return value
 
 
-def read(path: Path, communicators: Mapping[str, tuple[int, ...]] = COMMUNICATORS) -> OperationGraph:
+def read(path: Path, communicators: Mapping[str, tuple[int, ...]] = NO_COMMUNICATORS) -> OperationGraph:
     """The graph of the trace that the file, one of NAME.R.et, belongs to. `communicators`: ranks by `pg_name`,
     beside those that the trace names itself. FormatError, in one line: if a rank's file is missing or broken."""
     paths = files(path)
     name = FILE.fullmatch(paths[0].name)
     assert name is not None
-    builder, groups = GraphBuilder(), Groups(len(paths), dict(communicators))
+    builder, groups = GraphBuilder(), Communicators(len(paths), dict(communicators))
     left = MOST_BYTES
     for rank, one in enumerate(paths):
         try:
@@ -129,7 +129,7 @@ def _metadata(data: bytes | None) -> None:
 class _Rank:
     """Reads the nodes of one rank."""
 
-    def __init__(self, path: Path, rank: int, ranks: int, builder: GraphBuilder, groups: Groups) -> None:
+    def __init__(self, path: Path, rank: int, ranks: int, builder: GraphBuilder, groups: Communicators) -> None:
         self.path, self.rank, self.ranks, self.builder, self.groups = path, rank, ranks, builder, groups
         self.rows: dict[int, int] = {}
         self.waits: list[tuple[int, int]] = []
@@ -148,22 +148,22 @@ class _Rank:
             self.builder.depend(row, self.rows[before])
 
     def _add(self, node: Node) -> int:
-        kind = KINDS.get(node.type, Operation.COMPUTE)
+        kind = KINDS.get(node.type, OperationKind.COMPUTE)
         on_cpu = bool(node.attributes.get("is_cpu_op", False))
         usual = CPU if on_cpu else LINKS if kind else MEMORY if node.type in (MEM_LOAD, MEM_STORE) else GPU
         processor = STREAMS + node.number("stream") if "stream" in node.attributes and not on_cpu else usual
-        if kind is Operation.COMPUTE:
+        if kind is OperationKind.COMPUTE:
             if node.type == METADATA and '"pg_name"' in node.inputs:
                 self.groups.define(node.inputs)
             return self.builder.add(kind, self.rank, processor=processor, compute_s=node.duration_s)
         nbytes = node.number("comm_size", 0)
-        if kind is Operation.COLLECTIVE:
+        if kind is OperationKind.COLLECTIVE:
             row = self.builder.add(kind, self.rank, nbytes, processor=processor)
             if "involved_dim" in node.attributes:
                 raise ValueError(f"node {node.id} has involved_dim, not all true; expected a pg_name in its place")
             self.groups.call(row, self.rank, str(node.attributes.get("pg_name", "")), node.number("comm_type"), nbytes)
             return row
-        own, peer = ("comm_src", "comm_dst") if kind is Operation.SEND else ("comm_dst", "comm_src")
+        own, peer = ("comm_src", "comm_dst") if kind is OperationKind.SEND else ("comm_dst", "comm_src")
         if node.number(own, self.rank) != self.rank or node.number(peer) >= self.ranks:
             ends = f"{own} {node.number(own, self.rank)} and {peer} {node.number(peer)}"
             expected = f"rank {self.rank}, whose file it is, and one of 0..{self.ranks - 1}"
@@ -229,7 +229,7 @@ def write(prefix: Path, graph: OperationGraph) -> list[Path]:
     microseconds as the schema has it, exactly in an attribute of ringtree's own, and its bytes; a thread is a stream.
     ValueError: for dependencies on a start, which the schema lacks."""
     w = graph
-    if w.at_start.any() or w.count(Operation.COLLECTIVE):
+    if w.at_start.any() or w.count(OperationKind.COLLECTIVE):
         raise ValueError(f"{w.name} has dependencies on starts, or collectives; a Chakra trace cannot be written of it")
     by_rank = np.argsort(w.rank, kind="stable")
     edges = np.searchsorted(w.rank[by_rank], np.arange(w.ranks + 1)).tolist()
@@ -260,13 +260,13 @@ def _written(
 ) -> bytes:
     """A node."""
     attributes: list[tuple[str, int, int | float]] = [("is_cpu_op", BOOL, False)]
-    if kind == Operation.COMPUTE:
+    if kind == OperationKind.COMPUTE:
         type_ = COMP
         attributes += [("num_ops", INT64, nbytes // BYTES_PER_OPERATION), ("tensor_size", UINT64, nbytes)]
         attributes += [(OWN_DURATION, DOUBLE, compute_s)] * (compute_s > 0)
     else:
-        type_ = COMM_SEND if kind == Operation.SEND else COMM_RECV
-        source, target = (rank, peer) if kind == Operation.SEND else (peer, rank)
+        type_ = COMM_SEND if kind == OperationKind.SEND else COMM_RECV
+        source, target = (rank, peer) if kind == OperationKind.SEND else (peer, rank)
         attributes += [("comm_size", INT64, nbytes), ("comm_src", INT32, source), ("comm_dst", INT32, target)]
         attributes += [("comm_tag", INT32, tag)]
     attributes.append(("stream", INT64, processor))

@@ -25,13 +25,13 @@ from ringtree.files.file_bytes import content
 from ringtree.formats.imported import FormatError
 from ringtree.formats.operations.limits import MOST_BYTES, MOST_RANKS, check_size
 from ringtree.formats.replacing import replacing
-from ringtree.ir.operations import GraphBuilder, Operation, OperationGraph
+from ringtree.ir.operations import GraphBuilder, OperationGraph, OperationKind
 
 EXPECTED = "a GOAL schedule"
 LONGEST_LINE = 1 << 12
 """Bytes of a line: no statement has more than a hundred."""
 MOST_NUMBER = 2**53
-KINDS = {"send": (Operation.SEND, "to"), "recv": (Operation.RECEIVE, "from")}
+KINDS = {"send": (OperationKind.SEND, "to"), "recv": (OperationKind.RECEIVE, "from")}
 """The operations of messages, and the word before their peer."""
 _WORD = r"[A-Za-z][A-Za-z0-9_]*"
 _OPERATION = re.compile(
@@ -174,7 +174,7 @@ class _Reader:
             if tag is not None:
                 raise self._expected("no tag of a calc", statement)
             lasts_s = self._number(time_ns) * 1e-9
-            made = self.builder.add(Operation.COMPUTE, self.rank, processor=cpu, compute_s=lasts_s)
+            made = self.builder.add(OperationKind.COMPUTE, self.rank, processor=cpu, compute_s=lasts_s)
         else:
             kind, its_way = KINDS[word]
             if way != its_way:
@@ -243,7 +243,7 @@ def write(path: Path, graph: OperationGraph) -> None:
 
 def _written(kind: int, nbytes: int, peer: int, tag: int, processor: int, compute_s: float) -> str:
     cpu = f" cpu {processor}" if processor else ""
-    if kind == Operation.COMPUTE:
+    if kind == OperationKind.COMPUTE:
         return f"calc {round(compute_s * 1e9)}{cpu}"
-    word, way = ("send", "to") if kind == Operation.SEND else ("recv", "from")
+    word, way = ("send", "to") if kind == OperationKind.SEND else ("recv", "from")
     return f"{word} {nbytes}b {way} {peer} tag {tag}{cpu}"

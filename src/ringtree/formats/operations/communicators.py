@@ -30,15 +30,16 @@ COLLECTIVES = {
 ROOTED = ("reduce", "gather", "scatter", "broadcast")
 """Collectives with a root, which the schema does not name: a group's first rank has it."""
 EVERYONE = ("", "0")
-COMMUNICATORS: Mapping[str, tuple[int, ...]] = MappingProxyType({})
+NO_COMMUNICATORS: Mapping[str, tuple[int, ...]] = MappingProxyType({})
 EXPECTED = 'communicators, as ASTRA-sim\'s {"1": [0, 1, 2, 3]}'
 
 
-class Groups:
+class Communicators:
     """The communicators of `ranks` ranks by name, and the calls of each: by rank, (row, type, size)."""
 
     def __init__(self, ranks: int, named: dict[str, tuple[int, ...]]) -> None:
         self.ranks, self.named = ranks, named
+        self.everyone = tuple(range(ranks))
         self.calls: dict[str, dict[int, list[tuple[int, int, int]]]] = {}
         for name, members in named.items():
             self._check(name, members)
@@ -51,7 +52,8 @@ class Groups:
             ranks = found.get("ranks")
             if not isinstance(ranks, list) or not all(isinstance(rank, int) for rank in ranks):
                 raise ValueError(f"process group {found['pg_name'][:40]!r} without ranks; expected a list of numbers")
-            self.named[found["pg_name"]] = self._check(found["pg_name"], tuple(ranks or range(self.ranks)))
+            name = found["pg_name"]
+            self.named[name] = self._check(name, tuple(ranks)) if ranks else self.everyone
 
     def call(self, row: int, rank: int, name: str, type_: int, nbytes: int) -> None:
         """Notes a rank's next collective of that communicator."""
@@ -62,7 +64,7 @@ class Groups:
     def members(self, name: str) -> tuple[int, ...]:
         """The ranks of a communicator. ValueError: if nothing names them."""
         if name in EVERYONE:
-            return tuple(range(self.ranks))
+            return self.everyone
         if name not in self.named:
             raise ValueError(f"nothing names the ranks of communicator {name[:40]!r}: expected --groups FILE")
         return self.named[name]
@@ -75,13 +77,13 @@ class Groups:
         return members
 
 
-def matched(groups: Groups) -> tuple[list[CollectiveCall], dict[int, int]]:
+def matched(found: Communicators) -> tuple[list[CollectiveCall], dict[int, int]]:
     """The calls, and the position of each row's call. ValueError: if the ranks of a communicator differ in their
     calls."""
     calls: list[CollectiveCall] = []
     position: dict[int, int] = {}
-    for name, by_rank in groups.calls.items():
-        members, title = groups.members(name), f"communicator {name[:40]!r}" if name else "all ranks"
+    for name, by_rank in found.calls.items():
+        members, title = found.members(name), f"communicator {name[:40]!r}" if name else "all ranks"
         if strange := sorted(set(by_rank) - set(members)):
             raise ValueError(f"rank {strange[0]} has collectives of {title}, which it is not a member of")
         first = by_rank.get(members[0], [])
