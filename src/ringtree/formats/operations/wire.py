@@ -11,7 +11,8 @@ from ringtree.files.file_bytes import FileContent
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 """The wire types; groups, which no current schema has, are refused."""
-MOST_MESSAGE_BYTES = 1 << 24
+MOST_MESSAGE_BYTES = 1 << 20
+"""A node is some hundred bytes; of PyTorch's, with the shapes of its inputs, some thousands."""
 
 
 class Field(NamedTuple):
@@ -62,25 +63,25 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
 
 def fields(data: bytes) -> Iterator[Field]:
     """The fields of a message, in their order. ValueError: if it is cut short, or has fields of unknown types."""
-    at = 0
-    while at < len(data):
-        key, at = varint(data, at)
-        number, wire = key >> 3, key & 7
+    at, end = 0, len(data)
+    while at < end:
+        key, at = (data[at], at + 1) if data[at] < 0x80 else varint(data, at)
+        wire = key & 7
         if wire == VARINT:
-            value, at = varint(data, at)
-            yield Field(number, wire, value)
+            value, at = (data[at], at + 1) if at < end and data[at] < 0x80 else varint(data, at)
+            yield Field(key >> 3, wire, value)
             continue
         if wire == LENGTH:
-            length, at = varint(data, at)
+            length, at = (data[at], at + 1) if at < end and data[at] < 0x80 else varint(data, at)
         elif wire in (FIXED64, FIXED32):
             length = 8 if wire == FIXED64 else 4
         else:
-            raise ValueError(f"field {number} has the wire type {wire}; expected 0, 1, 2 or 5")
-        if length > len(data) - at:
-            raise ValueError(f"field {number} is cut short")
+            raise ValueError(f"field {key >> 3} has the wire type {wire}; expected 0, 1, 2 or 5")
+        if length > end - at:
+            raise ValueError(f"field {key >> 3} is cut short")
         found = data[at : at + length]
         at += length
-        yield Field(number, wire, found if wire == LENGTH else int.from_bytes(found, "little"))
+        yield Field(key >> 3, wire, found if wire == LENGTH else int.from_bytes(found, "little"))
 
 
 def messages(file: FileContent) -> Iterator[bytes]:
