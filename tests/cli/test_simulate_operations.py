@@ -95,4 +95,4 @@ def test_mistakes_are_one_line(ringtree: Ringtree, tmp_path: Path) -> None:
         got = ringtree(*words)
         assert got.code != 0 and message.format(path) in got.err and got.err.count("\n") == 1, (words, got)
     path.write_text(PAIR.replace("from 0", "from 1"))
-    assert "rank 1 waits for a message of rank 1 with tag 0, which is never sent" in ringtree("simulate", str(path)).err
+    assert "rank 1 waits for a message of rank 1 with tag 0, which never comes" in ringtree("simulate", str(path)).err

@@ -3,6 +3,7 @@ graphs, and again as files of GOAL and Chakra."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +14,12 @@ from hypothesis import strategies as st
 from ringtree.algorithms import build
 from ringtree.formats import load as load_schedule
 from ringtree.formats.operations import chakra, goal, load
-from ringtree.ir.operations import CollectiveCall, GraphBuilder, OperationGraph, OperationKind
+from ringtree.ir.operations import ANY, CollectiveCall, GraphBuilder, OperationGraph, OperationKind
 from ringtree.ir.trace import Event
+from ringtree.price import Hosts, SharedMemory, over_hosts
 from ringtree.simulate import Conditions, Job, StuckError, play
 from ringtree.simulate.as_operations import as_operations, expand
+from ringtree.simulate.matching import Matching
 from ringtree.simulate.operations import play_graph
 from ringtree.topology import Topology, parse
 from tests.formats.writing import algo, write
@@ -109,6 +112,65 @@ def test_messages_match_by_peer_and_tag_in_their_order() -> None:
     assert len(sent) == 3 and np.array_equal(found.trace.nbytes[sent], found.trace.nbytes[taken])
 
 
+def test_receives_of_any_rank_and_any_tag_take_the_earliest() -> None:
+    """Messages arrive at 3, 5 and 8; the first receive takes the first of any tag, the last what is left."""
+    g = Graph()
+    g.send(1, 0, 1000, tag=5)
+    g.send(2, 0, 3000, tag=6)
+    g.send(3, 0, 6000, tag=5)
+    g.compute(0, 10, g.receive(0, ANY, 0, tag=5), cpu=1)  # 3
+    g.compute(0, 20, g.receive(0, 3, 0, tag=ANY), cpu=2)  # 8
+    g.compute(0, 30, g.receive(0, ANY, 0, tag=ANY), cpu=3)  # 5
+    found, left = play_graph(g.build("made", 4), parse(LINKS, 4))
+    trace = found.trace
+    assert left == 0 and sorted(trace.end_s[trace.kind == Event.COMPUTE] / US) == pytest.approx([13, 28, 35])
+    waits = trace.take(trace.kind == Event.WAIT)
+    assert sorted(zip(waits.peer.tolist(), (waits.end_s / US).round(6).tolist(), strict=True)) == [
+        (1, 3),
+        (2, 5),
+        (3, 8),
+    ]
+    assert len(trace.messages()[0]) == 3
+    late = Graph()
+    for rank, nbytes in ((1, 3000), (2, 1000)):
+        late.send(rank, 0, nbytes)
+    begin = late.compute(0, 50)
+    late.compute(0, 10, late.receive(0, ANY, 0, begin), cpu=1)
+    late.receive(0, 1, 0, late.receive(0, ANY, 0, begin))
+    with pytest.raises(StuckError, match="rank 0 waits for a message of rank 1 with tag 0, which never comes"):
+        late.micros(3)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(-1, 2), st.integers(-1, 1)), max_size=30))
+def test_matching_is_that_of_lists_searched_from_the_start(steps: list[tuple[bool, int, int]]) -> None:
+    matching = Matching(wild=True)
+    posted, arrived = list[tuple[int, int, int]](), list[tuple[int, int, int]]()
+    for number, (is_receive, source, tag) in enumerate(steps):
+        if is_receive:
+            fits = [k for k, s, t in arrived if source in (ANY, s) and tag in (ANY, t)]
+            assert matching.post(number, (source, 0, tag)) == (fits[0] if fits else None)
+            arrived = [m for m in arrived if not fits or m[0] != fits[0]]
+            posted += [] if fits else [(number, source, tag)]
+        else:
+            source, tag = max(source, 0), max(tag, 0)
+            fits = [k for k, s, t in posted if s in (ANY, source) and t in (ANY, tag)]
+            assert matching.arrive(number, (source, 0, tag)) == (fits[0] if fits else None)
+            posted = [r for r in posted if not fits or r[0] != fits[0]]
+            arrived += [] if fits else [(number, source, tag)]
+        assert matching.waiting == len(arrived) and matching.receives() == [r[0] for r in posted]
+
+
+def test_a_message_without_a_route() -> None:
+    g = Graph()
+    g.send(0, 1, 8)
+    down = Conditions(links={(0, 1): 0.0})
+    found, left = play_graph(g.build("made", 2), parse(LINKS, 2), conditions=down)
+    assert left == 1 and len(found.trace) == 0
+    g.receive(1, 0, 8)
+    with pytest.raises(StuckError, match="rank 0's message to rank 1 has no route"):
+        g.micros(2, conditions=down)
+
+
 def test_a_message_to_oneself_and_one_that_nobody_receives() -> None:
     g = Graph()
     g.send(0, 0, 100)
@@ -131,7 +193,7 @@ def test_conditions() -> None:
 def test_graphs_that_get_stuck_are_one_line() -> None:
     g = Graph()
     g.receive(1, 0, 8, tag=4)
-    with pytest.raises(StuckError, match="rank 1 waits for a message of rank 0 with tag 4, which is never sent"):
+    with pytest.raises(StuckError, match="rank 1 waits for a message of rank 0 with tag 4, which never comes"):
         g.micros(2)
     g = Graph()
     a, b = g.compute(0, 1), g.compute(0, 1)
@@ -161,6 +223,7 @@ CASES = [
     ("chain", "scan", 5, {}),
 ]
 TOPOLOGIES = [
+    "cluster:hosts=2,nics=1,message=0.2us,copy=9GB/s",
     LINKS,
     WORK,
     "switch:latency=1us,bandwidth=10GB/s,message=0.3us",
@@ -183,8 +246,7 @@ def same_as(graph: OperationGraph, job: Job, topology: Topology, rel: float) -> 
 def test_schedules_take_their_own_time_as_files(
     algorithm: str, collective: str, ranks: int, options: dict[str, int], spec: str, nbytes: int, tmp_path: Path
 ) -> None:
-    if "dims" in spec:
-        ranks = 4
+    ranks = 4 if "dims" in spec else ranks + ranks % 2 if "hosts" in spec else ranks
     topology = parse(spec, ranks)
     schedule = build(algorithm, collective, ranks, 1 if collective == "broadcast" else None, **options)
     job = Job(schedule, nbytes)
@@ -194,6 +256,15 @@ def test_schedules_take_their_own_time_as_files(
     steps = graph.count(OperationKind.COMPUTE)
     same_as(load(tmp_path / "it.goal"), job, topology, 1e-9 + 0.5e-9 * steps / play([job], topology).time_s)
     same_as(load(chakra.write(tmp_path / "it", graph)[0]), job, topology, 1e-9)
+
+
+def test_hosts_whose_links_serve_first_come_first_served(tmp_path: Path) -> None:
+    memory = SharedMemory(4, 8, 1 << 17)
+    topology = replace(over_hosts.topology(Hosts((0, 0, 1, 1), memory), 1 << 18), away_message_s=6e-6)
+    assert topology.fifo_between_hosts
+    for algorithm in ("ring", "two_shot", "double_tree"):
+        job = Job(build(algorithm, "all_reduce", 4), 1 << 18)
+        same_as(load(chakra.write(tmp_path / algorithm, as_operations(job, topology))[0]), job, topology, 1e-9)
 
 
 def test_a_file_of_threads_takes_its_own_time_too(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
+ANY = -1
+"""The peer, or the tag, of a receive that takes messages of any."""
 
 
 class OperationKind(IntEnum):

@@ -13,9 +13,10 @@ from math import inf
 import numpy as np
 
 from ringtree.ir.host_clocks import hosts_fact
-from ringtree.ir.operations import OperationGraph, OperationKind
+from ringtree.ir.operations import ANY, OperationGraph, OperationKind
 from ringtree.ir.trace import Event, Trace
 from ringtree.simulate.conditions import Conditions
+from ringtree.simulate.matching import Matching
 from ringtree.simulate.network import SimulatedNetwork
 from ringtree.simulate.play import ALL_IS_WELL
 from ringtree.simulate.simulation import Simulation, StuckError
@@ -55,7 +56,7 @@ def play_graph(
     simulation = Simulation(
         _trace(player, topology), topology, network.busy_s(links), network.carried_nbytes(links), end_s
     )
-    return simulation, sum(map(len, player.arrived.values())) + len(network.lost)
+    return simulation, player.matching.waiting + len(network.lost)
 
 
 def _network(graph: OperationGraph, topology: Topology, conditions: Conditions) -> SimulatedNetwork:
@@ -74,7 +75,8 @@ def _busy_s(graph: OperationGraph, topology: Topology, conditions: Conditions) -
     w = graph
     zeros = np.zeros(len(w), np.int64)
     kind = np.select([w.kind == SEND, w.kind == RECEIVE], [SIGNAL, WAIT], MARK)
-    messages = StepTable((), w.rank, zeros, zeros, kind, w.nbytes, zeros, w.peer, zeros, zeros)
+    peer = np.where(w.peer == ANY, w.rank, w.peer)
+    messages = StepTable((), w.rank, zeros, zeros, kind, w.nbytes, zeros, peer, zeros, zeros)
     lasts_s = busy_s(messages, topology, conditions)
     slowdown = np.ones(topology.ranks)
     for rank, factor in conditions.slowdown.items():
@@ -103,8 +105,9 @@ class _Player:
         self.free_s = [0.0] * processors
         self.start_s, self.end_s, self.arrival_s = (np.full(len(w), -1.0) for _ in range(3))
         self.order: list[int] = []
-        self.posted: dict[tuple[int, int, int], deque[int]] = {}  # (source, target, tag) -> receives
-        self.arrived: dict[tuple[int, int, int], deque[int]] = {}  # messages, by their sends
+        receives = w.kind == RECEIVE
+        self.matching = Matching(bool(np.any((w.peer[receives] == ANY) | (w.tag[receives] == ANY))))
+        self.message = np.full(len(w), NONE)  # that each receive takes
         self._events: list[tuple[float, int, int, int]] = []
         self._ties = 0
 
@@ -145,20 +148,19 @@ class _Player:
             return
         self.ready_s[operation] = now
         self._release(operation, now, at_start=True)
-        key = self.peer[operation], self.rank[operation], self.tag[operation]
-        if messages := self.arrived.get(key):
-            messages.popleft()
-            self._enqueue(operation, now)
-        else:
-            self.posted.setdefault(key, deque()).append(operation)
+        pattern = self.peer[operation], self.rank[operation], self.tag[operation]
+        if (message := self.matching.post(operation, pattern)) is not None:
+            self._take(operation, message, now)
 
     def _arrive(self, message: int, now: float) -> None:
         self.arrival_s[message] = now
-        key = self.rank[message], self.peer[message], self.tag[message]
-        if receives := self.posted.get(key):
-            self._enqueue(receives.popleft(), now)
-        else:
-            self.arrived.setdefault(key, deque()).append(message)
+        pattern = self.rank[message], self.peer[message], self.tag[message]
+        if (receive := self.matching.arrive(message, pattern)) is not None:
+            self._take(receive, message, now)
+
+    def _take(self, receive: int, message: int, now: float) -> None:
+        self.message[receive] = message
+        self._enqueue(receive, now)
 
     def _enqueue(self, operation: int, now: float) -> None:
         queue = self.queue[self.processor[operation]]
@@ -203,17 +205,16 @@ class _Player:
 def _why(player: _Player) -> str:
     """One line: a receive whose message never comes, or an operation that waits for itself."""
     name, network = player.graph.name, player.network
-    receives = sorted(operation for posted in player.posted.values() for operation in posted)
+    receives = player.matching.receives()
     if network.lost:
         lost = network.lost[0]
         return f"{name}: rank {player.rank[lost]}'s message to rank {player.peer[lost]} has no route"
     if receives:
         first = receives[0]
         more = f"; {len(receives) - 1} other receives wait as well" if len(receives) > 1 else ""
-        return (
-            f"{name}: rank {player.rank[first]} waits for a message of rank {player.peer[first]} with tag "
-            f"{player.tag[first]}, which is never sent{more}"
-        )
+        source, tag = ("any" if number == ANY else number for number in (player.peer[first], player.tag[first]))
+        message = f"a message of rank {source} with tag {tag}"
+        return f"{name}: rank {player.rank[first]} waits for {message}, which never comes{more}"
     ended = set(player.order)
     first = next(k for k in range(len(player.kind)) if k not in ended)
     return (
@@ -227,7 +228,9 @@ def _trace(player: _Player, topology: Topology) -> Trace:
     start_s, end_s = player.start_s[order], player.end_s[order]
     sends = kind == SEND
     start_s[sends], end_s[sends] = end_s[sends], player.arrival_s[order][sends]
-    shown = np.where(kind == COMPUTE, end_s > start_s, end_s >= 0)
+    shown = np.where(kind == COMPUTE, end_s > start_s, end_s >= 0)  # not what was lost
+    peer, tag, receives = w.peer.copy(), w.tag.copy(), np.flatnonzero(w.kind == RECEIVE)
+    peer[receives], tag[receives] = w.rank[player.message[receives]], w.tag[player.message[receives]]
     order, kind, start_s, end_s = order[shown], kind[shown], start_s[shown], end_s[shown]
     event = np.array([Event.COMPUTE, Event.SEND, Event.WAIT])[kind]
     return Trace.of(
@@ -237,17 +240,17 @@ def _trace(player: _Player, topology: Topology) -> Trace:
         start_s,
         end_s,
         nbytes=w.nbytes[order],
-        peer=w.peer[order],
-        channel=_channels(w)[order],
+        peer=peer[order],
+        channel=_channels(w, tag)[order],
         call=(kind == COMPUTE).astype(np.int64),
         calls=(w.name, *CALLS[1:]),
         facts={"source": "simulated", "name": w.name, "topology": topology.name} | hosts_fact(topology.hosts.tolist()),
     )
 
 
-def _channels(graph: OperationGraph) -> Ints:
+def _channels(graph: OperationGraph, tag: Ints) -> Ints:
     """A channel for each tag of messages; computations have the first."""
     channel = np.zeros(len(graph), np.int64)
     messages = (graph.kind == SEND) | (graph.kind == RECEIVE)
-    channel[messages] = np.unique(graph.tag[messages], return_inverse=True)[1].reshape(-1)
+    channel[messages] = np.unique(tag[messages], return_inverse=True)[1].reshape(-1)
     return channel

@@ -65,8 +65,10 @@ def test_braces_and_semicolons_may_stand_anywhere(tmp_path: Path) -> None:
         ("num_ranks 1\nrank 0 {\ncalc 1", "rank 0 has no end"),
         ("num_ranks 1\nrank 0 {\nl1: jump 1\n}", "line 3: 'l1: jump 1'; expected send, recv"),
         ("num_ranks 1\nrank 0 {\nsend 8b from 0\n}", "expected send … to a rank"),
-        ("num_ranks 2\nrank 0 {\nrecv 8b from -1 tag 0\n}", "wildcards are not played"),
-        ("num_ranks 2\nrank 0 {\nrecv 8b from 1 tag -1\n}", "wildcards are not played"),
+        ("num_ranks 2\nrank 0 {\nsend 8b to -1 tag 0\n}", r"a rank of 0\.\.1"),
+        ("num_ranks 2\nrank 0 {\nrecv 8b from -2 tag 0\n}", r"a rank of 0\.\.1, or from -1: any"),
+        ("num_ranks 2\nrank 0 {\nsend 8b to 1 tag -1\n}", "a tag of 0 or more"),
+        ("num_ranks 2\nrank 0 {\nrecv 8b from 1 tag 0 cpu -1\n}", "numbers of 0 or more, or tag -1: any"),
         ("num_ranks 1\nrank 0 {\nsend 8b to 1 tag 0\n}", r"a rank of 0\.\.0"),
         ("num_ranks 1\nrank 0 {\nl1: calc 1\nl1: calc 1\n}", "labels that differ"),
         ("num_ranks 1\nrank 0 {\nl1: calc 1\nl1 requires l2\n}", "line 4: 'l2'; expected a label of rank 0"),
@@ -142,7 +144,8 @@ def test_what_is_written_reads_back(tmp_path_factory: pytest.TempPathFactory, da
         if kind is OperationKind.COMPUTE:
             row = builder.add(kind, rank, processor=cpu, compute_s=data.draw(st.integers(0, 10**9)) * 1e-9)
         else:
-            peer, tag = data.draw(st.integers(0, ranks - 1)), data.draw(st.integers(0, 2**31))
+            least = -1 if kind is OperationKind.RECEIVE else 0  # of any
+            peer, tag = data.draw(st.integers(least, ranks - 1)), data.draw(st.integers(least, 2**31))
             row = builder.add(kind, rank, data.draw(st.integers(0, 2**40)), peer, tag, cpu)
         for before in of.setdefault(rank, []):
             if data.draw(st.booleans()):

@@ -25,7 +25,7 @@ from ringtree.files.file_bytes import content
 from ringtree.formats.imported import FormatError
 from ringtree.formats.operations.limits import MOST_BYTES, MOST_RANKS, check_size
 from ringtree.formats.replacing import replacing
-from ringtree.ir.operations import GraphBuilder, OperationGraph, OperationKind
+from ringtree.ir.operations import ANY, GraphBuilder, OperationGraph, OperationKind
 
 EXPECTED = "a GOAL schedule"
 LONGEST_LINE = 1 << 12
@@ -180,8 +180,10 @@ class _Reader:
             if way != its_way:
                 raise self._expected(f"{word} … {its_way} a rank", statement)
             other = int(peer)
-            if not 0 <= other < self.ranks:
-                raise self._expected(f"a rank of 0..{self.ranks - 1}: wildcards are not played", statement)
+            if not (0 <= other < self.ranks or (other == ANY and kind is OperationKind.RECEIVE)):
+                raise self._expected(f"a rank of 0..{self.ranks - 1}, or from -1: any", statement)
+            if tag == ANY and kind is OperationKind.SEND:
+                raise self._expected("a tag of 0 or more", statement)
             made = self.builder.add(kind, self.rank, self._number(nbytes), other, tag or 0, cpu)
         check_size(self.path, made + 1, self.builder.dependencies)
         if label:
@@ -195,8 +197,10 @@ class _Reader:
         given = {word: int(value) for word, value in zip(words[::2], words[1::2], strict=True)}
         if len(given) < len(words) // 2:
             raise self._expected("tag, cpu and nic once each", statement)
-        if not all(0 <= value < MOST_NUMBER for value in given.values()):
-            raise self._expected("numbers of 0 or more: wildcards are not played", statement)
+        if not all(
+            (value >= 0 or (word, value) == ("tag", ANY)) and value < MOST_NUMBER for word, value in given.items()
+        ):
+            raise self._expected("numbers of 0 or more, or tag -1: any", statement)
         return given.get("tag"), given.get("cpu", 0)
 
     def _number(self, digits: str) -> int:
