@@ -311,10 +311,11 @@ def test_a_collective_takes_its_schedules_time(data: st.DataObject) -> None:
 
 
 def test_collectives_at_once_have_messages_of_their_own() -> None:
+    """Ranks begin two collectives in different orders; each receive takes the message of its own."""
     g, topology = Graph(), parse(LINKS, 2)
     calls = [CollectiveCall("all_reduce", (0, 1), 1000), CollectiveCall("all_reduce", (1, 0), 2000)]
-    for rank in (0, 1):
-        for number in (0, 1):
+    for rank, order in ((0, (0, 1)), (1, (1, 0))):
+        for number in order:
             g.add(OperationKind.COLLECTIVE, rank, tag=number)
     schedule = build("ring", "all_reduce", 2)
     graph = g.build("made", 2, calls)
@@ -322,6 +323,8 @@ def test_collectives_at_once_have_messages_of_their_own() -> None:
         play_graph(graph, topology)
     found, left = play_graph(expand(graph, [schedule] * 2, topology), topology)
     assert left == 0 and found.link_nbytes.tolist() == [3000, 3000]
+    sent, taken = found.trace.messages()
+    assert found.trace.nbytes[sent].tolist() == found.trace.nbytes[taken].tolist() and len(sent) == 8
     assert found.time_s >= play(schedule, topology, 2000).time_s
 
 
