@@ -87,6 +87,27 @@ def test_communicators_of_a_trace_of_pytorch(tmp_path: Path) -> None:
     assert [call.members for call in load(trace(tmp_path, *ranks)).collectives] == [(1, 0), (0, 1)]
 
 
+def test_a_call_on_the_cpu_is_a_computation_and_its_work_on_the_gpu_a_collective(tmp_path: Path) -> None:
+    """PyTorch's traces have both; only the second has a size."""
+    cpu = {"is_cpu_op": (27, 1)}
+    nodes = [node(0, COLL, micros=85, **cpu), node(1, SEND, 0, micros=3, **cpu), coll(2, ALL_REDUCE, 64, 1)]
+    graph = load(trace(tmp_path, nodes))
+    assert graph.kind.tolist() == [OperationKind.COMPUTE, OperationKind.COMPUTE, OperationKind.COLLECTIVE]
+    assert graph.compute_s.tolist() == pytest.approx([85e-6, 3e-6, 0])
+
+
+def test_callers_are_waited_for_where_they_can_be(tmp_path: Path) -> None:
+    """Node 9 has been left out; in the second trace node 1 calls 2, and waits for it."""
+
+    def called(id_: int, *callers: int) -> bytes:
+        return message((1, id_), (3, COMP), (4, b"".join(map(packed_varint, callers))))
+
+    graph = load(trace(tmp_path, [node(1, COMP), called(2, 9, 1), node(3, COMP, 1)]))
+    assert list(zip(graph.after.tolist(), graph.before.tolist(), strict=True)) == [(2, 0), (1, 0)]
+    graph = load(trace(tmp_path, [node(1, COMP, 2), called(2, 1), node(3, COMP, 1)]))
+    assert list(zip(graph.after.tolist(), graph.before.tolist(), strict=True)) == [(0, 1), (2, 0)]
+
+
 SENT = {"comm_size": (SIZE, 8), "comm_dst": (TARGET, 1)}
 
 
@@ -94,7 +115,7 @@ SENT = {"comm_size": (SIZE, 8), "comm_dst": (TARGET, 1)}
     ("ranks", "message"),
     [
         ([[node(0, COMP), node(0, COMP)]], "two nodes have the id 0"),
-        ([[node(0, COMP, 4)]], "depends on node 4, which is not there"),
+        ([[node(0, COMP, 4)]], "data_deps on node 4, which is not there"),
         ([[node(0, SEND, comm_size=(SIZE, 8))]], "no comm_dst"),
         (
             [[node(0, SEND, **SENT)]],

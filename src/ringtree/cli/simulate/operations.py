@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     wall_s = time.perf_counter() - begin_s
     if args.trace:  # before anything is printed, which a reader such as head may end
         write(found.trace, args.trace)
-    print(f"{args.what}: {format_of(args.what)} of {graph.ranks} ranks: {_operations(graph)}")
+    print(f"{args.what}: {format_of(args.what)} of {count(graph.ranks, 'rank')}: {_operations(graph)}")
     for line in _expanded(graph, schedules):
         print(f"  {line}")
     print("played, not proved: its messages have sizes and no data")
@@ -93,6 +93,6 @@ def _expanded(graph: OperationGraph, schedules: list[Schedule]) -> list[str]:
         for call, schedule in zip(graph.collectives, schedules, strict=True)
     )
     return [
-        f"{times:,} times {collective} of {size(nbytes)} over {ranks} ranks, expanded by {name}"
+        f"{times:,} times {collective} of {size(nbytes)} over {count(ranks, 'rank')}, expanded by {name}"
         for (collective, ranks, nbytes, name), times in alike.items()
     ]

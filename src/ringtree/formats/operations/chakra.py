@@ -2,13 +2,15 @@
 GlobalMetadata message and a Node message for each operation, each behind its length.
 
 Nodes compute, send, receive, or take part in a collective; `data_deps` and `ctrl_deps` name the nodes that must have
-ended. The fields' numbers are those of schema/protobuf/et_def.proto in mlcommons/chakra (0.0.4). Sizes are as
-ASTRA-sim takes them: `comm_size` of an all-gather is a rank's own part, of the others the whole vector.
+ended. In traces of PyTorch `ctrl_deps` are callers, and may contradict the order of `data_deps`, which count alone then.
+The fields' numbers are those of schema/protobuf/et_def.proto in mlcommons/chakra (0.0.4). Sizes are as ASTRA-sim takes
+them: `comm_size` of an all-gather is a rank's own part, of the others the whole vector.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -58,7 +60,8 @@ class Node(NamedTuple):
 
     id: int
     type: int
-    waits: list[int]
+    data_deps: list[int]
+    ctrl_deps: list[int]
     duration_s: float
     attributes: Mapping[str, Attribute]
     inputs: str
@@ -132,7 +135,8 @@ class _Rank:
     def __init__(self, path: Path, rank: int, ranks: int, builder: GraphBuilder, groups: Communicators) -> None:
         self.path, self.rank, self.ranks, self.builder, self.groups = path, rank, ranks, builder, groups
         self.rows: dict[int, int] = {}
-        self.waits: list[tuple[int, int]] = []
+        self.data_deps: list[tuple[int, int]] = []  # a row, and a node that must have ended
+        self.ctrl_deps: list[tuple[int, int]] = []
 
     def read(self, found: Iterator[bytes]) -> None:
         for data in found:
@@ -140,16 +144,25 @@ class _Rank:
             if node.id in self.rows:
                 raise ValueError(f"two nodes have the id {node.id}; expected ids that differ")
             row = self.rows[node.id] = self._add(node)
-            self.waits += [(row, before) for before in node.waits]
-            check_size(self.path, len(self.builder), self.builder.dependencies + len(self.waits))
-        for row, before in self.waits:
-            if before not in self.rows:
-                raise ValueError(f"a node depends on node {before}, which is not there")
-            self.builder.depend(row, self.rows[before])
+            self.data_deps += [(row, before) for before in node.data_deps]
+            self.ctrl_deps += [(row, before) for before in node.ctrl_deps]
+            pairs = len(self.data_deps) + len(self.ctrl_deps)
+            check_size(self.path, len(self.builder), self.builder.dependencies + pairs)
+        lacking = next((before for _, before in self.data_deps if before not in self.rows), None)
+        if lacking is not None:
+            raise ValueError(f"a node has data_deps on node {lacking}, which is not there")
+        callers = [(row, before) for row, before in self.ctrl_deps if before in self.rows]  # some are left out
+        waits = list(dict.fromkeys((row, self.rows[before]) for row, before in self.data_deps + callers))
+        if not _ends(waits):
+            waits = [(row, self.rows[before]) for row, before in dict.fromkeys(self.data_deps)]
+        for row, before in waits:
+            self.builder.depend(row, before)
 
     def _add(self, node: Node) -> int:
         kind = KINDS.get(node.type, OperationKind.COMPUTE)
         on_cpu = bool(node.attributes.get("is_cpu_op", False))
+        if on_cpu and "comm_size" not in node.attributes:  # PyTorch's call, whose work on the GPU is a node of its own
+            kind = OperationKind.COMPUTE
         usual = CPU if on_cpu else LINKS if kind else MEMORY if node.type in (MEM_LOAD, MEM_STORE) else GPU
         processor = STREAMS + node.number("stream") if "stream" in node.attributes and not on_cpu else usual
         if kind is OperationKind.COMPUTE:
@@ -172,9 +185,24 @@ class _Rank:
         return self.builder.add(kind, self.rank, nbytes, node.number(peer), tag, processor)
 
 
+def _ends(waits: list[tuple[int, int]]) -> bool:
+    """Whether no row waits for itself, by pairs of (row, the row that it waits for)."""
+    missing = Counter(row for row, _ in waits)
+    then: dict[int, list[int]] = {}
+    for row, before in waits:
+        then.setdefault(before, []).append(row)
+    ready = [before for before in then if before not in missing]
+    while ready:
+        for row in then.get(ready.pop(), ()):
+            missing[row] -= 1
+            if not missing[row]:
+                ready.append(row)
+    return not any(missing.values())
+
+
 def _node(data: bytes) -> Node:
     id_ = type_ = micros = 0
-    waits: list[int] = []
+    data_deps, ctrl_deps = list[int](), list[int]()
     attributes: dict[str, Attribute] = {}
     inputs = ""
     for field in fields(data):
@@ -182,8 +210,10 @@ def _node(data: bytes) -> Node:
             id_ = field.bits
         elif field.number == TYPE:
             type_ = field.bits
-        elif field.number in (CTRL_DEPS, DATA_DEPS):
-            waits += field.many
+        elif field.number == DATA_DEPS:
+            data_deps += field.many
+        elif field.number == CTRL_DEPS:
+            ctrl_deps += field.many
         elif field.number == DURATION_MICROS:
             micros = field.bits
         elif field.number == INPUTS:
@@ -193,7 +223,7 @@ def _node(data: bytes) -> Node:
     exact_s = attributes.get(OWN_DURATION, micros * 1e-6)
     if not isinstance(exact_s, float) or not 0 <= exact_s <= 1e9:
         raise ValueError(f"node {id_} lasts {exact_s:g} s; expected at most 1e9")
-    return Node(id_, type_, list(dict.fromkeys(waits)), exact_s, attributes, inputs)
+    return Node(id_, type_, data_deps, ctrl_deps, exact_s, attributes, inputs)
 
 
 def _attribute(data: bytes, attributes: dict[str, Attribute]) -> None:
