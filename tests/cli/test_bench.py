@@ -146,4 +146,4 @@ def test_a_file_that_is_not_proved_does_not_run(ringtree: Ringtree, tmp_path: Pa
     path.write_text("schedule mine broadcast: 3 ranks, 1 chunks, root 0\nonce: 0 data[0] -> 1\n")
     got = ringtree("bench", "--schedule", str(path))
     assert got.code == 1 and "rank 2 chunk 0: expected rank 0's chunk 0" in got.err and got.out == ""
-    assert "no collective: expected one of all_reduce" in ringtree("bench").err
+    assert "required: COLLECTIVE, one of all_reduce" in ringtree("bench").err

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ringtree.algorithms import build
+from ringtree.algorithms import build, pairs
 from ringtree.formats import load as load_schedule
 from ringtree.formats.operations import chakra, goal, load
 from ringtree.ir.operations import ANY, CollectiveCall, GraphBuilder, OperationGraph, OperationKind
@@ -256,6 +256,12 @@ def test_schedules_take_their_own_time_as_files(
     steps = graph.count(OperationKind.COMPUTE)
     same_as(load(tmp_path / "it.goal"), job, topology, 1e-9 + 0.5e-9 * steps / play([job], topology).time_s)
     same_as(load(chakra.write(tmp_path / "it", graph)[0]), job, topology, 1e-9)
+
+
+@pytest.mark.parametrize(("algorithm", "collective"), pairs())
+def test_every_algorithm_can_be_written(algorithm: str, collective: str, tmp_path: Path) -> None:
+    job, topology = Job(build(algorithm, collective, 4), 1 << 14), parse(WORK, 4)
+    same_as(load(chakra.write(tmp_path / "it", as_operations(job, topology))[0]), job, topology, 1e-9)
 
 
 def test_hosts_whose_links_serve_first_come_first_served(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     if args.schedule:
         tables = _of_file(args, ranks if launched or args.ranks else None, nbytes)
     elif args.collective is None:
-        raise ValueError(f"no collective: expected one of {', '.join(COLLECTIVES)}, or --schedule FILE")
+        raise ValueError(f"required: COLLECTIVE, one of {', '.join(COLLECTIVES)}, or --schedule FILE")
     else:
         tables = plan(args.collective, ranks, nbytes, args.dtype, args.op, args.root or 0, args.algorithm)
     if not launched:
