@@ -70,6 +70,8 @@ def test_collectives_are_expanded(ringtree: Ringtree, tmp_path: Path) -> None:
     assert got.code == 0, got.err
     assert "  2 times all_reduce of 1 MiB over 3 ranks, expanded by ring\n" in got.out
     assert "  1 times all_gather of 128 B over 2 ranks, expanded by ring\n" in got.out
+    some = ringtree("simulate", str(path), "--groups", str(groups), "--expand", "bruck").out
+    assert "over 2 ranks, expanded by bruck" in some and "over 3 ranks, expanded by bruck" not in some
     free = ringtree("simulate", str(path), "--groups", str(groups))
     assert free.code == 0 and "expanded by" in free.out
     assert "communicator '1': expected --groups FILE" in ringtree("simulate", str(path)).err

@@ -69,7 +69,7 @@ def _add_operations(parser: argparse.ArgumentParser) -> None:
     add(
         "--expand",
         metavar="A",
-        help="the algorithm that a trace's collectives are expanded by (default: the quickest of each)",
+        help="the algorithm that a trace's collectives are expanded by, where it serves them (default: the quickest)",
     )
     add("--groups", metavar="FILE", help="ranks of a trace's communicators, as ASTRA-sim has them in JSON")
 

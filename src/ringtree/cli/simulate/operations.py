@@ -6,6 +6,7 @@ import argparse
 import time
 from collections import Counter
 
+from ringtree.algorithms import find
 from ringtree.cli.arguments import subject
 from ringtree.cli.arguments.conditions import conditions
 from ringtree.cli.arguments.destination import check_destination
@@ -63,11 +64,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _schedules(graph: OperationGraph, topology: Topology, algorithm: str | None) -> list[Schedule]:
-    """The schedule of each collective: that of the named algorithm, else the quickest here."""
+    """The schedule of each collective: that of the named algorithm where it serves it, else the quickest here."""
+    serves = find(algorithm).serves if algorithm else ()
     chosen: dict[CollectiveCall, Schedule] = {}
     for call in graph.collectives:
         if call not in chosen:
-            chosen[call] = choose_on(call.collective, topology, call.members, call.nbytes, call.root, algorithm)
+            named = algorithm if call.collective in serves else None
+            chosen[call] = choose_on(call.collective, topology, call.members, call.nbytes, call.root, named)
     return [chosen[call] for call in graph.collectives]
 
 
