@@ -15,6 +15,7 @@ from ringtree.algorithms import build, pairs
 from ringtree.formats import load as load_schedule
 from ringtree.formats.operations import chakra, goal, load
 from ringtree.ir.operations import ANY, CollectiveCall, GraphBuilder, OperationGraph, OperationKind
+from ringtree.ir.program import Instruction, Kind, Operand, Program, Space
 from ringtree.ir.trace import Event
 from ringtree.price import Hosts, SharedMemory, over_hosts
 from ringtree.simulate import Conditions, Job, StuckError, play
@@ -289,6 +290,13 @@ def test_a_file_of_threads_takes_its_own_time_too(tmp_path: Path) -> None:
     graph = as_operations(job, topology)
     same_as(graph, job, topology, 1e-9)
     same_as(load(chakra.write(tmp_path / "it", graph)[0]), job, topology, 1e-9)
+
+
+def test_memory_of_peers_has_no_receives() -> None:
+    put = Instruction(Kind.COPY, (Operand(Space.OUTPUT, 0, 0, 1, 1),), (Operand(Space.INPUT, 0, 0),))
+    programs = [Program("put", "all_reduce", rank, 2, 1, ((put,) if rank == 0 else (),)) for rank in (0, 1)]
+    with pytest.raises(ValueError, match="put touches its peers' memory directly"):
+        as_operations(Job(programs, 8), parse(LINKS, 2))
 
 
 @given(st.data())

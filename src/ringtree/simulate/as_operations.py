@@ -85,7 +85,9 @@ class _Appender:
         steps = read(_programs(job), job.chunk_nbytes, slots=False)
         if np.any(steps.kind == ASK):
             name = job.head.name
-            raise ValueError(f"{name} touches its peers' memory directly; expected a schedule with messages alone")
+            raise ValueError(
+                f"{name} touches its peers' memory directly; expected messages alone, as in the text of `ringtree show`"
+            )
         columns = (steps.kind, steps.nbytes, steps.sources, steps.peer, steps.channel, steps.number)
         rows = list(zip(*(column.tolist() for column in columns), strict=True))
         lasts_s = busy_s(steps, self.topology, ALL_IS_WELL).tolist()
