@@ -10,9 +10,9 @@ from ringtree.algorithms import find
 from ringtree.cli.arguments import subject
 from ringtree.cli.arguments.conditions import conditions
 from ringtree.cli.arguments.destination import check_destination
-from ringtree.cli.arguments.place import place
+from ringtree.cli.arguments.place import place, ranks_on_hosts
 from ringtree.cli.arguments.topology import MEASURED
-from ringtree.cli.simulate import described, print_parts
+from ringtree.cli.simulate.reporting import described, detail_lines
 from ringtree.formats.chrome import write
 from ringtree.formats.operations import format_of, load
 from ringtree.formats.operations.communicators import read_communicators
@@ -36,6 +36,7 @@ def run(args: argparse.Namespace) -> int:
         if subject.is_given(getattr(args, name)):
             option = OPTIONS.get(name, f"--{name}")
             raise ValueError(f"{option} applies to schedules; {args.what} is {format_of(args.what)}: leave it out")
+    ranks_on_hosts(args)
     if args.trace:
         check_destination(args.trace, args.what, (args.topology or "").removeprefix(MEASURED))
     graph = load(args.what, read_communicators(args.groups) if args.groups else None)
@@ -57,7 +58,8 @@ def run(args: argparse.Namespace) -> int:
     print(f"time {duration(found.time_s)}")
     if left:
         print(f"{count(left, 'message')} sent and never received")
-    print_parts(found, wall_s)
+    for line in detail_lines(found, wall_s):
+        print(line)
     if args.trace:
         print(f"{args.trace}: `ringtree show` draws it, and ui.perfetto.dev opens it")
     return 0
