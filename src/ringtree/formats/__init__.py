@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from ringtree.formats import msccl, mscclpp
+from ringtree.formats import forestcoll, msccl, mscclpp
 from ringtree.formats.imported import FormatError, Imported, read_bytes
+from ringtree.formats.operations import format_of
 from ringtree.ir.spec import ScheduleError, check
 from ringtree.ir.text import ScheduleTextError, parse_schedule
 
@@ -29,6 +30,8 @@ def load(path: str | Path) -> Imported:
     """The schedule in a file of one of FORMATS. FormatError, in one line: if the file is missing, broken or of no such
     format; `verify` checks whether the schedule keeps its collective's postcondition."""
     path = Path(path)
+    if graph := format_of(path):
+        raise FormatError(f"{path}: {graph}: its messages have no data; `ringtree simulate` plays it")
     data = read_bytes(path).removeprefix(b"\xef\xbb\xbf")
     start = data.lstrip()
     found = next((known for known in FORMATS if known.begins(start)), None)
@@ -59,6 +62,7 @@ def _text(path: Path, data: bytes) -> Imported:
 
 FORMATS = [
     Format("ringtree's text ('schedule NAME COLLECTIVE: …')", _is_text, _text),
+    Format("ForestColl's trees", forestcoll.begins, forestcoll.from_bytes),
     Format("MSCCL XML", lambda start: start.startswith(b"<"), msccl.from_bytes),
     Format("an MSCCL++ execution plan", lambda start: start.startswith(b"{"), mscclpp.from_bytes),
 ]
