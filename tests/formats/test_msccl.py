@@ -294,7 +294,7 @@ def test_hostile_nesting_and_nops_end_soon(tmp_path):
         load(write(tmp_path, GOOD.replace("\n", "").split("<gpu")[0] * 100_000))
     many = 3000
     blocks: list[Block] = [(-1, -1, ["nop"] * many), (-1, -1, [f"nop after 0.{k}" for k in range(many)])]
-    with pytest.raises(FormatError, match="nops that wait for too many nops"):
+    with pytest.raises(FormatError, match="waits for too many steps that only wait"):
         load(write(tmp_path, algo([blocks], 1)))
 
 

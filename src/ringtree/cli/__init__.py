@@ -20,6 +20,7 @@ COMMANDS = {
     "run": "start a program as N ranks, here or on several hosts",
     "prove": "prove that algorithms or a schedule file are correct",
     "show": "show a schedule, round by round, or a trace",
+    "export": "write a schedule for MSCCL, RCCL or MSCCL++ to run",
     "bench": "time a collective, in nccl-tests' columns, every element checked",
     "simulate": "simulate a schedule on a topology: its time, critical path and busiest links",
     "tune": "measure this machine; later calls choose algorithms by the result",

@@ -1,5 +1,5 @@
 """The file formats of other tools, and ringtree's own. `load` recognizes a format by the file's content, not its
-name."""
+name; `text_of` writes one."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from ringtree.formats import msccl, mscclpp
 from ringtree.formats.imported import FormatError, Imported, read_bytes
+from ringtree.formats.msccl import programs as msccl
+from ringtree.formats.msccl import writing as msccl_writing
+from ringtree.formats.mscclpp import programs as mscclpp
+from ringtree.formats.mscclpp import writing as mscclpp_writing
+from ringtree.formats.streams import NotExpressible
+from ringtree.ir.schedule import Schedule
 from ringtree.ir.spec import ScheduleError, check
-from ringtree.ir.text import ScheduleTextError, parse_schedule
+from ringtree.ir.text import ScheduleTextError, format_schedule, parse_schedule
 
-__all__ = ["FORMATS", "Format", "FormatError", "Imported", "load"]
+__all__ = ["FORMATS", "WRITERS", "Format", "FormatError", "Imported", "NotExpressible", "Writer", "load", "text_of"]
 
 
 class Format(NamedTuple):
@@ -23,6 +28,14 @@ class Format(NamedTuple):
     name: str
     begins: Callable[[bytes], bool]
     read: Callable[[Path, bytes], Imported]
+
+
+class Writer(NamedTuple):
+    """A file format that schedules are written in. `suffix`: of its files. `text`: a schedule's file; NotExpressible
+    where the format has no room for it."""
+
+    suffix: str
+    text: Callable[[Schedule], str]
 
 
 def load(path: str | Path) -> Imported:
@@ -43,6 +56,16 @@ def load(path: str | Path) -> Imported:
         raise FormatError(f"{path}: not text: byte {e.start} is no UTF-8") from None
 
 
+def text_of(schedule: Schedule, key: str) -> str:
+    """The text of the schedule's file in the format of that key. It reads back by `load` as a schedule of the same
+    collective, ranks and chunks, whose ranks send each other as much. NotExpressible: where the format has no room for
+    it. ValueError: for an unknown key."""
+    if key not in WRITERS:
+        raise ValueError(f"no format {key!r}: expected one of {', '.join(WRITERS)}")
+    check(schedule)
+    return WRITERS[key].text(schedule)
+
+
 def _is_text(start: bytes) -> bool:
     """Whether the first line that is no comment begins as a schedule's does."""
     for line in start.splitlines():
@@ -57,9 +80,20 @@ def _text(path: Path, data: bytes) -> Imported:
     return Imported(schedule, facts={"format": "ringtree text"})
 
 
+def _write_text(schedule: Schedule) -> str:
+    return f"{format_schedule(schedule)}\n"
+
+
 FORMATS = [
     Format("ringtree's text ('schedule NAME COLLECTIVE: …')", _is_text, _text),
     Format("MSCCL XML", lambda start: start.startswith(b"<"), msccl.from_bytes),
     Format("an MSCCL++ execution plan", lambda start: start.startswith(b"{"), mscclpp.from_bytes),
 ]
-"""The formats there are, in the order in which they are tried: a new one is a line here."""
+"""The formats that are read, in the order in which they are tried: a new one is a line here."""
+
+WRITERS = {
+    "text": Writer(".txt", _write_text),
+    "msccl": Writer(".xml", msccl_writing.text),
+    "mscclpp": Writer(".json", mscclpp_writing.text),
+}
+"""The formats that are written, by their names on the command line: a new one is a line here."""

@@ -1,0 +1,154 @@
+"""A schedule's transfers as rounds of streams, for writers of files in which thread blocks work side by side.
+
+Transfers of two streams share no chunk of any rank's memory, so that nothing orders them. Where a schedule has more of
+such sets than a machine has thread blocks, several are one stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby, pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from ringtree.ir.schedule import Buffer, Schedule
+
+MOST_ROWS = 1 << 20
+"""Far more than a file of at most 64 thread blocks of 64 steps a gpu can have."""
+
+Cell = tuple[int, int, int]
+"""(rank, Buffer, chunk)."""
+
+
+class NotExpressible(ValueError):
+    """A schedule that a format has no words for. The message has the reason and the format's limit."""
+
+
+class Move(NamedTuple):
+    """A transfer of a stream. `stream`, `round`, then as a schedule's row."""
+
+    stream: int
+    round: int
+    source: int
+    target: int
+    source_buffer: int
+    source_chunk: int
+    target_buffer: int
+    target_chunk: int
+    count: int  # type: ignore[assignment]  # as an operand's
+    reduce: bool
+
+    @property
+    def read(self) -> list[Cell]:
+        """The chunks that it reads."""
+        return [(self.source, self.source_buffer, self.source_chunk + k) for k in range(self.count)]
+
+    @property
+    def written(self) -> list[Cell]:
+        """The chunks that it writes."""
+        return [(self.target, self.target_buffer, self.target_chunk + k) for k in range(self.count)]
+
+    @property
+    def local(self) -> bool:
+        """Whether it stays within a rank."""
+        return self.source == self.target
+
+
+def moves(schedule: Schedule, sets: Sequence[int], most_streams: int, most_count: int = MOST_ROWS) -> list[Move]:
+    """The schedule's transfers in listed order, in at most `most_streams` streams of its independent `sets`, each of
+    at most `most_count` chunks."""
+    rows = schedule.expand()
+    columns = (rows.round, rows.source, rows.target, rows.source_buffer, rows.source_chunk, rows.target_buffer)
+    table = [c.tolist() for c in (*columns, rows.target_chunk, rows.count, rows.reduce)]
+    found = []
+    for number, values in zip(sets, zip(*table, strict=True), strict=True):
+        move = Move(number % most_streams, *values)
+        cuts = sorted({*range(0, move.count, most_count), *_edges(schedule, move), move.count})
+        for done, stop in pairwise(cuts):
+            chunks = {"source_chunk": move.source_chunk + done, "target_chunk": move.target_chunk + done}
+            found.append(move._replace(count=stop - done, **chunks))
+    return found
+
+
+def _edges(schedule: Schedule, move: Move) -> set[int]:
+    """Where a move in place must be cut, so that its chunks are inside or outside of each end's output: out of
+    place, they would not be side by side."""
+    edges = set()
+    for rank, buffer, first in (
+        (move.source, move.source_buffer, move.source_chunk),
+        (move.target, move.target_buffer, move.target_chunk),
+    ):
+        window = schedule.postcondition(rank)
+        if buffer == Buffer.DATA and len(window) < schedule.chunks:
+            edges |= {edge - first for edge in (window.start, window.stop) if 0 < edge - first < move.count}
+    return edges
+
+
+def rounds(found: Sequence[Move]) -> Iterator[list[Move]]:
+    """The moves of each round."""
+    for _, each in groupby(found, key=lambda move: move.round):
+        yield list(each)
+
+
+def independent(schedule: Schedule) -> list[int]:
+    """The number of the set that each row is of, where rows of two sets share no chunk. NotExpressible: for switches,
+    or more than MOST_ROWS chunks moved."""
+    if schedule.switches:
+        raise NotExpressible(f"{schedule.name} has {schedule.switches} switches; expected ranks only")
+    rows = schedule.expand() if schedule.transfers <= MOST_ROWS else None
+    if rows is None or int(rows.count.sum()) > MOST_ROWS:
+        raise NotExpressible(f"{schedule.name} moves more than {MOST_ROWS:,} chunks; expected at most as many")
+    lengths = schedule.lengths
+    first = np.concatenate([[0], np.cumsum(lengths)])
+    ends = [
+        (first[buffer] + chunk + rank.astype(np.int64) * first[-1]).tolist()
+        for rank, buffer, chunk in (
+            (rows.source, rows.source_buffer, rows.source_chunk),
+            (rows.target, rows.target_buffer, rows.target_chunk),
+        )
+    ]
+    above: dict[int, int] = {}
+
+    def top(cell: int) -> int:
+        path = []
+        while (next_ := above.get(cell, cell)) != cell:
+            path.append(cell)
+            cell = next_
+        above.update(dict.fromkeys(path, cell))
+        return cell
+
+    counts = rows.count.tolist()
+    for source, target, count in zip(*ends, counts, strict=True):
+        for k in range(count):
+            above[top(target + k)] = top(source)
+            above[top(source + k)] = top(source)
+    numbers: dict[int, int] = {}
+    return [numbers.setdefault(top(source), len(numbers)) for source in ends[0]]
+
+
+BUFFERS = {Buffer.INPUT: "i", Buffer.OUTPUT: "o", Buffer.SCRATCH: "s"}
+
+
+def letter(schedule: Schedule, buffer: int) -> str:
+    """The name of a buffer in MSCCL's and MSCCL++'s files: in place, i or o, whichever is the whole vector."""
+    if buffer == Buffer.DATA:
+        return "o" if schedule.collective == "all_gather" else "i"
+    return BUFFERS[Buffer(buffer)]
+
+
+THEIRS = {
+    "all_reduce": "allreduce",
+    "all_gather": "allgather",
+    "reduce_scatter": "reducescatter",
+    "all_to_all": "alltoall",
+}
+"""Our names of collectives, and MSCCL's and MSCCL++'s."""
+
+
+def their_collective(schedule: Schedule, format_name: str) -> str:
+    """The file's name of the collective. NotExpressible: where there is none."""
+    if schedule.collective not in THEIRS:
+        expected = ", ".join(THEIRS)
+        raise NotExpressible(f"{format_name} has no {schedule.collective}; expected one of {expected}")
+    return THEIRS[schedule.collective]
