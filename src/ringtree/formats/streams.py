@@ -25,7 +25,7 @@ class NotExpressible(ValueError):
     """A schedule that a format has no words for. The message has the reason and the format's limit."""
 
 
-class Move(NamedTuple):
+class StreamMove(NamedTuple):
     """A transfer of a stream. `stream`, `round`, then as a schedule's row."""
 
     stream: int
@@ -55,7 +55,7 @@ class Move(NamedTuple):
         return self.source == self.target
 
 
-def moves(schedule: Schedule, sets: Sequence[int], most_streams: int, most_count: int = MOST_ROWS) -> list[Move]:
+def moves(schedule: Schedule, sets: Sequence[int], most_streams: int, most_count: int = MOST_ROWS) -> list[StreamMove]:
     """The schedule's transfers in listed order, in at most `most_streams` streams of its independent `sets`, each of
     at most `most_count` chunks."""
     rows = schedule.expand()
@@ -63,7 +63,7 @@ def moves(schedule: Schedule, sets: Sequence[int], most_streams: int, most_count
     table = [c.tolist() for c in (*columns, rows.target_chunk, rows.count, rows.reduce)]
     found = []
     for number, values in zip(sets, zip(*table, strict=True), strict=True):
-        move = Move(number % most_streams, *values)
+        move = StreamMove(number % most_streams, *values)
         cuts = sorted({*range(0, move.count, most_count), *_edges(schedule, move), move.count})
         for done, stop in pairwise(cuts):
             chunks = {"source_chunk": move.source_chunk + done, "target_chunk": move.target_chunk + done}
@@ -71,9 +71,9 @@ def moves(schedule: Schedule, sets: Sequence[int], most_streams: int, most_count
     return found
 
 
-def _edges(schedule: Schedule, move: Move) -> set[int]:
-    """Where a move in place must be cut, so that its chunks are inside or outside of each end's output: out of
-    place, they would not be side by side."""
+def _edges(schedule: Schedule, move: StreamMove) -> set[int]:
+    """The places where a move in place is cut, so that its chunks are inside or outside of each end's output: out
+    of place, they would not be side by side."""
     edges = set()
     for rank, buffer, first in (
         (move.source, move.source_buffer, move.source_chunk),
@@ -85,7 +85,7 @@ def _edges(schedule: Schedule, move: Move) -> set[int]:
     return edges
 
 
-def rounds(found: Sequence[Move]) -> Iterator[list[Move]]:
+def rounds(found: Sequence[StreamMove]) -> Iterator[list[StreamMove]]:
     """The moves of each round."""
     for _, each in groupby(found, key=lambda move: move.round):
         yield list(each)

@@ -13,7 +13,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from xml.sax.saxutils import quoteattr
 
-from ringtree.formats.streams import Cell, Move, NotExpressible, independent, letter, moves, rounds, their_collective
+from ringtree.formats.streams import (
+    Cell,
+    NotExpressible,
+    StreamMove,
+    independent,
+    letter,
+    moves,
+    rounds,
+    their_collective,
+)
 from ringtree.ir.schedule import Schedule
 
 MOST_BLOCKS = 64
@@ -60,7 +69,7 @@ class _Block:
     channel: int
     steps: list[_Step] = field(default_factory=list)
     clock: dict[int, int] = field(default_factory=dict)
-    """By thread block of the gpu: the steps that are done for certain when the next one of this begins."""
+    """The steps of each thread block of the gpu that are done for certain when the next one of this begins."""
 
 
 @dataclass(slots=True)
@@ -82,7 +91,7 @@ class _Gpu:
         self.cells: dict[Cell, _Access] = {}
         self.clocks: dict[tuple[int, int], dict[int, int]] = {}  # what is certain after a step
 
-    def add(self, move: Move, rank: int) -> None:
+    def add(self, move: StreamMove, rank: int) -> None:
         """The move's step here: a send, a receive, or a copy or an addition within the gpu."""
         at = self._block(move, rank)
         sends = not move.local and move.source == rank
@@ -105,7 +114,7 @@ class _Gpu:
             self._append(at, _Step(kind, source, target, move.count, before))
         self._done(at, read, written)
 
-    def _block(self, move: Move, rank: int) -> int:
+    def _block(self, move: StreamMove, rank: int) -> int:
         """The thread block of a move, made where there is none. Local moves go to the stream's first."""
         stream = move.stream
         mine = [k for k, b in enumerate(self.blocks) if b.channel == stream]
@@ -136,7 +145,7 @@ class _Gpu:
         steps.append(step)
 
     def _awaited(self, at: int, read: list[Cell], written: list[Cell]) -> tuple[int, int] | None:
-        """What the next step of the thread block must wait for in others: the last of it; the others by a nop each."""
+        """The step of another thread block that the next one here must wait for: the last of several, which are nops."""
         needed = self._needed(read, written)
         block = self.blocks[at]
         wanted: list[tuple[int, int]] = []
@@ -154,7 +163,7 @@ class _Gpu:
         return wanted[-1] if wanted else None
 
     def _needed(self, read: list[Cell], written: list[Cell]) -> dict[int, int]:
-        """By thread block, the last step that must be done before chunks are read and written."""
+        """The last step of each thread block that must be done before chunks are read and written."""
         needed: dict[int, int] = {}
         for cell in (*read, *written):
             access = self.cells.get(cell, _Access())
@@ -188,7 +197,7 @@ class _Gpu:
             self.cells[cell] = _Access((at, step))
 
 
-def _gpus(schedule: Schedule, found: list[Move]) -> list[_Gpu]:
+def _gpus(schedule: Schedule, found: list[StreamMove]) -> list[_Gpu]:
     """All gpus' thread blocks. In a round, which reads the state at its start, all sends come first."""
     gpus = [_Gpu(schedule) for _ in range(schedule.ranks)]
     for each in rounds(found):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ringtree.formats.execution import SPACES
 from ringtree.formats.imported import FormatError
-from ringtree.formats.mscclpp.plan import Loop, Plan
+from ringtree.formats.mscclpp.plan import PipelineLoop, Plan
 from ringtree.ir.program import Operand
 
 PLAIN = {"copy", "put", "get", "re", "res", "rre", "rres", "glres", "gstore"}
@@ -43,7 +43,7 @@ class Op(NamedTuple):
     number: str
     name: str
     fields: Mapping[str, Any]
-    loop: Loop | None = None
+    loop: PipelineLoop | None = None
     offset: int = 0
 
     @property

@@ -1,4 +1,4 @@
-"""What orders the thread blocks of one gpu: semaphores and barriers.
+"""The order of one gpu's thread blocks: semaphores and barriers.
 
 A semaphore counts: the k-th acquire passes when k releases are there, besides those that it had at first. Where one
 thread block acquires and the releases that must be there are certain, that is an order of steps.

@@ -17,9 +17,9 @@ from ringtree.formats.steps import Step
 from ringtree.ir.program import Instruction, Kind, Operand
 
 FIRST_LANE = 1 << 21
-"""Beyond the numbers of all channels."""
+"""The first lane for packets, beyond the numbers of all channels."""
 MOST_PAIRS = 2**17
-"""Of steps that write packets and steps that read them."""
+"""The most pairs of a step that writes packets and a step that reads some of them."""
 
 StepAt = tuple[int, int, int]
 """(gpu, thread, step)."""

@@ -26,12 +26,12 @@ COLLECTIVES = {
 SCRATCH_NBYTES = 2**26
 """Scratch of a gpu where its plan reuses resources (PREDFINED_SCRATCH_SIZE of the executor)."""
 MOST_PIECES = 2**12
-"""Of a chunk: far more than any published plan needs, and few enough to be played in seconds."""
+"""The most pieces of a chunk: far more than any published plan needs, and few enough to be played in seconds."""
 MOST_OPERATIONS = 2**17
-"""Of all gpus, with every iteration counted."""
+"""The most operations of all gpus, with every iteration counted."""
 
 
-class Loop(NamedTuple):
+class PipelineLoop(NamedTuple):
     """A pipeline: each of its `iterations` is done on the next `step` pieces of `chunks` chunks."""
 
     chunks: int
@@ -73,11 +73,11 @@ class Plan:
         if self.operations > MOST_OPERATIONS:
             raise self.refuse(f"does more than {MOST_OPERATIONS} operations, its iterations counted one by one")
 
-    def loop(self, context: object) -> Loop:
+    def loop(self, context: object) -> PipelineLoop:
         """A pipeline's `iter_context`."""
         nbytes, chunks = self._context(context)
         step = nbytes // self.unit_nbytes
-        return Loop(chunks, step, chunks * self.fineness // step)
+        return PipelineLoop(chunks, step, chunks * self.fineness // step)
 
     def _context(self, context: object) -> tuple[int, int]:
         found = self.get(context, dict, "iter_context")
@@ -133,7 +133,7 @@ class Plan:
         odd = next((unit for unit in loops if nbytes % unit), None)
         if odd is not None:
             raise self.refuse(
-                f"a pipeline takes {odd} bytes a time; expected a divisor of {nbytes}, the bytes of a chunk of scratch: "
+                f"a pipeline takes {odd} bytes a time; expected a divisor of {nbytes}, a chunk of scratch: "
                 "an iteration would write into the next chunk"
             )
         return self._few(nbytes // self.unit_nbytes)
@@ -161,9 +161,9 @@ class Plan:
         n = len(self.gpus)
         given, made = (self.number(self.gpus[0], key) * self.fineness for key in ("input_chunks", "output_chunks"))
         if self.collective not in COLLECTIVES:
-            memory = NamedMemory("all_to_all", n, max(given, made), inplace)
-            if not 1 <= memory.chunks < 2**20:
-                raise self.refuse(f"input_chunks is {given}; expected 1..{2**20 - 1}")
+            memory = NamedMemory("all_to_all", n, max(given, made, 1), inplace)
+            if memory.chunks >= 2**20:
+                raise self.refuse(f"has {memory.chunks} chunks; expected at most {2**20 - 1}")
             return memory
         memory = NamedMemory(
             COLLECTIVES[self.collective], n, given * n if self.collective == "allgather" else given, inplace

@@ -10,11 +10,12 @@ from ringtree.formats.imported import FormatError, Imported
 from ringtree.formats.mscclpp.gpu import Gpu, Op
 from ringtree.formats.mscclpp.packets import Packets, StepAt
 from ringtree.formats.mscclpp.plan import COLLECTIVES, Plan
-from ringtree.formats.mscclpp.threads import Threads
+from ringtree.formats.mscclpp.threads import GpuThreads
 from ringtree.formats.raising import raise_schedule
 from ringtree.formats.settle import settle
 from ringtree.formats.steps import Step, link
 from ringtree.ir.program import Instruction, Operand, Program
+from ringtree.ir.schedule import Transfers
 from ringtree.ir.spec import check, describe
 
 SHOWN_TRANSFERS = 4
@@ -34,13 +35,17 @@ def from_bytes(path: Path, data: bytes) -> Imported:
     execution = execute(programs, plan.memory, author.where, _name)
     schedule = raise_schedule(programs, plan.memory, execution, plan.name)
     if plan.collective not in COLLECTIVES:
-        rows = schedule.expand()
-        moves = [describe(rows, k) for k in range(min(len(rows), SHOWN_TRANSFERS))]
-        more = f" and {len(rows) - len(moves)} more" if len(rows) > len(moves) else ""
         expected = f"collective {plan.collective[:20]!r}; expected one of {', '.join(COLLECTIVES)}"
-        raise FormatError(f"{path}: {expected}. Its {schedule.ranks} gpus do {'; '.join(moves)}{more}")
+        raise FormatError(f"{path}: {expected}. Its {schedule.ranks} gpus move {_in_words(schedule.expand())}")
     check(schedule)
     return Imported(schedule, settle(programs, plan.memory, execution, author.where), plan.facts)
+
+
+def _in_words(rows: Transfers) -> str:
+    """The first transfers, and how many more there are."""
+    shown = [describe(rows, k) for k in range(min(len(rows), SHOWN_TRANSFERS))]
+    more = f" and {len(rows) - len(shown)} more" if len(rows) > len(shown) else ""
+    return ("; ".join(shown) or "nothing") + more
 
 
 def _name(o: Operand) -> str:
@@ -62,7 +67,7 @@ class _Author:
     def programs(self) -> tuple[Program, ...]:
         plan, m = self.plan, self.plan.memory
         for gpu in self.gpus:
-            writer = Threads(gpu, self.packets)
+            writer = GpuThreads(gpu, self.packets)
             self.steps.append(writer.steps)
             self.ops.append(writer.ops)
             writer.write()

@@ -19,10 +19,10 @@ from ringtree.formats.steps import Step
 from ringtree.ir.program import Instruction, Kind, Operand, Space
 
 PORT_LANES = 1 << 20
-"""Beyond the numbers of all memory channels."""
+"""The first lane of port channels, beyond the numbers of all memory channels."""
 
 
-class Threads:
+class GpuThreads:
     """Writes the threads of one gpu. `steps`, `ops`: by thread, the steps and the operations that they come from."""
 
     def __init__(self, gpu: Gpu, packets: Packets) -> None:
@@ -188,8 +188,8 @@ class Threads:
 
 
 def _kind(op: Op) -> str:
-    """What an operation is to its thread block: a move by all threads, a wait or a signal or a request to a proxy by
-    one, or a nop."""
+    """The kind of an operation for its thread block: a move by all threads, a wait, a signal or a request to a proxy
+    by one, or a nop."""
     if op.name in SIGNALS or op.name == "sem_release":
         return "signal"
     if op.name in WAITS or op.name in ("flush", "sem_acquire"):

@@ -15,7 +15,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ringtree.formats.streams import Cell, Move, NotExpressible, independent, letter, moves, rounds, their_collective
+from ringtree.formats.streams import (
+    Cell,
+    NotExpressible,
+    StreamMove,
+    independent,
+    letter,
+    moves,
+    rounds,
+    their_collective,
+)
 from ringtree.ir.schedule import Schedule
 
 MOST_BLOCKS = 64
@@ -27,7 +36,7 @@ STREAMS = (8, 4, 2, 1, 16, 32, 64)
 """Numbers of streams, tried in this order."""
 
 Clock = dict[int, int]
-"""By gpu: how many moves of its thread block of the stream are done for certain."""
+"""The number of moves of each gpu's thread block of the stream that are done for certain."""
 Reference = dict[str, Any]
 
 
@@ -50,9 +59,9 @@ def text(schedule: Schedule) -> str:
 
 @dataclass(slots=True)
 class _Message:
-    """What a move has put: `staged`, its first chunk of the target's scratch, or -1 where it is in place already."""
+    """A move that was put: `staged`, its first chunk of the target's scratch, or -1 where it is in place already."""
 
-    move: Move
+    move: StreamMove
     staged: int
     clock: Clock = field(default_factory=dict)
 
@@ -86,7 +95,7 @@ class _Writer:
             self.blocks[gpu, stream] = _Block()
         return self.blocks[gpu, stream]
 
-    def round(self, each: Sequence[Move]) -> None:
+    def round(self, each: Sequence[StreamMove]) -> None:
         """Writes a round, which reads the state at its start: all puts, then what the targets do."""
         read = {cell for move in each for cell in move.read}
         written: dict[Cell, int] = {}
@@ -106,7 +115,7 @@ class _Writer:
             if message is None or message.staged >= 0:
                 self._take(move, message)
 
-    def _put(self, move: Move, *, direct: bool) -> _Message:
+    def _put(self, move: StreamMove, *, direct: bool) -> _Message:
         """The put of a move, in place if the round allows it (`direct`) and all that touched the chunks is done."""
         block = self._block(move.source, move.stream)
         certain = all(
@@ -134,7 +143,7 @@ class _Writer:
         self._touch(move.source, move.stream, [*move.read, *(move.written if staged < 0 else [])])
         return _Message(move, staged)
 
-    def _connect(self, move: Move) -> None:
+    def _connect(self, move: StreamMove) -> None:
         """Channels between both ends' thread blocks, and that the target signals its beginning."""
         for gpu, peer in ((move.source, move.target), (move.target, move.source)):
             if (gpu, move.stream, peer) not in self.channel:
@@ -177,8 +186,8 @@ class _Writer:
             for gpu, at in message.clock.items():
                 block.clock[gpu] = max(block.clock.get(gpu, 0), at)
 
-    def _take(self, move: Move, message: _Message | None) -> None:
-        """What the target's thread block does with a message, or a move within a gpu."""
+    def _take(self, move: StreamMove, message: _Message | None) -> None:
+        """Adds what the target's thread block does with a message, or a move within a gpu."""
         block = self._block(move.target, move.stream)
         source = self._own(move.source_buffer, move.source_chunk, move.count)
         if message is not None:
