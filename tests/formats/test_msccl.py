@@ -214,6 +214,23 @@ def test_a_step_may_read_received_beside_given_chunks(tmp_path):
     )
 
 
+@pytest.mark.parametrize("inplace", [0, 1])
+def test_what_rccl_and_te_ccl_add(inplace, tmp_path):
+    """Attributes are kept as facts. A <copy> is done before the thread blocks begin, in place it is there already."""
+    gpus: list[list[Block]] = [[(1 - r, 1 - r, [f"s o{r} o0", f"r o{1 - r} o{1 - r}"])] for r in range(2)]
+    text = algo(gpus, 2, "allgather", inplace=inplace)
+    for r in range(2):
+        at = text.index("<tb", text.index(f'<gpu id="{r}"'))
+        text = f'{text[:at]}<copy i_off="0" o_off="{r}"/>{text[at:]}'
+    text = text.replace('nchannels="1"', 'nchannels="1" maxcount="1" nthreadblocks="1" redop="nop"')
+    schedule, programs = accept(tmp_path, text)
+    copied = "round 0: r input[0] -> r output[r]\n  round 1: r output[r] -> r+1"
+    assert schedule == ("once: r data[r] -> r+1" if inplace else f"once:\n  {copied}")
+    assert [len(p.threads) for p in programs] == [2, 2]
+    facts = load(tmp_path / "test.xml").facts
+    assert [facts[k] for k in ("maxcount", "nthreadblocks", "redop", "copies")] == [1, 1, "nop", 2]
+
+
 GOOD = ring(2)
 
 
@@ -246,6 +263,10 @@ GOOD = ring(2)
             "depends on tb 4 step 0, which its gpu does not",
         ),
         (GOOD.replace("<tb", "<block", 1), "line 3: <block> inside <gpu>; expected <tb>"),
+        (
+            GOOD.replace("<tb", '<copy i_off="0" o_off="5"/><tb', 1),
+            r"gpu 0 copy 0, line 3: o\[5:6\]; its buffer o has 2 chunks",
+        ),
         (GOOD.replace("<step", "<op", 1), "line 4: <op>: this newer syntax has no target for an rcs"),
         (GOOD.replace("</tb>", "hello</tb>", 1), "line 7: text 'hello'; expected elements only"),
         (GOOD[:-10], "line .*: not well-formed XML"),

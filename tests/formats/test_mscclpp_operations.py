@@ -341,8 +341,6 @@ def test_thread_blocks_do_not_share_a_port_channel(tmp_path: Path) -> None:
 
 def test_what_is_no_collective_is_refused_with_what_it_does(tmp_path: Path) -> None:
     blocks = both(lambda r, q: [between(q, f"put i0 > {q}.o0")])
-    message = (
-        r"collective 'sendrecv'; expected one of .*\. Its 2 gpus move round 0: rank 0 input\[0\] -> rank 1 output\[0\]; "
-    )
+    message = r"'sendrecv'; expected one of .*\. Its 2 gpus move round 0: rank 0 input\[0\] -> rank 1 output\[0\]; "
     with pytest.raises(FormatError, match=message):
         read(tmp_path, blocks, 1, "sendrecv", inplace=False)

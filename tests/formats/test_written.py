@@ -3,19 +3,29 @@ as the file's programs and as the schedule that is raised from them."""
 
 from __future__ import annotations
 
+import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ringtree import search
 from ringtree.algorithms import REGISTRY, build
-from ringtree.formats import WRITERS, Imported, load, text_of
+from ringtree.formats import FORMATS, WRITERS, Imported, NotExpressible, load, text_of
 from ringtree.formats.streams import THEIRS
-from ringtree.ir.schedule import Schedule
+from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
+from ringtree.ir.spec import ScheduleError
+from ringtree.ir.text import parse_schedule
 from ringtree.machines.catalogue import machine
-from ringtree.transform import relabel, share
+from ringtree.transform import channels, pipeline, relabel, share
 from ringtree.verify import prove, prove_programs
+from ringtree.verify.progress import play
+from ringtree.verify.races import Openness, check_races
+from ringtree.verify.wiring import wire
 from tests import oracle
 
 KEYS = ("msccl", "mscclpp")
@@ -53,3 +63,129 @@ def test_a_searched_schedule_reads_back(key: str, tmp_path: Path) -> None:
     rings = [relabel(plain, order) for order in search.rings(machine("dgx-1-v100"))]
     for schedule in (rings[0], share(*rings[:2])):
         written(schedule, key, tmp_path)
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_channels_and_pieces_read_back(key: str, tmp_path: Path) -> None:
+    for schedule in (channels(build("double_tree", "all_reduce", 5), 3), pipeline(build("ring", "all_gather", 4), 6)):
+        written(schedule, key, tmp_path)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 8])
+def test_a_ring_reads_back_as_it_was(n: int, tmp_path: Path) -> None:
+    """The same rows in the same order: MSCCL XML, whose rcs and rrcs are a ring's, keeps all there is."""
+    for collective in ("all_reduce", "reduce_scatter", "all_gather"):
+        ring = build("ring", collective, n)
+        assert written(ring, "msccl", tmp_path).schedule == ring
+    steps = re.findall(r'type="(\w+)"', text_of(build("ring", "all_reduce", 8), "msccl"))
+    assert [steps.count(kind) for kind in ("s", "rrcs", "rcs", "r", "nop")] == [8, 56, 48, 8, 0]
+
+
+def test_a_plan_puts_in_place_what_it_may(tmp_path: Path) -> None:
+    """An all_gather needs no scratch. A ring's sums come back when their targets have long sent what was there: only
+    the first half goes through scratch."""
+    cases = (("ring", "all_gather", 0), ("ring", "all_reduce", 7), ("two_shot", "all_reduce", 7))
+    for name, collective, scratch in cases:
+        plan = json.loads(text_of(build(name, collective, 8), "mscclpp"))
+        assert {gpu["scratch_chunks"] for gpu in plan["gpus"]} == {scratch}, name
+    ops = [op for block in plan["gpus"][0]["threadblocks"] for op in block["ops"]]
+    assert max(len(op.get("src_buff", [])) for op in ops) == 8  # one addition of all peers' chunks
+
+
+Drawn = tuple[int, int, int, int, int, int, int, bool, bool]
+"""Source, target, buffers and chunks at both ends, count; whether it adds, and whether a round begins: as far as they
+make sense."""
+DRAWN = st.tuples(*(st.integers(0, 11) for _ in range(6)), st.integers(1, 2), st.booleans(), st.booleans())
+ONE_VIEW, TWO_VIEWS = (Buffer.DATA, Buffer.SCRATCH), (Buffer.INPUT, Buffer.OUTPUT, Buffer.SCRATCH)
+
+
+def drawn_schedule(
+    collective: str, n: int, in_place: bool, drawn: list[Drawn]
+) -> tuple[Schedule, set[tuple[int, int]]]:
+    """A schedule that reads only what was there or written before, of whatever use; and the (rank, position) of its
+    outputs that it writes."""
+    empty = Schedule("drawn", collective, n, 2 * n, (), scratch=2)
+    first = Buffer.DATA if in_place else Buffer.INPUT
+    defined = {
+        (rank, int(first), k - (0 if in_place else empty.precondition(rank).start))
+        for rank in range(n)
+        for k in empty.precondition(rank)
+    }
+    rows, written, found, at = [], set(defined), set[tuple[int, int]](), 0
+    for source, target, sbuf, schunk, tbuf, tchunk, count, reduce, begins in drawn:
+        if begins:
+            defined, at = set(written), at + 1
+        views = ONE_VIEW if in_place else TWO_VIEWS
+        ends = []
+        for rank, buffer, chunk in ((source, views[sbuf % len(views)], schunk), (target, views[tbuf % 2 - 2], tchunk)):
+            length = empty.buffer_chunks(buffer)
+            ends.append((rank % n, int(buffer), chunk % max(length - count + 1, 1)))
+        read, into = ([(rank, buffer, chunk + k) for k in range(count)] for rank, buffer, chunk in ends)
+        long = any(chunk + count > empty.buffer_chunks(Buffer(buffer)) for _, buffer, chunk in ends)
+        if long or not defined.issuperset([*read, *(into if reduce else [])]) or not set(read).isdisjoint(into):
+            continue
+        rows.append((at, *ends, count, reduce))
+        written.update(into)
+        window = empty.postcondition(ends[1][0])
+        found |= {
+            (rank, chunk - (window.start if in_place else 0))
+            for rank, buffer, chunk in into
+            if buffer == (Buffer.DATA if in_place else Buffer.OUTPUT) and (not in_place or chunk in window)
+        }
+    numbers = {at: k for k, at in enumerate(sorted({row[0] for row in rows}))}
+    columns = list(zip(*((numbers[at], *a, *b, c, r) for at, a, b, c, r in rows), strict=True)) or [[]] * 9
+    transfers = Transfers.of(
+        columns[1],
+        columns[4],
+        columns[3],
+        to=columns[6],
+        count=columns[7],
+        reduce=columns[8],
+        round=columns[0],
+        source_buffer=columns[2],
+        target_buffer=columns[5],
+    )
+    return replace(empty, blocks=(Block(transfers),)), found
+
+
+@given(st.sampled_from(sorted(THEIRS)), st.integers(2, 4), st.booleans(), st.lists(DRAWN, min_size=4, max_size=40))
+def test_drawn_schedules_mean_the_same(collective: str, n: int, in_place: bool, drawn: list[Drawn]) -> None:
+    """The same numbers, and for any timing: no deadlock, no race, no access before a peer begins or after it ends."""
+    schedule, outputs = drawn_schedule(collective, n, in_place, drawn)
+    try:
+        texts = {key: text_of(schedule, key) for key in KEYS}
+    except ScheduleError:  # a local row that reads what its round writes
+        return
+    want = oracle.replay(schedule)
+    for key, text in texts.items():
+        read = FORMATS[1 + KEYS.index(key)].read
+        found = read(Path("drawn"), text.encode())
+        got = oracle.replay(found.schedule)
+        for rank, k in outputs:
+            assert got[rank][k] == want[rank][k], (key, rank, k)
+        wired = wire(found.programs)
+        assert check_races(wired, play(wired).runs) == Openness(None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "message"),
+    [
+        ("schedule x scan: 2 ranks, 1 chunks\nonce: 0 data[0] +> 1", "msccl", "MSCCL XML has no scan; expected one of"),
+        ("schedule x all_reduce: 2 ranks, 1 chunks, 1 scratch, 1 switches\nonce: 0 data[0] -> 2 scratch[0]",
+         "mscclpp",         "x has 1 switches; expected ranks only"),
+        ("schedule x all_reduce: 2 ranks, 1 chunks\n160 times, target +1, source +1: 0 data[0] -> 1", "msccl",
+         "x needs more than 64 steps of a thread block"),
+        ("schedule x all_reduce: 2 ranks, 1 chunks\n80 times, target +1, source +1: 0 data[0] -> 1", "mscclpp",
+         "x needs more than 64 operations of a thread block, as many as MSCCL\\+\\+'s executor has"),
+        ("schedule x all_reduce: 2 ranks, 1 chunks\n2000000 times: 0 data[0] -> 1", "msccl",
+         "moves more than 1,048,576"),
+    ],
+)  # fmt: skip
+def test_what_a_format_has_no_room_for(text: str, key: str, message: str) -> None:
+    with pytest.raises(NotExpressible, match=message):
+        text_of(parse_schedule(text), key)
+
+
+def test_an_unknown_format_is_refused() -> None:
+    with pytest.raises(ValueError, match="no format 'svg': expected one of text, msccl, mscclpp"):
+        text_of(build("ring", "all_reduce", 2), "svg")

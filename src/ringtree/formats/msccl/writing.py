@@ -145,7 +145,7 @@ class _Gpu:
         steps.append(step)
 
     def _awaited(self, at: int, read: list[Cell], written: list[Cell]) -> tuple[int, int] | None:
-        """The step of another thread block that the next one here must wait for: the last of several, which are nops."""
+        """The step of another thread block that the next one here waits for: the last of several, others are nops."""
         needed = self._needed(read, written)
         block = self.blocks[at]
         wanted: list[tuple[int, int]] = []

@@ -73,7 +73,8 @@ class Gpu:
             buffer = channel.get("buffer_type", channel.get("buff"))  # its name in newer files, and in older ones
             for entry in plan.item(channel, "rank_groups", list):
                 group = [plan.get(r, int, "rank") for r in plan.item(plan.get(entry, dict, "group"), "ranks", list)]
-                if buffer not in SPACES or len(set(group)) < len(group) or self.rank not in group:
+                named = isinstance(buffer, str) and buffer in SPACES
+                if not named or len(set(group)) < len(group) or self.rank not in group:
                     shown = json.dumps([buffer, group])[:60]
                     raise plan.refuse(
                         f"gpu {self.rank} has a switch channel {shown}; expected a buffer, and gpus with it"
@@ -82,7 +83,7 @@ class Gpu:
                     raise plan.refuse(
                         f"gpu {self.rank} has a switch channel to gpus {group[:8]}; expected gpus of the plan"
                     )
-                self.groups.append((buffer, group))
+                self.groups.append((str(buffer), group))
         elif isinstance(kind, str) and kind in self.peers:
             self.peers[kind] += [plan.get(p, int, "connected_to") for p in plan.item(channel, "connected_to", list)]
 
