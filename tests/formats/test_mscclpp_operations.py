@@ -252,9 +252,9 @@ BAD: list[tuple[list[list[list[Line]]], dict[str, Any], str]] = [
         r"gpu 0 tb 0 op 0 \(upkt\): deadlock: waits for packet s\[0\], which no step writes",
     ),
     (
-        [[["ppkt i0 > 1.s0", "ppkt i1 > 1.s0"]], []],
+        [[["ppkt i0 > 1.s0", "nop", "ppkt i1 > 1.s0"]], []],
         {},
-        r"op 1 \(ppkt\): writes packet s\[0\] of gpu 1, as gpu 0 tb 0 op 0",
+        r"op 2 \(ppkt\): writes packet s\[0\] of gpu 1, as gpu 0 tb 0 op 0",
     ),
     (
         [[["cpkt i0 > s0", "copy s1 > i0"]], []],
@@ -266,6 +266,8 @@ BAD: list[tuple[list[list[list[Line]]], dict[str, Any], str]] = [
     ([[["pws i0 > 1.i0"]], []], {}, r"op 0 \(pws\): is on a channel of type \"memory\"; expected port"),
     ([[["put i0 > 1.i0 on 1p", "wait 1", "copy i0 > i1"]], []], {}, "follows a wait at once; expected a nop between"),
     ([[["copy i0 > i1", "put i1 > 1.i1 on 1p"]], []], {}, "takes what a move above it may still write; expected a nop"),
+    ([[["copy i0 > i1", "copy i1 > s0"]], []], {}, r"op 1 \(copy\): takes what a move above it may still write"),
+    ([[["copy i0:2 > s0:2", "get 1.s0 > i1"]], []], {}, r"op 1 \(get\): writes what a move above it may still read"),
     ([[["copy i0 > i1", "sem_release 0"]], []], {}, "follows a move at once; expected a nop between"),
     ([[["sem_acquire 0"]], []], {}, "deadlock: acquires semaphore 0 1 times, of 0 and 0 releases"),
     (
@@ -299,7 +301,7 @@ BAD: list[tuple[list[list[list[Line]]], dict[str, Any], str]] = [
         "takes 3145728 bytes a time; expected a divisor of",
     ),
     (
-        [[[[2**24, 1, "copy i0 > s0"], "copy i1 > s1"]], []],
+        [[[[2**24, 1, "copy i0 > s0", "nop"], "copy i1 > s1"]], []],
         {"reuse_resources": True},
         "uses scratch outside of the pipelines",
     ),

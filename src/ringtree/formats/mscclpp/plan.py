@@ -30,6 +30,9 @@ MOST_PIECES = 2**12
 MOST_OPERATIONS = 2**17
 """The most operations of all gpus, with every iteration counted."""
 
+MOST_COMPARISONS = 2**22
+"""The most ranges of operations that are compared with each other: a second."""
+
 
 class PipelineLoop(NamedTuple):
     """A pipeline: each of its `iterations` is done on the next `step` pieces of `chunks` chunks."""
@@ -54,7 +57,7 @@ class Plan:
         if not n or [g["id"] for g in self.gpus] != list(range(n)):
             raise self.refuse(f"gpus have ids {[g['id'] for g in self.gpus][:8]}; expected 0..{max(n - 1, 0)}")
         self.inplace: bool = self.item(head, "inplace", bool)
-        self.unit_nbytes = self.operations = 0
+        self.unit_nbytes = self.operations = self.comparisons = 0
         self.ring = 0
         self.fineness = self._fineness(head)
         scratch = self.ring or self.fineness
@@ -72,6 +75,12 @@ class Plan:
         self.operations += operations
         if self.operations > MOST_OPERATIONS:
             raise self.refuse(f"does more than {MOST_OPERATIONS} operations, its iterations counted one by one")
+
+    def compare(self, ranges: int) -> None:
+        """Counts ranges that are compared; FormatError where they are too many, for want of nops between."""
+        self.comparisons += ranges
+        if self.comparisons > MOST_COMPARISONS:
+            raise self.refuse("has too many operations without a nop between to compare what they touch")
 
     def loop(self, context: object) -> PipelineLoop:
         """A pipeline's `iter_context`."""

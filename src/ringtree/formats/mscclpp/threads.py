@@ -31,7 +31,8 @@ class GpuThreads:
         self.steps: list[list[Step]] = [[] for _ in range(many)]
         self.ops: list[list[Op]] = [[] for _ in range(many)]
         self.owners: dict[int, int] = {}  # port channel -> the thread block that uses it
-        self.moved: list[Operand] = []  # what a thread block has moved since its last nop
+        self.moved: list[Operand] = []  # what a thread block has written since its last nop
+        self.seen: list[tuple[Operand, bool]] = []  # and read, and whether by an operation on packets
         self.semaphores, self.barriers = Semaphores(gpu), Barriers(gpu)
 
     def write(self) -> None:
@@ -39,6 +40,7 @@ class GpuThreads:
         for block in range(len(self.gpu.blocks)):
             last, waited = "", 0
             self.moved.clear()
+            self.seen.clear()
             for op in self.gpu.ops(block):
                 kind = _kind(op)
                 asks = len(self.gpu.plan.get(op.fields.get("channel_ids", []), list, "channel_ids"))
@@ -49,6 +51,7 @@ class GpuThreads:
                 waited = asks if kind == "wait" else 0
                 if kind == "nop":
                     self.moved.clear()
+                    self.seen.clear()
                 self._write(op)
         self.semaphores.connect(self.steps)
         self.barriers.connect(self.steps)
@@ -148,9 +151,22 @@ class GpuThreads:
                 written = [o for o in written if o != read[0]]
             at = self._step(op, op.block, [Instruction(kind, tuple(written), tuple(read))])
             waited, sent = _packets(op, read, written)
+            self._check_apart(op, [o for o in read if o not in waited], written)
             self.packets.wait(at, waited)
             self.packets.write(at, sent)
             self.moved += written
+            self.seen += [(o, op.name in PACKETS) for o in read]
+
+    def _check_apart(self, op: Op, read: list[Operand], written: list[Operand]) -> None:
+        """Refuses a move that is too early for another of its thread block, whose threads go on one by one. Two
+        operations on packets, or on none, give an element to the same thread where they have the same range."""
+        self.gpu.plan.compare((len(read) + len(written)) * (len(self.moved) + len(self.seen)))
+        if any(_overlap(o, moved) for o in (*read, *written) for moved in self.moved):
+            raise self.gpu.refuse(op, "takes what a move above it may still write; expected a nop between")
+        for o in written:
+            for seen, packets in self.seen:
+                if _overlap(o, seen) and (o != seen or packets != (op.name in PACKETS)):
+                    raise self.gpu.refuse(op, "writes what a move above it may still read; expected a nop between")
 
     def _operands(self, op: Op) -> tuple[list[Operand], list[Operand]]:
         sources, targets = (
