@@ -162,6 +162,10 @@ GOOD: dict[str, tuple[list[list[list[Line]]], dict[str, Any]]] = {
         both(lambda r, q: [between(q, [4096, 1, f"glres all.i{r} > all.i{r}"])]),
         {"chunks": 2, "switch": "i"},
     ),
+    "a pipeline over two chunks": (
+        both(lambda r, q: [between(q, [4096, 2, f"glres all.i{2 * r}:2 > all.i{2 * r}:2"])]),
+        {"chunks": 4, "switch": "i"},
+    ),
 }
 
 LINES = {
@@ -296,6 +300,11 @@ BAD: list[tuple[list[list[list[Line]]], dict[str, Any], str]] = [
     ([[[[0, 1, "copy i0 > s0"]]], []], {}, "a pipeline takes 0 bytes of 1 chunks a time; expected at least 1 of 1"),
     ([[[[4096, 1, "copy i0 > s0"], [4099, 1, "copy i0 > s0"]]], []], {}, "cut a chunk into more than 4096 pieces"),
     (
+        [[[[2**14, 1, *["nop"] * 70]]], []],
+        {"reuse_resources": True},
+        "does more than 131072 operations, its iterations counted one by one",
+    ),
+    (
         [[[[3 * 2**20, 1, "copy i0 > s0"]]], []],
         {"reuse_resources": True},
         "takes 3145728 bytes a time; expected a divisor of",
@@ -324,11 +333,12 @@ def test_a_source_that_a_proxy_has_not_read_yet_is_not_written(tmp_path: Path) -
     """Two chunks go through one of scratch: without a flush between, the second races with the proxy that reads the
     first."""
 
-    def blocks(r: int, q: int, *flush: str) -> list[list[Line]]:
-        puts = [[f"copy o{k} > s0", "nop", f"pws s0 > {q}.o{k} on {q}p"] for k in (2 * r, 2 * r + 1)]
+    def blocks(r: int, q: int, *flush: str, put: str = "pws") -> list[list[Line]]:
+        puts = [[f"copy o{k} > s0", "nop", f"{put} s0 > {q}.o{k} on {q}p"] for k in (2 * r, 2 * r + 1)]
         return [[f"signal {q}p", f"wait {q}p", "nop", *puts[0], *flush, *puts[1], f"wait {q}p", f"wait {q}p"]]
 
     accept(tmp_path, both(lambda r, q: blocks(r, q, f"flush {q}p", "nop")), 4, "allgather", scratch=1)
+    accept(tmp_path, both(lambda r, q: blocks(r, q, "nop", put="pwsf")), 4, "allgather", scratch=1)
     with pytest.raises(ProofError, match=r"race: .* both touch rank .'s scratch"):
         prove_programs(read(tmp_path, both(blocks), 4, "allgather", scratch=1).programs, alike=True)
 

@@ -92,6 +92,24 @@ def test_a_plan_puts_in_place_what_it_may(tmp_path: Path) -> None:
     assert max(len(op.get("src_buff", [])) for op in ops) == 8  # one addition of all peers' chunks
 
 
+@pytest.mark.parametrize(
+    ("moves", "staged"),
+    [
+        ("  round 0: 0 data[0] -> 1\n  round 1: 2 data[0] -> 0", True),
+        ("  round 0: 2 data[0] -> 0; 0 data[0] -> 1", True),
+        ("  round 0: 0 data[0] -> 1\n  round 1: 1 data[0] -> 2\n  round 2: 2 data[0] -> 0", False),
+        ("  round 0: 0 data[0] -> 1; 2 data[0] -> 1", True),
+        ("  round 0: 0 data[0] -> 1\n  round 1: 2 data[0] -> 1", True),
+    ],
+)
+def test_a_put_goes_through_scratch_where_its_target_may_be_in_use(moves: str, staged: bool) -> None:
+    """Rank 0 reads a chunk, or somebody writes it, and nothing shows to whoever stores there that this is done."""
+    text = text_of(parse_schedule(f"schedule x all_reduce: 3 ranks, 1 chunks\nonce:\n{moves}"), "mscclpp")
+    assert any(gpu["scratch_chunks"] for gpu in json.loads(text)["gpus"]) == staged
+    wired = wire(FORMATS[2].read(Path("x"), text.encode()).programs)
+    check_races(wired, play(wired).runs)
+
+
 Drawn = tuple[int, int, int, int, int, int, int, bool, bool]
 """Source, target, buffers and chunks at both ends, count; whether it adds, and whether a round begins: as far as they
 make sense."""
