@@ -32,10 +32,10 @@ KEYS = ("msccl", "mscclpp")
 CASES = [(name, collective) for name, found in REGISTRY.items() for collective in found.serves if collective in THEIRS]
 
 
-def written(schedule: Schedule, key: str, folder: Path) -> Imported:
+def written(schedule: Schedule, key: str, folder: Path, gpus_per_node: int | None = None) -> Imported:
     """The schedule's file, read back and proved."""
     path = folder / f"file{WRITERS[key].suffix}"
-    path.write_text(text_of(schedule, key))
+    path.write_text(text_of(schedule, key, gpus_per_node))
     found = load(path)
     prove(found.schedule)
     proof = prove_programs(found.programs, alike=True)
@@ -69,6 +69,17 @@ def test_a_searched_schedule_reads_back(key: str, tmp_path: Path) -> None:
 def test_channels_and_pieces_read_back(key: str, tmp_path: Path) -> None:
     for schedule in (channels(build("double_tree", "all_reduce", 5), 3), pipeline(build("ring", "all_gather", 4), 6)):
         written(schedule, key, tmp_path)
+
+
+@pytest.mark.parametrize(("name", "collective"), CASES)
+def test_a_plan_over_nodes_reads_back(name: str, collective: str, tmp_path: Path) -> None:
+    """Port channels between nodes, memory channels within: each of a rank's peers is reached by one of them."""
+    for n, gpus_per_node in ((4, 1), (4, 2), (6, 3)):
+        written(build(name, collective, n), "mscclpp", tmp_path, gpus_per_node)
+        for rank, gpu in enumerate(json.loads((tmp_path / "file.json").read_text())["gpus"]):
+            for channel in gpu["channels"]:
+                far = {peer // gpus_per_node != rank // gpus_per_node for peer in channel["connected_to"]}
+                assert far == {channel["channel_type"] == "port"}
 
 
 @pytest.mark.parametrize("n", [2, 3, 4, 8])
@@ -174,9 +185,10 @@ def test_drawn_schedules_mean_the_same(collective: str, n: int, in_place: bool, 
         texts = {key: text_of(schedule, key) for key in KEYS}
     except ScheduleError:  # a local row that reads what its round writes
         return
+    texts["mscclpp over nodes"] = text_of(schedule, "mscclpp", 1)
     want = oracle.replay(schedule)
     for key, text in texts.items():
-        read = FORMATS[1 + KEYS.index(key)].read
+        read = FORMATS[1 + (key != "msccl")].read
         found = read(Path("drawn"), text.encode())
         got = oracle.replay(found.schedule)
         for rank, k in outputs:
@@ -202,6 +214,14 @@ def test_drawn_schedules_mean_the_same(collective: str, n: int, in_place: bool, 
 def test_what_a_format_has_no_room_for(text: str, key: str, message: str) -> None:
     with pytest.raises(NotExpressible, match=message):
         text_of(parse_schedule(text), key)
+
+
+def test_nodes_are_of_formats_that_name_them() -> None:
+    ring = build("ring", "all_reduce", 4)
+    with pytest.raises(ValueError, match="2 gpus a node: msccl does not name channels between nodes; expected mscclpp"):
+        text_of(ring, "msccl", 2)
+    with pytest.raises(ValueError, match="3 gpus a node: expected a divisor of the 4 ranks"):
+        text_of(ring, "mscclpp", 3)
 
 
 def test_an_unknown_format_is_refused() -> None:

@@ -18,7 +18,7 @@ def run(args: argparse.Namespace) -> int:
     schedule = subject.from_file(args).schedule if given else subject.schedule(args)
     check_destination(args.file, *filter(None, [given]))
     prove(schedule)
-    text = text_of(schedule, key)
+    text = text_of(schedule, key, args.gpus_per_node)
     with replacing(args.file) as file:
         file.write(text.encode())
     found, programs = subject.read(str(args.file))

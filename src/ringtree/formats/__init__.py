@@ -32,10 +32,11 @@ class Format(NamedTuple):
 
 class Writer(NamedTuple):
     """A file format that schedules are written in. `suffix`: of its files. `text`: a schedule's file; NotExpressible
-    where the format has no room for it."""
+    where the format has no room for it. `by_node`: whether `text` takes the number of gpus of a node, too."""
 
     suffix: str
-    text: Callable[[Schedule], str]
+    text: Callable[..., str]
+    by_node: bool = False
 
 
 def load(path: str | Path) -> Imported:
@@ -56,14 +57,23 @@ def load(path: str | Path) -> Imported:
         raise FormatError(f"{path}: not text: byte {e.start} is no UTF-8") from None
 
 
-def text_of(schedule: Schedule, key: str) -> str:
+def text_of(schedule: Schedule, key: str, gpus_per_node: int | None = None) -> str:
     """The text of the schedule's file in the format of that key. It reads back by `load` as a schedule of the same
-    collective, ranks and chunks, whose ranks send each other as much. NotExpressible: where the format has no room for
-    it. ValueError: for an unknown key."""
+    collective, ranks and chunks, whose ranks send each other as much. `gpus_per_node`: where the ranks are on several
+    nodes, and the format names what connects them. NotExpressible: where the format has no room for it. ValueError: for
+    an unknown key, or nodes that the format or the ranks do not have."""
     if key not in WRITERS:
         raise ValueError(f"no format {key!r}: expected one of {', '.join(WRITERS)}")
     check(schedule)
-    return WRITERS[key].text(schedule)
+    writer = WRITERS[key]
+    if gpus_per_node is None:
+        return writer.text(schedule)
+    if not writer.by_node:
+        able = ", ".join(name for name, other in WRITERS.items() if other.by_node)
+        raise ValueError(f"{gpus_per_node} gpus a node: {key} does not name channels between nodes; expected {able}")
+    if gpus_per_node < 1 or schedule.ranks % gpus_per_node:
+        raise ValueError(f"{gpus_per_node} gpus a node: expected a divisor of the {schedule.ranks} ranks")
+    return writer.text(schedule, gpus_per_node)
 
 
 def _is_text(start: bytes) -> bool:
@@ -94,6 +104,6 @@ FORMATS = [
 WRITERS = {
     "text": Writer(".txt", _write_text),
     "msccl": Writer(".xml", msccl_writing.text),
-    "mscclpp": Writer(".json", mscclpp_writing.text),
+    "mscclpp": Writer(".json", mscclpp_writing.text, by_node=True),
 }
 """The formats that are written, by their names on the command line: a new one is a line here."""

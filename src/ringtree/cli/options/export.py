@@ -3,6 +3,7 @@ ringtree's own text. The file is read back and proved before the command ends.
 
     ringtree export ring ring.xml -n 8 --collective all_reduce          MSCCL XML, by the file's suffix
     ringtree export two_shot plan.json -n 8 --collective all_reduce     an MSCCL++ execution plan
+    ringtree export ring two.json -n 16 --gpus-per-node 8               two nodes, with port channels between them
     ringtree export schedule.txt schedule.xml                           a file in another format
     ringtree export ring ring.msccl -n 4 --format msccl
 
@@ -29,4 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--collective", metavar="C", help="a collective that the algorithm serves (default: its first)")
     add("--root", type=int, help="the root, where the collective has one (default 0)")
     subject.add_option(parser)
+    add(
+        "--gpus-per-node",
+        type=int,
+        metavar="G",
+        help="mscclpp: port channels between nodes of G gpus (default: one node)",
+    )
     add("--format", choices=FORMATS, help="the format (default: by the file's suffix)")

@@ -1,11 +1,12 @@
-"""A schedule as an MSCCL++ execution plan, by memory channels.
+"""A schedule as an MSCCL++ execution plan: memory channels within a node, port channels between nodes.
 
 Each stream of the schedule is a thread block on every gpu. A transfer is a put by its source's thread block, and a
 signal: into the target's chunk where it is stored there and all that touched that chunk before is known to be done, by
 the signals so far; else into scratch, from where the target's thread block copies it or adds it. At the start every
 target signals that it has begun. One nop stands between moving data and signalling, and between waiting and moving.
+What port channels' proxies put is flushed at once, before other signals, so that nobody overwrites what they read.
 
-The limits are the executor's: 64 operations of a thread block, 16 channels, 8 of them in an operation.
+The limits are the executor's: 64 operations of a thread block, 16 channels of a type, 8 of them in an operation.
 """
 
 from __future__ import annotations
@@ -38,16 +39,18 @@ STREAMS = (8, 4, 2, 1, 16, 32, 64)
 Clock = dict[int, int]
 """The number of moves of each gpu's thread block of the stream that are done for certain."""
 Reference = dict[str, Any]
+KINDS = ("memory", "port")
+"""The types of channel: within a node, and between nodes."""
 
 
-def text(schedule: Schedule) -> str:
-    """The schedule as the text of an execution plan. NotExpressible: where the format or its executor has no room for
-    it, as for rooted collectives."""
+def text(schedule: Schedule, gpus_per_node: int | None = None) -> str:
+    """The schedule as the text of an execution plan, for nodes of so many gpus each (None: one node). NotExpressible:
+    where the format or its executor has no room for it, as for rooted collectives."""
     coll = their_collective(schedule, "MSCCL++")
     sets = independent(schedule)
     refused = ""
     for most in STREAMS:
-        writer = _Writer(schedule)
+        writer = _Writer(schedule, gpus_per_node or schedule.ranks)
         try:
             for each in rounds(moves(schedule, sets, most)):
                 writer.round(each)
@@ -68,12 +71,12 @@ class _Message:
 
 @dataclass(slots=True)
 class _Block:
-    """A thread block. `channels`, `buffers`: the gpu's channels and remote buffers in the order of its own lists.
-    `sources`, `targets`: the gpus that put into this one's memory, and that it puts to."""
+    """A thread block. `channels`, `buffers`: by type of channel, the gpu's channels and the remote buffers in the order
+    of its own lists. `sources`, `targets`: the gpus that put into this one's memory, and that it puts to."""
 
     ops: list[dict[str, Any]] = field(default_factory=list)
-    channels: list[int] = field(default_factory=list)
-    buffers: list[tuple[int, str]] = field(default_factory=list)
+    channels: dict[str, list[int]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
+    buffers: dict[str, list[tuple[int, str]]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
     sources: list[int] = field(default_factory=list)
     targets: list[int] = field(default_factory=list)
     clock: Clock = field(default_factory=dict)
@@ -82,10 +85,11 @@ class _Block:
 
 
 class _Writer:
-    def __init__(self, schedule: Schedule) -> None:
-        self.schedule = schedule
+    def __init__(self, schedule: Schedule, gpus_per_node: int) -> None:
+        self.schedule, self.gpus_per_node = schedule, gpus_per_node
         self.blocks: dict[tuple[int, int], _Block] = {}  # (gpu, stream)
-        self.peers: list[list[int]] = [[] for _ in range(schedule.ranks)]  # by gpu: its channels' peers
+        self.peers: dict[str, list[list[int]]] = {kind: [[] for _ in range(schedule.ranks)] for kind in KINDS}
+        """The peers of each gpu's channels, by type of channel."""
         self.channel: dict[tuple[int, int, int], int] = {}  # (gpu, stream, peer) -> the gpu's channel
         self.scratch = [schedule.scratch] * schedule.ranks
         self.touched: dict[Cell, Clock] = {}  # by gpu: its last move that read or wrote the chunk
@@ -94,6 +98,10 @@ class _Writer:
         if (gpu, stream) not in self.blocks:
             self.blocks[gpu, stream] = _Block()
         return self.blocks[gpu, stream]
+
+    def _kind(self, gpu: int, peer: int) -> str:
+        """The type of the channels between two gpus."""
+        return KINDS[gpu // self.gpus_per_node != peer // self.gpus_per_node]
 
     def round(self, each: Sequence[StreamMove]) -> None:
         """Writes a round, which reads the state at its start: all puts, then what the targets do."""
@@ -130,15 +138,18 @@ class _Writer:
         buffer, first = letter(self.schedule, move.target_buffer), move.target_chunk
         if staged >= 0:
             buffer, first = "s", staged
-        remote = move.target, buffer
-        if remote not in block.buffers:
-            block.buffers.append(remote)
+        kind, remote = self._kind(move.source, move.target), (move.target, buffer)
+        buffers = block.buffers[kind]
+        if remote not in buffers:
+            buffers.append(remote)
+        channel = block.channels[kind].index(self.channel[move.source, move.stream, move.target])
         self._add(
             block,
             "put",
             src_buff=[self._own(move.source_buffer, move.source_chunk, move.count)],
-            dst_buff=[{"buffer_id": block.buffers.index(remote), "index": first, "size": move.count}],
-            channel_type="memory",
+            dst_buff=[{"buffer_id": buffers.index(remote), "index": first, "size": move.count}],
+            channel_type=kind,
+            **({"channel_ids": [channel]} if kind == "port" else {}),
         )
         self._touch(move.source, move.stream, [*move.read, *(move.written if staged < 0 else [])])
         return _Message(move, staged)
@@ -147,11 +158,12 @@ class _Writer:
         """Channels between both ends' thread blocks, and that the target signals its beginning."""
         for gpu, peer in ((move.source, move.target), (move.target, move.source)):
             if (gpu, move.stream, peer) not in self.channel:
-                block = self._block(gpu, move.stream)
-                self.channel[gpu, move.stream, peer] = len(self.peers[gpu])
-                block.channels.append(len(self.peers[gpu]))
-                self.peers[gpu].append(peer)
-                if len(block.channels) > MOST_CHANNELS:
+                mine = self._block(gpu, move.stream).channels[self._kind(gpu, peer)]
+                peers = self.peers[self._kind(gpu, peer)][gpu]
+                self.channel[gpu, move.stream, peer] = len(peers)
+                mine.append(len(peers))
+                peers.append(peer)
+                if len(mine) > MOST_CHANNELS:
                     problem = f"{self.schedule.name} needs more than {MOST_CHANNELS} channels of a thread block"
                     raise NotExpressible(f"{problem}, as many as MSCCL++'s executor has")
         source, target = self._block(move.source, move.stream), self._block(move.target, move.stream)
@@ -168,7 +180,12 @@ class _Writer:
         for (gpu, stream), peers in targets.items():
             block = self._block(gpu, stream)
             self._nop(block)
-            self._synchronize(block, "signal", gpu, stream, list(peers))
+            far = [peer for peer in peers if self._kind(gpu, peer) == "port"]
+            if far:
+                self._synchronize(block, "signal", gpu, stream, far)
+                self._synchronize(block, "flush", gpu, stream, far)
+                self._nop(block)
+            self._synchronize(block, "signal", gpu, stream, [peer for peer in peers if peer not in far])
         for message in sent:
             message.clock = dict(self._block(message.move.source, message.move.stream).clock)
 
@@ -234,15 +251,17 @@ class _Writer:
         block.recent.clear()
 
     def _synchronize(self, block: _Block, name: str, gpu: int, stream: int, peers: list[int]) -> None:
-        """Signals or waits on the thread block's channels to `peers`."""
-        mine = [block.channels.index(self.channel[gpu, stream, peer]) for peer in peers]
-        for first in range(0, len(mine), MOST_CHANNELS_AT_ONCE):
-            ids = mine[first : first + MOST_CHANNELS_AT_ONCE]
-            self._add(block, name, channel_ids=ids, channel_type="memory")
+        """Signals, waits or flushes on the thread block's channels to `peers`."""
+        for kind in KINDS:
+            these = [self.channel[gpu, stream, peer] for peer in peers if self._kind(gpu, peer) == kind]
+            mine = [block.channels[kind].index(channel) for channel in these]
+            for first in range(0, len(mine), MOST_CHANNELS_AT_ONCE):
+                ids = mine[first : first + MOST_CHANNELS_AT_ONCE]
+                self._add(block, name, channel_ids=ids, channel_type=kind)
 
     def _add(self, block: _Block, name: str, **fields: Any) -> None:
         block.ops.append({"name": name, **fields})
-        begins = 1 + -(-len(block.sources) // MOST_CHANNELS_AT_ONCE) - (-len(block.targets) // MOST_CHANNELS_AT_ONCE)
+        begins = 3 + -(-len(block.sources) // MOST_CHANNELS_AT_ONCE) - (-len(block.targets) // MOST_CHANNELS_AT_ONCE)
         if len(block.ops) + begins > MOST_OPERATIONS:
             problem = f"{self.schedule.name} needs more than {MOST_OPERATIONS} operations of a thread block"
             raise NotExpressible(f"{problem}, as many as MSCCL++'s executor has")
@@ -273,9 +292,11 @@ class _Writer:
 
     def _gpu(self, rank: int) -> dict[str, Any]:
         mine = [block for (gpu, _), block in sorted(self.blocks.items()) if gpu == rank]
-        buffers = list(dict.fromkeys(remote for block in mine for remote in block.buffers))
-        memory = {"channel_type": "memory"}
-        access = {"access_channel_type": "memory"}
+        buffers: dict[tuple[int, str], list[str]] = {}
+        for kind in KINDS:
+            for remote in dict.fromkeys(remote for block in mine for remote in block.buffers[kind]):
+                buffers.setdefault(remote, []).append(kind)
+        ids = {remote: number for number, remote in enumerate(buffers)}
         return {
             "id": rank,
             "input_chunks": len(self.schedule.precondition(rank)),
@@ -285,18 +306,27 @@ class _Writer:
                 {
                     "id": number,
                     "ops": block.ops,
-                    "channels": [{**memory, "channel_ids": block.channels}] if block.channels else [],
-                    "remote_buffer_refs": (
-                        [{**access, "remote_buffer_ids": [buffers.index(b) for b in block.buffers]}]
-                        if block.buffers
-                        else []
-                    ),
+                    "channels": [
+                        {"channel_type": kind, "channel_ids": block.channels[kind]}
+                        for kind in KINDS
+                        if block.channels[kind]
+                    ],
+                    "remote_buffer_refs": [
+                        {"access_channel_type": kind, "remote_buffer_ids": [ids[b] for b in block.buffers[kind]]}
+                        for kind in KINDS
+                        if block.buffers[kind]
+                    ],
                 }
                 for number, block in enumerate(mine)
             ],
-            "channels": [{**memory, "connected_to": self.peers[rank]}] if self.peers[rank] else [],
+            "channels": [
+                {"channel_type": kind, "connected_to": self.peers[kind][rank]}
+                for kind in KINDS
+                if self.peers[kind][rank]
+            ],
             "remote_buffers": [
-                {"rank": peer, "type": buffer, "access_channel_types": ["memory"]} for peer, buffer in buffers
+                {"rank": peer, "type": buffer, "access_channel_types": kinds}
+                for (peer, buffer), kinds in buffers.items()
             ],
             "semaphores": [],
         }
