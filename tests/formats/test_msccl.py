@@ -193,6 +193,19 @@ def test_reduce_scatter_in_place(tmp_path):
     assert all(p.scratch == 0 for p in programs)
 
 
+def test_a_step_may_touch_chunks_inside_and_outside_of_the_output(tmp_path):
+    """In place they are side by side. Out of place all sums are formed in scratch, and the output is copied at last."""
+    gpus: list[list[Block]] = [
+        [(1 - r, 1 - r, ["s i1 i1 x2", "rrc i1 i1 x2", f"s i{3 - 3 * r} i0", f"rrc i{3 * r} i{3 * r}"])]
+        for r in range(2)
+    ]
+    text, programs = accept(tmp_path, algo(gpus, 4, "reducescatter"))
+    assert text == "once: r data[r-1] +> r+1; r data[1:3] +> r+1"
+    for r, program in enumerate(programs):
+        assert (program.aliasable, program.scratch) == (True, 4)
+        assert str(program).splitlines()[-1] == f"  copy output[0:2] <- scratch[{2 * r}:{2 * r + 2}] after 0.9"
+
+
 def test_chunks_of_one_step_are_one_transfer(tmp_path):
     gpus: list[list[Block]] = [[(1 - r, 1 - r, ["s i0 i0 x4", "rrc i0 i0 x4"])] for r in range(2)]
     assert accept(tmp_path, algo(gpus, 4))[0] == "once: r data[0:4] +> r+1"

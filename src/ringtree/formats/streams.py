@@ -7,7 +7,7 @@ such sets than a machine has thread blocks, several are one stream.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby, pairwise
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -64,25 +64,10 @@ def moves(schedule: Schedule, sets: Sequence[int], most_streams: int, most_count
     found = []
     for number, values in zip(sets, zip(*table, strict=True), strict=True):
         move = StreamMove(number % most_streams, *values)
-        cuts = sorted({*range(0, move.count, most_count), *_edges(schedule, move), move.count})
-        for done, stop in pairwise(cuts):
-            chunks = {"source_chunk": move.source_chunk + done, "target_chunk": move.target_chunk + done}
-            found.append(move._replace(count=stop - done, **chunks))
+        for done in range(0, move.count, most_count):
+            part = move._replace(source_chunk=move.source_chunk + done, target_chunk=move.target_chunk + done)
+            found.append(part._replace(count=min(most_count, move.count - done)))
     return found
-
-
-def _edges(schedule: Schedule, move: StreamMove) -> set[int]:
-    """The places where a move in place is cut, so that its chunks are inside or outside of each end's output: out
-    of place, they would not be side by side."""
-    edges = set()
-    for rank, buffer, first in (
-        (move.source, move.source_buffer, move.source_chunk),
-        (move.target, move.target_buffer, move.target_chunk),
-    ):
-        window = schedule.postcondition(rank)
-        if buffer == Buffer.DATA and len(window) < schedule.chunks:
-            edges |= {edge - first for edge in (window.start, window.stop) if 0 < edge - first < move.count}
-    return edges
 
 
 def rounds(found: Sequence[StreamMove]) -> Iterator[list[StreamMove]]:

@@ -45,7 +45,7 @@ def from_bytes(path: Path, data: bytes) -> Imported:
         raise FormatError(f"{path}: nchunksperloop is {memory.chunks}; {expected}")
     schedule = raise_schedule(programs, memory, execution, algo.words["name"])
     check(schedule)
-    return Imported(schedule, settle(programs, memory, execution, where), _facts(algo))
+    return Imported(schedule, settle(programs, memory, execution), _facts(algo))
 
 
 def _facts(algo: Algo) -> dict[str, str | int]:

@@ -38,7 +38,7 @@ def from_bytes(path: Path, data: bytes) -> Imported:
         expected = f"collective {plan.collective[:20]!r}; expected one of {', '.join(COLLECTIVES)}"
         raise FormatError(f"{path}: {expected}. Its {schedule.ranks} gpus move {_in_words(schedule.expand())}")
     check(schedule)
-    return Imported(schedule, settle(programs, plan.memory, execution, author.where), plan.facts)
+    return Imported(schedule, settle(programs, plan.memory, execution), plan.facts)
 
 
 def _in_words(rows: Transfers) -> str:
