@@ -6,24 +6,26 @@ import argparse
 
 from ringtree.cli.arguments import subject
 from ringtree.cli.arguments.destination import check_destination
-from ringtree.formats import WRITERS, text_of
+from ringtree.formats import WRITERS, parse, text_of
 from ringtree.formats.replacing import replacing
+from ringtree.ir.lower import lower
 from ringtree.verify import prove, prove_programs
 
 
 def run(args: argparse.Namespace) -> int:
-    """Writes the file, reads it back and proves it; prints what it has. Returns 0."""
+    """Proves what the file will be read as, and writes it; prints what it has. Returns 0."""
     key = args.format or _key(args.file.suffix)
     given = args.what if subject.is_file(args.what) else None
     schedule = subject.from_file(args).schedule if given else subject.schedule(args)
     check_destination(args.file, *filter(None, [given]))
     prove(schedule)
-    text = text_of(schedule, key, args.gpus_per_node)
+    data = text_of(schedule, key, args.gpus_per_node).encode()
+    found = parse(args.file, data)
+    prove(found.schedule)
+    proof = prove_programs(found.programs or lower(found.schedule), alike=True)
     with replacing(args.file) as file:
-        file.write(text.encode())
-    found, programs = subject.read(str(args.file))
-    prove(found)
-    print(f"{args.file}: {prove_programs(programs, alike=True)}")
+        file.write(data)
+    print(f"{args.file}: {proof}")
     return 0
 
 

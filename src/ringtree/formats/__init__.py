@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from ringtree.formats.imported import FormatError, Imported, read_bytes
+from ringtree.formats.imported import LARGEST_BYTES, FormatError, Imported, read_bytes
 from ringtree.formats.msccl import programs as msccl
 from ringtree.formats.msccl import writing as msccl_writing
 from ringtree.formats.mscclpp import programs as mscclpp
@@ -17,7 +17,18 @@ from ringtree.ir.schedule import Schedule
 from ringtree.ir.spec import ScheduleError, check
 from ringtree.ir.text import ScheduleTextError, format_schedule, parse_schedule
 
-__all__ = ["FORMATS", "WRITERS", "Format", "FormatError", "Imported", "NotExpressible", "Writer", "load", "text_of"]
+__all__ = [
+    "FORMATS",
+    "WRITERS",
+    "Format",
+    "FormatError",
+    "Imported",
+    "NotExpressible",
+    "Writer",
+    "load",
+    "parse",
+    "text_of",
+]
 
 
 class Format(NamedTuple):
@@ -43,7 +54,12 @@ def load(path: str | Path) -> Imported:
     """The schedule in a file of one of FORMATS. FormatError, in one line: if the file is missing, broken or of no such
     format; `verify` checks whether the schedule keeps its collective's postcondition."""
     path = Path(path)
-    data = read_bytes(path).removeprefix(b"\xef\xbb\xbf")
+    return parse(path, read_bytes(path))
+
+
+def parse(path: Path, data: bytes) -> Imported:
+    """As `load`, of a file's bytes; `path` is its name in errors."""
+    data = data.removeprefix(b"\xef\xbb\xbf")
     start = data.lstrip()
     found = next((known for known in FORMATS if known.begins(start)), None)
     if found is None:
@@ -67,13 +83,20 @@ def text_of(schedule: Schedule, key: str, gpus_per_node: int | None = None) -> s
     check(schedule)
     writer = WRITERS[key]
     if gpus_per_node is None:
-        return writer.text(schedule)
+        return _bounded(schedule, writer.text(schedule))
     if not writer.by_node:
         able = ", ".join(name for name, other in WRITERS.items() if other.by_node)
         raise ValueError(f"{gpus_per_node} gpus a node: {key} does not name channels between nodes; expected {able}")
     if gpus_per_node < 1 or schedule.ranks % gpus_per_node:
         raise ValueError(f"{gpus_per_node} gpus a node: expected a divisor of the {schedule.ranks} ranks")
-    return writer.text(schedule, gpus_per_node)
+    return _bounded(schedule, writer.text(schedule, gpus_per_node))
+
+
+def _bounded(schedule: Schedule, text: str) -> str:
+    """The text; NotExpressible where its file could not be read back."""
+    if len(text) > LARGEST_BYTES:
+        raise NotExpressible(f"{schedule.name} takes {len(text):,} bytes; expected at most {LARGEST_BYTES:,}")
+    return text
 
 
 def _is_text(start: bytes) -> bool:

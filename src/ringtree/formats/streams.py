@@ -6,13 +6,14 @@ such sets than a machine has thread blocks, several are one stream.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ringtree.ir.schedule import Buffer, Schedule
+from ringtree.ir.schedule import Buffer, Schedule, Transfers
 
 MOST_ROWS = 1 << 20
 """Far more than a file of at most 64 thread blocks of 64 steps a gpu can have."""
@@ -55,36 +56,45 @@ class StreamMove(NamedTuple):
         return self.source == self.target
 
 
-def moves(schedule: Schedule, sets: Sequence[int], most_streams: int, most_count: int = MOST_ROWS) -> list[StreamMove]:
-    """The schedule's transfers in listed order, in at most `most_streams` streams of its independent `sets`, each of
-    at most `most_count` chunks."""
-    rows = schedule.expand()
-    columns = (rows.round, rows.source, rows.target, rows.source_buffer, rows.source_chunk, rows.target_buffer)
-    table = [c.tolist() for c in (*columns, rows.target_chunk, rows.count, rows.reduce)]
-    found = []
-    for number, values in zip(sets, zip(*table, strict=True), strict=True):
-        move = StreamMove(number % most_streams, *values)
-        for done in range(0, move.count, most_count):
-            part = move._replace(source_chunk=move.source_chunk + done, target_chunk=move.target_chunk + done)
-            found.append(part._replace(count=min(most_count, move.count - done)))
-    return found
+class Streams:
+    """A schedule's transfers by the set that each is of, where transfers of two sets share no chunk. NotExpressible:
+    for switches, or more than MOST_ROWS chunks moved."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        if schedule.switches:
+            raise NotExpressible(f"{schedule.name} has {schedule.switches} switches; expected ranks only")
+        rows = schedule.expand() if schedule.transfers <= MOST_ROWS else None
+        if rows is None or int(rows.count.sum()) > MOST_ROWS:
+            raise NotExpressible(f"{schedule.name} moves more than {MOST_ROWS:,} chunks; expected at most as many")
+        columns = (rows.round, rows.source, rows.target, rows.source_buffer, rows.source_chunk, rows.target_buffer)
+        self._columns = [c.tolist() for c in (*columns, rows.target_chunk, rows.count, rows.reduce)]
+        self._sets = _independent(rows, schedule.lengths)
+        self._rows = rows
+
+    def rounds(self, most: int, most_count: int = MOST_ROWS) -> Iterator[list[StreamMove]]:
+        """The moves of each round in listed order, in at most `most` streams, each of at most `most_count` chunks."""
+        for _, each in groupby(self._moves(most, most_count), key=lambda move: move.round):
+            yield list(each)
+
+    def most_sending_rounds(self, most: int) -> int:
+        """The most rounds in which a rank sends in one stream, of at most `most` streams."""
+        rows = self._rows
+        far = np.flatnonzero(rows.source != rows.target)
+        stream = np.array(self._sets, dtype=np.int64)[far] % most
+        sender = stream * (1 + int(rows.source.max(initial=0))) + rows.source[far]
+        rounds = 1 + int(rows.round.max(initial=0))
+        return int(np.bincount(np.unique(sender * rounds + rows.round[far]) // rounds).max(initial=0))
+
+    def _moves(self, most: int, most_count: int) -> Iterator[StreamMove]:
+        for number, values in zip(self._sets, zip(*self._columns, strict=True), strict=True):
+            move = StreamMove(number % most, *values)
+            for done in range(0, move.count, most_count):
+                part = move._replace(source_chunk=move.source_chunk + done, target_chunk=move.target_chunk + done)
+                yield part._replace(count=min(most_count, move.count - done))
 
 
-def rounds(found: Sequence[StreamMove]) -> Iterator[list[StreamMove]]:
-    """The moves of each round."""
-    for _, each in groupby(found, key=lambda move: move.round):
-        yield list(each)
-
-
-def independent(schedule: Schedule) -> list[int]:
-    """The number of the set that each row is of, where rows of two sets share no chunk. NotExpressible: for switches,
-    or more than MOST_ROWS chunks moved."""
-    if schedule.switches:
-        raise NotExpressible(f"{schedule.name} has {schedule.switches} switches; expected ranks only")
-    rows = schedule.expand() if schedule.transfers <= MOST_ROWS else None
-    if rows is None or int(rows.count.sum()) > MOST_ROWS:
-        raise NotExpressible(f"{schedule.name} moves more than {MOST_ROWS:,} chunks; expected at most as many")
-    lengths = schedule.lengths
+def _independent(rows: Transfers, lengths: NDArray[np.int64]) -> list[int]:
+    """The number of each row's set. Cost: O(chunks moved)."""
     first = np.concatenate([[0], np.cumsum(lengths)])
     ends = [
         (first[buffer] + chunk + rank.astype(np.int64) * first[-1]).tolist()

@@ -1,5 +1,5 @@
 """Write a schedule as a file that another runtime runs: MSCCL XML for MSCCL and RCCL, an execution plan for MSCCL++, or
-ringtree's own text. The file is read back and proved before the command ends.
+ringtree's own text. What is written is read back and proved first.
 
     ringtree export ring ring.xml -n 8 --collective all_reduce          MSCCL XML, by the file's suffix
     ringtree export two_shot plan.json -n 8 --collective all_reduce     an MSCCL++ execution plan

@@ -9,7 +9,7 @@ The limits are RCCL's: 64 thread blocks a gpu, 64 steps each, 32 channels, and l
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from xml.sax.saxutils import quoteattr
 
@@ -17,10 +17,8 @@ from ringtree.formats.streams import (
     Cell,
     NotExpressible,
     StreamMove,
-    independent,
+    Streams,
     letter,
-    moves,
-    rounds,
     their_collective,
 )
 from ringtree.ir.schedule import Schedule
@@ -39,11 +37,11 @@ def text(schedule: Schedule) -> str:
     """The schedule as the text of an MSCCL XML file. NotExpressible: where the format or its runtimes have no room for
     it, as for rooted collectives."""
     coll = their_collective(schedule, "MSCCL XML")
-    sets = independent(schedule)
+    streams = Streams(schedule)
     refused = ""
     for most in STREAMS:
         try:
-            gpus = _gpus(schedule, moves(schedule, sets, most, MOST_COUNT))
+            gpus = _gpus(schedule, streams.rounds(most, MOST_COUNT))
             return "\n".join([*_lines(schedule, coll, gpus), ""])
         except NotExpressible as reason:
             refused = refused or str(reason)
@@ -197,10 +195,10 @@ class _Gpu:
             self.cells[cell] = _Access((at, step))
 
 
-def _gpus(schedule: Schedule, found: list[StreamMove]) -> list[_Gpu]:
+def _gpus(schedule: Schedule, found: Iterable[list[StreamMove]]) -> list[_Gpu]:
     """All gpus' thread blocks. In a round, which reads the state at its start, all sends come first."""
     gpus = [_Gpu(schedule) for _ in range(schedule.ranks)]
-    for each in rounds(found):
+    for each in found:
         for move in each:
             if not move.local:
                 gpus[move.source].add(move, move.source)

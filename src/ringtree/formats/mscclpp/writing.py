@@ -20,16 +20,16 @@ from ringtree.formats.streams import (
     Cell,
     NotExpressible,
     StreamMove,
-    independent,
+    Streams,
     letter,
-    moves,
-    rounds,
     their_collective,
 )
 from ringtree.ir.schedule import Schedule
 
 MOST_BLOCKS = 64
 MOST_OPERATIONS = 64
+SENDING_OPERATIONS = 3
+"""The fewest operations of a round in which a thread block sends: a put, a nop and a signal."""
 MOST_CHANNELS = 16
 MOST_CHANNELS_AT_ONCE = 8
 MOST_SOURCES = 8
@@ -47,17 +47,27 @@ def text(schedule: Schedule, gpus_per_node: int | None = None) -> str:
     """The schedule as the text of an execution plan, for nodes of so many gpus each (None: one node). NotExpressible:
     where the format or its executor has no room for it, as for rooted collectives."""
     coll = their_collective(schedule, "MSCCL++")
-    sets = independent(schedule)
+    streams = Streams(schedule)
     refused = ""
     for most in STREAMS:
         writer = _Writer(schedule, gpus_per_node or schedule.ranks)
         try:
-            for each in rounds(moves(schedule, sets, most)):
+            if SENDING_OPERATIONS * streams.most_sending_rounds(most) > MOST_OPERATIONS:
+                raise writer.too_long()
+            for each in streams.rounds(most):
                 writer.round(each)
-            return json.dumps(writer.plan(coll), indent=1) + "\n"
+            return _lines(writer.plan(coll))
         except NotExpressible as reason:
             refused = refused or str(reason)
     raise NotExpressible(refused)
+
+
+def _lines(plan: dict[str, Any]) -> str:
+    """The plan's JSON, a gpu a line."""
+    packed = {**plan, "gpus": []}
+    head, tail = json.dumps(packed, indent=1).split('"gpus": []')
+    gpus = ",\n  ".join(json.dumps(gpu, separators=(",", ":")) for gpu in plan["gpus"])
+    return f'{head}"gpus": [\n  {gpus}\n ]{tail}\n'
 
 
 @dataclass(slots=True)
@@ -263,8 +273,12 @@ class _Writer:
         block.ops.append({"name": name, **fields})
         begins = 3 + -(-len(block.sources) // MOST_CHANNELS_AT_ONCE) - (-len(block.targets) // MOST_CHANNELS_AT_ONCE)
         if len(block.ops) + begins > MOST_OPERATIONS:
-            problem = f"{self.schedule.name} needs more than {MOST_OPERATIONS} operations of a thread block"
-            raise NotExpressible(f"{problem}, as many as MSCCL++'s executor has")
+            raise self.too_long()
+
+    def too_long(self) -> NotExpressible:
+        """The error of a schedule that needs longer thread blocks than there are."""
+        problem = f"{self.schedule.name} needs more than {MOST_OPERATIONS} operations of a thread block"
+        return NotExpressible(f"{problem}, as many as MSCCL++'s executor has")
 
     def plan(self, coll: str) -> dict[str, Any]:
         """The whole plan."""
