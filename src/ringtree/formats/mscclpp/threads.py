@@ -149,7 +149,8 @@ class GpuThreads:
         for read, written in pairs:
             if op.name in ("gstore", "gstorepkt"):  # what it writes where it has read it is there already
                 written = [o for o in written if o != read[0]]
-            at = self._step(op, op.block, [Instruction(kind, tuple(written), tuple(read))])
+            code = [Instruction(kind, tuple(written), tuple(read))] if written else []
+            at = self._step(op, op.block, code)
             waited, sent = _packets(op, read, written)
             self._check_apart(op, [o for o in read if o not in waited], written)
             self.packets.wait(at, waited)
