@@ -38,7 +38,7 @@ from ringtree.simulate.as_operations import as_operations
 from ringtree.simulate.operations import play_graph
 from ringtree.topology import text as topology_text
 from ringtree.verify import ProofError, prove
-from tests.formats import writing
+from tests.formats import plans, test_mscclpp_operations, writing
 from tests.formats.flight import recorded
 from tests.fuzz import calls
 from tests.machines import test_fuzzed_files
@@ -103,9 +103,11 @@ def printed_again(text: str) -> None:
 
 
 def schedules() -> list[bytes]:
-    """Texts of small schedules, and one of MSCCL's."""
+    """Texts of small schedules, and files of MSCCL and MSCCL++, whose operations are all in one of the plans."""
     made = [build("ring", "all_reduce", 3), build("binomial", "broadcast", 4), build("pairwise", "all_to_all", 3)]
-    return [*(format_schedule(each).encode() for each in made), writing.ring(3).encode()]
+    files = [writing.ring(3), *(formats.text_of(made[0], key) for key in ("msccl", "mscclpp"))]
+    plans_ = [plans.text(blocks, **options) for blocks, options in test_mscclpp_operations.GOOD.values()]
+    return [text.encode() for text in (*map(format_schedule, made), *files, *plans_)]
 
 
 def parameters() -> bytes:
