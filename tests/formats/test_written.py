@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 
 from ringtree import search
 from ringtree.algorithms import REGISTRY, build
-from ringtree.formats import FORMATS, WRITERS, Imported, NotExpressible, load, text_of
+from ringtree.formats import WRITERS, Imported, NotExpressible, load, text_of
+from ringtree.formats.msccl import programs as msccl
+from ringtree.formats.mscclpp import programs as mscclpp
 from ringtree.formats.streams import THEIRS
 from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
 from ringtree.ir.spec import ScheduleError
@@ -117,7 +119,7 @@ def test_a_put_goes_through_scratch_where_its_target_may_be_in_use(moves: str, s
     """Rank 0 reads a chunk, or somebody writes it, and nothing shows to whoever stores there that this is done."""
     text = text_of(parse_schedule(f"schedule x all_reduce: 3 ranks, 1 chunks\nonce:\n{moves}"), "mscclpp")
     assert any(gpu["scratch_chunks"] for gpu in json.loads(text)["gpus"]) == staged
-    wired = wire(FORMATS[2].read(Path("x"), text.encode()).programs)
+    wired = wire(mscclpp.from_bytes(Path("x"), text.encode()).programs)
     check_races(wired, play(wired).runs)
 
 
@@ -188,7 +190,7 @@ def test_drawn_schedules_mean_the_same(collective: str, n: int, in_place: bool, 
     texts["mscclpp over nodes"] = text_of(schedule, "mscclpp", 1)
     want = oracle.replay(schedule)
     for key, text in texts.items():
-        read = FORMATS[1 + (key != "msccl")].read
+        read = (msccl if key == "msccl" else mscclpp).from_bytes
         found = read(Path("drawn"), text.encode())
         got = oracle.replay(found.schedule)
         for rank, k in outputs:
