@@ -16,6 +16,8 @@ PCIE_LANE_GBps = {1: 15 / 80, 2: 30 / 80, 3: 60 / 80, 4: 120 / 80, 5: 240 / 80, 
 XGMI_LINK_GBps = {"gfx94": 48.0, "gfx95": 48.0, "mi3": 48.0, "gfx90a": 36.0, "mi2": 36.0}
 """One xGMI link, by how the model's name begins."""
 XGMI_OLD_GBps = 24.0
+GFX_OF_GCN = {"910": "gfx90a", "940": "gfx940", "941": "gfx941", "942": "gfx942"}
+"""Architectures as older files of RCCL number them."""
 CPU_GBps = {"amd": 16.0, "ibm": 32.0, "arm": 6.0, "zhaoxin": 6.0, "yongfeng": 9.0}
 INTEL_GBps = (("emerald", 40.0), ("granite", 40.0), ("sapphire", 22.0), ("broadwell", 6.0), ("haswell", 6.0))
 INTEL_MODEL_GBps = ((0xCF, 40.0), (0x8F, 22.0), (0x55, 10.0), (0, 6.0))
@@ -90,5 +92,6 @@ def runs_rccl(machine: Machine) -> bool:
 
 
 def _xgmi_GBps(gpu: Device) -> float:
-    names = f"{gpu.attributes.get('gcn', '')} {gpu.model}".lower()
+    gcn = gpu.attributes.get("gcn", "")
+    names = f"{GFX_OF_GCN.get(gcn, gcn)} {gpu.model}".lower()
     return next((GBps for start, GBps in XGMI_LINK_GBps.items() if start in names), XGMI_OLD_GBps)
