@@ -75,7 +75,7 @@ def unknown_accelerator(code: int, vendor: int, device: int) -> str:
 
 
 _MAY_COMPUTE = {0x0300: "display", 0x0302: "3D controller", 0x0380: "display controller", 0x12: "accelerator"}
-"""Names of the classes of GPUs and their kin, by class and subclass or by class."""
+"""Classes of devices that may compute, by class and subclass or by class."""
 
 
 def is_busid(text: str) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ringtree.machines.link_figures import data_Bps
 from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, Machine
 from ringtree.machines.parts import cpu_maker
 
@@ -49,17 +50,17 @@ def seen(machine: Machine) -> Machine:
 
 def link_GBps(link: Link, source: Device, target: Device) -> float:
     """NCCL's bandwidth of a link, in GB/s each way: the nominal one for C2C and for the links from a NIC to the
-    network."""
+    network, that for data where the GPU's maker has a library of its own."""
     if link.kind is LinkKind.NVLINK:
         return nvlink_GBps(max(source.sm, target.sm)) * link.width
     if link.kind is LinkKind.PCIE:
         lane = PCIE_LANE_GBps.get(link.generation)
         return link.bandwidth_Bps / 1e9 * PCI_OF_NOMINAL if lane is None else lane * (link.width or 16)
-    if link.kind is LinkKind.XGMI:
+    if link.kind is LinkKind.XGMI and source.vendor not in OWN_LIBRARY:
         return _xgmi_GBps(source if source.model else target) * link.width
     if link.kind in (LinkKind.CPU, LinkKind.SHM):
         return cpu_GBps(source)
-    return link.bandwidth_Bps / 1e9
+    return (data_Bps(link) if link.kind is LinkKind.XGMI else link.bandwidth_Bps) / 1e9
 
 
 def nvlink_GBps(sm: int) -> float:
@@ -84,6 +85,8 @@ def cpu_GBps(cpu: Device) -> float:
 
 
 RCCL_VENDORS = ("amd", "hygon")
+OWN_LIBRARY = ("huawei",)
+"""Makers whose GPUs neither NCCL nor RCCL runs on."""
 
 
 def runs_rccl(machine: Machine) -> bool:

@@ -54,8 +54,12 @@ def run(args: argparse.Namespace) -> int:
     for line in plan_table.lines(plan, rows, every=args.all):
         print(line)
     if args.json:
-        unknown = list(machine_words.notes(plan.cluster.machine, NoteKind.UNKNOWN))
-        replace_with_json(args.json, {"rows": [_record(plan, row, row.pick) for row in rows], "unknown": unknown})
+        record = {
+            "rows": [_record(plan, row, row.pick) for row in rows],
+            "unknown": list(machine_words.notes(plan.cluster.machine, NoteKind.UNKNOWN)),
+            "far_from_bound": plan.shortfall(rows[-1]),
+        }
+        replace_with_json(args.json, record)
     if args.export_graph:
         with replacing(args.export_graph) as file:
             file.write(graph_xml.write(plan.graphs, as_shown(plan.cluster).machine).encode())

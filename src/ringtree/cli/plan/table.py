@@ -45,6 +45,8 @@ def lines(plan: ClusterPlan, rows: Sequence[Planned], every: bool = False) -> It
     yield "#"
     for line in (*_conclusions(rows), *_unknown(plan, rows[-1])):
         yield f"# {line}"
+    if why := plan.shortfall(rows[-1]):
+        yield f"# far from the bound: {'; '.join(why)}"
 
 
 def _line(plan: ClusterPlan, row: Planned, estimate: Estimate) -> str:

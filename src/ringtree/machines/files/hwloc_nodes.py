@@ -46,8 +46,8 @@ def own_cores(nodes: Sequence[Element]) -> list[int]:
 
 
 def nodes_at(around: Sequence[Element], numbers: Collection[int]) -> list[int]:
-    """Those of the nodes that an object is at: of the nearest of the objects around it that names any, all nodes
-    where none does."""
+    """The nodes, of `numbers`, that an object is at: those of the nearest object around it that names any, all where
+    none does."""
     for outer in reversed(around):
         if outer.attributes.get("type") == "NUMANode":
             found = [n for n in (outer.whole("os_index", 0, 65535),) if n in numbers]

@@ -88,8 +88,8 @@ def named(device: Device, element: Element) -> str:
 
 
 def _unknown(device: Device, element: Element, gcn: str, alike: list[parts.GpuPart], sm: int) -> str:
-    """What is not known of a GPU, and what it is known by instead; empty where the file has no ids and its generation
-    is enough."""
+    """The words for what is not known of a GPU, and what it is known by instead; empty where the file has no ids and
+    its generation is enough."""
     has_ids = ids(device)[1] != 0
     what = named(device, element) if has_ids else "its device id is missing"
     if alike:
