@@ -27,10 +27,13 @@ class Combination(NamedTuple):
     nodes: int
 
 
-def combinations(name: str) -> Iterator[Combination]:
+def numbers_of_gpus(name: str) -> tuple[int, ...]:
     there = len(catalogue.machine(name).gpus)
-    numbers = LARGE.get(name, tuple(sorted({1, 2, 3, there // 2, there})))
-    for gpus in numbers:
+    return LARGE.get(name, tuple(sorted({1, 2, 3, there // 2, there})))
+
+
+def combinations(name: str) -> Iterator[Combination]:
+    for gpus in numbers_of_gpus(name):
         if gpus > 1:
             yield Combination(gpus, OWN, "", 1)
         for nics in NICS:

@@ -56,6 +56,13 @@ def test_switches_of_one_busid_are_several_and_links_lead_to_the_right_gpus() ->
     assert not traps(again)
 
 
+def test_each_of_two_switches_of_one_busid_has_its_own_uplink() -> None:
+    slow = switch("0000:c5:00.0", gpu("0000:cf:00.0", 0)).replace(LINK, 'link_speed="2.5 GT/s PCIe" link_width="1"', 1)
+    m = machine(slow + switch("0000:c5:00.0", gpu("0000:d0:00.0", 1)))
+    assert [text.split(":")[0] for text in traps(m) if "artificial" in text] == ["0000"]
+    assert any(text.startswith("0000:c5:00.0: the uplink is given as PCIe 1 x1") for text in traps(m))
+
+
 def test_a_nic_may_have_a_switchs_busid_and_a_gpu_no_others() -> None:
     m = machine(switch("0000:a1:00.0", nic("0000:a1:00.0", net("mlx5_0", 0))))
     assert (len(m.nics), len(m.of_kind(DeviceKind.PCI))) == (1, 1)
