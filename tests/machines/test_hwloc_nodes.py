@@ -84,6 +84,11 @@ def test_a_core_is_of_one_node_and_memory_alone_is_no_node(cpusets: list[str], w
     assert left_out == {f"NUMA node {n}" for n in range(len(cpusets)) if n not in with_cores}
 
 
+def test_more_nodes_than_a_machine_has_are_refused_where_they_begin() -> None:
+    with pytest.raises(ValueError, match=r"topo\.xml: line 1, .*: more than 640 NUMA nodes; expected one machine's"):
+        machine(*(f"0x{1 << n % 32:x}{',' * (n // 32)}" for n in range(641)))
+
+
 def test_cores_are_written_as_nccl_reads_them() -> None:
     m = machine("0xffff0000,,,,0x0", "0x1")
     assert [m.devices[n].attributes["affinity"] for n in m.of_kind(DeviceKind.CPU)] == [

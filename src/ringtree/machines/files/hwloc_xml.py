@@ -15,6 +15,7 @@ from pathlib import Path
 from ringtree.files.file_bytes import file_bytes
 from ringtree.machines import parts, pci
 from ringtree.machines.files import hwloc_links, hwloc_nodes, nccl_xml
+from ringtree.machines.files.draft import MOST_OF_A_KIND
 from ringtree.machines.files.xml_elements import MOST_BYTES, Element, elements, short
 from ringtree.machines.machine import DeviceKind, Machine, Note, NoteKind
 
@@ -99,6 +100,8 @@ class _Translation:
                 continue
             if number in self.cpus:
                 node.refuse(f"a second NUMA node {number}; expected one that differs")
+            if len(self.cpus) == MOST_OF_A_KIND:
+                node.refuse(f"more than {MOST_OF_A_KIND} NUMA nodes; expected one machine's")
             words = hwloc_nodes.affinity(cores) if cores else ""
             self.cpus[number] = self._element("cpu", node, numaid=str(number), affinity=words, **shared)
             sockets = [k for k, p in enumerate(self.packages) if any(p is o for o in above)]
