@@ -49,6 +49,7 @@ def models(m: Machine) -> list[str]:
     [
         ("0300", "1002:66a1", "MI50"),  # with a connector for a screen
         ("0380", "1002:66a1", "MI50"),
+        ("0300", "1002:6860", "MI25"),
         ("0380", "1002:7408", "MI250X"),
         ("1200", "1002:74a1", "MI300X"),
         ("0302", "10de:3182", "B300"),
@@ -75,6 +76,22 @@ def test_what_no_table_knows_is_named_and_no_gpu(code: str, ids: str, words: str
     m = machine(device(1, code, ids))
     assert not m.gpus
     assert unknown(m) == [f"0000:01:00.0: the {words} is in no table: left out, whatever it computes"]
+
+
+def test_a_display_in_which_a_library_computes_is_a_gpu_of_its_maker() -> None:
+    name = '<info name="PCIDevice" value="Navi 99 [Radeon Something]"/>'
+    m = machine(device(1, "0300", "1002:9999", name + driver(1)))
+    assert models(m) == [""]
+    assert "[1002:9999] (Navi 99 [Radeon Something]) is in no table: its model" in unknown(m)[0]
+    m = machine(device(1, "0300", "1002:9999", name))
+    assert not m.gpus and "the display [1002:9999] (Navi 99 [Radeon Something]) is in no table" in unknown(m)[0]
+    assert not machine(device(1, "0380", "8086:0bd5", driver(1))).gpus  # neither NCCL nor RCCL runs on it
+
+
+def test_the_list_of_pci_ids_names_a_model_where_it_names_one() -> None:
+    for text, model in (("Aqua Vanjaram [Instinct MI300A]", "MI300A"), ("Aldebaran [Instinct MI250X/MI250]", "")):
+        named = f'<info name="PCIDevice" value="{text}"/>'
+        assert models(machine(device(1, "0380", "1002:9999", named))) == [model]
 
 
 @pytest.mark.parametrize("ids", ["1a03:2000", "102b:0536", "8086:4c8a"])

@@ -21,6 +21,8 @@ from ringtree.machines.machine import DeviceKind, Machine, Note, NoteKind
 
 _ARCHITECTURES = {"aarch64": "arm64", "ppc64le": "ppc64"}
 _WIDTHS = (16, 8, 4, 2, 1, 32, 12)
+_DISPLAY_CONTROLLER = "0x038000"
+"""The class of a GPU without a connector."""
 _FABRIC, _NETWORK = 0x20, 0x10
 """Kinds of OSDev from version 3 on; before they were 3 and 2."""
 
@@ -139,10 +141,13 @@ class _Translation:
             self.notes.append(Note(NoteKind.TRAP, f"line {element.line}, {element.attributes['pci_busid']}", text))
             return
         kind = pci.kind_of(code << 8, vendor, device)
-        if words := pci.unknown_accelerator(code << 8, vendor, device):
-            text = f"the {words} is in no table: left out, whatever it computes"
-            self.notes.append(Note(NoteKind.UNKNOWN, element.attributes["pci_busid"], text))
         own = self._pci(element, f"{code << 8:#08x}")
+        if kind is DeviceKind.PCI and vendor in parts.PCI_VENDORS and _computes(element):
+            kind, own.attributes["class"] = DeviceKind.GPU, _DISPLAY_CONTROLLER
+        elif words := pci.unknown_accelerator(code << 8, vendor, device):
+            name = _info(element).get("PCIDevice", "")
+            text = f"the {words}{f' ({name})' if name else ''} is in no table: left out, whatever it computes"
+            self.notes.append(Note(NoteKind.UNKNOWN, element.attributes["pci_busid"], text))
         if kind in (DeviceKind.GPU, DeviceKind.NIC, DeviceKind.STORAGE):
             above.children.append(own)
         if "gp_index" in element.attributes:
@@ -217,12 +222,19 @@ def _lanes(bandwidth_Bps: float, generation: int) -> tuple[str, int]:
     return "", 0
 
 
+def _computes(element: Element) -> bool:
+    """Whether a library for computing has a device of the operating system in it."""
+    names = (o.attributes.get("name", "") for o in element.inside("object") if o.attributes.get("type") == "OSDev")
+    return any(re.match(r"(rsmi|nvml|cuda|opencl)\d", name) for name in names)
+
+
 def _reported(element: Element) -> dict[str, str]:
-    """The model that the driver reports, such as `NVIDIA A100-SXM4-40GB`, where it is one of ours; else its words
-    alone; empty where there is no driver."""
-    texts = [text for system in element.inside("object") for text in (_info(system).get("GPUModel", ""),) if text]
-    if not texts:
-        return {}
+    """The model by the words of the driver or of the list of PCI ids, such as `NVIDIA A100-SXM4-40GB`, where they name
+    one of ours; else these words alone; empty where there are none."""
+    drivers = (_info(system).get("GPUModel", "") for system in element.inside("object"))
+    texts = [text for text in (*drivers, _info(element).get("PCIDevice", "")) if text]
     words = [set(re.findall(r"[a-z0-9]+", text.lower())) for text in texts]
-    model = next((m for m in parts.GPUS if any(set(m.lower().split()) <= w for w in words)), "")
-    return {"model": model} if model else {"reported": texts[0]}
+    models = {m for m in parts.GPUS if any(set(m.lower().split()) <= w for w in words)}
+    if len(models) == 1:
+        return {"model": models.pop()}
+    return {"reported": texts[0]} if texts else {}
