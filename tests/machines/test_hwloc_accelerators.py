@@ -29,10 +29,12 @@ def matrix(name: str, values: list[list[int]]) -> str:
     return f'<distances2 nbobjs="{count}" name="{name}">{inside}</distances2>'
 
 
-def machine(devices: str, matrices: str = "", **assume: str) -> Machine:
+def machine(devices: str, matrices: str = "", arch: str = "x86_64", **assume: str) -> Machine:
     bridge = f'<object type="Bridge" bridge_type="0-1">{devices}</object>'
     node = f'<object type="NUMANode" os_index="0" cpuset="0x1" nodeset="0x1">{bridge}</object>'
-    text = f'<topology version="2.0"><object type="Machine" nodeset="0x1">{node}</object>{matrices}</topology>'
+    info = f'<info name="Architecture" value="{arch}"/>'
+    top = f'<object type="Machine" nodeset="0x1">{info}{node}</object>'
+    text = f'<topology version="2.0">{top}{matrices}</topology>'
     return hwloc_xml.machine_of(elements(text.encode(), "topo.xml"), assume)
 
 
@@ -152,7 +154,7 @@ def test_pairs_that_others_lie_between_are_not_joined() -> None:
 @pytest.mark.parametrize(
     ("matrices", "why"),
     [
-        ("", "xGMI links between GPUs: the file does not list those of MI250X, which differ from pair to pair"),
+        ("", "links between GPUs: the file does not list the xGMI of MI250X, which differs from pair to pair"),
         (matrix("XGMIBandwidth", square({}, 1, else_=100_000)), "100000 for every pair is hwloc's constant for xGMI"),
         (matrix("XGMIBandwidth", square(GCDS, 50_000, else_=50_000)), "where a MI250X has 8"),
     ],
@@ -170,6 +172,14 @@ def test_only_a_board_that_is_all_to_all_is_taken_for_it(ids: str, count: int, j
     assert set(xgmi(m).values()) == ({joined} if joined else set())
     assert len(xgmi(m)) == count * (count - 1) * joined
     assert bool(unknown(m)) != bool(joined)
+
+
+def test_on_power_nvlinks_are_no_mesh() -> None:
+    volta = "".join(device(n, "0302", "10de:1db1") for n in range(1, 5))
+    assert {k.kind for k in machine(volta).links} == {LinkKind.PCIE, LinkKind.NVLINK}
+    power = machine(volta, arch="ppc64le")
+    assert {k.kind for k in power.links} == {LinkKind.PCIE}
+    assert "some of which lead to the CPU on Power" in unknown(power)[0]
 
 
 def test_links_of_a_model_that_no_table_has_are_named_and_left_out() -> None:

@@ -12,7 +12,9 @@ from ringtree.machines.files.nccl_xml import gpus
 from ringtree.machines.files.nccl_xml.parsed import Parsed
 from ringtree.machines.machine import Link, NoteKind
 
-_NONE_TAKEN = "none are taken; assume nvlink=mesh or pairs, or read a file that RCCL wrote (NCCL_TOPO_DUMP_FILE)"
+_NONE_TAKEN = (
+    "none are taken; assume nvlink=mesh or pairs, or read a file that NCCL or RCCL wrote (NCCL_TOPO_DUMP_FILE)"
+)
 
 
 def link(parsed: Parsed, numbers: Sequence[int], models: Sequence[parts.GpuPart | None]) -> None:
@@ -35,9 +37,8 @@ def link(parsed: Parsed, numbers: Sequence[int], models: Sequence[parts.GpuPart 
         pairs = dict.fromkeys(zip(numbers[::2], numbers[1::2], strict=False), model.wires)
     else:
         pairs = {}
-    if how == "none" and model.vendor == "amd" and given.nvlink is None:
-        text = f"the file does not list those of {model.model}, which differ from pair to pair: {_NONE_TAKEN}"
-        parsed.draft.note(NoteKind.UNKNOWN, "xGMI links between GPUs", text)
+    if given.nvlink is None and (text := _open(parsed, model, how)):
+        parsed.draft.note(NoteKind.UNKNOWN, "links between GPUs", f"{text}: {_NONE_TAKEN}")
         return
     for (a, b), count in pairs.items():
         link = Link(a, b, wire.kind, count * wire.bandwidth_Bps, wire.latency_s, wire.generation, count)
@@ -54,6 +55,15 @@ def link(parsed: Parsed, numbers: Sequence[int], models: Sequence[parts.GpuPart 
         else f"as {model.model} mostly have; if not: assume nvlink=nvswitch, mesh, pairs or none"
     )
     parsed.draft.note(NoteKind.ASSUMED, "links between GPUs", f"{layout}, {why}")
+
+
+def _open(parsed: Parsed, model: parts.GpuPart, how: str) -> str:
+    """The reason why a layout is left open that makers vary; empty where they do not."""
+    if how == "none" and model.vendor == "amd":
+        return f"the file does not list the xGMI of {model.model}, which differs from pair to pair"
+    if how != "none" and any(cpu.attributes.get("arch", "").startswith("ppc") for cpu in parsed.cpus.values()):
+        return f"the file does not list the NVLinks of {model.model}, some of which lead to the CPU on Power"
+    return ""
 
 
 def usual(model: parts.GpuPart, count: int) -> str:
