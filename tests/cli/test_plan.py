@@ -77,6 +77,8 @@ def test_nccls_own_estimate_is_without_an_interval(ringtree: Ringtree, tmp_path:
     assert rows(out)[0][5] == "-" and "interval at" not in out
     (row,) = json.loads(file.read_text())["rows"]
     assert (row["low_us"], row["high_us"], row["unknowns"]) == (None, None, [])
+
+
 def test_parts_that_no_table_knows_stand_above_the_table_and_in_the_record(ringtree: Ringtree, tmp_path: Path) -> None:
     slot = '<pci busid="0000:0{}:00.0" class="0x030200" vendor="0x10de" device="0x9999" link_speed="32 GT/s" '
     inside = "".join(f'{slot.format(n)}link_width="16"/>' for n in range(2))
@@ -85,9 +87,9 @@ def test_parts_that_no_table_knows_stand_above_the_table_and_in_the_record(ringt
     words = "gpu0 at 0000:00:00.0, gpu1 at 0000:01:00.0: [10de:9999] is in no table: its model and links are left open"
     plan = ["plan", "all_reduce", "--topology", str(machine), "--bytes", "1M", "--json", str(record)]
     assert f"# not known: {words}; assume gpu=MODEL\n" in ringtree(*plan).out
-    assert json.loads(record.read_text())["unknown"] == [f"{words}; assume gpu=MODEL"]
+    assert json.loads(record.read_text())["not_known"] == [f"{words}; assume gpu=MODEL"]
     assert "not known" not in ringtree(*plan, "--assume", "gpu=h100-pcie").out
-    assert json.loads(record.read_text())["unknown"] == []
+    assert json.loads(record.read_text())["not_known"] == []
     shown = ringtree("topo", "show", str(machine), "--json", str(tmp_path / "machine.json"))
     assert shown.code == 0
     notes = json.loads((tmp_path / "machine.json").read_text())["notes"]

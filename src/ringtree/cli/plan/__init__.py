@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         record = {
             "rows": [_record(plan, row, row.pick) for row in rows],
-            "unknown": list(machine_words.notes(plan.cluster.machine, NoteKind.UNKNOWN)),
+            "not_known": list(machine_words.notes(plan.cluster.machine, NoteKind.UNKNOWN)),
             "far_from_bound": plan.shortfall(rows[-1]),
         }
         replace_with_json(args.json, record)

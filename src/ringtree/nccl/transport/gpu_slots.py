@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 
 from ringtree.machines.channels import Channels
 from ringtree.machines.clusters import Cluster
@@ -15,7 +16,7 @@ _SLOTS = (LinkKind.PCIE, LinkKind.C2C)
 
 def gpu_slots_GBps(cluster: Cluster, graph: Channels) -> float:
     """Bandwidth of the slots through which a graph's channels leave their GPUs for NICs, or enter them: of the
-    direction that has less. `graph` has NICs."""
+    direction that has less; no limit where none lies on the way. `graph` has NICs."""
     machine, paths = cluster.machine, Paths(cluster.machine)
 
     def slots(path: Path) -> Iterator[int]:
@@ -29,4 +30,4 @@ def gpu_slots_GBps(cluster: Cluster, graph: Channels) -> float:
     for order, (enters, leaves) in zip(graph.orders, graph.nics, strict=True):
         out.update(slots(paths.to_nic(order[-1], leaves, cluster.fabric)))
         into.update(slots(paths.between(machine.nics[enters], machine.gpus[order[0]])))
-    return min(sum(data_Bps(machine.links[n]) for n in way) / 1e9 for way in (out, into))
+    return min((sum(data_Bps(machine.links[n]) for n in way) / 1e9 for way in (out, into) if way), default=inf)
