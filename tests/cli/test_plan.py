@@ -79,6 +79,32 @@ def test_nccls_own_estimate_is_without_an_interval(ringtree: Ringtree, tmp_path:
     assert (row["low_us"], row["high_us"], row["unknowns"]) == (None, None, [])
 
 
+def test_parts_that_no_table_knows_stand_above_the_table_and_in_the_record(ringtree: Ringtree, tmp_path: Path) -> None:
+    slot = '<pci busid="0000:0{}:00.0" class="0x030200" vendor="0x10de" device="0x9999" link_speed="32 GT/s" '
+    inside = "".join(f'{slot.format(n)}link_width="16"/>' for n in range(2))
+    machine, record = tmp_path / "topo.xml", tmp_path / "rows.json"
+    machine.write_text(f'<system version="1"><cpu numaid="0">{inside}</cpu></system>')
+    words = "gpu0 at 0000:00:00.0, gpu1 at 0000:01:00.0: [10de:9999] is in no table: its model and links are left open"
+    plan = ["plan", "all_reduce", "--topology", str(machine), "--bytes", "1M", "--json", str(record)]
+    assert f"# not known: {words}; assume gpu=MODEL\n" in ringtree(*plan).out
+    assert json.loads(record.read_text())["not_known"] == [f"{words}; assume gpu=MODEL"]
+    assert "not known" not in ringtree(*plan, "--assume", "gpu=h100-pcie").out
+    assert json.loads(record.read_text())["not_known"] == []
+    shown = ringtree("topo", "show", str(machine), "--json", str(tmp_path / "machine.json"))
+    assert shown.code == 0
+    notes = json.loads((tmp_path / "machine.json").read_text())["notes"]
+    assert [n["about"] for n in notes if n["kind"] == "unknown"] == ["gpu0 at 0000:00:00.0, gpu1 at 0000:01:00.0"]
+
+
+def test_a_plan_far_from_the_bound_gives_the_reason(ringtree: Ringtree, tmp_path: Path) -> None:
+    record = tmp_path / "rows.json"
+    far = ["plan", "all_reduce", "--topology", "gh200x4", "--nodes", "2", "--gpus", "1", "--bytes", "1G"]
+    assert "# far from the bound: its channels use 1 of 4 NICs" in ringtree(*far, "--json", str(record)).out
+    assert "1 of 4 NICs" in json.loads(record.read_text())["far_from_bound"][0]
+    near = ringtree(*far, "--nics", "1x200Gb", "--json", str(record))
+    assert "far from" not in near.out and json.loads(record.read_text())["far_from_bound"] == []
+
+
 def test_all_shows_every_candidate_and_marks_the_pick(ringtree: Ringtree) -> None:
     out = ringtree("plan", "all_reduce", "--topology", "dgx-a100", "--bytes", "1M", "--all").out
     assert {row[1] for row in rows(out)} == {"ring", "tree"}

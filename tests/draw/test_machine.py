@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ringtree.draw.machine_matrix import matrix
@@ -68,6 +70,14 @@ def test_traps_come_first_and_sources_when_asked_for() -> None:
     printed = plain(note_lines(pair(), 100)).splitlines()
     assert printed == ["trap     gpu2: its link has half the lanes", "assumed  gpu0: it is what it seems"]
     assert plain(note_lines(pair(), 100, sources=True)).splitlines()[2].startswith("source   ")
+
+
+def test_what_no_table_knows_stands_before_the_traps() -> None:
+    known = pair()
+    more = replace(known, notes=(*known.notes, Note(NoteKind.UNKNOWN, "gpu1", "its id is in no table")))
+    assert plain(note_lines(more, 100)).splitlines()[:2] == [
+        "unknown  gpu1: its id is in no table", "trap     gpu2: its link has half the lanes",
+    ]  # fmt: skip
 
 
 def test_equal_notes_are_one() -> None:

@@ -22,6 +22,7 @@ DOCUMENTED = {
     "dgx-h100": (8, 90, 8, 400, 2, 450, "infiniband"),
     "dgx-h200": (8, 90, 8, 400, 2, 450, "infiniband"),
     "dgx-b200": (8, 100, 8, 400, 2, 900, "infiniband"),
+    "dgx-b300": (8, 103, 8, 800, 2, 900, "infiniband"),
     "dgx-h100-superpod": (256, 90, 256, 400, 64, 450, "infiniband"),
     "gb200-nvl72": (72, 100, 72, 400, 36, 900, "infiniband"),
     "gh200x4": (4, 90, 4, 200, 4, 450, "slingshot"),

@@ -144,6 +144,14 @@ def test_gpus_are_known_by_their_nvlinks() -> None:
     assert machine(text(names, cells, tails)).devices[0].model == "A100 PCIe 80GB"
 
 
+def test_other_models_of_as_many_nvlinks_are_named() -> None:
+    names, cells, tails = CASES["dgx-a100 like"]
+    eighteen = [[cell.replace("NV12", "NV18") for cell in row] for row in cells]
+    (note,) = (n.text for n in machine(text(names, eighteen, tails)).notes if n.about == "GPUs")
+    assert note.startswith("taken as H100 SXM5, by their NVLinks, of which ")
+    assert all(model in note for model in ("H200 SXM5", "B200", "B300"))
+
+
 def test_older_drivers_name_nics_in_the_columns_and_print_soc() -> None:
     matrix = "\tGPU0\tmlx5_0\tCPU Affinity\nGPU0\t X \tSOC\t0-7\nmlx5_0\tSOC\t X \t\n"
     m = machine(matrix)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ringtree.ir import units
-from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, Machine
+from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, Machine, NoteKind
 
 KINDS = {
     DeviceKind.GPU: "GPU",
@@ -144,3 +144,15 @@ def split(name: str) -> tuple[str, str]:
     """(gpu, 12) of gpu12. A number that does not read back (007), or is part of an address, is none."""
     found = re.fullmatch(r"(.*?[^\d.:])(0|[1-9]\d{0,8})", name, re.ASCII)
     return (found[1], found[2]) if found else (name, "")
+
+
+def notes(machine: Machine, kind: NoteKind) -> Iterator[str]:
+    """The machine's notes of a kind, as `gpu0, gpu1: text`; equal notes of several things once."""
+    alike: dict[str, list[str]] = {}
+    for note in machine.notes:
+        if note.kind is kind:
+            alike.setdefault(note.text, []).append(note.about)
+    for text, about in alike.items():
+        distinct = list(dict.fromkeys(filter(None, about)))
+        few = distinct if len(distinct) <= 4 else [*distinct[:2], f"{distinct[2]} and {len(distinct) - 3} more"]
+        yield f"{', '.join(few)}: {text}"

@@ -95,11 +95,12 @@ class Link:
 
 class NoteKind(str, Enum):
     """SOURCE: the origin of a figure. ASSUMED: an assumption for a missing fact, and how to give the fact. TRAP: a fact
-    that will mislead NCCL."""
+    that will mislead NCCL. UNKNOWN: a device or a fact that no table knows, by name: nothing is taken in its place."""
 
     SOURCE = "source"
     ASSUMED = "assumed"
     TRAP = "trap"
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,8 @@ class Switch:
 class GpuPart:
     """`sm`: compute capability times 10, 0 where it is not NVIDIA's. `wire`, `wires`: NVLINK's generation (XGMI's name
     for others) and the number of links; `pcie` the generation; `ids` PCI device ids; `p2p`: whether its driver lets two
-    of them reach one another over PCIe."""
+    of them reach one another over PCIe; `board`: the number of them on its maker's board, where all are joined to all
+    without a switch."""
 
     model: str
     vendor: str
@@ -51,6 +52,7 @@ class GpuPart:
     source: str
     p2p: bool = True
     gdr: bool = True
+    board: int = 0
 
     @property
     def attributes(self) -> dict[str, str]:
@@ -228,18 +230,21 @@ GPUS = {
         GpuPart("B300", _NV, 103, 5, 18, 6, 8000e9, (0x3182,), "NVIDIA DGX B300 data sheet"),
         GpuPart("GB300", _NV, 103, 5, 18, 6, 8000e9, (0x31C2,), "NVIDIA GB300 NVL72 data sheet"),
         GpuPart("RTX 5090", _NV, 120, 0, 0, 5, 1792e9, (0x2B85,), "NVIDIA Blackwell whitepaper", p2p=False, gdr=False),
+        GpuPart("MI25", _AMD, 0, 0, 0, 3, 484e9, (0x6860,), "AMD Radeon Instinct MI25 data sheet"),
         GpuPart("MI50", _AMD, 0, "MI50", 2, 4, 1024e9, (0x66A0, 0x66A1), "AMD Instinct MI50 data sheet"),
         GpuPart("MI100", _AMD, 0, "MI100", 3, 4, 1229e9, (0x738C,), "AMD CDNA whitepaper"),
         GpuPart("MI210", _AMD, 0, "MI250", 3, 4, 1638e9, (0x740F,), "AMD Instinct MI210 data sheet"),
         GpuPart("MI250", _AMD, 0, "MI250", 7, 4, 1638e9, (0x740C,), "AMD CDNA 2 whitepaper; one GCD of two"),
         GpuPart("MI250X", _AMD, 0, "MI250", 8, 4, 1638e9, (0x7408,), "AMD CDNA 2 whitepaper; one GCD of two"),
         GpuPart("MI300A", _AMD, 0, "MI300", 6, 5, 5300e9, (0x74A0,), "AMD CDNA 3 whitepaper"),
-        GpuPart("MI300X", _AMD, 0, "MI300", 7, 5, 5300e9, (0x74A1, 0x74B5), "AMD Instinct MI300X data sheet"),
-        GpuPart("MI325X", _AMD, 0, "MI300", 7, 5, 6000e9, (0x74A5, 0x74B9), "AMD Instinct MI325X data sheet"),
-        GpuPart("MI350X", _AMD, 0, "MI350", 7, 5, 8000e9, (0x75A0,), "AMD CDNA 4 whitepaper"),
-        GpuPart("MI355X", _AMD, 0, "MI350", 7, 5, 8000e9, (0x75A3,), "AMD CDNA 4 whitepaper"),
+        GpuPart("MI300X", _AMD, 0, "MI300", 7, 5, 5300e9, (0x74A1, 0x74B5), "AMD Instinct MI300X data sheet", board=8),
+        GpuPart("MI325X", _AMD, 0, "MI300", 7, 5, 6000e9, (0x74A5, 0x74B9), "AMD Instinct MI325X data sheet", board=8),
+        GpuPart("MI350X", _AMD, 0, "MI350", 7, 5, 8000e9, (0x75A0,), "AMD CDNA 4 whitepaper", board=8),
+        GpuPart("MI355X", _AMD, 0, "MI350", 7, 5, 8000e9, (0x75A3,), "AMD CDNA 4 whitepaper", board=8),
         GpuPart("DCU Z100", "hygon", 0, 0, 0, 3, 1024e9, (0x53B7, 0x54B7), "Hygon DCU Z100 product page"),
-        GpuPart("Ascend 910B", "huawei", 0, "HCCS", 7, 4, 1600e9, (0xD802,), "Huawei Atlas 800T A2 data sheet"),
+        GpuPart(
+            "Ascend 910B", "huawei", 0, "HCCS", 7, 4, 1600e9, (0xD802,), "Huawei Atlas 800T A2 data sheet", board=8
+        ),
     )
 }
 """GPUs by model. Device ids: the PCI ID repository."""
@@ -268,6 +273,7 @@ CPUS = {
         Cpu(
             "Xeon Platinum 8581C", _INTEL, "x86_64", 6, 207, 5, 160e9, 179e9, f"Intel: 4 UPI links of 20 GT/s; {_MESH}"
         ),
+        Cpu("Xeon 6776P", _INTEL, "x86_64", 6, 173, 5, 192e9, 205e9, f"Intel: 4 UPI links of 24 GT/s; {_MESH}"),
         Cpu("EPYC 7742", _EPYC, "x86_64", 23, 49, 4, 144e9, 51e9, f"AMD: 4 xGMI links x16 of 18 GT/s; {_MESH}"),
         Cpu("EPYC 7V12", _EPYC, "x86_64", 23, 49, 4, 144e9, 51e9, f"AMD: 4 xGMI links x16 of 18 GT/s; {_MESH}"),
         Cpu("EPYC 7542", _EPYC, "x86_64", 23, 49, 4, 144e9, 51e9, f"AMD: 4 xGMI links x16 of 18 GT/s; {_MESH}"),
@@ -380,20 +386,14 @@ def cpu_maker(cpu: Device) -> str:
     description = (
         f"{cpu.vendor} {cpu.model} {cpu.attributes.get('vendor', '')} {cpu.attributes.get('arch', '')}".lower()
     )
-    words = {
-        "intel": "intel",
-        "xeon": "intel",
-        "amd": "amd",
-        "epyc": "amd",
-        "yongfeng": "yongfeng",
-        "zhaoxin": "zhaoxin",
-        "centaur": "zhaoxin",
-        "shanghai": "zhaoxin",
-        "power": "ibm",
-        "ppc": "ibm",
-        "arm": "arm",
-        "grace": "arm",
-        "graviton": "arm",
-        "aarch": "arm",
-    }
-    return next((maker for word, maker in words.items() if word in description), "")
+    return next((maker for maker, words in _MAKERS.items() if any(word in description for word in words)), "")
+
+
+_MAKERS = {
+    "intel": ("intel", "xeon"),
+    "amd": ("amd", "epyc"),
+    "yongfeng": ("yongfeng",),
+    "zhaoxin": ("zhaoxin", "centaur", "shanghai"),
+    "ibm": ("power", "ppc"),
+    "arm": ("arm", "grace", "graviton", "aarch"),
+}

@@ -51,12 +51,31 @@ def kind_of_class(code: int) -> DeviceKind:
     return {0x01: DeviceKind.STORAGE, 0x02: DeviceKind.NIC}.get(major, DeviceKind.PCI)
 
 
-def kind_of(code: int, vendor: int) -> DeviceKind:
-    """As `kind_of_class`, except that a display without computing (a server's console) is no GPU: AMD's and other
-    makers' with a VGA connector."""
-    console = code >> 16 == 0x03 and vendor not in (0, *parts.PCI_VENDORS)
-    console |= code >> 8 == 0x0300 and VENDORS.get(vendor) == "amd"
-    return DeviceKind.PCI if console else kind_of_class(code)
+def kind_of(code: int, vendor: int, device: int = 0) -> DeviceKind:
+    """As `kind_of_class`, with what vendor and device id show besides (0: missing): a model of parts.GPUS is a GPU
+    whatever its class; other displays with a VGA connector are consoles, unless NVIDIA's; a display or an accelerator
+    of a maker whose GPUs no table has (an FPGA, say) is none."""
+    if parts.gpu_by_id(vendor, device) is not None:
+        return DeviceKind.GPU
+    kind = kind_of_class(code)
+    if kind is not DeviceKind.GPU or vendor == 0:
+        return kind
+    console = code >> 8 == 0x0300 and VENDORS.get(vendor) == "amd"
+    return DeviceKind.PCI if console or vendor not in parts.PCI_VENDORS else kind
+
+
+def unknown_accelerator(code: int, vendor: int, device: int) -> str:
+    """The words for a device that may compute and is left out, since no table knows it: its class, and its ids as
+    `[8086:0b2b]`; empty for other devices, and for the console of a board."""
+    word = _MAY_COMPUTE.get(code >> 8, _MAY_COMPUTE.get(code >> 16, ""))
+    console = code >> 8 == 0x0300 and VENDORS.get(vendor) != "amd"
+    if not word or console or kind_of(code, vendor, device) is DeviceKind.GPU:
+        return ""
+    return f"{word} [{vendor:04x}:{device:04x}]"
+
+
+_MAY_COMPUTE = {0x0300: "display", 0x0302: "3D controller", 0x0380: "display controller", 0x12: "accelerator"}
+"""Classes of devices that may compute, by class and subclass or by class."""
 
 
 def is_busid(text: str) -> bool:

@@ -14,7 +14,7 @@ from math import inf
 from ringtree.ir.collective import collective as find_collective
 from ringtree.machines.channels import Channels, Pattern
 from ringtree.machines.clusters import Cluster
-from ringtree.nccl import transport, tuning
+from ringtree.nccl import shortfall, transport, tuning
 from ringtree.nccl.estimate import Estimate
 from ringtree.nccl.graphs import graphs
 from ringtree.nccl.interval import Interval, Intervals, rivals
@@ -138,6 +138,12 @@ class ClusterPlan:
             and all(w in (None, is_) for w, is_ in zip(wanted, (e.algorithm, e.protocol), strict=True))
         ]
         return sorted(left, key=lambda e: e.time_s)
+
+    def shortfall(self, row: Planned) -> tuple[str, ...]:
+        """The reasons why the pick is far from the bound; empty where it is not."""
+        if row.bound_fraction(row.pick) >= shortfall.FAR:
+            return ()
+        return shortfall.reasons(self.cluster, self.graphs, row.pick)
 
     @cached_property
     def _intervals(self) -> Intervals:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ringtree.machines.link_figures import data_Bps
 from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, Machine
 from ringtree.machines.parts import cpu_maker
 
@@ -16,6 +17,8 @@ PCIE_LANE_GBps = {1: 15 / 80, 2: 30 / 80, 3: 60 / 80, 4: 120 / 80, 5: 240 / 80, 
 XGMI_LINK_GBps = {"gfx94": 48.0, "gfx95": 48.0, "mi3": 48.0, "gfx90a": 36.0, "mi2": 36.0}
 """One xGMI link, by how the model's name begins."""
 XGMI_OLD_GBps = 24.0
+GFX_OF_GCN = {"910": "gfx90a", "940": "gfx940", "941": "gfx941", "942": "gfx942"}
+"""Architectures as older files of RCCL number them."""
 CPU_GBps = {"amd": 16.0, "ibm": 32.0, "arm": 6.0, "zhaoxin": 6.0, "yongfeng": 9.0}
 INTEL_GBps = (("emerald", 40.0), ("granite", 40.0), ("sapphire", 22.0), ("broadwell", 6.0), ("haswell", 6.0))
 INTEL_MODEL_GBps = ((0xCF, 40.0), (0x8F, 22.0), (0x55, 10.0), (0, 6.0))
@@ -47,17 +50,17 @@ def seen(machine: Machine) -> Machine:
 
 def link_GBps(link: Link, source: Device, target: Device) -> float:
     """NCCL's bandwidth of a link, in GB/s each way: the nominal one for C2C and for the links from a NIC to the
-    network."""
+    network, that for data where the GPU's maker has a library of its own."""
     if link.kind is LinkKind.NVLINK:
         return nvlink_GBps(max(source.sm, target.sm)) * link.width
     if link.kind is LinkKind.PCIE:
         lane = PCIE_LANE_GBps.get(link.generation)
         return link.bandwidth_Bps / 1e9 * PCI_OF_NOMINAL if lane is None else lane * (link.width or 16)
-    if link.kind is LinkKind.XGMI:
+    if link.kind is LinkKind.XGMI and source.vendor not in OWN_LIBRARY:
         return _xgmi_GBps(source if source.model else target) * link.width
     if link.kind in (LinkKind.CPU, LinkKind.SHM):
         return cpu_GBps(source)
-    return link.bandwidth_Bps / 1e9
+    return (data_Bps(link) if link.kind is LinkKind.XGMI else link.bandwidth_Bps) / 1e9
 
 
 def nvlink_GBps(sm: int) -> float:
@@ -82,6 +85,8 @@ def cpu_GBps(cpu: Device) -> float:
 
 
 RCCL_VENDORS = ("amd", "hygon")
+OWN_LIBRARY = ("huawei",)
+"""Makers whose GPUs neither NCCL nor RCCL runs on."""
 
 
 def runs_rccl(machine: Machine) -> bool:
@@ -90,5 +95,6 @@ def runs_rccl(machine: Machine) -> bool:
 
 
 def _xgmi_GBps(gpu: Device) -> float:
-    names = f"{gpu.attributes.get('gcn', '')} {gpu.model}".lower()
+    gcn = gpu.attributes.get("gcn", "")
+    names = f"{GFX_OF_GCN.get(gcn, gcn)} {gpu.model}".lower()
     return next((GBps for start, GBps in XGMI_LINK_GBps.items() if start in names), XGMI_OLD_GBps)

@@ -198,7 +198,7 @@ interface MachineData {
     routes: {first: Column; count: number; links: Column} | null;
   };
   rules: {what: 'p2p' | 'gdr'; applies: boolean; found: number; total: number; why: string}[];
-  notes: {kind: 'trap' | 'assumed' | 'source'; about: string; text: string}[];
+  notes: {kind: 'unknown' | 'trap' | 'assumed' | 'source'; about: string; text: string}[];
   channels: Channels[];
   /** Two GPUs' names, and the routes from one to the other. */
   between: string[];

@@ -18,7 +18,7 @@ from ringtree.machines.paths import Paths
 from ringtree.pages import assemble, encode
 
 MOST_DEVICES = 4096
-NOTES = (NoteKind.TRAP, NoteKind.ASSUMED, NoteKind.SOURCE)
+NOTES = (NoteKind.UNKNOWN, NoteKind.TRAP, NoteKind.ASSUMED, NoteKind.SOURCE)
 """Kinds of notes in the order in which the page lists them."""
 MOST_ROUTED = 160
 """GPUs and NICs of a machine whose paths the page has link by link."""

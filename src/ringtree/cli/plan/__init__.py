@@ -13,7 +13,9 @@ from ringtree.cli.arguments.cluster import cluster as cluster_of
 from ringtree.cli.arguments.destination import check_destination
 from ringtree.cli.arguments.subject import THEIRS
 from ringtree.cli.plan import table as plan_table
+from ringtree.draw import machine_words
 from ringtree.formats.replacing import replace_with_json, replacing
+from ringtree.machines.machine import NoteKind
 from ringtree.machines.nics import as_shown
 from ringtree.nccl.cluster_plan import ClusterPlan, Planned
 from ringtree.nccl.estimate import Estimate
@@ -52,7 +54,12 @@ def run(args: argparse.Namespace) -> int:
     for line in plan_table.lines(plan, rows, every=args.all):
         print(line)
     if args.json:
-        replace_with_json(args.json, {"rows": [_record(plan, row, row.pick) for row in rows]})
+        record = {
+            "rows": [_record(plan, row, row.pick) for row in rows],
+            "not_known": list(machine_words.notes(plan.cluster.machine, NoteKind.UNKNOWN)),
+            "far_from_bound": plan.shortfall(rows[-1]),
+        }
+        replace_with_json(args.json, record)
     if args.export_graph:
         with replacing(args.export_graph) as file:
             file.write(graph_xml.write(plan.graphs, as_shown(plan.cluster).machine).encode())

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
 from ringtree.cli import table
+from ringtree.draw import machine_words
 from ringtree.ir.units import bandwidth, count, duration, line_rate, size
 from ringtree.machines.clusters import Cluster, NetworkShape
+from ringtree.machines.machine import NoteKind
 from ringtree.nccl.cluster_plan import ClusterPlan, Planned
 from ringtree.nccl.estimate import Estimate
 from ringtree.nccl.tuning.variables import as_variable
@@ -31,6 +33,8 @@ def lines(plan: ClusterPlan, rows: Sequence[Planned], every: bool = False) -> It
     """Yields the table and the conclusions from it. `every`: all candidates of each size, fastest first."""
     yield f"# {rows[0].collective} over {rows[0].ranks} ranks, predicted, not measured"
     yield f"# on {describe(plan.cluster)}"
+    for text in machine_words.notes(plan.cluster.machine, NoteKind.UNKNOWN):
+        yield f"# not known: {text}"
     time = "NCCL's estimate" if plan.model == "nccl" else "ringtree's model of the hardware"
     yield f"# algorithm, protocol and channels: NCCL's choice; time: {time}"
     yield "#"
@@ -41,6 +45,8 @@ def lines(plan: ClusterPlan, rows: Sequence[Planned], every: bool = False) -> It
     yield "#"
     for line in (*_conclusions(rows), *_unknown(plan, rows[-1])):
         yield f"# {line}"
+    if why := plan.shortfall(rows[-1]):
+        yield f"# far from the bound: {'; '.join(why)}"
 
 
 def _line(plan: ClusterPlan, row: Planned, estimate: Estimate) -> str:

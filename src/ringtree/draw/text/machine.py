@@ -23,7 +23,12 @@ ROLES = {
     DeviceKind.PCI: "faint",
     DeviceKind.STORAGE: "faint",
 }
-NOTES = {NoteKind.TRAP: ("trap", "wrong"), NoteKind.ASSUMED: ("assumed", "new"), NoteKind.SOURCE: ("source", "faint")}
+NOTES = {
+    NoteKind.UNKNOWN: ("unknown", "wrong"),
+    NoteKind.TRAP: ("trap", "wrong"),
+    NoteKind.ASSUMED: ("assumed", "new"),
+    NoteKind.SOURCE: ("source", "faint"),
+}
 """Each kind's word and role, in the order in which notes are printed."""
 
 
@@ -124,18 +129,9 @@ def note_lines(machine: Machine, width: int, sources: bool = False) -> list[Line
     for kind, (word, role) in NOTES.items():
         if kind is NoteKind.SOURCE and not sources:
             continue
-        alike: dict[str, list[str]] = {}
-        for note in machine.notes:
-            if note.kind is kind:
-                alike.setdefault(note.text, []).append(note.about)
-        for text, about in alike.items():
-            lines += _note(word, role, f"{_several(about)}: {text}", width)
+        for text in machine_words.notes(machine, kind):
+            lines += _note(word, role, text, width)
     return lines
-
-
-def _several(about: Sequence[str]) -> str:
-    distinct = list(dict.fromkeys(filter(None, about)))
-    return ", ".join(distinct) if len(distinct) <= 4 else f"{', '.join(distinct[:3])} and {len(distinct) - 3} more"
 
 
 def _note(word: str, role: str, text: str, width: int) -> Iterator[Line]:

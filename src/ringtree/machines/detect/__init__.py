@@ -15,6 +15,7 @@ from ringtree.machines.detect.nvml import nvml_gpus
 from ringtree.machines.detect.pci import pci_devices
 from ringtree.machines.detect.ports import disks, ports
 from ringtree.machines.machine import Machine, NoteKind
+from ringtree.machines.pci import unknown_accelerator
 from ringtree.machines.sysfs import Sysfs
 
 THIS = Path("/")
@@ -39,6 +40,11 @@ def detect(root: Path = THIS) -> Machine:
     nvml, silent = nvml_gpus() if asked else ((), "")
     if silent:
         builder.note(NoteKind.ASSUMED, "GPUs", silent)
+    for device in pci.values():
+        words = unknown_accelerator(device.kind << 8, device.maker, device.model)
+        if words and not device.virtual and device not in found:
+            text = f"the {words} is in no table: left out, whatever it computes"
+            builder.note(NoteKind.UNKNOWN, device.busid, text)
     there = gpus.gpus(found, nvml, kfd_gpus(sysfs))
     gpus.add(builder, attachments, pci, there)
     nics = cards.add_nics(builder, attachments, pci, ports(sysfs))

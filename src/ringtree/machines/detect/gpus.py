@@ -102,7 +102,7 @@ def add(
             attributes |= {"memory_Bps": f"{part.memory_Bps:.0f}"} | ({} if part.p2p else {"p2p": "0"})
         else:
             text = "no table knows its PCI id: its NVLinks, and whether it reaches others directly, are unknown"
-            builder.note(NoteKind.ASSUMED, names[gpu.busid], text)
+            builder.note(NoteKind.UNKNOWN, names[gpu.busid], text)
         builder.add(
             Device(
                 names[gpu.busid],
@@ -129,11 +129,13 @@ def add(
 
 def _join_xgmi(builder: MachineBuilder, there: Sequence[DetectedGpu], names: Mapping[str, str]) -> None:
     for gpu in there:
-        for other, told_Bps in gpu.xgmi.items():
+        for other, reported_Bps in gpu.xgmi.items():
             if other in names and names[gpu.busid] < names[other]:
                 wire = parts.XGMI.get(str(gpu.part.wire)) if gpu.part else None
-                one_Bps = wire.bandwidth_Bps if wire else 50e9
-                width = max(round(told_Bps / one_Bps), 1)
+                one_Bps = wire.bandwidth_Bps if wire else reported_Bps
+                if not one_Bps:
+                    continue  # neither a table nor the kernel has its bandwidth
+                width = max(round(reported_Bps / one_Bps), 1)
                 builder.link(
                     names[gpu.busid],
                     names[other],

@@ -14,12 +14,15 @@ from pathlib import Path
 
 from ringtree.files.file_bytes import file_bytes
 from ringtree.machines import parts, pci
-from ringtree.machines.files import hwloc_links, nccl_xml
+from ringtree.machines.files import hwloc_links, hwloc_nodes, nccl_xml
+from ringtree.machines.files.draft import MOST_OF_A_KIND
 from ringtree.machines.files.xml_elements import MOST_BYTES, Element, elements, short
 from ringtree.machines.machine import DeviceKind, Machine, Note, NoteKind
 
 _ARCHITECTURES = {"aarch64": "arm64", "ppc64le": "ppc64"}
 _WIDTHS = (16, 8, 4, 2, 1, 32, 12)
+_DISPLAY_CONTROLLER = "0x038000"
+"""The class of a GPU without a connector."""
 _FABRIC, _NETWORK = 0x20, 0x10
 """Kinds of OSDev from version 3 on; before they were 3 and 2."""
 
@@ -41,12 +44,12 @@ def machine_of(root: Element, assume: Mapping[str, str] | None = None) -> Machin
     top = next((o for o in root.inside("object") if o.attributes.get("type") in ("Machine", "System")), None)
     if top is None:
         root.refuse("has no object of the type Machine; expected one, as lstopo writes it")
-    reading = _Said(root, top, version_3=version.startswith("3"))
+    reading = _Translation(root, top, version_3=version.startswith("3"))
     machine = nccl_xml.machine_of(reading.system(), assume)
     return replace(machine, notes=(*reading.notes, *machine.notes))
 
 
-class _Said:
+class _Translation:
     """hwloc's objects as NCCL's elements, which keep the lines they come from."""
 
     def __init__(self, root: Element, top: Element, version_3: bool) -> None:
@@ -72,7 +75,7 @@ class _Said:
                 self._bridge(element, cpu, 0)
             elif element.attributes.get("type") == "PCIDev" and not _below_bridge(above):
                 self._device(element, self._near(element, above))
-        hwloc_links.add(self.root, self.placed, self.packages)
+        self.notes += hwloc_links.add(self.root, self.placed, self.packages)
         system.children = [self.cpus[n] for n in sorted(self.cpus)]
         return system
 
@@ -90,33 +93,31 @@ class _Said:
             "familyid": info.get("CPUFamilyNumber", ""),
             "modelid": info.get("CPUModelNumber", ""),
         }
-        for node, above in objects:
-            if node.attributes.get("type") == "NUMANode" and _bits(node.attributes.get("cpuset", "0x1")):
-                number = node.whole("os_index", 0, 65535)
-                if number in self.cpus:
-                    node.refuse(f"a second NUMA node {number}; expected one that differs")
-                affinity = node.attributes.get("cpuset", "").replace("0x", "")
-                self.cpus[number] = self._element("cpu", node, numaid=str(number), affinity=affinity, **shared)
-                sockets = [k for k, p in enumerate(self.packages) if any(p is o for o in above)]
-                self.cpus[number].attributes |= {"socket": str(sockets[0])} if sockets else {}
+        nodes = [(o, above) for o, above in objects if o.attributes.get("type") == "NUMANode"]
+        for (node, above), cores in zip(nodes, hwloc_nodes.own_cores([node for node, _ in nodes]), strict=True):
+            number = node.whole("os_index", 0, 65535)
+            if not cores and "cpuset" in node.attributes:
+                text = "no core is its own: taken as memory alone"
+                self.notes.append(Note(NoteKind.ASSUMED, f"NUMA node {number}", text))
+                continue
+            if number in self.cpus:
+                node.refuse(f"a second NUMA node {number}; expected one that differs")
+            if len(self.cpus) == MOST_OF_A_KIND:
+                node.refuse(f"more than {MOST_OF_A_KIND} NUMA nodes; expected one machine's")
+            words = hwloc_nodes.affinity(cores) if cores else ""
+            self.cpus[number] = self._element("cpu", node, numaid=str(number), affinity=words, **shared)
+            sockets = [k for k, p in enumerate(self.packages) if any(p is o for o in above)]
+            self.cpus[number].attributes |= {"socket": str(sockets[0])} if sockets else {}
         if not self.cpus:
             self.cpus[0] = self._element("cpu", self.top, numaid="0", **shared)
 
     def _near(self, element: Element, above: list[Element]) -> Element:
-        """The NUMA node that an object is at: that of the nearest object above it which has one."""
-        for outer in reversed(above):
-            nodes = [n for n in _bits(outer.attributes.get("nodeset", "")) if n in self.cpus]
-            if outer.attributes.get("type") == "NUMANode":
-                nodes = [n for n in (outer.whole("os_index", 0, 65535),) if n in self.cpus]
-            if len(nodes) == 1:
-                return self.cpus[nodes[0]]
-            if nodes:
-                break
-        first = min(nodes) if above and nodes else min(self.cpus)
-        if len(self.cpus) > 1:
-            text = f"hwloc does not report its NUMA node: taken as {first}"
+        """The NUMA node that an object is at, of several the first; a note where hwloc does not report which."""
+        nodes = hwloc_nodes.nodes_at(above, self.cpus)
+        if len(nodes) > 1:
+            text = f"hwloc does not report its NUMA node: taken as {nodes[0]}"
             self.notes.append(Note(NoteKind.ASSUMED, f"line {element.line}, PCI below it", text))
-        return self.cpus[first]
+        return self.cpus[nodes[0]]
 
     def _bridge(self, bridge: Element, above: Element, depth: int) -> None:
         """`depth`: how many PCIe bridges are above it; every second is a switch's upper port."""
@@ -133,14 +134,20 @@ class _Said:
             above.children.append(own)
 
     def _device(self, element: Element, above: Element) -> None:
-        code, vendor = self._type(element)
+        code, vendor, device = self._type(element)
         line = self.busids.setdefault(element.text("pci_busid"), element.line)
         if line != element.line:
             text = f"has the busid of line {line} again: left out"
             self.notes.append(Note(NoteKind.TRAP, f"line {element.line}, {element.attributes['pci_busid']}", text))
             return
-        kind = pci.kind_of(code << 8, vendor)
+        kind = pci.kind_of(code << 8, vendor, device)
         own = self._pci(element, f"{code << 8:#08x}")
+        if kind is DeviceKind.PCI and vendor in parts.PCI_VENDORS and _computes(element):
+            kind, own.attributes["class"] = DeviceKind.GPU, _DISPLAY_CONTROLLER
+        elif words := pci.unknown_accelerator(code << 8, vendor, device):
+            name = _info(element).get("PCIDevice", "")
+            text = f"the {words}{f' ({name})' if name else ''} is in no table: left out, whatever it computes"
+            self.notes.append(Note(NoteKind.UNKNOWN, element.attributes["pci_busid"], text))
         if kind in (DeviceKind.GPU, DeviceKind.NIC, DeviceKind.STORAGE):
             above.children.append(own)
         if "gp_index" in element.attributes:
@@ -150,23 +157,21 @@ class _Said:
                 self.placed[system.attributes["gp_index"]] = own
         if kind is DeviceKind.NIC and (name := self._name(element)):
             own.attributes["name"] = name
-        if kind is DeviceKind.GPU and not parts.gpu_by_id(vendor, int(own.attributes["device"], 16)):
-            model = _model(element)
-            own.attributes |= {"model": model} if model else {}
+        if kind is DeviceKind.GPU and not parts.gpu_by_id(vendor, device):
+            own.attributes |= _reported(element)
 
-    def _type(self, element: Element) -> tuple[int, int]:
-        """Class and vendor of `0302 [10de:20b0] [10de:134f] a1`."""
+    def _type(self, element: Element) -> tuple[int, int, int]:
+        """Class, vendor and device of `0302 [10de:20b0] [10de:134f] a1`."""
         text = element.text("pci_type")
         if not re.match(r"[0-9a-fA-F]{4} \[[0-9a-fA-F]{4}:[0-9a-fA-F]{4}\]", text):
             element.refuse(f'pci_type="{short(text)}"; expected such as 0302 [10de:20b0] [10de:134f] a1')
-        return int(text[:4], 16), int(text[6:10], 16)
+        return int(text[:4], 16), int(text[6:10], 16), int(text[11:15], 16)
 
     def _pci(self, element: Element, code: str) -> Element:
         busid = element.text("pci_busid")
         if not pci.is_busid(busid):
             element.refuse(f'pci_busid="{short(busid)}"; expected such as 0000:a1:00.0')
-        _, vendor = self._type(element)
-        device = int(element.attributes["pci_type"][11:15], 16)
+        _, vendor, device = self._type(element)
         part = parts.gpu_by_id(vendor, device) or parts.nic_by_id(vendor, device)
         speed, width = _lanes(element.number("pci_link_speed", 0, 1e5, 0.0) * 1e9, part.pcie if part else 0)
         ids = {"vendor": f"{vendor:#06x}", "device": f"{device:#06x}"}
@@ -207,14 +212,6 @@ def _info(element: Element) -> dict[str, str]:
     }
 
 
-def _bits(text: str) -> list[int]:
-    """The members of a set such as 0x00000003,0x00000001, least first; at most a thousand of them count."""
-    words = text.replace("0x", "").split(",")
-    if not all(re.fullmatch(r"[0-9a-fA-F]{1,8}", word) for word in words):
-        return []
-    return [32 * k + b for k, word in enumerate(reversed(words[-64:])) for b in range(32) if int(word, 16) >> b & 1]
-
-
 def _lanes(bandwidth_Bps: float, generation: int) -> tuple[str, int]:
     """Speed and width that make up a bandwidth, of the device's own generation where they do; none for 0."""
     for g in (generation, *parts.PCIE):
@@ -225,8 +222,19 @@ def _lanes(bandwidth_Bps: float, generation: int) -> tuple[str, int]:
     return "", 0
 
 
-def _model(element: Element) -> str:
-    """The model that the driver reports, where it is one of ours: `NVIDIA A100-SXM4-40GB`, `Tesla V100-SXM2-32GB`."""
-    models = {value for system in element.inside("object") for value in (_info(system).get("GPUModel", ""),) if value}
-    words = [set(re.findall(r"[a-z0-9]+", text.lower())) for text in models]
-    return next((m for m in parts.GPUS if any(set(m.lower().split()) <= w for w in words)), "")
+def _computes(element: Element) -> bool:
+    """Whether a library for computing has a device of the operating system in it."""
+    names = (o.attributes.get("name", "") for o in element.inside("object") if o.attributes.get("type") == "OSDev")
+    return any(re.match(r"(rsmi|nvml|cuda|opencl)\d", name) for name in names)
+
+
+def _reported(element: Element) -> dict[str, str]:
+    """The model by the words of the driver or of the list of PCI ids, such as `NVIDIA A100-SXM4-40GB`, where they name
+    one of ours; else these words alone; empty where there are none."""
+    drivers = (_info(system).get("GPUModel", "") for system in element.inside("object"))
+    texts = [text for text in (*drivers, _info(element).get("PCIDevice", "")) if text]
+    words = [set(re.findall(r"[a-z0-9]+", text.lower())) for text in texts]
+    models = {m for m in parts.GPUS if any(set(m.lower().split()) <= w for w in words)}
+    if len(models) == 1:
+        return {"model": models.pop()}
+    return {"reported": texts[0]} if texts else {}

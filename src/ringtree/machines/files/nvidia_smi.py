@@ -170,7 +170,7 @@ class _Tree:
                     else "the fastest that its slot carries; if not: assume nic=RATE"
                 )
                 self.draft.note(NoteKind.ASSUMED, self.number[position], of_rate(rate, why, gdr))
-        why = "as it was given" if self.given.gpu else "by their NVLinks; if not: assume gpu=MODEL"
+        why = "as it was given" if self.given.gpu else f"by their NVLinks{self._alike()}; if not: assume gpu=MODEL"
         about = f"taken as {self.part.model}, {why}" if self.part else "their model is not reported: assume gpu=MODEL"
         self.draft.note(NoteKind.ASSUMED, "GPUs", about)
         text = f"generation and width are not reported: all taken as PCIe {self.generation} x{_WIDTH}"
@@ -194,6 +194,12 @@ class _Tree:
         likely = _SWITCHED if self.switched else _BRIDGED if neighbours == 1 else _DIRECT
         model = likely.get(self._most_links())
         return parts.GPUS[model] if model else None
+
+    def _alike(self) -> str:
+        """The other models of as many NVLinks, in words."""
+        wires = self.part.wires if self.part else 0
+        others = [p.model for p in parts.GPUS.values() if p.vendor == "nvidia" and p.wires == wires and p != self.part]
+        return f", of which {', '.join(others)} have as many" if others else ""
 
     def _nvlinks(self) -> None:
         wire = self.part.wire if self.part else 3

@@ -13,6 +13,7 @@ from ringtree.machines.link_figures import data_Bps
 from ringtree.machines.machine import LinkKind, Machine, PathKind
 from ringtree.nccl.link_speeds import link_GBps
 from ringtree.nccl.transport.figures import BLOCKS_OF_A_CHANNEL, NIC_SHARE, SHARP_SHARE, UNDER_WAY, NET_LATENCY_us
+from ringtree.nccl.transport.gpu_slots import gpu_slots_GBps
 from ringtree.nccl.transport.limit import Limit
 from ringtree.nccl.transport.shared_links import channel_GBps
 from ringtree.nccl.transport.staged import staged, staged_limit
@@ -72,6 +73,8 @@ def nic_limit(comm: NcclCommunicator, algorithm: str, protocol: str = "simple") 
     if comm.reduces_in_network(algorithm):
         rates = sum(machine.devices[machine.nics[n]].rate_Bps for n in used) / 1e9
         least = min(least, Limit(rates * SHARP_SHARE, f"{least.words}, whose switches reduce"))
+    if graph.nics:
+        least = min(least, Limit(gpu_slots_GBps(comm.cluster, graph), "PCIe: between GPUs and NICs"))
     if not fabric.rdma:
         ranks = min(graph.count, comm.per_node)  # whose proxy threads have the channels' sockets
         kernel = fabric.kernel_Bps / 1e9 * ranks

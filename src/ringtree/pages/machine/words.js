@@ -24,6 +24,7 @@ const machineWords = (() => {
     split_tree: 'machine.split_tree', nvls: 'machine.nvls', collnet_chain: 'machine.collnet_chain',
     collnet_direct: 'machine.collnet_direct',
   };
+  const NOTES = {unknown: 'machine.unknown', trap: 'machine.trap', assumed: 'machine.assumed'};
 
   /** @param {MachineData} data @param {number} n @param {Translate} t */
   function device(data, n, t) {
@@ -36,7 +37,7 @@ const machineWords = (() => {
     if (d.kind === 'gpu' || d.kind === 'nic') lines.push(['GPUDirect RDMA', t(d.gdr ? 'machine.yes' : 'machine.no')]);
     d.further.forEach((text) => lines.push(['', text]));
     for (const {kind, text} of data.notes.filter(({about}) => about.split(' ')[0] === d.name)) {
-      if (kind !== 'source') lines.push([t(kind === 'trap' ? 'machine.trap' : 'machine.assumed'), text]);
+      if (kind !== 'source') lines.push([t(NOTES[kind]), text]);
     }
     return {title: d.name, lines};
   }

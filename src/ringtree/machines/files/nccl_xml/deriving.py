@@ -12,33 +12,36 @@ from ringtree.machines.machine import DeviceKind, LinkKind, NoteKind
 
 _BOARDS = {3: "V100 SXM2", 4: "A100 SXM4 40GB", 5: "H100 SXM5", 6: "B300"}
 """The likeliest model of eight and more GPUs of a PCIe generation …"""
-_CARDS = {3: "V100 PCIe", 4: "A100 PCIe 80GB", 5: "H100 PCIe", 6: "H100 PCIe"}
+_CARDS = {3: "V100 PCIe", 4: "A100 PCIe 80GB", 5: "H100 PCIe", 6: "B300"}
 """… and of fewer."""
 _RATES_Gbps = (800, 400, 200, 100, 50, 40, 25, 10)
 _RDMA_MAKERS = ("", "mellanox", "amazon", "hpe", "google", "broadcom", "huawei")
 _PLAIN_Bps = 10 * parts.Gbps
-_GIVE_GPU = "if not: assume gpu=MODEL"
 
 
-def derive(parsed: Parsed, given: Assumed) -> None:
-    """Fills what was derived from a PCI class alone, and links the GPUs as boards of their model do."""
+def derive(parsed: Parsed) -> None:
+    """Fills what was derived from a PCI class alone, and links the GPUs as boards of their model do; rates that no NIC
+    has, too."""
+    given = parsed.given
     found = {kind: [s for s in parsed.derived if _kind(parsed, s) is kind] for kind in (DeviceKind.GPU, DeviceKind.NIC)}
     slots = sorted(found[DeviceKind.GPU], key=lambda s: (s.key[0], pci.busid_order(s.key[1])))
-    models = _models(parsed, slots, given)
+    models = [_model(parsed, slot, len(slots)) for slot in slots]
     for position, (slot, part) in enumerate(zip(slots, models, strict=True)):
         _gpu(parsed, slot, part, position)
     if slots:
         text = "the file lists PCI devices only: GPUs are known by class and device id, and numbered as on the bus"
         parsed.draft.note(NoteKind.ASSUMED, "GPUs", text)
-        fabric.link(parsed, [s.number for s in slots if s.number is not None], models, given)
+        fabric.link(parsed, [s.number for s in slots if s.number is not None], models)
         wired = True
     else:
         wired = _linked_gpus(parsed, given)
     for slot in found[DeviceKind.NIC]:
-        _nic(parsed, slot, given)
+        _nic(parsed, slot)
+    for number in parsed.rateless:
+        _rate(parsed, number)
     for key, used, present in (
-        ("gpu", given.gpu is None or slots, parsed.has_gpus),
-        ("nic", given.nic_Bps is None or found[DeviceKind.NIC], parsed.has_nics),
+        ("gpu", given.gpu is None or slots or parsed.used_gpu, parsed.has_gpus),
+        ("nic", given.nic_Bps is None or found[DeviceKind.NIC] or parsed.rateless, parsed.has_nics),
         ("nvlink", given.nvlink is None or wired, parsed.has_gpus),
     ):
         if not used:
@@ -58,7 +61,7 @@ def _linked_gpus(parsed: Parsed, given: Assumed) -> bool:
     if links or len(known) < max(2, len(models)):
         return False
     if given.nvlink is not None:
-        fabric.link(parsed, numbers, known, given)
+        fabric.link(parsed, numbers, known)
         return True
     if not tags & {"nvlink", "xgmi"} and fabric.usual(known[0], len(known)) != "none":
         text = "the file has none, and NCCL would query the driver: none; else assume nvlink=nvswitch or mesh"
@@ -70,31 +73,32 @@ def _kind(parsed: Parsed, slot: PciSlot) -> DeviceKind | None:
     return None if slot.number is None else parsed.draft.devices[slot.number].kind
 
 
-def _models(parsed: Parsed, slots: list[PciSlot], given: Assumed) -> list[parts.GpuPart]:
-    """Each GPU's model: the given one, its device id's, or the likely one."""
-    models = []
-    for slot in slots:
-        assert slot.number is not None
-        device = parsed.draft.devices[slot.number]
-        part = parts.gpu_by_id(*gpus.ids(device))
-        generation = slot.link.generation if slot.link else pci.NCCL_DEFAULT_GENERATION
-        if given.gpu is not None:
-            text = f"taken as {given.gpu.model}, as it was given"
-            part = given.gpu
-        elif part is not None:
-            text = f"device id {device.attributes['device']} is {part.model}'s"
-            parsed.draft.note(NoteKind.SOURCE, slot.number, text)
-            models.append(part)
-            continue
-        else:
-            part = _likely(parsed, slot, len(slots), generation)
-            text = (
-                f"its device id is missing or unknown: taken as {part.model}, as {len(slots)} GPUs of PCIe "
-                f"{generation} are likely to be; {_GIVE_GPU}"
-            )
-        parsed.draft.note(NoteKind.ASSUMED, slot.number, text)
-        models.append(part)
-    return models
+def _model(parsed: Parsed, slot: PciSlot, count: int) -> parts.GpuPart | None:
+    """A GPU's model: the given one, its device id's, its driver's; the likely one of `count` GPUs where the file has no
+    id, None for an id that no table has."""
+    assert slot.number is not None
+    device = parsed.draft.devices[slot.number]
+    generation = slot.link.generation if slot.link else pci.NCCL_DEFAULT_GENERATION
+    driver = parts.GPUS.get(slot.element.attributes.get("model", ""))
+    part: parts.GpuPart | None
+    if (part := parsed.given.gpu) is not None:
+        kind, text = NoteKind.ASSUMED, f"taken as {part.model}, as it was given"
+    elif (part := parts.gpu_by_id(*gpus.ids(device))) is not None:
+        kind, text = NoteKind.SOURCE, f"device id {device.attributes['device']} is {part.model}'s"
+    elif (part := driver) is not None:
+        kind, text = NoteKind.SOURCE, f"its driver reports {part.model}"
+    elif gpus.ids(device)[1]:
+        text = f"{gpus.named(device, slot.element)}: its model and links are left open; {gpus.GIVE_GPU}"
+        kind = NoteKind.UNKNOWN
+    else:
+        part = _likely(parsed, slot, count, generation)
+        kind = NoteKind.ASSUMED
+        text = (
+            f"its device id is missing: taken as {part.model}, as {count} GPUs of PCIe {generation} are likely to be; "
+            f"if not: {gpus.GIVE_GPU}"
+        )
+    parsed.draft.note(kind, slot.number, text)
+    return part
 
 
 def _likely(parsed: Parsed, slot: PciSlot, count: int, generation: int) -> parts.GpuPart:
@@ -110,15 +114,18 @@ def _likely(parsed: Parsed, slot: PciSlot, count: int, generation: int) -> parts
     return parts.GPUS[(_BOARDS if count >= 8 else _CARDS)[min(max(generation, 3), 6)]]
 
 
-def _gpu(parsed: Parsed, slot: PciSlot, part: parts.GpuPart, position: int) -> None:
+def _gpu(parsed: Parsed, slot: PciSlot, part: parts.GpuPart | None, position: int) -> None:
     assert slot.number is not None
+    parsed.draft.put(slot.number, position)
+    if part is None:
+        return
     kept = MappingProxyType({**parsed.draft.devices[slot.number].attributes, **part.attributes})
     parsed.draft.change(slot.number, vendor=part.vendor, model=part.model, sm=part.sm, gdr=part.gdr, attributes=kept)
-    parsed.draft.put(slot.number, position)
 
 
-def _nic(parsed: Parsed, slot: PciSlot, given: Assumed) -> None:
+def _nic(parsed: Parsed, slot: PciSlot) -> None:
     assert slot.number is not None and slot.link is not None
+    given = parsed.given
     device = parsed.draft.devices[slot.number]
     part = parts.nic_by_id(*gpus.ids(device))
     if given.nic_Bps is not None:
@@ -138,6 +145,22 @@ def _nic(parsed: Parsed, slot: PciSlot, given: Assumed) -> None:
         gdr = newer if device.vendor == "amazon" else part.gdr if part else _rdma(slot, device.vendor)
     parsed.draft.note(NoteKind.ASSUMED, slot.number, of_rate(rate, why, gdr))
     parsed.draft.change(slot.number, rate_Bps=rate, gdr=gdr, model=part.model if part else "")
+
+
+def _rate(parsed: Parsed, number: int) -> None:
+    """The rate of a NIC whose file has one that no NIC has: as given, else its model's, else what its slot carries."""
+    device, slot = parsed.draft.devices[number], parsed.by_number.get(number)
+    part = parts.nic_by_id(*gpus.ids(device))
+    if parsed.given.nic_Bps is not None:
+        rate, why = parsed.given.nic_Bps, "as it was given"
+    elif part is not None:
+        rate, why = part.rate_Bps, f"that of {part.model}; if not: assume nic=RATE"
+    elif slot is not None and slot.link is not None:
+        rate, why = fastest(slot.link.bandwidth_Bps), "the fastest that its slot carries; if not: assume nic=RATE"
+    else:
+        rate, why = _PLAIN_Bps, "as NCCL takes a NIC without a rate; if not: assume nic=RATE"
+    parsed.draft.note(NoteKind.ASSUMED, number, of_rate(rate, why, device.gdr))
+    parsed.draft.change(number, rate_Bps=rate)
 
 
 def of_rate(rate_Bps: float, why: str, gdr: bool) -> str:

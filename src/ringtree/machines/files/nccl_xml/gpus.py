@@ -13,6 +13,7 @@ _KEPT = ("dev", "gcn", "arch", "mlopart", "memory_Bps", "p2p")
 _MOST_LINKS = 1024
 NVLINK_OF_SM = {60: 1, 70: 2, 72: 2, 80: 3, 86: 3, 87: 3, 90: 4, 100: 5, 103: 5}
 """The NVLink generation of a compute capability: NVIDIA's whitepapers of each."""
+GIVE_GPU = "assume gpu=MODEL"
 _XGMI_OF_GCN = {"906": "MI50", "908": "MI100", "910": "MI250", "90a": "MI250", "940": "MI300", "941": "MI300",
                 "942": "MI300", "950": "MI350"}  # fmt: skip
 
@@ -43,7 +44,7 @@ def add(parsed: Parsed, element: Element, busid: str, above: int) -> int | None:
     parsed.draft.put(number, rank, pci.busid_order(busid))
     device = parsed.draft.devices[number]
     kept = {**device.attributes, **{key: gpu.attributes[key] for key in _KEPT if gpu.attributes.get(key)}}
-    known = _known(parsed, gpu, device, element.attributes.get("maker", ""))
+    known = _known(parsed, gpu, number, element)
     if known["vendor"] != "nvidia" and gpu.attributes.get("sm"):
         kept["sm"] = gpu.attributes["sm"]  # compute units
     if part := parts.GPUS.get(element.attributes.get("model") or str(known.get("model"))):
@@ -52,20 +53,52 @@ def add(parsed: Parsed, element: Element, busid: str, above: int) -> int | None:
     return number
 
 
-def _known(parsed: Parsed, gpu: Element, device: Device, maker: str) -> dict[str, object]:
-    """The part, from the device id, else from the <gpu>'s attributes."""
+def _known(parsed: Parsed, gpu: Element, number: int, pci_element: Element) -> dict[str, object]:
+    """The part, from the device id, else as it was given, else from the <gpu>'s attributes; a note where no table knows
+    it."""
+    device = parsed.draft.devices[number]
     sm = gpu.whole("sm", 0, 100_000, 0)
     amd = device.vendor == "amd" or "gcn" in gpu.attributes or parsed.maker == "amd"
-    vendor = maker or device.vendor or ("amd" if amd else "nvidia")
+    vendor = pci_element.attributes.get("maker", "") or device.vendor or ("amd" if amd else "nvidia")
     known: dict[str, object] = {"gdr": gpu.whole("gdr", 0, 1, 1) == 1, "vendor": vendor}
-    part = parts.gpu_by_id(*ids(device))
+    part = parts.gpu_by_id(*ids(device)) or parts.GPUS.get(pci_element.attributes.get("model", ""))
+    gcn = gpu.attributes.get("gcn", "") if amd else ""
+    alike = [g for g in parts.GPUS.values() if gcn and g.wire == _xgmi(gcn)]
+    if part is None and parsed.given.gpu is not None:
+        part, parsed.used_gpu = parsed.given.gpu, True
+        known["vendor"] = vendor = part.vendor
+        parsed.draft.note(NoteKind.ASSUMED, number, f"taken as {part.model}, as it was given")
+    elif part is None and len(alike) == 1:
+        part = alike[0]
     if part is not None:
         known |= {"model": part.model}
-    elif amd and (wire := _xgmi(gpu.attributes.get("gcn", ""))):
-        known |= {"model": next(g.model for g in parts.GPUS.values() if g.wire == wire)}
+    elif text := _unknown(device, pci_element, gcn, alike, sm if vendor == "nvidia" else 0):
+        parsed.draft.note(NoteKind.UNKNOWN, number, text)
     # RCCL's sm counts compute units
+    sm = sm if "sm" in gpu.attributes or part is None else part.sm
     known |= {"sm": sm if vendor == "nvidia" else 0}
     return known
+
+
+def named(device: Device, element: Element) -> str:
+    """A GPU that no table knows: its ids, and the words of its driver."""
+    vendor, model = ids(device)
+    reported = element.attributes.get("reported", "")
+    return f"[{vendor:04x}:{model:04x}]" + f" ({reported})" * bool(reported) + " is in no table"
+
+
+def _unknown(device: Device, element: Element, gcn: str, alike: list[parts.GpuPart], sm: int) -> str:
+    """The words for what is not known of a GPU, and what it is known by instead; empty where the file has no ids and
+    its generation is enough."""
+    has_ids = ids(device)[1] != 0
+    what = named(device, element) if has_ids else "its device id is missing"
+    if alike:
+        models = ", ".join(g.model for g in alike)
+        return f"{what}: gcn {gcn} is that of {models}; its model is left open"
+    if sm:
+        return f"{what}: known by sm {sm} alone" if has_ids else ""
+    further = f"gcn {gcn} is in no table either, " if gcn else ""
+    return f"{what}: {further}its model and links are left open; {GIVE_GPU}"
 
 
 def vendor_id(maker: str) -> int:
@@ -102,10 +135,14 @@ def link(parsed: Parsed) -> None:
 
 def _gpu_link(parsed: Parsed, slot: PciSlot, number: int, element: Element) -> None:
     count = element.whole("count", 1, _MOST_LINKS, 1)
-    wire = parts.XGMI[_wire_name(parsed, number)] if element.tag == "xgmi" else _nvlink(parsed, number)
+    wire = _wire(parsed, number, element.tag)
     target = parsed.target(element, slot)
     code = element.whole("tclass", 0, 0xFFFFFF, 0x030000 if target and target.number is not None else None)
     kind = pci.kind_of_class(code)
+    if wire is None:
+        text = f"no table has the figures of its {element.tag} links: left out; {GIVE_GPU}"
+        parsed.draft.note(NoteKind.UNKNOWN, number, text)
+        return
     both = True
     if kind is DeviceKind.NVSWITCH:
         busid = element.attributes["target"].strip().lower()
@@ -151,34 +188,18 @@ def nvswitch(parsed: Parsed, nvlink: int) -> int:
     return parsed.nvswitch
 
 
-def _nvlink(parsed: Parsed, number: int) -> parts.LinkGeneration:
+def _wire(parsed: Parsed, number: int, tag: str) -> parts.LinkGeneration | None:
+    """One link of a GPU: of its model, else of its sm or gcn; None where no table knows it."""
     device = parsed.draft.devices[number]
-    generation = NVLINK_OF_SM.get(device.sm)
-    if generation is None:
-        slot = parsed.by_number[number]
-        pcie = slot.link.generation if slot.link else 0
-        generation = {4: 3, 5: 4, 6: 5}.get(pcie, 5 if device.sm > 103 else 2)
-        text = f"sm {device.sm or 'missing'}: its NVLinks are taken as generation {generation}; write its sm"
-        parsed.draft.note(NoteKind.ASSUMED, number, text)
-    return parts.NVLINK[generation]
+    part = parts.GPUS.get(device.model)
+    own = part.wire if part is not None else 0
+    if tag == "xgmi":
+        return parts.XGMI.get(own if isinstance(own, str) else _xgmi(device.attributes.get("gcn", "")))
+    return parts.NVLINK.get(own if isinstance(own, int) and own else NVLINK_OF_SM.get(device.sm, 0))
 
 
 def _xgmi(gcn: str) -> str:
     return _XGMI_OF_GCN.get(gcn.lower().removeprefix("gfx").split(":")[0], "")
-
-
-def _wire_name(parsed: Parsed, number: int) -> str:
-    """The name of its xGMI among parts.XGMI."""
-    device = parsed.draft.devices[number]
-    part = parts.GPUS.get(device.model)
-    if part is not None and isinstance(part.wire, str):
-        return part.wire
-    found = _xgmi(device.attributes.get("gcn", ""))
-    if not found:
-        found = "MI250"
-        text = f"its model is missing: its xGMI links are taken as {found}'s; write gcn, or vendor and device"
-        parsed.draft.note(NoteKind.ASSUMED, number, text)
-    return found
 
 
 def _c2c(parsed: Parsed, number: int, element: Element) -> None:

@@ -13,7 +13,8 @@ from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, NoteKi
 
 _KEPT = ("dev", "port", "guid", "maxconn", "coll", "rail", "plane", "speed")
 _DEFAULT_MBPS = 10_000
-_FASTEST_MBPS = 10**8
+_FASTEST_MBPS = 10**7
+"""No NIC has 10 Tb/s; Slingshot's plugin has reported kbit/s."""
 _FAST_MBPS = 25_000
 MBPS = 1e6 / 8
 
@@ -32,7 +33,8 @@ def add(parsed: Parsed, element: Element, busid: str, above: int) -> int | None:
         return number
     ports = [p for nic in nics for p in _ports(parsed, nic)]
     if not ports:
-        parsed.draft.note(NoteKind.TRAP, busid, "has a <nic> without a <net>: left out, as NCCL does")
+        if not any(nic.inside("net") for nic in nics):
+            parsed.draft.note(NoteKind.TRAP, busid, "has a <nic> without a <net>: left out, as NCCL does")
         return None
     number = parsed.device(element, DeviceKind.NIC, _name(ports), busid, above)
     device = parsed.draft.devices[number]
@@ -41,6 +43,8 @@ def add(parsed: Parsed, element: Element, busid: str, above: int) -> int | None:
     if part is not None:
         fields["model"] = part.model
     parsed.change(number, element, vendor=device.vendor or _vendor(ports), **fields)
+    if not fields["rate_Bps"]:
+        parsed.rateless.append(number)
     parsed.draft.put(number, ports[0].whole("dev", 0, 2**31), pci.busid_order(busid))
     return number
 
@@ -54,6 +58,8 @@ def add_unplaced(parsed: Parsed, element: Element, cpu: int) -> None:
         parsed.change(number, element, **fields)
         parsed.draft.put(number, port.whole("dev", 0, 2**31), ())
         rate = parsed.draft.devices[number].rate_Bps
+        if not rate:
+            parsed.rateless.append(number)
         wire = next((w for g, w in parts.PCIE.items() if g > 2 and 16 * w.bandwidth_Bps >= rate), parts.PCIE[6])
         bandwidth = max(rate, 16 * wire.bandwidth_Bps)
         parsed.draft.join(Link(number, cpu, LinkKind.PCIE, bandwidth, wire.latency_s, wire.generation, 16))
@@ -72,23 +78,37 @@ def _ports(parsed: Parsed, nic: Element) -> list[Element]:
             parsed.draft.note(NoteKind.TRAP, f"line {port.line}", "a <net> without dev: left out, as NCCL does")
         elif port.whole("net", 0, 1, 1):
             dev = port.whole("dev", 0, 2**31)
-            key = (parsed.host, dev)
-            if key in parsed.devs:
-                port.refuse(f'dev="{dev}" is that of line {parsed.devs[key]} too; expected devs that differ')
-            parsed.devs[key] = port.line
-            ports.append(port)
+            first = parsed.devs.setdefault((parsed.host, dev), port)
+            if first is port or not _is_again(parsed, port, first):
+                ports.append(port)
     return ports
 
 
+def _is_again(parsed: Parsed, port: Element, first: Element) -> bool:
+    """Whether a port with the dev of another is that one, listed again; a note either way."""
+    dev = f'dev="{port.attributes["dev"]}" is that of line {first.line}'
+    if all(port.attributes.get(key) == first.attributes.get(key) for key in ("name", "guid", "port")):
+        text = f"{dev}, and so are its name and port: one port, left out here"
+        parsed.draft.note(NoteKind.TRAP, f"line {port.line}", text)
+        return True
+    text = f"{dev} too: NCCL names a port by its dev, and takes the first for both"
+    parsed.draft.note(NoteKind.TRAP, _name([port]), text)
+    return False
+
+
 def _fields(parsed: Parsed, ports: list[Element], attributes: Mapping[str, str]) -> dict[str, object]:
-    """Rate, latency and whether GPUDirect RDMA is there, of all ports together."""
+    """Rate, latency and whether GPUDirect RDMA is there, of all ports together; the rate is 0 where no NIC has it."""
     rates: dict[tuple[str, int], float] = {}
     latency_s = 0.0
-    gdr = True
+    gdr = believed = True
     for port in ports:
         name = _name([port])
-        speed = port.whole("speed", -(2**31), _FASTEST_MBPS, 0)
-        if speed <= 0:
+        speed = port.whole("speed", -(2**31), 2**31 - 1, 0)
+        if speed > _FASTEST_MBPS:
+            text = f"speed {speed} Mbit/s is no NIC's, and NCCL takes it as it is: write the real one"
+            parsed.draft.note(NoteKind.TRAP, name, text)
+            believed, speed = False, 0
+        elif speed <= 0:
             text = f"speed {speed} Mbit/s is none: NCCL takes {_DEFAULT_MBPS}, and so do we; write the real one"
             parsed.draft.note(NoteKind.TRAP, name, text)
             speed = _DEFAULT_MBPS
@@ -105,10 +125,11 @@ def _fields(parsed: Parsed, ports: list[Element], attributes: Mapping[str, str])
             parsed.draft.note(NoteKind.TRAP, name, text)
         gdr = gdr and own
     kept = {key: ",".join(p.attributes.get(key, "") for p in ports) for key in _KEPT}
-    kept = {key: value for key, value in kept.items() if value.strip(",")}
+    kept = {key: value for key, value in kept.items() if value.strip(",") and (believed or key != "speed")}
     names = ",".join(p.attributes.get("name", "") for p in ports)
     more = {"net": names, "ports": str(len(rates))} if names.strip(",") else {"ports": str(len(rates))}
-    fields: dict[str, object] = {"rate_Bps": sum(rates.values()), "latency_s": latency_s, "gdr": gdr}
+    rate_Bps = sum(rates.values()) if believed else 0.0
+    fields: dict[str, object] = {"rate_Bps": rate_Bps, "latency_s": latency_s, "gdr": gdr}
     if ports[0].attributes.get("fabric"):
         more["fabric"] = ports[0].attributes["fabric"]
     return {**fields, "attributes": MappingProxyType({**attributes, **kept, **more})}

@@ -8,6 +8,7 @@ from typing import Any
 
 from ringtree.machines import parts, pci
 from ringtree.machines.files.draft import Draft
+from ringtree.machines.files.nccl_xml.assumed import Assumed
 from ringtree.machines.files.xml_elements import Element
 from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, NoteKind
 
@@ -33,12 +34,14 @@ class PciSlot:
 
 @dataclass
 class Parsed:
-    """`maker`: the maker of the library that wrote the file, nvidia or amd. `hosts`: by CPU's number, the host's
-    hash."""
+    """`maker`: the maker of the library that wrote the file, nvidia or amd. `given`: the user's assumptions, and
+    `used_gpu` whether that of a model applied. `hosts`: by CPU's number, the host's hash. `devs`: the first <net> of
+    each dev. `rateless`: NICs by number, of a rate that no NIC has."""
 
     root: Element
     draft: Draft
     maker: str
+    given: Assumed
     slots: list[PciSlot] = field(default_factory=list)
     by_key: dict[Key, PciSlot] = field(default_factory=dict)
     by_number: dict[int, PciSlot] = field(default_factory=dict)
@@ -52,7 +55,9 @@ class Parsed:
     chips: set[str] = field(default_factory=set)
     further: dict[str, int] = field(default_factory=dict)
     ranks: dict[int, list[int]] = field(default_factory=dict)
-    devs: dict[tuple[str, int], int] = field(default_factory=dict)
+    devs: dict[tuple[str, int], Element] = field(default_factory=dict)
+    rateless: list[int] = field(default_factory=list)
+    used_gpu: bool = False
     has_gpus: bool = False
     has_ranks: bool = False
     has_nics: bool = False
@@ -64,14 +69,18 @@ class Parsed:
             self.has_ranks |= element.tag == "gpu" and "rank" in element.attributes
             self.has_nics |= element.tag == "nic"
 
-    def add_slot(self, element: Element, busid: str, above: int) -> PciSlot:
-        """A further <pci>; its busid must be its own."""
-        key = (self.host, busid)
-        if key in self.by_key:
-            element.refuse(f"the busid of line {self.by_key[key].element.line} again; expected one that differs")
-        slot = PciSlot(element, key, above)
+    def add_slot(self, element: Element, busid: str, above: int, kind: DeviceKind) -> PciSlot:
+        """A further <pci>. A busid again is a further device, as for NCCL, and links lead to the first; a GPU's must be
+        its own."""
+        slot = PciSlot(element, (self.host, busid), above)
+        first = self.by_key.setdefault(slot.key, slot)
+        if first is not slot:
+            if kind is DeviceKind.GPU or first.element.inside("gpu"):
+                element.refuse(f"the busid of line {first.element.line} again; expected a GPU's own")
+            how = "NCCL takes both as one NIC, with the ports of both" if kind is DeviceKind.NIC else "NCCL does so too"
+            text = f"the busid of line {first.element.line} again: taken as a further device; {how}"
+            self.draft.note(NoteKind.TRAP, f"line {element.line}, {busid}", text)
         self.slots.append(slot)
-        self.by_key[key] = slot
         return slot
 
     def add(self, element: Element, device: Device) -> int:
@@ -82,7 +91,7 @@ class Parsed:
             element.refuse(str(error))
 
     def device(self, element: Element, kind: DeviceKind, name: str, busid: str, above: int) -> int:
-        """A device in a PCI slot, with the element's attributes."""
+        """A device in the PCI slot that was added last, with the element's attributes."""
         attributes = {key: element.attributes[key] for key in _KEPT if element.attributes.get(key)}
         ids = {key: element.whole(key, 0, 0xFFFF) for key in ("vendor", "device") if key in attributes}
         attributes |= {key: f"{number:#06x}" for key, number in ids.items()}
@@ -92,7 +101,7 @@ class Parsed:
         number = self.add(
             element, Device(name, kind, vendor, busid=busid, numa=numa, attributes=MappingProxyType(attributes))
         )
-        slot = self.by_key[self.host, busid]
+        slot = self.slots[-1]
         slot.number = number
         self.by_number[number] = slot
         self.up[number] = above

@@ -46,20 +46,20 @@ def machine_of(root: Element, assume: Mapping[str, str] | None = None) -> Machin
         root.refuse("has no <cpu>; expected the NUMA nodes of a machine")
     _check_texts(root)
     name = root.attributes.get("name") or Path(root.file).stem
-    parsed = Parsed(root, Draft(name), _VERSIONS[version])
+    parsed = Parsed(root, Draft(name), _VERSIONS[version], given)
     try:
-        return _machine(parsed, given)
+        return _machine(parsed)
     except ValueError as error:
         text = str(error)
         raise ValueError(text if text.startswith(root.file) else f"{root.file}: {text}") from None
 
 
-def _machine(parsed: Parsed, given: Assumed) -> Machine:
+def _machine(parsed: Parsed) -> Machine:
     further.devices(parsed)
     _walk(parsed)
     gpus.link(parsed)
     _pcilinks(parsed)
-    derive(parsed, given)
+    derive(parsed)
     cpus.link(parsed)
     traps.find(parsed)
     gpus.number(parsed)
@@ -103,14 +103,17 @@ def _pci(parsed: Parsed, element: Element, above: int) -> int | None:
     busid = element.text("busid").strip().lower()
     if not pci.is_busid(busid):
         element.refuse("expected a busid such as 0000:a1:00.0")
-    parsed.add_slot(element, busid, above)
     kind = _kind(element)
+    parsed.add_slot(element, busid, above, kind)
     if kind is DeviceKind.GPU:
         number = gpus.add(parsed, element, busid, above)
     elif kind is DeviceKind.NIC:
         number = nics.add(parsed, element, busid, above)
     elif kind in (DeviceKind.NVSWITCH, DeviceKind.CPU):
         return None  # the PCIe side of an NVSwitch or of Power's NVLink bridge carries none of our traffic
+    elif (words := pci.unknown_accelerator(*_ids(element))) and not element.inside("pci"):
+        parsed.draft.note(NoteKind.UNKNOWN, busid, f"the {words} is in no table: left out, whatever it computes")
+        return None
     else:
         number = parsed.device(element, kind, busid, busid, above)
         parsed.change(number, element)
@@ -131,9 +134,15 @@ def _kind(element: Element) -> DeviceKind:
             return kind
     if "class" not in element.attributes:
         return DeviceKind.PCI
-    kind = pci.kind_of(element.whole("class", 0, 0xFFFFFF), element.whole("vendor", 0, 0xFFFF, 0))
+    kind = pci.kind_of(*_ids(element))
     switches = kind is DeviceKind.GPU and element.inside("pci")  # a bridge with the class of a GPU
     return DeviceKind.PCI if switches else kind
+
+
+def _ids(element: Element) -> tuple[int, int, int]:
+    """Class, vendor and device id, 0 where missing."""
+    vendor, device = (element.whole(key, 0, 0xFFFF, 0) for key in ("vendor", "device"))
+    return element.whole("class", 0, 0xFFFFFF, 0), vendor, device
 
 
 def _pcilinks(parsed: Parsed) -> None:

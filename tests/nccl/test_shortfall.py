@@ -1,0 +1,37 @@
+"""The rules that keep data from links, in words, where a plan is far from the bound."""
+
+from __future__ import annotations
+
+import pytest
+
+from ringtree.machines.clusters import Cluster
+from ringtree.nccl.cluster_plan import ClusterPlan
+from ringtree.nccl.shortfall import reasons
+from ringtree.topology.fabrics import FABRICS
+from tests.nccl.combinations import OWN, Combination, machine
+
+
+@pytest.mark.parametrize(
+    ("name", "of", "reason"),
+    [
+        ("gh200x4", Combination(1, OWN, "slingshot", 2), "its channels use 1 of 4 NICs"),
+        ("gh200x4", Combination(2, OWN, "slingshot", 1), "it leaves C2C idle"),
+        ("rtx4090-pcie", Combination(1, (1, 200.0), "tcp", 2), "over tcp the kernel carries 5.25 GB/s for a rank"),
+        ("h100-pcie-nvlink-pairs", Combination(4, OWN, "infiniband", 1), "is farther than PXB, NCCL_P2P_LEVEL"),
+        ("aws-p3dn", Combination(2, (2, 100.0), "efa", 4), "cannot register a GPU's memory"),
+        ("dgx-1-v100", Combination(3, OWN, "infiniband", 2), "take 20 of 50 GB/s of a GPU's links to others"),
+        ("gcp-a3-high", Combination(8, (8, 400.0), "tcpx", 2), "a connection has no more than 4 MiB under way"),
+    ],
+)
+def test_the_rule_that_keeps_data_from_a_link_is_named(name: str, of: Combination, reason: str) -> None:
+    plan = ClusterPlan(Cluster(machine(name, of), of.nodes, FABRICS[of.fabric]))
+    found = reasons(plan.cluster, plan.graphs, plan.row("all_reduce", 1 << 30).pick)
+    assert any(reason in text for text in found)
+
+
+@pytest.mark.parametrize(("nbytes", "first"), [(8, "latency is "), (1 << 33, "")])
+def test_only_a_plan_far_from_the_bound_has_a_reason(nbytes: int, first: str) -> None:
+    of = Combination(8, OWN, "infiniband", 2)
+    plan = ClusterPlan(Cluster(machine("dgx-h100", of), of.nodes, FABRICS[of.fabric]))
+    found = plan.shortfall(plan.row("all_reduce", nbytes))
+    assert found[0].startswith(first) if first else found == ()
