@@ -16,6 +16,7 @@ from array import array
 from collections import deque
 from collections.abc import Iterator
 from heapq import heappop, heappush
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +33,7 @@ SAME = 1e-12
 
 class SimulatedNetwork:
     """`lanes`: the source, target and job of each. `lane` and `nbytes`: each message's lane
-    and length, `stretch`: the factor on its route's latency."""
+    and length, `stretch`: the factor on its route's latency. `most_Bps`: the most that one flow has of any link."""
 
     def __init__(
         self,
@@ -41,6 +42,7 @@ class SimulatedNetwork:
         lane: Ints,
         nbytes: Ints,
         stretch: NDArray[np.float64],
+        most_Bps: float = inf,
     ) -> None:
         self.lane, self.nbytes = array("q", lane.tobytes()), array("q", nbytes.tobytes())
         self.lost: list[int] = []  # messages that have no route
@@ -48,7 +50,8 @@ class SimulatedNetwork:
         latency_s = self.lanes.routes.latency_s[lane] * stretch if len(lanes[0]) else np.zeros(0)
         self.latency_s = array("d", latency_s.tobytes())
         self._links, self._bandwidth = self.lanes.links, self.lanes.bandwidth.tolist()
-        self._most = self.lanes.routes.bandwidth_Bps.tolist()  # the rate of a lane's flow alone
+        self._alone_Bps = np.minimum(self.lanes.routes.bandwidth_Bps, most_Bps)  # the rate of a lane's flow alone
+        self._most = self._alone_Bps.tolist()
         self._heap: list[tuple[float, int, int]] = []  # time, tie, message that is handed over or ~port
         self._ties = 0
         ports, links = self.lanes.ports, len(self.lanes.used)
@@ -224,7 +227,7 @@ class SimulatedNetwork:
         lanes, flow = self.lanes, np.frombuffer(self._flow, np.int64)
         rate, left, since = (np.frombuffer(column) for column in (self._rate, self._left, self._since))
         ports = np.flatnonzero(flow != NONE)
-        most = lanes.routes.bandwidth_Bps[flow[ports]]
+        most = self._alone_Bps[flow[ports]]
         at, link = lanes.routes.spread(flow[ports])
         links = len(lanes.used)
         tight = np.bincount(link, most[at], links) > lanes.bandwidth * INSTANT

@@ -51,7 +51,7 @@ def play(
     if slots is not None and slots < 1:
         raise ValueError(f"slots is {slots}; expected at least 1, or None for any number")
     for job in jobs:
-        _check(job, topology)
+        check(job, topology)
     codes = [of_job(job) if slots is None else None for job in jobs]
     if len(jobs) == 1 and codes[0] is not None:
         found = levels.play(jobs[0], codes[0], topology, conditions)
@@ -77,7 +77,7 @@ def play_events(
     player = Player(steps, network, busy_s(steps, topology, conditions), begin_s, slots)
     if not player.play():
         raise StuckError(why(player, actual, calls))
-    trace = _trace(player, topology, calls)
+    trace = trace_of(player, topology, calls)
     end_s = max(float(trace.end_s.max(initial=0.0)), *player.now)
     return Simulation(
         trace,
@@ -105,7 +105,7 @@ def _jobs(what: Schedule | Sequence[Program] | Sequence[Job], nbytes: int | None
     return jobs
 
 
-def _check(job: Job, topology: Topology) -> None:
+def check(job: Job, topology: Topology) -> None:
     what = job.what
     if not isinstance(what, Schedule) and [p.rank for p in what] != list(range(what[0].ranks if what else 1)):
         given = f"{len(what)} programs of ranks {[p.rank for p in what][:8]}"
@@ -134,7 +134,7 @@ def _network(steps: StepTable, topology: Topology, conditions: Conditions) -> Si
     return SimulatedNetwork(topology, (source, target, job), lane, steps.nbytes, stretch)
 
 
-def _trace(player: Player, topology: Topology, calls: list[str]) -> Trace:
+def trace_of(player: Player, topology: Topology, calls: list[str]) -> Trace:
     steps = player.steps
     shown = np.flatnonzero(np.isin(steps.kind, EVENTS))
     trace = Trace.of(

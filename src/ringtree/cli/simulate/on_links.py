@@ -1,0 +1,119 @@
+"""A schedule, played on described links."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import time
+from importlib import import_module
+
+from ringtree.algorithms import build, find
+from ringtree.cli.arguments import subject
+from ringtree.cli.arguments.byte_sizes import parse_bytes
+from ringtree.cli.arguments.conditions import conditions
+from ringtree.cli.arguments.destination import check_destination, write_page
+from ringtree.cli.arguments.hosts import host_of_ranks
+from ringtree.cli.arguments.place import hosts_here, place, ranks_on_hosts
+from ringtree.cli.arguments.topology import MEASURED
+from ringtree.cli.options.simulate import WITH
+from ringtree.cli.simulate.reporting import Case, described, detail_lines, head_lines, own_time_s, print_table
+from ringtree.formats.chrome import write
+from ringtree.ir.schedule import Schedule
+from ringtree.ir.units import duration
+from ringtree.pages.schedule_page import schedule_page
+from ringtree.simulate import Job, Simulation, play
+from ringtree.topology.text import seconds
+from ringtree.verify import ProofError, prove
+
+AS_CALLED = "ringtree.cli.arguments.as_called"
+"""The module that cuts schedules, loaded where one is cut."""
+_WITH = re.compile(r"(.+\.py:[^:]*|[^:]*):([^:]*):([^:]*)(?::([^:]*))?")
+
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints simulated time, critical path and links, or a table over sizes. Returns the exit code."""
+    ranks_on_hosts(args)
+    if args.in_place and not (args.cut and _as_engine(args)):
+        raise ValueError(
+            "--in-place applies to the engine's own windows: expected --cut, and trace:FILE or --hosts, as well"
+        )
+    sizes = [parse_bytes(text) for text in args.bytes.split(",")]
+    read, written = [args.what, (args.topology or "").removeprefix(MEASURED)], [args.trace, args.html]
+    for path in filter(None, written):
+        check_destination(path, *read, *(other for other in written if other and other is not path))
+        if len(sizes) > 1:
+            raise ValueError(f"{path} can contain one simulation only; expected one size in --bytes")
+    cases = [_case(args, nbytes) for nbytes in sizes]
+    ranks = cases[0].schedule.ranks
+    where = place(args, ranks)
+    topology = where(cases[0].nbytes)
+    actual, others = conditions(args, topology), [_other(text, ranks) for text in args.others]
+
+    def simulated(case: Case) -> Simulation:
+        return play([Job(case.what, case.nbytes), *others], where(case.nbytes), conditions=actual, slots=args.slots)
+
+    if len(sizes) > 1:
+        print_table(cases, described(args, topology), lambda case: own_time_s(simulated(case)))
+        return 0
+    begin_s = time.perf_counter()
+    found = simulated(cases[0])
+    wall_s = time.perf_counter() - begin_s
+    if args.trace:  # before anything is printed, which a reader such as head may end
+        write(found.trace, args.trace)
+    for line in head_lines(cases[0], described(args, found.topology), own_time_s(found)):
+        print(line)
+    for job, text in enumerate(args.others, start=1):
+        print(f"concurrent {text} ends at {duration(own_time_s(found, job))}")
+    for line in detail_lines(found, wall_s):
+        print(line)
+    if args.trace:
+        print(f"{args.trace}: `ringtree show` draws it, and ui.perfetto.dev opens it")
+    if args.html:
+        write_page(args.html, schedule_page(cases[0].schedule, topology, [found.trace]))
+    return 0
+
+
+def _case(args: argparse.Namespace, nbytes: int) -> Case:
+    if subject.is_file(args.what):
+        found = subject.from_file(args, "cut")
+        _warn(found.schedule)
+        return Case(found.schedule, found.programs or found.schedule, nbytes)
+    if args.hosts:
+        args.ranks = len(host_of_ranks(args.hosts))
+    schedule = subject.schedule(args)
+    if find(args.what).origin:
+        _warn(schedule)
+    if args.cut:
+        if args.option:
+            raise ValueError("--cut chooses the algorithm's options by size; leave --option out")
+        as_called = import_module(AS_CALLED)
+        memory = hosts_here(args).memory if args.hosts else None
+        schedule, _ = as_called.cut(schedule, args.what, nbytes, memory)
+        if _as_engine(args):
+            return Case(schedule, as_called.programs(schedule, nbytes, args.in_place, memory), nbytes)
+    return Case(schedule, schedule, nbytes)
+
+
+def _as_engine(args: argparse.Namespace) -> bool:
+    """Whether --cut plays the engine's programs, window by window: on a machine of measured costs."""
+    return args.hosts is not None or (args.topology or "").startswith(MEASURED)
+
+
+def _warn(schedule: Schedule) -> None:
+    """Warns of a schedule that its proof refuses; the simulation goes on."""
+    try:
+        prove(schedule)
+    except ProofError as refusal:
+        print(f"ringtree simulate: warning: simulated although not proved: {refusal}", file=sys.stderr)
+
+
+def _other(text: str, ranks: int) -> Job:
+    """`ring:all_reduce:1M` or `ring:all_reduce:1M:20us`."""
+    parts = _WITH.fullmatch(text)
+    if parts is None:
+        raise ValueError(f"--with {text!r}: expected {WITH}, such as ring:all_reduce:1M:5us")
+    algorithm, collective, size, start = parts.groups()
+    return Job(build(algorithm, collective, ranks), parse_bytes(size), 0.0 if start is None else seconds(start))
+

@@ -1,0 +1,140 @@
+"""Programs of thread blocks, played on devices: events and times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ringtree.ir.program import Program
+from ringtree.simulate.conditions import Conditions
+from ringtree.simulate.device.constants import DeviceConstants
+from ringtree.simulate.device.steps import DeviceSteps, device_steps
+from ringtree.simulate.events import Player, why
+from ringtree.simulate.network import SimulatedNetwork
+from ringtree.simulate.play import ALL_IS_WELL, check, trace_of
+from ringtree.simulate.simulation import Job, Simulation, StuckError
+from ringtree.simulate.steps import NONE
+from ringtree.topology import Topology
+
+FINEST_NBYTES = 128
+"""The least slice: shorter pieces have fewer slices."""
+PLAYED = 8
+"""The most pieces that `seconds` plays. Further ones take as long as those of the second half."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Programs with the bytes of so many pieces, as steps: what does not change with times and rates."""
+
+    job: Job
+    pieces: int
+    slices: int
+    steps: DeviceSteps
+
+    @staticmethod
+    def of(programs: Sequence[Program], nbytes: int, pieces: int, slices: int) -> Cut:
+        """The programs on a whole vector of `nbytes`, in so many pieces, each in at most so many slices."""
+        job = Job(programs, nbytes)
+        sizes = job.chunk_nbytes
+        fewest = max(1, min(slices, int(sizes.max(initial=0)) // (pieces * FINEST_NBYTES)))
+        return Cut(job, pieces, fewest, device_steps(programs, sizes, pieces, fewest))
+
+
+def pieces_of(programs: Sequence[Program], nbytes: int, piece_nbytes: int) -> int:
+    """The number of pieces of a chunk."""
+    longest = int(Job(programs, nbytes).chunk_nbytes.max(initial=0))
+    return max(1, -(-longest // piece_nbytes))
+
+
+def play(
+    programs: Sequence[Program],
+    topology: Topology,
+    nbytes: int,
+    constants: DeviceConstants,
+    *,
+    conditions: Conditions = ALL_IS_WELL,
+) -> Simulation:
+    """Returns the simulated events of every rank's program, in order of ranks, on a whole vector of `nbytes`, with
+    their times. `time_s` is from the call, `launch_s` before the first step.
+
+    StuckError: if the programs deadlock. ValueError: if the topology lacks ranks or conditions.
+    """
+    conditions.check(topology)
+    cut = Cut.of(programs, nbytes, pieces_of(programs, nbytes, constants.piece_nbytes), constants.slices)
+    check(cut.job, topology)
+    player, network = _played(cut, conditions.applied(topology), constants, conditions)
+    trace = trace_of(player, topology, [cut.job.called])
+    end_s = max(float(trace.end_s.max(initial=0.0)), *player.now)
+    return Simulation(
+        trace, topology, network.busy_s(topology.links), network.carried_nbytes(topology.links), end_s
+    )
+
+
+def seconds(
+    programs: Sequence[Program], topology: Topology, nbytes: int, constants: DeviceConstants, known: Cuts | None = None
+) -> float:
+    """The time that `play` takes for the programs, from `PLAYED` pieces at most: where there are more, each further one
+    takes as long as the mean of the second half. `known`: cuts made before, which are looked up and added to."""
+    known = Cuts(programs) if known is None else known
+    pieces = pieces_of(programs, nbytes, constants.piece_nbytes)
+    if pieces <= PLAYED:
+        return _seconds(known.of(nbytes, pieces, constants.slices), topology, constants)
+    part = nbytes // pieces
+    whole_s, half_s = (
+        _seconds(known.of(part * n, n, constants.slices), topology, constants) for n in (PLAYED, PLAYED // 2)
+    )
+    return whole_s + (pieces - PLAYED) * (whole_s - half_s) / (PLAYED - PLAYED // 2)
+
+
+class Cuts:
+    """The cuts of programs that were made before."""
+
+    def __init__(self, programs: Sequence[Program]) -> None:
+        self.programs = programs
+        self._made: dict[tuple[int, int, int], Cut] = {}
+
+    def of(self, nbytes: int, pieces: int, slices: int) -> Cut:
+        """The cut of `Cut.of`."""
+        key = nbytes, pieces, slices
+        if key not in self._made:
+            self._made[key] = Cut.of(self.programs, *key)
+        return self._made[key]
+
+
+def _seconds(cut: Cut, topology: Topology, constants: DeviceConstants) -> float:
+    player, _ = _played(cut, topology, constants, ALL_IS_WELL)
+    return max(player.now)
+
+
+def _played(
+    cut: Cut, topology: Topology, constants: DeviceConstants, conditions: Conditions
+) -> tuple[Player, SimulatedNetwork]:
+    """The finished player. `topology`: under the conditions."""
+    table = cut.steps.table
+    network = _network(cut, topology, constants, conditions)
+    busy_s = cut.steps.busy_s(constants)
+    for rank, factor in conditions.slowdown.items():
+        busy_s[table.rank == rank] *= factor
+    begin_s = [constants.launch_s + conditions.delay_s.get(t.rank, 0.0) for t in table.threads]
+    player = Player(table, network, busy_s, begin_s, constants.slots * cut.slices)
+    if not player.play():
+        raise StuckError(why(player, topology, [cut.job.called]))
+    return player, network
+
+
+def _network(cut: Cut, topology: Topology, constants: DeviceConstants, conditions: Conditions) -> SimulatedNetwork:
+    """The network, with a port for each (source, target, channel): thread blocks do not wait for each other."""
+    table = cut.steps.table
+    messages = table.messages
+    ends = np.stack([column[messages] for column in (table.rank, table.peer, table.channel)], axis=1)
+    lanes, which = np.unique(ends, axis=0, return_inverse=True)
+    lane, stretch = np.full(len(table.kind), NONE), np.ones(len(table.kind))
+    lane[messages] = which.reshape(-1)
+    stretch[messages] = conditions.stretches(len(messages))
+    source, target, channel = lanes.T
+    slowed = replace(topology, bandwidth_Bps=topology.bandwidth_Bps * constants.link_share)
+    return SimulatedNetwork(
+        slowed, (source, target, channel), lane, table.nbytes, stretch, most_Bps=constants.block_Bps
+    )
