@@ -7,14 +7,14 @@ other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.ir.program import Kind, Program
-from ringtree.ir.units import size
 from ringtree.simulate.device.constants import RANGES, DeviceConstants
 from ringtree.simulate.device.least_squares import Minimum, minimum
 from ringtree.simulate.device.play import Cuts, seconds
@@ -30,13 +30,20 @@ BOUNDS = {
 """The rates and times that are fitted, and where they are looked for."""
 APART = 0.02
 """The difference of a parameter's logarithm by which slopes are taken."""
-QUICK_STEPS, STEPS = 3, 20
+QUICK_STEPS, STEPS = 2, 20
 """Steps of least squares, for each try of a whole number and at the end."""
 PIECES = tuple(1 << k for k in range(12, 24))
 UNCUT = int(RANGES["piece_nbytes"][1])
+AGAIN = (0.5, 1, 2)
 SLICES, SLOTS = (1, 2, 4, 8), (1, 2, 8)
-"""The whole numbers that are tried."""
-START = DeviceConstants(launch_s=1e-5, step_s=1e-6, block_Bps=1e10, link_share=0.9, slices=2)
+"""The whole numbers that are tried; `AGAIN`: pieces once more, by the best of the first time."""
+THINNED = 10
+"""Rows of a table by which whole numbers are tried."""
+USUAL = DeviceConstants(launch_s=8.4e-6, step_s=1.7e-6, block_Bps=1e10, link_share=0.9, slices=2)
+"""Where the search begins: the latencies of a call and of a hop in NCCL's tuning tables, for a ring by Simple."""
+PRIOR = 0.02
+"""The error of a time, in its logarithm, that counts as much as a launch, step or link share that is e times the usual
+one: what the tables do not determine stays near it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +81,13 @@ def fit(tables: Sequence[MeasuredTable], topology: Topology, report: Report = la
     """The constants by which the simulated times of all tables have the least squared logarithmic errors. `report` is
     called with a few words after each of `stages(tables)` stages."""
     problem = _Problem(tables, topology)
-    constants = problem.scaled(START)
-    for name, values in _tries(tables):
-        tried = []
-        for value in values:
-            changed, found = problem.solved(replace(constants, **{name: value}), QUICK_STEPS)
-            tried.append((found.cost, len(tried), changed))
-            report(f"{name} {value:,}: {_typical(found.residuals):.0%} off")
-        constants = min(tried)[2]
+    constants = _tried(tables, topology, problem.scaled(USUAL), report)
     constants, best = problem.solved(constants, STEPS)
     report(f"all constants: {_typical(best.residuals):.0%} off")
     errors = []
-    ends = np.cumsum([len(t.nbytes) for t in tables])[:-1]
+    *ends, rows = np.cumsum([len(t.nbytes) for t in tables]).tolist()
     for number, (table, fitted, alone) in enumerate(
-        zip(tables, np.split(best.residuals, ends), np.split(best.left_out(), ends), strict=True)
+        zip(tables, np.split(best.residuals[:rows], ends), np.split(best.left_out()[:rows], ends), strict=True)
     ):
         apart = None
         if len(tables) > 1:
@@ -102,7 +102,40 @@ def fit(tables: Sequence[MeasuredTable], topology: Topology, report: Report = la
 
 def stages(tables: Sequence[MeasuredTable]) -> int:
     """The number of reports of a fit."""
-    return sum(len(values) for _, values in _tries(tables)) + 1 + (len(tables) if len(tables) > 1 else 0)
+    return len(_pieces(tables)) + len(SLICES) + len(AGAIN) + len(SLOTS) + 1 + (len(tables) if len(tables) > 1 else 0)
+
+
+def _tried(
+    tables: Sequence[MeasuredTable], topology: Topology, constants: DeviceConstants, report: Report
+) -> DeviceConstants:
+    """The constants with the best whole numbers, by some rows of the tables."""
+    problem = _Problem([_thinned(t) for t in tables], topology)
+    for name in ("piece_nbytes", "slices", "piece_nbytes again", "slots"):
+        values = {"piece_nbytes": _pieces(tables), "slices": SLICES, "slots": SLOTS}.get(
+            name, [_near(constants.piece_nbytes * by) for by in AGAIN]
+        )
+        tried = []
+        for value in values:
+            changed, found = problem.solved(replace(constants, **{name.split()[0]: value}), QUICK_STEPS)
+            tried.append((found.cost, len(tried), changed))
+            report(f"{name} {value:,}: {_typical(found.residuals):.0%} off")
+        constants = min(tried)[2]
+    return constants
+
+
+def _pieces(tables: Sequence[MeasuredTable]) -> tuple[int, ...]:
+    """The pieces that some table has more than one of, and those without end."""
+    longest = max(int(Job(t.programs, max(t.nbytes)).chunk_nbytes.max(initial=0)) for t in tables)
+    return (*(p for p in PIECES if p < longest), UNCUT)
+
+
+def _near(piece_nbytes: float) -> int:
+    return int(min(piece_nbytes, UNCUT))
+
+
+def _thinned(table: MeasuredTable) -> MeasuredTable:
+    by = -(-len(table.nbytes) // THINNED)
+    return replace(table, nbytes=table.nbytes[::-by][::-1], time_s=table.time_s[::-by][::-1])
 
 
 def log_errors(table: MeasuredTable, topology: Topology, constants: DeviceConstants) -> Floats:
@@ -117,16 +150,6 @@ def _typical(residuals: Floats) -> float:
     return float(np.median(np.abs(np.expm1(residuals))))
 
 
-def _tries(tables: Sequence[MeasuredTable]) -> Iterator[tuple[str, Sequence[int]]]:
-    """The whole numbers and their values, in the order in which they are tried."""
-    longest = max(int(Job(t.programs, max(t.nbytes)).chunk_nbytes.max(initial=0)) for t in tables)
-    pieces = (*(p for p in PIECES if p < longest), UNCUT)
-    yield "piece_nbytes", pieces
-    yield "slices", SLICES
-    yield "piece_nbytes", pieces
-    yield "slots", SLOTS
-
-
 class _Problem:
     """Tables, and the logarithms of the constants that are fitted to them."""
 
@@ -136,6 +159,8 @@ class _Problem:
         reduces = any(i.kind == Kind.REDUCE for t in tables for p in t.programs for code in p.threads for i in code)
         self.names = [name for name in BOUNDS if reduces or name != "reduce_Bps"]
         self.low, self.high = np.log(np.array([BOUNDS[name] for name in self.names])).T
+        self.cuts = [Cuts(t.programs) for t in tables]
+        self.prior = np.array([name in ("launch_s", "step_s", "link_share") for name in self.names]) * PRIOR
 
     def scaled(self, start: DeviceConstants) -> DeviceConstants:
         """Constants from which the search begins: the times of `start`, scaled to the shortest and longest measured."""
@@ -144,12 +169,11 @@ class _Problem:
         table, nbytes = sizes[largest]
         ratio = float(self.measured_s[largest]) / seconds(table.programs, self.topology, nbytes, start)
         block_Bps = float(np.clip(start.block_Bps / ratio, *BOUNDS["block_Bps"]))
-        shortest_s = float(self.measured_s.min())
-        return replace(start, launch_s=shortest_s / 2, step_s=shortest_s / 50, block_Bps=block_Bps, reduce_Bps=block_Bps)
+        return replace(start, block_Bps=block_Bps, reduce_Bps=block_Bps if "reduce_Bps" in self.names else inf)
 
     def solved(self, constants: DeviceConstants, steps: int) -> tuple[DeviceConstants, Minimum]:
         """The best constants near these, whose whole numbers they keep."""
-        cuts = [Cuts(t.programs) for t in self.tables]
+        reference = replace(USUAL, reduce_Bps=1.0)
 
         def of(logs: Floats) -> DeviceConstants:
             return replace(constants, **dict(zip(self.names, np.exp(logs).tolist(), strict=True)))
@@ -159,7 +183,7 @@ class _Problem:
             return np.array(
                 [
                     seconds(t.programs, self.topology, n, now, known)
-                    for t, known in zip(self.tables, cuts, strict=True)
+                    for t, known in zip(self.tables, self.cuts, strict=True)
                     for n in t.nbytes
                 ]
             )
@@ -177,10 +201,10 @@ class _Problem:
                     there = logs.copy()
                     there[at] += apart
                     columns.append((np.log(simulated_s(there)) - np.log(here_s)) / apart)
-                return np.stack(columns, axis=1)
+                return np.concatenate([np.stack(columns, axis=1), np.diag(self.prior)])
 
-            return np.log(here_s / self.measured_s), slopes
+            return np.concatenate([np.log(here_s / self.measured_s), self.prior * (logs - usual)]), slopes
 
-        start = np.log([getattr(constants, name) for name in self.names])
+        start, usual = (np.log([getattr(c, name) for name in self.names]) for c in (constants, reference))
         found = minimum(model, start, self.low, self.high, steps)
         return of(found.parameters), found

@@ -80,32 +80,33 @@ def seconds(
     known = Cuts(programs) if known is None else known
     pieces = pieces_of(programs, nbytes, constants.piece_nbytes)
     if pieces <= PLAYED:
-        return _seconds(known.of(nbytes, pieces, constants.slices), topology, constants)
+        return known.seconds((nbytes, pieces, constants.slices), topology, constants)
     part = nbytes // pieces
     whole_s, half_s = (
-        _seconds(known.of(part * n, n, constants.slices), topology, constants) for n in (PLAYED, PLAYED // 2)
+        known.seconds((part * n, n, constants.slices), topology, constants) for n in (PLAYED, PLAYED // 2)
     )
     return whole_s + (pieces - PLAYED) * (whole_s - half_s) / (PLAYED - PLAYED // 2)
 
 
 class Cuts:
-    """The cuts of programs that were made before."""
+    """Cuts of programs that were made before, by bytes, pieces and slices, and their times by the latest constants."""
 
     def __init__(self, programs: Sequence[Program]) -> None:
         self.programs = programs
         self._made: dict[tuple[int, int, int], Cut] = {}
+        self._by: tuple[Topology, DeviceConstants] | None = None
+        self._seconds: dict[tuple[int, int, int], float] = {}
 
-    def of(self, nbytes: int, pieces: int, slices: int) -> Cut:
-        """The cut of `Cut.of`."""
-        key = nbytes, pieces, slices
-        if key not in self._made:
-            self._made[key] = Cut.of(self.programs, *key)
-        return self._made[key]
-
-
-def _seconds(cut: Cut, topology: Topology, constants: DeviceConstants) -> float:
-    player, _ = _played(cut, topology, constants, ALL_IS_WELL)
-    return max(player.now)
+    def seconds(self, key: tuple[int, int, int], topology: Topology, constants: DeviceConstants) -> float:
+        """The time of the cut, by the constants."""
+        if self._by is None or self._by[0] is not topology or self._by[1] != constants:
+            self._by, self._seconds = (topology, constants), {}
+        if key not in self._seconds:
+            if key not in self._made:
+                self._made[key] = Cut.of(self.programs, *key)
+            player, _ = _played(self._made[key], topology, constants, ALL_IS_WELL)
+            self._seconds[key] = max(player.now)
+        return self._seconds[key]
 
 
 def _played(
