@@ -30,20 +30,26 @@ BOUNDS = {
 """The rates and times that are fitted, and where they are looked for."""
 APART = 0.02
 """The difference of a parameter's logarithm by which slopes are taken."""
-QUICK_STEPS, STEPS = 2, 20
+QUICK_STEPS, STEPS = 4, 15
 """Steps of least squares, for each try of a whole number and at the end."""
 PIECES = tuple(1 << k for k in range(12, 24))
-UNCUT = int(RANGES["piece_nbytes"][1])
+UNCUT = int(RANGES["piece_nbytes"][1]) // 2
 AGAIN = (0.5, 1, 2)
+SHARES = (0.9, 0.2)
 SLICES, SLOTS = (1, 2, 4, 8), (1, 2, 8)
-"""The whole numbers that are tried; `AGAIN`: pieces once more, by the best of the first time."""
+"""The whole numbers that are tried; `AGAIN`: pieces once more, by the best of the first time;
+`SHARES`: link shares to begin with, as a link that holds up none has no slope."""
 THINNED = 10
 """Rows of a table by which whole numbers are tried."""
 USUAL = DeviceConstants(launch_s=8.4e-6, step_s=1.7e-6, block_Bps=1e10, link_share=0.9, slices=2)
 """Where the search begins: the latencies of a call and of a hop in NCCL's tuning tables, for a ring by Simple."""
-PRIOR = 0.02
-"""The error of a time, in its logarithm, that counts as much as a launch, step or link share that is e times the usual
-one: what the tables do not determine stays near it."""
+PRIOR = 0.01
+"""The weight of a prior while whole numbers are tried: the error of a time, in its logarithm, that counts as much as a
+launch or a step that is e times the usual one. At the end it is the typical error of the times. So what the tables do
+not determine stays near the usual."""
+LEAST_PRIOR = 1e-4
+FINALISTS = 3
+"""The best of several tries, which are solved to the end before one is taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +88,7 @@ def fit(tables: Sequence[MeasuredTable], topology: Topology, report: Report = la
     called with a few words after each of `stages(tables)` stages."""
     problem = _Problem(tables, topology)
     constants = _tried(tables, topology, problem.scaled(USUAL), report)
-    constants, best = problem.solved(constants, STEPS)
+    constants, best = problem.settled(constants)
     report(f"all constants: {_typical(best.residuals):.0%} off")
     errors = []
     *ends, rows = np.cumsum([len(t.nbytes) for t in tables]).tolist()
@@ -92,7 +98,7 @@ def fit(tables: Sequence[MeasuredTable], topology: Topology, report: Report = la
         apart = None
         if len(tables) > 1:
             others = _Problem([*tables[:number], *tables[number + 1 :]], topology)
-            apart = np.expm1(log_errors(table, topology, others.solved(constants, STEPS)[0]))
+            apart = np.expm1(log_errors(table, topology, others.settled(constants)[0]))
             report(f"without {table.name}")
         simulated_s = np.array(table.time_s) * np.exp(fitted)
         errors.append(TableErrors(table, simulated_s, np.expm1(fitted), np.expm1(alone), apart))
@@ -102,7 +108,8 @@ def fit(tables: Sequence[MeasuredTable], topology: Topology, report: Report = la
 
 def stages(tables: Sequence[MeasuredTable]) -> int:
     """The number of reports of a fit."""
-    return len(_pieces(tables)) + len(SLICES) + len(AGAIN) + len(SLOTS) + 1 + (len(tables) if len(tables) > 1 else 0)
+    tries = len(_pieces(tables)) * len(SHARES) + len(AGAIN) * len(SLICES) + len(SLOTS)
+    return tries + 1 + (len(tables) if len(tables) > 1 else 0)
 
 
 def _tried(
@@ -110,27 +117,27 @@ def _tried(
 ) -> DeviceConstants:
     """The constants with the best whole numbers, by some rows of the tables."""
     problem = _Problem([_thinned(t) for t in tables], topology)
-    for name in ("piece_nbytes", "slices", "piece_nbytes again", "slots"):
-        values = {"piece_nbytes": _pieces(tables), "slices": SLICES, "slots": SLOTS}.get(
-            name, [_near(constants.piece_nbytes * by) for by in AGAIN]
-        )
+
+    def best(changes: Sequence[dict[str, float]]) -> DeviceConstants:
         tried = []
-        for value in values:
-            changed, found = problem.solved(replace(constants, **{name.split()[0]: value}), QUICK_STEPS)
-            tried.append((found.cost, len(tried), changed))
-            report(f"{name} {value:,}: {_typical(found.residuals):.0%} off")
-        constants = min(tried)[2]
-    return constants
+        for number, change in enumerate(changes):
+            found, result = problem.solved(replace(constants, **change), QUICK_STEPS)  # type: ignore[arg-type]
+            tried.append((problem.cost(result), number, found))
+            words = ", ".join(f"{name} {value:,}" for name, value in change.items())
+            report(f"{words}: {_typical(result.residuals):.0%} off")
+        solved = [problem.solved(found, STEPS) for _, _, found in sorted(tried)[:FINALISTS]]
+        return min(solved, key=lambda pair: problem.cost(pair[1]))[0]
+
+    constants = best([{"piece_nbytes": p, "link_share": share} for p in _pieces(tables) for share in SHARES])
+    near = [int(constants.piece_nbytes * by) for by in AGAIN]
+    constants = best([{"piece_nbytes": p, "slices": slices} for p in near for slices in SLICES])
+    return best([{"slots": slots} for slots in SLOTS])
 
 
 def _pieces(tables: Sequence[MeasuredTable]) -> tuple[int, ...]:
     """The pieces that some table has more than one of, and those without end."""
     longest = max(int(Job(t.programs, max(t.nbytes)).chunk_nbytes.max(initial=0)) for t in tables)
     return (*(p for p in PIECES if p < longest), UNCUT)
-
-
-def _near(piece_nbytes: float) -> int:
-    return int(min(piece_nbytes, UNCUT))
 
 
 def _thinned(table: MeasuredTable) -> MeasuredTable:
@@ -160,7 +167,8 @@ class _Problem:
         self.names = [name for name in BOUNDS if reduces or name != "reduce_Bps"]
         self.low, self.high = np.log(np.array([BOUNDS[name] for name in self.names])).T
         self.cuts = [Cuts(t.programs) for t in tables]
-        self.prior = np.array([name in ("launch_s", "step_s", "link_share") for name in self.names]) * PRIOR
+        self.uncertain = np.array([name in ("launch_s", "step_s") for name in self.names])
+        self.prior = PRIOR
 
     def scaled(self, start: DeviceConstants) -> DeviceConstants:
         """Constants from which the search begins: the times of `start`, scaled to the shortest and longest measured."""
@@ -170,6 +178,17 @@ class _Problem:
         ratio = float(self.measured_s[largest]) / seconds(table.programs, self.topology, nbytes, start)
         block_Bps = float(np.clip(start.block_Bps / ratio, *BOUNDS["block_Bps"]))
         return replace(start, block_Bps=block_Bps, reduce_Bps=block_Bps if "reduce_Bps" in self.names else inf)
+
+    def settled(self, constants: DeviceConstants) -> tuple[DeviceConstants, Minimum]:
+        """The best constants near these, with a prior of the times' typical error."""
+        constants, first = self.solved(constants, STEPS)
+        self.prior = max(float(np.sqrt(self.cost(first) / len(self.measured_s))), LEAST_PRIOR)
+        return self.solved(constants, STEPS)
+
+    def cost(self, found: Minimum) -> float:
+        """The sum of squares, without the prior."""
+        rows = found.residuals[: len(self.measured_s)]
+        return float(rows @ rows)
 
     def solved(self, constants: DeviceConstants, steps: int) -> tuple[DeviceConstants, Minimum]:
         """The best constants near these, whose whole numbers they keep."""
@@ -201,9 +220,9 @@ class _Problem:
                     there = logs.copy()
                     there[at] += apart
                     columns.append((np.log(simulated_s(there)) - np.log(here_s)) / apart)
-                return np.concatenate([np.stack(columns, axis=1), np.diag(self.prior)])
+                return np.concatenate([np.stack(columns, axis=1), np.diag(self.prior * self.uncertain)])
 
-            return np.concatenate([np.log(here_s / self.measured_s), self.prior * (logs - usual)]), slopes
+            return np.concatenate([np.log(here_s / self.measured_s), self.prior * self.uncertain * (logs - usual)]), slopes
 
         start, usual = (np.log([getattr(c, name) for name in self.names]) for c in (constants, reference))
         found = minimum(model, start, self.low, self.high, steps)
