@@ -86,6 +86,8 @@ class DeviceFit:
 def fit(tables: Sequence[MeasuredTable], topology: Topology, report: Report = lambda text: None) -> DeviceFit:
     """The constants by which the simulated times of all tables have the least squared logarithmic errors. `report` is
     called with a few words after each of `stages(tables)` stages."""
+    if not tables:
+        raise ValueError("no measured times to fit constants to; expected a table of some")
     problem = _Problem(tables, topology)
     constants = _tried(tables, topology, problem.scaled(USUAL), report)
     constants, best = problem.settled(constants)
