@@ -38,7 +38,9 @@ def table(ringtree: Ringtree, program: Path, constants: Path, tmp_path: Path) ->
     return path
 
 
-def test_constants_are_fitted_written_and_played(ringtree: Ringtree, program: Path, table: Path, tmp_path: Path) -> None:
+def test_constants_are_fitted_written_and_played(
+    ringtree: Ringtree, program: Path, table: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "fitted.json"
     got = ringtree("simulate", str(program), "--fit", str(table), "--topology", PLACE, "--out", str(out))
     assert got.code == 0 and got.err == "" and f"{out}: `ringtree simulate PROGRAM --constants" in got.out
@@ -48,7 +50,9 @@ def test_constants_are_fitted_written_and_played(ringtree: Ringtree, program: Pa
     assert beside.code == 0 and float(beside.out.split("# median error ")[1].split("%")[0]) < 2
 
 
-def test_one_size_is_shown_with_path_and_links(ringtree: Ringtree, program: Path, constants: Path, tmp_path: Path) -> None:
+def test_one_size_is_shown_with_path_and_links(
+    ringtree: Ringtree, program: Path, constants: Path, tmp_path: Path
+) -> None:
     trace = tmp_path / "t.json"
     got = ringtree("simulate", str(program), "--constants", str(constants), "--bytes", "2K", "--trace", str(trace))
     assert got.code == 0 and "ring_1_1 all_gather over 2 ranks, 2,048 bytes in 2 chunks" in got.out

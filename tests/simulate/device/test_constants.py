@@ -25,7 +25,9 @@ def drawn(name: str) -> st.SearchStrategy[float]:
 @settings(max_examples=25)
 @given(protocols=st.dictionaries(st.sampled_from(["Simple", "LL", "LL128"]),
                                  st.builds(DeviceConstants, **{name: drawn(name) for name in RANGES}), min_size=1))  # fmt: skip
-def test_a_file_is_read_as_it_was_written(tmp_path_factory: pytest.TempPathFactory, protocols: dict[str, DeviceConstants]) -> None:
+def test_a_file_is_read_as_it_was_written(
+    tmp_path_factory: pytest.TempPathFactory, protocols: dict[str, DeviceConstants]
+) -> None:
     path = tmp_path_factory.getbasetemp() / "constants.json"
     path.write_text(dumps(ConstantsFile(protocols, "mi300x8")))
     assert load(path) == ConstantsFile(protocols, "mi300x8")

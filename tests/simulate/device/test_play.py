@@ -117,7 +117,9 @@ def test_a_step_waits_for_a_step_of_another_thread_block_of_the_same_piece() -> 
 
 @pytest.mark.parametrize(("channels", "instances"), [(1, 1), (2, 2), (4, 1), (8, 1)])
 @pytest.mark.parametrize("share", [1.0, 0.3])
-def test_many_pieces_take_what_the_first_ones_foretell(tmp_path: Path, channels: int, instances: int, share: float) -> None:
+def test_many_pieces_take_what_the_first_ones_foretell(
+    tmp_path: Path, channels: int, instances: int, share: float
+) -> None:
     """Played to the end, 3 times as many pieces as `seconds` plays take what it returns, within 2 %."""
     programs = load(written(tmp_path, 8, channels, instances)).programs
     constants = DeviceConstants(1e-5, 2e-6, 2e10, share, piece_nbytes=1 << 20, slices=2)

@@ -6,7 +6,6 @@ import argparse
 from importlib import import_module
 
 
-
 def run(args: argparse.Namespace) -> int:
     """Does what the options ask for. Returns the exit code."""
     if args.fit:

@@ -84,4 +84,3 @@ def pair(text: str, own: DeviceProgram) -> tuple[DeviceProgram, MeasuredTable]:
         other = _read(program, load(program))
         return other, measured(other, table)
     return own, measured(own, text)
-

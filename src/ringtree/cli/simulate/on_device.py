@@ -54,9 +54,7 @@ def run(args: argparse.Namespace) -> int:
     if len(cases) > 1:
         refuse_options(args, "times alone, of several sizes", OF_EVENTS)
         known = Cuts(program.programs)
-        print_table(
-            cases, text, lambda case: device.seconds(program.programs, links, case.nbytes, constants, known)
-        )
+        print_table(cases, text, lambda case: device.seconds(program.programs, links, case.nbytes, constants, known))
         return 0
     _one(args, cases[0], program, links, constants, text)
     return 0
@@ -82,9 +80,7 @@ def _one(
         print(f"\nits {pieces:,} pieces are alike, and more than the {MOST_SHOWN} whose events are shown")
         return
     begin_s = time.perf_counter()
-    found = device.play(
-        program.programs, links, case.nbytes, constants, conditions=conditions(args, links)
-    )
+    found = device.play(program.programs, links, case.nbytes, constants, conditions=conditions(args, links))
     wall_s = time.perf_counter() - begin_s
     if args.trace:
         write(found.trace, args.trace)

@@ -31,7 +31,6 @@ AS_CALLED = "ringtree.cli.arguments.as_called"
 _WITH = re.compile(r"(.+\.py:[^:]*|[^:]*):([^:]*):([^:]*)(?::([^:]*))?")
 
 
-
 def run(args: argparse.Namespace) -> int:
     """Prints simulated time, critical path and links, or a table over sizes. Returns the exit code."""
     ranks_on_hosts(args)
@@ -116,4 +115,3 @@ def _other(text: str, ranks: int) -> Job:
         raise ValueError(f"--with {text!r}: expected {WITH}, such as ring:all_reduce:1M:5us")
     algorithm, collective, size, start = parts.groups()
     return Job(build(algorithm, collective, ranks), parse_bytes(size), 0.0 if start is None else seconds(start))
-

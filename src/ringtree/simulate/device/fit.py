@@ -224,7 +224,9 @@ class _Problem:
                     columns.append((np.log(simulated_s(there)) - np.log(here_s)) / apart)
                 return np.concatenate([np.stack(columns, axis=1), np.diag(self.prior * self.uncertain)])
 
-            return np.concatenate([np.log(here_s / self.measured_s), self.prior * self.uncertain * (logs - usual)]), slopes
+            return np.concatenate(
+                [np.log(here_s / self.measured_s), self.prior * self.uncertain * (logs - usual)]
+            ), slopes
 
         start, usual = (np.log([getattr(c, name) for name in self.names]) for c in (constants, reference))
         found = minimum(model, start, self.low, self.high, steps)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-
-import numpy as np
+from dataclasses import dataclass, field
 
 from ringtree.ir.program import Program
 from ringtree.simulate.conditions import Conditions
 from ringtree.simulate.device.constants import DeviceConstants
 from ringtree.simulate.device.steps import DeviceSteps, device_steps
 from ringtree.simulate.events import Player, why
+from ringtree.simulate.lane_routes import Ints, LaneRoutes
 from ringtree.simulate.network import SimulatedNetwork
-from ringtree.simulate.play import ALL_IS_WELL, check, trace_of
+from ringtree.simulate.play import ALL_IS_WELL, check, lane_routes, stretches, trace_of
 from ringtree.simulate.simulation import Job, Simulation, StuckError
-from ringtree.simulate.steps import NONE
 from ringtree.topology import Topology
 
 FINEST_NBYTES = 128
@@ -32,6 +30,8 @@ class Cut:
     pieces: int
     slices: int
     steps: DeviceSteps
+    routes: dict[Topology, tuple[LaneRoutes, Ints]] = field(default_factory=dict)
+    """The lanes of its messages, by topology, as they were found before."""
 
     @staticmethod
     def of(programs: Sequence[Program], nbytes: int, pieces: int, slices: int) -> Cut:
@@ -67,9 +67,7 @@ def play(
     player, network = _played(cut, conditions.applied(topology), constants, conditions)
     trace = trace_of(player, topology, [cut.job.called])
     end_s = max(float(trace.end_s.max(initial=0.0)), *player.now)
-    return Simulation(
-        trace, topology, network.busy_s(topology.links), network.carried_nbytes(topology.links), end_s
-    )
+    return Simulation(trace, topology, network.busy_s(topology.links), network.carried_nbytes(topology.links), end_s)
 
 
 def seconds(
@@ -114,7 +112,12 @@ def _played(
 ) -> tuple[Player, SimulatedNetwork]:
     """The finished player. `topology`: under the conditions."""
     table = cut.steps.table
-    network = _network(cut, topology, constants, conditions)
+    if topology not in cut.routes:
+        cut.routes[topology] = lane_routes(table, topology, table.channel)  # thread blocks do not wait for each other
+    routes, lane = cut.routes[topology]
+    network = SimulatedNetwork(
+        routes.scaled(constants.link_share), lane, table.nbytes, stretches(table, conditions), constants.block_Bps
+    )
     busy_s = cut.steps.busy_s(constants)
     for rank, factor in conditions.slowdown.items():
         busy_s[table.rank == rank] *= factor
@@ -123,19 +126,3 @@ def _played(
     if not player.play():
         raise StuckError(why(player, topology, [cut.job.called]))
     return player, network
-
-
-def _network(cut: Cut, topology: Topology, constants: DeviceConstants, conditions: Conditions) -> SimulatedNetwork:
-    """The network, with a port for each (source, target, channel): thread blocks do not wait for each other."""
-    table = cut.steps.table
-    messages = table.messages
-    ends = np.stack([column[messages] for column in (table.rank, table.peer, table.channel)], axis=1)
-    lanes, which = np.unique(ends, axis=0, return_inverse=True)
-    lane, stretch = np.full(len(table.kind), NONE), np.ones(len(table.kind))
-    lane[messages] = which.reshape(-1)
-    stretch[messages] = conditions.stretches(len(messages))
-    source, target, channel = lanes.T
-    slowed = replace(topology, bandwidth_Bps=topology.bandwidth_Bps * constants.link_share)
-    return SimulatedNetwork(
-        slowed, (source, target, channel), lane, table.nbytes, stretch, most_Bps=constants.block_Bps
-    )
