@@ -51,8 +51,8 @@ class PairRoutes:
 
 class LaneRoutes:
     """The routes of lanes: `port` by lane (NONE where there is no route), and `routes`, over the links that some lane
-    takes, renumbered: `used` are the topology's numbers, `bandwidth` their bandwidths in B/s. `queued`: whether a lane's
-    messages wait in the queues of links."""
+    takes, renumbered: `used` are the topology's numbers, `bandwidth` their bandwidths in B/s. `queued`: whether a
+    lane's messages wait in the queues of links."""
 
     def __init__(self, topology: Topology, source: Ints, target: Ints, job: Ints) -> None:
         found = PairRoutes.of(topology, source, target)

@@ -31,7 +31,8 @@ SAME = 1e-12
 
 
 class SimulatedNetwork:
-    """`lanes`: the routes of the lanes. `lane` and `nbytes`: each message's lane and length, `stretch`: the factor on its route's latency. `most_Bps`: the most that one flow has of any link."""
+    """`lanes`: the routes of the lanes. `lane` and `nbytes`: each message's lane and length, `stretch`: the factor on
+    its route's latency. `most_Bps`: the most that one flow has of any link."""
 
     def __init__(
         self,

@@ -87,6 +87,7 @@ class StepLane:
     releases: list[int] = field(default_factory=list)
 
     def pair(self, table: StepRows) -> None:
+        """Enters each row's partner."""
         for signal, wait in zip(self.signals, self.waits, strict=False):
             taken, row = table.rows[signal], table.rows[wait]
             taken[NUMBER], row[NUMBER] = wait, signal
@@ -99,13 +100,14 @@ class ProgramReader:
     """Reads one rank's program."""
 
     def __init__(self, table: StepRows, program: Program, edges: list[int], channels: int, slots: bool) -> None:
-        """`edges`: bytes before each chunk by its label. `channels`: those of messages; one-sided messages have channels
-        above them."""
+        """`edges`: bytes before each chunk by its label. `channels`: the number of those that messages name; one-sided
+        messages have channels above them."""
         self.table, self.program, self.edges, self.slots = table, program, edges, slots
         self.rank, self.channels = program.rank, channels
         self.pool = NONE
 
     def read(self) -> None:
+        """Adds the steps of the whole program."""
         table, marks = self.table, dict[tuple[int, int], int]()
         marked = {dependence for code in self.program.threads for i in code for dependence in i.after}
         later: list[tuple[int, tuple[int, int]]] = []

@@ -39,7 +39,10 @@ def lanes(*chunks: int) -> tuple[Program, Program]:
             Instruction(Kind.RELEASE, peer=0, channel=channel),
         ))  # fmt: skip
     many = len(chunks)
-    return tuple(Program("mine", "all_reduce", r, 2, many, tuple(code)) for r, code in enumerate((here, there)))  # type: ignore[return-value]
+    return (
+        Program("mine", "all_reduce", 0, 2, many, tuple(here)),
+        Program("mine", "all_reduce", 1, 2, many, tuple(there)),
+    )
 
 
 @pytest.mark.parametrize(
@@ -60,11 +63,9 @@ def test_a_thread_block_sends_and_another_receives(slices: int, nbytes: int, tim
 def test_a_sender_waits_until_its_message_has_arrived() -> None:
     far = direct(2, latency_s=50, bandwidth_Bps=1e6)
     assert play(lanes(0), far, 8000, UNIT).time_s == pytest.approx(100 + 5 + 8 + 50 + 5 + 8)
-    after = [*lanes(0)]
-    after[0] = Program(
-        "mine", "all_reduce", 0, 2, 1, ((*after[0].threads[0], Instruction(Kind.COPY, (Operand(OUT, 0, 0),), (Operand(Space.SCRATCH, 0, 0),))),),
-        scratch=1,
-    )  # fmt: skip
+    one, other = lanes(0)
+    copy = Instruction(Kind.COPY, (Operand(OUT, 0, 0),), (Operand(Space.SCRATCH, 0, 0),))
+    after = (Program("mine", "all_reduce", 0, 2, 1, ((*one.threads[0], copy),), scratch=1), other)
     copies = play(after, far, 8000, UNIT).trace
     own = copies.start_s[(copies.kind == Event.COPY) & (copies.rank == 0)]
     assert own.max() == pytest.approx(100 + 5 + 8 + 50)
@@ -138,7 +139,7 @@ def test_the_bytes_on_links_are_those_of_the_programs(tmp_path: Path) -> None:
 
 
 def test_a_deadlock_names_the_rank_and_the_message() -> None:
-    one, other = lanes(0)
+    other = lanes(0)[1]
     silent = Program("mine", "all_reduce", 0, 2, 1, ((),))
     with pytest.raises(StuckError, match="rank 1 waits for rank 0's message"):
         play((silent, other), FAST_LINK, 8, UNIT)

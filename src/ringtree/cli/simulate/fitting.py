@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ringtree.cli.arguments.destination import check_destination
 from ringtree.cli.arguments.topology import topology
-from ringtree.cli.simulate.device_programs import ON_LINKS, OF_EVENTS, pair, refuse_options, subject_program
+from ringtree.cli.simulate.device_programs import OF_EVENTS, ON_LINKS, pair, refuse_options, subject_program
 from ringtree.cli.terminal import progress
 from ringtree.draw.text.tables import aligned
 from ringtree.formats.replacing import replacing

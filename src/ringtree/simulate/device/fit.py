@@ -39,8 +39,8 @@ SHARES = (0.9, 0.2)
 SLICES, SLOTS = (1, 2, 4, 8), (1, 2, 8)
 """The whole numbers that are tried; `AGAIN`: pieces once more, by the best of the first time;
 `SHARES`: link shares to begin with, as a link that holds up none has no slope."""
-THINNED = 10
-"""Rows of a table by which whole numbers are tried."""
+THINNED = 24
+"""Rows of all tables by which whole numbers are tried, and some more."""
 USUAL = DeviceConstants(launch_s=8.4e-6, step_s=1.7e-6, block_Bps=1e10, link_share=0.9, slices=2)
 """Where the search begins: the latencies of a call and of a hop in NCCL's tuning tables, for a ring by Simple."""
 PRIOR = 0.01
@@ -118,7 +118,7 @@ def _tried(
     tables: Sequence[MeasuredTable], topology: Topology, constants: DeviceConstants, report: Report
 ) -> DeviceConstants:
     """The constants with the best whole numbers, by some rows of the tables."""
-    problem = _Problem([_thinned(t) for t in tables], topology)
+    problem = _Problem(_thinned(tables), topology)
 
     def best(changes: Sequence[dict[str, float]]) -> DeviceConstants:
         tried = []
@@ -142,9 +142,17 @@ def _pieces(tables: Sequence[MeasuredTable]) -> tuple[int, ...]:
     return (*(p for p in PIECES if p < longest), UNCUT)
 
 
-def _thinned(table: MeasuredTable) -> MeasuredTable:
-    by = -(-len(table.nbytes) // THINNED)
-    return replace(table, nbytes=table.nbytes[::-by][::-1], time_s=table.time_s[::-by][::-1])
+def _thinned(tables: Sequence[MeasuredTable]) -> list[MeasuredTable]:
+    """Some rows of each table, of other sizes than the next table's, always the largest."""
+    by = -(-sum(len(t.nbytes) for t in tables) // THINNED)
+    found = []
+    for number, table in enumerate(tables):
+        last = len(table.nbytes) - 1
+        rows = [*range(number * by // len(tables), last, by), last]
+        found.append(
+            replace(table, nbytes=tuple(table.nbytes[r] for r in rows), time_s=tuple(table.time_s[r] for r in rows))
+        )
+    return found
 
 
 def log_errors(table: MeasuredTable, topology: Topology, constants: DeviceConstants) -> Floats:

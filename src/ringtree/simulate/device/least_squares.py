@@ -1,4 +1,4 @@
-"""Nonlinear least squares within bounds, by Levenberg's and Marquardt's method (Marquardt, SIAM J. Appl. Math. 11, 1963)."""
+"""Nonlinear least squares within bounds, by Levenberg's and Marquardt's method (Marquardt, J. SIAM 11(2), 1963)."""
 
 from __future__ import annotations
 
@@ -37,12 +37,14 @@ class Minimum:
         variance = np.where(weak, np.inf, scale / np.where(weak, 1.0, values))
         share = np.where(vectors**2 > 1e-9, vectors**2, 0.0)
         with np.errstate(invalid="ignore"):
-            return np.sqrt(np.nansum(share * variance, axis=1))
+            found: Floats = np.sqrt(np.nansum(share * variance, axis=1))
+        return found
 
     def left_out(self) -> Floats:
         """The residual of each row in a fit without it, to first order: by its leverage."""
         leverage = np.einsum("ij,ji->i", self.slopes, np.linalg.pinv(self.slopes))
-        return self.residuals / np.maximum(1 - leverage, 1e-6)
+        found: Floats = self.residuals / np.maximum(1 - leverage, 1e-6)
+        return found
 
 
 def minimum(

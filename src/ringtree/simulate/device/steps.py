@@ -84,22 +84,24 @@ class _BlockReader(ProgramReader):
         for number, steps in enumerate(threads):
             first = len(table.rows)
             self._begin(number, self.program.threads[number])
-            for self.piece in range(self.pieces):
+            for piece in range(self.pieces):
+                self.piece = piece
                 for at, step in enumerate(steps):
                     for thread, before in dict.fromkeys((t, step_of[t][s]) for i in step for t, s in i.after):
-                        later.append((self._add(AFTER), (thread, before, self.piece)))
+                        later.append((self._add(AFTER), (thread, before, piece)))
                     self._block_step(step)
                     if (number, at) in needed:
-                        marks[number, at, self.piece] = self._add(MARK)
+                        marks[number, at, piece] = self._add(MARK)
             table.threads.append(ThreadSteps(self.rank, 0, first, len(table.rows)))
         for row, dependence in later:
             table.rows[row][NUMBER] = marks[dependence]
 
     def _block_step(self, step: Sequence[Instruction]) -> None:
-        for self.slice in range(self.slices):
+        for part in range(self.slices):
+            self.slice = part
             for i in step:
                 bare = i.kind in (Kind.SIGNAL, Kind.WAIT) and i.register < 0
-                if not (self.slice and bare) and not self._in_place(i):
+                if not (part and bare) and not self._in_place(i):
                     self._step(i)
 
     def _in_place(self, i: Instruction) -> bool:
