@@ -6,8 +6,8 @@
     ringtree simulate ring -n 8 --bytes 1M --straggler rank=3,delay=1ms
     ringtree simulate ring -n 8 --bytes 1M --with double_tree:broadcast:1M:20us
     ringtree simulate ring --hosts 2,2,2 --rate 2gbit --latency 50us --bytes 1M --cut
-    ringtree simulate PROGRAM.xml --fit TABLE --topology mi300x8 --out mi300x.json
-    ringtree simulate PROGRAM.xml --constants mi300x.json --bytes 1M
+    ringtree simulate ring_8.xml --topology mi300x8 --fit times_8.csv --out mi300x.json
+    ringtree simulate ring_8.xml --constants mi300x.json --bytes 1M
 
 Sizes are bytes of the whole vector. FILE is output of `show`, MSCCL XML or an MSCCL++ execution plan; a function of
 your own is FILE.py:FUNCTION (docs/own_algorithm.md). A schedule that cannot be proved is simulated with a warning. The
