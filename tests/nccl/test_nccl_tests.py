@@ -141,7 +141,7 @@ def test_csv_of_one_side_has_names_of_its_own(tmp_path: Path) -> None:
 
 
 def test_csv_without_a_time_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="line 2: expected the columns size_B, .*, or one time alone"):
+    with pytest.raises(ValueError, match=r"line 2: expected the columns size_B, .*, or one time alone"):
         log_of(tmp_path, "size,count,type,took\n1024,32,float,54.0\n")
 
 

@@ -26,7 +26,7 @@ from ringtree.formats.chrome import write
 from ringtree.pages.schedule_page import schedule_page
 from ringtree.simulate import device
 from ringtree.simulate.device.constants import DeviceConstants, load
-from ringtree.simulate.device.play import Cuts, pieces_of
+from ringtree.simulate.device.play import PlayedCuts, pieces_of
 from ringtree.topology import Topology
 
 MOST_SHOWN = 512
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     text = f"{described(args, links)}; thread blocks of protocol {program.protocol} by {args.constants}"
     if len(cases) > 1:
         refuse_options(args, "times alone, of several sizes", OF_EVENTS)
-        known = Cuts(program.programs)
+        known = PlayedCuts(program.programs)
         print_table(cases, text, lambda case: device.seconds(program.programs, links, case.nbytes, constants, known))
         return 0
     _one(args, cases[0], program, links, constants, text)
@@ -95,7 +95,7 @@ def _one(
 def _beside(args: argparse.Namespace, program: DeviceProgram, links: Topology, constants: DeviceConstants) -> None:
     """Prints simulated times beside a table's."""
     table = measured(program, args.measured)
-    known = Cuts(program.programs)
+    known = PlayedCuts(program.programs)
     rows: list[Sequence[str]] = [("bytes", "measured us", "simulated us", "error")]
     errors = []
     for nbytes, measured_s in zip(table.nbytes, table.time_s, strict=True):

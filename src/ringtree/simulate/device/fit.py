@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ringtree.ir.program import Kind, Program
 from ringtree.simulate.device.constants import RANGES, DeviceConstants
 from ringtree.simulate.device.least_squares import Minimum, minimum
-from ringtree.simulate.device.play import Cuts, seconds
+from ringtree.simulate.device.play import PlayedCuts, seconds
 from ringtree.simulate.simulation import Job
 from ringtree.topology import Topology
 
@@ -42,7 +42,8 @@ SLICES, SLOTS = (1, 2, 4, 8), (1, 2, 8)
 THINNED = 24
 """Rows of all tables by which whole numbers are tried, and some more."""
 USUAL = DeviceConstants(launch_s=8.4e-6, step_s=1.7e-6, block_Bps=1e10, link_share=0.9, slices=2)
-"""Where the search begins: the latencies of a call and of a hop in NCCL's tuning tables, for a ring by Simple."""
+"""The constants at which the search begins: latencies are a call's and half a hop's in NCCL's tuning tables, of a ring
+by Simple."""
 PRIOR = 0.01
 """The weight of a prior while whole numbers are tried: the error of a time, in its logarithm, that counts as much as a
 launch or a step that is e times the usual one. At the end it is the typical error of the times. So what the tables do
@@ -157,7 +158,7 @@ def _thinned(tables: Sequence[MeasuredTable]) -> list[MeasuredTable]:
 
 def log_errors(table: MeasuredTable, topology: Topology, constants: DeviceConstants) -> Floats:
     """The logarithm of simulated over measured times, [sizes]."""
-    known = Cuts(table.programs)
+    known = PlayedCuts(table.programs)
     simulated_s = [seconds(table.programs, topology, n, constants, known) for n in table.nbytes]
     return np.log(simulated_s) - np.log(table.time_s)
 
@@ -176,7 +177,7 @@ class _Problem:
         reduces = any(i.kind == Kind.REDUCE for t in tables for p in t.programs for code in p.threads for i in code)
         self.names = [name for name in BOUNDS if reduces or name != "reduce_Bps"]
         self.low, self.high = np.log(np.array([BOUNDS[name] for name in self.names])).T
-        self.cuts = [Cuts(t.programs) for t in tables]
+        self.cuts = [PlayedCuts(t.programs) for t in tables]
         self.uncertain = np.array([name in ("launch_s", "step_s") for name in self.names])
         self.prior = PRIOR
 

@@ -23,7 +23,7 @@ PLAYED = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class PieceCut:
     """Programs with the bytes of so many pieces, as steps: what does not change with times and rates."""
 
     job: Job
@@ -34,12 +34,12 @@ class Cut:
     """The lanes of its messages, by topology, as they were found before."""
 
     @staticmethod
-    def of(programs: Sequence[Program], nbytes: int, pieces: int, slices: int) -> Cut:
+    def of(programs: Sequence[Program], nbytes: int, pieces: int, slices: int) -> PieceCut:
         """The programs on a whole vector of `nbytes`, in so many pieces, each in at most so many slices."""
         job = Job(programs, nbytes)
         sizes = job.chunk_nbytes
         fewest = max(1, min(slices, int(sizes.max(initial=0)) // (pieces * FINEST_NBYTES)))
-        return Cut(job, pieces, fewest, device_steps(programs, sizes, pieces, fewest))
+        return PieceCut(job, pieces, fewest, device_steps(programs, sizes, pieces, fewest))
 
 
 def pieces_of(programs: Sequence[Program], nbytes: int, piece_nbytes: int) -> int:
@@ -62,7 +62,7 @@ def play(
     StuckError: if the programs deadlock. ValueError: if the topology lacks ranks or conditions.
     """
     conditions.check(topology)
-    cut = Cut.of(programs, nbytes, pieces_of(programs, nbytes, constants.piece_nbytes), constants.slices)
+    cut = PieceCut.of(programs, nbytes, pieces_of(programs, nbytes, constants.piece_nbytes), constants.slices)
     check(cut.job, topology)
     player, network = _played(cut, conditions.applied(topology), constants, conditions)
     trace = trace_of(player, topology, [cut.job.called])
@@ -71,11 +71,15 @@ def play(
 
 
 def seconds(
-    programs: Sequence[Program], topology: Topology, nbytes: int, constants: DeviceConstants, known: Cuts | None = None
+    programs: Sequence[Program],
+    topology: Topology,
+    nbytes: int,
+    constants: DeviceConstants,
+    known: PlayedCuts | None = None,
 ) -> float:
     """The time that `play` takes for the programs, from `PLAYED` pieces at most: where there are more, each further one
     takes as long as the mean of the second half. `known`: cuts made before, which are looked up and added to."""
-    known = Cuts(programs) if known is None else known
+    known = PlayedCuts(programs) if known is None else known
     pieces = pieces_of(programs, nbytes, constants.piece_nbytes)
     if pieces <= PLAYED:
         return known.seconds((nbytes, pieces, constants.slices), topology, constants)
@@ -86,12 +90,12 @@ def seconds(
     return whole_s + (pieces - PLAYED) * (whole_s - half_s) / (PLAYED - PLAYED // 2)
 
 
-class Cuts:
-    """Cuts of programs that were made before, by bytes, pieces and slices, and their times by the latest constants."""
+class PlayedCuts:
+    """PlayedCuts of programs that were made before, by bytes, pieces and slices, and their times by the latest constants."""
 
     def __init__(self, programs: Sequence[Program]) -> None:
         self.programs = programs
-        self._made: dict[tuple[int, int, int], Cut] = {}
+        self._made: dict[tuple[int, int, int], PieceCut] = {}
         self._by: tuple[Topology, DeviceConstants] | None = None
         self._seconds: dict[tuple[int, int, int], float] = {}
 
@@ -101,14 +105,14 @@ class Cuts:
             self._by, self._seconds = (topology, constants), {}
         if key not in self._seconds:
             if key not in self._made:
-                self._made[key] = Cut.of(self.programs, *key)
+                self._made[key] = PieceCut.of(self.programs, *key)
             player, _ = _played(self._made[key], topology, constants, ALL_IS_WELL)
             self._seconds[key] = max(player.now)
         return self._seconds[key]
 
 
 def _played(
-    cut: Cut, topology: Topology, constants: DeviceConstants, conditions: Conditions
+    cut: PieceCut, topology: Topology, constants: DeviceConstants, conditions: Conditions
 ) -> tuple[Player, SimulatedNetwork]:
     """The finished player. `topology`: under the conditions."""
     table = cut.steps.table
