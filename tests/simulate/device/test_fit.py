@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,9 @@ from numpy.typing import NDArray
 
 from ringtree.cli.arguments.topology import topology
 from ringtree.formats import load
-from ringtree.ir.program import Program
+from ringtree.ir.program import Instruction, Kind, Operand, Program, Space
 from ringtree.nccl.files.nccl_tests import read
+from ringtree.simulate import StuckError
 from ringtree.simulate.device import DeviceConstants, seconds
 from ringtree.simulate.device.fit import MeasuredTable, fit, log_errors, stages
 from ringtree.topology import direct
@@ -75,6 +77,31 @@ def test_what_times_were_made_with_is_found_in_them(
 def test_without_times_there_is_nothing_to_fit() -> None:
     with pytest.raises(ValueError, match="no measured times to fit constants to"):
         fit([], PLACE)
+
+
+def test_whole_numbers_by_which_a_program_deadlocks_are_passed_over() -> None:
+    """Each rank sends twice before it receives: one slot is too few."""
+    programs = []
+    for rank in range(2):
+        code: list[Instruction] = []
+        for chunk in range(2):
+            o = Operand(Space.OUTPUT, chunk, chunk)
+            code.append(Instruction(Kind.COPY, (Operand(Space.SLOT, chunk, chunk),), (o,)))
+            code.append(Instruction(Kind.SIGNAL, peer=1 - rank, register=chunk))
+        for chunk in range(2):
+            o, message = Operand(Space.OUTPUT, chunk, chunk), Operand(Space.MESSAGE, chunk, chunk)
+            code.append(Instruction(Kind.WAIT, peer=1 - rank, register=chunk))
+            code.append(Instruction(Kind.COPY, (o,), (message,)))
+            code.append(Instruction(Kind.RELEASE, peer=1 - rank))
+        programs.append(Program("mine", "all_reduce", rank, 2, 2, (tuple(code),)))
+    made, sizes = DeviceConstants(1e-5, 1e-6, 1e9), (1 << 10, 1 << 14, 1 << 18)
+    with pytest.raises(StuckError):
+        seconds(programs, PLACE, 1 << 10, replace(made, slots=1))
+    times_s = tuple(seconds(programs, PLACE, n, made) for n in sizes)
+    reports: list[str] = []
+    found = fit([MeasuredTable("mine", programs, sizes, times_s)], PLACE, reports.append)
+    assert found.constants.slots > 1 and reports.count("slots 1: a deadlock") == 1
+    assert found.constants.block_Bps == pytest.approx(1e9, rel=0.01)
 
 
 def measured(folder: Path, data: Path, protocol: str, channels: int, instances: int) -> MeasuredTable:

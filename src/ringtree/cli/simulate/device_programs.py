@@ -16,7 +16,7 @@ from ringtree.nccl.files import nccl_tests
 from ringtree.simulate.device.channels import in_channels
 from ringtree.simulate.device.fit import MeasuredTable
 
-MOST_CHANNELS = 1024
+MOST_CHANNELS, MOST_SIZES = 1024, 200
 DEFAULT_PROTOCOL = "Simple"
 """The protocol of programs that name none."""
 ON_LINKS = ("cut", "in_place", "hosts", "rate", "latency", "share_cores", "others", "slots")
@@ -70,6 +70,8 @@ def measured(program: DeviceProgram, path: str) -> MeasuredTable:
             f"{path}: is of {table}; expected {schedule.collective} over {schedule.ranks}, as {program.name} is"
         )
     rows = [row for row in log.rows if row.nbytes >= schedule.chunks]
+    if len(rows) > MOST_SIZES:
+        raise ValueError(f"{path}: {len(rows):,} sizes; expected at most {MOST_SIZES}, each of which is simulated")
     if not rows:
         raise ValueError(f"{path}: no size of at least {schedule.chunks} bytes, the chunks of {program.name}")
     side = -1 if program.programs[0].aliasable else 0  # in place, where there are two times

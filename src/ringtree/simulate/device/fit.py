@@ -18,7 +18,7 @@ from ringtree.ir.program import Kind, Program
 from ringtree.simulate.device.constants import RANGES, DeviceConstants
 from ringtree.simulate.device.least_squares import Minimum, minimum
 from ringtree.simulate.device.play import PlayedCuts, seconds
-from ringtree.simulate.simulation import Job
+from ringtree.simulate.simulation import Job, StuckError
 from ringtree.topology import Topology
 
 Floats = NDArray[np.float64]
@@ -124,9 +124,15 @@ def _tried(
     def best(changes: Sequence[dict[str, float]]) -> DeviceConstants:
         tried = []
         for number, change in enumerate(changes):
-            found, result = problem.solved(replace(constants, **change), QUICK_STEPS)  # type: ignore[arg-type]
-            tried.append((problem.cost(result), number, found))
             words = ", ".join(f"{name} {value:,}" for name, value in change.items())
+            try:
+                found, result = problem.solved(replace(constants, **change), QUICK_STEPS)  # type: ignore[arg-type]
+            except StuckError:
+                if number + 1 == len(changes) and not tried:
+                    raise
+                report(f"{words}: a deadlock")
+                continue
+            tried.append((problem.cost(result), number, found))
             report(f"{words}: {_typical(result.residuals):.0%} off")
         solved = [problem.solved(found, STEPS) for _, _, found in sorted(tried)[:FINALISTS]]
         return min(solved, key=lambda pair: problem.cost(pair[1]))[0]

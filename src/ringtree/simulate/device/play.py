@@ -91,7 +91,7 @@ def seconds(
 
 
 class PlayedCuts:
-    """PlayedCuts of programs that were made before, by bytes, pieces and slices, and their times by the latest constants."""
+    """Cuts of programs that were made before, by bytes, pieces and slices, and their times by the latest constants."""
 
     def __init__(self, programs: Sequence[Program]) -> None:
         self.programs = programs
