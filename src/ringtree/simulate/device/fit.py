@@ -122,7 +122,7 @@ def _tried(
     problem = _Problem(_thinned(tables), topology)
 
     def best(changes: Sequence[dict[str, float]]) -> DeviceConstants:
-        tried = []
+        tried = list[tuple[float, int, DeviceConstants]]()
         for number, change in enumerate(changes):
             words = ", ".join(f"{name} {value:,}" for name, value in change.items())
             try:
