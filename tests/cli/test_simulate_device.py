@@ -44,6 +44,7 @@ def test_constants_are_fitted_written_and_played(
     out = tmp_path / "fitted.json"
     got = ringtree("simulate", str(program), "--fit", str(table), "--topology", PLACE, "--out", str(out))
     assert got.code == 0 and got.err == "" and f"{out}: `ringtree simulate PROGRAM --constants" in got.out
+    assert "note: one table does not separate" in got.out
     found = load(out)
     assert found.topology == PLACE
     beside = ringtree("simulate", str(program), "--constants", str(out), "--measured", str(table))

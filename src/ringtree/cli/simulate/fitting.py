@@ -67,6 +67,8 @@ def _lines(protocol: str, found: DeviceFit) -> Iterator[str]:
         )
     yield from (f"# {line}" for line in aligned(rows))
     yield from _constants(found)
+    if len(found.tables) == 1:
+        yield "note: one table does not separate block_Bps, pieces and slices; add one of another number of channels"
 
 
 def _median(errors: NDArray[np.float64]) -> str:
