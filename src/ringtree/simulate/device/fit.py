@@ -44,10 +44,10 @@ THINNED = 24
 USUAL = DeviceConstants(launch_s=8.4e-6, step_s=1.7e-6, block_Bps=1e10, link_share=0.9, slices=2)
 """The constants at which the search begins: latencies are a call's and half a hop's in NCCL's tuning tables, of a ring
 by Simple."""
+SPREAD = {"launch_s": 1.0, "step_s": 1.0, "link_share": 0.2}
+"""The usual difference of a constant's logarithm from that of `USUAL`. What tables do not determine stays near it."""
 PRIOR = 0.01
-"""The weight of a prior while whole numbers are tried: the error of a time, in its logarithm, that counts as much as a
-launch or a step that is e times the usual one. At the end it is the typical error of the times. So what the tables do
-not determine stays near the usual."""
+"""The typical error of a time, in its logarithm, while whole numbers are tried; at the end it is the one found."""
 LEAST_PRIOR = 1e-4
 FINALISTS = 3
 """The best of several tries, which are solved to the end before one is taken."""
@@ -132,10 +132,10 @@ def _tried(
                     raise
                 report(f"{words}: a deadlock")
                 continue
-            tried.append((problem.cost(result), number, found))
+            tried.append((problem.unlikely(result), number, found))
             report(f"{words}: {_typical(result.residuals):.0%} off")
         solved = [problem.solved(found, STEPS) for _, _, found in sorted(tried)[:FINALISTS]]
-        return min(solved, key=lambda pair: problem.cost(pair[1]))[0]
+        return min(solved, key=lambda pair: problem.unlikely(pair[1]))[0]
 
     constants = best([{"piece_nbytes": p, "link_share": share} for p in _pieces(tables) for share in SHARES])
     near = [int(constants.piece_nbytes * by) for by in AGAIN]
@@ -184,7 +184,7 @@ class _Problem:
         self.names = [name for name in BOUNDS if reduces or name != "reduce_Bps"]
         self.low, self.high = np.log(np.array([BOUNDS[name] for name in self.names])).T
         self.cuts = [PlayedCuts(t.programs) for t in tables]
-        self.uncertain = np.array([name in ("launch_s", "step_s") for name in self.names])
+        self.sure = np.array([1 / SPREAD.get(name, np.inf) for name in self.names])
         self.prior = PRIOR
 
     def scaled(self, start: DeviceConstants) -> DeviceConstants:
@@ -206,6 +206,11 @@ class _Problem:
         """The sum of squares, without the prior."""
         rows = found.residuals[: len(self.measured_s)]
         return float(rows @ rows)
+
+    def unlikely(self, found: Minimum) -> float:
+        """-2 log of the probability of the times and the constants, by errors of unknown size; up to a summand."""
+        apart = found.residuals[len(self.measured_s) :] / self.prior
+        return len(self.measured_s) * float(np.log(max(self.cost(found), 1e-12))) + float(apart @ apart)
 
     def solved(self, constants: DeviceConstants, steps: int) -> tuple[DeviceConstants, Minimum]:
         """The best constants near these, whose whole numbers they keep."""
@@ -237,11 +242,9 @@ class _Problem:
                     there = logs.copy()
                     there[at] += apart
                     columns.append((np.log(simulated_s(there)) - np.log(here_s)) / apart)
-                return np.concatenate([np.stack(columns, axis=1), np.diag(self.prior * self.uncertain)])
+                return np.concatenate([np.stack(columns, axis=1), np.diag(self.prior * self.sure)])
 
-            return np.concatenate(
-                [np.log(here_s / self.measured_s), self.prior * self.uncertain * (logs - usual)]
-            ), slopes
+            return np.concatenate([np.log(here_s / self.measured_s), self.prior * self.sure * (logs - usual)]), slopes
 
         start, usual = (np.log([getattr(c, name) for name in self.names]) for c in (constants, reference))
         found = minimum(model, start, self.low, self.high, steps)
