@@ -29,11 +29,11 @@ from tests.simulate.device.msccl_ring import written
 PLACE = direct(2, latency_s=0, bandwidth_Bps=7e9)
 SIZES = tuple(2 << k for k in range(8, 25, 2))
 MI300X = {
-    "simple": DeviceConstants(9e-6, 1.6e-6, 21.5e9, 0.9, piece_nbytes=2 << 20, slices=2),
-    "ll": DeviceConstants(4e-6, 0.8e-6, 4.2e9, 0.9, piece_nbytes=16 << 10, slices=4),
-    "LL128": DeviceConstants(180e-6, 2.8e-6, 5.1e9, 0.9, piece_nbytes=128 << 10, slices=8),
+    "simple": DeviceConstants(14e-6, 1.4e-6, 21.5e9, 0.89, piece_nbytes=2 << 20, slices=2, slots=8),
+    "ll": DeviceConstants(1.5e-6, 0.93e-6, 4.26e9, 0.9, piece_nbytes=16 << 10, slices=4, slots=1),
+    "LL128": DeviceConstants(207e-6, 0.74e-6, 5.01e9, 0.9, piece_nbytes=64 << 10, slices=8, slots=1),
 }
-"""Near what fits to 1, 2, 4 and 8 channels find (docs/simulate.md)."""
+"""The constants that fits to 1, 2, 4 and 8 channels find, rounded (docs/simulate.md)."""
 
 
 @pytest.fixture(scope="module")
