@@ -93,7 +93,7 @@ bench: $(built) ## measure all_reduce on 1, 2 and 4 ranks; writes build/bench.js
 	ringtree bench all_reduce -n 1,2,4 -b 8 -e 64M -f 8 --json build/bench.json $(ARGS)
 
 validate: $(built) ## predictions beside published nccl-tests tables (RINGTREE_DATA; ARGS=--sizes for each size)
-	@$(py) benchmarks/validate.py $(ARGS)
+	@$(py) -m benchmarks.validate $(ARGS)
 
 browser: $(playwright) ## fetch what drives chromium, for the tests of the pages, and what checks their scripts
 

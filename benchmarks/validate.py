@@ -1,17 +1,17 @@
 """How near the predictions for clusters come to what others measured: published nccl-tests tables, size by size.
 
-    python benchmarks/validate.py                      each system's medians, by both models, and the overall figures
-    python benchmarks/validate.py --sizes              each size too: measured beside predicted
-    python benchmarks/validate.py aws_p5 --sizes       the systems whose file's name has that in it
-    python benchmarks/validate.py --json FILE          write the figures
+    python -m benchmarks.validate                   each system's medians, by both models, and percentiles over all
+    python -m benchmarks.validate --sizes           each size too: measured beside predicted
+    python -m benchmarks.validate aws_p5 --sizes    the systems whose file's name has that in it
+    python -m benchmarks.validate --json FILE       write the figures
 
 The tables are nobody's here: RINGTREE_DATA names the folder they lie in (default ../shared/data). What is compared is
 the out-of-place time and bus bandwidth with those of the algorithm and protocol that NCCL picks, by our model of the
-hardware and by NCCL's own. SYSTEMS names the hardware of each file, by its header, with no figure of its own.
+hardware, by NCCL's own, and by a naive line (naive_line.py). SYSTEMS names the hardware of each file, by its header,
+with no figure of its own.
 
-Nothing is fitted to a system it is judged on. Two figures that nobody publishes are each taken from the table of
-another system, and are so in the code (nccl/tuning/settings.py), so the figures below leave the judged one out: what a
-hop costs with GPUDirect-TCPX from a3-mega's, with GPUDirect-TCPXO from a3-high's.
+Nothing is fitted to a system it is judged on. Figures that nobody publishes are each taken from the table of another
+system, as ELSEWHERE and the code state (nccl/tuning/settings.py, nccl/transport/figures.py).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from functools import cached_property
 from pathlib import Path
 from statistics import median, quantiles
 
+from benchmarks import naive_line
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.units import size
 from ringtree.machines.catalogue import machine
@@ -43,9 +44,14 @@ LARGE_bytes = 64 << 20
 ELSEWHERE = {
     "gcp-a3-high": "tcpx: what a hop with Simple costs, from the table of gcp-a3-mega",
     "gcp-a3-mega": "tcpxo: what a hop with Simple costs, from a table of gcp-a3-high",
+    "gb200-nvl72": "NVLS: what each head beyond a board's eight adds to a loop, from a table of two racks",
+    "rtx4090-pcie": "host memory: shares of PCIe links and a block's rate, from tables of RTX 2080 Ti and RTX 5090",
 }
 """Figures that nobody publishes, by the machine they are judged on, and where they are from."""
 GOALS = {"busbw_median": 0.07, "busbw_p90": 0.20, "time_median": 0.20}
+PERCENTS = (50, 75, 90, 95)
+MODELS = {"ours": "our model", "theirs": "NCCL's own", "naive": "naive line"}
+"""The models that are compared, by the field of a `Point`."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +127,7 @@ class Point:
     measured_s: float
     ours: Estimate
     theirs: Estimate
+    naive: Estimate
     bus_factor: float
 
     def busbw_GBps(self, time_s: float) -> float:
@@ -147,20 +154,39 @@ def points(system: System, tables: Path) -> list[Point]:
     found = []
     for row in log.rows:
         ours, theirs = system.predicted(row.nbytes)
-        found.append(Point(system, row.nbytes, row.times_s[0], ours, theirs, factor))
+        naive = naive_line.estimate(system.cluster, system.collective, row.nbytes, factor)
+        found.append(Point(system, row.nbytes, row.times_s[0], ours, theirs, naive, factor))
     return found
 
 
 def figures(some: Iterable[Point], model: str = "ours") -> dict[str, float]:
     """Absolute errors as shares: medians and the 90th percentile, and how many there are of each."""
-    some = list(some)
-    times = [abs(p.time_error(getattr(p, model))) for p in some]
-    large = [abs(p.busbw_error(getattr(p, model))) for p in some if p.nbytes >= LARGE_bytes]
+    times, large = errors(some, model)
     found = {"sizes": len(times), "time_median": median(times), "large_sizes": len(large)}
     if large:
         found["busbw_median"] = median(large)
-        found["busbw_p90"] = quantiles(large, n=10, method="inclusive")[-1] if len(large) > 1 else large[0]
+        found["busbw_p90"] = percentile(large, 90)
     return {k: round(v, 4) for k, v in found.items()}
+
+
+def errors(some: Iterable[Point], model: str) -> tuple[list[float], list[float]]:
+    """Absolute errors, as shares, of the time at all sizes, and of bus bandwidth at the large ones."""
+    some = list(some)
+    times = [abs(p.time_error(getattr(p, model))) for p in some]
+    return times, [abs(p.busbw_error(getattr(p, model))) for p in some if p.nbytes >= LARGE_bytes]
+
+
+def percentile(shares: list[float], percent: int) -> float:
+    return quantiles(shares, n=100, method="inclusive")[percent - 1] if len(shares) > 1 else shares[0]
+
+
+def percentiles(some: Iterable[Point]) -> dict[str, dict[str, dict[str, float]]]:
+    """Percentiles of the absolute errors by what is compared and by model."""
+    by_model = {name: errors(some, model) for model, name in MODELS.items()}
+    return {
+        what: {name: {f"p{p}": round(percentile(both[k], p), 4) for p in PERCENTS} for name, both in by_model.items()}
+        for k, what in enumerate(("time, all sizes", f"busbw from {size(LARGE_bytes)}"))
+    }
 
 
 def table(by_system: Mapping[str, list[Point]]) -> list[str]:
@@ -179,6 +205,10 @@ def table(by_system: Mapping[str, list[Point]]) -> list[str]:
             measured, predicted = (last.busbw_GBps(time_s) for time_s in (last.measured_s, last.ours.time_s))
             text += f"{last.nbytes:>14}{measured:>11.1f}{predicted:>11.1f}"
         lines.append(text)
+    for what, by_model in percentiles(everything).items():
+        head = f"|error| of {what}, percentile"
+        lines += ["", f"{head:38}" + "".join(f"{p:>8}" for p in PERCENTS)]
+        lines += [f"{name:38}" + "".join(f"{_percent(v):>8}" for v in row.values()) for name, row in by_model.items()]
     return lines
 
 
@@ -204,6 +234,14 @@ def sizes(some: Iterable[Point]) -> list[str]:
     return lines
 
 
+def intervals(by_system: Mapping[str, list[Point]]) -> list[str]:
+    """Points inside the predictions' intervals, and the intervals' widths (benchmarks/intervals.py)."""
+    sys.path.append(str(Path(__file__).parent.parent))  # where the file is run, and not the module
+    from benchmarks.intervals import lines
+
+    return lines(by_system)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="systems, by a part of their file's name (default all)")
@@ -221,6 +259,7 @@ def main() -> None:
         print(f"\n{system.file}: {system.cluster.name}" + (f" ({system.note})" if system.note else ""))
         print("\n".join(sizes(by_system[system.file])))
     print("\n" + "\n".join(table(by_system)))
+    print("\n" + "\n".join(intervals(by_system)))
     if args.json:
         overall = [p for some in by_system.values() for p in some]
         record = {
@@ -228,6 +267,7 @@ def main() -> None:
             "figures from another system's table": ELSEWHERE,
             "all": figures(overall),
             "all, by NCCL's model": figures(overall, "theirs"),
+            "percentiles": percentiles(overall),
             "systems": {s.file: {"on": s.cluster.name, **figures(by_system[s.file])} for s in chosen},
         }
         args.json.write_text(json.dumps(record, indent=1) + "\n")

@@ -23,6 +23,7 @@ from ringtree.algorithms import build
 from ringtree.cli import COMMANDS, main, parser_for
 from ringtree.ir.text import format_schedule
 from ringtree.simulate.device.constants import ConstantsFile, DeviceConstants, dumps
+from tests.formats import writing
 from tests.formats.flight.recorded import document, entry
 from tests.machines.test_nvidia_smi import EIGHT, square, text
 from tests.simulate.device.msccl_ring import all_gather_ring
@@ -155,11 +156,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "plan all_reduce --topology azure-nc96 --bytes 1M --export-graph graph.xml",
             "tune -n 2 --seconds 0.5 --maxbytes 64K --output machine.json",
             "bench all_reduce -n 2 -b 1M -e 1M --iters 2 --algorithm ring --trace real.json.gz",
-            "simulate ring -n 2 --bytes 1M --trace simulated.json.gz",
+            "simulate ring -n 2 --bytes 1M --trace simulated.json.gz --goal ring.goal --chakra ring",
         ):
             assert main(command.split()) == 0
     for name in ("sim", "trace", "run", "step", "bench", "ddp"):
         shutil.copy(there / "simulated.json.gz", there / f"{name}.json.gz")
+    (there / "ring.xml").write_text(writing.ring(2))
     for name in ("schedule.txt", "mine.txt", "ring.txt"):
         (there / name).write_text(format_schedule(build("ring", "all_reduce", 4)))
     return there

@@ -111,7 +111,7 @@ NB_MODULE(_native, m) {
         return ringtree::Layout(ranks, slots, slot_bytes).overflow_bytes;
       },
       "ranks"_a, "slots"_a, "slot_bytes"_a);
-  m.def("attaches", &ringtree::PeerMemory::attaches);
+  m.def("reads_Bps", &ringtree::PeerMemory::reads_Bps);
   m.def("process_identity", [] {
     auto self = ringtree::ProcessIdentity::of_this();
     return std::vector<std::uint64_t>{static_cast<std::uint64_t>(self.process), self.start, self.space};

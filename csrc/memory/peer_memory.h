@@ -22,8 +22,10 @@ class PeerMemory {
   // `least_bytes`: of a message that is worth a system call; 0: this rank reads no memory, and lets nobody read its.
   PeerMemory(Segment& segment, int rank, std::size_t least_bytes);
 
-  // Whether this process may make such reads at all, and Yama would let the ranks of a job.
-  static bool attaches();
+  // The rate at which the kernel reads pages of 4 KiB that are in this core's caches, found by some microseconds of
+  // reads from this process itself, once; 0 where it may not make such reads, or Yama would not let the ranks of a job.
+  // The copy is little of it: the kernel finds and pins each page.
+  static double reads_Bps();
 
   std::size_t least_bytes() const { return least_bytes_; }
 

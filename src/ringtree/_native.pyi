@@ -45,8 +45,10 @@ def overflow_bytes(ranks: int, slots: int, slot_bytes: int) -> int:
     """The most bytes of a message of a program that is prepared for single copies; 0 where such programs are cut for
     slots, like all others."""
 
-def attaches() -> bool:
-    """Whether the kernel lets this process read the memory of other ranks' processes, as far as it can say alone."""
+def reads_Bps() -> float:
+    """Bytes a second, in pages of 4 KiB, that the kernel reads for this process in the memory of other ranks' processes;
+    0 where it lets it read none, as far as it can say alone. The first call measures it, in a fraction of a
+    millisecond."""
 
 def process_identity() -> list[int]:
     """This process's id, its start in clock ticks after boot, and the inode of its pid namespace."""

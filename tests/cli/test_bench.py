@@ -94,3 +94,56 @@ def test_bandwidths_are_nccl_tests() -> None:
     assert bandwidths("all_reduce", 8, 134217728, 592.8) == pytest.approx((226.41, 396.2), abs=0.03)
     assert bandwidths("all_gather", 16, 8388608, 784.9) == pytest.approx((10.69, 10.02), abs=0.01)
     assert bandwidths("barrier", 4, 0, 3.0) == (0.0, 0.0)
+
+
+def saved(ringtree: Ringtree, path: Path, *words: str) -> Path:
+    """A file with what `show` prints."""
+    path.write_text(ringtree("show", *words).out)
+    return path
+
+
+def test_a_file_runs_beside_the_chosen_algorithm(ringtree: Ringtree, tmp_path: Path) -> None:
+    path = saved(ringtree, tmp_path / "mine.txt", "chain", "--collective", "reduce", "-n", "3", "--root", "2")
+    record = tmp_path / "rows.json"
+    words = ("-b", "8", "-e", "2K", "-f", "16", *QUICK, "--json", str(record))
+    got = ringtree("bench", "--schedule", str(path), *words)
+    assert got.code == 0, got.err
+    assert "reduce, 3 processes, algorithm mine.txt beside auto" in got.out
+    rows = table(got.out)
+    assert [(row[0], row[4], row[8], row[12]) for row in rows] == [
+        (size, "2", "0", "0") for size in ("8", "128", "2048") for _ in (1, 2)
+    ]
+    assert [row[-2] == "mine.txt" for row in rows] == [True, False] * 3
+    written = json.loads(record.read_text())["rows"]
+    assert [r["algorithm"] == "mine.txt" for r in written] == [True, False] * 3
+    assert all(0 < r["predicted_us"] < 1e6 for r in written)
+    again = ringtree(
+        "bench", "reduce", "-n", "3", "-r", "2", "--schedule", str(path), "--algorithm", "chain", "-t", *words[:6]
+    )
+    digests = {row[-1] for row in table(again.out)}
+    assert again.code == 0 and len(digests) >= 1
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["-n", "4"], "mine.txt is for 3 ranks, and there are to be 4: expected -n 3"),
+        (["all_reduce"], "mine.txt is for broadcast, not for all_reduce"),
+        (["-r", "1"], "mine.txt has root 0; leave -r 1 out"),
+        (["-o", "dance"], "invalid choice"),
+    ],
+)
+def test_a_file_for_something_else_is_one_line(
+    ringtree: Ringtree, tmp_path: Path, words: list[str], message: str
+) -> None:
+    path = saved(ringtree, tmp_path / "mine.txt", "binomial", "--collective", "broadcast", "-n", "3")
+    got = ringtree("bench", "--schedule", str(path), *words)
+    assert got.code != 0 and message in got.err and got.err.count("\n") == 1
+
+
+def test_a_file_that_is_not_proved_does_not_run(ringtree: Ringtree, tmp_path: Path) -> None:
+    path = tmp_path / "mine.txt"
+    path.write_text("schedule mine broadcast: 3 ranks, 1 chunks, root 0\nonce: 0 data[0] -> 1\n")
+    got = ringtree("bench", "--schedule", str(path))
+    assert got.code == 1 and "rank 2 chunk 0: expected rank 0's chunk 0" in got.err and got.out == ""
+    assert "required: COLLECTIVE, one of all_reduce" in ringtree("bench").err

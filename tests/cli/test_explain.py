@@ -29,12 +29,12 @@ def written(tmp_path: Path, GBps: float, *preamble: str) -> Path:
 
 
 def test_a_healthy_log_is_laid_beside_the_prediction(ringtree: Ringtree, tmp_path: Path) -> None:
-    result = ringtree("explain", str(written(tmp_path, 44.0)), "--topology", "dgx-1-v100")
+    result = ringtree("explain", str(written(tmp_path, 34.0)), "--topology", "dgx-1-v100")
     assert result.code == 0 and result.err == ""
     assert "# nodes: 1, from the log's hosts" in result.out
     assert "# GPUs of each node: 0, 3" in result.out
     assert "no fault found" in result.out
-    assert "measured (us)" in result.out and "large sizes: 44 GB/s busbw measured" in result.out
+    assert "measured (us)" in result.out and "large sizes: 34 GB/s busbw measured" in result.out
 
 
 def test_a_fault_is_named_with_evidence_and_remedy(ringtree: Ringtree, tmp_path: Path) -> None:
@@ -58,6 +58,17 @@ def test_an_undecided_log_names_the_next_test(ringtree: Ringtree, tmp_path: Path
     assert "undecided: slower than predicted, and 2 causes fit" in result.out
     assert result.out.count("to confirm:") == 2
     assert "run the test again with NCCL_DEBUG=INFO" in result.out
+
+
+def test_a_faster_log_is_reported_with_reasons(ringtree: Ringtree, tmp_path: Path) -> None:
+    why = tmp_path / "why.json"
+    result = ringtree("explain", str(written(tmp_path, 80.0)), "--topology", "dgx-1-v100", "--json", str(why))
+    assert "faster than predicted: 2" in result.out and "no fault found" not in result.out
+    assert "possible: another machine" in result.out and "in the interval: 2 of 5 sizes, 3 faster" in result.out
+    record = json.loads(why.read_text())
+    assert (record["verdict"], record["causes"]) == ("faster than predicted", [])
+    assert "machine" in {r["key"] for r in record["reasons"]}
+    assert all(row["low_us"] < row["predicted_us"] < row["high_us"] for row in record["rows"])
 
 
 @pytest.mark.parametrize(("words", "expected"), [

@@ -27,7 +27,7 @@ def test_a_table_in_nccl_tests_manner(ringtree: Ringtree) -> None:
     assert [int(row[0]) for row in table] == [8 << k for k in range(31)]
     times = [float(row[4]) for row in table]
     assert times[0] > 0 and times[-1] > 10 * times[-5]
-    assert all(0 < int(row[7].rstrip("%")) <= 100 for row in table)
+    assert all(0 < int(row[8].rstrip("%")) <= 100 for row in table)
     assert "# on dgx-h100 x4: 8 GPUs a node, 8 NICs of 50 GB/s (400 Gb/s), infiniband over rails" in got.out
     assert "of bound; bottleneck: " in got.out and "# lower bound " in got.out
 
@@ -42,10 +42,13 @@ def test_records_hold_the_tables_values(ringtree: Ringtree, tmp_path: Path) -> N
         "protocol",
         "channels",
         "time_us",
+        "low_us",
+        "high_us",
         "algbw_GBps",
         "busbw_GBps",
         "bound_fraction",
         "bottleneck",
+        "unknowns",
     ]
     assert [list(row) for row in found] == [keys, keys]
     for row, shown in zip(found, rows(out), strict=True):
@@ -53,6 +56,27 @@ def test_records_hold_the_tables_values(ringtree: Ringtree, tmp_path: Path) -> N
         assert row["time_us"] == pytest.approx(float(shown[4]), rel=0.01)
         assert row["busbw_GBps"] == pytest.approx(row["algbw_GBps"] * 2 * 31 / 32)
         assert row["algbw_GBps"] == pytest.approx(row["nbytes"] / row["time_us"] / 1e3)
+
+
+def test_the_interval_is_in_the_table_and_in_json(ringtree: Ringtree, tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    out = ringtree(*FOUR, "--bytes", "1K,8G", "--json", str(file)).out
+    for row, shown in zip(json.loads(file.read_text())["rows"], rows(out), strict=True):
+        assert row["low_us"] < row["time_us"] < row["high_us"] and row["unknowns"]
+        less, more = (100 * (row[end] / row["time_us"] - 1) for end in ("low_us", "high_us"))
+        assert shown[5] == f"{less:.0f}/+{more:.0f}%"
+    assert "# interval at 8 GiB, widest unknown: " in out
+    assert "measured systems of this class: all_reduce of Hopper GPUs over nvlink and infiniband" in out
+    other = ringtree("plan", "broadcast", "--topology", "aws-p4d", "--nodes", "2", "--bytes", "1M").out
+    assert "# no measured system of this class was compared (broadcast of Ampere GPUs over nvlink and efa)" in other
+
+
+def test_nccls_own_estimate_is_without_an_interval(ringtree: Ringtree, tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    out = ringtree(*FOUR, "--bytes", "1M", "--model", "nccl", "--json", str(file)).out
+    assert rows(out)[0][5] == "-" and "interval at" not in out
+    (row,) = json.loads(file.read_text())["rows"]
+    assert (row["low_us"], row["high_us"], row["unknowns"]) == (None, None, [])
 
 
 def test_all_shows_every_candidate_and_marks_the_pick(ringtree: Ringtree) -> None:
@@ -77,7 +101,7 @@ def test_part_of_a_machine_and_other_nics(ringtree: Ringtree) -> None:
     half = ringtree("plan", "all_reduce", "--topology", "dgx-h100", "--gpus", "4", "--bytes", "1G").out
     assert "over 4 ranks" in half
     slow, quick = (
-        float(rows(ringtree(*FOUR, "--nics", nics, "--bytes", "8G").out)[0][6]) for nics in ("8x100Gb", "8x200Gb")
+        float(rows(ringtree(*FOUR, "--nics", nics, "--bytes", "8G").out)[0][7]) for nics in ("8x100Gb", "8x200Gb")
     )
     assert quick == pytest.approx(2 * slow, rel=0.05)
 

@@ -120,7 +120,7 @@ def test_on_a_measured_machine_a_cut_schedule_runs_as_the_engine_runs_it(ringtre
 
 
 MISTAKES = [
-    ("ring", "expected --bytes, the size of the whole vector"),
+    ("ring", "required: --bytes"),
     ("ring --bytes big", "'big' is not a size"),
     ("ring --bytes 99999999999999999999999", "1e+23 bytes; expected at most 1125899906842624"),
     ("nothing --bytes 8", "'nothing' is neither an algorithm nor a file"),

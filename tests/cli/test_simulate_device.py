@@ -81,13 +81,13 @@ def test_channels_are_thread_blocks(ringtree: Ringtree, constants: Path) -> None
         ("--out x.json --bytes 1M", "--out is the file of fitted constants: expected --fit TABLE as well"),
         ("--measured TABLE", "expected --constants as well"),
         ("--channels 4 --bytes 1M", "--channels applies to"),
-        ("--constants CONSTANTS", "expected --bytes, the size of the whole vector"),
+        ("--constants CONSTANTS", "required: --bytes, the size of the whole vector"),
         ("--constants TABLE --bytes 1M", "not JSON"),
         ("--constants CONSTANTS --bytes 1M --slots 3", "--slots does not apply to thread blocks on a device"),
         ("--constants CONSTANTS --bytes 1M --channels 2", "--channels applies to algorithms"),
         ("--constants CONSTANTS --bytes 1M,2M --trace t.json", "--trace does not apply to"),
         ("--constants LL --bytes 1M", "no constants of protocol Simple, which the program has; it has LL"),
-        ("", "expected --bytes, the size of the whole vector"),
+        ("", "required: --bytes, the size of the whole vector"),
     ],
 )
 def test_a_mistake_is_one_line(

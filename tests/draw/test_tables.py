@@ -37,6 +37,9 @@ def test_a_published_line_comes_out_as_it_was() -> None:
 def test_the_footer_reports_wrong_results() -> None:
     assert nccl_footer(0, 1.5) == ["# Out of bounds values : 0 OK", "# Avg bus bandwidth    : 1.5"]
     assert nccl_footer(3, 0.0)[0].endswith("3 FAILED")
+    assert nccl_footer(0, {"a": 1.0}) == nccl_footer(0, 1.0)
+    both = nccl_footer(0, {"a.xml": 1.0, "auto": 2.0})
+    assert both[1:] == ["# Avg bus bandwidth    : 1 (a.xml)", "# Avg bus bandwidth    : 2 (auto)"]
 
 
 def test_markdown() -> None:

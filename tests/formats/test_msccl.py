@@ -193,6 +193,19 @@ def test_reduce_scatter_in_place(tmp_path):
     assert all(p.scratch == 0 for p in programs)
 
 
+def test_a_step_may_touch_chunks_inside_and_outside_of_the_output(tmp_path):
+    """In place they are side by side. Out of place all sums are formed in scratch, and the output is copied at last."""
+    gpus: list[list[Block]] = [
+        [(1 - r, 1 - r, ["s i1 i1 x2", "rrc i1 i1 x2", f"s i{3 - 3 * r} i0", f"rrc i{3 * r} i{3 * r}"])]
+        for r in range(2)
+    ]
+    text, programs = accept(tmp_path, algo(gpus, 4, "reducescatter"))
+    assert text == "once: r data[r-1] +> r+1; r data[1:3] +> r+1"
+    for r, program in enumerate(programs):
+        assert (program.aliasable, program.scratch) == (True, 4)
+        assert str(program).splitlines()[-1] == f"  copy output[0:2] <- scratch[{2 * r}:{2 * r + 2}] after 0.9"
+
+
 def test_chunks_of_one_step_are_one_transfer(tmp_path):
     gpus: list[list[Block]] = [[(1 - r, 1 - r, ["s i0 i0 x4", "rrc i0 i0 x4"])] for r in range(2)]
     assert accept(tmp_path, algo(gpus, 4))[0] == "once: r data[0:4] +> r+1"
@@ -212,6 +225,23 @@ def test_a_step_may_read_received_beside_given_chunks(tmp_path):
     assert accept(tmp_path, algo(gpus, 4, "allgather"))[0] == (
         "once:\n  round 0: r data[r] -> -r+1\n  round 1: r data[down(r,2):+2] -> r^2"
     )
+
+
+@pytest.mark.parametrize("inplace", [0, 1])
+def test_what_rccl_and_te_ccl_add(inplace, tmp_path):
+    """Attributes are kept as facts. A <copy> is done before the thread blocks begin, in place it is there already."""
+    gpus: list[list[Block]] = [[(1 - r, 1 - r, [f"s o{r} o0", f"r o{1 - r} o{1 - r}"])] for r in range(2)]
+    text = algo(gpus, 2, "allgather", inplace=inplace)
+    for r in range(2):
+        at = text.index("<tb", text.index(f'<gpu id="{r}"'))
+        text = f'{text[:at]}<copy i_off="0" o_off="{r}"/>{text[at:]}'
+    text = text.replace('nchannels="1"', 'nchannels="1" maxcount="1" nthreadblocks="1" redop="nop"')
+    schedule, programs = accept(tmp_path, text)
+    copied = "round 0: r input[0] -> r output[r]\n  round 1: r output[r] -> r+1"
+    assert schedule == ("once: r data[r] -> r+1" if inplace else f"once:\n  {copied}")
+    assert [len(p.threads) for p in programs] == [2, 2]
+    facts = load(tmp_path / "test.xml").facts
+    assert [facts[k] for k in ("maxcount", "nthreadblocks", "redop", "copies")] == [1, 1, "nop", 2]
 
 
 GOOD = ring(2)
@@ -246,6 +276,10 @@ GOOD = ring(2)
             "depends on tb 4 step 0, which its gpu does not",
         ),
         (GOOD.replace("<tb", "<block", 1), "line 3: <block> inside <gpu>; expected <tb>"),
+        (
+            GOOD.replace("<tb", '<copy i_off="0" o_off="5"/><tb', 1),
+            r"gpu 0 copy 0, line 3: o\[5:6\]; its buffer o has 2 chunks",
+        ),
         (GOOD.replace("<step", "<op", 1), "line 4: <op>: this newer syntax has no target for an rcs"),
         (GOOD.replace("</tb>", "hello</tb>", 1), "line 7: text 'hello'; expected elements only"),
         (GOOD[:-10], "line .*: not well-formed XML"),
@@ -294,7 +328,7 @@ def test_hostile_nesting_and_nops_end_soon(tmp_path):
         load(write(tmp_path, GOOD.replace("\n", "").split("<gpu")[0] * 100_000))
     many = 3000
     blocks: list[Block] = [(-1, -1, ["nop"] * many), (-1, -1, [f"nop after 0.{k}" for k in range(many)])]
-    with pytest.raises(FormatError, match="nops that wait for too many nops"):
+    with pytest.raises(FormatError, match="waits for too many steps that only wait"):
         load(write(tmp_path, algo([blocks], 1)))
 
 

@@ -45,11 +45,7 @@ class Author:
         if count > length:
             return None
         o = Operand(chosen, index % (length - count + 1), -1, count)
-        cells = self.memory.cells(rank, o)
-        outside = self.memory.aliased and chosen != Space.SCRATCH and self.memory.promise.name == "reduce_scatter"
-        if outside and len({c[2] in self.memory.postcondition(rank) for c in cells}) > 1:
-            return None
-        return o if write or self.defined.issuperset(cells) else None
+        return o if write or self.defined.issuperset(self.memory.cells(rank, o)) else None
 
     def write(self, rank: int, o: Operand) -> None:
         cells = self.memory.cells(rank, o)
@@ -167,10 +163,13 @@ def test_random_programs_mean_the_same(case: tuple[str, bool], n: int, script: l
     with np.errstate(over="ignore"):
         want = run(programs, execution.order, memory, given_)
         got = oracle.replay(schedule)
-        settled = settle(programs, memory, execution, where)
-        order = [(p.rank, 1, s) for p in settled for s in range(len(p.threads[1]) if len(p.threads) > 1 else 0)]
+        settled = settle(programs, memory, execution)
+        added = [(p.rank, t, s) for p in settled for t, code in enumerate(p.threads) if t for s in range(len(code))]
+        first, last = (
+            [at for at in added if bool(settled[at[0]].threads[at[1]][0].after) == end] for end in (False, True)
+        )
         apart = NamedMemory(case[0], n, 2 * n, aliased=False)
-        outputs = run(settled, [*order, *execution.order], apart, given_)
+        outputs = run(settled, [*first, *execution.order, *last], apart, given_)
     for rank in range(n):
         for k, cell in enumerate(memory.cells(rank, Operand(Space.OUTPUT, 0, -1, len(memory.postcondition(rank))))):
             if cell in author.written:

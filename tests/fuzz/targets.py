@@ -23,7 +23,7 @@ from ringtree.cli.arguments import byte_sizes, cluster, hosts
 from ringtree.cli.options import subject
 from ringtree.draw.text.comparison import comparison
 from ringtree.files import json_values
-from ringtree.formats import chrome
+from ringtree.formats import chrome, operations
 from ringtree.formats.flight import divergence, dumps, plain_pickle
 from ringtree.ir.parse import parse_schedule
 from ringtree.ir.text import ScheduleTextError, format_schedule
@@ -33,9 +33,12 @@ from ringtree.price import BUILT_IN
 from ringtree.runtime import tuned
 from ringtree.runtime.bootstrap import connection, contact
 from ringtree.runtime.launch.hosts import messages, placement
+from ringtree.simulate import Job, StuckError
+from ringtree.simulate.as_operations import as_operations
+from ringtree.simulate.operations import play_graph
 from ringtree.topology import text as topology_text
 from ringtree.verify import ProofError, prove
-from tests.formats import writing
+from tests.formats import plans, test_mscclpp_operations, writing
 from tests.formats.flight import recorded
 from tests.fuzz import calls
 from tests.machines import test_fuzzed_files
@@ -100,14 +103,31 @@ def printed_again(text: str) -> None:
 
 
 def schedules() -> list[bytes]:
-    """Texts of small schedules, and one of MSCCL's."""
+    """Texts of small schedules, and files of MSCCL and MSCCL++, whose operations are all in one of the plans."""
     made = [build("ring", "all_reduce", 3), build("binomial", "broadcast", 4), build("pairwise", "all_to_all", 3)]
-    return [*(format_schedule(each).encode() for each in made), writing.ring(3).encode()]
+    files = [writing.ring(3), *(formats.text_of(made[0], key) for key in ("msccl", "mscclpp"))]
+    plans_ = [plans.text(blocks, **options) for blocks, options in test_mscclpp_operations.GOOD.values()]
+    return [text.encode() for text in (*map(format_schedule, made), *files, *plans_)]
 
 
 def parameters() -> bytes:
     """What `ringtree tune` writes, of this machine."""
     return tuned_text.text(BUILT_IN, (2, 4), "2026-11-21").encode()
+
+
+def played(path: Path) -> None:
+    """Reads operations, and plays them where that is soon done."""
+    graph = operations.load(path)
+    if len(graph) <= MOST_MOVES and graph.ranks <= MOST_MOVES and not graph.collectives:
+        with suppress(StuckError):
+            play_graph(graph, topology.parse("switch", graph.ranks))
+
+
+def of_operations(write: Callable[[Path, Any], object], name: str, written: str) -> bytes:
+    """What the writer makes of a ring."""
+    path = Path(made_folder().name)
+    write(path / name, as_operations(Job(build("ring", "all_reduce", 2), 64), topology.parse("direct", 2)))
+    return (path / written).read_bytes()
 
 
 def compared(path: Path) -> None:
@@ -215,6 +235,10 @@ def words(text: str) -> None:
 
 TARGETS: dict[str, Target] = {
     "schedule_file": Target(in_file("schedule", proved), (formats.FormatError,), schedules),
+    "goal": Target(in_file("it.goal", played), (formats.FormatError,),
+                   lambda: [of_operations(operations.goal.write, "seed.goal", "seed.goal")]),
+    "chakra": Target(in_file("it.0.et", played), (formats.FormatError,),
+                     lambda: [of_operations(operations.chakra.write, "seed", "seed.1.et")]),
     "schedule_text": Target(as_text(printed_again), (ScheduleTextError,), lambda: schedules()[:3]),
     "machine": Target(in_file("machine", reading.read), (ValueError,),
                       lambda: [text.encode() for text in test_fuzzed_files.seeds()]),

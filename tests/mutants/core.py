@@ -1,6 +1,6 @@
 """`python -m tests.mutants.core [--sample N] [--seed N] [--seconds N] [FILE ...]`: changes the core by one operator,
-number or statement at a time, and runs the core's own tests. A mutant that they pass is a test that is missing, or
-changes nothing.
+number or statement at a time, and runs the core's own tests, then Python's over the core. A mutant that they all pass
+is a test that is missing, or changes nothing.
 
 The tools for C++ need a build of LLVM's own or a plug-in of the compiler; this is a small one that needs neither.
 """
@@ -20,11 +20,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.mutants import python_judges
+
 ROOT = Path(__file__).parent.parent.parent
 BUILD = ROOT / "build" / "mutants"
 CORE = ROOT / "build" / "csrc" / "plain"
 TESTS = ROOT / "tests" / "csrc"
-FLAGS = ["-std=c++20", "-O1", "-pthread", "-w", "-DRINGTREE_BASE_KERNELS_ONLY"]
+FLAGS = ["-std=c++20", "-O1", "-fPIC", "-pthread", "-w", "-DRINGTREE_BASE_KERNELS_ONLY"]
 COMMANDS = (("random_calls", "1", "12"), ("sleeping_sender",), ("reported",), ("relayed", "20"),
             ("fuzz_programs", "fuzz/corpus/programs"), ("fuzz_frames", "fuzz/corpus/frames"))  # fmt: skip
 """The tests that judge, with their arguments, the quickest to notice first."""
@@ -81,6 +83,11 @@ def ran(command: list[str], seconds: float) -> bool:
         return False
 
 
+def linked(made: Path, inside: Path) -> list[str]:
+    """The core's objects, `made` in the place of its own."""
+    return [str(made), *(str(o) for o in sorted(CORE.rglob("*.o")) if o.relative_to(CORE) != inside.with_suffix(".o"))]
+
+
 def verdict(mutant: Mutant, compiler: str) -> str:
     """`refused` by the compiler, the test that killed it, or `survived`."""
     inside = mutant.file.relative_to(ROOT / "csrc")
@@ -97,14 +104,14 @@ def _verdict(mutant: Mutant, inside: Path, folder: Path, compiler: str) -> str:
     made = changed.with_suffix(".o")
     if not ran([compiler, *FLAGS, f"-I{ROOT / 'csrc'}", "-c", str(changed), "-o", str(made)], 120):
         return "refused"
-    others = [str(o) for o in sorted(CORE.rglob("*.o")) if o.relative_to(CORE) != inside.with_suffix(".o")]
+    core = linked(made, inside)
     for name, *arguments in COMMANDS:
         program = folder / name
-        if not ran([compiler, "-pthread", str(BUILD / f"{name}.o"), str(made), *others, "-o", str(program)], 120):
+        if not ran([compiler, "-pthread", str(BUILD / f"{name}.o"), *core, "-o", str(program)], 120):
             return "refused"
         if not ran([str(program), *arguments], LIMIT_S):
             return name
-    return "survived"
+    return python_judges.verdict(core, folder, compiler) or "survived"
 
 
 def prepare(compiler: str) -> None:
@@ -144,6 +151,11 @@ def main() -> int:
     args = parser.parse_args()
     files = args.files or [*(ROOT / "csrc/interpreter").glob("*.cc"), *(ROOT / "csrc/health").glob("*.cc")]
     prepare(args.compiler)
+    unchanged = [str(o) for o in sorted(CORE.rglob("*.o"))]
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+        if wrong := python_judges.verdict(unchanged, Path(folder), args.compiler):
+            print(f"without a mutant, {wrong} fails")
+            return 1
     every = [m for file in sorted(files) for m in mutants(file.resolve())]
     chosen = random.Random(args.seed).sample(every, min(args.sample, len(every)))
     verdicts: dict[str, int] = {}

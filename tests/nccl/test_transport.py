@@ -86,8 +86,8 @@ BOTTLENECKS = [
     ("dgx-h100", 4, "all_reduce", "ring/simple", GiB, "NICs: 8 x 50 GB/s"),
     ("dgx-h100", 4, "all_reduce", "tree/ll", 8, "latency: 32 ranks on 4 nodes"),
     ("dgx-h100", 1, "all_reduce", "ring/ll", GiB, "protocol: LL"),
-    ("rtx4090-pcie", 1, "all_reduce", "ring/simple", GiB, "CPU link: between two CPUs"),
-    ("v100-pcie", 2, "all_gather", "ring/simple", GiB, "CPU link: between GPUs and NICs"),
+    ("rtx4090-pcie", 1, "all_reduce", "ring/simple", GiB, "copying through the host's memory, GPUs without P2P"),
+    ("a100-pcie-nvlink-pairs", 2, "all_gather", "ring/simple", GiB, "CPU link: between GPUs and NICs"),
 ]
 
 
@@ -193,6 +193,30 @@ def test_a_rank_with_channels_has_a_thread_for_its_sockets(name: str, threads: s
     ring = found(Cluster(machine(name), 2, tcp), "all_gather", 16 * GiB)["ring/simple"]
     assert ring.bottleneck == f"tcp: {threads} of 5.25 GB/s"
     assert ring.bandwidth_Bps == pytest.approx(int(threads[0]) * tcp.kernel_Bps * 16 / 15)
+
+
+def test_one_gpu_of_each_machine_has_its_near_nic_and_no_link_within() -> None:
+    for name, fabric, nic_Bps in (("dgx-h100", "infiniband", 50e9), ("gh200x4", "slingshot", 25e9)):
+        ring = found(Cluster(machine(name).part([0]), 2, FABRICS[fabric]), "all_reduce", 16 * GiB)["ring/simple"]
+        assert ring.bottleneck.startswith("NICs: 1 x")
+        assert 0.85 * nic_Bps < ring.bandwidth_Bps < nic_Bps
+
+
+def test_more_blocks_between_racks_do_not_make_the_switches_faster() -> None:
+    rack = machine("gb200-nvl72")
+    one, two = (found(c, "all_reduce", 64 * GiB) for c in (Cluster(rack), Cluster(rack, 2, INFINIBAND)))
+    assert two["nvls_tree/simple"].channels > one["nvls/simple"].channels
+    assert two["nvls_tree/simple"].bandwidth_Bps == pytest.approx(one["nvls/simple"].bandwidth_Bps, rel=0.05)
+
+
+@pytest.mark.parametrize("gpus", [4, 8])
+def test_a_tree_of_three_nodes_passes_the_nics_one_and_a_half_times(gpus: int) -> None:
+    """As published for GB200 in three NVLink partitions (NVIDIA/nccl issue 1801), whose blocks copy more than NCCL's
+    table for many nodes has."""
+    partition = with_nics(machine("gb200-nvl72").part(range(gpus)), gpus, 50e9)
+    tree = found(Cluster(partition, 3, INFINIBAND), "all_reduce", 16 * GiB)["tree/simple"]
+    assert tree.bottleneck.startswith(f"NICs: {gpus} x 50 GB/s")
+    assert tree.bandwidth_Bps == pytest.approx(gpus * 50e9 / 1.5, rel=0.07)
 
 
 def test_a_nic_carries_no_more_than_its_slot() -> None:

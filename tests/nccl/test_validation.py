@@ -11,6 +11,8 @@ from types import ModuleType
 
 import pytest
 
+from ringtree.nccl.interval.compared import COMPARED
+
 ROOT = Path(__file__).parents[2]
 RCCL = "ag_ring_LL128_2_1_out_of_place", "mi300x8"
 
@@ -49,11 +51,32 @@ def test_the_goals_are_met_and_the_record_is_of_this_code(validate: ModuleType, 
         assert overall[name] <= goal, f"{name}: {overall[name]}"
     kept = json.loads((ROOT / "benchmarks" / "validated.json").read_text(encoding="utf-8"))
     assert kept["all"] == pytest.approx(overall, abs=1e-3), (
-        "python benchmarks/validate.py --json benchmarks/validated.json"
+        "python -m benchmarks.validate --json benchmarks/validated.json"
     )
     for name, some in by_system.items():
         expected = {k: v for k, v in kept["systems"][name].items() if k != "on"}
         assert expected == pytest.approx(validate.figures(some), abs=1e-3), name
+
+
+COVERED = 0.8
+SHARP = 1.85
+"""The least share of points in their intervals, and the most of high over low, in the median."""
+
+
+def test_points_are_in_their_intervals_and_not_by_width(validate: ModuleType, data_folder: Path) -> None:
+    """No system sets its own width; the factors that the code has are those of this model."""
+    from benchmarks import intervals
+
+    by_system = {s.file: validate.points(s, data_folder / "nccl_tests") for s in validate.SYSTEMS}
+    found = intervals.coverage(by_system)["all of them"]
+    assert found.inside >= COVERED * found.points, f"{found.inside} of {found.points}"
+    assert found.width <= SHARP and found.width < found.constant_width
+    kept = {c.system: c for c in COMPARED}
+    for found in intervals.record(by_system):
+        assert kept[found.system].of == found.of
+        assert kept[found.system].factor == pytest.approx(found.factor, abs=0.02), (
+            "python -m benchmarks.intervals --record"
+        )
 
 
 def test_every_healthy_table_is_judged(validate: ModuleType, data_folder: Path) -> None:

@@ -12,8 +12,10 @@ from ringtree.ir import spec
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.lower import lower
 from ringtree.plan import CallTuning, steps_for
+from ringtree.plan import steps as cuts
 from ringtree.plan.steps import MOST_INSTRUCTIONS, MOST_TRANSFERS, _steps
 from ringtree.price import BUILT_IN, SharedMemory
+from ringtree.price.memory import built_in
 from ringtree.verify import prove, prove_programs
 from tests import oracle
 
@@ -119,6 +121,42 @@ def test_messages_are_read_in_their_senders_memory_where_that_is_less_work(
     found = [kib for kib in (4, 16, 64, 256, 1024, 4096, 65536) if steps_for(*what, kib << 10, memory).single_copy]
     assert found == unstaged
     assert not any(steps_for(*what, kib << 10, replace(memory, single_copy_bytes=0)).single_copy for kib in unstaged)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "collective", "ranks", "unstaged"),
+    [
+        ("two_shot", "all_gather", 2, []),
+        ("one_shot", "all_to_all", 2, []),
+        ("flat", "broadcast", 2, []),
+        ("flat", "gather", 4, []),
+        ("one_shot", "all_to_all", 4, []),
+        ("one_shot", "all_to_all", 8, []),
+        ("flat", "scatter", 4, [16]),
+        ("flat", "scatter", 8, [16]),
+    ],
+)
+def test_messages_are_staged_where_the_kernel_is_slow(
+    algorithm: str, collective: str, ranks: int, unstaged: list[int]
+) -> None:
+    """As measured on 2 cores of an AMD EPYC up to 1 MiB, and for scatter to several ranks (docs/performance.md)."""
+    memory = SharedMemory(2, 8, 1 << 17, built_in(14e9), single_copy_bytes=4 * MIB)
+    what = algorithm, collective, ranks, root(collective, ranks)
+    mib = [1 / 16, 1 / 4, 1] + [16] * (collective == "scatter")
+    assert [m for m in mib if steps_for(*what, int(m * MIB), memory).single_copy] == unstaged
+
+
+@pytest.mark.parametrize("reads_Bps", [0.0, 25e9, 60e9])
+def test_the_built_in_costs_hold_where_the_kernel_is_quick_or_reads_nothing(reads_Bps: float) -> None:
+    assert built_in(reads_Bps) is BUILT_IN
+
+
+def test_the_tuning_is_the_same_where_a_schedule_is_built_again() -> None:
+    """Caches of schedules and of what is made from them end at different times."""
+    before = tuned("chain", "broadcast", 8, 64 * MIB)
+    for cache in (cuts._plain, cuts._wanted, cuts._steps):
+        cache.cache_clear()
+    assert tuned("chain", "broadcast", 8, 64 * MIB) == before
 
 
 def test_no_more_slots_are_needed_than_there_are() -> None:

@@ -7,8 +7,10 @@ import pytest
 
 from ringtree import spawn
 from ringtree.algorithms import build
+from ringtree.ir.schedule import Schedule
 from ringtree.runtime.communicator.calls import plans
 from ringtree.runtime.communicator.communicator import Communicator
+from tests.way_in import passed
 
 
 def test_the_last_used_are_kept_each_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,3 +39,20 @@ def ever_new(comm: Communicator) -> tuple[int, ...]:
 def test_ever_new_schedules_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plans, "KEPT", 4)
     assert spawn(ever_new, 2, threads=True, timeout_s=60) == [(4, 4, 4)] * 2
+
+
+def given_again(comm: Communicator) -> tuple[bool, ...]:
+    """Whether calls with a schedule take the slow path once they were made before: with the same one, another, none."""
+    x, y = np.arange(6) + comm.rank, np.empty(6, np.int64)
+    ring, other = (build(name, "all_reduce", comm.size) for name in ("ring", "two_shot"))
+
+    def slow(algorithm: Schedule | str | None) -> bool:
+        names = passed(lambda: comm.all_reduce(x, out=y, algorithm=algorithm))
+        assert (y == comm.size * np.arange(6) + 1).all()
+        return "perform" in names
+
+    return slow(ring), slow(other), slow("ring"), slow(None), slow(ring)
+
+
+def test_a_schedule_that_was_given_before_takes_the_fast_path() -> None:
+    assert spawn(given_again, 2, threads=True, timeout_s=60) == [(False,) * 5] * 2

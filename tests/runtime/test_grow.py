@@ -131,9 +131,12 @@ def test_a_newcomer_that_ends_leaves_the_group_as_it_was() -> None:
         assert took_s < 10
 
 
-def test_nobody_takes_it_in() -> None:
+def test_nobody_takes_it_in(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TimeoutError, match="no group took this process in at 'nowhere"):
         ringtree.join(f"nowhere {os.getpid()}", timeout_s=0.1)
+    monkeypatch.setenv("RINGTREE_JOB", f"nobody's {os.getpid()}")
+    with pytest.raises(TimeoutError, match="no group took this process in at the place of its job: have its ranks"):
+        ringtree.join(timeout_s=0.1)
 
 
 @pytest.mark.parametrize(
@@ -143,6 +146,8 @@ def test_nobody_takes_it_in() -> None:
         (1, "", "at is ''; expected a name on this machine"),
         (1, "tcp://1.2.3.4:5", "expected a name on this machine, or file:///path"),
         (1, 5, "at is an int; expected a name on this machine"),
+        (1, "file:board", "expected a name on this machine, or file:///path"),
+        (True, None, "count is True; expected a whole number"),
     ],
 )
 def test_mistakes(count: int, at: Any, expected: str) -> None:
@@ -152,6 +157,25 @@ def test_mistakes(count: int, at: Any, expected: str) -> None:
         comm.barrier()
 
     spawn(act, 1)
+
+
+def test_two_groups_do_not_take_in_at_one_file(tmp_path: Path) -> None:
+    """The second hears of the first, which is served all the same."""
+    file = tmp_path / "board"
+
+    def act(comm: Communicator) -> int:
+        alone = comm.group([comm.rank])
+        assert alone is not None
+        if comm.rank == 0:
+            return alone.grow(1, at=f"file://{file}").size
+        until_s = time.monotonic() + 20
+        while not file.exists() and time.monotonic() < until_s:
+            time.sleep(0.01)
+        with pytest.raises(RuntimeError, match=f"another group takes processes in at .*{file}; expected a file of its"):
+            alone.grow(1, at=f"file://{file}")
+        return ringtree.join(f"file://{file}", timeout_s=20).size
+
+    assert spawn(act, 2) == [2, 2]
 
 
 @pytest.mark.parametrize("what", ["a text", "a pipe"])

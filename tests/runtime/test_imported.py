@@ -20,6 +20,9 @@ FILES = (
     "msccl_xml/a2a2ll.xml",
     "mscclpp_json/allreduce.json",
     "mscclpp_json/reduce.json",
+    "mscclpp_json/allreduce_packet.json",
+    "mscclpp_json/allreduce_pipeline.json",
+    "mscclpp_json/transfer_pack.json",
 )
 
 

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -110,6 +111,25 @@ def test_three_kills_and_a_join_leave_the_loss_as_it_is(job: subprocess.Popen[st
     assert whys == ["rank 0 died", "", "rank 2 died", "rank 1 died"]
     assert all(0 < change["seconds"] < 60 for change in record["changes"])
     assert [step["step"] for step in record["steps"]] == [*range(1, STEPS + 1)]
+    losses = [step["loss"] for step in record["steps"]]
+    assert losses == pytest.approx(alone(PLAN)[0], abs=NOISE)
+
+
+def test_a_rank_that_ends_before_all_have_met_does_not_end_the_job(tmp_path: Path) -> None:
+    from tests.training.reference import alone
+
+    job = _start("--dp", "3", "--steps", str(STEPS), "--json", str(tmp_path / "all.json"))
+    until(lambda: len(_ranks(job)) == 3)
+    late = _ranks(job)["1"]
+    os.kill(late, signal.SIGSTOP)  # it has not loaded torch yet
+    folder = _folder(late)
+    until(lambda: len([*folder.glob("trains-*")]) == 2)
+    time.sleep(0.5)  # the others look for it ten times a second
+    os.kill(late, signal.SIGKILL)
+    err = job.communicate()[1]
+    assert job.returncode == 0, err
+    assert re.search(r"rank 1 was killed by SIGKILL; ranks 0, 2 went on", err), err
+    record = json.loads((tmp_path / "all.json").read_text())
     losses = [step["loss"] for step in record["steps"]]
     assert losses == pytest.approx(alone(PLAN)[0], abs=NOISE)
 

@@ -163,7 +163,7 @@ def _in_place(comm: Communicator, case: SweepCase, data: Data, effort: Effort) -
 
 def _call(comm: Communicator, case: SweepCase, x: Values | None, y: Values | None) -> Callable[[], object]:
     """The call as a user would write it, `out=` given."""
-    root, op, algorithm = case.root, case.op, None if case.algorithm == "auto" else case.algorithm
+    root, op, algorithm = case.root, case.op, case.forced
     calls: dict[str, Callable[[], object]] = {
         "all_reduce": lambda: comm.all_reduce(x, op, out=y, algorithm=algorithm),
         "reduce_scatter": lambda: comm.reduce_scatter(x, op, out=y, algorithm=algorithm),

@@ -5,17 +5,20 @@ from __future__ import annotations
 from ringtree.bench.machine import usable_cores
 from ringtree.bench.record import BenchRow
 from ringtree.ir.collective import collective as find_collective
+from ringtree.ir.schedule import Schedule
 from ringtree.plan import choose, choose_over_hosts, predict, steps_for
 from ringtree.price import Hosts, seconds
-from ringtree.price.memory import BUILT_IN, SharedMemory
-from ringtree.runtime.engines.shm import longest_single_copy, staging
+from ringtree.price.memory import CostParameters, SharedMemory, built_in
+from ringtree.runtime.engines.shm import single_copies_here, staging
 from ringtree.runtime.tuned import parameters_here
 
 
-def shared_memory(ranks: int) -> SharedMemory:
-    """The memory of this machine for a group of this many ranks, at the costs of its tuned file, else the built-in
-    ones."""
-    return SharedMemory(usable_cores(), *staging(ranks), parameters_here() or BUILT_IN, longest_single_copy(ranks))
+def shared_memory(ranks: int, cores: int | None = None, parameters: CostParameters | None = None) -> SharedMemory:
+    """The memory of this machine for a group of this many ranks, at the given costs, else at those of its tuned file,
+    else at the built-in ones, as this kernel's rate of single copies makes them."""
+    longest, reads_Bps = single_copies_here(ranks)
+    parameters = parameters or parameters_here() or built_in(reads_Bps)
+    return SharedMemory(cores or usable_cores(), *staging(ranks), parameters, longest)
 
 
 class Predicted(BenchRow):
@@ -24,9 +27,13 @@ class Predicted(BenchRow):
     predicted_us: float
 
 
-def predicted(row: BenchRow, where: SharedMemory | Hosts | None = None) -> Predicted:
+def predicted(row: BenchRow, where: SharedMemory | Hosts | None = None, schedule: Schedule | None = None) -> Predicted:
     """The row with its prediction, by the costs of the ranks' own group where they are given, else by the cost
-    parameters of this machine's tuned file, else by those built in."""
+    parameters of this machine's tuned file, else by those built in. `schedule`: what ran, where it is none of a
+    registered algorithm."""
+    if schedule is not None:
+        at = where or shared_memory(row["ranks"])
+        return Predicted(**row, predicted_us=seconds(schedule, at, row["nbytes"]) * 1e6)
     root = row["root"] if find_collective(row["collective"]).rooted else None
     if isinstance(where, Hosts):
         return Predicted(**row, predicted_us=_over_hosts_s(row, where, root) * 1e6)

@@ -92,8 +92,8 @@ def measured(comm: Communicator, case: SweepCase, effort: Effort, threads: bool)
     """Measures the case on this communicator's ranks, all of which call this, and makes its row."""
     op = "max" if case.op == "none" else case.op
     count = case.count or 1  # a barrier's token
-    forced = None if case.algorithm == "auto" else case.algorithm
-    bound = comm.chosen(case.collective, count, datatype(case.dtype), op=op, root=max(case.root, 0), algorithm=forced)
+    root = max(case.root, 0)
+    bound = comm.chosen(case.collective, count, datatype(case.dtype), op=op, root=root, algorithm=case.forced)
     program = bound.part.program
     return row(case, (program.name, program.digest()), *measure(comm, case, effort), threads=threads)
 

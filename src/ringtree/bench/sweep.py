@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from ringtree.algorithms import exists, find, known, serving
 from ringtree.bench.data import datatype
 from ringtree.ir.collective import collective as find_collective
+from ringtree.ir.schedule import Schedule
 from ringtree.plan import prove_own
 from ringtree.runtime.types import BY_LABEL, op_code
 
 
 @dataclass(frozen=True, slots=True)
 class SweepCase:
-    """One line of a table. `count` is of the whole vector; `algorithm` a name, or "auto"."""
+    """One line of a table. `count` is of the whole vector; `algorithm` a name, or "auto". `schedule`: one to run, in
+    place of an algorithm, whose name is its own."""
 
     collective: str
     ranks: int
@@ -23,6 +25,12 @@ class SweepCase:
     op: str
     root: int
     algorithm: str
+    schedule: Schedule | None = field(default=None, compare=False)
+
+    @property
+    def forced(self) -> str | Schedule | None:
+        """The algorithm that the calls name: a schedule, a name, or none."""
+        return self.schedule or (None if self.algorithm == "auto" else self.algorithm)
 
     @property
     def nbytes(self) -> int:
@@ -94,3 +102,13 @@ def plan(
         if op == "avg" and promise.prefix:
             raise ValueError(f"{collective} has no avg: every rank reduces over a different number of ranks")
     return [list(cases(collective, n, nbytes, name, op, root, one)) for n in ranks for one in names]
+
+
+def beside(schedule: Schedule, nbytes: Sequence[int], dtype: str, op: str, algorithm: str) -> list[list[SweepCase]]:
+    """The one table of a schedule: at each size it, and beside it the algorithm (or all of them). ValueError as of
+    `plan`."""
+    s = schedule
+    root = 0 if s.root is None else s.root
+    tables = plan(s.collective, [s.ranks], nbytes, dtype, op, root, algorithm)
+    own = [replace(case, algorithm=s.name, schedule=s) for case in tables[0]]
+    return [[case for line in zip(own, *tables, strict=True) for case in line]]

@@ -21,6 +21,7 @@ COMMANDS = {
     "prove": "prove that algorithms or a schedule file are correct",
     "show": "show a schedule, round by round, or a trace",
     "bench": "time a collective, in nccl-tests' columns, every element checked",
+    "export": "write a schedule as a file for MSCCL, RCCL or MSCCL++",
     "simulate": "simulate a schedule on a topology: its time, critical path and busiest links",
     "tune": "measure this machine; later calls choose algorithms by the result",
     "sweep": "compare predicted times of algorithms, over sizes and ranks",

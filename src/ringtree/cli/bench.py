@@ -5,22 +5,27 @@ from __future__ import annotations
 import argparse
 import sys
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ringtree.algorithms import exists
 from ringtree.bench import session
 from ringtree.bench.machine import describe
 from ringtree.bench.measure import Effort
 from ringtree.bench.predicted import predicted
 from ringtree.bench.record import BenchRow, write
-from ringtree.bench.sweep import SweepCase, plan
+from ringtree.bench.sweep import SweepCase, beside, plan
 from ringtree.cli.arguments.byte_sizes import parse_bytes, sizes
 from ringtree.cli.arguments.destination import check_destination
 from ringtree.cli.terminal import SILENT, Bar, progress
 from ringtree.draw.text.tables import BandwidthCells, nccl_footer, nccl_header, nccl_row
-from ringtree.formats import chrome
+from ringtree.formats import chrome, load
+from ringtree.ir.collective import COLLECTIVES
+from ringtree.ir.lower import lower
 from ringtree.ir.trace import Trace
 from ringtree.runtime.bootstrap.environment import detect
 from ringtree.runtime.world import init
+from ringtree.verify import prove, prove_programs
 
 if TYPE_CHECKING:
     from ringtree.runtime.communicator.communicator import Communicator
@@ -39,11 +44,36 @@ def run(args: argparse.Namespace) -> int:
         option = "-t" if args.threads else "-n"
         raise ValueError(f"{option} in a rank of the {world.size} that {world.launcher} started; leave it out")
     ranks = [world.size] if launched else args.ranks or [2]
-    tables = plan(args.collective, ranks, nbytes, args.dtype, args.op, args.root, args.algorithm)
+    if args.schedule:
+        tables = _of_file(args, ranks if launched or args.ranks else None, nbytes)
+    elif args.collective is None:
+        raise ValueError(f"required: COLLECTIVE, one of {', '.join(COLLECTIVES)}, or --schedule FILE")
+    else:
+        tables = plan(args.collective, ranks, nbytes, args.dtype, args.op, args.root or 0, args.algorithm)
     if not launched:
         return _tables(args, tables, effort, None)
     with init() as comm:
         return _tables(args, tables, effort, comm)
+
+
+def _of_file(args: argparse.Namespace, ranks: list[int] | None, nbytes: list[int]) -> list[list[SweepCase]]:
+    """The table of the schedule in a file, proved here. ValueError: if it cannot be proved, or is not of the
+    collective, the ranks and the root that the call names."""
+    schedule = load(args.schedule).schedule
+    name, n = str(args.schedule), schedule.ranks
+    if ranks not in (None, [n]):
+        asked = ",".join(map(str, ranks or []))
+        raise ValueError(f"{name} is for {n} rank{'s' * (n > 1)}, and there are to be {asked}: expected -n {n}")
+    if args.collective not in (None, schedule.collective):
+        raise ValueError(f"{name} is for {schedule.collective}, not for {args.collective}")
+    if args.root not in (None, schedule.root):
+        its = "no root" if schedule.root is None else f"root {schedule.root}"
+        raise ValueError(f"{name} has {its}; leave -r {args.root} out")
+    prove(schedule)
+    prove_programs(lower(schedule), alike=True)
+    args.collective = schedule.collective
+    called = args.schedule.name if not exists(args.schedule.name) else f"./{args.schedule.name}"  # of no algorithm
+    return beside(replace(schedule, name=called), nbytes, args.dtype, args.op, args.algorithm)
 
 
 def _tables(args: argparse.Namespace, tables: list[list[SweepCase]], effort: Effort, comm: Communicator | None) -> int:
@@ -60,7 +90,9 @@ def _tables(args: argparse.Namespace, tables: list[list[SweepCase]], effort: Eff
     wrong = sum((r["wrong"] or 0) + (r["in_place_wrong"] or 0) for r in rows)
     if prints:
         if args.json:
-            write(args.json, [predicted(row, None if comm is None else comm.where) for row in rows], effort)
+            own = {case.algorithm: case.schedule for table in tables for case in table}
+            where = None if comm is None else comm.where
+            write(args.json, [predicted(row, where, own.get(row["algorithm"])) for row in rows], effort)
         if traces:
             chrome.write(session.in_sequence(traces, f"bench {args.collective}"), args.trace)
         if wrong:
@@ -81,8 +113,9 @@ def _table(
     hosts = 1 if comm is None else len(set(comm.hosts))
     kind = "threads" if args.threads else "processes" + f" on {hosts} hosts" * (hosts > 1)
     iterations = effort.iterations or "as many as take 0.1 s"
+    names = " beside ".join(dict.fromkeys(case.algorithm for case in table))
     for line in (
-        f"# ringtree {machine['ringtree']}: {first.collective}, {first.ranks} {kind}, algorithm {first.algorithm}",
+        f"# ringtree {machine['ringtree']}: {first.collective}, {first.ranks} {kind}, algorithm {names}",
         f"# on {machine['cores']} cores of {machine['cpu']}, {machine['kernel']}",
         f"# minBytes {table[0].nbytes} maxBytes {table[-1].nbytes} warmup iters: {effort.warmup} iters: {iterations} "
         f"validation: {int(effort.check)}",
@@ -100,8 +133,11 @@ def _table(
         bar.advance()
         bar.note(f"{row['algorithm']} {row['nbytes']:,} bytes")
         done.append(row)
-    busbw = [r[side] for r in done for side in ("busbw_GBps", "in_place_busbw_GBps")]
-    for line in nccl_footer(sum((r["wrong"] or 0) + (r["in_place_wrong"] or 0) for r in done), sum(busbw) / len(busbw)):
+    busbw: dict[str, list[float]] = {}
+    for case, row in zip(table, done, strict=True):
+        busbw.setdefault(case.algorithm, []).extend((row["busbw_GBps"], row["in_place_busbw_GBps"]))
+    averages = {name: sum(each) / len(each) for name, each in busbw.items()}
+    for line in nccl_footer(sum((r["wrong"] or 0) + (r["in_place_wrong"] or 0) for r in done), averages):
         bar.print(line)
     return done
 

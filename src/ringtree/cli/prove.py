@@ -15,7 +15,9 @@ from ringtree.cli.arguments.subject import Options
 from ringtree.cli.options.prove import MOST_TRANSFERS
 from ringtree.cli.options.subject import span
 from ringtree.cli.terminal import progress
+from ringtree.formats import load
 from ringtree.ir.collective import collective
+from ringtree.ir.lower import lower
 from ringtree.verify import Report, prove, prove_many, prove_programs
 
 COLUMNS = "{:<19} {:<15} {:<{width}} {:>10} {:>13} {:>10} {:>6}"
@@ -94,7 +96,8 @@ def _close(reports: Sequence[Report], seconds: float) -> int:
 
 
 def _prove_file(args: argparse.Namespace) -> int:
-    schedule, programs = subject.read(args.what)
+    found = load(args.what)
+    schedule, facts = found.schedule, found.facts
     if args.collective not in (None, schedule.collective):
         raise ValueError(f"{args.what} is a schedule for {schedule.collective}, not for {args.collective}")
     if args.option:
@@ -102,5 +105,10 @@ def _prove_file(args: argparse.Namespace) -> int:
     if args.ranks and args.ranks != [schedule.ranks]:
         raise ValueError(f"{args.what} has {schedule.ranks} ranks; leave -n out")
     print(prove(schedule))
-    print(prove_programs(programs, alike=True))  # files deal in equal blocks
+    proof = prove_programs(found.programs or lower(schedule), alike=True)  # files deal in equal blocks
+    print(proof)
+    print("; ".join(f"{name} {value}" for name, value in facts.items() if name != "name"))
+    for reason in filter(None, (proof.early, proof.late)):
+        twice = "; its two halves of scratch take turns" if facts.get("use_double_scratch_buffer") else ""
+        print(f"one call must not run into the next: {reason}{twice}")
     return 0

@@ -30,3 +30,8 @@ def aligned(rows: Sequence[Sequence[str]], left: int) -> list[str]:
         ).rstrip()
         for row in rows
     ]
+
+
+def spread(low_s: float, time_s: float, high_s: float) -> str:
+    """Returns the ends of an interval by their distance from the time: `-8/+15%`."""
+    return f"{100 * (low_s / time_s - 1):.0f}/+{100 * (high_s / time_s - 1):.0f}%"

@@ -1,5 +1,5 @@
 """The file formats of other tools, and ringtree's own. `load` recognizes a format by the file's content, not its
-name."""
+name; `text_of` writes one."""
 
 from __future__ import annotations
 
@@ -7,12 +7,30 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from ringtree.formats import msccl, mscclpp
-from ringtree.formats.imported import FormatError, Imported, read_bytes
+from ringtree.formats import forestcoll
+from ringtree.formats.imported import LARGEST_BYTES, FormatError, Imported, read_bytes
+from ringtree.formats.msccl import programs as msccl
+from ringtree.formats.msccl import writing as msccl_writing
+from ringtree.formats.mscclpp import programs as mscclpp
+from ringtree.formats.mscclpp import writing as mscclpp_writing
+from ringtree.formats.operations import format_of
+from ringtree.formats.streams import NotExpressible
+from ringtree.ir.schedule import Schedule
 from ringtree.ir.spec import ScheduleError, check
-from ringtree.ir.text import ScheduleTextError, parse_schedule
+from ringtree.ir.text import ScheduleTextError, format_schedule, parse_schedule
 
-__all__ = ["FORMATS", "Format", "FormatError", "Imported", "load"]
+__all__ = [
+    "FORMATS",
+    "WRITERS",
+    "Format",
+    "FormatError",
+    "Imported",
+    "NotExpressible",
+    "Writer",
+    "load",
+    "parse",
+    "text_of",
+]
 
 
 class Format(NamedTuple):
@@ -25,11 +43,27 @@ class Format(NamedTuple):
     read: Callable[[Path, bytes], Imported]
 
 
+class Writer(NamedTuple):
+    """A file format that schedules are written in. `suffix`: of its files. `text`: a schedule's file; NotExpressible
+    where the format has no room for it. `by_node`: whether `text` takes the number of gpus of a node, too."""
+
+    suffix: str
+    text: Callable[..., str]
+    by_node: bool = False
+
+
 def load(path: str | Path) -> Imported:
     """The schedule in a file of one of FORMATS. FormatError, in one line: if the file is missing, broken or of no such
     format; `verify` checks whether the schedule keeps its collective's postcondition."""
     path = Path(path)
-    data = read_bytes(path).removeprefix(b"\xef\xbb\xbf")
+    if graph := format_of(path):
+        raise FormatError(f"{path}: {graph}: its messages have no data; `ringtree simulate` plays it")
+    return parse(path, read_bytes(path))
+
+
+def parse(path: Path, data: bytes) -> Imported:
+    """As `load`, of a file's bytes; `path` is its name in errors."""
+    data = data.removeprefix(b"\xef\xbb\xbf")
     start = data.lstrip()
     found = next((known for known in FORMATS if known.begins(start)), None)
     if found is None:
@@ -41,6 +75,32 @@ def load(path: str | Path) -> Imported:
         raise FormatError(f"{path}: {e}") from None
     except UnicodeDecodeError as e:
         raise FormatError(f"{path}: not text: byte {e.start} is no UTF-8") from None
+
+
+def text_of(schedule: Schedule, key: str, gpus_per_node: int | None = None) -> str:
+    """The text of the schedule's file in the format of that key. It reads back by `load` as a schedule of the same
+    collective, ranks and chunks, whose ranks send each other as much. `gpus_per_node`: where the ranks are on several
+    nodes, and the format names what connects them. NotExpressible: where the format has no room for it. ValueError: for
+    an unknown key, or nodes that the format or the ranks do not have."""
+    if key not in WRITERS:
+        raise ValueError(f"no format {key!r}: expected one of {', '.join(WRITERS)}")
+    check(schedule)
+    writer = WRITERS[key]
+    if gpus_per_node is None:
+        return _bounded(schedule, writer.text(schedule))
+    if not writer.by_node:
+        able = ", ".join(name for name, other in WRITERS.items() if other.by_node)
+        raise ValueError(f"{gpus_per_node} gpus a node: {key} does not name channels between nodes; expected {able}")
+    if gpus_per_node < 1 or schedule.ranks % gpus_per_node:
+        raise ValueError(f"{gpus_per_node} gpus a node: expected a divisor of the {schedule.ranks} ranks")
+    return _bounded(schedule, writer.text(schedule, gpus_per_node))
+
+
+def _bounded(schedule: Schedule, text: str) -> str:
+    """The text; NotExpressible where its file could not be read back."""
+    if len(text) > LARGEST_BYTES:
+        raise NotExpressible(f"{schedule.name} takes {len(text):,} bytes; expected at most {LARGEST_BYTES:,}")
+    return text
 
 
 def _is_text(start: bytes) -> bool:
@@ -57,9 +117,21 @@ def _text(path: Path, data: bytes) -> Imported:
     return Imported(schedule, facts={"format": "ringtree text"})
 
 
+def _write_text(schedule: Schedule) -> str:
+    return f"{format_schedule(schedule)}\n"
+
+
 FORMATS = [
     Format("ringtree's text ('schedule NAME COLLECTIVE: …')", _is_text, _text),
+    Format("ForestColl's trees", forestcoll.begins, forestcoll.from_bytes),
     Format("MSCCL XML", lambda start: start.startswith(b"<"), msccl.from_bytes),
     Format("an MSCCL++ execution plan", lambda start: start.startswith(b"{"), mscclpp.from_bytes),
 ]
-"""The formats there are, in the order in which they are tried: a new one is a line here."""
+"""The formats that are read, in the order in which they are tried: a new one is a line here."""
+
+WRITERS = {
+    "text": Writer(".txt", _write_text),
+    "msccl": Writer(".xml", msccl_writing.text),
+    "mscclpp": Writer(".json", mscclpp_writing.text, by_node=True),
+}
+"""The formats that are written, by their names on the command line: a new one is a line here."""

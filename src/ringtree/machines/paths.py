@@ -83,10 +83,10 @@ class Paths:
     def to_nic(self, gpu: int, nic: int, fabric: Fabric | None = None) -> Path:
         """The path from a GPU, by local rank, to a NIC, by its position among the machine's, as NCCL sends: through
         another GPU (PXN) that is near the NIC, with GPUDirect RDMA, and an NVLink away, where that is faster or spares
-        the CPU."""
+        the CPU; never by a NIC whose attribute `pxn` is 0."""
         own = self.between(self.machine.gpus[gpu], self.machine.nics[nic])
         relay = self._neighbour[nic]
-        if relay is None or relay == gpu:
+        if relay is None or relay == gpu or self.machine.devices[self.machine.nics[nic]].attributes.get("pxn") == "0":
             return own
         first, then = self.gpus(gpu, relay), self.between(self.machine.gpus[relay], self.machine.nics[nic])
         better = then.bandwidth_Bps > own.bandwidth_Bps or own.kind > PathKind.PXN

@@ -6,7 +6,7 @@ user chooses NCCL's. A candidate that our model finds quicker than the pick is w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
@@ -17,6 +17,7 @@ from ringtree.machines.clusters import Cluster
 from ringtree.nccl import transport, tuning
 from ringtree.nccl.estimate import Estimate
 from ringtree.nccl.graphs import graphs
+from ringtree.nccl.interval import Interval, Intervals, rivals
 from ringtree.nccl.tuning.figures import ALGORITHMS, PROTOCOLS
 from ringtree.price.bounds import SEND_RECV, Bounds, LowerBound
 
@@ -28,7 +29,8 @@ NOTEWORTHY = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """One size: all candidates, the quickest first, which of them NCCL picks, and the bound."""
+    """One size: all candidates, the quickest first, which of them NCCL picks, the bound, and `theirs`: NCCL's own
+    estimates."""
 
     collective: str
     ranks: int
@@ -36,6 +38,7 @@ class Planned:
     candidates: tuple[Estimate, ...]
     pick: Estimate
     bound: LowerBound
+    theirs: tuple[Estimate, ...] = ()
 
     @property
     def quicker(self) -> Estimate | None:
@@ -60,10 +63,15 @@ class Planned:
 
 class ClusterPlan:
     """The answers for one cluster; its channels are searched once, its bounds' cuts found once. `algorithm` and
-    `protocol`: only these, as NCCL_ALGO and NCCL_PROTO force them."""
+    `protocol`: only these, as NCCL_ALGO and NCCL_PROTO force them; `excluded`: algorithms that are off."""
 
     def __init__(
-        self, cluster: Cluster, model: str = "transport", algorithm: str | None = None, protocol: str | None = None
+        self,
+        cluster: Cluster,
+        model: str = "transport",
+        algorithm: str | None = None,
+        protocol: str | None = None,
+        excluded: Collection[str] = (),
     ) -> None:
         if model not in MODELS:
             raise ValueError(f"no model {model!r}: expected one of {', '.join(MODELS)}")
@@ -75,7 +83,7 @@ class ClusterPlan:
             if name is not None and name not in known:
                 raise ValueError(f"no {what} {name!r}: expected one of {', '.join(known)}")
         self.cluster, self.model = cluster, model
-        self.algorithm, self.protocol = algorithm, protocol
+        self.algorithm, self.protocol, self.excluded = algorithm, protocol, frozenset(excluded)
 
     @cached_property
     def graphs(self) -> Mapping[Pattern, Channels]:
@@ -89,11 +97,25 @@ class ClusterPlan:
 
     def row(self, collective: str, nbytes: int) -> Planned:
         """The plan of a call of `nbytes` bytes (of the whole vector)."""
-        found, pick = self.candidates(collective, nbytes)
-        return Planned(collective, self.cluster.ranks, nbytes, found, pick, self._bounds.bound(collective, nbytes))
+        found, pick, theirs = self._considered(collective, nbytes)
+        bound = self._bounds.bound(collective, nbytes)
+        return Planned(collective, self.cluster.ranks, nbytes, found, pick, bound, tuple(theirs))
 
     def candidates(self, collective: str, nbytes: int) -> tuple[tuple[Estimate, ...], Estimate]:
         """All candidates for a call of `nbytes` bytes, the quickest first, and the one NCCL picks."""
+        return self._considered(collective, nbytes)[:2]
+
+    def interval(self, row: Planned, of: Estimate) -> Interval | None:
+        """The interval of one of a row's candidates: of the pick for whatever NCCL may pick there, of another one as
+        forced. None for NCCL's own estimates, whose unknowns are not modelled."""
+        if self.model == "nccl":
+            return None
+        return self._intervals.around(
+            of, row.collective, row.nbytes, rivals(row.candidates, row.theirs) if of is row.pick else ()
+        )
+
+    def _considered(self, collective: str, nbytes: int) -> tuple[tuple[Estimate, ...], Estimate, Sequence[Estimate]]:
+        """All candidates, NCCL's pick among them, and NCCL's own estimates."""
         found = self._estimates(self.model, collective, nbytes)
         if not found:
             if collective != SEND_RECV:
@@ -103,16 +125,23 @@ class ClusterPlan:
         theirs = found if self.model == "nccl" else self._estimates("nccl", collective, nbytes)
         chosen = min(theirs, key=lambda e: e.time_s, default=found[0])
         pick = next((e for e in found if (e.algorithm, e.protocol) == (chosen.algorithm, chosen.protocol)), found[0])
-        return tuple(found), pick
+        return tuple(found), pick, theirs
 
     def _estimates(self, model: str, collective: str, nbytes: int) -> list[Estimate]:
         """The candidates that are not excluded, the quickest first."""
         found = MODELS[model](self.cluster, self.graphs, collective, nbytes)
         wanted = (self.algorithm, self.protocol)
         left = [
-            e for e in found if all(w in (None, is_) for w, is_ in zip(wanted, (e.algorithm, e.protocol), strict=True))
+            e
+            for e in found
+            if e.algorithm not in self.excluded
+            and all(w in (None, is_) for w, is_ in zip(wanted, (e.algorithm, e.protocol), strict=True))
         ]
         return sorted(left, key=lambda e: e.time_s)
+
+    @cached_property
+    def _intervals(self) -> Intervals:
+        return Intervals(self.cluster, self.graphs)
 
     @cached_property
     def _bounds(self) -> Bounds:

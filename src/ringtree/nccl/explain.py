@@ -1,65 +1,69 @@
 """Why a cluster is slow: measured times beside predicted times, for the cluster without faults and with each fault.
 
-A fault is named where NCCL's log shows it, or where it alone brings the prediction to the measured times, at length and
-at small sizes. Where several faults do, all are named, with a command for each that confirms or excludes it.
+Times within the prediction's interval have no fault. Above it, the log is faster than predicted, and the reasons are
+priced (`faster`). Below it, a fault is named where NCCL's log shows it, or where it brings the prediction to the
+measured times, over all sizes, and clearly nearer than any algorithm of the cluster without faults does. Where several
+faults do, all are named, with a command for each that confirms or excludes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from math import hypot, inf, log
 
+from ringtree.ir.collective import COLLECTIVES
 from ringtree.machines.channels import Pattern
 from ringtree.machines.clusters import Cluster
 from ringtree.machines.machine import NoteKind
 from ringtree.machines.paths import Paths, p2p
 from ringtree.nccl.cluster_plan import ClusterPlan, Planned
 from ringtree.nccl.estimate import Estimate
+from ringtree.nccl.faster import Reason, reasons
 from ringtree.nccl.faults import HARDWARE, Fault, faults
 from ringtree.nccl.files.nccl_tests import Log, NcclTestsRow
+from ringtree.nccl.interval import rivals
+from ringtree.nccl.matching import TAKEN, Compared, Match, MiddleSize, SizeRanges, middle_size
 from ringtree.nccl.tuning.figures import ALGORITHMS, PROTOCOLS
 from ringtree.nccl.tuning.variables import named
 
-WELL = 0.7
-"""A plateau of at least this share of the predicted one is no fault: models, hosts and fabrics differ by as much."""
-WELL_COPIED = 0.4
-"""The least share where a kernel or a CPU copies data in a cluster without faults."""
 SLOWED = 0.85
 """A fault leaves at most this share of the speed; where NCCL's log shows one, a plateau below this share is slow."""
-RING = ("ring", "simple")
-"""The algorithm and protocol of every NCCL, its choice where nothing better applies or its variables demand it."""
+UNEXPLAINED = 0.7
+"""A plateau below the interval, and below this share of the predicted, is slow although no cause is known."""
+FASTER = 1.3
+"""A plateau above the interval, and this many times the predicted speed, is reported."""
 DOUBT = 0.6
 """The least distance of a fault whose speed is known as an upper bound alone, in a log without small sizes."""
 OTHERWISE = 0.5
-"""The largest distance at which a plateau is taken for the ring's."""
-UPPER_LIMIT = (
-    "slower at length than predicted, and no known cause fits: these GPUs reach one another through the "
-    "CPUs' memory, where the prediction is the links' bandwidth and the copies' speed depends on the host"
+"""The largest distance, at length, at which a plateau is taken for another algorithm's."""
+MIGHT_TAKE = 1.5
+"""NCCL might take an algorithm whose time it estimates at less than this many times its pick's; a ring always."""
+HOSTS_COPIES = (
+    "slower at length than predicted, and no known cause fits clearly: these GPUs reach one another through the CPUs' "
+    "memory, where the speed of the copies depends on the host"
 )
+BELOW = "below the interval, but by so little that no cause can be named"
 SLOW_START = 3.0
 """Small sizes that take more than this many times the predicted time are remarked on."""
 IMPOSSIBLE = 1.05
 """A lower bound at least this many times the measured time proves that the log is of another topology."""
-SMALL_BYTES = 1 << 13
-LARGE_BYTES = 1 << 24
-TAKEN = 3
-"""The plateau is that of this many sizes, the largest ones."""
-SMALL_WITHIN = 2.5
-"""The factor between small sizes' times and a fault's prediction that still fits: hosts differ more there than at
-length."""
 FITS = 1.15
 """The largest distance at which a fault fits."""
 APART = 0.3
-"""The least difference in distance between the second fault and the first for which the first is named alone."""
+"""The least difference in distance at which one explanation is clearly better than another."""
+ALIKE = 0.75
+"""A fault that is nearer than this fits as well as the nearest one: a model is off by as much."""
+BUS_FACTOR_WITHIN = 0.1
+"""The share by which a log's bus bandwidth may be off its algorithm bandwidth times the collective's factor."""
 
 
 class Diagnosis(str, Enum):
-    """CAUSE: one fault. UNDECIDED: several faults fit alike. UNEXPLAINED: slower than predicted, and no fault fits.
-    NO_CONCLUSION: no size of the log is small or large enough to judge."""
+    """FASTER: above the interval. CAUSE: one fault. UNDECIDED: several faults fit alike. UNEXPLAINED: slower than
+    predicted, and no fault fits clearly. NO_CONCLUSION: no size of the log is small or large enough to judge."""
 
     HEALTHY = "nothing wrong found"
+    FASTER = "faster than predicted"
     CAUSE = "likely cause"
     UNDECIDED = "undecided"
     UNEXPLAINED = "unexplained"
@@ -67,53 +71,29 @@ class Diagnosis(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
-    """One size of the log: its measured row, and the plan for the cluster without faults."""
-
-    row: NcclTestsRow
-    planned: Planned
-
-    @property
-    def latency_bound(self) -> bool:
-        """Whether most of the predicted time does not grow with the size."""
-        return self.planned.pick.latency_s > 0.5 * self.planned.pick.time_s
-
-
-@dataclass(frozen=True, slots=True)
-class MiddleSize:
-    """One size, for several: the one in the middle by `ratio`, the predicted time over the measured (1: as predicted,
-    less: slower)."""
-
-    nbytes: int
-    measured_s: float
-    predicted_s: float
-
-    @property
-    def ratio(self) -> float:
-        """Predicted over measured time: the measured speed as a share of the predicted."""
-        return self.predicted_s / self.measured_s
-
-
-@dataclass(frozen=True, slots=True)
 class Suspect:
-    """A fault compared with the log, `at_length` and at small sizes (`at_start`); None where the log has no such sizes.
-    `evidence`, `denied`: the log's lines for and against the fault."""
+    """A fault compared with the log. `evidence`, `denied`: the log's lines for and against the fault."""
 
     fault: Fault
-    at_length: MiddleSize | None
-    at_start: MiddleSize | None
+    match: Match
     evidence: tuple[str, ...]
     denied: tuple[str, ...]
 
     @property
+    def at_length(self) -> MiddleSize | None:
+        """The plateau beside the prediction with the fault."""
+        return self.match.at_length
+
+    @property
+    def at_start(self) -> MiddleSize | None:
+        """Small sizes beside the prediction with the fault."""
+        return self.match.at_start
+
+    @property
     def distance(self) -> float:
-        """The distance of the measured times from the fault's prediction; 1 is the largest deviation that fits, at
-        length or at small sizes."""
-        length = log(self.at_length.ratio) if self.at_length else 0.0
-        start = log(self.at_start.ratio) if self.at_start else 0.0
-        within = self.fault.slower if length < 0 and self.fault.slower else self.fault.within
-        far = hypot(length / log(within), start / log(SMALL_WITHIN))
-        return max(far, DOUBT) if self.fault.slower and self.at_start is None else far
+        """The distance of the measured times from the fault's prediction; 1 is the largest deviation that fits."""
+        distance = self.match.distance(self.fault.within, self.fault.slower)
+        return max(distance, DOUBT) if self.fault.slower and self.at_start is None else distance
 
     @property
     def fits(self) -> bool:
@@ -123,8 +103,8 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """`at_length`, `at_start`: the cluster without faults; `suspects`: the likeliest first; `algorithm`: where the
-    times are those of another algorithm than NCCL's pick."""
+    """`at_length`, `at_start`: the cluster without faults; `suspects`: the likeliest first; `reasons`: why the log may
+    be faster; `algorithm`: where the times are those of another algorithm than NCCL's pick."""
 
     log: Log
     cluster: Cluster
@@ -133,6 +113,7 @@ class Explanation:
     at_start: MiddleSize | None
     verdict: Diagnosis
     suspects: tuple[Suspect, ...] = ()
+    reasons: tuple[Reason, ...] = ()
     algorithm: str = ""
     remarks: tuple[str, ...] = ()
 
@@ -146,55 +127,89 @@ def explain(nccl_log: Log, cluster: Cluster) -> Explanation:
         )
     forced = _forced(nccl_log)
     plan = ClusterPlan(cluster, **forced)
-    rows = tuple(Compared(row, plan.row(nccl_log.collective, row.nbytes)) for row in nccl_log.rows)
-    large, small = _large(rows), [c for c in rows if c.row.nbytes <= SMALL_BYTES]
-    at_length, at_start = _beside(large, _picked), _beside(small, _picked)
+    rows = tuple(_compared(plan, nccl_log.collective, row) for row in nccl_log.rows)
+    ranges = SizeRanges.of(rows)
+    at_length, at_start = middle_size(ranges.plateau, _picked), middle_size(ranges.start, _picked)
     remarks = tuple(_remarks(nccl_log, cluster, rows, at_start))
-    if at_length is None and at_start is None:
-        return Explanation(nccl_log, cluster, rows, None, None, Diagnosis.NO_CONCLUSION, remarks=remarks)
-    beside = at_length or at_start
-    ratio = beside.ratio if beside else 1.0
-    least = 1 / SLOW_START if at_length is None else WELL_COPIED if _copied(cluster) else WELL
     found = Explanation(nccl_log, cluster, rows, at_length, at_start, Diagnosis.HEALTHY, remarks=remarks)
-    if ratio >= (max(SLOWED, least) if nccl_log.debug else least):
+    beside, decides = (at_length, ranges.plateau) if at_length else (at_start, ranges.start)
+    if beside is None:
+        return replace(found, verdict=Diagnosis.NO_CONCLUSION)
+    if beside.ratio >= FASTER and _most([c.above for c in decides]):
+        why = reasons(plan, nccl_log.collective, ranges)
+        return replace(found, verdict=Diagnosis.FASTER, reasons=why)
+    slow = _most([c.below for c in ranges.plateau]) or (at_start is not None and at_start.ratio < 1 / SLOW_START)
+    if beside.ratio >= SLOWED:
         return found
-    suspects = _suspects(nccl_log, cluster, forced, large, small)
-    if ratio >= least and not any(s.evidence for s in suspects):
-        return found
-    other = _as_ring(large)
-    if other and other[1] <= min((s.distance for s in suspects), default=inf) and not any(s.evidence for s in suspects):
+    if not (slow or nccl_log.debug):
+        return _within(found)
+    return _slower(found, forced, ranges, slow)
+
+
+def _slower(found: Explanation, forced: dict[str, str], ranges: SizeRanges, slow: bool) -> Explanation:
+    """The verdict on a log that is slower than predicted; `slow`: also below the interval."""
+    suspects = _suspects(found.log, found.cluster, forced, ranges)
+    shown = any(s.evidence for s in suspects)
+    if not slow and not shown:
+        return _within(found)
+    healthy = _healthy(ranges)
+    best = min((s.distance for s in suspects if not s.denied), default=FITS)
+    other = min(healthy, key=lambda h: h[1])
+    if other[0] and other[1] <= min(best + APART, FITS) and not shown:
         return replace(found, algorithm=other[0])
-    verdict, kept = _judged(suspects)
-    if verdict is Diagnosis.UNEXPLAINED and _copied(cluster) and at_start and at_start.ratio >= OTHERWISE:
-        return replace(found, remarks=(*remarks, UPPER_LIMIT))
-    return replace(found, verdict=verdict, suspects=kept)
+    verdict, kept = _judged([s for s in suspects if s.evidence or s.distance + APART <= other[1]])
+    if verdict is not Diagnosis.UNEXPLAINED:
+        return replace(found, verdict=verdict, suspects=kept)
+    if _copied(found.cluster) and found.at_start and found.at_start.ratio >= OTHERWISE:
+        return replace(found, remarks=(*found.remarks, HOSTS_COPIES))
+    if found.at_length and found.at_length.ratio >= UNEXPLAINED:
+        return replace(found, remarks=(*found.remarks, BELOW))
+    return replace(found, verdict=verdict, suspects=_judged(suspects)[1])
 
 
-def _large(rows: Sequence[Compared]) -> Sequence[Compared]:
-    return [c for c in rows if c.row.nbytes >= LARGE_BYTES and not c.latency_bound][-TAKEN:]
+def _within(found: Explanation) -> Explanation:
+    """No fault, with a remark where the interval is so wide that half the predicted speed is within it."""
+    if _copied(found.cluster) and found.at_length and found.at_length.ratio < OTHERWISE:
+        return replace(found, remarks=(*found.remarks, HOSTS_COPIES))
+    return found
+
+
+def _compared(plan: ClusterPlan, collective: str, row: NcclTestsRow) -> Compared:
+    planned = plan.row(collective, row.nbytes)
+    interval = plan.interval(planned, planned.pick)
+    assert interval is not None
+    return Compared(row, planned, interval)
+
+
+def _most(marks: Sequence[bool]) -> bool:
+    return 2 * sum(marks) > len(marks)
 
 
 def _picked(compared: Compared) -> Estimate:
     return compared.planned.pick
 
 
-def _beside(rows: Sequence[Compared], predicted: Callable[[Compared], Estimate]) -> MiddleSize | None:
-    found = sorted(
-        (MiddleSize(c.row.nbytes, c.row.time_s, predicted(c).time_s) for c in rows), key=lambda beside: beside.ratio
-    )
-    return found[len(found) // 2] if found else None
+def _healthy(ranges: SizeRanges) -> list[tuple[str, float]]:
+    """The distance of the log from the cluster without faults: from NCCL's picks (""), and from those with another
+    algorithm, that NCCL might have taken, in the place of the one that it picks at length."""
+    found = [("", Match.of(ranges, _picked).distance(HARDWARE))]
+    taken = {c.planned.pick.algorithm for c in ranges.plateau}
+    for algorithm in dict.fromkeys(e.algorithm for c in ranges.plateau for e in _might_take(c.planned)):
+
+        def instead(c: Compared, algorithm: str = algorithm) -> Estimate:
+            pick, others = c.planned.pick, (e for e in c.planned.candidates if e.algorithm == algorithm)
+            return next(others, pick) if pick.algorithm in taken else pick
+
+        match = Match.of(ranges, instead)
+        if algorithm not in taken and Match(match.at_length, None, 0.0).distance(HARDWARE) <= OTHERWISE:
+            last = instead(ranges.plateau[-1])
+            found.append((f"{last.algorithm}/{last.protocol}", match.distance(HARDWARE)))
+    return found
 
 
-def _as_ring(large: Sequence[Compared]) -> tuple[str, float] | None:
-    """The ring and its distance (as `Suspect.distance`), where NCCL picks another algorithm but the ring's plateau was
-    measured."""
-
-    def ring(c: Compared) -> Estimate:
-        return next((e for e in c.planned.candidates if (e.algorithm, e.protocol) == RING), _picked(c))
-
-    beside = _beside(large, ring)
-    distance = abs(log(beside.ratio)) / log(HARDWARE) if beside else inf
-    return ("/".join(RING), distance) if distance <= OTHERWISE else None
+def _might_take(planned: Planned) -> Iterator[Estimate]:
+    yield from rivals(planned.candidates, planned.theirs, MIGHT_TAKE)
+    yield from (e for e in planned.candidates if e.algorithm == "ring")
 
 
 def _forced(nccl_log: Log) -> dict[str, str]:
@@ -206,28 +221,49 @@ def _forced(nccl_log: Log) -> dict[str, str]:
     return out
 
 
-def _suspects(
-    nccl_log: Log, cluster: Cluster, forced: dict[str, str], large: Sequence[Compared], small: Sequence[Compared]
-) -> list[Suspect]:
+def _suspects(nccl_log: Log, cluster: Cluster, forced: dict[str, str], ranges: SizeRanges) -> list[Suspect]:
     """Every fault that would slow the cluster, compared with the log; the likeliest first. A fault that fits is left
     out where its lower bound is above a measured time, unless the log has evidence for it."""
     out = []
-    some = small[:: max(len(small) // TAKEN, 1)]
+    few = ranges.thinned
     for fault in faults(cluster):
-        plan = ClusterPlan(fault.cluster, **forced)
-
-        def predicted(c: Compared, plan: ClusterPlan = plan) -> Estimate:
-            return plan.candidates(nccl_log.collective, c.row.nbytes)[1]
-
-        slowed = (predicted(c).time_s > c.planned.pick.time_s / SLOWED for c in large or some)
+        plan = _plan(fault, forced)
+        if plan is None:
+            continue
+        times = _times(plan, nccl_log.collective, few)
+        if times is None:
+            continue
+        slowed = (times[c.row.nbytes].time_s > c.planned.pick.time_s / SLOWED for c in few.plateau or few.start)
         if any(slowed):
-            at_length, at_start = _beside(large, predicted), _beside(some, predicted)
+
+            def predicted(c: Compared, times: dict[int, Estimate] = times) -> Estimate:
+                return times[c.row.nbytes]
+
             evidence, denied = fault.evidence_for(nccl_log.debug), fault.evidence_against(nccl_log.debug)
-            suspect = Suspect(fault, at_length, at_start, evidence, denied)
-            tried = large if suspect.fits and not evidence else ()
+            suspect = Suspect(fault, Match.of(few, predicted), evidence, denied)
+            tried = few.plateau if suspect.fits and not evidence else ()
             if not any(_impossible(plan.row(nccl_log.collective, c.row.nbytes), c.row) for c in tried):
                 out.append(suspect)
     return sorted(out, key=lambda s: (not s.evidence, bool(s.denied), s.distance))
+
+
+def _plan(fault: Fault, forced: dict[str, str]) -> ClusterPlan | None:
+    """The plan of a cluster with a fault; None where what was forced excludes it."""
+    protocol = forced.get("protocol", fault.protocol)
+    if fault.protocol not in (None, protocol) or forced.get("algorithm") in fault.excluded:
+        return None
+    return ClusterPlan(fault.cluster, algorithm=forced.get("algorithm"), protocol=protocol, excluded=fault.excluded)
+
+
+def _times(plan: ClusterPlan, collective: str, ranges: SizeRanges) -> dict[int, Estimate] | None:
+    """The pick at each size of the log; None where NCCL has no candidate left."""
+    try:
+        return {
+            c.row.nbytes: plan.candidates(collective, c.row.nbytes)[1]
+            for c in (*ranges.start, *ranges.middle, *ranges.plateau)
+        }
+    except ValueError:
+        return None
 
 
 def _impossible(planned: Planned, row: NcclTestsRow) -> bool:
@@ -243,7 +279,8 @@ def _judged(suspects: Sequence[Suspect]) -> tuple[Diagnosis, tuple[Suspect, ...]
     if confirmed := [s for s in nearest.values() if s.evidence]:
         return Diagnosis.CAUSE, tuple(confirmed)
     left = [s for s in nearest.values() if not s.denied]
-    fitting = [s for s in left if s.fits and s.distance <= left[0].distance + APART]
+    alike = max(left[0].distance + APART, ALIKE) if left else 0.0
+    fitting = [s for s in left if s.fits and s.distance <= alike]
     if not fitting:
         return Diagnosis.UNEXPLAINED, tuple(left[:TAKEN])
     return (Diagnosis.CAUSE if len(fitting) == 1 else Diagnosis.UNDECIDED), tuple(fitting)
@@ -274,6 +311,7 @@ def _remarks(nccl_log: Log, cluster: Cluster, rows: Sequence[Compared], at_start
             f"{over.row.nbytes} B took less time than the topology allows: the log is from a larger machine; check "
             "--topology, --nics and --nodes"
         )
+    yield from _factor(nccl_log, cluster)
     ran = {r.model for r in nccl_log.ran if r.model}
     for model in sorted({cluster.machine.devices[g].model for g in cluster.machine.gpus} - {""}):
         if ran and not any(model.split()[0].lower() in name.lower() for name in ran):
@@ -288,3 +326,16 @@ def _remarks(nccl_log: Log, cluster: Cluster, rows: Sequence[Compared], at_start
     for note in cluster.machine.notes:
         if note.kind is NoteKind.TRAP:
             yield f"trap in the topology: {note.about}: {note.text}"
+
+
+def _factor(nccl_log: Log, cluster: Cluster) -> Iterator[str]:
+    """A remark where the log's bus bandwidth is by another factor than nccl-tests'."""
+    known = COLLECTIVES.get(nccl_log.collective)
+    row = next((r for r in reversed(nccl_log.rows) if r.algbw > 1 and r.busbw > 0), None)
+    if known is not None and row is not None:
+        expected, printed = known.bus_factor(cluster.ranks), row.busbw / row.algbw
+        if abs(printed / expected - 1) > BUS_FACTOR_WITHIN:
+            yield (
+                f"line {row.line}: bus bandwidth is {printed:.3g} times algorithm bandwidth; expected {expected:.3g} "
+                f"for {nccl_log.collective} over {cluster.ranks} ranks: compare times, not bus bandwidths"
+            )

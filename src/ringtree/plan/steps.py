@@ -230,6 +230,13 @@ def _gathered(algorithm: str, collective: str, ranks: int, root: int | None, opt
     return transform.many_source(_plain(algorithm, collective, ranks, root, options))
 
 
+@lru_cache(maxsize=64)
+def _gathers(algorithm: str, collective: str, ranks: int, root: int | None, options: Options = ()) -> bool:
+    """Whether the schedule has anything to add up at once. Not by `_gathered`, which may outlive its `_plain`."""
+    plain = _plain(algorithm, collective, ranks, root, options)
+    return transform.many_source(plain) is not plain
+
+
 def _rounded(nbytes: int) -> int:
     """The next power of two."""
     return 1 << (nbytes - 1).bit_length() if nbytes else 0
@@ -263,7 +270,7 @@ def _wanted(
     if widest * span > slot_bytes:
         split = max(slot_bytes // span, 1)
     several = pieces > 1 or widest * chunk_nbytes > slot_bytes  # consecutive messages count then, not waits
-    gathered = several and _gathered(*what) is not plain
+    gathered = several and _gathers(*what)
     if "pieces" in own:
         options["pieces"], pieces = pieces, 1
     if split and "aggregate" in own:

@@ -44,6 +44,7 @@ class SimulatedNetwork:
     ) -> None:
         self.lane, self.nbytes = array("q", lane.tobytes()), array("q", nbytes.tobytes())
         self.lost: list[int] = []  # messages that have no route
+        self.until_s = inf  # events after this time stay
         self.lanes = lanes
         latency_s = lanes.routes.latency_s[lane] * stretch if len(lanes.port) else np.zeros(0)
         self.latency_s = array("d", latency_s.tobytes())
@@ -87,9 +88,9 @@ class SimulatedNetwork:
 
     def arrivals(self) -> Iterator[tuple[int, float]]:
         """Yields (message, arrival in seconds) in order; the caller may hand over further messages in between. Ends
-        when no message is under way."""
+        when no message is under way, or at `until_s`, which the caller may set in between as well."""
         heap, lane, port_of, queues, due = self._heap, self.lane, self.lanes.port, self._queue, self._due
-        while heap:
+        while heap and heap[0][0] <= self.until_s:
             now, tie, what = heappop(heap)
             if what >= 0:
                 port = port_of[lane[what]]

@@ -15,9 +15,10 @@ from ringtree.cli.plan.table import describe
 from ringtree.formats.replacing import replace_with_json
 from ringtree.ir.units import bandwidth, duration, size
 from ringtree.machines.files.reading import find
-from ringtree.nccl.explain import Compared, Diagnosis, Explanation, MiddleSize, Suspect, explain
+from ringtree.nccl.explain import Diagnosis, Explanation, Suspect, explain
 from ringtree.nccl.files import nccl_tests
 from ringtree.nccl.files.nccl_tests import Log
+from ringtree.nccl.matching import Compared, MiddleSize
 
 
 def run(args: argparse.Namespace) -> int:
@@ -57,8 +58,9 @@ def _fill(args: argparse.Namespace, log: Log) -> list[str]:
     return out
 
 
-HEADER = ("size (B)", "measured (us)", "busbw (GB/s)", "predicted (us)", "busbw (GB/s)", "of predicted", "of bound")
-WIDTHS = (13, 14, 13, 15, 13, 13, 9)
+HEADER = ("size (B)", "measured (us)", "busbw (GB/s)", "predicted (us)", "interval", "busbw (GB/s)", "of predicted",
+          "of bound")  # fmt: skip
+WIDTHS = (13, 14, 13, 15, 11, 13, 13, 9)
 
 
 def lines(found: Explanation, assumed: Sequence[str] = ()) -> Iterator[str]:
@@ -88,13 +90,20 @@ def _row(found: Explanation, compared: Compared) -> str:
     row, pick = compared.row, compared.planned.pick
     cells = (
         row.nbytes, table.microseconds(row.time_s), f"{_busbw_GBps(found, row.nbytes, row.time_s):.2f}",
-        table.microseconds(pick.time_s), f"{_busbw_GBps(found, row.nbytes, pick.time_s):.2f}",
-        f"{pick.time_s / row.time_s:.0%}", f"{compared.planned.bound.time_s / row.time_s:.0%}",
+        table.microseconds(pick.time_s), table.spread(compared.interval.low_s, pick.time_s, compared.interval.high_s),
+        f"{_busbw_GBps(found, row.nbytes, pick.time_s):.2f}",
+        f"{pick.time_s / row.time_s:.0%}{'>' if compared.above else '<' if compared.below else ' '}",
+        f"{compared.planned.bound.time_s / row.time_s:.0%}",
     )  # fmt: skip
     return f"{table.row(cells, WIDTHS)}  {'latency' if compared.latency_bound else pick.bottleneck}"
 
 
 def _summary(found: Explanation) -> Iterator[str]:
+    above, below = sum(c.above for c in found.rows), sum(c.below for c in found.rows)
+    inside = len(found.rows) - above - below
+    yield f"in the interval: {inside} of {len(found.rows)} sizes" + "".join(
+        f", {sizes} {words}" for sizes, words in ((below, "slower"), (above, "faster")) if sizes
+    )
     last = [c for c in found.rows if c.latency_bound]
     if last:
         yield f"up to {size(last[-1].row.nbytes)} most of the time is latency, which is normal"
@@ -128,8 +137,11 @@ def _verdict(found: Explanation) -> Iterator[str]:
             pick = found.rows[-1].planned.pick
             yield (
                 f"  this is the speed of {found.algorithm}; the model of NCCL picks {pick.algorithm}/{pick.protocol}: "
-                "an older NCCL, NCCL_ALGO or NCCL_NVLS_ENABLE may have prevented that choice"
+                "an older NCCL, NCCL_ALGO, NCCL_NVLS_ENABLE=0 or missing multicast (NVLS off) may have prevented that "
+                "choice"
             )
+    elif verdict is Diagnosis.FASTER:
+        yield from _faster(found)
     elif verdict is Diagnosis.NO_CONCLUSION:
         yield "no conclusion: expected sizes up to 8 KiB, or from 16 MiB on"
     elif verdict is Diagnosis.CAUSE:
@@ -150,6 +162,21 @@ def _verdict(found: Explanation) -> Iterator[str]:
             yield from _evidence(found, suspect)
         if not found.log.debug:
             yield "run the test again with NCCL_DEBUG=INFO: the paths that NCCL logs decide most of these cases"
+
+
+def _faster(found: Explanation) -> Iterator[str]:
+    beside = found.at_length or found.at_start
+    assert beside is not None
+    yield (
+        f"faster than predicted: {beside.ratio:.0%} of the prediction at {size(beside.nbytes)}, above its interval. "
+        "No fault, but the cluster or the measurement differs from what was given; reasons may be:"
+    )
+    for reason in found.reasons:
+        fits = reason.match.at_length if reason.fits and reason.match else None
+        yield f"{'fits' if fits else 'possible'}: {reason.what}"
+        if fits:
+            yield f"  evidence at large sizes: {_length(found, fits)} with this"
+        yield f"  to confirm: {reason.check}"
 
 
 def _evidence(found: Explanation, suspect: Suspect) -> Iterator[str]:
@@ -192,6 +219,7 @@ def record(found: Explanation) -> dict[str, Any]:
             }
             for s in found.suspects
         ],
+        "reasons": [{"key": r.key, "what": r.what, "fits": r.fits, "check": r.check} for r in found.reasons],
         "notes": list(found.remarks),
         "rows": [
             {
@@ -199,6 +227,8 @@ def record(found: Explanation) -> dict[str, Any]:
                 "measured_us": c.row.time_s * 1e6,
                 "measured_busbw_GBps": _busbw_GBps(found, c.row.nbytes, c.row.time_s),
                 "predicted_us": c.planned.pick.time_s * 1e6,
+                "low_us": c.interval.low_s * 1e6,
+                "high_us": c.interval.high_s * 1e6,
                 "predicted_busbw_GBps": _busbw_GBps(found, c.row.nbytes, c.planned.pick.time_s),
                 "bound_us": c.planned.bound.time_s * 1e6,
                 "latency_bound": c.latency_bound,

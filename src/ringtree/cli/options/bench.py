@@ -2,6 +2,7 @@
 
     ringtree bench all_reduce -n 4                             8 bytes to 64 MiB
     ringtree bench all_gather -n 1,2,4 -b 1K -e 16M -f 4 --algorithm all --json rows.json
+    ringtree bench --schedule ring.xml                         a file's schedule, beside the algorithm that calls choose
     RINGTREE_ADDRESS=10.0.0.1:29400 mpirun -n 4 -H 10.0.0.1:2,10.0.0.2:2 ringtree bench all_reduce
 
 -n is the number of ranks; nccl-tests' -n is --iters here. Started by mpirun, torchrun or srun (also over hosts), each
@@ -40,7 +41,7 @@ class Refuse(argparse.Action):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `ringtree bench`."""
-    parser.add_argument("collective", metavar="COLLECTIVE", help=", ".join(COLLECTIVES))
+    parser.add_argument("collective", nargs="?", metavar="COLLECTIVE", help=", ".join(COLLECTIVES))
     add = parser.add_argument
     add("-n", "--ranks", type=rank_counts, metavar="N", help="ranks, or several such as 1,2,4 (default 2)")
     add("-t", "--threads", action="store_true", help="ranks are threads of one process")
@@ -51,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("-i", "--stepbytes", metavar="SIZE", help="bytes between sizes, in place of -f")
     add("-d", "--dtype", "--datatype", default="float32", metavar="TYPE", help=f"{', '.join(TYPES)} (default float32)")
     add("-o", "--op", default="sum", choices=OPS, metavar="OP", help=f"{', '.join(OPS)} (default sum)")
-    add("-r", "--root", type=int, default=0, help="root of broadcast, reduce, gather and scatter (default 0)")
+    add("-r", "--root", type=int, metavar="R", help="root of broadcast, reduce, gather and scatter (default 0)")
     add("-a", "--average", type=int, default=3, choices=(0, 1, 2, 3),
         help="time reported: 0 rank 0, 1 mean of ranks, 2 fastest rank, 3 slowest rank (default 3)")  # fmt: skip
     add("-w", "--warmup_iters", type=int, default=5, metavar="W", help="calls that are not timed (default 5)")
@@ -64,6 +65,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="auto, a name, FILE.py:FUNCTION, or all that serve the collective",
     )
+    add("--schedule", type=Path, metavar="FILE", help="run the schedule of a file: ringtree's text, MSCCL XML or an "
+        "MSCCL++ plan, proved first, on its number of ranks; at each size beside --algorithm")  # fmt: skip
     add(
         "-J",
         "--json",

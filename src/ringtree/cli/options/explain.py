@@ -11,9 +11,10 @@ fails) are compared: which rank diverged first and how, who waits for whom, in w
 stands for the dumps in it. No file's code is run.
 
 A log of nccl-tests or rccl-tests is compared with the prediction for its machines. Prints measured time, predicted time
-and lower bound of every size, then the likely cause and its evidence: P2P or GPUDirect RDMA off, one rail used, PCIe at
-half its width, traffic over the CPU link, sockets instead of the fabric. With NCCL_DEBUG=INFO, NCCL's own lines in the
-log are evidence too. Where the evidence fits several causes, the report lists them and the commands that decide.
+with its interval, and lower bound of every size, then the likely cause and its evidence: P2P or GPUDirect RDMA off,
+ACS, one rail used, a slow NIC or PCIe, traffic over the CPU link, sockets instead of the fabric, a forced protocol; or
+why the log is faster than predicted. With NCCL_DEBUG=INFO, NCCL's own lines in the log are evidence too. Where the
+evidence fits several causes, the report lists them and the commands that decide.
 Without --nodes and --gpus, both are derived from the log.
 """
 

@@ -7,6 +7,8 @@
     ringtree prove schedule.txt                 a file names its collective and its number of ranks
     ringtree prove mine.py:function -n 1-16     a function of your own (docs/own_algorithm.md)
 
+FILE is output of `show`, MSCCL XML or an MSCCL++ execution plan; the last line shows its attributes.
+
 First the schedule is executed on symbolic contents. Then the ranks' programs are: they must finish with their staging
 slots, no two steps may race, and the result must meet the postcondition too.
 """

@@ -8,6 +8,8 @@
     ringtree simulate ring --hosts 2,2,2 --rate 2gbit --latency 50us --bytes 1M --cut
     ringtree simulate ring_8.xml --topology mi300x8 --fit times_8.csv --out mi300x.json
     ringtree simulate ring_8.xml --constants mi300x.json --bytes 1M
+    ringtree simulate ring -n 8 --bytes 1M --goal ring.goal --chakra ring
+    ringtree simulate ring.goal                               and ring.0.et, a file of an execution trace
 
 Sizes are bytes of the whole vector. FILE is output of `show`, MSCCL XML or an MSCCL++ execution plan; a function of
 your own is FILE.py:FUNCTION (docs/own_algorithm.md). A schedule that cannot be proved is simulated with a warning. The
@@ -16,6 +18,9 @@ and costs of a rank message=, step=, copy=, reduce=), the name of a machine (`ri
 trace:FILE: costs fitted to a measured trace. With --hosts the ranks share memory in each host, as this machine's, and
 reach the others over a network. With --constants a program's thread blocks are played as a device runs them, by
 constants that --fit found from measured times.
+
+FILE may also be a GOAL schedule (LogGOPSim, ATLAHS) or a file of a Chakra execution trace (ASTRA-sim): these have their
+own ranks and sizes, and no data to prove (docs/other_simulators.md).
 """
 
 from __future__ import annotations
@@ -56,6 +61,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write the events as a trace (Chrome JSON, for Perfetto and `ringtree show`)",
     )
     add("--html", type=Path, metavar="FILE", help="write a page with the schedule and its events")
+    _add_operations(parser)
+
+
+def _add_operations(parser: argparse.ArgumentParser) -> None:
+    """Adds files of other simulators, written and read."""
+    add = parser.add_argument
+    add("--goal", type=Path, metavar="FILE", help="write the schedule as GOAL, for LogGOPSim and ATLAHS; copies and "
+        "reductions take what they cost on the topology")  # fmt: skip
+    add("--chakra", type=Path, metavar="NAME", help="write it as Chakra execution traces NAME.RANK.et, for ASTRA-sim")
+    add(
+        "--expand",
+        metavar="A",
+        help="the algorithm that a trace's collectives are expanded by, where it serves them (default: the quickest)",
+    )
+    add("--groups", metavar="FILE", help="ranks of a trace's communicators, as ASTRA-sim has them in JSON")
 
 
 def _add_hosts(parser: argparse.ArgumentParser) -> None:

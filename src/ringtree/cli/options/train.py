@@ -53,7 +53,7 @@ def seconds(text: str) -> float:
             return float(text)
     except ValueError:
         pass
-    raise argparse.ArgumentTypeError(f"{text!r}; expected a number of seconds")
+    raise argparse.ArgumentTypeError(f"{text!r}; expected a number of seconds, above 0 and below 2,500,000")
 
 
 LAYOUT = (

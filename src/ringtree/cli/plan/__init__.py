@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     for line in plan_table.lines(plan, rows, every=args.all):
         print(line)
     if args.json:
-        replace_with_json(args.json, {"rows": [_record(row, row.pick) for row in rows]})
+        replace_with_json(args.json, {"rows": [_record(plan, row, row.pick) for row in rows]})
     if args.export_graph:
         with replacing(args.export_graph) as file:
             file.write(graph_xml.write(plan.graphs, as_shown(plan.cluster).machine).encode())
@@ -76,16 +76,20 @@ def _tuner(plan: ClusterPlan, rows: Sequence[Planned]) -> str:
     return tuner_csv.write(tuner_csv.rows(rows[0].collective, choices, plan.cluster.nodes, plan.cluster.ranks))
 
 
-def _record(row: Planned, estimate: Estimate) -> dict[str, Any]:
+def _record(plan: ClusterPlan, row: Planned, estimate: Estimate) -> dict[str, Any]:
     algbw, busbw = row.bandwidths_GBps(estimate)
+    around = plan.interval(row, estimate)
     return {
         "nbytes": row.nbytes,
         "algorithm": estimate.algorithm,
         "protocol": estimate.protocol,
         "channels": estimate.channels,
         "time_us": estimate.time_s * 1e6,
+        "low_us": around and around.low_s * 1e6,
+        "high_us": around and around.high_s * 1e6,
         "algbw_GBps": algbw,
         "busbw_GBps": busbw,
         "bound_fraction": row.bound_fraction(estimate),
         "bottleneck": estimate.bottleneck,
+        "unknowns": [part.key for part in around.parts] if around else [],
     }

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from ringtree.algorithms import serving
 from ringtree.bench.machine import usable_cores
+from ringtree.bench.predicted import shared_memory
 from ringtree.bench.record import bandwidths
 from ringtree.cli import table
 from ringtree.cli.arguments.byte_sizes import byte_sizes
@@ -17,10 +18,9 @@ from ringtree.formats.replacing import replace_with_json
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.units import count, duration, size
 from ringtree.plan import Candidate, candidates, choose, shortlist, steps_for
-from ringtree.price import BUILT_IN, CostParameters, SharedMemory
+from ringtree.price import CostParameters, SharedMemory
 from ringtree.price.memory.bound import bound_s, least_fetched
 from ringtree.runtime import tuned
-from ringtree.runtime.engines.shm import longest_single_copy, staging
 from ringtree.runtime.processor import cpu
 
 MOST_RANKS = 256
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
         )
     find_collective(args.collective)
     target = _target(args.topology)
-    memory = SharedMemory(target.cores, *staging(ranks), target.parameters, longest_single_copy(ranks))
+    memory = shared_memory(ranks, target.cores, target.parameters)
     rows = [_row(args.collective, ranks, nbytes, memory, args.all) for nbytes in byte_sizes(args.bytes)]
     for line in lines(args.collective, ranks, target, memory, rows, every=args.all or len(rows) == 1):
         print(line)
@@ -94,7 +94,10 @@ def _target(topology: str | None) -> PlanningTarget:
     parameters = tuned.parameters_here()
     if parameters is not None:
         return PlanningTarget(parameters, usable_cores(), cpu(), f"{parameters.source} ({tuned.location()})")
-    return PlanningTarget(BUILT_IN, usable_cores(), cpu(), f"{BUILT_IN.source}; `ringtree tune` measures this machine")
+    parameters = shared_memory(1).parameters
+    return PlanningTarget(
+        parameters, usable_cores(), cpu(), f"{parameters.source}; `ringtree tune` measures this machine"
+    )
 
 
 def _row(collective: str, ranks: int, nbytes: int, memory: SharedMemory, every: bool) -> PlannedSize:

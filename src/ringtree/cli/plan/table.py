@@ -13,8 +13,18 @@ from ringtree.nccl.estimate import Estimate
 from ringtree.nccl.tuning.variables import as_variable
 
 NETWORKS = {NetworkShape.RAILS: "rails", NetworkShape.FAT_TREE: "a fat tree", NetworkShape.TORUS: "a torus"}
-HEADER = ("size (B)", "algorithm", "protocol", "channels", "time (us)", "algbw (GB/s)", "busbw (GB/s)", "of bound")
-WIDTHS = (13, 15, 9, 9, 12, 13, 13, 9)
+HEADER = (
+    "size (B)",
+    "algorithm",
+    "protocol",
+    "channels",
+    "time (us)",
+    "interval",
+    "algbw (GB/s)",
+    "busbw (GB/s)",
+    "of bound",
+)
+WIDTHS = (13, 15, 9, 9, 12, 11, 13, 13, 9)
 
 
 def lines(plan: ClusterPlan, rows: Sequence[Planned], every: bool = False) -> Iterator[str]:
@@ -27,16 +37,18 @@ def lines(plan: ClusterPlan, rows: Sequence[Planned], every: bool = False) -> It
     yield f"{table.head(HEADER, WIDTHS)}  bottleneck"
     for row in rows:
         for estimate in row.candidates if every else (row.pick,):
-            yield _line(row, estimate) + ("  <- NCCL's choice" if every and estimate is row.pick else "")
+            yield _line(plan, row, estimate) + ("  <- NCCL's choice" if every and estimate is row.pick else "")
     yield "#"
-    for line in _conclusions(rows):
+    for line in (*_conclusions(rows), *_unknown(plan, rows[-1])):
         yield f"# {line}"
 
 
-def _line(row: Planned, estimate: Estimate) -> str:
+def _line(plan: ClusterPlan, row: Planned, estimate: Estimate) -> str:
     algbw, busbw = row.bandwidths_GBps(estimate)
+    around = plan.interval(row, estimate)
     cells = (
         row.nbytes, estimate.algorithm, estimate.protocol, estimate.channels, table.microseconds(estimate.time_s),
+        table.spread(around.low_s, estimate.time_s, around.high_s) if around else "-",
         f"{algbw:.2f}", f"{busbw:.2f}", f"{row.bound_fraction(estimate):.0%}",
     )  # fmt: skip
     return f"{table.row(cells, WIDTHS)}  {estimate.bottleneck}"
@@ -77,6 +89,20 @@ def _conclusions(rows: Sequence[Planned]) -> Iterator[str]:
         f"bottleneck: {last.pick.bottleneck}"
     )
     yield f"lower bound {duration(last.bound.time_s)}: {last.bound.bottleneck}"
+
+
+def _unknown(plan: ClusterPlan, last: Planned) -> Iterator[str]:
+    """Yields the widest unknown of the largest size, and the measured systems that the interval is learnt from."""
+    around = plan.interval(last, last.pick)
+    if around is None:
+        return
+    if around.parts:
+        yield f"interval at {size(last.nbytes)}, widest unknown: {around.parts[0].why}"
+    scale = around.scale
+    if scale.alike:
+        yield f"compared with {count(len(scale.systems), 'measured system')} of this class: {scale.of}"
+    else:
+        yield f"no measured system of this class was compared ({scale.of}): the interval is wide"
 
 
 def _runs(rows: Sequence[Planned], key: Callable[[Planned], str]) -> Iterator[tuple[str, Sequence[Planned]]]:

@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
         _beside(args, program, links, constants)
         return 0
     if args.bytes is None:
-        raise ValueError("expected --bytes, the size of the whole vector, such as 64K or 16M")
+        raise ValueError("required: --bytes, the size of the whole vector, such as 64K or 16M")
     cases = [Case(program.schedule, program.programs, parse_bytes(text)) for text in args.bytes.split(",")]
     text = f"{described(args, links)}; thread blocks of protocol {program.protocol} by {args.constants}"
     if len(cases) > 1:

@@ -19,10 +19,12 @@ from ringtree.cli.arguments.topology import MEASURED
 from ringtree.cli.options.simulate import WITH
 from ringtree.cli.simulate.reporting import Case, described, detail_lines, head_lines, own_time_s, print_table
 from ringtree.formats.chrome import write
+from ringtree.formats.operations import chakra, goal
 from ringtree.ir.schedule import Schedule
 from ringtree.ir.units import duration
 from ringtree.pages.schedule_page import schedule_page
 from ringtree.simulate import Job, Simulation, play
+from ringtree.simulate.as_operations import as_operations
 from ringtree.topology.text import seconds
 from ringtree.verify import ProofError, prove
 
@@ -39,7 +41,8 @@ def run(args: argparse.Namespace) -> int:
             "--in-place applies to the engine's own windows: expected --cut, and trace:FILE or --hosts, as well"
         )
     sizes = [parse_bytes(text) for text in args.bytes.split(",")]
-    read, written = [args.what, (args.topology or "").removeprefix(MEASURED)], [args.trace, args.html]
+    read = [args.what, (args.topology or "").removeprefix(MEASURED)]
+    written = [args.trace, args.html, args.goal, args.chakra and args.chakra.with_name(f"{args.chakra.name}.0.et")]
     for path in filter(None, written):
         check_destination(path, *read, *(other for other in written if other and other is not path))
         if len(sizes) > 1:
@@ -59,19 +62,34 @@ def run(args: argparse.Namespace) -> int:
     begin_s = time.perf_counter()
     found = simulated(cases[0])
     wall_s = time.perf_counter() - begin_s
-    if args.trace:  # before anything is printed, which a reader such as head may end
-        write(found.trace, args.trace)
+    files = _write(args, cases[0], found)  # before anything is printed, which a reader such as head may end
     for line in head_lines(cases[0], described(args, found.topology), own_time_s(found)):
         print(line)
     for job, text in enumerate(args.others, start=1):
         print(f"concurrent {text} ends at {duration(own_time_s(found, job))}")
-    for line in detail_lines(found, wall_s):
+    for line in (*detail_lines(found, wall_s), *files):
         print(line)
-    if args.trace:
-        print(f"{args.trace}: `ringtree show` draws it, and ui.perfetto.dev opens it")
     if args.html:
         write_page(args.html, schedule_page(cases[0].schedule, topology, [found.trace]))
     return 0
+
+
+def _write(args: argparse.Namespace, case: Case, found: Simulation) -> list[str]:
+    """Writes the events, and what was simulated for other simulators, with computations as long as they take on this
+    topology; returns a line for each."""
+    lines = []
+    if args.trace:
+        write(found.trace, args.trace)
+        lines.append(f"{args.trace}: `ringtree show` draws it, and ui.perfetto.dev opens it")
+    if args.goal or args.chakra:
+        graph = as_operations(Job(case.what, case.nbytes), found.topology)
+        if args.goal:
+            goal.write(args.goal, graph)
+            lines.append(f"{args.goal}: LogGOPSim and ATLAHS play it, as `ringtree simulate` does")
+        if args.chakra:
+            paths = chakra.write(args.chakra, graph)
+            lines.append(f"{paths[0]} to {paths[-1].name}: ASTRA-sim plays them, as `ringtree simulate` does")
+    return lines
 
 
 def _case(args: argparse.Namespace, nbytes: int) -> Case:

@@ -66,6 +66,13 @@ class Roll:
             found = [name.partition("-")[2] for file in files if (name := file.name).startswith(f"{part}-")]
         return any(_lives(int(pid)) for pid in found)
 
+    def lead(self) -> bool:
+        """Whether this process is the first to ask."""
+        with suppress(FileExistsError):
+            (self._folder / "leads").touch(exist_ok=False)
+            return True
+        return False
+
     def end(self) -> None:
         """Notes that the training is done."""
         (self._folder / "done").touch()

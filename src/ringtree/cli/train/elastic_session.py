@@ -14,6 +14,7 @@ from ringtree.bench.machine import describe
 from ringtree.cli import terminal
 from ringtree.cli.train.elastic import Roll
 from ringtree.cli.train.session import Keeping, reporting
+from ringtree.errors import PeerDied, TimedOut
 from ringtree.formats.replacing import replace_with_json
 from ringtree.ir import units
 from ringtree.runtime.communicator.communicator import Communicator
@@ -22,6 +23,7 @@ from ringtree.training import ParallelLayout, TrainingPlan
 from ringtree.training.core.trainer import Trainer
 from ringtree.training.elastic import Change, ElasticSession
 
+RANK, SIZE = "RINGTREE_RANK", "RINGTREE_WORLD_SIZE"
 KNOCK_S = 2.0
 """Seconds for which a process waits to join before it looks whether anybody is left to join."""
 
@@ -41,7 +43,9 @@ def train(plan: TrainingPlan, args: argparse.Namespace, folder: Path, rank: int,
         roll.enter("trains")
     else:
         roll.enter("trains")
-        comm = ringtree.init(timeout_s=timeout_s)
+        if (met := _met(roll, timeout_s)) is None:
+            return
+        comm = met
         keeping.resume(trainer)
 
     def changed(change: Change) -> None:
@@ -57,6 +61,21 @@ def train(plan: TrainingPlan, args: argparse.Namespace, folder: Path, rank: int,
             bar.print(line)
         if args.json:
             replace_with_json(args.json, {"machine": describe(), **record(session, plan)})
+
+
+def _met(roll: Roll, timeout_s: float) -> Communicator | None:
+    """The group of all ranks. Where one ends before all have met, the first that hears of it, at the timeout where
+    nobody saw it, begins alone and takes the others in. None where the training is done."""
+    try:
+        return ringtree.init(timeout_s=timeout_s)
+    except (PeerDied, TimedOut):
+        if roll.lead():
+            os.environ |= {RANK: "0", SIZE: "1"}
+            return ringtree.init(timeout_s=timeout_s)
+    roll.leave("trains")
+    if (comm := _joined(roll, timeout_s)) is not None:
+        roll.enter("trains")
+    return comm
 
 
 def _joined(roll: Roll, timeout_s: float) -> Communicator | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 NCCL_TYPES = {
@@ -72,13 +72,14 @@ def _fit(value: float, width: int) -> str:
     return f"{value:.1e}"
 
 
-def nccl_footer(wrong: int, busbw_GBps: float) -> list[str]:
-    """The two closing lines."""
+def nccl_footer(wrong: int, busbw_GBps: float | Mapping[str, float]) -> list[str]:
+    """The two closing lines; of several algorithms, whose averages are by name, a line more for each."""
     verdict = "FAILED" if wrong else "OK"
-    return [
-        f"# {'Out of bounds values':<20} : {wrong} {verdict}",
-        f"# {'Avg bus bandwidth':<20} : {busbw_GBps:g}",
-    ]
+    averages = busbw_GBps if isinstance(busbw_GBps, Mapping) else {"": busbw_GBps}
+    lines = [f"# {'Out of bounds values':<20} : {wrong} {verdict}"]
+    for name, average in averages.items():
+        lines.append(f"# {'Avg bus bandwidth':<20} : {average:g}" + f" ({name})" * (len(averages) > 1))
+    return lines
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -109,11 +109,12 @@ class System:
 
     @cached_property
     def total_MBps(self) -> int:
-        """The most any GPU can send: over all its NVLinks, or its PCIe link."""
+        """The most any GPU can send: over all its NVLinks, or its PCIe link; over C2C where it has neither."""
         if self.alone:
             return MBps(LOCAL_GBps)
         gpus = range(len(self.gpus))
-        return max((max(self._sum(g, NEAR_GPUS), self.pcie_MBps(g)) for g in gpus), default=0)
+        most = max((max(self._sum(g, NEAR_GPUS), self.pcie_MBps(g)) for g in gpus), default=0)
+        return most or max((self._sum(g, (LinkKind.C2C,)) for g in gpus), default=0)
 
     @cached_property
     def fastest_MBps(self) -> int:

@@ -12,6 +12,7 @@ from ringtree.nccl.estimate import Estimate
 from ringtree.nccl.link_speeds import link_GBps
 from ringtree.nccl.transport.figures import PEER_CHUNK_bytes, PEER_LL_bytes
 from ringtree.nccl.transport.hardware import block_GBps, hop_us, nics_limit
+from ringtree.nccl.transport.staged import gpu_path
 from ringtree.nccl.tuning.communicator import NcclCommunicator
 from ringtree.nccl.tuning.figures import PROTOCOLS, BASE_LATENCY_us, HOP_LATENCY_us
 
@@ -72,7 +73,7 @@ def _loads(comm: NcclCommunicator, collective: str) -> Iterator[tuple[float, flo
     machine = comm.cluster.machine
     loads: dict[int, float] = defaultdict(float)
     for a, b, share in _pairs(collective, comm.per_node, comm.ranks):
-        for number in _paths(machine).gpus(a, b).links:
+        for number in gpu_path(machine, a, b).links:
             loads[number] += share
     for a, b in _to_nics(comm, collective):
         for number in _paths(machine).between(a, b).links:

@@ -4,16 +4,18 @@ length."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import inf
 
 from ringtree.ir.units import count
-from ringtree.machines.channels import Channels
+from ringtree.machines.channels import Channels, Pattern
 from ringtree.machines.clusters import NetworkShape
 from ringtree.machines.link_figures import data_Bps
 from ringtree.machines.machine import LinkKind, Machine, PathKind
 from ringtree.nccl.link_speeds import link_GBps
-from ringtree.nccl.transport.figures import BLOCKS_OF_A_CHANNEL, NIC_SHARE, UNDER_WAY, NET_LATENCY_us
+from ringtree.nccl.transport.figures import BLOCKS_OF_A_CHANNEL, NIC_SHARE, SHARP_SHARE, UNDER_WAY, NET_LATENCY_us
+from ringtree.nccl.transport.limit import Limit
+from ringtree.nccl.transport.shared_links import channel_GBps
+from ringtree.nccl.transport.staged import staged, staged_limit
 from ringtree.nccl.tuning.communicator import NcclCommunicator
 from ringtree.nccl.tuning.figures import PROTOCOLS, HOP_LATENCY_us, TREE_CHANNEL_GBps
 from ringtree.nccl.tuning.latency import parts_us, staged_us
@@ -29,7 +31,7 @@ def hop_us(comm: NcclCommunicator, protocol: str) -> float:
     if protocol == "simple" and comm.settings.simple_us:
         return comm.settings.simple_us
     extra = comm.cluster.fabric.latency_s * 1e6 - NET_LATENCY_us
-    return max(extra, 0.0) * (2 if protocol == "simple" else 1)
+    return max(extra, 0.0) * (2 if protocol == "simple" else 1) + comm.settings.plugin_us
 
 
 def slice_us(comm: NcclCommunicator) -> float:
@@ -58,14 +60,6 @@ def latency_us(comm: NcclCommunicator, collective: str, algorithm: str, protocol
     return base + (hops - far) * intra + far * over
 
 
-@dataclass(frozen=True, order=True, slots=True)
-class Limit:
-    """`GBps` in bytes of the collective a second."""
-
-    GBps: float
-    words: str
-
-
 def nic_limit(comm: NcclCommunicator, algorithm: str, protocol: str = "simple") -> Limit:
     """Bandwidth of all NICs that an algorithm's channels use together, each way, in bytes on the wire."""
     graph = comm.graph_of(algorithm)
@@ -75,6 +69,9 @@ def nic_limit(comm: NcclCommunicator, algorithm: str, protocol: str = "simple") 
     assert fabric is not None
     used = sorted({n for pair in graph.nics for n in pair}) or list(range(min(graph.count, len(machine.nics))))
     least = nics_limit(machine, fabric, used)
+    if comm.reduces_in_network(algorithm):
+        rates = sum(machine.devices[machine.nics[n]].rate_Bps for n in used) / 1e9
+        least = min(least, Limit(rates * SHARP_SHARE, f"{least.words}, whose switches reduce"))
     if not fabric.rdma:
         ranks = min(graph.count, comm.per_node)  # whose proxy threads have the channels' sockets
         kernel = fabric.kernel_Bps / 1e9 * ranks
@@ -133,9 +130,16 @@ def block_GBps(comm: NcclCommunicator) -> float:
     return max(TREE_CHANNEL_GBps[comm.generation]) / BLOCKS_OF_A_CHANNEL
 
 
-def link_limit(comm: NcclCommunicator, graph: Channels) -> Limit:
-    """Bandwidth of the channels within a machine, together."""
+def link_limit(comm: NcclCommunicator, graph: Channels, chain: bool = False) -> Limit:
+    """Bandwidth of the channels within a machine, together: no limit where each machine has one GPU. `chain`: rings are
+    not closed."""
+    if comm.per_node == 1:
+        return Limit(inf, "")
+    if staged(comm, graph):
+        return staged_limit(comm, graph, chain)
     GBps = max(graph.count * graph.intra_Bps / 1e9, _mesh_GBps(comm))
+    if graph.pattern is Pattern.RING and graph.intra is PathKind.NVL:
+        GBps = max(GBps, graph.count * channel_GBps(comm.cluster, graph.orders, chain)[0])
     return Limit(GBps, _link_words(comm, graph, GBps))
 
 

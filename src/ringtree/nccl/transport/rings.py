@@ -5,7 +5,9 @@ from __future__ import annotations
 from math import ceil
 
 from ringtree.nccl.transport.figures import RING_STEPS, SLICES, STEPS, TREE_STEPS, SLICE_bytes
-from ringtree.nccl.transport.hardware import Limit, block_GBps, crossings, latency_us, link_limit, nic_limit, slice_us
+from ringtree.nccl.transport.hardware import block_GBps, crossings, latency_us, link_limit, nic_limit, slice_us
+from ringtree.nccl.transport.limit import Limit
+from ringtree.nccl.transport.staged import staged
 from ringtree.nccl.tuning.bandwidth import bandwidth_GBps, steps
 from ringtree.nccl.tuning.communicator import NcclCommunicator
 from ringtree.nccl.tuning.latency import parts_us
@@ -18,13 +20,13 @@ def ring_limits(comm: NcclCommunicator, collective: str, protocol: str) -> list[
     """The ring's limit, in bytes of the collective."""
     graph = comm.graph_of("ring")
     times = comm.ranks / steps(comm, collective)
-    nic = nic_limit(comm, "ring", protocol)
-    limits = [Limit(nic.GBps / WIRE[protocol] * times, nic.words)]
-    if protocol != "simple":
-        limits.append(Limit(bandwidth_GBps(comm, collective, "ring", protocol), f"protocol: {protocol.upper()}"))
+    chain = collective in ("broadcast", "reduce")
+    ends = (nic_limit(comm, "ring", protocol), link_limit(comm, graph, chain))
+    limits = [Limit(end.GBps / WIRE[protocol] * times, end.words) for end in ends]
+    if protocol == "simple":
         return limits
-    link = link_limit(comm, graph)
-    return [*limits, Limit(link.GBps * times, link.words)]
+    own = Limit(bandwidth_GBps(comm, collective, "ring", protocol), f"protocol: {protocol.upper()}")
+    return [limits[0], own] if not staged(comm, graph) else [*limits, own]
 
 
 def ring_us(comm: NcclCommunicator, collective: str, protocol: str, nbytes: int, GBps: float) -> float:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from math import ceil
 
 from ringtree.nccl.transport import figures
-from ringtree.nccl.transport.hardware import Limit, block_GBps, latency_us, link_limit, nic_limit
+from ringtree.nccl.transport.hardware import block_GBps, latency_us, link_limit, nic_limit
+from ringtree.nccl.transport.limit import Limit
 from ringtree.nccl.transport.rings import WIRE
 from ringtree.nccl.tuning.bandwidth import bandwidth_GBps, correction, steps
 from ringtree.nccl.tuning.channels import chunk_bytes
 from ringtree.nccl.tuning.communicator import NcclCommunicator
-from ringtree.nccl.tuning.figures import NVLS_TREE_CHANNEL_GBps, TREE_CHANNEL_GBps
+from ringtree.nccl.tuning.figures import NVLS_TREE_CHANNEL_GBps
 
 TREE_SHARE = 0.92
 """A tree's share of the links' bandwidth (NCCL's tuning.cc)."""
@@ -27,7 +28,7 @@ def tree_limits(comm: NcclCommunicator, collective: str, algorithm: str, protoco
         return [*limits, *_switch_limits(comm, collective, algorithm)]
     link = link_limit(comm, graph)
     if algorithm == "tree" and protocol == "simple":
-        each = TREE_CHANNEL_GBps[comm.generation][comm.column]
+        each = block_GBps(comm) * figures.BLOCKS_OF_A_CHANNEL
         copied = Limit(graph.count * each / 2, f"copying: {graph.count} channels of {each:g} GB/s")
         return [*limits, Limit(link.GBps * TREE_SHARE / 2, link.words), copied]
     words = link.words if protocol == "simple" else f"protocol: {protocol.upper()}"
@@ -45,8 +46,9 @@ def _times_a_nic(comm: NcclCommunicator, algorithm: str) -> float:
 def _switch_limits(comm: NcclCommunicator, collective: str, algorithm: str) -> list[Limit]:
     graph = comm.graph_of(algorithm)
     each = figures.NVLS_BLOCK_GBps[comm.generation]
-    words = f"NVLink SHARP: {comm.nvls_channels} blocks of {each:.1f} GB/s"
-    blocks = comm.nvls_channels * each
+    count = min(comm.nvls_channels, figures.NVLS_BLOCKS[comm.generation])
+    words = f"NVLink SHARP: {count} blocks of {each:.1f} GB/s"
+    blocks = count * each
     own = bandwidth_GBps(comm, collective, algorithm, "simple")
     if collective != "all_reduce":
         return [Limit(own, words)]
@@ -62,12 +64,15 @@ def tree_us(comm: NcclCommunicator, collective: str, algorithm: str, protocol: s
     """Latency, transfer, and the time that fills the stages."""
     latency = latency_us(comm, collective, algorithm, protocol)
     if protocol != "simple" or algorithm.startswith("collnet") or algorithm == "pat":
-        return latency + nbytes / (GBps * correction(comm, collective, algorithm, protocol, nbytes)) / 1e3
+        alone = algorithm == "tree" and comm.per_node == 1  # no chain of GPUs to fill
+        share = 1.0 if alone else correction(comm, collective, algorithm, protocol, nbytes)
+        return latency + nbytes / (GBps * share) / 1e3
     if algorithm == "tree":
         return latency + nbytes / GBps / 1e3 + _fill_us(comm, nbytes, GBps)
     heads = comm.heads(algorithm)
     loop = chunk_bytes(comm, algorithm, heads, nbytes) * comm.nvls_channels * heads
-    return latency + (ceil(nbytes / loop) * min(loop, nbytes) + figures.NVLS_STAGES * min(loop, nbytes)) / GBps / 1e3
+    posting = max(heads - figures.BOARD_HEADS, 0) * figures.HEAD_us
+    return latency + (ceil(nbytes / loop) + figures.NVLS_STAGES) * (min(loop, nbytes) / GBps / 1e3 + posting)
 
 
 def _fill_us(comm: NcclCommunicator, nbytes: int, GBps: float) -> float:

@@ -112,6 +112,10 @@ class NcclCommunicator:
         assert graph is not None, algorithm
         return graph
 
+    def reduces_in_network(self, algorithm: str) -> bool:
+        """Whether the network's switches reduce (SHARP) with that algorithm."""
+        return self.cluster.sharp and self.nodes > 1 and algorithm in ("collnet_direct", "collnet_chain", "nvls")
+
     def heads(self, algorithm: str) -> int:
         """GPUs of a node that begin a channel: where switches reduce, those that reduce for the node."""
         return len({order[0] for order in self.graph_of(algorithm).orders})

@@ -11,13 +11,15 @@ from ringtree.nccl.tuning.figures import ALGORITHMS, PROTOCOLS
 @dataclass(frozen=True, slots=True)
 class TuningSettings:
     """`latency_us`: a message's latency that the plugin reports to NCCL; `simple_us`: the known latency of a hop with
-    Simple beyond that. Buffers with Simple, of a connection; NVLS' chunks at most (0: NCCL's own)."""
+    Simple beyond that; `plugin_us`: what the plugin's own work adds to a hop. Buffers with Simple, of a connection;
+    NVLS' chunks at most (0: NCCL's own)."""
 
     source: str
     algorithms: tuple[str, ...] = ALGORITHMS
     protocols: tuple[str, ...] = PROTOCOLS
     latency_us: float = 0.0
     simple_us: float = 0.0
+    plugin_us: float = 0.0
     buffer_bytes: int = 4 << 20
     nvls_chunk_bytes: int = 0
 
@@ -39,15 +41,20 @@ TCPXO = TuningSettings(
     simple_us=448.0,
     buffer_bytes=8 << 20,
 )
+EFA_PLUGIN_us = 7.5
+"""Unpublished; from the table of two p4de (all_reduce of 8 bytes: 161 us, of which NCCL's latency is 92 and the
+fabric's 54, over two hops)."""
 EFA_OLD = TuningSettings(
     "aws-ofi-nccl 2daf7d3, src/platform-aws.cpp: p4d; no order within 128 bytes, so Simple",
     protocols=("simple",),
     latency_us=75.0,
+    plugin_us=EFA_PLUGIN_us,
     buffer_bytes=8 << 20,
 )
 EFA = TuningSettings(
     "aws-ofi-nccl 2daf7d3, src/platform-aws.cpp: p5",
     latency_us=75.0,
+    plugin_us=EFA_PLUGIN_us,
     buffer_bytes=8 << 20,
     nvls_chunk_bytes=512 << 10,
 )

@@ -8,12 +8,12 @@ from ringtree import late
 
 if TYPE_CHECKING:
     from ringtree.price.memory.counting import Counts, counts
-    from ringtree.price.memory.parameters import BUILT_IN, CostParameters, SharedMemory
+    from ringtree.price.memory.parameters import BUILT_IN, CostParameters, SharedMemory, built_in
     from ringtree.price.memory.shared import MemoryQuote, Workload, quote, seconds
 
 _NAMES = {
     "counting": ("Counts", "counts"),
-    "parameters": ("BUILT_IN", "CostParameters", "SharedMemory"),
+    "parameters": ("BUILT_IN", "CostParameters", "SharedMemory", "built_in"),
     "shared": ("MemoryQuote", "Workload", "quote", "seconds"),
 }
 
@@ -24,6 +24,7 @@ __all__ = [
     "MemoryQuote",
     "SharedMemory",
     "Workload",
+    "built_in",
     "counts",
     "quote",
     "seconds",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from math import log2
 
 from ringtree.price.memory.corrections import NONE, Corrections
@@ -121,13 +122,28 @@ BUILT_IN = CostParameters(
     fetch_Bps=(22e9, 28e9, 45e9, 50e9, 45e9),
     reduce_Bps=(400e9, 500e9, 500e9, 500e9, 500e9),
     attach_Bps=(35e9, 30e9, 40e9, 25e9, 12e9),
-    oversubscribed_fetch_Bps=(22e9, 22e9, 18e9, 12e9, 12e9),
+    oversubscribed_fetch_Bps=(22e9, 25e9, 27e9, 22e9, 19e9),
     source="built-in cost parameters",
 )
 """Measured by `ringtree tune` on 2 cores of an AMD EPYC with slow cache lines from the other core; `attach_Bps` is
-between what that machine and 2 cores of an Intel Xeon take for process_vm_readv, less the writing;
-`oversubscribed_fetch_Bps` is estimated from what reduce of 1 and 16 MiB over 4 and 8 ranks takes on that Xeon, and
-guessed for shorter arrays."""
+between what that machine and 2 cores of an Intel Xeon take for process_vm_readv, less the writing, where the kernel
+reads small pages at READS_BPS;
+`oversubscribed_fetch_Bps` is between an estimate from what reduce of 1 and 16 MiB over 4 and 8 ranks takes on that
+Xeon, and what gather and all_to_all of those sizes take on another EPYC."""
+READS_BPS = 25e9
+"""The rate that native.reads_Bps() would find on that Xeon, by its single copies of 32 and 512 KiB; another EPYC has
+12 to 16e9, and takes longer for them than to stage."""
+
+
+@lru_cache(maxsize=4)
+def built_in(reads_Bps: float) -> CostParameters:
+    """The built-in parameters where the kernel reads a peer's memory at that rate, as native.reads_Bps() finds it: in
+    this core's caches, so that what comes from another's takes the time of that in addition."""
+    if not 0 < reads_Bps < READS_BPS:
+        return BUILT_IN
+    share = reads_Bps / READS_BPS
+    pairs = zip(BUILT_IN.attach_Bps, BUILT_IN.fetch_Bps, strict=True)
+    return replace(BUILT_IN, attach_Bps=tuple(min(a * share, 1 / (1 / reads_Bps + 1 / f)) for a, f in pairs))
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,9 +117,10 @@ def _awaited(look: Callable[[], Found | None], until_s: float, where: str) -> Fo
 
 
 @contextmanager
-def local_knock(name: str, until_s: float) -> Iterator[Knock]:
-    """Comes to the door of that name, and waits for it to open. TimeoutError: it does not in time."""
-    reached = _awaited(partial(_reached, name), until_s, repr(name))
+def local_knock(name: str, until_s: float, where: str) -> Iterator[Knock]:
+    """Comes to the door of that name, and waits for it to open. `where`: the name in words. TimeoutError: it does not
+    open in time."""
+    reached = _awaited(partial(_reached, name), until_s, where)
 
     def receive(timeout_s: float) -> Message | None:
         if not reached.is_readable(timeout_s):
@@ -172,7 +173,13 @@ class _PostDoor:
 
 @contextmanager
 def announced_door(board: FileBoard) -> Iterator[Door]:
-    """The door that a file announces to the hosts that share it."""
+    """The door that a file announces to the hosts that share it. RuntimeError: another group's is open there."""
+    theirs = None
+    with suppress(RuntimeError):  # what is there is no announcement: announce() says so
+        theirs = _dialled(board)
+    if theirs:
+        theirs[0].wire.close()
+        raise RuntimeError(f"another group takes processes in at {board.where}; expected a file of its own")
     contact = Contact(tuple(candidates()), post().port, secrets.token_bytes(32))
     job = _job(contact)
     post().know(job, partial(proof, contact.secret + board.secret))
@@ -208,13 +215,27 @@ def announced_knock(board: FileBoard, until_s: float) -> Iterator[Knock]:
 
 
 def _announced(board: FileBoard) -> tuple[Connection, str] | None:
+    reached = _dialled(board)
+    if reached is None:
+        return None
+    connection, at, job = reached
+    try:
+        connection.send({"come": job, "rank": -1, "shunned": []})
+    except OSError:  # it has just ended
+        connection.wire.close()
+        return None
+    return connection, at
+
+
+def _dialled(board: FileBoard) -> tuple[Connection, str, str] | None:
+    """A connection to the post that a file announces, the address that reached it, and the door's job there; None where
+    there is none, or who is there has ended."""
     contact = board.read(RETRY_S)
     for at in contact.addresses if contact else ():
         assert contact is not None
         with suppress(OSError):
-            made = dial(Addressee((at, contact.port), _job(contact), partial(proof, contact.secret + board.secret)))
-            made.send({"come": _job(contact), "rank": -1, "shunned": []})
-            return made, at
+            job = _job(contact)
+            return dial(Addressee((at, contact.port), job, partial(proof, contact.secret + board.secret))), at, job
     return None
 
 

@@ -7,7 +7,9 @@ from typing import Any
 
 
 def whole(value: Any, what: str) -> int:
-    """A whole number of any kind (Python's, numpy's); TypeError for anything else."""
+    """A whole number of any kind (Python's, numpy's); TypeError for anything else, a truth value included."""
+    if isinstance(value, bool):
+        raise TypeError(f"{what} is {value}; expected a whole number")
     try:
         return operator.index(value)
     except TypeError:

@@ -59,7 +59,7 @@ class Member:
 
     def _code(self, collective: int, algorithm: AlgorithmChoice) -> int:
         """The fast path's code of a collective by a forced algorithm; -1 where it has none."""
-        offset = self._calls.offsets.get(algorithm) if isinstance(algorithm, str) else None
+        offset = self._calls.offsets.find(algorithm)
         return -1 if offset is None else collective + offset
 
     def _started(self, collective: int, x: Any, out: Any, op: Any, root: int, shape: int) -> Work | None:

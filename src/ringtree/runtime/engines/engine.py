@@ -88,7 +88,8 @@ class JoinedGroup(NamedTuple):
 
     The rest is the same for all members: `cores`, how many cores the members on a machine may use between them (the
     least of all machines); `cost`; where there are several hosts, `hosts`, the number of each member's, and `network`;
-    `single_copy_bytes`, the longest message that may be read where it lies in its sender's memory, 0 where none is;
+    `single_copy_bytes`, the longest message that may be read where it lies in its sender's memory, 0 where none is, and
+    `reads_Bps`, the rate at which the kernel does so, as rank 0 has found it;
     `nodes`, each member's NUMA node, where all are known, on one host, and several; `speed` of the slowest core, as a
     share of the fastest of its machine.
     """
@@ -101,6 +102,7 @@ class JoinedGroup(NamedTuple):
     hosts: tuple[int, ...] = ()
     network: NetworkParameters | None = None
     single_copy_bytes: int = 0
+    reads_Bps: float = 0.0
     nodes: tuple[int, ...] = ()
     speed: float = 1.0
 

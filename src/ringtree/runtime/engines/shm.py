@@ -44,11 +44,11 @@ def _join(parameters: GroupParameters) -> JoinedGroup:
     listening = engines.NetworkEnd(parameters) if len(set(hosts)) > 1 else None
     slots, slot_bytes = staging(parameters.ranks, parameters.slots, listening.latency_s if listening else 0.0)
     sizes = parameters.ranks, slots, slot_bytes
-    may_read = single_copies(os.environ) and not parameters.threads and native.attaches()
+    reads_Bps = native.reads_Bps() if single_copies(os.environ) and not parameters.threads else 0.0
     lazily = parameters.inherited is not None or listening is not None
     needed, at_first = (native.reserved_bytes(*sizes, lazily=each) for each in (lazily, True))
     try:
-        offer = [*_offer(parameters, listening, may_read), native.process_identity()]
+        offer = [*_offer(parameters, listening, reads_Bps), native.process_identity()]
         memory = native.segment_bytes(*sizes), offer, at_first, needed  # each rank reserves its own slots, on its node
         fd, offers = parameters.bootstrap.share(group, *memory)
     except BaseException:
@@ -77,7 +77,7 @@ def _join(parameters: GroupParameters) -> JoinedGroup:
         oversubscribed=oversubscribed,
         threads=parameters.threads,
         names=list(parameters.names),
-        single_copy_bytes=LEAST_SINGLE_COPY_BYTES if may_read else 0,
+        single_copy_bytes=LEAST_SINGLE_COPY_BYTES if reads_Bps else 0,
         inherited=parameters.inherited,
         network=network,
         nodes=_numbered(hosts, nodes),
@@ -93,10 +93,18 @@ def _join(parameters: GroupParameters) -> JoinedGroup:
         slot_bytes,
         min(cores.values()),
         *_costs(parameters, offers[0], tuple(hosts), turns, listening),
-        single_copy_bytes=native.overflow_bytes(*sizes) if not listening and all(o[6] for o in offers) else 0,
+        *_single_copies(native, sizes, [o[6] for o in offers], listening),
         nodes=() if listening else _several(nodes),
         speed=min(o[5][1] for o in offers),
     )
+
+
+def _single_copies(
+    native: Any, sizes: tuple[int, int, int], reads_Bps: list[float], listening: NetworkEnd | None
+) -> tuple[int, float]:
+    """The longest message that may be read in its sender's memory, 0 where a member may not read, and rank 0's rate."""
+    allowed = listening is None and all(reads_Bps)
+    return (native.overflow_bytes(*sizes) if allowed else 0), reads_Bps[0]
 
 
 def _rules(parameters: GroupParameters) -> dict[str, bool]:
@@ -115,9 +123,9 @@ def _costs(
     return agreed, hosts, NetworkParameters(listening.latency_s, turns, measured) if listening else None
 
 
-def _offer(parameters: GroupParameters, listening: NetworkEnd | None, may_read: bool) -> list[Any]:
+def _offer(parameters: GroupParameters, listening: NetworkEnd | None, reads_Bps: float) -> list[Any]:
     """The facts that the others need of this rank: its usable cores, a world's cost parameters and their source, an
-    address, a world's network, the cores' NUMA node and speed, and whether it may read peers' memory."""
+    address, a world's network, the cores' NUMA node and speed, and the rate at which it may read peers' memory."""
     cores = os.sched_getaffinity(0)
     mask = sum(1 << core for core in cores)
     of_world = not parameters.inherited and not parameters.rank
@@ -129,7 +137,7 @@ def _offer(parameters: GroupParameters, listening: NetworkEnd | None, may_read: 
         listening.address if listening else None,
         [tuned.network_as_json(network), network.source] if network else None,
         _node_and_speed(cores),
-        may_read,
+        reads_Bps,
     ]
 
 
@@ -145,15 +153,16 @@ def staging(ranks: int, needed: int = 0, latency_s: float = 0.0) -> tuple[int, i
     return slots, max(nbytes // slots // 4096 * 4096, 4096)
 
 
-def longest_single_copy(ranks: int) -> int:
-    """The most bytes of a message that its receiver reads in the sender's memory, in a group on this machine; 0 where
-    the kernel or RINGTREE_SINGLE_COPY allows none, and where the engine is not installed."""
+def single_copies_here(ranks: int) -> tuple[int, float]:
+    """The most bytes of a message that its receiver reads in the sender's memory, in a group on this machine, and
+    the rate at which the kernel does so; zeros where it or RINGTREE_SINGLE_COPY allows none, and where the engine is
+    not installed."""
     try:
         native = native_module()
     except ImportError:
-        return 0
-    allowed = single_copies(os.environ) and native.attaches()
-    return int(native.overflow_bytes(ranks, *staging(ranks))) if allowed else 0
+        return 0, 0.0
+    reads_Bps = native.reads_Bps() if single_copies(os.environ) else 0.0
+    return (int(native.overflow_bytes(ranks, *staging(ranks))), reads_Bps) if reads_Bps else (0, 0.0)
 
 
 def warning_of(env: Mapping[str, str]) -> dict[str, float]:

@@ -27,6 +27,7 @@ class JobCourse:
         self._send, self._place, self._elastic = send, place, elastic
         self._succeeded: list[int] = []
         self._deadline: float | None = None
+        self._hurried = False
         self._escalation = iter((signal.SIGTERM, signal.SIGKILL))
 
     def ended(self, rank: int, code: int) -> None:
@@ -51,7 +52,7 @@ class JobCourse:
             self._send(number)
             self._deadline = time.monotonic() + GRACE_S
         else:
-            self._deadline = 0.0
+            self._deadline, self._hurried = 0.0, True
 
     @property
     def patience_s(self) -> float | None:
@@ -70,7 +71,8 @@ class JobCourse:
         """Writes which rank failed first and how, and which ranks had to be stopped; returns the exit code."""
         if self.signal is not None:
             if self.stopped:
-                write(f"stopped {named(self.stopped)}, which did not end within {GRACE_S:g} s")
+                late = f"within {GRACE_S:g} s" if not self._hurried else "before the second signal"
+                write(f"stopped {named(self.stopped)}, which did not end {late}")
             return 128 + self.signal
         if not self.failures:
             return 0

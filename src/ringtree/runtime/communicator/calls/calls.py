@@ -15,7 +15,7 @@ from ringtree import plan, price, verify
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.schedule import Schedule
 from ringtree.plan.tuning import CallTuning
-from ringtree.price.memory.parameters import BUILT_IN, SharedMemory
+from ringtree.price.memory.parameters import SharedMemory, built_in
 from ringtree.runtime.arrays import Array
 from ringtree.runtime.communicator import calls
 from ringtree.runtime.communicator.calls.binding import (
@@ -33,7 +33,7 @@ from ringtree.runtime.communicator.calls.decisions import Decisions
 from ringtree.runtime.communicator.calls.defaults import Defaults
 from ringtree.runtime.communicator.calls.operations import Op, as_named, as_op
 from ringtree.runtime.communicator.calls.ordering import kept_order
-from ringtree.runtime.communicator.calls.plans import Given, Plans, Same
+from ringtree.runtime.communicator.calls.plans import Given, Offsets, Plans, Same
 from ringtree.runtime.communicator.calls.request import CallRequest
 from ringtree.runtime.communicator.messages.work import Work
 from ringtree.runtime.engines.engine import GroupParameters, JoinedGroup
@@ -56,7 +56,7 @@ class Calls:
         self._endpoint = joined.endpoint
         self._decisions = Decisions(joined.endpoint)
         self.plans = Plans(joined.endpoint)
-        self.offsets: dict[str, int] = {}  # by algorithm: what is added to CODE where it is forced
+        self.offsets = Offsets()
         self._parts = Given[RankProgram]()
         self._proved = Given[int]()  # the slots they need
         self._vouched = Given[bool]()  # unproved ones that a caller asked for all the same
@@ -119,7 +119,7 @@ class Calls:
         """The arguments of the fast path by addresses; None for calls that it never knows, and for synchronous ones of
         plain buffers, which were tried as such."""
         r, shown = request, request.x or request.out
-        offset = 0 if algorithm is None else self.offsets.get(algorithm) if isinstance(algorithm, str) else None
+        offset = 0 if algorithm is None else self.offsets.find(algorithm)
         if offset is None or r.counts is not None or r.packed or shown is None:
             return None
         if not (async_op or shown.copied or shown.format() is None):
@@ -139,7 +139,7 @@ class Calls:
         else:
             endpoint.run(bound.plan, *addresses)
             found = request.result
-        if not isinstance(algorithm, Schedule) and r.counts is None and not r.packed:
+        if r.counts is None and not r.packed:
             self._teach(request, bound, algorithm)
         return found
 
@@ -318,7 +318,8 @@ class Calls:
 
     def _memory(self) -> SharedMemory:
         """The memory and costs that calls are planned for; equal on all ranks."""
-        cost, joined = self._parameters.cost or BUILT_IN, self._joined
+        joined = self._joined
+        cost = self._parameters.cost or built_in(joined.reads_Bps)
         return SharedMemory(
             self.cores, *self._room, cost, joined.single_copy_bytes, node_of=joined.nodes, speed=joined.speed
         )
@@ -381,13 +382,13 @@ class Calls:
         aligned = x.address - bound.input_start * item == out.address - bound.output_start * item
         return x if aligned and bound.aliasable else x.copy()
 
-    def _teach(self, request: CallRequest, bound: BoundPlan, algorithm: str | None) -> None:
+    def _teach(self, request: CallRequest, bound: BoundPlan, algorithm: str | Schedule | None) -> None:
         """Lets the fast path serve calls that look like this one."""
         x, out = request.x, request.out
         shown = x or out
         assert shown is not None
         counts = (0 if x is None else x.count, 0 if out is None else out.count)
-        offset = 0 if algorithm is None else self.offsets.setdefault(algorithm, (len(self.offsets) + 1) * len(CODE))
+        offset = 0 if algorithm is None else self.offsets.keep(algorithm)
         code = CODE[request.collective] + offset
         signature = (code, shown.format() or "", int(request.dtype), request.op, request.root, *counts)
         self.plans.teach(signature, bound)

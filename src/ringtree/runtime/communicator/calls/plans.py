@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from ringtree.ir.schedule import Schedule
+from ringtree.runtime.communicator.calls.codes import CODE
+
 if TYPE_CHECKING:
-    from ringtree.ir.schedule import Schedule
     from ringtree.runtime.communicator.calls.binding import BoundPlan
     from ringtree.runtime.engines.protocols import PreparedPrograms
 
@@ -114,3 +116,29 @@ class Given(Generic[Fact]):
 
     def __len__(self) -> int:
         return len(self._facts)
+
+
+class Offsets:
+    """The number that is added to CODE where the caller forces an algorithm, by its name or a schedule."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, int] = {}
+        self._schedules = Given[int]()
+        self._last = 0
+
+    def find(self, algorithm: object) -> int | None:
+        """The number, or None where no call was taught."""
+        if isinstance(algorithm, str):
+            return self._names.get(algorithm)
+        return self._schedules.find(algorithm) if isinstance(algorithm, Schedule) else None
+
+    def keep(self, algorithm: str | Schedule) -> int:
+        """The number, a new one where there is none."""
+        found = self.find(algorithm)
+        if found is not None:
+            return found
+        self._last += len(CODE)
+        if isinstance(algorithm, Schedule):
+            return self._schedules.keep(algorithm, self._last)
+        self._names[algorithm] = self._last
+        return self._last

@@ -88,7 +88,9 @@ def join_group(at: str | None, timeout_s: float | None) -> Communicator:
     timeout_s, where = patience(timeout_s), _where(at)
     until_s = time.monotonic() + timeout_s
     while True:
-        knock = announced_knock(where, until_s) if isinstance(where, FileBoard) else local_knock(where, until_s)
+        knock = (
+            announced_knock(where, until_s) if isinstance(where, FileBoard) else local_knock(where, until_s, _named(at))
+        )
         with knock as receive:
             try:
                 message = _message(receive, until_s, "plan", at)
@@ -120,7 +122,11 @@ def _message(receive: Knock, until_s: float, name: str, at: str | None) -> dict[
         message = receive(max(min(until_s - time.monotonic(), LONGEST_SLICE_S), 0))
         if message is not None and name in message:
             return message
-    raise TimeoutError(f"no group took this process in at {at or 'the place of its job'}: did its ranks call grow()?")
+    raise TimeoutError(f"no group took this process in at {_named(at)}: have its ranks called grow() there?")
+
+
+def _named(at: str | None) -> str:
+    return "the place of its job" if at is None else repr(at)
 
 
 def _where(at: str | None) -> str | FileBoard:
@@ -143,7 +149,7 @@ def _where(at: str | None) -> str | FileBoard:
         return job
     if at.startswith(FILE) and at.removeprefix(FILE).startswith("/"):
         return FileBoard(at.removeprefix(FILE), "", secret)
-    if not at or "://" in at:
+    if not at or at.startswith("file:") or "://" in at:
         raise ValueError(f"at is {at!r}; expected a name on this machine, or file:///path of a file of all hosts")
     return at
 

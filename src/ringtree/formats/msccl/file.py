@@ -1,4 +1,6 @@
 """The XML of MSCCL programs, as MSCCL's runtimes parse it: <algo> of <gpu> of <tb> (thread block) of <step>.
+RCCL and TE-CCL write more: `maxcount` and `nthreadblocks`, which repeat what the steps show; `redop`, the reduction
+that a file was made for; and <copy> in a <gpu>.
 
 Expat is driven directly: a document type declaration, and with it every entity, is refused where it starts, and so is
 each element outside its parent; so a hostile file costs no more than its length.
@@ -17,14 +19,40 @@ SENDS = {"s", "rcs", "rrs", "rrcs"}
 TYPES = {*RECEIVES, *SENDS, "cpy", "re", "nop"}
 
 _NUMBERS = {
-    "algo": {"nchannels", "nchunksperloop", "ngpus", "inplace", "outofplace", "minBytes", "maxBytes"},
+    "algo": {
+        "nchannels",
+        "nchunksperloop",
+        "ngpus",
+        "inplace",
+        "outofplace",
+        "minBytes",
+        "maxBytes",
+        "maxcount",
+        "nthreadblocks",
+    },
     "gpu": {"id", "i_chunks", "o_chunks", "s_chunks"},
     "tb": {"id", "send", "recv", "chan"},
     "step": {"s", "srcoff", "dstoff", "cnt", "depid", "deps", "hasdep"},
+    "copy": {"i_off", "o_off"},
 }
-_WORDS = {"algo": {"name", "proto", "coll"}, "gpu": set(), "tb": set(), "step": {"type", "srcbuf", "dstbuf"}}
-_OPTIONAL = {"outofplace", "minBytes", "maxBytes", "nchannels", "proto", "hasdep"}
-_PARENT = {"algo": "", "gpu": "algo", "tb": "gpu", "step": "tb"}
+_WORDS = {
+    "algo": {"name", "proto", "coll", "redop"},
+    "gpu": set[str](),
+    "tb": set[str](),
+    "step": {"type", "srcbuf", "dstbuf"},
+    "copy": set[str](),
+}
+_OPTIONAL = {"outofplace", "minBytes", "maxBytes", "maxcount", "nthreadblocks", "redop", "nchannels", "proto", "hasdep"}
+_PARENT = {"algo": "", "gpu": "algo", "tb": "gpu", "copy": "gpu", "step": "tb"}
+
+
+@dataclass(frozen=True, slots=True)
+class InputCopy:
+    """A <copy> of TE-CCL's files: a chunk of the input that is in the output before the thread blocks begin."""
+
+    line: int
+    source: int
+    target: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +81,12 @@ class ThreadBlock:
 
 @dataclass(slots=True)
 class MscclGpu:
-    """A gpu of the file: chunks of each buffer, and its thread blocks."""
+    """A gpu of the file: chunks of each buffer, its thread blocks, and copies before they begin."""
 
     id: int
     chunks: dict[str, int]  # by buffer: i, o, s
     blocks: list[ThreadBlock] = field(default_factory=list)
+    copies: list[InputCopy] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -136,6 +165,8 @@ class _Reader:
             gpus.append(MscclGpu(numbers["id"], {b: numbers[f"{b}_chunks"] for b in "ios"}))
         elif tag == "tb":
             gpus[-1].blocks.append(ThreadBlock(numbers["id"], numbers["send"], numbers["recv"], numbers["chan"], line))
+        elif tag == "copy":
+            gpus[-1].copies.append(InputCopy(line, numbers["i_off"], numbers["o_off"]))
         else:
             self._step(gpus[-1].blocks[-1], words, numbers, line)
 

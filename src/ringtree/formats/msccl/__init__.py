@@ -1,0 +1,1 @@
+"""MSCCL XML: programs of thread blocks for GPUs, as microsoft/msccl, Azure/msccl-executor-nccl and RCCL run them."""

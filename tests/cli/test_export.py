@@ -1,0 +1,68 @@
+"""`ringtree export`: the file that is written, and what is refused; and what `ringtree prove` shows of a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ringtree.cli.options import export
+from ringtree.formats import WRITERS, load
+from tests.cli.conftest import Ringtree
+from tests.formats.plans import text
+
+
+def test_the_command_knows_all_formats() -> None:
+    assert tuple(WRITERS) == export.FORMATS
+
+
+@pytest.mark.parametrize(("suffix", "format_name"), [(".xml", "MSCCL XML"), (".json", "MSCCL++"), (".txt", "ringtree")])
+def test_a_file_by_its_suffix(suffix: str, format_name: str, ringtree: Ringtree, tmp_path: Path) -> None:
+    path = tmp_path / f"ring{suffix}"
+    got = ringtree("export", "ring", str(path), "-n", "4", "--collective", "all_reduce")
+    assert (got.code, got.err) == (0, "")
+    assert got.out.startswith(f"{path}: ring all_reduce over 4 ranks: ")
+    assert str(load(path).facts["format"]).startswith(format_name)
+    again = tmp_path / "again.txt"
+    assert ringtree("export", str(path), str(again)).code == 0
+    assert load(again).schedule == load(path).schedule
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            "ring out -n 4",
+            "no suffix names no format: expected .txt (text), .xml (msccl), .json (mscclpp), or --format",
+        ),
+        ("binomial out.xml --collective broadcast", "MSCCL XML has no broadcast; expected one of all_reduce"),
+        ("ring missing/out.xml -n 4", "no such folder to write to"),
+        ("two_shot out.json -n 32 --collective all_reduce", "two_shot needs more than 16 channels of a thread block"),
+        ("one_shot out.xml -n 100 --collective all_reduce", "one_shot needs more than 64 thread blocks of a gpu"),
+        ("nothing out.xml", "'nothing' is neither an algorithm nor a file"),
+    ],
+)
+def test_what_cannot_be_written_is_refused(
+    words: str, message: str, ringtree: Ringtree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    got = ringtree("export", *words.split())
+    assert (got.code, got.out) == (1, "")
+    assert message in got.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_is_not_written_over_itself(ringtree: Ringtree, tmp_path: Path) -> None:
+    path = tmp_path / "ring.xml"
+    ringtree("export", "ring", str(path), "-n", "4")
+    assert "is read or written by this command already" in ringtree("export", str(path), str(path)).err
+
+
+def test_what_a_file_has_is_shown_with_its_proof(ringtree: Ringtree, tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    blocks = [[[f"ppkt o{r} > {1 - r}.s{r}"], [f"upkt s{1 - r} > o{1 - r}"]] for r in (0, 1)]
+    path.write_text(text(blocks, 2, "allgather", scratch=2, use_double_scratch_buffer=True))
+    lines = ringtree("prove", str(path)).out.splitlines()
+    assert lines[2].startswith("format MSCCL++ execution plan; collective allgather; protocol Simple; inplace True")
+    assert lines[3].startswith("one call must not run into the next: rank ")
+    assert lines[3].endswith("its two halves of scratch take turns")

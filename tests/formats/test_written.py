@@ -1,0 +1,231 @@
+"""What is written reads back: our algorithms, searched schedules and random ones as MSCCL XML and MSCCL++ plans, proved
+as the file's programs and as the schedule that is raised from them."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ringtree import search
+from ringtree.algorithms import REGISTRY, build
+from ringtree.formats import WRITERS, Imported, NotExpressible, load, text_of
+from ringtree.formats.msccl import programs as msccl
+from ringtree.formats.mscclpp import programs as mscclpp
+from ringtree.formats.streams import THEIRS
+from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
+from ringtree.ir.spec import ScheduleError
+from ringtree.ir.text import parse_schedule
+from ringtree.machines.catalogue import machine
+from ringtree.transform import channels, pipeline, relabel, share
+from ringtree.verify import prove, prove_programs
+from ringtree.verify.progress import play
+from ringtree.verify.races import Openness, check_races
+from ringtree.verify.wiring import wire
+from tests import oracle
+
+KEYS = ("msccl", "mscclpp")
+CASES = [(name, collective) for name, found in REGISTRY.items() for collective in found.serves if collective in THEIRS]
+
+
+def written(schedule: Schedule, key: str, folder: Path, gpus_per_node: int | None = None) -> Imported:
+    """The schedule's file, read back and proved."""
+    path = folder / f"file{WRITERS[key].suffix}"
+    path.write_text(text_of(schedule, key, gpus_per_node))
+    found = load(path)
+    prove(found.schedule)
+    proof = prove_programs(found.programs, alike=True)
+    assert (proof.early, proof.late) == (None, None)
+    heads = [(s.collective, s.ranks, s.chunks) for s in (schedule, found.schedule)]
+    assert heads[0] == heads[1]
+    assert np.array_equal(found.schedule.chunks_sent(), schedule.chunks_sent())
+    return found
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize(("name", "collective"), CASES)
+def test_an_algorithm_reads_back(name: str, collective: str, key: str, tmp_path: Path) -> None:
+    for n in (1, 2, 3, 4, 8):
+        schedule = build(name, collective, n)
+        found = written(schedule, key, tmp_path)
+        if n == 4:
+            assert oracle.wrong(found.schedule) is None
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_searched_schedule_reads_back(key: str, tmp_path: Path) -> None:
+    """Rings along the orders that the search finds on a DGX-1, side by side."""
+    plain = build("ring", "all_reduce", 8)
+    rings = [relabel(plain, order) for order in search.rings(machine("dgx-1-v100"))]
+    for schedule in (rings[0], share(*rings[:2])):
+        written(schedule, key, tmp_path)
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_channels_and_pieces_read_back(key: str, tmp_path: Path) -> None:
+    for schedule in (channels(build("double_tree", "all_reduce", 5), 3), pipeline(build("ring", "all_gather", 4), 6)):
+        written(schedule, key, tmp_path)
+
+
+@pytest.mark.parametrize(("name", "collective"), CASES)
+def test_a_plan_over_nodes_reads_back(name: str, collective: str, tmp_path: Path) -> None:
+    """Port channels between nodes, memory channels within: each of a rank's peers is reached by one of them."""
+    for n, gpus_per_node in ((4, 1), (4, 2), (6, 3)):
+        written(build(name, collective, n), "mscclpp", tmp_path, gpus_per_node)
+        for rank, gpu in enumerate(json.loads((tmp_path / "file.json").read_text())["gpus"]):
+            for channel in gpu["channels"]:
+                far = {peer // gpus_per_node != rank // gpus_per_node for peer in channel["connected_to"]}
+                assert far == {channel["channel_type"] == "port"}
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 8])
+def test_a_ring_reads_back_as_it_was(n: int, tmp_path: Path) -> None:
+    """The same rows in the same order: MSCCL XML, whose rcs and rrcs are a ring's, keeps all there is."""
+    for collective in ("all_reduce", "reduce_scatter", "all_gather"):
+        ring = build("ring", collective, n)
+        assert written(ring, "msccl", tmp_path).schedule == ring
+    steps = re.findall(r'type="(\w+)"', text_of(build("ring", "all_reduce", 8), "msccl"))
+    assert [steps.count(kind) for kind in ("s", "rrcs", "rcs", "r", "nop")] == [8, 56, 48, 8, 0]
+
+
+def test_a_plan_puts_in_place_what_it_may(tmp_path: Path) -> None:
+    """An all_gather needs no scratch. A ring's sums come back when their targets have long sent what was there: only
+    the first half goes through scratch."""
+    cases = (("ring", "all_gather", 0), ("ring", "all_reduce", 7), ("two_shot", "all_reduce", 7))
+    for name, collective, scratch in cases:
+        plan = json.loads(text_of(build(name, collective, 8), "mscclpp"))
+        assert {gpu["scratch_chunks"] for gpu in plan["gpus"]} == {scratch}, name
+    ops = [op for block in plan["gpus"][0]["threadblocks"] for op in block["ops"]]
+    assert max(len(op.get("src_buff", [])) for op in ops) == 8  # one addition of all peers' chunks
+
+
+@pytest.mark.parametrize(
+    ("moves", "staged"),
+    [
+        ("  round 0: 0 data[0] -> 1\n  round 1: 2 data[0] -> 0", True),
+        ("  round 0: 2 data[0] -> 0; 0 data[0] -> 1", True),
+        ("  round 0: 0 data[0] -> 1\n  round 1: 1 data[0] -> 2\n  round 2: 2 data[0] -> 0", False),
+        ("  round 0: 0 data[0] -> 1; 2 data[0] -> 1", True),
+        ("  round 0: 0 data[0] -> 1\n  round 1: 2 data[0] -> 1", True),
+    ],
+)
+def test_a_put_goes_through_scratch_where_its_target_may_be_in_use(moves: str, staged: bool) -> None:
+    """Rank 0 reads a chunk, or somebody writes it, and nothing shows to whoever stores there that this is done."""
+    text = text_of(parse_schedule(f"schedule x all_reduce: 3 ranks, 1 chunks\nonce:\n{moves}"), "mscclpp")
+    assert any(gpu["scratch_chunks"] for gpu in json.loads(text)["gpus"]) == staged
+    wired = wire(mscclpp.from_bytes(Path("x"), text.encode()).programs)
+    check_races(wired, play(wired).runs)
+
+
+Drawn = tuple[int, int, int, int, int, int, int, bool, bool]
+"""Source, target, buffers and chunks at both ends, count; whether it adds, and whether a round begins: as far as they
+make sense."""
+DRAWN = st.tuples(*(st.integers(0, 11) for _ in range(6)), st.integers(1, 2), st.booleans(), st.booleans())
+ONE_VIEW, TWO_VIEWS = (Buffer.DATA, Buffer.SCRATCH), (Buffer.INPUT, Buffer.OUTPUT, Buffer.SCRATCH)
+
+
+def drawn_schedule(
+    collective: str, n: int, in_place: bool, drawn: list[Drawn]
+) -> tuple[Schedule, set[tuple[int, int]]]:
+    """A schedule that reads only what was there or written before, of whatever use; and the (rank, position) of its
+    outputs that it writes."""
+    empty = Schedule("drawn", collective, n, 2 * n, (), scratch=2)
+    first = Buffer.DATA if in_place else Buffer.INPUT
+    defined = {
+        (rank, int(first), k - (0 if in_place else empty.precondition(rank).start))
+        for rank in range(n)
+        for k in empty.precondition(rank)
+    }
+    rows, written, found, at = [], set(defined), set[tuple[int, int]](), 0
+    for source, target, sbuf, schunk, tbuf, tchunk, count, reduce, begins in drawn:
+        if begins:
+            defined, at = set(written), at + 1
+        views = ONE_VIEW if in_place else TWO_VIEWS
+        ends = []
+        for rank, buffer, chunk in ((source, views[sbuf % len(views)], schunk), (target, views[tbuf % 2 - 2], tchunk)):
+            length = empty.buffer_chunks(buffer)
+            ends.append((rank % n, int(buffer), chunk % max(length - count + 1, 1)))
+        read, into = ([(rank, buffer, chunk + k) for k in range(count)] for rank, buffer, chunk in ends)
+        long = any(chunk + count > empty.buffer_chunks(Buffer(buffer)) for _, buffer, chunk in ends)
+        if long or not defined.issuperset([*read, *(into if reduce else [])]) or not set(read).isdisjoint(into):
+            continue
+        rows.append((at, *ends, count, reduce))
+        written.update(into)
+        window = empty.postcondition(ends[1][0])
+        found |= {
+            (rank, chunk - (window.start if in_place else 0))
+            for rank, buffer, chunk in into
+            if buffer == (Buffer.DATA if in_place else Buffer.OUTPUT) and (not in_place or chunk in window)
+        }
+    numbers = {at: k for k, at in enumerate(sorted({row[0] for row in rows}))}
+    columns = list(zip(*((numbers[at], *a, *b, c, r) for at, a, b, c, r in rows), strict=True)) or [[]] * 9
+    transfers = Transfers.of(
+        columns[1],
+        columns[4],
+        columns[3],
+        to=columns[6],
+        count=columns[7],
+        reduce=columns[8],
+        round=columns[0],
+        source_buffer=columns[2],
+        target_buffer=columns[5],
+    )
+    return replace(empty, blocks=(Block(transfers),)), found
+
+
+@given(st.sampled_from(sorted(THEIRS)), st.integers(2, 4), st.booleans(), st.lists(DRAWN, min_size=4, max_size=40))
+def test_drawn_schedules_mean_the_same(collective: str, n: int, in_place: bool, drawn: list[Drawn]) -> None:
+    """The same numbers, and for any timing: no deadlock, no race, no access before a peer begins or after it ends."""
+    schedule, outputs = drawn_schedule(collective, n, in_place, drawn)
+    try:
+        texts = {key: text_of(schedule, key) for key in KEYS}
+    except ScheduleError:  # a local row that reads what its round writes
+        return
+    texts["mscclpp over nodes"] = text_of(schedule, "mscclpp", 1)
+    want = oracle.replay(schedule)
+    for key, text in texts.items():
+        read = (msccl if key == "msccl" else mscclpp).from_bytes
+        found = read(Path("drawn"), text.encode())
+        got = oracle.replay(found.schedule)
+        for rank, k in outputs:
+            assert got[rank][k] == want[rank][k], (key, rank, k)
+        wired = wire(found.programs)
+        assert check_races(wired, play(wired).runs) == Openness(None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "message"),
+    [
+        ("schedule x scan: 2 ranks, 1 chunks\nonce: 0 data[0] +> 1", "msccl", "MSCCL XML has no scan; expected one of"),
+        ("schedule x all_reduce: 2 ranks, 1 chunks, 1 scratch, 1 switches\nonce: 0 data[0] -> 2 scratch[0]",
+         "mscclpp",         "x has 1 switches; expected ranks only"),
+        ("schedule x all_reduce: 2 ranks, 1 chunks\n160 times, target +1, source +1: 0 data[0] -> 1", "msccl",
+         "x needs more than 64 steps of a thread block"),
+        ("schedule x all_reduce: 2 ranks, 1 chunks\n80 times, target +1, source +1: 0 data[0] -> 1", "mscclpp",
+         "x needs more than 64 operations of a thread block, as many as MSCCL\\+\\+'s executor has"),
+        ("schedule x all_reduce: 2 ranks, 1 chunks\n2000000 times: 0 data[0] -> 1", "msccl",
+         "moves more than 1,048,576"),
+    ],
+)  # fmt: skip
+def test_what_a_format_has_no_room_for(text: str, key: str, message: str) -> None:
+    with pytest.raises(NotExpressible, match=message):
+        text_of(parse_schedule(text), key)
+
+
+def test_nodes_are_of_formats_that_name_them() -> None:
+    ring = build("ring", "all_reduce", 4)
+    with pytest.raises(ValueError, match="2 gpus a node: msccl does not name channels between nodes; expected mscclpp"):
+        text_of(ring, "msccl", 2)
+    with pytest.raises(ValueError, match="3 gpus a node: expected a divisor of the 4 ranks"):
+        text_of(ring, "mscclpp", 3)
+
+
+def test_an_unknown_format_is_refused() -> None:
+    with pytest.raises(ValueError, match="no format 'svg': expected one of text, msccl, mscclpp"):
+        text_of(build("ring", "all_reduce", 2), "svg")
