@@ -22,9 +22,11 @@ import pytest
 from ringtree.algorithms import build
 from ringtree.cli import COMMANDS, main, parser_for
 from ringtree.ir.text import format_schedule
+from ringtree.simulate.device.constants import ConstantsFile, DeviceConstants, dumps
 from tests.formats import writing
 from tests.formats.flight.recorded import document, entry
 from tests.machines.test_nvidia_smi import EIGHT, square, text
+from tests.simulate.device.msccl_ring import all_gather_ring
 from tests.sources import parsed, statements
 from tests.test_docs import blocks
 
@@ -34,7 +36,7 @@ STAND_INS = {
     "FILE": "schedule.txt", "FOLDER": "folder", "LOG": "run.log", "MACHINE": "azure-nc96", "NAME": "ring",
     "NAME|FILE": "dgx-h100", "C": "all_reduce", "N": "4", "…": "dgx-h100", "COMMAND": "info",
 }  # fmt: skip
-LONG = ("prove all", "bench ", "ringtree tune", "--ranks 2:100000", "--nodes 12500", "digits.py")
+LONG = ("prove all", "--fit", "bench ", "ringtree tune", "--ranks 2:100000", "--nodes 12500", "digits.py")
 """Commands that take more than a moment, for the long campaign."""
 OUTSIDERS = ("mpi4py-fft", "torchft==0.2.0", "dist/WHEEL.whl")
 """What else pip installs: a program that stands on ringtree, and what `make wheels` built."""
@@ -132,6 +134,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         path.mkdir(exist_ok=True)
         for rank in range(4):
             (path / f"rank_{rank}").write_bytes(pickle.dumps(document([entry("all_reduce", 1)], 4, {})))
+    for channels in (4, 8):
+        (there / f"ring_{channels}.xml").write_text(all_gather_ring(8, channels))
+        (there / f"times_{channels}.csv").write_text(
+            "size_B,count,type,ip_time_us\n" + "".join(f"{n},{n // 32},float,{30 + n / 3e4}\n" for n in sizes[4:])
+        )
+    constants = {"Simple": DeviceConstants(1e-5, 2e-6, 2e10, piece_nbytes=1 << 21, slices=2)}
+    (there / "mi300x.json").write_text(dumps(ConstantsFile(constants, "mi300x8")))
     (there / "package").mkdir()
     for name in ("program.py", "train.py", "package/module.py"):
         (there / name).write_text("import ringtree\ncomm = ringtree.init()\nprint(comm.all_reduce(1))\n")

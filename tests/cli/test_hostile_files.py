@@ -30,6 +30,8 @@ COMMANDS = {
     "topo show --graph": "topo show dgx-h100 --graph FILE",
     "--topology": "simulate ring --bytes 8 --topology FILE",
     "--topology trace:": "simulate ring --bytes 8 --topology trace:FILE",
+    "--constants": "simulate ring --bytes 8 --constants FILE",
+    "--fit": "simulate ring --topology mi300x8 --fit FILE",
     "plan": "plan all_reduce --topology FILE",
     "run --hosts": "run --hosts FILE true",
     "run": "run -n 2 FILE.py",
@@ -67,10 +69,16 @@ FILES: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
     "a trace's lists, packed": (lambda: packed((HEAD, 1), (b"[],", 300 * M)), ("compare-trace", "show")),
     "a trace's names, packed": (lambda: packed((HEAD, 1), (b'{"ph":"M"},\n', 90 * M)), ("compare-trace",)),
     "lists": (lambda: LIST, ("report", "topo show", "--topology", "plan", "explain", "show")),
-    "more lists": (lambda: b'{"a":[' + b"[]," * (5 * M) + b"[]]}", ("report", "topo show", "--topology", "explain")),
+    "more lists": (
+        lambda: b'{"a":[' + b"[]," * (5 * M) + b"[]]}",
+        ("report", "topo show", "--topology", "explain", "--constants"),
+    ),
     "objects": (lambda: b'{"rows":[' + b'{"":0},' * 1_300_000 + b"{}]}", ("report", "plan", "--topology")),
     "a text": (lambda: b'["\\ud83d\\ude00' + b"a" * (7 * M) + b'"]', ("report", "explain", "topo show", "--topology")),
-    "depth": (lambda: b'{"a":' + b"[" * (8 * M), ("report", "show", "explain", "topo show", "--topology")),
+    "depth": (
+        lambda: b'{"a":' + b"[" * (8 * M),
+        ("report", "show", "explain", "topo show", "--topology", "--constants"),
+    ),
     "some depth": (lambda: b'{"machine":{},"rows":' + b"[" * 900 + b"]" * 900 + b"}", ("report", "topo show", "plan")),
     "digits": (lambda: b'{"a":' + b"9" * (7 * M) + b"}", ("report", "show", "explain", "topo show", "--topology")),
     "zeros": (lambda: bytes(7 * M), ("report", "show", "explain", "topo show", "run --hosts")),
@@ -85,10 +93,10 @@ FILES: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
         lambda: b'{"links": [\n' + b"".join(LINK % (i, i + 1) + b",\n" for i in range(1_000_000)) + b"\n]}",
         ("--topology",),
     ),
-    "lines": (lambda: b"\n" * (100 * M), ("explain",)),
+    "lines": (lambda: b"\n" * (100 * M), ("explain", "--fit")),
     "receives": (lambda: b"num_ranks 1\nrank 0 {" + b"recv 8b from 0\n" * 300_000 + b"}", ("simulate, operations",)),
     "comments": (lambda: b"num_ranks 1\n" + b"/*//" * (20 * M), ("simulate, operations",)),
-    "rows": (lambda: b"# size\n" + NUMBERS * M, ("explain",)),
+    "rows": (lambda: b"# size\n" + NUMBERS * M, ("explain", "--fit")),
 }
 """Hostile files, and the commands whose readers they are made for."""
 

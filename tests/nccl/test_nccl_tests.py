@@ -133,6 +133,18 @@ def test_csv_with_its_facts_and_the_quicker_of_two_runs(tmp_path: Path) -> None:
     assert _times(log) == [(1024, (50.0, 55.0))]
 
 
+def test_csv_of_one_side_has_names_of_its_own(tmp_path: Path) -> None:
+    head = "size,count,type,redop,root,time,algbw,busbw,wrong\n"
+    log = log_of(tmp_path, head + "0,0,float,none,-1,0.2,0,0,0\n1024,32,float,none,-1,54.0,0.02,0.02,3\n")
+    assert (log.collective, log.ranks) == ("all_gather", 8)
+    assert _times(log) == [(1024, (54.0,))] and log.rows[0].wrong == 3
+
+
+def test_csv_without_a_time_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"line 2: expected the columns size_B, .*, or one time alone"):
+        log_of(tmp_path, "size,count,type,took\n1024,32,float,54.0\n")
+
+
 def _row(nbytes: int, count: int, redop: str, root: int, algbw: float, busbw: float) -> str:
     return f"{nbytes} {count} float {redop} {root} 100.0 {algbw:.2f} {busbw:.2f} 0 100.0 {algbw:.2f} {busbw:.2f} 0\n"
 

@@ -56,7 +56,8 @@ class Player:
         self.at = [thread.first for thread in steps.threads]
         self.now = list(begin_s)
         self.stalls: list[Stall] = []
-        self.waiting: dict[int, int] = {}  # message -> thread
+        self.waiting: dict[int, int] = {}  # message -> thread that takes it
+        self.landing: dict[int, int] = {}  # message -> thread that sent it
         self.uses = list(steps.uses)
         self.free_s = [0.0] * len(self.uses)  # last use of the payload
         self.user = [-1] * len(self.uses)  # its rank
@@ -68,11 +69,13 @@ class Player:
         """Plays to the end; returns whether all threads finished."""
         for thread in range(len(self.at)):
             self._go_on(thread)
-        end_s, waiting = self.end_s, self.waiting
+        end_s, waiting, landing = self.end_s, self.waiting, self.landing
         for message, at_s in self.network.arrivals():
             end_s[message] = at_s
             if message in waiting:
                 self._go_on(waiting.pop(message))
+            if message in landing:
+                self._go_on(landing.pop(message))
         return all(at == thread.stop for at, thread in zip(self.at, self.steps.threads, strict=True))
 
     def _go_on(self, thread: int) -> None:
@@ -121,7 +124,7 @@ class Player:
             self.network.hand_over(at, now)
         elif what == LAND:
             if self.end_s[number] < 0:
-                self.waiting[number] = thread
+                self.landing[number] = thread
                 return UNKNOWN
             return max(now, self.end_s[number])
         elif what == FILL:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import inf
@@ -50,7 +51,8 @@ class PairRoutes:
 
 class LaneRoutes:
     """The routes of lanes: `port` by lane (NONE where there is no route), and `routes`, over the links that some lane
-    takes, renumbered: `used` are the topology's numbers, `bandwidth` their bandwidths in B/s."""
+    takes, renumbered: `used` are the topology's numbers, `bandwidth` their bandwidths in B/s. `queued`: whether a
+    lane's messages wait in the queues of links."""
 
     def __init__(self, topology: Topology, source: Ints, target: Ints, job: Ints) -> None:
         found = PairRoutes.of(topology, source, target)
@@ -61,6 +63,14 @@ class LaneRoutes:
         keys, port = np.unique(np.stack([source, job, found.entry], axis=1), axis=0, return_inverse=True)
         self.ports = len(keys)
         self.port: list[int] = np.where(found.lost, NONE, port.reshape(-1)).tolist()
+        self.queued: list[bool] = between_hosts(topology, source, target).tolist()
+
+    def scaled(self, share: float) -> LaneRoutes:
+        """The routes over links of that share of their bandwidth."""
+        found = copy(self)
+        found.bandwidth = self.bandwidth * share
+        found.routes = replace(self.routes, bandwidth_Bps=self.routes.bandwidth_Bps * share)
+        return found
 
 
 def between_hosts(topology: Topology, source: Ints, target: Ints) -> NDArray[np.bool_]:

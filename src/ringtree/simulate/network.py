@@ -22,8 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.simulate.fairness import MANY, few, many
-from ringtree.simulate.lane_routes import NONE, Ints, LaneRoutes, between_hosts
-from ringtree.topology import Topology
+from ringtree.simulate.lane_routes import NONE, Ints, LaneRoutes
 
 INSTANT = 1 + 1e-12
 """Times that differ by less are one instant: rates are computed once for all starts and ends in it."""
@@ -32,25 +31,26 @@ SAME = 1e-12
 
 
 class SimulatedNetwork:
-    """`lanes`: the source, target and job of each. `lane` and `nbytes`: each message's lane
-    and length, `stretch`: the factor on its route's latency."""
+    """`lanes`: the routes of the lanes. `lane` and `nbytes`: each message's lane and length, `stretch`: the factor on
+    its route's latency. `most_Bps`: the most that one flow has of any link."""
 
     def __init__(
         self,
-        topology: Topology,
-        lanes: tuple[Ints, Ints, Ints],
+        lanes: LaneRoutes,
         lane: Ints,
         nbytes: Ints,
         stretch: NDArray[np.float64],
+        most_Bps: float = inf,
     ) -> None:
         self.lane, self.nbytes = array("q", lane.tobytes()), array("q", nbytes.tobytes())
         self.lost: list[int] = []  # messages that have no route
         self.until_s = inf  # events after this time stay
-        self.lanes = LaneRoutes(topology, *lanes)
-        latency_s = self.lanes.routes.latency_s[lane] * stretch if len(lanes[0]) else np.zeros(0)
+        self.lanes = lanes
+        latency_s = lanes.routes.latency_s[lane] * stretch if len(lanes.port) else np.zeros(0)
         self.latency_s = array("d", latency_s.tobytes())
         self._links, self._bandwidth = self.lanes.links, self.lanes.bandwidth.tolist()
-        self._most = self.lanes.routes.bandwidth_Bps.tolist()  # the rate of a lane's flow alone
+        self._alone_Bps = np.minimum(self.lanes.routes.bandwidth_Bps, most_Bps)  # the rate of a lane's flow alone
+        self._most = self._alone_Bps.tolist()
         self._heap: list[tuple[float, int, int]] = []  # time, tie, message that is handed over or ~port
         self._ties = 0
         ports, links = self.lanes.ports, len(self.lanes.used)
@@ -62,7 +62,7 @@ class SimulatedNetwork:
         self._busy_s, self._busy_since = [0.0] * links, [0.0] * links
         self._tight = bytearray(links)  # whether the link cannot give each of its flows the rate it would have alone
         self._begun, self._eased = list[int](), list[int]()  # ports and links that change the rates of others
-        self._queued = between_hosts(topology, *lanes[:2]).tolist()  # by lane
+        self._queued = lanes.queued
         self._free_s = [0.0] * links  # when each link has served the messages in its queue
         self._passing: dict[int, tuple[int, float]] = {}  # message -> links reached, seconds of its last byte's leaving
 
@@ -226,7 +226,7 @@ class SimulatedNetwork:
         lanes, flow = self.lanes, np.frombuffer(self._flow, np.int64)
         rate, left, since = (np.frombuffer(column) for column in (self._rate, self._left, self._since))
         ports = np.flatnonzero(flow != NONE)
-        most = lanes.routes.bandwidth_Bps[flow[ports]]
+        most = self._alone_Bps[flow[ports]]
         at, link = lanes.routes.spread(flow[ports])
         links = len(lanes.used)
         tight = np.bincount(link, most[at], links) > lanes.bandwidth * INSTANT

@@ -16,6 +16,7 @@ from ringtree.ir.host_clocks import hosts_fact
 from ringtree.ir.operations import ANY, OperationGraph, OperationKind
 from ringtree.ir.trace import Event, Trace
 from ringtree.simulate.conditions import Conditions
+from ringtree.simulate.lane_routes import LaneRoutes
 from ringtree.simulate.matching import Matching
 from ringtree.simulate.network import SimulatedNetwork
 from ringtree.simulate.play import ALL_IS_WELL
@@ -67,7 +68,8 @@ def _network(graph: OperationGraph, topology: Topology, conditions: Conditions) 
     lane, stretch = np.full(len(w), NONE), np.ones(len(w))
     lane[sends], stretch[sends] = which.reshape(-1), conditions.stretches(len(sends))
     source, target = pairs.T
-    return SimulatedNetwork(topology, (source, target, np.zeros(len(pairs), np.int64)), lane, w.nbytes, stretch)
+    routes = LaneRoutes(topology, source, target, np.zeros(len(pairs), np.int64))
+    return SimulatedNetwork(routes, lane, w.nbytes, stretch)
 
 
 def _busy_s(graph: OperationGraph, topology: Topology, conditions: Conditions) -> list[float]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ringtree.ir.host_clocks import hosts_fact
 from ringtree.ir.lower import lower
@@ -17,10 +18,11 @@ from ringtree.simulate import levels
 from ringtree.simulate.code import Code, of_job
 from ringtree.simulate.conditions import Conditions
 from ringtree.simulate.events import Player, why
+from ringtree.simulate.lane_routes import LaneRoutes
 from ringtree.simulate.network import SimulatedNetwork
 from ringtree.simulate.reading import read
 from ringtree.simulate.simulation import Job, Simulation, StuckError
-from ringtree.simulate.steps import ASK, COPY, NONE, REDUCE, SIGNAL, WAIT, StepTable, busy_s, join, of_code
+from ringtree.simulate.steps import ASK, COPY, NONE, REDUCE, SIGNAL, WAIT, Ints, StepTable, busy_s, join, of_code
 from ringtree.topology import Topology
 from ringtree.topology.graph import LONGEST_S
 
@@ -51,7 +53,7 @@ def play(
     if slots is not None and slots < 1:
         raise ValueError(f"slots is {slots}; expected at least 1, or None for any number")
     for job in jobs:
-        _check(job, topology)
+        check(job, topology)
     codes = [of_job(job) if slots is None else None for job in jobs]
     if len(jobs) == 1 and codes[0] is not None:
         found = levels.play(jobs[0], codes[0], topology, conditions)
@@ -77,7 +79,7 @@ def play_events(
     player = Player(steps, network, busy_s(steps, topology, conditions), begin_s, slots)
     if not player.play():
         raise StuckError(why(player, actual, calls))
-    trace = _trace(player, topology, calls)
+    trace = trace_of(player, topology, calls)
     end_s = max(float(trace.end_s.max(initial=0.0)), *player.now)
     return Simulation(
         trace,
@@ -105,7 +107,8 @@ def _jobs(what: Schedule | Sequence[Program] | Sequence[Job], nbytes: int | None
     return jobs
 
 
-def _check(job: Job, topology: Topology) -> None:
+def check(job: Job, topology: Topology) -> None:
+    """Checks a job. ValueError: if programs are missing, or the topology lacks ranks."""
     what = job.what
     if not isinstance(what, Schedule) and [p.rank for p in what] != list(range(what[0].ranks if what else 1)):
         given = f"{len(what)} programs of ranks {[p.rank for p in what][:8]}"
@@ -123,18 +126,32 @@ def _read(job: Job, slots: int | None) -> StepTable:
 
 
 def _network(steps: StepTable, topology: Topology, conditions: Conditions) -> SimulatedNetwork:
-    """The network, with a lane for each (source, target, job) that has messages."""
+    """The network, with a port for each rank, job and first link."""
+    routes, lane = lane_routes(steps, topology, steps.job)
+    return SimulatedNetwork(routes, lane, steps.nbytes, stretches(steps, conditions))
+
+
+def lane_routes(steps: StepTable, topology: Topology, apart: Ints) -> tuple[LaneRoutes, Ints]:
+    """The routes of all lanes, one for each source, target and value of `apart` [rows] that has messages, and each
+    row's lane. Messages of another value leave by another port."""
     messages = steps.messages
-    ends = np.stack([column[messages] for column in (steps.rank, steps.peer, steps.job)], axis=1)
+    ends = np.stack([column[messages] for column in (steps.rank, steps.peer, apart)], axis=1)
     lanes, which = np.unique(ends, axis=0, return_inverse=True)
-    lane, stretch = np.full(len(steps.kind), NONE), np.ones(len(steps.kind))
+    lane = np.full(len(steps.kind), NONE)
     lane[messages] = which.reshape(-1)
-    stretch[messages] = conditions.stretches(len(messages))
-    source, target, job = lanes.T
-    return SimulatedNetwork(topology, (source, target, job), lane, steps.nbytes, stretch)
+    source, target, values = lanes.T
+    return LaneRoutes(topology, source, target, values), lane
 
 
-def _trace(player: Player, topology: Topology, calls: list[str]) -> Trace:
+def stretches(steps: StepTable, conditions: Conditions) -> NDArray[np.float64]:
+    """The factor on the latency of each row's message, [rows]."""
+    factors = np.ones(len(steps.kind))
+    factors[steps.messages] = conditions.stretches(len(steps.messages))
+    return factors
+
+
+def trace_of(player: Player, topology: Topology, calls: list[str]) -> Trace:
+    """The events of a finished player, with its stalls."""
     steps = player.steps
     shown = np.flatnonzero(np.isin(steps.kind, EVENTS))
     trace = Trace.of(

@@ -31,26 +31,21 @@ from ringtree.simulate.steps import (
 
 def read(programs: Sequence[Program], sizes: Ints, slots: bool) -> StepTable:
     """The steps of every rank's program. `sizes`: bytes of a chunk by its label; `slots`: whether slots are counted."""
-    table = _Table()
-    lanes: dict[tuple[int, int, int], _Lane] = {}
-    edges = [0, *np.cumsum(sizes).tolist()]
-    threaded = max(len(p.threads) for p in programs) > 1
-    channels = 1 + max((i.channel for p in programs for t in p.threads for i in t), default=0)
+    table = StepRows()
+    threaded, edges = max(len(p.threads) for p in programs) > 1, [0, *np.cumsum(sizes).tolist()]
+    most = channels(programs)
     for program in programs:
-        reader = _Reader(table, program, edges, lanes, channels, slots)
+        reader = ProgramReader(table, program, edges, most, slots)
         if slots and not threaded:
             reader.pool = len(table.pools)
             table.pools.append([])
         reader.read()
-    for lane in lanes.values():
-        lane.pair(table)
-        if slots and threaded:
-            for ordinal, payload in enumerate(lane.payloads):
-                table.positions[payload].append((len(table.pools), ordinal))
-            table.pools.append(lane.payloads)
-    columns = np.array(table.rows, dtype=np.int64).reshape(-1, len(COLUMNS)).T.copy()
-    named = dict(zip(COLUMNS, columns, strict=True))
-    return StepTable(table.threads, **named, uses=table.uses, positions=table.positions, pools=table.pools)
+    return table.paired(slots and threaded)
+
+
+def channels(programs: Sequence[Program]) -> int:
+    """One more than the highest channel of a message."""
+    return 1 + max((i.channel for p in programs for t in p.threads for i in t), default=0)
 
 
 Row = list[int]
@@ -58,18 +53,32 @@ RANK, CHANNEL, JOB, KIND, NBYTES, SOURCES, PEER, CHUNK, NUMBER = range(len(COLUM
 
 
 @dataclass(slots=True)
-class _Table:
-    """The table of steps under construction."""
+class StepRows:
+    """The table of steps under construction; `lanes` by source, target and channel."""
 
     rows: list[Row] = field(default_factory=list)
     threads: list[ThreadSteps] = field(default_factory=list)
     uses: list[int] = field(default_factory=list)
     positions: list[list[tuple[int, int]]] = field(default_factory=list)
     pools: list[list[int]] = field(default_factory=list)
+    lanes: dict[tuple[int, int, int], StepLane] = field(default_factory=dict)
+
+    def paired(self, lane_slots: bool) -> StepTable:
+        """The finished table: signals find their waits, releases their payloads. `lane_slots`: slots are counted by
+        lane."""
+        for lane in self.lanes.values():
+            lane.pair(self)
+            if lane_slots:
+                for ordinal, payload in enumerate(lane.payloads):
+                    self.positions[payload].append((len(self.pools), ordinal))
+                self.pools.append(lane.payloads)
+        columns = np.array(self.rows, dtype=np.int64).reshape(-1, len(COLUMNS)).T.copy()
+        named = dict(zip(COLUMNS, columns, strict=True))
+        return StepTable(self.threads, **named, uses=self.uses, positions=self.positions, pools=self.pools)
 
 
 @dataclass(slots=True)
-class _Lane:
+class StepLane:
     """Rows of the signals and waits between two ranks on one channel, payloads of the signals, rows of the releases."""
 
     signals: list[int] = field(default_factory=list)
@@ -77,7 +86,8 @@ class _Lane:
     payloads: list[int] = field(default_factory=list)
     releases: list[int] = field(default_factory=list)
 
-    def pair(self, table: _Table) -> None:
+    def pair(self, table: StepRows) -> None:
+        """Enters each row's partner."""
         for signal, wait in zip(self.signals, self.waits, strict=False):
             taken, row = table.rows[signal], table.rows[wait]
             taken[NUMBER], row[NUMBER] = wait, signal
@@ -86,33 +96,24 @@ class _Lane:
             table.rows[release][NUMBER] = payload
 
 
-class _Reader:
+class ProgramReader:
     """Reads one rank's program."""
 
-    def __init__(
-        self,
-        table: _Table,
-        program: Program,
-        edges: list[int],
-        lanes: dict[tuple[int, int, int], _Lane],
-        channels: int,
-        slots: bool,
-    ) -> None:
-        self.table, self.program, self.edges, self.lanes, self.slots = table, program, edges, lanes, slots
+    def __init__(self, table: StepRows, program: Program, edges: list[int], channels: int, slots: bool) -> None:
+        """`edges`: bytes before each chunk by its label. `channels`: the number of those that messages name; one-sided
+        messages have channels above them."""
+        self.table, self.program, self.edges, self.slots = table, program, edges, slots
         self.rank, self.channels = program.rank, channels
         self.pool = NONE
 
     def read(self) -> None:
+        """Adds the steps of the whole program."""
         table, marks = self.table, dict[tuple[int, int], int]()
         marked = {dependence for code in self.program.threads for i in code for dependence in i.after}
         later: list[tuple[int, tuple[int, int]]] = []
         for number, code in enumerate(self.program.threads):
             first = len(table.rows)
-            self.filled: dict[int, tuple[Operand, int]] = {}  # slot register -> written range, its payload
-            self.open: set[int] = set()  # registers written and not yet signalled
-            self.held: dict[int, int] = {}  # message register -> its sender
-            self.channel = next((i.channel for i in code if i.kind in (Kind.SIGNAL, Kind.WAIT)), 0)
-            self.one_sided = self.channels + number
+            self._begin(number, code)
             for step, i in enumerate(code):
                 later += [(self._add(AFTER), dependence) for dependence in i.after]
                 self._step(i)
@@ -121,6 +122,14 @@ class _Reader:
             table.threads.append(ThreadSteps(self.rank, 0, first, len(table.rows)))
         for row, dependence in later:
             table.rows[row][NUMBER] = marks.get(dependence, NONE)
+
+    def _begin(self, number: int, code: Sequence[Instruction]) -> None:
+        """Begins the thread of that number."""
+        self.filled: dict[int, tuple[Operand, int]] = {}  # slot register -> written range, its payload
+        self.open: set[int] = set()  # registers written and not yet signalled
+        self.held: dict[int, int] = {}  # message register -> its sender
+        self.channel = next((i.channel for i in code if i.kind in (Kind.SIGNAL, Kind.WAIT)), 0)
+        self.one_sided = self.channels + number
 
     def _add(
         self, kind: int, number: int = NONE, channel: int = 0, nbytes: int = 0, peer: int = NONE, chunk: int = NONE
@@ -142,8 +151,8 @@ class _Reader:
         elif self.slots:
             self._lane(i.peer, self.rank, i.channel).releases.append(self._add(GIVE))
 
-    def _lane(self, source: int, target: int, channel: int) -> _Lane:
-        return self.lanes.setdefault((source, target, channel), _Lane())
+    def _lane(self, source: int, target: int, channel: int) -> StepLane:
+        return self.table.lanes.setdefault((source, target, channel), StepLane())
 
     def _nbytes(self, o: Operand) -> int:
         return self.edges[o[2] + o[3]] - self.edges[o[2]]
@@ -164,12 +173,13 @@ class _Reader:
             self.table.uses[payload] += 1
             lane.payloads.append(payload)
 
-    def _move(self, i: Instruction) -> None:
+    def _move(self, i: Instruction) -> int:
+        """Adds the steps of a copy or a reduction; returns its own row."""
         target, rows = i.targets[0], self.table.rows
         far = [o for o in i.sources if o.rank not in (NONE, self.rank)]
         asked = [self._ask(o, o.rank, self.rank) for o in far]
-        for row, o in zip(asked, far, strict=True):
-            rows[row][NUMBER] = self._add(WAIT, row, self.one_sided, self._nbytes(o), o.rank, self._chunk(o))
+        for ask, o in zip(asked, far, strict=True):
+            rows[ask][NUMBER] = self._add(WAIT, ask, self.one_sided, self._nbytes(o), o.rank, self._chunk(o))
         for o in i.targets:
             if o.space == Space.SLOT:
                 self._fill(o)
@@ -183,9 +193,9 @@ class _Reader:
                     payload = self.filled[o.index][1]
                     self.table.uses[payload] += 1
                     self._add(GIVE, payload)
-        asked = [self._ask(o, self.rank, o.rank) for o in i.targets if o.rank not in (NONE, self.rank)]
-        for row in asked:
-            self._add(LAND, row)
+        for landing in [self._ask(o, self.rank, o.rank) for o in i.targets if o.rank not in (NONE, self.rank)]:
+            self._add(LAND, landing)
+        return row
 
     def _ask(self, o: Operand, source: int, target: int) -> int:
         row = self._add(ASK, NONE, self.one_sided, self._nbytes(o), target, self._chunk(o))

@@ -27,7 +27,7 @@ def _as_run(program: Program, windows: int, short: bool, in_place: bool) -> Prog
     if short:
         code = list(_unstaged(code))
     if windows > 1:
-        code = [_part(i, window, windows) for window in range(windows) for i in code]
+        code = [part(i, window, windows) for window in range(windows) for i in code]
     return replace(program, chunks=program.chunks * windows, threads=(tuple(code),))
 
 
@@ -52,7 +52,8 @@ def _unstaged(code: Sequence[Instruction]) -> Iterator[Instruction]:
             yield i._replace(targets=targets)
 
 
-def _part(i: Instruction, window: int, windows: int) -> Instruction:
+def part(i: Instruction, window: int, windows: int) -> Instruction:
+    """The instruction on one of as many parts of every chunk."""
     return i._replace(
         targets=tuple(_cut(o, window, windows) for o in i.targets),
         sources=tuple(_cut(o, window, windows) for o in i.sources),

@@ -6,6 +6,8 @@
     ringtree simulate ring -n 8 --bytes 1M --straggler rank=3,delay=1ms
     ringtree simulate ring -n 8 --bytes 1M --with double_tree:broadcast:1M:20us
     ringtree simulate ring --hosts 2,2,2 --rate 2gbit --latency 50us --bytes 1M --cut
+    ringtree simulate ring_8.xml --topology mi300x8 --fit times_8.csv --out mi300x.json
+    ringtree simulate ring_8.xml --constants mi300x.json --bytes 1M
     ringtree simulate ring -n 8 --bytes 1M --goal ring.goal --chakra ring
     ringtree simulate ring.goal                               and ring.0.et, a file of an execution trace
 
@@ -14,7 +16,8 @@ your own is FILE.py:FUNCTION (docs/own_algorithm.md). A schedule that cannot be 
 topology is a shape (direct, switch, ring, torus:dims=4x4, cluster:hosts=4,nics=2; with latency=5us, bandwidth=25GB/s,
 and costs of a rank message=, step=, copy=, reduce=), the name of a machine (`ringtree topo list`), a topology file, or
 trace:FILE: costs fitted to a measured trace. With --hosts the ranks share memory in each host, as this machine's, and
-reach the others over a network.
+reach the others over a network. With --constants a program's thread blocks are played as a device runs them, by
+constants that --fit found from measured times.
 
 FILE may also be a GOAL schedule (LogGOPSim, ATLAHS) or a file of a Chakra execution trace (ASTRA-sim): these have their
 own ranks and sizes, and no data to prove (docs/other_simulators.md).
@@ -49,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_hosts(parser)
     _add_conditions(parser)
     add("--with", dest="others", action="append", default=[], metavar=WITH, help="another collective at the same time")
+    _add_device(parser)
     add("--slots", type=int, metavar="K", help="staging slots of a rank (default: unlimited)")
     add(
         "--trace",
@@ -82,6 +86,18 @@ def _add_hosts(parser: argparse.ArgumentParser) -> None:
     add("--latency", metavar="T", help="of a message between hosts: 60us (with --hosts; default 30us)")
     add("--share-cores", action="store_true", help="the hosts are containers of one machine, whose cores they share "
         "(with --hosts; default: each has as many)")  # fmt: skip
+
+
+def _add_device(parser: argparse.ArgumentParser) -> None:
+    """Adds thread blocks on a device: constants, and their fit to measured times."""
+    add = parser.add_argument
+    add("--fit", action="append", default=[], metavar="[PROGRAM=]TABLE", help="fit a device's constants to a table of "
+        "nccl-tests, text or CSV, of the program or another FILE; may be repeated")  # fmt: skip
+    add("--out", type=Path, metavar="FILE", help="write the fitted constants (with --fit)")
+    add("--constants", type=Path, metavar="FILE", help="play thread blocks on a device of these constants")
+    add("--channels", type=int, metavar="K", help="thread blocks of an algorithm, each with its part of every chunk "
+        "(with --constants or --fit; default 1; a file has its own)")  # fmt: skip
+    add("--measured", metavar="TABLE", help="print simulated times beside a table's (with --constants)")
 
 
 def _add_conditions(parser: argparse.ArgumentParser) -> None:

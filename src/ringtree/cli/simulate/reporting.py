@@ -69,7 +69,7 @@ def described(args: argparse.Namespace, topology: Topology) -> str:
     costs += [f"{k[:-4]} {getattr(t, k) / 1e9:.3g} GB/s" for k in ("copy_Bps", "reduce_Bps") if isfinite(getattr(t, k))]
     own = f"; a rank's {', '.join(costs)}" if costs else ""
     return f"{t.name}: {t.ranks} ranks{inner}{links}{own}" + (
-        "" if args.topology or args.hosts else " (default; set another with --topology)"
+        "" if args.topology or args.hosts or args.constants else " (default; set another with --topology)"
     )
 
 

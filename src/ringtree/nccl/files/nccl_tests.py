@@ -42,6 +42,12 @@ TYPE_BYTES = {
 }  # fmt: skip
 CSV_COLUMNS = ("size_B", "count", "type", "redop", "root", "oop_time_us", "oop_algbw_GBps", "oop_busbw_GBps",
                "ip_time_us", "ip_algbw_GBps", "ip_busbw_GBps")  # fmt: skip
+CSV_SIDES = {
+    "out of place": ("oop_time_us", "oop_algbw_GBps", "oop_busbw_GBps", "oop_wrong"),
+    "in place": ("ip_time_us", "ip_algbw_GBps", "ip_busbw_GBps", "ip_wrong"),
+    "one": ("time", "algbw", "busbw", "wrong"),
+}
+"""The columns of a side of a CSV; one side alone has names of its own."""
 _TIMES = ("time", "cputime")
 _REDOPS = frozenset({"sum", "prod", "min", "max", "avg", "mulsum", "all", "none"})
 _TYPES = "|".join(TYPE_BYTES)
@@ -198,15 +204,15 @@ class _Reading:
         if len(cells) != len(self.csv):
             raise ValueError(f"{self.path}, line {number}: {len(cells)} cells; expected {len(self.csv)}, as its header")
         named = dict(zip(self.csv, (c.strip() for c in cells), strict=True))
-        missing = {"oop_time_us", "ip_time_us"}.isdisjoint(named) or "type" not in named or "count" not in named
-        if missing:
-            raise ValueError(f"{self.path}, line {number}: expected the columns {', '.join(CSV_COLUMNS)}")
+        timed = [side for side in CSV_SIDES if CSV_SIDES[side][0] in named]
+        if not timed or "type" not in named or "count" not in named:
+            expected = f"{', '.join(CSV_COLUMNS)}, or one time alone"
+            raise ValueError(f"{self.path}, line {number}: expected the columns {expected}")
         figures = [
-            [named[f"{side}_time_us"], named.get(f"{side}_algbw_GBps", "0"), named.get(f"{side}_busbw_GBps", "0"),
-             named.get(f"{side}_wrong", "N/A")]
-            for side in ("oop", "ip")
-            if named.get(f"{side}_time_us")
-        ]  # fmt: skip
+            [named.get(column, default) for column, default in zip(CSV_SIDES[side], ("", "0", "0", "N/A"), strict=True)]
+            for side in timed
+            if named[CSV_SIDES[side][0]]
+        ]
         root = named.get("root", "-1")
         what = (named[self.csv[0]], named["count"], named["type"], named.get("redop", "none"), root)
         self._row(number, what, figures)

@@ -1,0 +1,94 @@
+"""`ringtree simulate --fit`: a device's constants from tables of nccl-tests, and their errors."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.cli.arguments.destination import check_destination
+from ringtree.cli.arguments.topology import topology
+from ringtree.cli.simulate.device_programs import OF_EVENTS, ON_LINKS, pair, refuse_options, subject_program
+from ringtree.cli.terminal import progress
+from ringtree.draw.text.tables import aligned
+from ringtree.formats.replacing import replacing
+from ringtree.ir.units import count, duration, size
+from ringtree.simulate.device.constants import ConstantsFile, DeviceConstants, dumps
+from ringtree.simulate.device.fit import UNCUT, DeviceFit, MeasuredTable, fit, stages
+
+UNDETERMINED = 1.0
+"""The relative standard error from which a constant counts as not determined."""
+
+
+def run(args: argparse.Namespace) -> int:
+    """Fits the constants of each protocol, prints them and their errors, and writes them. Returns the exit code."""
+    refuse_options(args, "a fit", (*ON_LINKS, *OF_EVENTS, "bytes", "constants", "measured"))
+    if args.topology is None:
+        raise ValueError("--fit expects --topology, the links between the devices, such as mi300x8 or dgx-h100")
+    own = subject_program(args)
+    pairs = [pair(text, own) for text in args.fit]
+    if args.out:
+        check_destination(args.out, args.what, *(table.name for _, table in pairs))
+    place = topology(args.topology, own.schedule.ranks)
+    tables: dict[str, list[MeasuredTable]] = {}
+    for program, table in pairs:
+        tables.setdefault(program.protocol, []).append(table)
+    found: dict[str, DeviceConstants] = {}
+    with progress("fitting", sum(stages(of) for of in tables.values())) as bar:
+
+        def report(text: str) -> None:
+            bar.note(text)
+            bar.advance()
+
+        for protocol, of in tables.items():
+            fitted = fit(of, place, report)
+            found[protocol] = fitted.constants
+            for line in _lines(protocol, fitted):
+                bar.print(line)
+    if args.out:
+        with replacing(args.out) as file:
+            file.write(dumps(ConstantsFile(found, args.topology)).encode())
+        print(f"{args.out}: `ringtree simulate PROGRAM --constants {args.out} --bytes B` plays by it")
+    return 0
+
+
+def _lines(protocol: str, found: DeviceFit) -> Iterator[str]:
+    """The report of a protocol's fit."""
+    sizes = sum(len(t.table.nbytes) for t in found.tables)
+    yield f"# {protocol}: {count(sizes, 'time')} of {count(len(found.tables), 'table')}; median errors of times"
+    rows = [("table", "sizes", "fitted", "without each size", "without the table")]
+    for t in found.tables:
+        apart = "-" if t.without_table is None else _median(t.without_table)
+        rows.append(
+            (Path(t.table.name).name, str(len(t.table.nbytes)), _median(t.fitted), _median(t.without_size), apart)
+        )
+    yield from (f"# {line}" for line in aligned(rows))
+    yield from _constants(found)
+    if len(found.tables) == 1:
+        yield "note: one table does not separate block_Bps, pieces and slices; add one of another number of channels"
+
+
+def _median(errors: NDArray[np.float64]) -> str:
+    return f"{np.median(np.abs(errors)):.1%}"
+
+
+def _constants(found: DeviceFit) -> Iterator[str]:
+    c = found.constants
+    shown = {
+        "launch_s": duration(c.launch_s), "step_s": duration(c.step_s), "block_Bps": f"{c.block_Bps / 1e9:.3g} GB/s",
+        "link_share": f"{c.link_share:.3g}", "reduce_Bps": f"{c.reduce_Bps / 1e9:.3g} GB/s",
+    }  # fmt: skip
+    rows = []
+    for name, error in found.errors.items():
+        weak = error >= UNDETERMINED
+        rows.append((name, shown[name], "not determined by these tables" if weak else f"standard error {error:.1%}"))
+    yield from (f"{name:<14}{value:>12}  {note}" for name, value, note in rows)
+    piece = "unlimited" if c.piece_nbytes >= UNCUT else size(c.piece_nbytes)
+    yield f"{'piece_nbytes':<14}{piece:>12}  the best of powers of two"
+    yield f"{'slices':<14}{c.slices:>12}"
+    yield f"{'slots':<14}{c.slots:>12}"
+    if "reduce_Bps" not in found.errors:
+        yield f"{'reduce_Bps':<14}{'unlimited':>12}  not fitted: no table of a reduction"

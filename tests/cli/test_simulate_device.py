@@ -1,0 +1,101 @@
+"""`ringtree simulate --fit` and `--constants`: from a table to constants, and from them to times."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ringtree.simulate.device.constants import ConstantsFile, DeviceConstants, dumps, load
+from tests.cli.conftest import Ringtree
+from tests.simulate.device.msccl_ring import written
+
+MADE = DeviceConstants(2e-5, 1e-6, 1e10, 0.8, piece_nbytes=1 << 16, slices=2)
+PLACE = "direct:latency=0s,bandwidth=40GB/s"
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    return written(tmp_path, 2, 1)
+
+
+@pytest.fixture
+def constants(tmp_path: Path) -> Path:
+    path = tmp_path / "made.json"
+    path.write_text(dumps(ConstantsFile({"Simple": MADE}, PLACE)))
+    return path
+
+
+@pytest.fixture
+def table(ringtree: Ringtree, program: Path, constants: Path, tmp_path: Path) -> Path:
+    """Simulated times, as CSV of one side."""
+    sizes = ",".join(str(2 << k) for k in range(8, 23, 2))
+    out = ringtree("simulate", str(program), "--constants", str(constants), "--bytes", sizes).out
+    rows = [line.split() for line in out.splitlines() if not line.startswith("#")]
+    lines = [f"{r[0]},{int(r[0]) // 8},float,none,-1,{r[5]},{r[6]},{r[7]},0" for r in rows]
+    path = tmp_path / "times.csv"
+    path.write_text("\n".join(["size,count,type,redop,root,time,algbw,busbw,wrong", *lines]))
+    return path
+
+
+def test_constants_are_fitted_written_and_played(
+    ringtree: Ringtree, program: Path, table: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "fitted.json"
+    got = ringtree("simulate", str(program), "--fit", str(table), "--topology", PLACE, "--out", str(out))
+    assert got.code == 0 and got.err == "" and f"{out}: `ringtree simulate PROGRAM --constants" in got.out
+    assert "note: one table does not separate" in got.out
+    found = load(out)
+    assert found.topology == PLACE
+    beside = ringtree("simulate", str(program), "--constants", str(out), "--measured", str(table))
+    assert beside.code == 0 and float(beside.out.split("# median error ")[1].split("%")[0]) < 2
+
+
+def test_one_size_is_shown_with_path_and_links(
+    ringtree: Ringtree, program: Path, constants: Path, tmp_path: Path
+) -> None:
+    trace = tmp_path / "t.json"
+    got = ringtree("simulate", str(program), "--constants", str(constants), "--bytes", "2K", "--trace", str(trace))
+    assert got.code == 0 and "ring_1_1 all_gather over 2 ranks, 2,048 bytes in 2 chunks" in got.out
+    assert "thread blocks of protocol Simple by" in got.out and "critical path" in got.out and trace.exists()
+
+
+def test_channels_are_thread_blocks(ringtree: Ringtree, constants: Path) -> None:
+    def time_us(channels: str) -> float:
+        words = ["--collective", "all_gather", "-n", "3", "--constants", str(constants), "--bytes", "3M,6M"]
+        lines = ringtree("simulate", "ring", *words, "--channels", channels).out.splitlines()
+        return float(lines[-1].split()[5])
+
+    assert 2.7 < time_us("1") / time_us("3") < 3.1
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ("--fit TABLE", "--fit expects --topology"),
+        ("--fit none.csv --topology PLACE", "none.csv: no such file; expected the output of nccl-tests"),
+        ("--fit PROGRAM --topology PLACE", "no line of a table; expected nccl-tests' or rccl-tests' output"),
+        ("--fit WRONG --topology PLACE", "is of all_reduce over 4 ranks; expected all_gather over 2, as"),
+        ("--fit TABLE --topology PLACE --bytes 1M", "--bytes does not apply to a fit"),
+        ("--fit TABLE --topology PLACE --out TABLE", "is read or written by this command already"),
+        ("--out x.json --bytes 1M", "--out is the file of fitted constants: expected --fit TABLE as well"),
+        ("--measured TABLE", "expected --constants as well"),
+        ("--channels 4 --bytes 1M", "--channels applies to"),
+        ("--constants CONSTANTS", "required: --bytes, the size of the whole vector"),
+        ("--constants TABLE --bytes 1M", "not JSON"),
+        ("--constants CONSTANTS --bytes 1M --slots 3", "--slots does not apply to thread blocks on a device"),
+        ("--constants CONSTANTS --bytes 1M --channels 2", "--channels applies to algorithms"),
+        ("--constants CONSTANTS --bytes 1M,2M --trace t.json", "--trace does not apply to"),
+        ("--constants LL --bytes 1M", "no constants of protocol Simple, which the program has; it has LL"),
+        ("", "required: --bytes, the size of the whole vector"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    ringtree: Ringtree, program: Path, constants: Path, table: Path, tmp_path: Path, words: str, problem: str
+) -> None:
+    wrong, other = tmp_path / "wrong.csv", tmp_path / "ll.json"
+    wrong.write_text("# collective: all_reduce\n# nranks: 4\nsize,count,type,time\n1024,256,float,30\n")
+    other.write_text(dumps(ConstantsFile({"LL": MADE}, PLACE)))
+    named = {"TABLE": table, "PROGRAM": program, "PLACE": PLACE, "WRONG": wrong, "CONSTANTS": constants, "LL": other}
+    got = ringtree("simulate", str(program), *(str(named.get(word, word)) for word in words.split()))
+    assert got.code == 1 and problem in got.err and got.err.count("\n") == 1 and got.out == ""
