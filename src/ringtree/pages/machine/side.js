@@ -51,7 +51,9 @@ function machineRules({rules}, t) {
  * @param {MachineData} data @param {Translate} t
  */
 function machineNotes({notes}, t) {
-  const titles = {unknown: 'machine.unknown', trap: 'machine.traps', assumed: 'machine.assumptions', source: 'machine.sources'};
+  const titles = {
+    unknown: 'machine.unknown', trap: 'machine.traps', assumed: 'machine.assumptions', source: 'machine.sources',
+  };
   return Object.entries(titles).flatMap(/** @returns {HTMLElement[]} */ ([kind, title]) => {
     const alike = d3.groups(notes.filter((n) => n.kind === kind), (n) => n.text);
     const lines = alike.map(([text, same]) => {
