@@ -57,9 +57,10 @@ def wrongly_heard(
 
 def _expected(kind: str, ends: str, check: bool, culprit: bool, hosts: bool) -> set[str]:
     """When a rank may hear. One that makes no such call hears in its next; one that makes no further call cannot be
-    missed by itself."""
+    missed by itself. Over hosts a rank may be through its next call before another has read the message that shows it.
+    """
     makes_none = (kind == "skipped" and culprit) or (kind == "extra" and not culprit)
     if makes_none:
         return {"next"} if ends == "next" else {"never", "close"}
     never = {"never"} if hosts and ends == "close" and kind in ("skipped", "extra") else set[str]()
-    return never | ({"call"} if check else {"call", ends})
+    return never | ({"call"} if check else {"call", ends, "close"} if hosts else {"call", ends})
