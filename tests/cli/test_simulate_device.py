@@ -78,6 +78,8 @@ def test_channels_are_thread_blocks(ringtree: Ringtree, constants: Path) -> None
         ("--fit WRONG --topology PLACE", "is of all_reduce over 4 ranks; expected all_gather over 2, as"),
         ("--fit TABLE --topology PLACE --bytes 1M", "--bytes does not apply to a fit"),
         ("--fit TABLE --topology PLACE --out TABLE", "is read or written by this command already"),
+        ("--fit TABLE --topology PLACE --goal x.goal", "--goal does not apply to a fit"),
+        ("--constants CONSTANTS --bytes 1M --chakra x", "--chakra does not apply to thread blocks on a device"),
         ("--out x.json --bytes 1M", "--out is the file of fitted constants: expected --fit TABLE as well"),
         ("--measured TABLE", "expected --constants as well"),
         ("--channels 4 --bytes 1M", "--channels applies to"),

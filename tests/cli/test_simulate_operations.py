@@ -58,6 +58,30 @@ def test_what_is_written_plays_to_the_same_time(ringtree: Ringtree, tmp_path: Pa
         assert time_of(ringtree("simulate", str(path), *TOPOLOGY).out) == time_of(got.out)
 
 
+@pytest.mark.parametrize("way", ["goal", "chakra"])
+def test_a_wrong_schedule_is_not_written_for_others(ringtree: Ringtree, tmp_path: Path, way: str) -> None:
+    path = tmp_path / "wrong.txt"
+    path.write_text("schedule wrong broadcast: 3 ranks, 1 chunks, root 0\nonce:\n  round 0: 0 data[0] -> 1\n")
+    words = ["simulate", str(path), "--bytes", "8", *TOPOLOGY]
+    assert ringtree(*words).code == 0
+    got = ringtree(*words, f"--{way}", str(tmp_path / "it"))
+    assert got.code == 1 and got.err.count("\n") == 1 and list(tmp_path.iterdir()) == [path]
+
+
+def test_traces_of_one_name_are_one_set(ringtree: Ringtree, tmp_path: Path) -> None:
+    """Files of further ranks would be read with the new ones."""
+    words = ["simulate", "ring", "--bytes", "64K", *TOPOLOGY, "--chakra", str(tmp_path / "it")]
+    assert ringtree(*words, "-n", "4").code == 0
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    got = ringtree(*words, "-n", "3")
+    assert got.code == 1 and "it.3.et is of a trace of more ranks; expected another name" in got.err
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert ringtree(*words, "-n", "4").code == 0
+    (tmp_path / "it.4.et").mkdir()
+    assert "it.4.et is a folder" in ringtree(*words, "-n", "5").err
+    assert {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
+
+
 def test_collectives_are_expanded(ringtree: Ringtree, tmp_path: Path) -> None:
     nodes = [
         coll(0, ALL_REDUCE, 1 << 20),
@@ -90,6 +114,11 @@ def test_mistakes_are_one_line(ringtree: Ringtree, tmp_path: Path) -> None:
         (["simulate", "ring", "-n", "2", "--bytes", "8", "--expand", "ring"], "--expand applies to Chakra"),
         (["simulate", "ring", "-n", "2", "--bytes", "8", "--goal", str(tmp_path)], "is a folder"),
         (["simulate", str(tmp_path / "none.0.et")], "none.0.et: no such file"),
+        (["simulate", str(tmp_path / "none.goal")], "none.goal: no such file"),
+        (
+            ["simulate", "ring", "--bytes", "8", "--with", "ring:all_reduce:8", "--goal", "x"],
+            "leave --with, --straggler",
+        ),
         (["prove", str(path)], "a GOAL schedule: its messages have no data; `ringtree simulate` plays it"),
         (["show", str(path)], "its messages have no data"),
         (["bench", "--schedule", str(path)], "its messages have no data"),

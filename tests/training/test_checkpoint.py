@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pickle
@@ -9,7 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
+from pathlib import Path, PosixPath
 from typing import Any
 
 import pytest
@@ -174,6 +175,21 @@ def _names_a_function_beside_its_table(metadata: Any, made: Path) -> Any:
     return metadata
 
 
+class _Attribute:
+    """What Python 3.11.0 to 3.11.2 pickle of a member of an enumeration."""
+
+    def __init__(self, of: Any, name: str) -> None:
+        self._of, self._name = of, name
+
+    def __reduce__(self) -> Any:
+        return getattr, (self._of, self._name)
+
+
+def _names_an_attribute(metadata: Any, made: Path) -> Any:
+    metadata.planner_data = {"weights/x": _Attribute(PosixPath, "mkdir")}
+    return metadata
+
+
 def _has_an_object(metadata: Any, made: Path) -> Any:
     from torch.distributed.checkpoint.metadata import BytesStorageMetadata
 
@@ -189,6 +205,7 @@ def _names_a_file_elsewhere(metadata: Any, made: Path) -> Any:
 HOSTILE = {
     _names_a_function: r"names posix.mkdir; expected a table of tensors",
     _names_a_function_beside_its_table: r"names posix.mkdir; expected a table of tensors",
+    _names_an_attribute: r"names builtins.getattr of .*PosixPath.*; expected a table of tensors",
     _has_an_object: r"names .*BytesStorageMetadata; expected a table of tensors",
     _names_a_file_elsewhere: r"names '../elsewhere'; expected files of its own folder",
 }
@@ -202,6 +219,16 @@ def test_a_checkpoint_runs_nothing(change: Any, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=HOSTILE[change]):
         _go_on(plan_of(ParallelLayout()), tmp_path / "c")
     assert not made.exists()
+
+
+def test_members_of_enumerations_are_read_as_any_python_writes_them() -> None:
+    from torch.distributed.checkpoint.metadata import _MEM_FORMAT_ENCODING
+
+    from ringtree.training.core.checkpoint_reader import _Tables
+
+    for member in _MEM_FORMAT_ENCODING:
+        for written in (member, _Attribute(_MEM_FORMAT_ENCODING, member.name)):
+            assert _Tables(io.BytesIO(pickle.dumps(written))).load() is member
 
 
 @pytest.mark.timeout(60)

@@ -81,7 +81,8 @@ def _tables(args: argparse.Namespace, tables: list[list[SweepCase]], effort: Eff
     prints = comm is None or comm.rank == 0
     written = [path for path in (args.json, args.trace) if path and prints]
     for path in written:
-        check_destination(path, *(other for other in written if other is not path))
+        read = [args.schedule] if args.schedule else []
+        check_destination(path, *read, *(other for other in written if other is not path))
     rows: list[BenchRow] = []
     traces: list[Trace] | None = [] if args.trace else None
     with progress(args.collective, total=sum(map(len, tables))) if prints else nullcontext(SILENT) as bar:

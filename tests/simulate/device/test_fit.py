@@ -83,8 +83,8 @@ def test_without_times_there_is_nothing_to_fit() -> None:
         fit([], PLACE)
 
 
-def test_whole_numbers_by_which_a_program_deadlocks_are_passed_over() -> None:
-    """Each rank sends twice before it receives: one slot is too few."""
+def test_as_many_slots_are_fitted_as_rings_need() -> None:
+    """Each rank sends twice before it receives, as other programs than the measured one may: one slot is too few."""
     programs = []
     for rank in range(2):
         code: list[Instruction] = []
@@ -104,7 +104,7 @@ def test_whole_numbers_by_which_a_program_deadlocks_are_passed_over() -> None:
     times_s = tuple(seconds(programs, PLACE, n, made) for n in sizes)
     reports: list[str] = []
     found = fit([MeasuredTable("mine", programs, sizes, times_s)], PLACE, reports.append)
-    assert found.constants.slots > 1 and reports.count("slots 1: a deadlock") == 1
+    assert found.constants.slots > 1 and not [text for text in reports if "deadlock" in text]
     assert found.constants.block_Bps == pytest.approx(1e9, rel=0.01)
 
 

@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
             "(it is no flight recorder's dump)"
         )
     if args.json:
-        check_destination(args.json, args.log)
+        check_destination(args.json, args.log, args.topology)
     log = nccl_tests.read(args.log, THEIRS.get(args.collective, args.collective) or "")
     assumed = _fill(args, log)
     found = explain(log, cluster_of(args))

@@ -34,7 +34,8 @@ def run(args: argparse.Namespace) -> int:
     args.collective = THEIRS.get(args.collective, args.collective)
     written = [path for path in (args.json, args.export_graph, args.export_tuner) if path]
     for path in written:
-        check_destination(path, *(other for other in written if other is not path))
+        read = filter(None, (args.topology, args.tuned))
+        check_destination(path, *read, *(other for other in written if other is not path))
     if args.hosts is not None or args.tuned:
         planned: int = import_module(OVER_HOSTS).run(args)
         return planned

@@ -21,6 +21,8 @@ DEFAULT_PROTOCOL = "Simple"
 """The protocol of programs that name none."""
 ON_LINKS = ("cut", "in_place", "hosts", "rate", "latency", "share_cores", "others", "slots")
 """Options of plays on described links alone."""
+WRITTEN = ("goal", "chakra")
+"""Options that write what is played on links for other simulators."""
 OF_EVENTS = ("trace", "html", "straggler", "link", "jitter")
 """Options of plays whose events are shown."""
 

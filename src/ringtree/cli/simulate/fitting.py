@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ringtree.cli.arguments.destination import check_destination
 from ringtree.cli.arguments.topology import topology
-from ringtree.cli.simulate.device_programs import OF_EVENTS, ON_LINKS, pair, refuse_options, subject_program
+from ringtree.cli.simulate.device_programs import OF_EVENTS, ON_LINKS, WRITTEN, pair, refuse_options, subject_program
 from ringtree.cli.terminal import progress
 from ringtree.draw.text.tables import aligned
 from ringtree.formats.replacing import replacing
@@ -25,13 +25,13 @@ UNDETERMINED = 1.0
 
 def run(args: argparse.Namespace) -> int:
     """Fits the constants of each protocol, prints them and their errors, and writes them. Returns the exit code."""
-    refuse_options(args, "a fit", (*ON_LINKS, *OF_EVENTS, "bytes", "constants", "measured"))
+    refuse_options(args, "a fit", (*ON_LINKS, *OF_EVENTS, *WRITTEN, "bytes", "constants", "measured"))
     if args.topology is None:
         raise ValueError("--fit expects --topology, the links between the devices, such as mi300x8 or dgx-h100")
     own = subject_program(args)
     pairs = [pair(text, own) for text in args.fit]
     if args.out:
-        check_destination(args.out, args.what, *(table.name for _, table in pairs))
+        check_destination(args.out, args.what, args.topology, *(table.name for _, table in pairs))
     place = topology(args.topology, own.schedule.ranks)
     tables: dict[str, list[MeasuredTable]] = {}
     for program, table in pairs:

@@ -15,6 +15,7 @@ from ringtree.cli.arguments.topology import topology
 from ringtree.cli.simulate.device_programs import (
     OF_EVENTS,
     ON_LINKS,
+    WRITTEN,
     DeviceProgram,
     measured,
     refuse_options,
@@ -35,7 +36,7 @@ MOST_SHOWN = 512
 
 def run(args: argparse.Namespace) -> int:
     """Prints simulated times by the constants. Returns the exit code."""
-    refuse_options(args, "thread blocks on a device", ON_LINKS)
+    refuse_options(args, "thread blocks on a device", (*ON_LINKS, *WRITTEN))
     content = load(args.constants)
     place = args.topology or content.topology
     if not place:

@@ -40,6 +40,10 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(
             "--in-place applies to the engine's own windows: expected --cut, and trace:FILE or --hosts, as well"
         )
+    if (args.goal or args.chakra) and (args.others or args.straggler or args.link or args.jitter):
+        raise ValueError(
+            "--goal and --chakra write the schedule alone: leave --with, --straggler, --link and --jitter out"
+        )
     sizes = [parse_bytes(text) for text in args.bytes.split(",")]
     read = [args.what, (args.topology or "").removeprefix(MEASURED)]
     written = [args.trace, args.html, args.goal, args.chakra and args.chakra.with_name(f"{args.chakra.name}.0.et")]
@@ -95,13 +99,13 @@ def _write(args: argparse.Namespace, case: Case, found: Simulation) -> list[str]
 def _case(args: argparse.Namespace, nbytes: int) -> Case:
     if subject.is_file(args.what):
         found = subject.from_file(args, "cut")
-        _warn(found.schedule)
+        _prove(args, found.schedule)
         return Case(found.schedule, found.programs or found.schedule, nbytes)
     if args.hosts:
         args.ranks = len(host_of_ranks(args.hosts))
     schedule = subject.schedule(args)
     if find(args.what).origin:
-        _warn(schedule)
+        _prove(args, schedule)
     if args.cut:
         if args.option:
             raise ValueError("--cut chooses the algorithm's options by size; leave --option out")
@@ -118,11 +122,13 @@ def _as_engine(args: argparse.Namespace) -> bool:
     return args.hosts is not None or (args.topology or "").startswith(MEASURED)
 
 
-def _warn(schedule: Schedule) -> None:
-    """Warns of a schedule that its proof refuses; the simulation goes on."""
+def _prove(args: argparse.Namespace, schedule: Schedule) -> None:
+    """Warns of a schedule that its proof refuses; the simulation goes on, but nothing is written for others."""
     try:
         prove(schedule)
     except ProofError as refusal:
+        if args.goal or args.chakra:
+            raise
         print(f"ringtree simulate: warning: simulated although not proved: {refusal}", file=sys.stderr)
 
 

@@ -14,7 +14,7 @@ from ringtree.cli.arguments.place import place, ranks_on_hosts
 from ringtree.cli.arguments.topology import MEASURED
 from ringtree.cli.simulate.reporting import described, detail_lines
 from ringtree.formats.chrome import write
-from ringtree.formats.operations import format_of, load
+from ringtree.formats.operations import files_of, format_of, load
 from ringtree.formats.operations.communicators import read_communicators
 from ringtree.ir.operations import CollectiveCall, OperationGraph, OperationKind
 from ringtree.ir.schedule import Schedule
@@ -38,7 +38,8 @@ def run(args: argparse.Namespace) -> int:
             raise ValueError(f"{option} applies to schedules; {args.what} is {format_of(args.what)}: leave it out")
     ranks_on_hosts(args)
     if args.trace:
-        check_destination(args.trace, args.what, (args.topology or "").removeprefix(MEASURED))
+        read = (args.topology or "").removeprefix(MEASURED), args.groups
+        check_destination(args.trace, *files_of(args.what), *filter(None, read))
     graph = load(args.what, read_communicators(args.groups) if args.groups else None)
     nbytes = max(int(graph.nbytes.max(initial=0)), *(call.nbytes for call in graph.collectives), 0)
     topology = place(args, graph.ranks)(nbytes)

@@ -28,6 +28,14 @@ def format_of(path: str | Path) -> str:
     return GOAL if goal.begins(first_bytes(path, FIRST_BYTES)) else ""
 
 
+def files_of(path: str | Path) -> list[Path]:
+    """All files that are read for that one, of which `format_of` has a format."""
+    path = Path(path)
+    if format_of(path) != CHAKRA:
+        return [path]
+    return chakra.files(path if chakra.FILE.fullmatch(path.name) else Path(f"{path}.0.et"))
+
+
 def load(path: str | Path, communicators: dict[str, tuple[int, ...]] | None = None) -> OperationGraph:
     """The graph of a file, of which `format_of` has a format. FormatError, in one line: if it is missing, broken or
     too large. `communicators`: of a trace, ranks by the names of communicators."""

@@ -257,10 +257,16 @@ def _whole(field: Field) -> int:
 def write(prefix: Path, graph: OperationGraph) -> list[Path]:
     """Writes the graph as PREFIX.0.et and so on; returns the paths. A computation has its seconds in whole
     microseconds as the schema has it, exactly in an attribute of ringtree's own, and its bytes; a thread is a stream.
-    ValueError: for dependencies on a start, which the schema lacks."""
+    ValueError: for dependencies on a start, which the schema lacks, and where files of further ranks are there, which
+    would be read with these; nothing is written then."""
     w = graph
     if w.at_start.any() or w.count(OperationKind.COLLECTIVE):
         raise ValueError(f"{w.name} has dependencies on starts, or collectives; a Chakra trace cannot be written of it")
+    paths = [prefix.with_name(f"{prefix.name}.{rank}.et") for rank in range(w.ranks + 1)]
+    if (more := paths.pop()).exists():
+        raise ValueError(f"{more} is of a trace of more ranks; expected another name, or none of its files")
+    if folder := next((path for path in paths if path.is_dir()), None):
+        raise ValueError(f"{folder} is a folder; expected a file to write to")
     by_rank = np.argsort(w.rank, kind="stable")
     edges = np.searchsorted(w.rank[by_rank], np.arange(w.ranks + 1)).tolist()
     ids = np.empty(len(w), np.int64)
@@ -270,10 +276,8 @@ def write(prefix: Path, graph: OperationGraph) -> list[Path]:
     waits = np.searchsorted(w.after[by_after], np.arange(len(w) + 1)).tolist()
     before = ids[w.before[by_after]].tolist()
     columns = [c.tolist() for c in (ids, w.kind, w.rank, w.nbytes, w.peer, w.tag, w.processor, w.compute_s)]
-    paths = []
-    for rank, (first, stop) in enumerate(pairwise(edges)):
-        paths.append(prefix.with_name(f"{prefix.name}.{rank}.et"))
-        with replacing(paths[-1]) as file:
+    for path, (first, stop) in zip(paths, pairwise(edges), strict=True):
+        with replacing(path) as file:
             file.write(_delimited(message((VERSION, SCHEMA))))
             for row in by_rank[first:stop].tolist():
                 deps = before[waits[row] : waits[row + 1]]

@@ -36,9 +36,9 @@ PIECES = tuple(1 << k for k in range(12, 24))
 UNCUT = int(RANGES["piece_nbytes"][1]) // 2
 AGAIN = (0.5, 1, 2)
 SHARES = (0.9, 0.2)
-SLICES, SLOTS = (1, 2, 4, 8), (1, 2, 8)
-"""The whole numbers that are tried; `AGAIN`: pieces once more, by the best of the first time;
-`SHARES`: link shares to begin with, as a link that holds up none has no slope."""
+SLICES, SLOTS = (1, 2, 4, 8), (2, 4, 8)
+"""The whole numbers that are tried, of slots those with which a ring plays; `AGAIN`: pieces once more, by the best of
+the first time; `SHARES`: link shares to begin with, as a link that holds up none has no slope."""
 THINNED = 24
 """Rows of all tables by which whole numbers are tried, and some more."""
 USUAL = DeviceConstants(launch_s=8.4e-6, step_s=1.7e-6, block_Bps=1e10, link_share=0.9, slices=2)

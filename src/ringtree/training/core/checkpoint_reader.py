@@ -8,6 +8,7 @@ which torch reads without running anything (weights_only).
 from __future__ import annotations
 
 import pickle
+from enum import Enum
 from pathlib import Path
 from typing import IO, Any
 
@@ -83,6 +84,17 @@ class _Tables(pickle.Unpickler):
             module == "torch" and isinstance(getattr(torch, name, None), torch.dtype)
         ):
             return super().find_class(module, name)
+        if (module, name) == ("builtins", "getattr"):
+            return _member
         raise pickle.UnpicklingError(
             f"names {module[:60]}.{name[:60]}; expected a table of tensors, which runs nothing"
         )
+
+
+def _member(of: Any, name: str) -> Any:
+    """A member of an enumeration in CLASSES, which Python 3.11.0 to 3.11.2 pickle as an attribute of it."""
+    if not (isinstance(of, type) and issubclass(of, Enum)):
+        raise pickle.UnpicklingError(
+            f"names builtins.getattr of {str(of)[:60]}; expected a table of tensors, which runs nothing"
+        )
+    return of[name]
