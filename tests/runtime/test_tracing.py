@@ -96,8 +96,9 @@ def test_every_message_was_sent_before_it_was_there(
     assert np.array_equal(trace.nbytes[send], trace.nbytes[wait])
     assert np.array_equal(trace.chunk[send], trace.chunk[wait])
     assert np.array_equal(trace.call[send], trace.call[wait])
-    # the clock is read when a call's first message is out, and its rank may have lost its core in between
-    assert np.mean(trace.end_s[wait] < trace.start_s[send]) <= 0.01
+    # the clock is read when a call's first message is out; a rank that shares a core may have lost it in between
+    most = 0.01 if ranks > len(os.sched_getaffinity(0)) else 0.0
+    assert np.mean(trace.end_s[wait] < trace.start_s[send]) <= most
     assert trace.start_s.min() == 0.0
 
 
