@@ -83,7 +83,12 @@ class Calls:
         An algorithm that the caller names, or a schedule, may send more before it receives than the group has staging
         slots for: then a group of the same ranks with more slots makes the call. (A test proves that the rule's own
         choices fit.)
+
+        Arrays in a device's memory are served by a group of the same ranks whose engine reaches that.
         """
+        if request.device is not None and not self._joined.on_device:
+            what = "cuda" if self._joined.network is None else "nccl"
+            return self._beside(what, engine=what).perform(request, algorithm, async_op)
         at = self._by_address(request, algorithm, async_op)
         if at is not None:
             if not async_op and self._endpoint.call_at(*at):
