@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 ENGINES = {
     "shm": "ringtree.runtime.engines.shm",
     "reference": "ringtree.runtime.engines.reference.engine",
+    "emulated": "ringtree.runtime.engines.emulated",
 }
 """Name -> module."""
 
