@@ -50,6 +50,11 @@ struct Cuda {
   static void release(uint64_t* at, uint64_t value) {
     asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(at), "l"(value) : "memory");
   }
+  static void count(uint32_t* ended) {
+    volatile uint32_t* word = ended;
+    *word = *word + 1;
+    __threadfence_system();
+  }
   static void report(Status* status, const Status& found) {
     volatile Status* s = status;
     if (s->outcome) return;

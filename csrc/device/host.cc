@@ -36,8 +36,12 @@ struct Host {
   static void release(T* at, T value) {
     __atomic_store_n(at, value, __ATOMIC_RELEASE);
   }
+  static void count(uint32_t* ended) { ++*ended; }
   static void report(Status* status, const Status& found) {
-    if (status->outcome == fine) *status = found;
+    if (status->outcome != fine) return;
+    auto ended = status->ended;
+    *status = found;
+    status->ended = ended;
   }
 
   static void copy(Registers& shared, int targets, int source, int64_t nbytes) {

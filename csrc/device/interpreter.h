@@ -40,6 +40,12 @@ class Interpreter {
         counters_(l_.counters + static_cast<int64_t>(block) * l_.ranks) {}
 
   void run() {
+    interpret();
+    if (block_ == 0 && call_.to == p_.length && Platform::thread() == 0) Platform::count(&call_.status->ended);
+  }
+
+ private:
+  void interpret() {
     if (Platform::stop(call_.stop)) return;
     if (call_.from > 0) load_registers();
     for (int64_t window = call_.first_window; window < call_.last_window; window++) {
@@ -55,7 +61,6 @@ class Interpreter {
     else if (call_.last_window == p_.windows) settle_all(call_.to);
   }
 
- private:
   // The counters of messages to a peer when the window began: what `settles` count from.
   void begin_window(int64_t) {
     if (call_.from > 0) return;
@@ -107,7 +112,7 @@ class Interpreter {
   }
 
   bool fail(Outcome outcome, int at, int peer, uint32_t print) {
-    Platform::report(call_.status, Status{outcome, peer, at, block_, print});
+    Platform::report(call_.status, Status{outcome, peer, at, block_, print, 0});
     return false;
   }
 

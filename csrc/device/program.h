@@ -88,6 +88,7 @@ enum Outcome : int32_t { fine, late, stopped, mismatch };
 struct Status {
   int32_t outcome, peer, instruction, block;
   uint32_t print;  // of a mismatch: the peer's
+  uint32_t ended;  // calls, by the first block
 };
 
 struct Call {

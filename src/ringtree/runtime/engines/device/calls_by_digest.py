@@ -1,4 +1,4 @@
-"""The calls behind the digests that travel with messages: each rank writes its own where the others of its host read."""
+"""The calls behind the digests that travel with messages: each rank writes its own, and the others read."""
 
 from __future__ import annotations
 

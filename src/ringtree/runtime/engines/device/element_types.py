@@ -1,4 +1,4 @@
-"""The element types and operations of devices' programs, as csrc/device/cuda.h and csrc/kernels/elements.h name them."""
+"""The element types and operations of devices' programs, by the names of csrc/kernels/elements.h."""
 
 from __future__ import annotations
 

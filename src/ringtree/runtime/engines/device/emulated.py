@@ -70,6 +70,11 @@ class EmulatedProcessor:
         """See Processor."""
         return self._words + 64
 
+    @property
+    def idle(self) -> bool:
+        """See Processor."""
+        return True
+
     def ending(self) -> Ending:
         """See Processor."""
         return Ending(*STATUS.unpack(self.read(self._words, STATUS.size)))

@@ -27,9 +27,9 @@ Stretch = tuple[int, int, int]
 
 
 class DeviceCode(NamedTuple):
-    """The tables of a program: `instructions` and `operands` in 32-bit words, `settles` pairs of (peer, message), and the
-    runs of the output that an average ends with. `received`: bytes and messages from each rank in a call. `extents`: the
-    elements of input and output that are touched."""
+    """The tables of a program: `instructions` and `operands` in 32-bit words, `settles` pairs of (peer, message), and
+    the runs of the output that an average ends with. `received`: bytes and messages from each rank in a call.
+    `extents`: the elements of input and output that are touched."""
 
     instructions: NDArray[np.int32]
     operands: NDArray[np.int32]
@@ -183,8 +183,8 @@ class ProgramEncoder:
         return runs
 
     def _lies_at(self, at: int, targets: list[list[int]]) -> int:
-        """1 + the operand whose bytes the slot would hold, where only signals that follow at once name the slot, and the
-        bytes are in the arrays; else 0."""
+        """1 + the operand whose bytes the slot would hold, where only signals that follow at once name the slot, and
+        the bytes are in the arrays; else 0."""
         if targets[-1][0] != Space.SLOT:
             return 0
         register, after = targets[-1][1], at + 1

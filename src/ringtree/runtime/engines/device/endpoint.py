@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from ringtree.errors import Mismatch, PeerDied, Poisoned, TimedOut
 from ringtree.runtime.engines.device.calls_by_digest import CallsByDigest, call_text, digest_of
-from ringtree.runtime.engines.device.encoding import DeviceCode, Ints, ProgramEncoder, finishes
 from ringtree.runtime.engines.device.element_types import DeviceTypes, types_of
+from ringtree.runtime.engines.device.encoding import DeviceCode, Ints, ProgramEncoder, finishes
 from ringtree.runtime.engines.device.lanes import CALL, NOWHERE, PROGRAM, REGION_SHIFT, LaneLayout, OwnLayout
 from ringtree.runtime.engines.device.processor import FINE, LATE, MISMATCH, Processor
 from ringtree.runtime.engines.device.watch import Watch
@@ -72,6 +72,11 @@ class DeviceEndpoint(OnHost):
         self._ticket = 0
         self._failed: BaseException | None = None
 
+    @property
+    def device(self) -> int:
+        """The number of the processor's device."""
+        return int(getattr(self._processor, "number", 0))
+
     # -- programs
 
     @property
@@ -110,7 +115,8 @@ class DeviceEndpoint(OnHost):
         reduces = op >= 0
         types = types_of(kind, OP_NAMES[op]) if reduces else None
         blocks = max(1, min(self._lanes.blocks, int(sizes.sum()) * kind.itemsize // BLOCK_BYTES))
-        part_bytes = -(-(-(-encoder.window // blocks)) // 64) * 64 * kind.itemsize
+        share = -(-encoder.window // blocks)
+        part_bytes = -(-share // 64) * 64 * kind.itemsize
         widest = encoder.widest
         if widest * part_bytes > self._lanes.slot_stride // blocks // 16 * 16:
             raise ValueError(
@@ -240,6 +246,12 @@ class DeviceEndpoint(OnHost):
         if not self._processor.runs_ahead:  # a device does not reach the host's memory
             self._add_region([address + (rank - self.rank) * nbytes for rank in range(self.ranks)], nbytes)
         return number, address
+
+    def symmetric(self, nbytes: int) -> int:
+        """The address of zeroed memory that peers read in place; all ranks take as much."""
+        bases = self._processor.share(nbytes)
+        self._add_region(bases, nbytes)
+        return bases[self.rank]
 
     # -- calls under way
 

@@ -48,8 +48,8 @@ class LaneLayout(NamedTuple):
 
 
 class OwnLayout(NamedTuple):
-    """The offsets in a rank's own memory: the lanes' description, counters, what slots wait for, registers, and the table
-    of regions."""
+    """The offsets in a rank's own memory: the lanes' description, counters, what slots wait for, registers, and the
+    table of regions."""
 
     lanes: LaneLayout
 

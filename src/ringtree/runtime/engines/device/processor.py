@@ -8,8 +8,8 @@ from ringtree.runtime.engines.device.element_types import DeviceTypes
 
 
 class Ending(NamedTuple):
-    """How a call ended: 0 well, else late, stopped or of another kind than a peer's (csrc/device/program.h, Outcome), at
-    which peer and instruction; of a mismatch the peer's digest."""
+    """How a call ended: 0 well, else late, stopped or another than a peer's (csrc/device/program.h, Outcome), at which
+    peer and instruction; of a mismatch the peer's digest."""
 
     outcome: int
     peer: int
@@ -53,6 +53,11 @@ class Processor(Protocol):
     @property
     def stop_word(self) -> int:
         """The address of the word that calls look at while they wait."""
+        ...
+
+    @property
+    def idle(self) -> bool:
+        """Whether all calls that were launched have ended."""
         ...
 
     def ending(self) -> Ending:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 from ringtree.errors import Mismatch, PeerDied, Poisoned, TimedOut
@@ -21,7 +22,7 @@ class Watch:
         self._everyone, self._rank = list(range(ranks)), rank
         self._busy, self._closed = threading.Event(), False
         self._thread: threading.Thread | None = None
-        self._mark: Any = None
+        self._launching = False
         self.failure: BaseException | None = None
         self.text = ""
 
@@ -31,35 +32,28 @@ class Watch:
         if self._thread is None and len(self._everyone) > 1:
             self._thread = threading.Thread(target=self._look, name="ringtree-watch", daemon=True)
             self._thread.start()
-        self._mark = self
+        self._launching = True
         self._busy.set()
 
     def end(self) -> None:
         """A call has been launched."""
-        if self._processor.runs_ahead:
-            self._mark = self._processor.mark()
-        else:
-            self._mark = None
-            self._busy.clear()
+        self._launching = False
 
     def _look(self) -> None:
         looks = 0
         while not self._closed:
-            if not self._busy.is_set():
+            if not self._launching and self._processor.idle:
                 looks = 0
-                self._busy.wait()
+                self._busy.clear()
+                if not self._launching and self._processor.idle:
+                    self._busy.wait()
                 continue
-            threading.Event().wait(LOOK_S)
-            mark = self._mark
-            if mark is None or (mark is not self and self._processor.reached(mark)):
-                if self._mark is mark:
-                    self._busy.clear()
-                continue
+            time.sleep(LOOK_S)
             looks = looks + 1 if self._left() else 0
             try:
                 self._host.check_liveness(self.text, self._everyone, self._left() if looks >= GONE_LOOKS else [])
             except (PeerDied, Poisoned, TimedOut, Mismatch) as failure:
-                if self._busy.is_set() and not self._closed:
+                if not self._closed and (self._launching or not self._processor.idle):
                     self.failure = failure
                     self._processor.stop()
                 return
