@@ -9,11 +9,11 @@ from mmap import mmap
 from typing import Any, NamedTuple
 
 from ringtree.runtime.engines.device.compiling import compiled
-from ringtree.runtime.engines.device.driver import CudaError, attribute, call, driver
+from ringtree.runtime.engines.device.driver import CudaError, address_of, attribute, call, driver
 from ringtree.runtime.engines.device.element_types import DeviceTypes
 from ringtree.runtime.engines.device.lanes import CALL, STATUS
 from ringtree.runtime.engines.device.processor import Ending
-from ringtree.runtime.engines.engine import GroupParameters
+from ringtree.runtime.engines.engine import GroupParameters, native_module
 
 THREADS = 512
 MOST_BLOCKS = 64
@@ -57,9 +57,9 @@ class CudaProcessor:
         self._host_words = words
         self._outcome = cast(words, POINTER(c_int32))
         self._stop = cast(words + 64, POINTER(c_uint32))
-        self._ended = cast(words + 20, POINTER(c_uint32))
-        self._launched = 0
         self._words = int(call("cuMemHostGetDevicePointer", words, 0))
+        launching = self.number, address_of("cuLaunchKernel")
+        self.native = native_module().DeviceCalls(parameters.ranks, words, words + 64, *launching)
         self._functions: dict[DeviceTypes | None, Any] = {}
         self._buffer = create_string_buffer(CALL.size)
         self._arguments = (c_void_p * 1)(addressof(self._buffer))
@@ -162,11 +162,6 @@ class CudaProcessor:
         """See Processor."""
         return self._words + 64
 
-    @property
-    def idle(self) -> bool:
-        """See Processor."""
-        return self._ended[0] == self._launched & 0xFFFFFFFF
-
     def ending(self) -> Ending:
         """See Processor."""
         if not self._outcome[0]:
@@ -184,11 +179,16 @@ class CudaProcessor:
         stream = self._current_stream()
         if stream != self._stream:
             self._follow(stream)
-        self._launched += 1
+        self.native.launches += 1
         memmove(self._buffer, call_bytes, CALL.size)
         (result,) = _launch()(function, blocks, 1, 1, THREADS, 1, 1, 0, stream, addressof(self._arguments), 0)
         if int(result):
+            self.native.launches -= 1
             raise CudaError("cuLaunchKernel", result.name)
+
+    def kernel(self, types: DeviceTypes | None) -> tuple[int, int]:
+        """See Processor."""
+        return int(self._functions[types]), THREADS
 
     def _load(self, types: DeviceTypes | None) -> Any:
         module = call("cuModuleLoadData", compiled(types, self._capability))
@@ -207,7 +207,7 @@ class CudaProcessor:
         call("cuCtxSetCurrent", self._context)
         if self._stream >= 0:
             call("cuStreamWaitEvent", stream, self.mark(), 0)
-        self._stream = stream
+        self._stream = self.native.stream = stream
 
     def mark(self) -> Any:
         """See Processor."""

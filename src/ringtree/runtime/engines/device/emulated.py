@@ -30,7 +30,9 @@ class EmulatedProcessor:
         self._shared = 0
         self._maps: list[mmap.mmap] = []
         self._words = self.take(4096)
-        self._run: Callable[[bytes], None] = native_module().run_on_host
+        native = native_module()
+        self.native = native.DeviceCalls(parameters.ranks, self._words, self._words + 64)
+        self._run: Callable[[bytes], None] = native.run_on_host
 
     def take(self, nbytes: int) -> int:
         """See Processor."""
@@ -70,11 +72,6 @@ class EmulatedProcessor:
         """See Processor."""
         return self._words + 64
 
-    @property
-    def idle(self) -> bool:
-        """See Processor."""
-        return True
-
     def ending(self) -> Ending:
         """See Processor."""
         return Ending(*STATUS.unpack(self.read(self._words, STATUS.size)))
@@ -85,7 +82,12 @@ class EmulatedProcessor:
 
     def launch(self, call: bytes, types: DeviceTypes | None, blocks: int) -> None:
         """See Processor."""
+        self.native.launches += 1
         self._run(call)
+
+    def kernel(self, types: DeviceTypes | None) -> tuple[int, int]:
+        """See Processor."""
+        return 0, 1
 
     def mark(self) -> Any:
         """See Processor."""

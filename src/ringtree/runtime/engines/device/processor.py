@@ -28,6 +28,8 @@ class Processor(Protocol):
     """The most thread blocks of a call."""
     runs_ahead: bool
     """Whether `launch` returns before the call has ended."""
+    native: Any
+    """The launches of this rank, counted, and those that native calls make: a ringtree._native.DeviceCalls."""
 
     def take(self, nbytes: int) -> int:
         """The address of zeroed memory of this rank's own, kept until `close`."""
@@ -55,11 +57,6 @@ class Processor(Protocol):
         """The address of the word that calls look at while they wait."""
         ...
 
-    @property
-    def idle(self) -> bool:
-        """Whether all calls that were launched have ended."""
-        ...
-
     def ending(self) -> Ending:
         """How the last call that failed ended; FINE where none has."""
         ...
@@ -70,6 +67,10 @@ class Processor(Protocol):
 
     def launch(self, call: bytes, types: DeviceTypes | None, blocks: int) -> None:
         """Begins a call, in order with the caller's own work; it may end later."""
+        ...
+
+    def kernel(self, types: DeviceTypes | None) -> tuple[int, int]:
+        """The function that `launch` launched for such types, and its threads a block."""
         ...
 
     def mark(self) -> Any:

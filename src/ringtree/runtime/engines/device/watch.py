@@ -20,43 +20,34 @@ class Watch:
     def __init__(self, host: Any, processor: Processor, ranks: int, rank: int) -> None:
         self._host, self._processor = host, processor
         self._everyone, self._rank = list(range(ranks)), rank
-        self._busy, self._closed = threading.Event(), False
+        self._native, self._closed = processor.native, False
         self._thread: threading.Thread | None = None
-        self._launching = False
         self.failure: BaseException | None = None
-        self.text = ""
 
-    def begin(self, text: str) -> None:
-        """A call begins."""
-        self.text = text
+    def begin(self) -> None:
+        """A call is about to be launched, the first or another; each wakes the thread."""
         if self._thread is None and len(self._everyone) > 1:
             self._thread = threading.Thread(target=self._look, name="ringtree-watch", daemon=True)
             self._thread.start()
-        self._launching = True
-        self._busy.set()
-
-    def end(self) -> None:
-        """A call has been launched."""
-        self._launching = False
 
     def _look(self) -> None:
-        looks = 0
+        looks, found = 0, None
         while not self._closed:
-            if not self._launching and self._processor.idle:
+            if self._native.idle:
                 looks = 0
-                self._busy.clear()
-                if not self._launching and self._processor.idle:
-                    self._busy.wait()
+                self._native.await_launch()
                 continue
             time.sleep(LOOK_S)
             looks = looks + 1 if self._left() else 0
             try:
-                self._host.check_liveness(self.text, self._everyone, self._left() if looks >= GONE_LOOKS else [])
+                absent = self._left() if looks >= GONE_LOOKS else []
+                self._host.check_liveness(self._native.text, self._everyone, absent)
             except (PeerDied, Poisoned, TimedOut, Mismatch) as failure:
-                if not self._closed and (self._launching or not self._processor.idle):
-                    self.failure = failure
+                found = found or failure  # which a call that has ended meanwhile leaves to the next one
+                if not self._closed and not self._native.idle:
+                    self.failure = found
                     self._processor.stop()
-                return
+                    return
 
     def _left(self) -> list[int]:
         return [rank for rank, (state, *_) in enumerate(self._host.peers()) if state == "left" and rank != self._rank]
@@ -64,6 +55,6 @@ class Watch:
     def close(self) -> None:
         """Ends the thread."""
         self._closed = True
-        self._busy.set()
+        self._native.wake()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
