@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ringtree.errors import Mismatch, PeerDied, Poisoned, TimedOut
 from ringtree.runtime.engines.device.calls_by_digest import CallsByDigest, call_text, digest_of
 from ringtree.runtime.engines.device.element_types import DeviceTypes, types_of
-from ringtree.runtime.engines.device.encoding import DeviceCode, Ints, ProgramEncoder, finishes
+from ringtree.runtime.engines.device.encoding import DeviceCode, Ints, Pause, ProgramEncoder, finishes
 from ringtree.runtime.engines.device.lanes import CALL, NOWHERE, PROGRAM, REGION_SHIFT, LaneLayout, OwnLayout
 from ringtree.runtime.engines.device.processor import FINE, LATE, MISMATCH, Processor
 from ringtree.runtime.engines.device.watch import Watch
@@ -24,13 +24,15 @@ from ringtree.runtime.types import OPS, Dtype
 if TYPE_CHECKING:
     from ringtree.runtime.engines.engine import GroupParameters
 
-BLOCK_BYTES = 1 << 15
+FEW_THREADS, MOST_THREADS, FEW_BYTES = 64, 512, 1 << 10
+"""Threads of a block, and the bytes of a chunk up to which they are few."""
+BLOCK_BYTES = 1 << 14
 """Bytes of a call for each thread block that works on it, at least."""
 OP_NAMES = {code: name for name, code in OPS.items()}
 
 
 class DevicePlan(NamedTuple):
-    """A program in the processor's memory. `scratch_bytes`: of all blocks; `extents`: those of
+    """A program in the processor's memory: see Launched. `scratch_bytes`: of all blocks; `extents`: those of
     input and output that it touches."""
 
     address: int
@@ -38,6 +40,10 @@ class DevicePlan(NamedTuple):
     windows: int
     types: DeviceTypes | None
     blocks: int
+    threads: int
+    length: int
+    pauses: tuple[Pause, ...]
+    sent: dict[int, int]
     scratch_chunks: int
     scratch_bytes: int
     extents: tuple[int, int]
@@ -57,7 +63,8 @@ class DeviceEndpoint(OnHost):
         self._regions: list[list[int]] = []
         self._places: list[tuple[int, int, int]] = []  # begin, end, region, of what peers reach here
         self._add_region(processor.share(lanes.nbytes), 0)
-        processor.write(self._own, own.describe(self.rank, self._own))
+        processor.write(self._own, own.describe(self.rank, self._own, processor.takes_turns))
+        processor.tolls = self._regions[0][self.rank] + lanes.tolls
         self._plans: dict[int, DevicePlan] = {}
         self._known: dict[tuple[Any, ...], tuple[int, int | None]] = {}
         self._made = 0
@@ -65,7 +72,7 @@ class DeviceEndpoint(OnHost):
         self._counted = np.zeros((self.ranks, 2), np.int64)
         self._scratch, self._scratch_bytes = 0, 0
         self._texts = CallsByDigest(parameters)
-        self._watch = Watch(host, processor, self.ranks, self.rank)
+        self._watch = Watch(host, processor, self.ranks, self.rank, self._late)
         self._turn = threading.RLock()
         self._thread: ThreadPoolExecutor | None = None
         self._tickets: dict[int, Future[None] | Any] = {}
@@ -129,6 +136,10 @@ class DeviceEndpoint(OnHost):
             encoder.windows,
             types,
             blocks,
+            FEW_THREADS if blocks == 1 and encoder.window * kind.itemsize <= FEW_BYTES else MOST_THREADS,
+            len(code.instructions),
+            code.waits,
+            code.sent,
             scratch,
             scratch * blocks * part_bytes,
             extents,
@@ -141,7 +152,7 @@ class DeviceEndpoint(OnHost):
     def _write(self, encoder: ProgramEncoder, code: DeviceCode, kind: Dtype, op: int, digest: int) -> int:
         """Puts a program into the processor's memory; returns its address."""
         offsets = [np.asarray(encoder.offsets[space], np.int64) for space in encoder.offsets]
-        tables = [
+        tables: list[NDArray[Any]] = [
             code.instructions,
             code.operands,
             code.settles,
@@ -193,7 +204,7 @@ class DeviceEndpoint(OnHost):
             self._calls += 1
             self._watch.begin(plan.text)
             try:
-                self._processor.launch(self._call(plan, input, output), plan.types, plan.blocks)
+                self._processor.launch(self._call(plan, input, output), plan)
             finally:
                 self._watch.end()
             self._counted += plan.code.received
@@ -387,6 +398,15 @@ class DeviceEndpoint(OnHost):
         with suppress(RuntimeError):
             self.host.poison(str(self._failed))
         raise self._failed
+
+    def _late(self, seconds: float) -> BaseException | None:
+        """The error of a call that has been under way for so long, where streams wait, which have no limit."""
+        if not self._processor.takes_turns or seconds <= self._timeout_s:
+            return None
+        peers = [rank for rank in range(self.ranks) if rank != self.rank and self._processor.awaits(rank)]
+        whom = f"rank {self.names[peers[0]]}" if peers else "the others"
+        me = self.names[self.rank]
+        return TimedOut(f"rank {me} waited more than {self._timeout_s:g} s for {whom} in {self._watch.text}")
 
     def _error(self) -> BaseException:
         ending, text = self._processor.ending(), self._watch.text

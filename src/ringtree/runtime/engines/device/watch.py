@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from ringtree.errors import Mismatch, PeerDied, Poisoned, TimedOut
@@ -15,9 +16,13 @@ GONE_LOOKS = 4
 
 
 class Watch:
-    """A thread that stops the processor where a rank has died or the group has failed. `failure`: the reason."""
+    """A thread that stops the processor where a rank has died or the group has failed. `failure`: the reason. `late`:
+    the error of a call that has been under way for so many seconds, None where it may be."""
 
-    def __init__(self, host: Any, processor: Processor, ranks: int, rank: int) -> None:
+    def __init__(
+        self, host: Any, processor: Processor, ranks: int, rank: int, late: Callable[[float], BaseException | None]
+    ) -> None:
+        self._late = late
         self._host, self._processor = host, processor
         self._everyone, self._rank = list(range(ranks)), rank
         self._busy, self._closed = threading.Event(), False
@@ -40,15 +45,20 @@ class Watch:
         self._launching = False
 
     def _look(self) -> None:
-        looks = 0
+        looks, since_s = 0, time.monotonic()
         while not self._closed:
             if not self._launching and self._processor.idle:
-                looks = 0
+                looks, since_s = 0, time.monotonic()
                 self._busy.clear()
                 if not self._launching and self._processor.idle:
                     self._busy.wait()
+                since_s = time.monotonic()
                 continue
             time.sleep(LOOK_S)
+            if (failure := self._late(time.monotonic() - since_s)) and not self._processor.idle:
+                self.failure = failure
+                self._processor.stop()
+                return
             looks = looks + 1 if self._left() else 0
             try:
                 self._host.check_liveness(self.text, self._everyone, self._left() if looks >= GONE_LOOKS else [])
