@@ -33,5 +33,5 @@ def join_with(
     except BaseException:
         joined.endpoint.close()
         raise
-    sizes = {"slots": slots, "slot_bytes": slot_bytes, "single_copy_bytes": 0}
-    return joined._replace(endpoint=cast("Endpoint", endpoint), devices=processor.costs, **sizes)
+    own = joined._replace(endpoint=cast("Endpoint", endpoint), slots=slots, slot_bytes=slot_bytes)
+    return own._replace(single_copy_bytes=0, devices=processor.costs)
