@@ -231,6 +231,7 @@ void bind_device_calls(nb::module_& m) {
                    .def("wake", [](DeviceCalls& c) { c.launcher().wake(); })
                    .def_prop_rw("launches", [](DeviceCalls& c) { return c.launcher().launches(); },
                                 [](DeviceCalls& c, std::uint64_t launches) { c.launcher().count_launches(launches); })
+                   .def_prop_ro("ended", [](DeviceCalls& c) { return c.launcher().ended(); })
                    .def_prop_ro("idle", [](DeviceCalls& c) { return c.launcher().idle(); })
                    .def_rw("limit_ns", &DeviceCalls::limit_ns_)
                    .def_rw("stream", &DeviceCalls::stream_)

@@ -50,6 +50,7 @@ struct Cuda {
   static void release(uint64_t* at, uint64_t value) {
     asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(at), "l"(value) : "memory");
   }
+  static void add(uint32_t* word) { asm volatile("red.release.sys.global.add.u32 [%0], 1;" ::"l"(word) : "memory"); }
   static void count(uint32_t* ended) {
     volatile uint32_t* word = ended;
     *word = *word + 1;

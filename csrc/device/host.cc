@@ -36,6 +36,7 @@ struct Host {
   static void release(T* at, T value) {
     __atomic_store_n(at, value, __ATOMIC_RELEASE);
   }
+  static void add(uint32_t* word) { __atomic_fetch_add(word, 1, __ATOMIC_RELEASE); }
   static void count(uint32_t* ended) { ++*ended; }
   static void report(Status* status, const Status& found) {
     if (status->outcome != fine) return;

@@ -11,10 +11,12 @@
 namespace ringtree::device {
 
 // A block's registers and addresses, in memory that its threads share. A slot's place, with the number of the slot or -1
-// where the bytes are read where they lie; a message's address, and whether its chunks are a window apart.
+// where the bytes are read where they lie, -2 where they travel in the descriptor; a message's address, and whether its
+// chunks are a window apart, or it came in its descriptor.
 struct Registers {
-  static constexpr int words = 4 * most_registers;
+  static constexpr int words = 6 * most_registers + most_ranks;
   int64_t wide[2 * most_registers];
+  uint64_t tiny[2 * most_registers];  // messages that travel in descriptors: those sent, those received
   int16_t narrow[2 * most_registers];
   uint32_t base_[most_ranks];
   uint8_t* at_[most_operands];
@@ -25,10 +27,20 @@ struct Registers {
   int16_t& packed(int reg) { return narrow[most_registers + reg]; }
   uint32_t& base(int peer) { return base_[peer]; }
   uint8_t*& at(int k) { return at_[k]; }
-  int64_t get(int k) const { return k < 2 * most_registers ? wide[k] : narrow[k - 2 * most_registers]; }
+  uint64_t& tiny_slot(int reg) { return tiny[reg]; }
+  uint64_t& tiny_message(int reg) { return tiny[most_registers + reg]; }
+  int64_t get(int k) const {
+    constexpr int each = 2 * most_registers;
+    if (k < each) return wide[k];
+    if (k < 2 * each) return static_cast<int64_t>(tiny[k - each]);
+    return k < 3 * each ? narrow[k - 2 * each] : base_[k - 3 * each];
+  }
   void set(int k, int64_t value) {
-    if (k < 2 * most_registers) wide[k] = value;
-    else narrow[k - 2 * most_registers] = static_cast<int16_t>(value);
+    constexpr int each = 2 * most_registers;
+    if (k < each) wide[k] = value;
+    else if (k < 2 * each) tiny[k - each] = static_cast<uint64_t>(value);
+    else if (k < 3 * each) narrow[k - 2 * each] = static_cast<int16_t>(value);
+    else base_[k - 3 * each] = static_cast<uint32_t>(value);
   }
 };
 
@@ -41,10 +53,13 @@ class Interpreter {
 
   void run() {
     interpret();
-    if (block_ == 0 && call_.to == p_.length && Platform::thread() == 0) Platform::count(&call_.status->ended);
+    bool last = call_.to == p_.length && call_.last_window == p_.windows;
+    if (block_ == 0 && last && Platform::thread() == 0) Platform::count(&call_.status->ended);
   }
 
  private:
+  static constexpr int in_arrays = -1, tiny_slot = -2, in_descriptor = 2;
+
   void interpret() {
     if (Platform::stop(call_.stop)) return;
     if (call_.from > 0) load_registers();
@@ -58,7 +73,7 @@ class Interpreter {
       if (call_.to == p_.length && p_.finishes && !finish(window)) return;
     }
     if (call_.to < p_.length) save_registers();
-    else if (call_.last_window == p_.windows) settle_all(call_.to);
+    else if (call_.last_window == p_.windows && !l_.tolls) settle_all(call_.to);
   }
 
   // The counters of messages to a peer when the window began: what `settles` count from.
@@ -95,6 +110,8 @@ class Interpreter {
   Credit* credit(uint8_t* region, int receiver) const {
     return reinterpret_cast<Credit*>(region + l_.credits) + static_cast<int64_t>(receiver) * l_.blocks + block_;
   }
+  // Of this rank, at a peer.
+  Toll* toll(uint8_t* region) const { return reinterpret_cast<Toll*>(region + l_.tolls) + l_.rank; }
   uint32_t returned(int peer) const { return Platform::acquire(&credit(l_.regions[l_.rank], peer)->given); }
 
   // Waits in this thread; false where the call has failed. Waits hold no block: all others of the rank go on.
@@ -123,18 +140,23 @@ class Interpreter {
     for (int k = Platform::thread(); k < run; k += Platform::threads()) {
       const Instruction& i = p_.instructions[at + k];
       Counters& c = counters_[i.peer];
-      failed |= !until(at + k, i.peer, [&] { return c.sent - returned(i.peer) < depth; });
+      failed |= c.sent - c.credited >= depth && !until(at + k, i.peer, [&] {
+        c.credited = returned(i.peer);
+        return c.sent - c.credited < depth;
+      });
       if (failed) continue;
       Descriptor* d = arrival(l_.regions[i.peer], l_.rank, c.sent);
       c.sent++;
-      if (i.reg >= 0) {
-        uint64_t place = shared_.slot(i.reg);
-        d->place = place;
+      if (i.tiny) {
+        d->place = shared_.tiny_slot(i.reg);
+      } else if (i.reg >= 0) {
+        d->place = shared_.slot(i.reg);
         int held = shared_.held(i.reg);
         if (held >= 0) l_.slot_until[(static_cast<int64_t>(block_) * l_.slots + held) * l_.ranks + i.peer] = c.sent;
         else c.pending = c.sent;
       }
       Platform::release(&d->mark, static_cast<uint64_t>(p_.print) << 32 | c.sent);
+      if (l_.tolls) Platform::add(&toll(l_.regions[i.peer])->arrived);
     }
     return !Platform::any(failed);
   }
@@ -156,7 +178,10 @@ class Interpreter {
         continue;
       }
       c.taken++;
-      if (i.reg >= 0) {
+      if (i.tiny) {
+        shared_.tiny_message(i.reg) = Platform::read(&d->place);
+        shared_.packed(i.reg) = in_descriptor;
+      } else if (i.reg >= 0) {
         auto place = Platform::read(&d->place);
         shared_.message(i.reg) = reinterpret_cast<int64_t>(
             l_.regions[static_cast<int64_t>(place >> region_shift) * l_.ranks + i.peer] +
@@ -173,6 +198,7 @@ class Interpreter {
       const Instruction& i = p_.instructions[at + k];
       Counters& c = counters_[i.peer];
       Platform::release(&credit(l_.regions[i.peer], l_.rank)->given, ++c.given);
+      if (l_.tolls) Platform::add(&toll(l_.regions[i.peer])->returned);
     }
     Platform::barrier();
   }
@@ -257,15 +283,23 @@ class Interpreter {
         return call_.scratch + (block_ * call_.scratch_chunks + o.index + piece) * part(p_.window) * item;
       case slot: {
         uint64_t place = shared_.slot(o.index);
+        if (shared_.held(o.index) == tiny_slot) return reinterpret_cast<uint8_t*>(&shared_.tiny_slot(o.index)) + before(o, piece);
         if (shared_.held(o.index) >= 0) return l_.regions[l_.rank] + place + apart * item;
         return in_place(place) + (p_.starts[o.label + piece] - p_.starts[o.label] + begin) * item;
       }
       default: {
         auto base = reinterpret_cast<uint8_t*>(shared_.message(o.index));
+        if (shared_.packed(o.index) == in_descriptor)
+          return reinterpret_cast<uint8_t*>(&shared_.tiny_message(o.index)) + before(o, piece);
         if (shared_.packed(o.index)) return base + apart * item;
         return base + (p_.starts[o.label + piece] - p_.starts[o.label] + begin) * item;
       }
     }
+  }
+
+  // Bytes of an operand's chunks before one.
+  int64_t before(const Operand& o, int piece) const {
+    return (p_.starts[o.label + piece] - p_.starts[o.label]) * p_.item;
   }
 
   uint8_t* in_place(uint64_t place) const {
@@ -287,13 +321,17 @@ class Interpreter {
   bool move(int at, const Instruction& i, int64_t window) {
     const Operand* o = p_.operands + i.operand;
     bool lies = false;
-    if (i.reg >= 0) {
+    if (i.tiny) {
+      Platform::barrier();
+      if (Platform::thread() == 0) shared_.held(i.reg) = tiny_slot;
+      Platform::barrier();
+    } else if (i.reg >= 0) {
       int64_t place = place_of(i, window);
       lies = place != nowhere;
       if (lies) {
         Platform::barrier();
         if (Platform::thread() == 0) {
-          shared_.held(i.reg) = -1;
+          shared_.held(i.reg) = in_arrays;
           shared_.slot(i.reg) = place;
         }
       } else if (!take_slot(at, i.reg)) {

@@ -35,7 +35,8 @@ class Launcher {
 
   bool has_failed() const { return status_->outcome != fine || *stop_ != 0; }
   // Whether all that was launched has ended.
-  bool idle() const { return status_->ended == static_cast<std::uint32_t>(launches()); }
+  bool idle() const { return ended() == static_cast<std::uint32_t>(launches()); }
+  std::uint32_t ended() const { return status_->ended; }
   // Whether launching waits for the end of the call.
   bool waits() const { return !launch_kernel_; }
 

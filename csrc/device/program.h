@@ -23,7 +23,7 @@ struct Instruction {
   int32_t lying[2];    // a slot's bytes may be read where they lie: 1 + the number of the operand where they do
   int32_t settle[2];   // before it overwrites bytes that peers may still read: the first of `settles`
   int32_t settles[2];  // how many
-  int32_t unused;
+  int32_t tiny;        // of what concerns a message of at most 8 bytes: it travels in the descriptor
 };
 
 struct Operand {
@@ -56,8 +56,16 @@ struct Program {
 };
 
 struct Descriptor {
-  uint64_t place;  // of the message's bytes
+  uint64_t place;  // of the message's bytes; of a tiny message the bytes themselves
   uint64_t mark;   // the message's number in the lane, and the sender's digest of the call above
+};
+
+// How many messages have come from a peer, or have been given back by it, of all blocks: what a stream waits for where
+// ranks take turns on a device, and no kernel may wait for another's.
+struct alignas(64) Toll {
+  uint32_t arrived;
+  uint32_t apart[15];
+  uint32_t returned;
 };
 
 // Credits lie apart: each is written by one peer and read by one block.
@@ -66,8 +74,10 @@ struct alignas(16) Credit {
 };
 
 // A block's counters of its lanes; in the rank's own memory.
-struct Counters {
-  uint32_t sent, taken, given, pending;  // `pending`: the last message to the peer that is read where it lies
+struct alignas(32) Counters {
+  uint32_t sent, taken, given;
+  uint32_t pending;   // the last message to the peer that is read where it lies
+  uint32_t credited;  // messages that the peer has given back, as far as it was looked at
 };
 
 // A rank's side of a group. Blocks have lanes of their own: block b of one rank exchanges with block b of another.
@@ -75,6 +85,7 @@ struct Lanes {
   int32_t rank, ranks, blocks, slots;
   int64_t slot_bytes;              // of all blocks
   int64_t arrivals, credits, staging;  // offsets in each rank's region 0
+  int64_t tolls;                       // likewise, of [rank]; 0 where kernels wait by themselves
   uint8_t* const* regions;         // [region][rank]
   Counters* counters;              // [block][rank]
   uint32_t* slot_until;            // [block][slot][rank]: the last message that reads the slot

@@ -478,9 +478,7 @@ class DeviceCalls:
     the number of the device of CUDA whose memory arrays are in, as torch's tensors are, -1 for the host's.
     `launch_kernel`: the address of cuLaunchKernel; 0: on this machine's processor, without the GIL."""
 
-    def __init__(
-        self, ranks: int, status: int, stop_word: int, device: int = -1, launch_kernel: int = 0
-    ) -> None: ...
+    def __init__(self, ranks: int, status: int, stop_word: int, device: int = -1, launch_kernel: int = 0) -> None: ...
     def __enter__(self) -> None: ...
     def __exit__(self, *_: object) -> None: ...
     def remember(
@@ -553,6 +551,10 @@ class DeviceCalls:
     """The limit of one wait, of calls that begin from now on."""
     text: str
     """The last call that began, in words."""
+    @property
+    def ended(self) -> int:
+        """Launches that have ended, modulo 2^32."""
+
     @property
     def idle(self) -> bool:
         """Whether all that was launched has ended."""

@@ -3,7 +3,6 @@ JAX arrays have it (https://numba.readthedocs.io/en/stable/cuda/cuda_array_inter
 
 from __future__ import annotations
 
-import math
 import sys
 from typing import Any, NamedTuple
 
@@ -20,11 +19,6 @@ class DeviceArray(NamedTuple):
     label: str
     copied: bool
     device: int
-
-    @property
-    def count(self) -> int:
-        """The number of elements."""
-        return math.prod(self.shape)
 
 
 def is_array(x: Any) -> bool:

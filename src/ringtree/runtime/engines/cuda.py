@@ -16,4 +16,4 @@ STAGING_BYTES = 256 << 20
 def join(parameters: GroupParameters) -> JoinedGroup:
     """Makes this rank's endpoint; returns when all members have come. ImportError or RuntimeError, with the remedy,
     where there is no device."""
-    return join_with(parameters, CudaProcessor, STAGING_BYTES, on_device=True)
+    return join_with(parameters, CudaProcessor, STAGING_BYTES)

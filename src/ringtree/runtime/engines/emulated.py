@@ -16,4 +16,4 @@ STAGING_BYTES = 1 << 18
 
 def join(parameters: GroupParameters) -> JoinedGroup:
     """Makes this rank's endpoint; returns when all members have come."""
-    return join_with(parameters, EmulatedProcessor, STAGING_BYTES, on_device=False)
+    return join_with(parameters, EmulatedProcessor, STAGING_BYTES)

@@ -19,7 +19,7 @@ from ringtree.runtime.bootstrap.abstract_socket import ABSTRACT_SOCKET
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
 
 if TYPE_CHECKING:
-    from ringtree.price import CostParameters, NetworkCost
+    from ringtree.price import CostParameters, Devices, NetworkCost
     from ringtree.runtime.bootstrap.protocols import HostBootstrap
     from ringtree.runtime.engines.protocols import Endpoint
 
@@ -96,7 +96,8 @@ class JoinedGroup(NamedTuple):
     `single_copy_bytes`, the longest message that may be read where it lies in its sender's memory, 0 where none is, and
     `reads_Bps`, the rate at which the kernel does so, as rank 0 has found it;
     `nodes`, each member's NUMA node, where all are known, on one host, and several; `speed` of the slowest core, as a
-    share of the fastest of its machine. `on_device`: programs work on arrays in devices' memory.
+    share of the fastest of its machine. `devices`: of an engine whose programs work on arrays in
+    devices' memory.
     """
 
     endpoint: Endpoint
@@ -110,7 +111,7 @@ class JoinedGroup(NamedTuple):
     reads_Bps: float = 0.0
     nodes: tuple[int, ...] = ()
     speed: float = 1.0
-    on_device: bool = False
+    devices: Devices | None = None
 
 
 def join(engine: str, parameters: GroupParameters) -> JoinedGroup:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
+from ringtree.ir.digest import sha256
 from ringtree.runtime.engines.device.element_types import DeviceTypes
 from ringtree.runtime.engines.engine import native_module
 
@@ -32,9 +36,29 @@ def nvrtc() -> Any:
 @lru_cache(maxsize=256)
 def compiled(types: DeviceTypes | None, capability: tuple[int, int]) -> bytes:
     """The machine code for GPUs of that compute capability; `types` None: for programs that reduce nothing. Cost: about
-    half a second. RuntimeError with the compiler's output where it fails."""
+    a second, once a machine: it is kept in the user's cache. RuntimeError with the compiler's output where it fails."""
     library = nvrtc()
     sources = native_module().device_sources() | _NO_LIBRARY
+    version = library.nvrtcVersion()[1:]
+    key = sha256(repr((sorted(sources.items()), types, capability, version)).encode()).hexdigest()[:32]
+    kept = _folder() / f"{key}.cubin"
+    with suppress(OSError):
+        return kept.read_bytes()
+    code = _compiled(library, sources, types, capability)
+    with suppress(OSError):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        begun = kept.with_suffix(f".{os.getpid()}")
+        begun.write_bytes(code)
+        begun.replace(kept)
+    return code
+
+
+def _folder() -> Path:
+    """The folder of compiled programs."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "ringtree", "device")
+
+
+def _compiled(library: Any, sources: dict[str, str], types: DeviceTypes | None, capability: tuple[int, int]) -> bytes:
     main = sources.pop(_ROOT)
     names, texts = [name.encode() for name in sources], [text.encode() for text in sources.values()]
     program = _checked(library, library.nvrtcCreateProgram(main.encode(), _ROOT.encode(), len(names), texts, names))

@@ -6,29 +6,41 @@ import os
 import sys
 from ctypes import POINTER, addressof, c_char, c_int32, c_uint32, c_void_p, cast, create_string_buffer, memmove
 from mmap import mmap
+from struct import pack_into
 from typing import Any, NamedTuple
 
+from ringtree.price.devices import Devices
 from ringtree.runtime.engines.device.compiling import compiled
 from ringtree.runtime.engines.device.driver import CudaError, address_of, attribute, call, driver
 from ringtree.runtime.engines.device.element_types import DeviceTypes
-from ringtree.runtime.engines.device.lanes import CALL, STATUS
-from ringtree.runtime.engines.device.processor import Ending
+from ringtree.runtime.engines.device.lanes import CALL, STATUS, TOLL_BYTES
+from ringtree.runtime.engines.device.processor import Ending, Launched
 from ringtree.runtime.engines.engine import GroupParameters, native_module
 
-THREADS = 512
 MOST_BLOCKS = 64
+LATENCY_S, TURN_S, LAUNCH_S = 3e-6, 300e-6, 4e-6
+"""Seconds until another rank's kernel sees a signal; the same where ranks take turns on a device; of a launch."""
+MEMORY_SHARE, MEMORY_BPS, NVLINK_BPS, PCIE_BPS = 0.88, 1e12, 300e9, 20e9
+"""The share of a memory's nominal rate that a copy reaches (H200), and rates for want of better ones."""
+ARRIVED, RETURNED = 0, 1
+PART_AT = 88
+"""Where a call's part begins: its first instruction, the one after its last, and the same of windows."""
+WAITS = "RINGTREE_DEVICE_WAITS"
+"""The variable that says who waits for peers on the same device: "kernel" or "stream"; by default kernels where the
+Multi-Process Service runs."""
 STAGING = "RINGTREE_DEVICE_STAGING"
 """The variable that asks for messages through the host's memory: "host"."""
 
 
 class Seat(NamedTuple):
-    """Where a rank's arrays are: the device's identity, its multiprocessors, the process, and why peers cannot map its
-    memory ("" where they can)."""
+    """Where a rank's arrays are: the device's identity, its multiprocessors, the process, why peers cannot map its
+    memory ("" where they can), and whether processes that share the device take turns on it."""
 
     device: bytes
     multiprocessors: int
     process: int
     refuses: str
+    takes_turns: bool
 
 
 class CudaProcessor:
@@ -49,6 +61,8 @@ class CudaProcessor:
         self.seats: list[Seat] = [Seat(*seat) for seat in self._exchange(tuple(self._seat()))]
         sharing = max(sum(seat.device == other.device for other in self.seats) for seat in self.seats)
         self.blocks = max(1, min(MOST_BLOCKS, min(seat.multiprocessors for seat in self.seats) // sharing))
+        self.takes_turns = any(seat.takes_turns for seat in self.seats) and sharing > 1
+        self.costs: Devices | None = self._costs()
         self._taken: list[int] = []
         self._opened: list[int] = []
         self._pinned = [int(call("cuMemHostAlloc", 4096, 2))]
@@ -64,7 +78,9 @@ class CudaProcessor:
         self._buffer = create_string_buffer(CALL.size)
         self._arguments = (c_void_p * 1)(addressof(self._buffer))
         self._stream = -1
+        self.tolls = 0
         self._side: Any = None
+        self._due = [[0] * parameters.ranks, [0] * parameters.ranks]
 
     def _seat(self) -> Seat:
         uuid = bytes(call("cuDeviceGetUuid", self._device).bytes)
@@ -72,7 +88,20 @@ class CudaProcessor:
         if asked not in ("", "host"):
             raise ValueError(f"{STAGING} is {asked!r}: expected host, or nothing")
         count = attribute(self._device, "MULTIPROCESSOR_COUNT")
-        return Seat(uuid, count, os.getpid(), f"{STAGING} asks for it" if asked else "")
+        turns = os.environ.get(WAITS) or ("kernel" if attribute(self._device, "MPS_ENABLED") else "stream")
+        if turns not in ("kernel", "stream"):
+            raise ValueError(f"{WAITS} is {turns!r}: expected kernel or stream")
+        return Seat(uuid, count, os.getpid(), f"{STAGING} asks for it" if asked else "", turns == "stream")
+
+    def _costs(self) -> Devices:
+        """By the device's nominal figures; between devices, by the kind of their links."""
+        identities = list(dict.fromkeys(seat.device for seat in self.seats))
+        devices = tuple(identities.index(seat.device) for seat in self.seats)
+        clock_Hz = 1e3 * attribute(self._device, "MEMORY_CLOCK_RATE")
+        memory_Bps = MEMORY_SHARE * 2 * clock_Hz * attribute(self._device, "GLOBAL_MEMORY_BUS_WIDTH") / 8 or MEMORY_BPS
+        nominal = memory_Bps, NVLINK_BPS if self._capability >= (7, 0) else PCIE_BPS, "the devices' nominal figures"
+        mine = (TURN_S if self.takes_turns else LATENCY_S, LAUNCH_S, *nominal)
+        return Devices(devices, *self._exchange(mine)[0])
 
     def _exchange(self, value: Any) -> list[Any]:
         self._shared += 1
@@ -172,23 +201,85 @@ class CudaProcessor:
     def stop(self) -> None:
         """See Processor."""
         self._stop[0] = 1
+        if not self.takes_turns:
+            return
+        call("cuCtxSetCurrent", self._context)
+        for peer in range(self._parameters.ranks):
+            for which in (ARRIVED, RETURNED):
+                self._poke(peer, which, (self._due[which][peer] + (1 << 30)) & 0xFFFFFFFF)
 
-    def launch(self, call_bytes: bytes, types: DeviceTypes | None, blocks: int) -> None:
+    def awaits(self, peer: int) -> bool:
         """See Processor."""
-        function = self._functions.get(types) or self._load(types)
+        call("cuCtxSetCurrent", self._context)
+        return any(  # counts wrap
+            (self._due[which][peer] - self._peek(peer, which)) & 0xFFFFFFFF in range(1, 1 << 31)
+            for which in (ARRIVED, RETURNED)
+        )
+
+    def _beside(self) -> Any:
+        """A stream that waits for no other."""
+        if self._side is None:
+            self._side = call("cuStreamCreate", 1)
+        return self._side
+
+    def _peek(self, peer: int, which: int) -> int:
+        word = c_uint32(0)
+        call("cuMemcpyDtoHAsync", addressof(word), self.tolls + peer * TOLL_BYTES + 64 * which, 4, self._beside())
+        call("cuStreamSynchronize", self._beside())
+        return int(word.value)
+
+    def _poke(self, peer: int, which: int, value: int) -> None:
+        word = c_uint32(value)
+        call("cuMemcpyHtoDAsync", self.tolls + peer * TOLL_BYTES + 64 * which, addressof(word), 4, self._beside())
+        call("cuStreamSynchronize", self._beside())
+
+    def launch(self, call_bytes: bytes, plan: Launched) -> None:
+        """See Processor."""
         stream = self._current_stream()
         if stream != self._stream:
             self._follow(stream)
-        self.native.launches += 1
         memmove(self._buffer, call_bytes, CALL.size)
-        (result,) = _launch()(function, blocks, 1, 1, THREADS, 1, 1, 0, stream, addressof(self._arguments), 0)
-        if int(result):
+        self.native.launches += 1
+        try:
+            self._launch(plan, stream)
+        except BaseException:
             self.native.launches -= 1
+            raise
+
+    def _launch(self, plan: Launched, stream: int) -> None:
+        if not self.takes_turns:
+            self._start(plan, stream)
+            return
+        for window in range(plan.windows):
+            begin = 0
+            for pause in plan.pauses:
+                if pause.instruction > begin:
+                    self._start(plan, stream, begin, pause.instruction, window)
+                begin = pause.instruction
+                for peer in pause.peers:
+                    self._await_toll(stream, peer, ARRIVED, plan.blocks)
+            self._start(plan, stream, begin, plan.length, window)
+        for peer, messages in plan.sent.items():
+            self._await_toll(stream, peer, RETURNED, messages * plan.windows * plan.blocks)
+
+    def _start(self, plan: Launched, stream: int, begin: int | None = None, end: int = 0, window: int = 0) -> None:
+        """Starts the kernel for these instructions of a window, by default for all of all windows."""
+        if begin is not None:
+            pack_into("=2i2q", self._buffer, PART_AT, begin, end, window, window + 1)
+        function = self._functions.get(plan.types) or self._load(plan.types)
+        arguments = addressof(self._arguments)
+        (result,) = driver().cuLaunchKernel(function, plan.blocks, 1, 1, plan.threads, 1, 1, 0, stream, arguments, 0)
+        if int(result):
             raise CudaError("cuLaunchKernel", result.name)
 
-    def kernel(self, types: DeviceTypes | None) -> tuple[int, int]:
+    def kernel(self, types: DeviceTypes | None) -> int:
         """See Processor."""
-        return int(self._functions[types]), THREADS
+        return int(self._functions[types])
+
+    def _await_toll(self, stream: int, peer: int, which: int, count: int) -> None:
+        """Lets the stream wait until so many more messages of a peer have come, or have been given back by it."""
+        due = self._due[which][peer] = (self._due[which][peer] + count) & 0xFFFFFFFF
+        call("cuStreamWaitValue32", stream, self.tolls + peer * TOLL_BYTES + 64 * which, due, 0)
 
     def _load(self, types: DeviceTypes | None) -> Any:
         module = call("cuModuleLoadData", compiled(types, self._capability))
@@ -218,7 +309,7 @@ class CudaProcessor:
     def reached(self, mark: Any) -> bool:
         """See Processor."""
         (result,) = driver().cuEventQuery(mark)
-        return int(result) == 0
+        return bool(int(result) == 0)
 
     def await_mark(self, mark: Any) -> None:
         """See Processor."""
@@ -232,10 +323,6 @@ class CudaProcessor:
 
 
 _FINE = Ending(0, 0, 0, 0, 0)
-
-
-def _launch() -> Any:
-    return driver().cuLaunchKernel
 
 
 def _chosen_device() -> tuple[int, Any]:

@@ -8,12 +8,15 @@ import mmap
 import os
 from collections.abc import Callable
 from ctypes import addressof, c_char, memmove, string_at
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ringtree.runtime.engines.device.element_types import DeviceTypes
 from ringtree.runtime.engines.device.lanes import STATUS
-from ringtree.runtime.engines.device.processor import Ending
+from ringtree.runtime.engines.device.processor import Ending, Launched
 from ringtree.runtime.engines.engine import GroupParameters, native_module
+
+if TYPE_CHECKING:
+    from ringtree.price import Devices
 
 BLOCKS = 2
 """Each a share of every chunk, as on a device, one after the other."""
@@ -23,6 +26,9 @@ class EmulatedProcessor:
     """Calls run in the caller's thread, to their end."""
 
     runs_ahead = False
+    costs: Devices | None = None
+    takes_turns = False
+    tolls = 0
 
     def __init__(self, parameters: GroupParameters) -> None:
         self.blocks = BLOCKS
@@ -80,14 +86,18 @@ class EmulatedProcessor:
         """See Processor."""
         self.write(self.stop_word, bytes((1, 0, 0, 0)))
 
-    def launch(self, call: bytes, types: DeviceTypes | None, blocks: int) -> None:
+    def awaits(self, peer: int) -> bool:
+        """See Processor."""
+        return False
+
+    def launch(self, call: bytes, plan: Launched) -> None:
         """See Processor."""
         self.native.launches += 1
         self._run(call)
 
-    def kernel(self, types: DeviceTypes | None) -> tuple[int, int]:
+    def kernel(self, types: DeviceTypes | None) -> int:
         """See Processor."""
-        return 0, 1
+        return 0
 
     def mark(self) -> Any:
         """See Processor."""

@@ -17,6 +17,7 @@ from ringtree.ir.program import Kind, Space
 from ringtree.runtime.types import LOGICAL, OPS, Dtype
 
 MOST_OPERANDS, MOST_REGISTERS = 80, 512
+TINY_BYTES = 8
 INSTRUCTION, OPERAND = 14, 4
 """Words of an instruction, and of an operand."""
 PROGRAM = struct.Struct("=8Q2q4iI2i4x")
@@ -24,6 +25,13 @@ PROGRAM = struct.Struct("=8Q2q4iI2i4x")
 Ints = NDArray[np.int64]
 Stretch = tuple[int, int, int]
 """An axis, and the elements on it from one to another."""
+
+
+class Pause(NamedTuple):
+    """Before the instruction of that number, a message from each of these peers must have come."""
+
+    instruction: int
+    peers: tuple[int, ...]
 
 
 class DeviceCode(NamedTuple):
@@ -39,15 +47,21 @@ class DeviceCode(NamedTuple):
     extents: tuple[int, int]
 
     @property
-    def waits(self) -> list[int]:
-        """The first instruction of each run of waits."""
-        found, at = [], 0
+    def waits(self) -> tuple[Pause, ...]:
+        """The runs of waits: where each begins, and the peers."""
+        found, at = list[Pause](), 0
         while at < len(self.instructions):
             kind, run = int(self.instructions[at, 0]), int(self.instructions[at, 6])
             if kind == Kind.WAIT:
-                found.append(at)
+                found.append(Pause(at, tuple(self.instructions[at : at + run, 1].tolist())))
             at += run if kind > Kind.REDUCE else 1
-        return found
+        return tuple(found)
+
+    @property
+    def sent(self) -> dict[int, int]:
+        """The messages to each peer in a window."""
+        to = self.instructions[self.instructions[:, 0] == Kind.SIGNAL, 1]
+        return {int(peer): int(count) for peer, count in zip(*np.unique(to, return_counts=True), strict=True)}
 
 
 class ProgramEncoder:
@@ -64,7 +78,9 @@ class ProgramEncoder:
         collective: str,
         ranks: int,
     ) -> None:
-        self.code, self.operands, self.sizes = instructions.tolist(), operands.tolist(), sizes
+        self.code: list[list[int]] = instructions.tolist()
+        self.operands: list[list[int]] = operands.tolist()
+        self.sizes = sizes
         self.starts = np.concatenate([[0], np.cumsum(sizes)]).tolist()
         self.offsets = {Space.INPUT: input_offsets.tolist(), Space.OUTPUT: output_offsets.tolist()}
         largest = max(int(sizes.max(initial=0)), 1)
@@ -78,8 +94,8 @@ class ProgramEncoder:
 
     def encode(self, item: int) -> DeviceCode:
         """The tables. `item`: bytes of an element. ValueError for a program that no device has room for."""
-        rows, operands, settles = [], [], list[tuple[int, int]]()
-        runs = self._runs()
+        rows, operands, settles = list[list[int]](), list[list[int]](), list[tuple[int, int]]()
+        runs, tiny = self._runs(), set[int]()
         for at, (kind, peer, register, first, targets, sources, _) in enumerate(self.code):
             row = [kind, peer, register, len(operands), targets, sources, runs[at], 0, 0, 0, 0, 0, 0, 0]
             if kind in (Kind.COPY, Kind.REDUCE):
@@ -92,10 +108,21 @@ class ProgramEncoder:
                     owed = self._overwritten(own, same)
                     row[9 + same], row[11 + same] = len(settles), len(owed)
                     settles += owed
-                row[7], row[8] = self._write_slot(at, own, read)
+                row[13] = int(own[-1][0] == Space.SLOT and self._tiny(own[-1], item))
+                row[7], row[8] = (0, 0) if row[13] else self._write_slot(at, own, read)
+                if row[13]:
+                    self.lies[own[-1][1]] = None, None
+                    tiny.add(own[-1][1])
+                elif row[2] >= 0:
+                    tiny.discard(row[2])
                 operands += own + read
             elif kind == Kind.SIGNAL:
                 self._send(peer, register)
+                row[13] = int(register in tiny)
+            elif kind == Kind.WAIT and register >= 0:
+                reader = self._reading(register, at)
+                row[13] = int(reader is not None and self._tiny(reader, item))
+                row[2] = register if reader is not None else -1
             if row[2] >= MOST_REGISTERS:
                 raise ValueError(f"instruction {at} names register {row[2]}; a device has {MOST_REGISTERS}")
             rows.append(row)
@@ -121,6 +148,21 @@ class ProgramEncoder:
             if named == space
         )
         return max(ends, default=0)
+
+    def _tiny(self, o: list[int], item: int) -> bool:
+        """Whether a message of these chunks travels in its descriptor."""
+        return self.windows == 1 and (self.starts[o[2] + o[3]] - self.starts[o[2]]) * item <= TINY_BYTES
+
+    def _reading(self, register: int, at: int) -> list[int] | None:
+        """The operand that reads the message which the instruction waits for; None where nothing does."""
+        for kind, _, named, first, targets, sources, _ in self.code[at + 1 :]:
+            if kind == Kind.WAIT and named == register:
+                return None
+            if kind in (Kind.COPY, Kind.REDUCE):
+                for o in self.operands[first + targets : first + targets + sources]:
+                    if o[0] == Space.MESSAGE and o[1] == register:
+                        return o
+        return None
 
     def _targets(self, first: int, targets: int) -> list[list[int]]:
         """An instruction's targets, a slot last."""

@@ -24,7 +24,9 @@ from ringtree.runtime.types import OPS, Dtype
 if TYPE_CHECKING:
     from ringtree.runtime.engines.engine import GroupParameters
 
-BLOCK_BYTES = 1 << 15
+FEW_THREADS, MOST_THREADS, FEW_BYTES = 64, 512, 1 << 10
+"""Threads of a block, and the bytes of a chunk up to which they are few."""
+BLOCK_BYTES = 1 << 14
 """Bytes of a call for each thread block that works on it, at least."""
 OP_NAMES = {code: name for name, code in OPS.items()}
 
@@ -42,11 +44,12 @@ class DeviceEndpoint(RepeatedCalls):
         self._regions_at = self._own + own.regions
         self._regions: list[list[int]] = []
         self._add_region(processor.share(lanes.nbytes), 0)
-        processor.write(self._own, own.describe(self.rank, self._own))
+        processor.write(self._own, own.describe(self.rank, self._own, processor.takes_turns))
+        processor.tolls = self._regions[0][self.rank] + lanes.tolls
         self._made = 0
         self._scratch, self._scratch_bytes = 0, 0
         self._texts = CallsByDigest(parameters)
-        self._watch = Watch(host, processor, self.ranks, self.rank)
+        self._watch = Watch(host, processor, self.ranks, self.rank, self._late)
         self._thread: ThreadPoolExecutor | None = None
         self._tickets: dict[int, Future[None] | Any] = {}
         self._ticket = 0
@@ -104,10 +107,15 @@ class DeviceEndpoint(RepeatedCalls):
             encoder.windows,
             types,
             blocks,
+            FEW_THREADS if blocks == 1 and encoder.window * kind.itemsize <= FEW_BYTES else MOST_THREADS,
+            len(code.instructions),
+            code.waits,
+            code.sent,
             scratch,
             scratch * blocks * part_bytes,
             extents,
             text,
+            not self._processor.takes_turns,
         )
         self._made += 1
         self._plans[self._made] = plan
@@ -116,7 +124,7 @@ class DeviceEndpoint(RepeatedCalls):
     def _write(self, encoder: ProgramEncoder, code: DeviceCode, kind: Dtype, op: int, digest: int) -> int:
         """Puts a program into the processor's memory; returns its address."""
         offsets = [np.asarray(encoder.offsets[space], np.int64) for space in encoder.offsets]
-        tables = [
+        tables: list[NDArray[Any]] = [
             code.instructions,
             code.operands,
             code.settles,
@@ -284,6 +292,15 @@ class DeviceEndpoint(RepeatedCalls):
         with suppress(RuntimeError):
             self.host.poison(str(self._failed))
         raise self._failed
+
+    def _late(self, seconds: float) -> BaseException | None:
+        """The error of a call that has been under way for so long, where streams wait, which have no limit."""
+        if not self._processor.takes_turns or seconds <= self._timeout_s:
+            return None
+        peers = [rank for rank in range(self.ranks) if rank != self.rank and self._processor.awaits(rank)]
+        whom = f"rank {self.names[peers[0]]}" if peers else "the others"
+        me = self.names[self.rank]
+        return TimedOut(f"rank {me} waited more than {self._timeout_s:g} s for {whom} in {self._native.text}")
 
     def _error(self) -> BaseException:
         ending, text = self._processor.ending(), self._native.text

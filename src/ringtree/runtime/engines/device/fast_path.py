@@ -58,11 +58,12 @@ class RepeatedCalls(OnHost):
         """Launches a program, as native calls do from now on."""
         self._calls += 1
         self._native.text = plan.text
-        self._processor.launch(call, plan.types, plan.blocks)
+        self._processor.launch(call, plan)
         self._counted += plan.code.received
         if plan.native and number not in self._launched:
             self._launched.add(number)
-            self._native.launched(number, call, *self._processor.kernel(plan.types), *plan.extents, plan.text)
+            kernel = self._processor.kernel(plan.types)
+            self._native.launched(number, call, kernel, plan.threads, *plan.extents, plan.text)
 
     def forget(self, plan: int) -> None:
         """As Group.forget."""
@@ -90,7 +91,7 @@ class RepeatedCalls(OnHost):
         self, collective: int, dtype: int, op: Any, root: int, x: int, x_count: int, out: int, out_count: int
     ) -> bool:
         """As Group.call_at."""
-        plan = self._native.find_at(collective, dtype, op, root, x, x_count, out, out_count)
+        plan: int = self._native.find_at(collective, dtype, op, root, x, x_count, out, out_count)
         if plan:
             self.run(plan, x, out)
         return plan > 0

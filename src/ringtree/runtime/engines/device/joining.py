@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ringtree.runtime.engines.device.endpoint import DeviceEndpoint
 from ringtree.runtime.engines.device.lanes import LaneLayout
@@ -12,6 +12,7 @@ from ringtree.runtime.engines.on_host import join_host
 
 if TYPE_CHECKING:
     from ringtree.runtime.engines.engine import GroupParameters, JoinedGroup
+    from ringtree.runtime.engines.protocols import Endpoint
 
 FEWEST_SLOTS = 8
 
@@ -20,7 +21,6 @@ def join_with(
     parameters: GroupParameters,
     make: Callable[[GroupParameters], Processor],
     staging_bytes: int,
-    on_device: bool,
 ) -> JoinedGroup:
     """Returns when all members have come. `staging_bytes`: of a rank's slots together."""
     joined = join_host(parameters)
@@ -33,6 +33,5 @@ def join_with(
     except BaseException:
         joined.endpoint.close()
         raise
-    return joined._replace(
-        endpoint=endpoint, slots=slots, slot_bytes=slot_bytes, single_copy_bytes=0, on_device=on_device
-    )
+    own = joined._replace(endpoint=cast("Endpoint", endpoint), slots=slots, slot_bytes=slot_bytes)
+    return own._replace(single_copy_bytes=0, devices=processor.costs)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-LANES = struct.Struct("=4i4q5Q")
+LANES = struct.Struct("=4i5q5Q")
 CALL = struct.Struct("=5Q2q3Q4i3q")
 STATUS = struct.Struct("=4iI")
 PROGRAM = struct.Struct("=8Q2q4iI2i4x")
-DESCRIPTOR_BYTES, CREDIT_BYTES, COUNTERS_BYTES, DEPTH = 16, 16, 16, 8
-REGISTER_WORDS = 4 * 512
+DESCRIPTOR_BYTES, CREDIT_BYTES, COUNTERS_BYTES, TOLL_BYTES, DEPTH = 16, 16, 32, 128, 8
+REGISTER_WORDS = 6 * 512 + 256
 ALIGNED = 1 << 12
 NOWHERE = -1
 REGION_SHIFT = 48
@@ -32,9 +32,14 @@ class LaneLayout(NamedTuple):
         return _aligned(self.ranks * self.blocks * DEPTH * DESCRIPTOR_BYTES)
 
     @property
+    def tolls(self) -> int:
+        """The offset of the counts that streams wait for."""
+        return self.credits + _aligned(self.ranks * self.blocks * CREDIT_BYTES)
+
+    @property
     def staging(self) -> int:
         """The offset of the slots."""
-        return self.credits + _aligned(self.ranks * self.blocks * CREDIT_BYTES)
+        return self.tolls + _aligned(self.ranks * TOLL_BYTES)
 
     @property
     def slot_stride(self) -> int:
@@ -83,11 +88,12 @@ class OwnLayout(NamedTuple):
         """All of it."""
         return self.regions + _aligned(MOST_REGIONS * self.lanes.ranks * 8)
 
-    def describe(self, rank: int, own: int) -> bytes:
-        """The lanes' description for a rank whose own memory begins at the address `own`."""
+    def describe(self, rank: int, own: int, takes_turns: bool) -> bytes:
+        """The lanes' description for a rank whose own memory begins at the address `own`. `takes_turns`: streams wait,
+        not kernels."""
         lanes = self.lanes
         addresses = (self.regions, self.counters, self.slot_until, self.registers, self.last_slot)
-        sizes = lanes.slot_stride, 0, lanes.credits, lanes.staging
+        sizes = lanes.slot_stride, 0, lanes.credits, lanes.staging, lanes.tolls if takes_turns else 0
         return LANES.pack(rank, lanes.ranks, lanes.blocks, lanes.slots, *sizes, *(own + at for at in addresses))
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ringtree.runtime.engines.device.element_types import DeviceTypes
+from ringtree.runtime.engines.device.encoding import Pause
+
+if TYPE_CHECKING:
+    from ringtree.price import Devices
 
 
 class Ending(NamedTuple):
@@ -21,11 +25,52 @@ class Ending(NamedTuple):
 FINE, LATE, STOPPED, MISMATCH = range(4)
 
 
+class Launched(Protocol):
+    """What is known of a program that is launched."""
+
+    @property
+    def types(self) -> DeviceTypes | None:
+        """What it reduces; None: nothing."""
+        ...
+
+    @property
+    def blocks(self) -> int:
+        """Thread blocks."""
+        ...
+
+    @property
+    def threads(self) -> int:
+        """Of a block."""
+        ...
+
+    @property
+    def windows(self) -> int:
+        """How many times it runs."""
+        ...
+
+    @property
+    def length(self) -> int:
+        """Instructions of a window."""
+        ...
+
+    @property
+    def pauses(self) -> tuple[Pause, ...]:
+        """Where messages must have come."""
+        ...
+
+    @property
+    def sent(self) -> dict[int, int]:
+        """Messages to each peer in a window."""
+        ...
+
+
 class Processor(Protocol):
     """Memory, and calls in it. Addresses are the processor's."""
 
     blocks: int
     """The most thread blocks of a call."""
+    costs: Devices | None
+    """What calls cost here, equal on all ranks; None: as in the host's memory."""
     runs_ahead: bool
     """Whether `launch` returns before the call has ended."""
     native: Any
@@ -65,12 +110,22 @@ class Processor(Protocol):
         """Ends all calls that wait, and later ones."""
         ...
 
-    def launch(self, call: bytes, types: DeviceTypes | None, blocks: int) -> None:
+    takes_turns: bool
+    """Whether ranks share a processor in turns: no call waits for another rank's; between its parts the caller's later
+    work does."""
+    tolls: int
+    """The address, in this rank's memory, of the counts that are waited for then."""
+
+    def awaits(self, peer: int) -> bool:
+        """Whether the caller's later work waits for messages of a peer."""
+        ...
+
+    def launch(self, call: bytes, plan: Launched) -> None:
         """Begins a call, in order with the caller's own work; it may end later."""
         ...
 
-    def kernel(self, types: DeviceTypes | None) -> tuple[int, int]:
-        """The function that `launch` launched for such types, and its threads a block."""
+    def kernel(self, types: DeviceTypes | None) -> int:
+        """The function that `launch` launched for such types."""
         ...
 
     def mark(self) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from ringtree.errors import Mismatch, PeerDied, Poisoned, TimedOut
@@ -15,9 +16,13 @@ GONE_LOOKS = 4
 
 
 class Watch:
-    """A thread that stops the processor where a rank has died or the group has failed. `failure`: the reason."""
+    """A thread that stops the processor where a rank has died or the group has failed. `failure`: the reason. `late`:
+    the error of a call that has been under way for so many seconds, None where it may be."""
 
-    def __init__(self, host: Any, processor: Processor, ranks: int, rank: int) -> None:
+    def __init__(
+        self, host: Any, processor: Processor, ranks: int, rank: int, late: Callable[[float], BaseException | None]
+    ) -> None:
+        self._late = late
         self._host, self._processor = host, processor
         self._everyone, self._rank = list(range(ranks)), rank
         self._native, self._closed = processor.native, False
@@ -31,13 +36,21 @@ class Watch:
             self._thread.start()
 
     def _look(self) -> None:
-        looks, found = 0, None
+        found: BaseException | None = None
+        looks, ended, since_s = 0, self._native.ended, time.monotonic()
         while not self._closed:
             if self._native.idle:
                 looks = 0
                 self._native.await_launch()
+                since_s = time.monotonic()
                 continue
             time.sleep(LOOK_S)
+            if ended != self._native.ended:
+                ended, since_s = self._native.ended, time.monotonic()
+            if (failure := self._late(time.monotonic() - since_s)) and not self._native.idle:
+                self.failure = failure
+                self._processor.stop()
+                return
             looks = looks + 1 if self._left() else 0
             try:
                 absent = self._left() if looks >= GONE_LOOKS else []
