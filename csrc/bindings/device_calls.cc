@@ -123,7 +123,7 @@ class DeviceCalls {
     known_launches_ = 0;
     plans_.clear();
     known_ = {};
-    launcher_.wake();
+    launcher_.end_awaiting();
   }
 
   Launcher& launcher() { return launcher_; }
@@ -228,7 +228,7 @@ void bind_device_calls(nb::module_& m) {
                           nb::gil_scoped_release free;
                           c.launcher().await_launch();
                         })
-                   .def("wake", [](DeviceCalls& c) { c.launcher().wake(); })
+                   .def("end_awaiting", [](DeviceCalls& c) { c.launcher().end_awaiting(); })
                    .def_prop_rw("launches", [](DeviceCalls& c) { return c.launcher().launches(); },
                                 [](DeviceCalls& c, std::uint64_t launches) { c.launcher().count_launches(launches); })
                    .def_prop_ro("ended", [](DeviceCalls& c) { return c.launcher().ended(); })

@@ -41,19 +41,22 @@ bool Launcher::launch(const Launch& launch, Call& call, void* stream) const {
 
 void Launcher::count_launches(std::uint64_t launches) {
   launches_.store(launches);
-  if (awaited_.load()) wake();
+  if (!awaited_.load()) return;
+  std::lock_guard lock(mutex_);
+  awaited_.store(false);
+  launched_.notify_all();
 }
 
 void Launcher::await_launch() {
   std::unique_lock lock(mutex_);
   awaited_.store(true);  // before idle() is asked: whoever launches counts first, and then asks whether it is awaited
   if (!idle()) awaited_.store(false);
-  launched_.wait(lock, [&] { return !awaited_.load(); });
+  launched_.wait(lock, [&] { return over_ || !awaited_.load(); });
 }
 
-void Launcher::wake() {
+void Launcher::end_awaiting() {
   std::lock_guard lock(mutex_);
-  awaited_.store(false);
+  over_ = true;
   launched_.notify_all();
 }
 

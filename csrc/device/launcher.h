@@ -53,9 +53,9 @@ class Launcher {
   // How many launches there were, counted before each.
   std::uint64_t launches() const { return launches_.load(); }
   void count_launches(std::uint64_t launches);
-  // Waits until there is a launch that has not ended, or `wake` is called. In another thread.
+  // Waits, in another thread, until there is a launch that has not ended, or `end_awaiting` was called.
   void await_launch();
-  void wake();
+  void end_awaiting();
 
  private:
   struct Region {
@@ -69,6 +69,7 @@ class Launcher {
   std::vector<Region> regions_;  // by where they begin; apart from each other
   std::atomic<std::uint64_t> launches_ = 0;
   std::atomic<bool> awaited_ = false;
+  bool over_ = false;
   std::mutex mutex_;
   std::condition_variable launched_;
 };

@@ -537,9 +537,9 @@ class DeviceCalls:
         """Adds to the calls that are queued, which come before later ones."""
 
     def await_launch(self) -> None:
-        """Waits, without the GIL, until there is a launch that has not ended, or `wake` is called."""
+        """Waits, without the GIL, until there is a launch that has not ended, or `end_awaiting` was called."""
 
-    def wake(self) -> None: ...
+    def end_awaiting(self) -> None: ...
     def close(self) -> None:
         """Launches nothing from now on."""
 

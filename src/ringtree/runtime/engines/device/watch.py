@@ -68,6 +68,6 @@ class Watch:
     def close(self) -> None:
         """Ends the thread."""
         self._closed = True
-        self._native.wake()
+        self._native.end_awaiting()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
