@@ -30,7 +30,8 @@ class DeviceCalls {
   using Plan = DevicePlan;
 
   DeviceCalls(int ranks, std::uintptr_t status, std::uintptr_t stop, int device, std::uintptr_t launch_kernel)
-      : ranks_(ranks), device_(device),
+      : ranks_(ranks),
+        device_(device),
         launcher_(reinterpret_cast<const Status*>(status), reinterpret_cast<const std::uint32_t*>(stop),
                   reinterpret_cast<LaunchKernel>(launch_kernel)) {
     if (device != on_host && !launch_kernel) throw std::invalid_argument("no function that launches on a device");
@@ -169,7 +170,9 @@ long find_at(DeviceCalls& calls, PyObject* const* args) {
 class DeviceDoor {
  public:
   DeviceDoor(nb::object host, nb::object device)
-      : host_(std::move(host)), device_(std::move(device)), group_(nb::inst_ptr<GroupObject>(host_)),
+      : host_(std::move(host)),
+        device_(std::move(device)),
+        group_(nb::inst_ptr<GroupObject>(host_)),
         calls_(nb::inst_ptr<DeviceCalls>(device_)) {}
 
   template <auto on_group, auto on_device>
@@ -203,47 +206,52 @@ PyMethodDef of_door[] = {
 }  // namespace
 
 void bind_device_calls(nb::module_& m) {
-  auto calls = nb::class_<DeviceCalls>(m, "DeviceCalls")
-                   .def(nb::init<int, std::uintptr_t, std::uintptr_t, int, std::uintptr_t>(), "ranks"_a, "status"_a,
-                        "stop_word"_a, "device"_a = on_host, "launch_kernel"_a = 0)
-                   .def("remember", &DeviceCalls::remember, "collective"_a, "format"_a, "dtype"_a, "op"_a, "root"_a,
-                        "in_count"_a, "out_count"_a, "plan"_a, "offset"_a.none() = 0)
-                   .def("launched", &DeviceCalls::launched, "plan"_a, "call"_a, "kernel"_a, "threads"_a,
-                        "input_bytes"_a, "output_bytes"_a, "text"_a)
-                   .def("forget", &DeviceCalls::forget, "plan"_a)
-                   .def("taken_runs", &DeviceCalls::taken_runs)
-                   .def("add_region",
-                        [](DeviceCalls& c, std::uint64_t begin, std::uint64_t end, std::int64_t number) {
-                          c.launcher().add_region(begin, end, number);
-                        },
-                        "begin"_a, "end"_a, "number"_a)
-                   .def("place", [](DeviceCalls& c, std::uint64_t address) { return c.launcher().place(address); },
-                        "address"_a)
-                   .def("__enter__", &DeviceCalls::enter)
-                   .def("__exit__", [](DeviceCalls& c, nb::args) { c.exit(); })
-                   .def("queue", [](DeviceCalls& c, int calls) { c.queued_ += calls; }, "calls"_a)
-                   .def_ro("queued", &DeviceCalls::queued_)
-                   .def("await_launch",
-                        [](DeviceCalls& c) {
-                          nb::gil_scoped_release free;
-                          c.launcher().await_launch();
-                        })
-                   .def("end_awaiting", [](DeviceCalls& c) { c.launcher().end_awaiting(); })
-                   .def_prop_rw("launches", [](DeviceCalls& c) { return c.launcher().launches(); },
-                                [](DeviceCalls& c, std::uint64_t launches) { c.launcher().count_launches(launches); })
-                   .def_prop_ro("ended", [](DeviceCalls& c) { return c.launcher().ended(); })
-                   .def_prop_ro("idle", [](DeviceCalls& c) { return c.launcher().idle(); })
-                   .def_rw("limit_ns", &DeviceCalls::limit_ns_)
-                   .def_rw("stream", &DeviceCalls::stream_)
-                   .def_rw("text", &DeviceCalls::text_)
-                   .def_ro("runs", &DeviceCalls::runs_)
-                   .def("close", &DeviceCalls::close);
+  auto calls =
+      nb::class_<DeviceCalls>(m, "DeviceCalls")
+          .def(nb::init<int, std::uintptr_t, std::uintptr_t, int, std::uintptr_t>(), "ranks"_a, "status"_a,
+               "stop_word"_a, "device"_a = on_host, "launch_kernel"_a = 0)
+          .def("remember", &DeviceCalls::remember, "collective"_a, "format"_a, "dtype"_a, "op"_a, "root"_a,
+               "in_count"_a, "out_count"_a, "plan"_a, "offset"_a.none() = 0)
+          .def("launched", &DeviceCalls::launched, "plan"_a, "call"_a, "kernel"_a, "threads"_a, "input_bytes"_a,
+               "output_bytes"_a, "text"_a)
+          .def("forget", &DeviceCalls::forget, "plan"_a)
+          .def("taken_runs", &DeviceCalls::taken_runs)
+          .def(
+              "add_region",
+              [](DeviceCalls& c, std::uint64_t begin, std::uint64_t end, std::int64_t number) {
+                c.launcher().add_region(begin, end, number);
+              },
+              "begin"_a, "end"_a, "number"_a)
+          .def(
+              "place", [](DeviceCalls& c, std::uint64_t address) { return c.launcher().place(address); }, "address"_a)
+          .def("__enter__", &DeviceCalls::enter)
+          .def("__exit__", [](DeviceCalls& c, nb::args) { c.exit(); })
+          .def(
+              "queue", [](DeviceCalls& c, int calls) { c.queued_ += calls; }, "calls"_a)
+          .def_ro("queued", &DeviceCalls::queued_)
+          .def("await_launch",
+               [](DeviceCalls& c) {
+                 nb::gil_scoped_release free;
+                 c.launcher().await_launch();
+               })
+          .def("end_awaiting", [](DeviceCalls& c) { c.launcher().end_awaiting(); })
+          .def_prop_rw(
+              "launches", [](DeviceCalls& c) { return c.launcher().launches(); },
+              [](DeviceCalls& c, std::uint64_t launches) { c.launcher().count_launches(launches); })
+          .def_prop_ro("ended", [](DeviceCalls& c) { return c.launcher().ended(); })
+          .def_prop_ro("idle", [](DeviceCalls& c) { return c.launcher().idle(); })
+          .def_rw("limit_ns", &DeviceCalls::limit_ns_)
+          .def_rw("stream", &DeviceCalls::stream_)
+          .def_rw("text", &DeviceCalls::text_)
+          .def_ro("runs", &DeviceCalls::runs_)
+          .def("close", &DeviceCalls::close);
   for (auto& definition : of_calls) add_fast_method(calls, definition);
   auto door = nb::class_<DeviceDoor>(m, "DeviceDoor")
-                  .def("__init__",
-                       [](DeviceDoor* door, nb::handle_t<GroupObject> host, nb::handle_t<DeviceCalls> device) {
-                         new (door) DeviceDoor(nb::borrow(host), nb::borrow(device));
-                       },
-                       "host"_a, "device"_a);
+                  .def(
+                      "__init__",
+                      [](DeviceDoor* door, nb::handle_t<GroupObject> host, nb::handle_t<DeviceCalls> device) {
+                        new (door) DeviceDoor(nb::borrow(host), nb::borrow(device));
+                      },
+                      "host"_a, "device"_a);
   for (auto& definition : of_door) add_fast_method(door, definition);
 }

@@ -123,8 +123,7 @@ PyObject* call_shaped(Endpoint& endpoint, PyObject* const* args) {
   nb::object result = nb::borrow(out);
   ArrayView from(endpoint.device());
   if (!from.get(x, x == out)) return nothing();
-  if (!from.has_shape())
-    return out != Py_None && !by_rows && call(endpoint, args) ? result.release().ptr() : nothing();
+  if (!from.has_shape()) return out != Py_None && !by_rows && call(endpoint, args) ? result.release().ptr() : nothing();
   if (by_rows && (from.shape().empty() || from.shape()[0] % ranks)) return nothing();
   ArrayView own(endpoint.device());
   const ArrayView* to = &own;

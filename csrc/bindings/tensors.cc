@@ -124,8 +124,8 @@ std::optional<PlainTensor> TensorClass::by_torch(torch_abi::Handle tensor, std::
   void* data;
   if (torch_.device_type(tensor, &kind) || kind != (device == on_host ? torch_abi::cpu : torch_abi::cuda)) return {};
   if (device != on_host && (torch_.device_index(tensor, &index) || index != device)) return {};
-  if (torch_.layout(tensor, &layout) || layout != torch_.strided() || torch_.is_contiguous(tensor, &in_order) || !in_order ||
-      torch_.dtype(tensor, &type) || type < 0 || type >= most_types || torch_.dim(tensor, &axes) ||
+  if (torch_.layout(tensor, &layout) || layout != torch_.strided() || torch_.is_contiguous(tensor, &in_order) ||
+      !in_order || torch_.dtype(tensor, &type) || type < 0 || type >= most_types || torch_.dim(tensor, &axes) ||
       torch_.sizes(tensor, &shape) || torch_.is_neg(tensor) || torch_.is_conj(tensor) || torch_.data(tensor, &data) ||
       !data)
     return {};

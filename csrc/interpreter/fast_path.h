@@ -98,7 +98,7 @@ class FastPath {
     std::optional<std::int64_t> offset;
   };
 
-  std::unordered_map<std::uint64_t, std::vector<Known>> known_;  // by the signature's hash
+  std::unordered_map<std::uint64_t, std::vector<Known>> known_;                // by the signature's hash
   std::unordered_map<const Plan*, std::unordered_set<std::uint64_t>> hashes_;  // of all ever remembered of a plan
 };
 
