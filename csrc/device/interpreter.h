@@ -52,16 +52,15 @@ class Interpreter {
         counters_(l_.counters + static_cast<int64_t>(block) * l_.ranks) {}
 
   void run() {
-    interpret();
+    if (!Platform::any(Platform::thread() == 0 && Platform::stop(call_.stop))) interpret();
     bool last = call_.to == p_.length && call_.last_window == p_.windows;
-    if (block_ == 0 && last && Platform::thread() == 0) Platform::count(&call_.status->ended);
+    if (block_ == 0 && last && Platform::thread() == 0) Platform::post(&call_.status->ended, ++*l_.ended);
   }
 
  private:
   static constexpr int in_arrays = -1, tiny_slot = -2, in_descriptor = 2;
 
   void interpret() {
-    if (Platform::stop(call_.stop)) return;
     if (call_.from > 0) load_registers();
     for (int64_t window = call_.first_window; window < call_.last_window; window++) {
       begin_window(window);
@@ -129,7 +128,8 @@ class Interpreter {
   }
 
   bool fail(Outcome outcome, int at, int peer, uint32_t print) {
-    Platform::report(call_.status, Status{outcome, peer, at, block_, print, 0});
+    if (outcome != stopped) Platform::report(call_.status, Status{outcome, peer, at, block_, print, 0});
+    *call_.stop = 1;
     return false;
   }
 

@@ -89,6 +89,7 @@ struct Lanes {
   uint8_t* const* regions;         // [region][rank]
   Counters* counters;              // [block][rank]
   uint32_t* slot_until;            // [block][slot][rank]: the last message that reads the slot
+  uint32_t* ended;                 // calls, by the first block
   int64_t* registers;              // [block][2 * most_registers]: of a program that goes on in another launch
   int32_t* last_slot;              // [block]
 };
@@ -108,7 +109,7 @@ struct Call {
   uint8_t *input, *output, *scratch;
   int64_t input_place, output_place;  // `nowhere` where peers do not reach them
   uint64_t limit_ns;                  // of one wait
-  const volatile uint32_t* stop;      // not 0: the group has failed
+  volatile uint32_t* stop;            // not 0: the group has failed; in the device's memory, as waits look at it
   Status* status;
   int32_t same;      // input and output are the same memory, position by position
   int32_t blocks;    // that share the work

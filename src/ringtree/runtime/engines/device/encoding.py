@@ -88,14 +88,17 @@ class ProgramEncoder:
         self.windows = -(-largest // self.window)
         self.moves = bool(find_collective(collective).transposes)
         self.ranks = ranks
+        self.lies_still = False
         self.lies = dict[int, tuple[Stretch | None, Stretch | None]]()  # of slots, apart and where the arrays are one
         self.sent = dict[int, int]()
         self.lying = list[tuple[int, int, Stretch | None, Stretch | None]]()  # messages: peer, number, where they lie
 
-    def encode(self, item: int) -> DeviceCode:
-        """The tables. `item`: bytes of an element. ValueError for a program that no device has room for."""
+    def encode(self, item: int, least_lying_bytes: int = 0) -> DeviceCode:
+        """The tables. `item`: bytes of an element; `least_lying_bytes`: of a window's messages together, less are staged.
+        ValueError for a program that no device has room for."""
         rows, operands, settles = list[list[int]](), list[list[int]](), list[tuple[int, int]]()
         runs, tiny = self._runs(), set[int]()
+        self.lies_still = self._staged_bytes(item) >= least_lying_bytes
         for at, (kind, peer, register, first, targets, sources, _) in enumerate(self.code):
             row = [kind, peer, register, len(operands), targets, sources, runs[at], 0, 0, 0, 0, 0, 0, 0]
             if kind in (Kind.COPY, Kind.REDUCE):
@@ -149,6 +152,11 @@ class ProgramEncoder:
         )
         return max(ends, default=0)
 
+    def _staged_bytes(self, item: int) -> int:
+        """Bytes that slots take in a window, were all messages staged."""
+        slots = (o for o in self.operands if o[0] == Space.SLOT)
+        return sum(min(int(self.sizes[o[2] + k]), self.window) for o in slots for k in range(o[3])) * item
+
     def _tiny(self, o: list[int], item: int) -> bool:
         """Whether a message of these chunks travels in its descriptor."""
         return self.windows == 1 and (self.starts[o[2] + o[3]] - self.starts[o[2]]) * item <= TINY_BYTES
@@ -173,7 +181,7 @@ class ProgramEncoder:
         the operand that they are, 0 where they are staged."""
         if own[-1][0] != Space.SLOT:
             return 0, 0
-        number = self._lies_at(at, own)
+        number = self._lies_at(at, own) if self.lies_still else 0
         lying = (own + read)[number - 1] if number else None
         places = [self._stretch(lying, same) if lying else None for same in (False, True)]
         kept = [None if place and self._reduced_into(at, place, same) else place for same, place in enumerate(places)]

@@ -15,7 +15,7 @@ from ringtree.errors import Mismatch, PeerDied, Poisoned, TimedOut
 from ringtree.runtime.engines.device.calls_by_digest import CallsByDigest, call_text, digest_of
 from ringtree.runtime.engines.device.element_types import DeviceTypes, types_of
 from ringtree.runtime.engines.device.encoding import DeviceCode, Ints, Pause, ProgramEncoder, finishes
-from ringtree.runtime.engines.device.lanes import CALL, NOWHERE, PROGRAM, REGION_SHIFT, LaneLayout, OwnLayout
+from ringtree.runtime.engines.device.lanes import CALL, NOWHERE, PROGRAM, REGION_SHIFT, STOP_AT, LaneLayout, OwnLayout
 from ringtree.runtime.engines.device.processor import FINE, LATE, MISMATCH, Processor
 from ringtree.runtime.engines.device.watch import Watch
 from ringtree.runtime.engines.on_host import OnHost
@@ -64,6 +64,7 @@ class DeviceEndpoint(OnHost):
         self._places: list[tuple[int, int, int]] = []  # begin, end, region, of what peers reach here
         self._add_region(processor.share(lanes.nbytes), 0)
         processor.write(self._own, own.describe(self.rank, self._own, processor.takes_turns))
+        processor.stop_word = self._own + STOP_AT
         processor.tolls = self._regions[0][self.rank] + lanes.tolls
         self._plans: dict[int, DevicePlan] = {}
         self._known: dict[tuple[Any, ...], tuple[int, int | None]] = {}
@@ -114,7 +115,7 @@ class DeviceEndpoint(OnHost):
         encoder = ProgramEncoder(
             instructions, operands, sizes, input_offsets, output_offsets, window, known, self.ranks
         )
-        code = encoder.encode(kind.itemsize)
+        code = encoder.encode(kind.itemsize, self._processor.least_lying_bytes)
         text = call_text(collective, OP_NAMES.get(op, ""), kind.label, count, root)
         digest = digest_of(text, digest)
         self._texts.add(digest, text)
@@ -223,7 +224,7 @@ class DeviceEndpoint(OnHost):
             self._place(input),
             self._place(output),
             int(self._timeout_s * 1e9),
-            self._processor.stop_word,
+            self._own + STOP_AT,
             self._processor.status,
             int(input < output + plan.extents[1] and output < input + plan.extents[0]),
             plan.blocks,
