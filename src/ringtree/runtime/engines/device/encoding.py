@@ -94,8 +94,8 @@ class ProgramEncoder:
         self.lying = list[tuple[int, int, Stretch | None, Stretch | None]]()  # messages: peer, number, where they lie
 
     def encode(self, item: int, least_lying_bytes: int = 0) -> DeviceCode:
-        """The tables. `item`: bytes of an element; `least_lying_bytes`: of a window's messages together, less are staged.
-        ValueError for a program that no device has room for."""
+        """The tables. `item`: bytes of an element; `least_lying_bytes`: of a window's messages together, less are
+        staged. ValueError for a program that no device has room for."""
         rows, operands, settles = list[list[int]](), list[list[int]](), list[tuple[int, int]]()
         runs, tiny = self._runs(), set[int]()
         self.lies_still = self._staged_bytes(item) >= least_lying_bytes
