@@ -257,7 +257,7 @@ def test_one_that_stands_still_is_left_out_and_hears_of_it(ranks: Ranks) -> None
         return after.former_ranks
 
     crew = ranks((1, 1, 1), act)
-    time.sleep(6)
+    time.sleep(8)  # the wire reports it after 3 s, and its post is silent for 3 s
     os.kill(crew.pids[1], signal.SIGCONT)
     found = results(crew)
     assert found[0] == found[2] == (0, 2)
