@@ -8,11 +8,15 @@ import mmap
 import os
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+from ringtree.machines import parts
+from ringtree.machines.detect.nvml import text_of
 from ringtree.machines.detect.nvml_state import GpuState, gpu_states
-from ringtree.machines.machine import DeviceKind, Machine
+from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, Machine, Note, NoteKind, both_ways
 from ringtree.machines.measured.copies_table import CopyMethod, Transfer
 from ringtree.machines.sysfs import Sysfs, cpu_list
 
@@ -42,31 +46,36 @@ def driver() -> Any:
 
 
 class CudaCopier:
-    """The CUDA devices that this process may use, by the names that a machine has for their PCI addresses. Buffers of
+    """The CUDA devices that this process may use, by the names that `machine` has for their PCI addresses. Buffers of
     `most_nbytes` are allocated when they are first needed."""
 
     def __init__(self, machine: Machine, most_nbytes: int) -> None:
         self._cuda = driver()
-        self._machine, self._most = machine, most_nbytes
+        self.machine, self._most = machine, most_nbytes
         self._close = contextlib.ExitStack()
-        named = {d.busid: d.name for d in machine.devices if d.kind is DeviceKind.GPU}
         self._devices: dict[str, _Device] = {}
         self._peers: tuple[str, str] | None = None
         try:
             for number in range(self._do("cuDeviceGetCount")):
                 device = _Device(self._do, self._close, number, most_nbytes)
-                if device.busid not in named:
-                    there = ", ".join(named) or "none"
-                    raise RuntimeError(
-                        f"CUDA device {number} at {device.busid} is no GPU of {machine.name} as detected ({there}); "
-                        "expected NVML to report it: pip install nvidia-ml-py"
-                    )
-                self._devices[named[device.busid]] = device
+                self._devices[self._name(number, device)] = device
         except BaseException:
             self.close()
             raise
         if not self._devices:
             raise RuntimeError("the CUDA driver lists no device; expected one: is CUDA_VISIBLE_DEVICES empty?")
+
+    def _name(self, number: int, device: _Device) -> str:
+        """The device's name in the machine, which gets it where detection has not found it, as in a sandbox."""
+        devices = self.machine.devices
+        known = {d.busid: d.name for d in devices if d.kind is DeviceKind.GPU}
+        if device.busid in known:
+            return known[device.busid]
+        name = next(free for n in count(number) if (free := f"gpu{n}") not in {d.name for d in devices})
+        self.machine = with_gpu(
+            self.machine, name, device.busid, text_of(self._do("cuDeviceGetName", 64, device.handle))
+        )
+        return name
 
     @property
     def gpus(self) -> tuple[str, ...]:
@@ -153,7 +162,7 @@ class CudaCopier:
 
     def _near(self, device: _Device) -> frozenset[int]:
         """The cores of the NUMA node that a device is near, as far as this process may use them."""
-        found = next(d for d in self._machine.devices if d.busid == device.busid)
+        found = next(d for d in self.machine.devices if d.busid == device.busid)
         listed = cpu_list(Sysfs(Path("/")).text(f"sys/devices/system/node/node{found.numa}/cpulist"))
         return frozenset(listed) & os.sched_getaffinity(0)
 
@@ -252,6 +261,19 @@ class _Device:
     def _freed(self, name: str, at: int) -> None:
         self.enter()
         self._do(name, at)
+
+
+def with_gpu(machine: Machine, name: str, busid: str, model: str) -> Machine:
+    """The machine and a GPU more, near its first CPU, of unknown link: taken as PCIe 3 x16, as NCCL does."""
+    cpu = machine.of_kind(DeviceKind.CPU)[0]
+    link = Link(len(machine.devices), cpu, LinkKind.PCIE, 16 * parts.PCIE[3].bandwidth_Bps, generation=3, width=16)
+    text = "neither /sys nor NVML lists it, the CUDA driver does: its link is taken as PCIe 3 x16, near the first CPU"
+    return replace(
+        machine,
+        devices=(*machine.devices, Device(name, DeviceKind.GPU, "nvidia", model.strip("\0 "), busid)),
+        links=(*machine.links, *both_ways(link)),
+        notes=(*machine.notes, Note(NoteKind.ASSUMED, name, text)),
+    )
 
 
 @contextlib.contextmanager

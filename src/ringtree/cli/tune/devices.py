@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,10 @@ from ringtree.cli.terminal import progress
 from ringtree.formats.replacing import replacing
 from ringtree.ir.units import bandwidth, count, duration, size
 from ringtree.machines.detect import detect
+from ringtree.machines.detect.nvml import INSTALL
+from ringtree.machines.detect.nvml_state import gpu_states
 from ringtree.machines.files import machine_json
-from ringtree.machines.host.peer_access import peer_pairs
+from ringtree.machines.host.peer_access import explained, peer_pairs
 from ringtree.machines.machine import DeviceKind
 from ringtree.machines.measured import copies_table
 from ringtree.machines.measured.copies_table import CopyMethod, CopyTable, Rate, Transfer
@@ -71,9 +74,9 @@ def _measured(args: argparse.Namespace) -> CopyTable:
     module, name = COPIERS[args.device]
     loaded = import_module(module)
     loaded.driver()  # before the machine is looked at: without it there is nothing to measure
-    machine = detect()
-    copier: Any = getattr(loaded, name)(machine, most)
+    copier: Any = getattr(loaded, name)(detect(), most)
     try:
+        machine = copier.machine
         wanted = list(device_copies.transfers(machine, copier.gpus, copier.refusal))
         began = time.monotonic()
         with progress("tune, seconds", total=round(args.seconds)) as bar:
@@ -84,17 +87,17 @@ def _measured(args: argparse.Namespace) -> CopyTable:
 
             rows = device_copies.measure(copier, wanted, args.seconds, most, step)
         states = device_copies.states(copier, copier.gpus)
-        peers = {(pair.source, pair.target): pair for pair in peer_pairs(machine, Sysfs(Path("/")), states)}
+        pairs = peer_pairs(machine, Sysfs(Path("/")), states)
+        reasons = {frozenset((pair.source, pair.target)): explained(pair) for pair in pairs if pair.allowed is False}
         refused = {
-            (a, b): peers[a, b].why if (a, b) in peers and peers[a, b].allowed is False else why
-            for a in copier.gpus
-            for b in copier.gpus
-            if a != b and (why := copier.refusal(a, b))
+            (a, b): reasons.get(frozenset((a, b)), why)
+            for a, b in permutations(copier.gpus, 2)
+            if (why := copier.refusal(a, b))
         }
     finally:
         copier.close()
     date = datetime.now().astimezone().isoformat(timespec="seconds")
-    return CopyTable(machine, tuple(rows), date, states, refused)
+    return CopyTable(machine, tuple(rows), date, states, refused, gpu_states()[0].driver)
 
 
 def lines(table: CopyTable) -> Iterator[str]:
@@ -112,6 +115,8 @@ def lines(table: CopyTable) -> Iterator[str]:
             yield from _between(rates, names, method, both)
     yield ""
     yield from finding_lines(findings(table))
+    if not table.states:
+        yield f"NVML reported nothing, so that causes are unknown; with it they are named: {INSTALL}"
 
 
 def _most(table: CopyTable) -> int:

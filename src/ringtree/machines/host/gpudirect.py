@@ -12,8 +12,8 @@ from ringtree.machines.sysfs import MOST_BYTES, Sysfs
 
 MODULE_VERSION = "proc/driver/nvidia/version"
 DMA_BUF_DRIVER, DMA_BUF_LINUX = (515,), (5, 12)
-P2PDMA_DRIVER, P2PDMA_LINUX = (570,), (6, 2)
-"""From which on cuFile reads NVMe drives into GPUs by the kernel's own means, without nvidia-fs."""
+P2PDMA_DRIVER, P2PDMA_LINUX = (565,), (6, 2)
+"""The versions from which on cuFile can read NVMe drives into GPUs by the kernel's own means, without nvidia-fs."""
 CONFIGURED = ("CONFIG_PCI_P2PDMA", "CONFIG_DMABUF_MOVE_NOTIFY")
 LIBRARY_FOLDERS = (
     "usr/lib/x86_64-linux-gnu",
@@ -47,11 +47,13 @@ class GpuDirect:
     def without_dma_buf(self) -> tuple[str, ...]:
         """The reasons why dma-buf does not work; none where it does, as far as the files show."""
         reasons = []
-        if self.driver < DMA_BUF_DRIVER:
+        if not self.driver:
+            reasons.append("no driver of NVIDIA's is loaded")
+        elif self.driver < DMA_BUF_DRIVER:
             reasons.append(f"driver {_spelled(self.driver)} is older than {_spelled(DMA_BUF_DRIVER)}")
         if self.open_driver is False:
             reasons.append("the driver's modules are not the open ones")
-        if self.linux < DMA_BUF_LINUX:
+        if self.linux and self.linux < DMA_BUF_LINUX:
             reasons.append(f"Linux {_spelled(self.linux)} is older than {_spelled(DMA_BUF_LINUX)}")
         reasons += [f"the kernel was built without {option}" for option in self.lacking]
         return tuple(reasons)
@@ -88,7 +90,7 @@ def version(text: str) -> tuple[int, ...]:
 
 
 def _spelled(number: tuple[int, ...]) -> str:
-    return ".".join(map(str, number)) or "of unknown version"
+    return ".".join(map(str, number))
 
 
 def _lacking(sysfs: Sysfs, release: str) -> tuple[str, ...]:

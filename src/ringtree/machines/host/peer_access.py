@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
 from ringtree.machines.detect.nvml_state import ALLOWED, GpuState
 from ringtree.machines.detect.pci import PciDevice, pci_devices
 from ringtree.machines.host.isolation import Isolation, isolation, redirects, root_complex, translated
-from ringtree.machines.machine import Device, DeviceKind, Machine, PathKind
+from ringtree.machines.machine import Device, DeviceKind, Machine, Note, NoteKind, PathKind
 from ringtree.machines.paths import Paths, over_pcie
 from ringtree.machines.sysfs import Sysfs
 
@@ -98,8 +98,8 @@ def _over_pcie(
             yield f"ACS of {few} sends their data up to the root complex", ACS_REMEDY.format(on[0])
 
 
-def in_groups(pairs: tuple[PeerPair, ...]) -> dict[str, list[PeerPair]]:
-    """Pairs of the same words together, by their names in short: `gpu0-gpu1, gpu0-gpu2 and 4 more`."""
+def grouped(pairs: Iterable[PeerPair]) -> dict[str, PeerPair]:
+    """The first of all pairs of the same words, by the names of all: `gpu0-gpu1, gpu0-gpu2 and 4 more`."""
     alike: dict[tuple[object, ...], list[PeerPair]] = {}
     for pair in pairs:
         alike.setdefault((pair.allowed, pair.why, pair.hindrances), []).append(pair)
@@ -107,17 +107,25 @@ def in_groups(pairs: tuple[PeerPair, ...]) -> dict[str, list[PeerPair]]:
     for group in alike.values():
         names = [f"{pair.source}-{pair.target}" for pair in group]
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-        found[", ".join(names[:3]) + more] = group
+        found[", ".join(names[:3]) + more] = group[0]
     return found
 
 
-def words(pair: PeerPair) -> str:
+def explained(pair: PeerPair) -> str:
     """The pair's answer and hindrances in a line."""
-    verdict = {True: "yes", False: "no", None: "unknown"}[pair.allowed]
-    return "; ".join((f"{verdict}: {pair.why}", *pair.hindrances))
+    return "; ".join((pair.why, *pair.hindrances))
 
 
 def gpus_by_name(machine: Machine, states: tuple[GpuState, ...]) -> dict[str, GpuState]:
     """NVML's states by the machine's names."""
     names = {d.busid: d.name for d in machine.devices if d.kind is DeviceKind.GPU}
     return {names[state.busid]: state for state in states if state.busid in names}
+
+
+def peer_notes(pairs: Iterable[PeerPair]) -> Iterator[Note]:
+    """A note for pairs without access, or with hindrances: a trap by the driver's answer, else an assumption."""
+    for names, pair in grouped(pairs).items():
+        if pair.allowed is False or pair.hindrances:
+            verdict = {True: "access to each other's memory", False: "no access to each other's memory", None: "access"}
+            text = f"{verdict[pair.allowed]}: {explained(pair)}" + "".join(f"; {remedy}" for remedy in pair.remedies)
+            yield Note(NoteKind.ASSUMED if pair.allowed is None else NoteKind.TRAP, names, text)
