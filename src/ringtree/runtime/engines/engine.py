@@ -26,8 +26,13 @@ if TYPE_CHECKING:
 ENGINES = {
     "shm": "ringtree.runtime.engines.shm",
     "reference": "ringtree.runtime.engines.reference.engine",
+    "emulated": "ringtree.runtime.engines.emulated",
 }
-"""Name -> module."""
+"""Name -> module: the engines that the contract suite holds to numpy's results on any machine."""
+DEVICE_ENGINES = {
+    "cuda": "ringtree.runtime.engines.cuda",
+}
+"""The same of engines for arrays in devices' memory, which calls reach beside a group of one of the above."""
 
 
 class GroupParameters(NamedTuple):
@@ -120,9 +125,10 @@ def in_threads(engine: str) -> bool:
 
 
 def _module(engine: str) -> Any:
-    if engine not in ENGINES:
+    module = ENGINES.get(engine) or DEVICE_ENGINES.get(engine)
+    if module is None:
         raise ValueError(f"no engine {engine!r}: expected one of {', '.join(ENGINES)}")
-    return import_module(ENGINES[engine])
+    return import_module(module)
 
 
 def native_module() -> Any:
