@@ -38,7 +38,7 @@ def driver() -> Any:
         raise RuntimeError(f"copies between devices need cuda-bindings: {INSTALL}") from None
     try:
         code = cuda.cuInit(0)[0]
-    except RuntimeError:  # cuda-bindings finds no libcuda.so.1
+    except Exception:  # noqa: BLE001  # of a class of its own where libcuda.so.1 is not found
         raise RuntimeError(NO_LIBRARY) from None
     if int(code):
         raise RuntimeError(f"the CUDA driver does not start: {code.name}; expected what nvidia-smi lists")

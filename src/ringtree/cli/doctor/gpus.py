@@ -85,7 +85,7 @@ def _libraries(host: CheckedHost, driver: str, cuda: str) -> Check:
     if newer:
         words += f"; cuda-bindings is of CUDA {newer}, which is newer than the driver's"
         return Check(
-            SECTION, "cuda", State.NOTE, words, (f"pip install 'cuda-bindings<{int(cuda.split('.')[0]) + 1}'",), figures
+            SECTION, "cuda", State.NOTE, words, (f"pip install cuda-bindings~={cuda.partition('.')[0]}.0",), figures
         )
     return Check(SECTION, "cuda", State.OK, words, (), figures)
 

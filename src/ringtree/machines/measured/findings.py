@@ -113,9 +113,7 @@ def _state(machine: Machine, name: str, state: GpuState) -> Iterator[Finding]:
         text = f"{state.nvlinks_up} of its {count(max(wires, there), 'NVLink')} are up"
         remedies = ("nvidia-smi nvlink -e shows their errors", "nvidia-smi -r -i " + state.busid)
         yield Finding(FindingKind.NVLINK, name, text, remedies)
-    elif (
-        not state.nvlinks_up and there and len(machine.gpus) > 1 and "SXM" in device.model.upper() + state.name.upper()
-    ):
+    elif not state.nvlinks_up and there and wires and len(machine.gpus) > 1:
         text = f"none of its {count(there, 'NVLink')} is up"
         yield Finding(FindingKind.NVLINK, name, text, ("systemctl start nvidia-fabricmanager",))
 
