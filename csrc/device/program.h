@@ -24,6 +24,7 @@ struct Instruction {
   int32_t settle[2];   // before it overwrites bytes that peers may still read: the first of `settles`
   int32_t settles[2];  // how many
   int32_t tiny;        // of what concerns a message of at most 8 bytes: it travels in the descriptor
+  int32_t land, lands;  // the first of `lands` of the messages that its slot is for, and how many: all may land, or none
 };
 
 struct Operand {
@@ -35,6 +36,11 @@ struct Settle {
   int32_t peer, nth;
 };
 
+// The message to `peer` may be written to its output, from this element on: by then the peer is done with the place.
+struct Land {
+  int64_t peer, offset;
+};
+
 struct Run {
   int64_t offset, size;
 };
@@ -43,6 +49,7 @@ struct Program {
   const Instruction* instructions;
   const Operand* operands;
   const Settle* settles;
+  const Land* lands;
   const int64_t* sizes;           // of chunks, by label
   const int64_t* starts;          // sums of the sizes before
   const int64_t* input_offsets;   // by index
@@ -55,7 +62,8 @@ struct Program {
   int32_t dtype, op;
 };
 
-struct Descriptor {
+struct alignas(32) Descriptor {
+  uint64_t home;   // the place of the sender's output, where messages may land
   uint64_t place;  // of the message's bytes; of a tiny message the bytes themselves
   uint64_t mark;   // the message's number in the lane, and the sender's digest of the call above
 };

@@ -19,6 +19,7 @@ from ringtree.runtime.engines.device.lanes import CALL, NOWHERE, PROGRAM, REGION
 from ringtree.runtime.engines.device.processor import FINE, LATE, MISMATCH, Processor
 from ringtree.runtime.engines.device.watch import Watch
 from ringtree.runtime.engines.on_host import OnHost
+from ringtree.runtime.engines.protocols import Land
 from ringtree.runtime.types import OPS, Dtype
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ class DevicePlan(NamedTuple):
 
 class DeviceEndpoint(OnHost):
     """See ringtree._native.Group for the contract of its methods; what is not here is the host endpoint's."""
+
+    takes_landings = True
 
     def __init__(self, host: Any, processor: Processor, parameters: GroupParameters, lanes: LaneLayout) -> None:
         super().__init__(host)
@@ -108,12 +111,13 @@ class DeviceEndpoint(OnHost):
         count: int,
         digest: int,
         single_copy: bool = False,
+        lands: tuple[Land, ...] = (),
     ) -> int:
-        """As Group.prepare."""
+        """As Group.prepare. `lands`: the messages that may be written where their receivers would copy them."""
         kind = Dtype(dtype)
         known = collective.split(" ")[0]
         encoder = ProgramEncoder(
-            instructions, operands, sizes, input_offsets, output_offsets, window, known, self.ranks
+            instructions, operands, sizes, input_offsets, output_offsets, window, known, self.ranks, lands
         )
         code = encoder.encode(kind.itemsize, self._processor.least_lying_bytes)
         text = call_text(collective, OP_NAMES.get(op, ""), kind.label, count, root)
@@ -157,6 +161,7 @@ class DeviceEndpoint(OnHost):
             code.instructions,
             code.operands,
             code.settles,
+            code.lands,
             encoder.sizes.astype(np.int64),
             np.asarray(encoder.starts, np.int64),
             *offsets,

@@ -8,9 +8,9 @@ from typing import NamedTuple
 LANES = struct.Struct("=4i5q6Q")
 CALL = struct.Struct("=5Q2q3Q4i3q")
 STATUS = struct.Struct("=4iI")
-PROGRAM = struct.Struct("=8Q2q4iI2i4x")
-DESCRIPTOR_BYTES, CREDIT_BYTES, COUNTERS_BYTES, TOLL_BYTES, DEPTH = 16, 16, 32, 128, 8
-REGISTER_WORDS = 6 * 512 + 256
+PROGRAM = struct.Struct("=9Q2q4iI2i4x")
+DESCRIPTOR_BYTES, CREDIT_BYTES, COUNTERS_BYTES, TOLL_BYTES, DEPTH = 32, 16, 32, 128, 8
+REGISTER_WORDS = 6 * 512 + 2 * 256
 ALIGNED = 1 << 12
 STOP_AT, ENDED_AT = 1024, 1088
 """In a rank's own memory, behind the lanes' description: the word that ends waits, and the number of ended calls."""
