@@ -110,8 +110,8 @@ class Interpreter {
   // ---- messages
 
   Descriptor* arrival(uint8_t* region, int sender, uint32_t number) const {
-    auto lane = reinterpret_cast<Descriptor*>(region + l_.arrivals) + (static_cast<int64_t>(sender) * l_.blocks + block_) * depth;
-    return lane + number % depth;
+    auto lane = reinterpret_cast<Descriptor*>(region + l_.arrivals) + (static_cast<int64_t>(sender) * l_.blocks + block_) * l_.slots;
+    return lane + number % l_.slots;
   }
   Credit* credit(uint8_t* region, int receiver) const {
     return reinterpret_cast<Credit*>(region + l_.credits) + static_cast<int64_t>(receiver) * l_.blocks + block_;
@@ -147,9 +147,9 @@ class Interpreter {
     for (int k = Platform::thread(); k < run; k += Platform::threads()) {
       const Instruction& i = p_.instructions[at + k];
       Counters& c = counters_[i.peer];
-      failed |= c.sent - c.credited >= depth && !until(at + k, i.peer, [&] {
+      failed |= c.sent - c.credited >= static_cast<uint32_t>(l_.slots) && !until(at + k, i.peer, [&] {
         c.credited = returned(i.peer);
-        return c.sent - c.credited < depth;
+        return c.sent - c.credited < static_cast<uint32_t>(l_.slots);
       });
       if (failed) continue;
       Descriptor* d = arrival(l_.regions[i.peer], l_.rank, c.sent);

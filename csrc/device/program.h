@@ -9,7 +9,6 @@ namespace ringtree::device {
 enum Kind : int32_t { copy, reduce, signal, wait, release };
 enum Space : int32_t { input, output, scratch, slot, message };
 
-constexpr int depth = 8;             // messages of a lane on their way
 constexpr int most_operands = 80;    // of an instruction
 constexpr int most_ranks = 256;
 constexpr int most_registers = 512;  // of a program, for slots and for messages
@@ -90,7 +89,7 @@ struct alignas(32) Counters {
 
 // A rank's side of a group. Blocks have lanes of their own: block b of one rank exchanges with block b of another.
 struct Lanes {
-  int32_t rank, ranks, blocks, slots;
+  int32_t rank, ranks, blocks, slots;  // a lane holds as many messages as a rank has slots
   int64_t slot_bytes;              // of all blocks
   int64_t arrivals, credits, staging;  // offsets in each rank's region 0
   int64_t tolls;                       // likewise, of [rank]; 0 where kernels wait by themselves

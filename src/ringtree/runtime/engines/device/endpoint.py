@@ -214,8 +214,8 @@ class DeviceEndpoint(OnHost):
             finally:
                 self._watch.end()
             self._counted += plan.code.received
-            if not self._processor.runs_ahead and self._processor.ending().outcome:
-                self._fail()
+            if not self._processor.runs_ahead:
+                self._raise_failure()
 
     def _call(self, plan: DevicePlan, input: int, output: int) -> bytes:
         if plan.scratch_bytes > self._scratch_bytes:
@@ -412,14 +412,14 @@ class DeviceEndpoint(OnHost):
         peers = [rank for rank in range(self.ranks) if rank != self.rank and self._processor.awaits(rank)]
         whom = f"rank {self.names[peers[0]]}" if peers else "the others"
         me = self.names[self.rank]
-        return TimedOut(f"rank {me} waited more than {self._timeout_s:g} s for {whom} in {self._watch.text}")
+        return TimedOut(f"rank {me} waited {self._timeout_s:g} s for {whom} in {self._watch.text}")
 
     def _error(self) -> BaseException:
         ending, text = self._processor.ending(), self._watch.text
         me = self.names[self.rank]
         if ending.outcome == LATE:
             peer = "a staging slot" if ending.peer < 0 else f"rank {self.names[ending.peer]}"
-            return TimedOut(f"rank {me} waited more than {self._timeout_s:g} s for {peer} in {text}")
+            return TimedOut(f"rank {me} waited {self._timeout_s:g} s for {peer} in {text}")
         if ending.outcome == MISMATCH:
             other = self._texts.find(ending.peer, ending.print)
             return Mismatch(f"rank {me} called {text} while rank {self.names[ending.peer]} called {other}")

@@ -9,7 +9,7 @@ LANES = struct.Struct("=4i5q6Q")
 CALL = struct.Struct("=5Q2q3Q4i3q")
 STATUS = struct.Struct("=4iI")
 PROGRAM = struct.Struct("=9Q2q4iI2i4x")
-DESCRIPTOR_BYTES, CREDIT_BYTES, COUNTERS_BYTES, TOLL_BYTES, DEPTH = 32, 16, 32, 128, 8
+DESCRIPTOR_BYTES, CREDIT_BYTES, COUNTERS_BYTES, TOLL_BYTES = 32, 16, 32, 128
 REGISTER_WORDS = 6 * 512 + 2 * 256
 ALIGNED = 1 << 12
 STOP_AT, ENDED_AT = 1024, 1088
@@ -31,7 +31,7 @@ class LaneLayout(NamedTuple):
     @property
     def credits(self) -> int:
         """The offset of the credits."""
-        return _aligned(self.ranks * self.blocks * DEPTH * DESCRIPTOR_BYTES)
+        return _aligned(self.ranks * self.blocks * self.slots * DESCRIPTOR_BYTES)
 
     @property
     def tolls(self) -> int:
