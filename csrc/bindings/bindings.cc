@@ -1,12 +1,11 @@
 // Python's view of the engine. Nothing but the files named bindings knows Python.
 #include "bindings/bindings.h"
 
-#include "bindings/device.h"
-
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "bindings/device.h"
 #include "bindings/group_object.h"
 
 using namespace nb::literals;

@@ -1,8 +1,9 @@
 // Programs of devices: their sources, and the interpreter for this machine's processor.
+#include "bindings/device.h"
+
 #include <cstring>
 
 #include "bindings/bindings.h"
-#include "bindings/device.h"
 #include "device/host.h"
 #include "device_sources.h"
 

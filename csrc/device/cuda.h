@@ -52,9 +52,7 @@ struct Cuda {
   }
   static void add(uint32_t* word) { asm volatile("red.release.sys.global.add.u32 [%0], 1;" ::"l"(word) : "memory"); }
   // Writes to the host's memory; to read there takes a microsecond a warp.
-  static void post(uint32_t* there, uint32_t value) {
-    *const_cast<volatile uint32_t*>(there) = value;
-  }
+  static void post(uint32_t* there, uint32_t value) { *const_cast<volatile uint32_t*>(there) = value; }
   static void report(Status* status, const Status& found) {
     volatile Status* s = status;
     if (s->outcome) return;
@@ -169,17 +167,27 @@ struct Cuda {
     if (aligned(shared, 0, targets) && aligned(shared, first, first + sources)) {
       int64_t count = elements / lanes;
       switch (sources) {
-        case 2: reduce_vectors<2, 4>(shared, targets, first, sources, count); break;
-        case 3: reduce_vectors<3, 2>(shared, targets, first, sources, count); break;
-        case 4: reduce_vectors<4, 2>(shared, targets, first, sources, count); break;
-        case 8: reduce_vectors<8, 1>(shared, targets, first, sources, count); break;
-        default: reduce_vectors<0, 4>(shared, targets, first, sources, count);
+        case 2:
+          reduce_vectors<2, 4>(shared, targets, first, sources, count);
+          break;
+        case 3:
+          reduce_vectors<3, 2>(shared, targets, first, sources, count);
+          break;
+        case 4:
+          reduce_vectors<4, 2>(shared, targets, first, sources, count);
+          break;
+        case 8:
+          reduce_vectors<8, 1>(shared, targets, first, sources, count);
+          break;
+        default:
+          reduce_vectors<0, 4>(shared, targets, first, sources, count);
       }
       done = count * lanes;
     }
     for (int64_t k = done + threadIdx.x; k < elements; k += blockDim.x) {
       V sum = T::load(reinterpret_cast<const S*>(shared.at(first))[k]);
-      for (int s = 1; s < sources; s++) sum = F::apply(sum, T::load(reinterpret_cast<const S*>(shared.at(first + s))[k]));
+      for (int s = 1; s < sources; s++)
+        sum = F::apply(sum, T::load(reinterpret_cast<const S*>(shared.at(first + s))[k]));
       S stored = T::store(sum);
       for (int t = 0; t < targets; t++) reinterpret_cast<S*>(shared.at(t))[k] = stored;
     }

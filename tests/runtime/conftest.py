@@ -20,8 +20,8 @@ def available(engine: str) -> bool:
 
 @pytest.fixture(params=[name for name in ENGINES if name != "emulated"])
 def engine(request: pytest.FixtureRequest) -> str:
-    """Every engine of the table that users have, by name: `emulated` has all but its programs from `shm`, and is held to
-    numpy's results by the contract, to its own rules by tests/runtime/devices."""
+    """Every engine that users have, by name. `emulated` has all but its programs from `shm`: the contract holds it to
+    numpy's results, tests/runtime/devices to rules of its own."""
     name = str(request.param)
     if not available(name):
         pytest.skip("the native engine is not built")

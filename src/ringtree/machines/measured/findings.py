@@ -85,7 +85,7 @@ def _pcie(
     if 0 < state.width < state.most_width:
         text = f"its PCIe link has {lanes}{shown}"
         remedies = (
-            "seat the card and its riser again",
+            "take the card and its riser out and put them in again",
             "look at the slot's lanes (bifurcation) in the firmware's setup",
         )
         yield Finding(FindingKind.WIDTH, name, text, (*remedies, "lspci -vv shows LnkSta beside LnkCap"))

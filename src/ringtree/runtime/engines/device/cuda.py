@@ -26,7 +26,7 @@ ARENA_BYTES, ALIGNED = 1 << 22, 256
 """Small memory is taken from larger pieces, in multiples of ALIGNED."""
 ARRIVED, RETURNED = 0, 1
 PART_AT = 88
-"""Where a call's part begins: its first instruction, the one after its last, and the same of windows."""
+"""The offset of a call's part: its first instruction, the one after its last, and the same of windows."""
 WAITS = "RINGTREE_DEVICE_WAITS"
 """The variable that says who waits for peers on the same device: "kernel" or "stream"; by default kernels where the
 Multi-Process Service runs."""
@@ -34,8 +34,8 @@ STAGING = "RINGTREE_DEVICE_STAGING"
 """The variable that asks for messages through the host's memory: "host"."""
 
 
-class Seat(NamedTuple):
-    """Where a rank's arrays are: the device's identity, its multiprocessors, the process, why peers cannot map its
+class RankDevice(NamedTuple):
+    """The device of a rank's arrays: its identity, its multiprocessors, the process, why peers cannot map its
     memory ("" where they can), and whether processes that share the device take turns on it."""
 
     device: bytes
@@ -46,7 +46,7 @@ class Seat(NamedTuple):
 
 
 class CudaProcessor:
-    """One device of this process; see Processor."""
+    """One device of this process; see DeviceProcessor."""
 
     runs_ahead = True
     least_lying_bytes = 1 << 21  # to copy less takes less time than to wait until peers have read it
@@ -61,10 +61,12 @@ class CudaProcessor:
             attribute(self._device, "COMPUTE_CAPABILITY_MAJOR"),
             attribute(self._device, "COMPUTE_CAPABILITY_MINOR"),
         )
-        self.seats: list[Seat] = [Seat(*seat) for seat in self._exchange(tuple(self._seat()))]
-        sharing = max(sum(seat.device == other.device for other in self.seats) for seat in self.seats)
-        self.blocks = max(1, min(MOST_BLOCKS, min(seat.multiprocessors for seat in self.seats) // sharing))
-        self.takes_turns = any(seat.takes_turns for seat in self.seats) and sharing > 1
+        self.rank_devices: list[RankDevice] = [
+            RankDevice(*placed) for placed in self._exchange(tuple(self._own_device()))
+        ]
+        sharing = max(sum(placed.device == other.device for other in self.rank_devices) for placed in self.rank_devices)
+        self.blocks = max(1, min(MOST_BLOCKS, min(placed.multiprocessors for placed in self.rank_devices) // sharing))
+        self.takes_turns = any(placed.takes_turns for placed in self.rank_devices) and sharing > 1
         self.costs: Devices | None = self._costs()
         self._arena = self._arena_left = 0
         self._opened: list[int] = []
@@ -84,7 +86,7 @@ class CudaProcessor:
         self._side: Any = None
         self._due = [[0] * parameters.ranks, [0] * parameters.ranks]
 
-    def _seat(self) -> Seat:
+    def _own_device(self) -> RankDevice:
         uuid = bytes(call("cuDeviceGetUuid", self._device).bytes)
         asked = os.environ.get(STAGING, "")
         if asked not in ("", "host"):
@@ -93,12 +95,12 @@ class CudaProcessor:
         turns = os.environ.get(WAITS) or ("kernel" if attribute(self._device, "MPS_ENABLED") else "stream")
         if turns not in ("kernel", "stream"):
             raise ValueError(f"{WAITS} is {turns!r}: expected kernel or stream")
-        return Seat(uuid, count, os.getpid(), f"{STAGING} asks for it" if asked else "", turns == "stream")
+        return RankDevice(uuid, count, os.getpid(), f"{STAGING} asks for it" if asked else "", turns == "stream")
 
     def _costs(self) -> Devices:
-        """By the device's nominal figures; between devices, by the kind of their links."""
-        identities = list(dict.fromkeys(seat.device for seat in self.seats))
-        devices = tuple(identities.index(seat.device) for seat in self.seats)
+        """The costs by the device's nominal figures; between devices, by the kind of their links."""
+        identities = list(dict.fromkeys(placed.device for placed in self.rank_devices))
+        devices = tuple(identities.index(placed.device) for placed in self.rank_devices)
         clock_Hz = 1e3 * attribute(self._device, "MEMORY_CLOCK_RATE")
         memory_Bps = MEMORY_SHARE * 2 * clock_Hz * attribute(self._device, "GLOBAL_MEMORY_BUS_WIDTH") / 8 or MEMORY_BPS
         nominal = memory_Bps, NVLINK_BPS if self._capability >= (7, 0) else PCIE_BPS, "the devices' nominal figures"
@@ -112,7 +114,7 @@ class CudaProcessor:
         return parameters.bootstrap.exchange(group, value)
 
     def take(self, nbytes: int) -> int:
-        """See Processor."""
+        """See DeviceProcessor."""
         nbytes = -(-max(nbytes, 1) // ALIGNED) * ALIGNED
         if nbytes > ARENA_BYTES // 4:
             return self._allocated(nbytes)
@@ -129,8 +131,12 @@ class CudaProcessor:
         return address
 
     def share(self, nbytes: int) -> list[int]:
-        """See Processor. Where a rank cannot map another's memory, all take memory of the host."""
-        offer: tuple[bytes, int, str] = (b"", 0, next((seat.refuses for seat in self.seats if seat.refuses), ""))
+        """See DeviceProcessor. Where a rank cannot map another's memory, all take memory of the host."""
+        offer: tuple[bytes, int, str] = (
+            b"",
+            0,
+            next((placed.refuses for placed in self.rank_devices if placed.refuses), ""),
+        )
         if not offer[2]:
             try:
                 address = self._allocated(nbytes)
@@ -142,7 +148,7 @@ class CudaProcessor:
         for rank, (handle, address, _) in enumerate(offers):
             if lacking:
                 break
-            if self.seats[rank].process == os.getpid():
+            if self.rank_devices[rank].process == os.getpid():
                 bases.append(address)
                 continue
             try:
@@ -179,13 +185,13 @@ class CudaProcessor:
         return [base + rank * nbytes for rank in range(parameters.ranks)]
 
     def write(self, address: int, data: bytes) -> None:
-        """See Processor."""
+        """See DeviceProcessor."""
         call("cuCtxSetCurrent", self._context)
         call("cuMemcpyHtoD", address, data, len(data))
         call("cuCtxSynchronize")
 
     def read(self, address: int, nbytes: int) -> bytes:
-        """See Processor."""
+        """See DeviceProcessor."""
         found = create_string_buffer(nbytes)
         call("cuCtxSynchronize")
         call("cuMemcpyDtoH", addressof(found), address, nbytes)
@@ -193,23 +199,23 @@ class CudaProcessor:
 
     @property
     def status(self) -> int:
-        """See Processor."""
+        """See DeviceProcessor."""
         return self._words
 
     @property
     def idle(self) -> bool:
-        """See Processor."""
+        """See DeviceProcessor."""
         return int(self._ended[0]) == self._launched & 0xFFFFFFFF
 
     def ending(self) -> Ending:
-        """See Processor."""
+        """See DeviceProcessor."""
         if not self._outcome[0]:
             return _FINE
         raw = cast(self._host_words, POINTER(c_char * STATUS.size)).contents.raw
         return Ending(*STATUS.unpack(raw))
 
     def stop(self) -> None:
-        """See Processor."""
+        """See DeviceProcessor."""
         call("cuCtxSetCurrent", self._context)
         self._poke(self.stop_word, 1)
         for peer in range(self._parameters.ranks) if self.takes_turns else ():
@@ -217,7 +223,7 @@ class CudaProcessor:
                 self._poke(self._toll(peer, which), (self._due[which][peer] + (1 << 30)) & 0xFFFFFFFF)
 
     def awaits(self, peer: int) -> bool:
-        """See Processor."""
+        """See DeviceProcessor."""
         call("cuCtxSetCurrent", self._context)
         return any(  # counts wrap
             (self._due[which][peer] - self._peek(self._toll(peer, which))) & 0xFFFFFFFF in range(1, 1 << 31)
@@ -245,7 +251,7 @@ class CudaProcessor:
         call("cuStreamSynchronize", self._beside())
 
     def launch(self, call_bytes: bytes, plan: Launched) -> None:
-        """See Processor."""
+        """See DeviceProcessor."""
         stream = self._current_stream()
         if stream != self._stream:
             self._follow(stream)
@@ -301,22 +307,22 @@ class CudaProcessor:
         self._stream = stream
 
     def mark(self) -> Any:
-        """See Processor."""
+        """See DeviceProcessor."""
         event = call("cuEventCreate", 2)
         call("cuEventRecord", event, max(self._stream, 0))
         return event
 
     def reached(self, mark: Any) -> bool:
-        """See Processor."""
+        """See DeviceProcessor."""
         (result,) = driver().cuEventQuery(mark)
         return bool(int(result) == 0)
 
     def await_mark(self, mark: Any) -> None:
-        """See Processor."""
+        """See DeviceProcessor."""
         call("cuStreamWaitEvent", self._current_stream(), mark, 0)
 
     def close(self) -> None:
-        """See Processor. Memory that peers may still have mapped goes with the process."""
+        """See DeviceProcessor. Memory that peers may still have mapped goes with the process."""
         for address in self._opened:
             driver().cuIpcCloseMemHandle(address)
         self._opened.clear()

@@ -40,11 +40,11 @@ class EmulatedProcessor:
         self._run: Callable[[bytes], None] = native_module().run_on_host
 
     def take(self, nbytes: int) -> int:
-        """See Processor."""
+        """See DeviceProcessor."""
         return self._mapped(mmap.mmap(-1, max(nbytes, 1)))
 
     def share(self, nbytes: int) -> list[int]:
-        """See Processor."""
+        """See DeviceProcessor."""
         self._shared += 1
         parameters = self._parameters
         group = parameters.bootstrap_group()._replace(key=f"{parameters.key}/shared{self._shared}")
@@ -60,49 +60,49 @@ class EmulatedProcessor:
         return addressof(c_char.from_buffer(memory))
 
     def write(self, address: int, data: bytes) -> None:
-        """See Processor."""
+        """See DeviceProcessor."""
         memmove(address, data, len(data))
 
     def read(self, address: int, nbytes: int) -> bytes:
-        """See Processor."""
+        """See DeviceProcessor."""
         return string_at(address, nbytes)
 
     @property
     def status(self) -> int:
-        """See Processor."""
+        """See DeviceProcessor."""
         return self._words
 
     @property
     def idle(self) -> bool:
-        """See Processor."""
+        """See DeviceProcessor."""
         return True
 
     def ending(self) -> Ending:
-        """See Processor."""
+        """See DeviceProcessor."""
         return Ending(*STATUS.unpack(self.read(self._words, STATUS.size)))
 
     def stop(self) -> None:
-        """See Processor."""
+        """See DeviceProcessor."""
         self.write(self.stop_word, bytes((1, 0, 0, 0)))
 
     def awaits(self, peer: int) -> bool:
-        """See Processor."""
+        """See DeviceProcessor."""
         return False
 
     def launch(self, call: bytes, plan: Launched) -> None:
-        """See Processor."""
+        """See DeviceProcessor."""
         self._run(call)
 
     def mark(self) -> Any:
-        """See Processor."""
+        """See DeviceProcessor."""
         return None
 
     def reached(self, mark: Any) -> bool:
-        """See Processor."""
+        """See DeviceProcessor."""
         return True
 
     def await_mark(self, mark: Any) -> None:
-        """See Processor."""
+        """See DeviceProcessor."""
 
     def close(self) -> None:
-        """See Processor."""
+        """See DeviceProcessor."""

@@ -225,7 +225,8 @@ class ProgramEncoder:
         return sorted(last.items())
 
     def _runs(self) -> list[int]:
-        """Of each signal, wait and release, how many of its kind from it on are done at once: each of another peer."""
+        """The number, for each signal, wait and release, of those from it on that are done at once: each of another
+        peer."""
         runs = [1] * len(self.code)
         begin = 0
         for at in range(1, len(self.code)):

@@ -16,7 +16,7 @@ from ringtree.runtime.engines.device.calls_by_digest import CallsByDigest, call_
 from ringtree.runtime.engines.device.element_types import DeviceTypes, types_of
 from ringtree.runtime.engines.device.encoding import DeviceCode, Ints, Pause, ProgramEncoder, finishes
 from ringtree.runtime.engines.device.lanes import CALL, NOWHERE, PROGRAM, REGION_SHIFT, STOP_AT, LaneLayout, OwnLayout
-from ringtree.runtime.engines.device.processor import FINE, LATE, MISMATCH, Processor
+from ringtree.runtime.engines.device.processor import FINE, LATE, MISMATCH, DeviceProcessor
 from ringtree.runtime.engines.device.watch import Watch
 from ringtree.runtime.engines.on_host import OnHost
 from ringtree.runtime.engines.protocols import Land
@@ -56,7 +56,7 @@ class DeviceEndpoint(OnHost):
 
     takes_landings = True
 
-    def __init__(self, host: Any, processor: Processor, parameters: GroupParameters, lanes: LaneLayout) -> None:
+    def __init__(self, host: Any, processor: DeviceProcessor, parameters: GroupParameters, lanes: LaneLayout) -> None:
         super().__init__(host)
         self.rank, self.ranks, self.names = parameters.rank, parameters.ranks, parameters.names
         self._processor, self._timeout_s = processor, parameters.timeout_s

@@ -62,27 +62,27 @@ class OwnLayout(NamedTuple):
 
     @property
     def counters(self) -> int:
-        """Of [block][rank]."""
+        """The offset of the counters, [block][rank]."""
         return ALIGNED
 
     @property
     def slot_until(self) -> int:
-        """Of [block][slot][rank] words."""
+        """The offset of the words, [block][slot][rank], of what slots wait for."""
         return self.counters + _aligned(self.lanes.blocks * self.lanes.ranks * COUNTERS_BYTES)
 
     @property
     def registers(self) -> int:
-        """Of [block] registers."""
+        """The offset of the registers, [block]."""
         return self.slot_until + _aligned(self.lanes.blocks * self.lanes.slots * self.lanes.ranks * 4)
 
     @property
     def last_slot(self) -> int:
-        """Of [block] words."""
+        """The offset of the last slots, [block]."""
         return self.registers + _aligned(self.lanes.blocks * REGISTER_WORDS * 8)
 
     @property
     def regions(self) -> int:
-        """Of [region][rank] addresses."""
+        """The offset of the table of addresses, [region][rank]."""
         return self.last_slot + _aligned(self.lanes.blocks * 4)
 
     @property
