@@ -60,7 +60,7 @@ def _signals(code: Sequence[Instruction], at: int) -> list[int]:
 
 
 def _target(programs: Sequence[Program], rank: int, at: int, signal: int) -> Operand | None:
-    """Where the message of a signal may land, whose bytes an instruction makes; None where it may not."""
+    """The place where the message of a signal may land, whose bytes an instruction makes; None where it may not."""
     mine, peer = programs[rank].instructions, programs[rank].instructions[signal].peer
     theirs = programs[peer].instructions
     wait = _nth(theirs, Kind.WAIT, rank, _count(mine[: signal + 1], Kind.SIGNAL, peer))

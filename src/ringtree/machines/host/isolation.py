@@ -28,7 +28,7 @@ class Isolation:
 
 
 def isolation(sysfs: Sysfs) -> Isolation:
-    """What isolates this process."""
+    """The isolation of this process."""
     flags = next((line for line in sysfs.text("proc/cpuinfo").splitlines() if line.startswith("flags")), "")
     effective = next((line for line in sysfs.text("proc/self/status").splitlines() if line.startswith("CapEff:")), "")
     mounts = sysfs.text("proc/self/mounts").splitlines()

@@ -1,4 +1,4 @@
-"""Where a machine is below its nominal figures, and why, as far as the driver and the kernel know it."""
+"""The places where a machine is below its nominal figures, and why, as far as the driver and the kernel know it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DUPLEX_PART = 1.2
 
 
 class FindingKind(str, Enum):
-    """What is below its figures."""
+    """The kind of thing that is below its figures."""
 
     WIDTH = "width"
     GENERATION = "generation"

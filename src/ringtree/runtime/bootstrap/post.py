@@ -240,7 +240,7 @@ def dial(to: Addressee) -> Connection:
 
 
 class Answer(NamedTuple):
-    """What a process's post answered, or how it ended. `asked_s`: when it was asked, by time.monotonic()."""
+    """The answer of a process's post, or how it ended. `asked_s`: when it was asked, by time.monotonic()."""
 
     state: str
     asked_s: float

@@ -150,7 +150,7 @@ class SurvivorsOverHosts:
         return found
 
     def _answered(self, connection: Connection, leader: int, until_s: float) -> tuple[Round | None, bool]:
-        """What comes of waiting at a leader; and whether to pass it over from here on. It is awaited until the time is
+        """The outcome of waiting at a leader, and whether to pass it over from here on. It is awaited until the time is
         up where it does nothing, and as long as it answers where it wants to go on. OSError: it does not answer."""
         connection.wire.settimeout(WAIT_S)
         state, asked_s, heard_s = Correspondent.UNKNOWN, 0.0, time.monotonic()

@@ -48,8 +48,8 @@ _AS_LOGICAL = {"sum": "lor", "max": "lor", "prod": "land", "min": "land", "band"
 
 
 class DeviceTypes(NamedTuple):
-    """The arithmetic of a reduction: on `parts` of an element each of which is a `element`, by `function`; at its end, an
-    average of `finish` is divided, another `finish` is made a truth value."""
+    """The arithmetic of a reduction: on `parts` of an element, each of which is an `element`, by `function`; at its
+    end, an average of `finish` is divided, another `finish` is made a truth value."""
 
     element: str
     function: str
