@@ -29,11 +29,10 @@ class DeviceCalls {
  public:
   using Plan = DevicePlan;
 
-  DeviceCalls(int ranks, std::uintptr_t status, std::uintptr_t stop, int device, std::uintptr_t launch_kernel)
+  DeviceCalls(int ranks, std::uintptr_t status, int device, std::uintptr_t launch_kernel)
       : ranks_(ranks),
         device_(device),
-        launcher_(reinterpret_cast<const Status*>(status), reinterpret_cast<const std::uint32_t*>(stop),
-                  reinterpret_cast<LaunchKernel>(launch_kernel)) {
+        launcher_(reinterpret_cast<const Status*>(status), reinterpret_cast<LaunchKernel>(launch_kernel)) {
     if (device != on_host && !launch_kernel) throw std::invalid_argument("no function that launches on a device");
   }
 
@@ -208,8 +207,8 @@ PyMethodDef of_door[] = {
 void bind_device_calls(nb::module_& m) {
   auto calls =
       nb::class_<DeviceCalls>(m, "DeviceCalls")
-          .def(nb::init<int, std::uintptr_t, std::uintptr_t, int, std::uintptr_t>(), "ranks"_a, "status"_a,
-               "stop_word"_a, "device"_a = on_host, "launch_kernel"_a = 0)
+          .def(nb::init<int, std::uintptr_t, int, std::uintptr_t>(), "ranks"_a, "status"_a, "device"_a = on_host,
+               "launch_kernel"_a = 0)
           .def("remember", &DeviceCalls::remember, "collective"_a, "format"_a, "dtype"_a, "op"_a, "root"_a,
                "in_count"_a, "out_count"_a, "plan"_a, "offset"_a.none() = 0)
           .def("launched", &DeviceCalls::launched, "plan"_a, "call"_a, "kernel"_a, "threads"_a, "input_bytes"_a,
@@ -238,6 +237,9 @@ void bind_device_calls(nb::module_& m) {
           .def_prop_rw(
               "launches", [](DeviceCalls& c) { return c.launcher().launches(); },
               [](DeviceCalls& c, std::uint64_t launches) { c.launcher().count_launches(launches); })
+          .def_prop_rw(
+              "stopped", [](DeviceCalls& c) { return c.launcher().stopped(); },
+              [](DeviceCalls& c, bool) { c.launcher().stop(); })
           .def_prop_ro("ended", [](DeviceCalls& c) { return c.launcher().ended(); })
           .def_prop_ro("idle", [](DeviceCalls& c) { return c.launcher().idle(); })
           .def_rw("limit_ns", &DeviceCalls::limit_ns_)

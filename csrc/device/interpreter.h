@@ -6,62 +6,24 @@
 // for this machine's processor.
 #pragma once
 
-#include "device/program.h"
+#include "device/addresses.h"
 
 namespace ringtree::device {
 
-// A block's registers and addresses, in memory that its threads share. A slot's place, with the number of the slot or -1
-// where the bytes are read where they lie, -2 where they travel in the descriptor; a message's address, and whether its
-// chunks are a window apart, or it came in its descriptor.
-struct Registers {
-  static constexpr int words = 6 * most_registers + most_ranks;
-  int64_t wide[2 * most_registers];
-  uint64_t tiny[2 * most_registers];  // messages that travel in descriptors: those sent, those received
-  int16_t narrow[2 * most_registers];
-  uint32_t base_[most_ranks];
-  uint8_t* at_[most_operands];
-
-  int64_t& slot(int reg) { return wide[reg]; }
-  int64_t& message(int reg) { return wide[most_registers + reg]; }
-  int16_t& held(int reg) { return narrow[reg]; }
-  int16_t& packed(int reg) { return narrow[most_registers + reg]; }
-  uint32_t& base(int peer) { return base_[peer]; }
-  uint8_t*& at(int k) { return at_[k]; }
-  uint64_t& tiny_slot(int reg) { return tiny[reg]; }
-  uint64_t& tiny_message(int reg) { return tiny[most_registers + reg]; }
-  int64_t get(int k) const {
-    constexpr int each = 2 * most_registers;
-    if (k < each) return wide[k];
-    if (k < 2 * each) return static_cast<int64_t>(tiny[k - each]);
-    return k < 3 * each ? narrow[k - 2 * each] : base_[k - 3 * each];
-  }
-  void set(int k, int64_t value) {
-    constexpr int each = 2 * most_registers;
-    if (k < each) wide[k] = value;
-    else if (k < 2 * each) tiny[k - each] = static_cast<uint64_t>(value);
-    else if (k < 3 * each) narrow[k - 2 * each] = static_cast<int16_t>(value);
-    else base_[k - 3 * each] = static_cast<uint32_t>(value);
-  }
-};
-
 template <class Platform>
-class Interpreter {
+class Interpreter : private Addresses {
  public:
   Interpreter(const Call& call, Registers& shared, int block)
-      : call_(call), p_(*call.program), l_(*call.lanes), shared_(shared), block_(block),
-        counters_(l_.counters + static_cast<int64_t>(block) * l_.ranks) {}
+      : Addresses(call, shared, block), counters_(l_.counters + static_cast<int64_t>(block) * l_.ranks) {}
 
   void run() {
-    interpret();
+    if (!Platform::any(Platform::thread() == 0 && Platform::stop(call_.stop))) interpret();
     bool last = call_.to == p_.length && call_.last_window == p_.windows;
-    if (block_ == 0 && last && Platform::thread() == 0) Platform::count(&call_.status->ended);
+    if (block_ == 0 && last && Platform::thread() == 0) Platform::post(&call_.status->ended, ++*l_.ended);
   }
 
  private:
-  static constexpr int in_arrays = -1, tiny_slot = -2, in_descriptor = 2;
-
   void interpret() {
-    if (Platform::stop(call_.stop)) return;
     if (call_.from > 0) load_registers();
     for (int64_t window = call_.first_window; window < call_.last_window; window++) {
       begin_window(window);
@@ -72,15 +34,19 @@ class Interpreter {
       }
       if (call_.to == p_.length && p_.finishes && !finish(window)) return;
     }
-    if (call_.to < p_.length) save_registers();
-    else if (call_.last_window == p_.windows && !l_.tolls) settle_all(call_.to);
+    if (call_.to < p_.length)
+      save_registers();
+    else if (call_.last_window == p_.windows && !l_.tolls)
+      settle_all(call_.to);
   }
 
   // The counters of messages to a peer when the window began: what `settles` count from.
   void begin_window(int64_t) {
     if (call_.from > 0) return;
-    for (int peer = Platform::thread(); peer < l_.ranks; peer += Platform::threads())
+    for (int peer = Platform::thread(); peer < l_.ranks; peer += Platform::threads()) {
       shared_.base(peer) = counters_[peer].sent;
+      shared_.home(peer) = nowhere;
+    }
     Platform::barrier();
   }
 
@@ -104,8 +70,9 @@ class Interpreter {
   // ---- messages
 
   Descriptor* arrival(uint8_t* region, int sender, uint32_t number) const {
-    auto lane = reinterpret_cast<Descriptor*>(region + l_.arrivals) + (static_cast<int64_t>(sender) * l_.blocks + block_) * depth;
-    return lane + number % depth;
+    auto lane = reinterpret_cast<Descriptor*>(region + l_.arrivals) +
+                (static_cast<int64_t>(sender) * l_.blocks + block_) * l_.slots;
+    return lane + number % l_.slots;
   }
   Credit* credit(uint8_t* region, int receiver) const {
     return reinterpret_cast<Credit*>(region + l_.credits) + static_cast<int64_t>(receiver) * l_.blocks + block_;
@@ -129,7 +96,8 @@ class Interpreter {
   }
 
   bool fail(Outcome outcome, int at, int peer, uint32_t print) {
-    Platform::report(call_.status, Status{outcome, peer, at, block_, print, 0});
+    if (outcome != stopped) Platform::report(call_.status, Status{outcome, peer, at, block_, print, 0});
+    *call_.stop = 1;
     return false;
   }
 
@@ -140,20 +108,25 @@ class Interpreter {
     for (int k = Platform::thread(); k < run; k += Platform::threads()) {
       const Instruction& i = p_.instructions[at + k];
       Counters& c = counters_[i.peer];
-      failed |= c.sent - c.credited >= depth && !until(at + k, i.peer, [&] {
-        c.credited = returned(i.peer);
-        return c.sent - c.credited < depth;
-      });
+      failed |= c.sent - c.credited >= static_cast<uint32_t>(l_.slots) && !until(at + k, i.peer, [&] {
+                  c.credited = returned(i.peer);
+                  return c.sent - c.credited < static_cast<uint32_t>(l_.slots);
+                });
       if (failed) continue;
       Descriptor* d = arrival(l_.regions[i.peer], l_.rank, c.sent);
       c.sent++;
+      d->home = static_cast<uint64_t>(call_.output_place);
       if (i.tiny) {
         d->place = shared_.tiny_slot(i.reg);
       } else if (i.reg >= 0) {
         d->place = shared_.slot(i.reg);
         int held = shared_.held(i.reg);
-        if (held >= 0) l_.slot_until[(static_cast<int64_t>(block_) * l_.slots + held) * l_.ranks + i.peer] = c.sent;
-        else c.pending = c.sent;
+        if (held == has_landed)
+          d->place = there;
+        else if (held >= 0)
+          l_.slot_until[(static_cast<int64_t>(block_) * l_.slots + held) * l_.ranks + i.peer] = c.sent;
+        else
+          c.pending = c.sent;
       }
       Platform::release(&d->mark, static_cast<uint64_t>(p_.print) << 32 | c.sent);
       if (l_.tolls) Platform::add(&toll(l_.regions[i.peer])->arrived);
@@ -178,14 +151,19 @@ class Interpreter {
         continue;
       }
       c.taken++;
+      shared_.home(i.peer) = static_cast<int64_t>(Platform::read(&d->home));
       if (i.tiny) {
         shared_.tiny_message(i.reg) = Platform::read(&d->place);
         shared_.packed(i.reg) = in_descriptor;
       } else if (i.reg >= 0) {
         auto place = Platform::read(&d->place);
-        shared_.message(i.reg) = reinterpret_cast<int64_t>(
-            l_.regions[static_cast<int64_t>(place >> region_shift) * l_.ranks + i.peer] +
-            (place & ((uint64_t{1} << region_shift) - 1)));
+        if (place == there) {
+          shared_.packed(i.reg) = has_landed;
+          continue;
+        }
+        shared_.message(i.reg) =
+            reinterpret_cast<int64_t>(l_.regions[static_cast<int64_t>(place >> region_shift) * l_.ranks + i.peer] +
+                                      (place & ((uint64_t{1} << region_shift) - 1)));
         shared_.packed(i.reg) = (place >> region_shift) == 0;
       }
     }
@@ -258,72 +236,21 @@ class Interpreter {
 
   // ---- bytes
 
-  // The elements of a part of `size` elements, one for each block: whole runs of 64.
-  int64_t part(int64_t size) const { return ((size + call_.blocks - 1) / call_.blocks + 63) / 64 * 64; }
-
-  // This block's part of a window of a chunk.
-  void share(int64_t size, int64_t window, int64_t& begin, int64_t& end) const {
-    size -= window * p_.window;
-    size = size < 0 ? 0 : size < p_.window ? size : p_.window;
-    int64_t each = part(size);
-    begin = each * block_ < size ? each * block_ : size;
-    end = size - begin < each ? size : begin + each;
-  }
-
-  // The address of this block's part, which begins at the element `begin` of the window. In slots and scratch memory
-  // each block has a place of its own: blocks may be in different windows.
-  uint8_t* address(const Operand& o, int piece, int64_t window, int64_t begin) const {
-    int64_t item = p_.item, step = window * p_.window + begin, apart = piece * part(p_.window);
-    switch (o.space) {
-      case input:
-        return call_.input + (p_.input_offsets[o.index + piece] + step) * item;
-      case output:
-        return call_.output + (p_.output_offsets[o.index + piece] + step) * item;
-      case scratch:
-        return call_.scratch + (block_ * call_.scratch_chunks + o.index + piece) * part(p_.window) * item;
-      case slot: {
-        uint64_t place = shared_.slot(o.index);
-        if (shared_.held(o.index) == tiny_slot) return reinterpret_cast<uint8_t*>(&shared_.tiny_slot(o.index)) + before(o, piece);
-        if (shared_.held(o.index) >= 0) return l_.regions[l_.rank] + place + apart * item;
-        return in_place(place) + (p_.starts[o.label + piece] - p_.starts[o.label] + begin) * item;
-      }
-      default: {
-        auto base = reinterpret_cast<uint8_t*>(shared_.message(o.index));
-        if (shared_.packed(o.index) == in_descriptor)
-          return reinterpret_cast<uint8_t*>(&shared_.tiny_message(o.index)) + before(o, piece);
-        if (shared_.packed(o.index)) return base + apart * item;
-        return base + (p_.starts[o.label + piece] - p_.starts[o.label] + begin) * item;
-      }
-    }
-  }
-
-  // Bytes of an operand's chunks before one.
-  int64_t before(const Operand& o, int piece) const {
-    return (p_.starts[o.label + piece] - p_.starts[o.label]) * p_.item;
-  }
-
-  uint8_t* in_place(uint64_t place) const {
-    return l_.regions[static_cast<int64_t>(place >> region_shift) * l_.ranks + l_.rank] +
-           (place & ((uint64_t{1} << region_shift) - 1));
-  }
-
-  // The place of the bytes that an instruction would put into a slot, where peers reach them as they lie.
-  int64_t place_of(const Instruction& i, int64_t window) const {
-    int lying = i.lying[call_.same ? 1 : 0];
-    if (!lying) return nowhere;
-    const Operand& o = p_.operands[i.operand + lying - 1];
-    int64_t base = o.space == input ? call_.input_place : call_.output_place;
-    if (base == nowhere) return nowhere;
-    int64_t offset = (o.space == input ? p_.input_offsets : p_.output_offsets)[o.index] + window * p_.window;
-    return base + offset * p_.item;
-  }
-
   bool move(int at, const Instruction& i, int64_t window) {
     const Operand* o = p_.operands + i.operand;
+    if (i.kind == copy && o[i.targets].space == message && shared_.packed(o[i.targets].index) == has_landed)
+      return true;
     bool lies = false;
+    int landing = 0;
     if (i.tiny) {
       Platform::barrier();
       if (Platform::thread() == 0) shared_.held(i.reg) = tiny_slot;
+      Platform::barrier();
+    } else if (i.reg >= 0 && all_land(i)) {
+      lies = true;
+      landing = i.lands;
+      Platform::barrier();
+      if (Platform::thread() == 0) shared_.held(i.reg) = has_landed;
       Platform::barrier();
     } else if (i.reg >= 0) {
       int64_t place = place_of(i, window);
@@ -340,20 +267,22 @@ class Interpreter {
       Platform::barrier();
     }
     if (i.settles[call_.same ? 1 : 0] && !settle(at, i)) return false;
-    int targets = lies ? i.targets - 1 : i.targets;  // a slot is the last target
+    int own = lies ? i.targets - 1 : i.targets, targets = own + landing;  // a slot is the last target
     if (targets == 0) return true;
     for (int piece = 0; piece < o->count; piece++) {
       int64_t begin, end;
       share(p_.sizes[o->label + piece], window, begin, end);
       if (begin == end) continue;
       if (piece) Platform::barrier();
-      for (int k = Platform::thread(); k < i.targets + i.sources; k += Platform::threads())
-        shared_.at(k) = address(o[k], piece, window, begin);
+      for (int k = Platform::thread(); k < targets + i.sources; k += Platform::threads())
+        shared_.at(k) = k < own       ? address(o[k], piece, window, begin)
+                        : k < targets ? landing_at(p_.lands[i.land + k - own], *o, piece, window, begin)
+                                      : address(o[i.targets + k - targets], piece, window, begin);
       Platform::barrier();
       if (i.kind == copy)
-        Platform::copy(shared_, targets, i.targets, (end - begin) * p_.item);
+        Platform::copy(shared_, targets, targets, (end - begin) * p_.item);
       else
-        Platform::reduce(call_, shared_, targets, i.targets, i.sources, end - begin);
+        Platform::reduce(call_, shared_, targets, targets, i.sources, end - begin);
     }
     return true;
   }
@@ -366,8 +295,8 @@ class Interpreter {
       int64_t begin, end;
       share(p_.outputs[k].size, window, begin, end);
       if (begin < end)
-        Platform::finish(call_, call_.output + (p_.outputs[k].offset + window * p_.window + begin) * p_.item, end - begin,
-                         l_.ranks);
+        Platform::finish(call_, call_.output + (p_.outputs[k].offset + window * p_.window + begin) * p_.item,
+                         end - begin, l_.ranks);
     }
     Platform::barrier();
     return true;
@@ -386,11 +315,6 @@ class Interpreter {
     for (int k = Platform::thread(); k < Registers::words; k += Platform::threads()) kept[k] = shared_.get(k);
   }
 
-  const Call& call_;
-  const Program& p_;
-  const Lanes& l_;
-  Registers& shared_;
-  int block_;
   Counters* counters_;
 };
 

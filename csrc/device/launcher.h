@@ -26,14 +26,15 @@ struct Launch {
 };
 
 // A rank's launches on one device, by the function that CUDA's driver has for that; on this machine's processor where
-// that is nullptr. `status` and `stop`: the words that calls write and read, where the host reaches them. One thread
-// launches at a time.
+// that is nullptr. `status`: what calls write, where the host reaches it. One thread launches at a time.
 class Launcher {
  public:
-  Launcher(const Status* status, const std::uint32_t* stop, LaunchKernel launch_kernel)
-      : status_(status), stop_(stop), launch_kernel_(launch_kernel) {}
+  Launcher(const Status* status, LaunchKernel launch_kernel) : status_(status), launch_kernel_(launch_kernel) {}
 
-  bool has_failed() const { return status_->outcome != fine || *stop_ != 0; }
+  // No call is to wait any more.
+  void stop() { stopped_.store(true); }
+  bool stopped() const { return stopped_.load(); }
+  bool has_failed() const { return status_->outcome != fine || stopped(); }
   // Whether all that was launched has ended.
   bool idle() const { return ended() == static_cast<std::uint32_t>(launches()); }
   std::uint32_t ended() const { return status_->ended; }
@@ -64,11 +65,10 @@ class Launcher {
   };
 
   const volatile Status* status_;
-  const volatile std::uint32_t* stop_;
   LaunchKernel launch_kernel_;
   std::vector<Region> regions_;  // by where they begin; apart from each other
   std::atomic<std::uint64_t> launches_ = 0;
-  std::atomic<bool> awaited_ = false;
+  std::atomic<bool> awaited_ = false, stopped_ = false;
   bool over_ = false;
   std::mutex mutex_;
   std::condition_variable launched_;

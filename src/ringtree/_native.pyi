@@ -474,11 +474,11 @@ class DeviceCalls:
     and where another thread launches, its fast path says that nothing is done. As a context manager it is the turn of
     who launches: one thread's at a time.
 
-    `status`, `stop_word`: the addresses here of the words that calls write and read (csrc/device/program.h). `device`:
-    the number of the device of CUDA whose memory arrays are in, as torch's tensors are, -1 for the host's.
+    `status`: the address here of what calls write (csrc/device/program.h, Status). `device`: the number of the device of
+    CUDA whose memory arrays are in, as torch's tensors are, -1 for the host's.
     `launch_kernel`: the address of cuLaunchKernel; 0: on this machine's processor, without the GIL."""
 
-    def __init__(self, ranks: int, status: int, stop_word: int, device: int = -1, launch_kernel: int = 0) -> None: ...
+    def __init__(self, ranks: int, status: int, device: int = -1, launch_kernel: int = 0) -> None: ...
     def __enter__(self) -> None: ...
     def __exit__(self, *_: object) -> None: ...
     def remember(
@@ -551,6 +551,8 @@ class DeviceCalls:
     """The limit of one wait, of calls that begin from now on."""
     text: str
     """The last call that began, in words."""
+    stopped: bool
+    """Whether waits were ended, of later calls too: nothing is launched any more."""
     @property
     def ended(self) -> int:
         """Launches that have ended, modulo 2^32."""

@@ -26,8 +26,8 @@ from ringtree.runtime.engines.device.lanes import CALL, NOWHERE, REGION_SHIFT
 from ringtree.runtime.types import Dtype
 
 LAUNCH = CFUNCTYPE(c_int, c_void_p, *[c_uint] * 7, c_void_p, POINTER(c_void_p), POINTER(c_void_p))
-OUTCOME, ENDED, STOP = 0, 5, 16
-"""Words of the memory that calls write and read."""
+OUTCOME, ENDED = 0, 5
+"""Words of the memory that calls write."""
 X, OUT = np.zeros(4), np.zeros(4)
 
 
@@ -42,7 +42,7 @@ class Device:
         self._function = LAUNCH(self._launch)
         begin = addressof(self.memory)
         launch: int = cast(self._function, c_void_p).value or 0
-        self.calls = _native.DeviceCalls(2, begin, begin + 4 * STOP, launch_kernel=launch)
+        self.calls = _native.DeviceCalls(2, begin, launch_kernel=launch)
 
     def _launch(self, kernel: int, *rest: Any) -> int:
         *sizes, stream, arguments, _ = rest
@@ -96,7 +96,7 @@ ODD: dict[str, Callable[[Device], object]] = {
     "the plan was not launched": lambda d: (d.calls.forget(7), d.calls.remember(0, "d", 0, "sum", -1, 4, 4, 7)),
     "the plan is forgotten": lambda d: d.calls.forget(7),
     "a call has failed": lambda d: d.words.__setitem__(OUTCOME, 1),
-    "the group has failed": lambda d: d.words.__setitem__(STOP, 1),
+    "the group has failed": lambda d: setattr(d.calls, "stopped", True),
     "a call is queued": lambda d: d.calls.queue(1),
     "it is closed": lambda d: d.calls.close(),
 }
@@ -165,7 +165,7 @@ def test_who_waits_for_a_launch_is_woken_by_it_and_at_the_end() -> None:
 
 def test_a_device_needs_a_function_that_launches() -> None:
     with pytest.raises(ValueError, match="no function that launches on a device"):
-        _native.DeviceCalls(2, 0, 0, device=0)
+        _native.DeviceCalls(2, 0, device=0)
 
 
 def test_a_door_leads_arrays_of_the_host_to_its_group() -> None:

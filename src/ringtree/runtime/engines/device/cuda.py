@@ -22,9 +22,11 @@ LATENCY_S, TURN_S, LAUNCH_S = 3e-6, 300e-6, 4e-6
 """Seconds until another rank's kernel sees a signal; the same where ranks take turns on a device; of a launch."""
 MEMORY_SHARE, MEMORY_BPS, NVLINK_BPS, PCIE_BPS = 0.88, 1e12, 300e9, 20e9
 """The share of a memory's nominal rate that a copy reaches (H200), and rates for want of better ones."""
+ARENA_BYTES, ALIGNED = 1 << 22, 256
+"""Small memory is taken from larger pieces, in multiples of ALIGNED."""
 ARRIVED, RETURNED = 0, 1
 PART_AT = 88
-"""Where a call's part begins: its first instruction, the one after its last, and the same of windows."""
+"""The offset of a call's part: its first instruction, the one after its last, and the same of windows."""
 WAITS = "RINGTREE_DEVICE_WAITS"
 """The variable that says who waits for peers on the same device: "kernel" or "stream"; by default kernels where the
 Multi-Process Service runs."""
@@ -32,8 +34,8 @@ STAGING = "RINGTREE_DEVICE_STAGING"
 """The variable that asks for messages through the host's memory: "host"."""
 
 
-class Seat(NamedTuple):
-    """Where a rank's arrays are: the device's identity, its multiprocessors, the process, why peers cannot map its
+class RankDevice(NamedTuple):
+    """The device of a rank's arrays: its identity, its multiprocessors, the process, why peers cannot map its
     memory ("" where they can), and whether processes that share the device take turns on it."""
 
     device: bytes
@@ -44,9 +46,10 @@ class Seat(NamedTuple):
 
 
 class CudaProcessor:
-    """One device of this process; see Processor."""
+    """One device of this process; see DeviceProcessor."""
 
     runs_ahead = True
+    least_lying_bytes = 1 << 21  # to copy less takes less time than to wait until peers have read it
 
     def __init__(self, parameters: GroupParameters) -> None:
         self._parameters = parameters
@@ -58,31 +61,32 @@ class CudaProcessor:
             attribute(self._device, "COMPUTE_CAPABILITY_MAJOR"),
             attribute(self._device, "COMPUTE_CAPABILITY_MINOR"),
         )
-        self.seats: list[Seat] = [Seat(*seat) for seat in self._exchange(tuple(self._seat()))]
-        sharing = max(sum(seat.device == other.device for other in self.seats) for seat in self.seats)
-        self.blocks = max(1, min(MOST_BLOCKS, min(seat.multiprocessors for seat in self.seats) // sharing))
-        self.takes_turns = any(seat.takes_turns for seat in self.seats) and sharing > 1
+        self.rank_devices: list[RankDevice] = [
+            RankDevice(*placed) for placed in self._exchange(tuple(self._own_device()))
+        ]
+        sharing = max(sum(placed.device == other.device for other in self.rank_devices) for placed in self.rank_devices)
+        self.blocks = max(1, min(MOST_BLOCKS, min(placed.multiprocessors for placed in self.rank_devices) // sharing))
+        self.takes_turns = any(placed.takes_turns for placed in self.rank_devices) and sharing > 1
         self.costs: Devices | None = self._costs()
-        self._taken: list[int] = []
+        self._arena = self._arena_left = 0
         self._opened: list[int] = []
         self._pinned = [int(call("cuMemHostAlloc", 4096, 2))]
         memmove(self._pinned[0], bytes(4096), 4096)
         words = self._pinned[0]
         self._host_words = words
         self._outcome = cast(words, POINTER(c_int32))
-        self._stop = cast(words + 64, POINTER(c_uint32))
         self._words = int(call("cuMemHostGetDevicePointer", words, 0))
         launching = self.number, address_of("cuLaunchKernel")
-        self.native = native_module().DeviceCalls(parameters.ranks, words, words + 64, *launching)
+        self.native = native_module().DeviceCalls(parameters.ranks, words, *launching)
         self._functions: dict[DeviceTypes | None, Any] = {}
         self._buffer = create_string_buffer(CALL.size)
         self._arguments = (c_void_p * 1)(addressof(self._buffer))
         self._stream = -1
-        self.tolls = 0
+        self.tolls = self.stop_word = 0
         self._side: Any = None
         self._due = [[0] * parameters.ranks, [0] * parameters.ranks]
 
-    def _seat(self) -> Seat:
+    def _own_device(self) -> RankDevice:
         uuid = bytes(call("cuDeviceGetUuid", self._device).bytes)
         asked = os.environ.get(STAGING, "")
         if asked not in ("", "host"):
@@ -91,12 +95,12 @@ class CudaProcessor:
         turns = os.environ.get(WAITS) or ("kernel" if attribute(self._device, "MPS_ENABLED") else "stream")
         if turns not in ("kernel", "stream"):
             raise ValueError(f"{WAITS} is {turns!r}: expected kernel or stream")
-        return Seat(uuid, count, os.getpid(), f"{STAGING} asks for it" if asked else "", turns == "stream")
+        return RankDevice(uuid, count, os.getpid(), f"{STAGING} asks for it" if asked else "", turns == "stream")
 
     def _costs(self) -> Devices:
-        """By the device's nominal figures; between devices, by the kind of their links."""
-        identities = list(dict.fromkeys(seat.device for seat in self.seats))
-        devices = tuple(identities.index(seat.device) for seat in self.seats)
+        """The costs by the device's nominal figures; between devices, by the kind of their links."""
+        identities = list(dict.fromkeys(placed.device for placed in self.rank_devices))
+        devices = tuple(identities.index(placed.device) for placed in self.rank_devices)
         clock_Hz = 1e3 * attribute(self._device, "MEMORY_CLOCK_RATE")
         memory_Bps = MEMORY_SHARE * 2 * clock_Hz * attribute(self._device, "GLOBAL_MEMORY_BUS_WIDTH") / 8 or MEMORY_BPS
         nominal = memory_Bps, NVLINK_BPS if self._capability >= (7, 0) else PCIE_BPS, "the devices' nominal figures"
@@ -110,20 +114,32 @@ class CudaProcessor:
         return parameters.bootstrap.exchange(group, value)
 
     def take(self, nbytes: int) -> int:
-        """See Processor."""
+        """See DeviceProcessor."""
+        nbytes = -(-max(nbytes, 1) // ALIGNED) * ALIGNED
+        if nbytes > ARENA_BYTES // 4:
+            return self._allocated(nbytes)
+        if self._arena_left < nbytes:
+            self._arena, self._arena_left = self._allocated(ARENA_BYTES), ARENA_BYTES
+        self._arena_left -= nbytes
+        return self._arena + self._arena_left
+
+    def _allocated(self, nbytes: int) -> int:
         call("cuCtxSetCurrent", self._context)
-        address = int(call("cuMemAlloc", max(nbytes, 1)))
-        call("cuMemsetD8", address, 0, max(nbytes, 1))
+        address = int(call("cuMemAlloc", nbytes))
+        call("cuMemsetD8", address, 0, nbytes)
         call("cuCtxSynchronize")
-        self._taken.append(address)
         return address
 
     def share(self, nbytes: int) -> list[int]:
-        """See Processor. Where a rank cannot map another's memory, all take memory of the host."""
-        offer: tuple[bytes, int, str] = (b"", 0, next((seat.refuses for seat in self.seats if seat.refuses), ""))
+        """See DeviceProcessor. Where a rank cannot map another's memory, all take memory of the host."""
+        offer: tuple[bytes, int, str] = (
+            b"",
+            0,
+            next((placed.refuses for placed in self.rank_devices if placed.refuses), ""),
+        )
         if not offer[2]:
             try:
-                address = self.take(nbytes)
+                address = self._allocated(nbytes)
                 offer = bytes(call("cuIpcGetMemHandle", address).reserved), address, ""
             except CudaError as error:
                 offer = b"", 0, str(error)
@@ -132,7 +148,7 @@ class CudaProcessor:
         for rank, (handle, address, _) in enumerate(offers):
             if lacking:
                 break
-            if self.seats[rank].process == os.getpid():
+            if self.rank_devices[rank].process == os.getpid():
                 bases.append(address)
                 continue
             try:
@@ -169,13 +185,13 @@ class CudaProcessor:
         return [base + rank * nbytes for rank in range(parameters.ranks)]
 
     def write(self, address: int, data: bytes) -> None:
-        """See Processor."""
+        """See DeviceProcessor."""
         call("cuCtxSetCurrent", self._context)
         call("cuMemcpyHtoD", address, data, len(data))
         call("cuCtxSynchronize")
 
     def read(self, address: int, nbytes: int) -> bytes:
-        """See Processor."""
+        """See DeviceProcessor."""
         found = create_string_buffer(nbytes)
         call("cuCtxSynchronize")
         call("cuMemcpyDtoH", addressof(found), address, nbytes)
@@ -183,36 +199,30 @@ class CudaProcessor:
 
     @property
     def status(self) -> int:
-        """See Processor."""
+        """See DeviceProcessor."""
         return self._words
 
-    @property
-    def stop_word(self) -> int:
-        """See Processor."""
-        return self._words + 64
-
     def ending(self) -> Ending:
-        """See Processor."""
+        """See DeviceProcessor."""
         if not self._outcome[0]:
             return _FINE
         raw = cast(self._host_words, POINTER(c_char * STATUS.size)).contents.raw
         return Ending(*STATUS.unpack(raw))
 
     def stop(self) -> None:
-        """See Processor."""
-        self._stop[0] = 1
-        if not self.takes_turns:
-            return
+        """See DeviceProcessor."""
         call("cuCtxSetCurrent", self._context)
-        for peer in range(self._parameters.ranks):
+        self.native.stopped = True
+        self._poke(self.stop_word, 1)
+        for peer in range(self._parameters.ranks) if self.takes_turns else ():
             for which in (ARRIVED, RETURNED):
-                self._poke(peer, which, (self._due[which][peer] + (1 << 30)) & 0xFFFFFFFF)
+                self._poke(self._toll(peer, which), (self._due[which][peer] + (1 << 30)) & 0xFFFFFFFF)
 
     def awaits(self, peer: int) -> bool:
-        """See Processor."""
+        """See DeviceProcessor."""
         call("cuCtxSetCurrent", self._context)
         return any(  # counts wrap
-            (self._due[which][peer] - self._peek(peer, which)) & 0xFFFFFFFF in range(1, 1 << 31)
+            (self._due[which][peer] - self._peek(self._toll(peer, which))) & 0xFFFFFFFF in range(1, 1 << 31)
             for which in (ARRIVED, RETURNED)
         )
 
@@ -222,19 +232,22 @@ class CudaProcessor:
             self._side = call("cuStreamCreate", 1)
         return self._side
 
-    def _peek(self, peer: int, which: int) -> int:
+    def _toll(self, peer: int, which: int) -> int:
+        return self.tolls + peer * TOLL_BYTES + 64 * which
+
+    def _peek(self, address: int) -> int:
         word = c_uint32(0)
-        call("cuMemcpyDtoHAsync", addressof(word), self.tolls + peer * TOLL_BYTES + 64 * which, 4, self._beside())
+        call("cuMemcpyDtoHAsync", addressof(word), address, 4, self._beside())
         call("cuStreamSynchronize", self._beside())
         return int(word.value)
 
-    def _poke(self, peer: int, which: int, value: int) -> None:
+    def _poke(self, address: int, value: int) -> None:
         word = c_uint32(value)
-        call("cuMemcpyHtoDAsync", self.tolls + peer * TOLL_BYTES + 64 * which, addressof(word), 4, self._beside())
+        call("cuMemcpyHtoDAsync", address, addressof(word), 4, self._beside())
         call("cuStreamSynchronize", self._beside())
 
     def launch(self, call_bytes: bytes, plan: Launched) -> None:
-        """See Processor."""
+        """See DeviceProcessor."""
         stream = self._current_stream()
         if stream != self._stream:
             self._follow(stream)
@@ -273,13 +286,13 @@ class CudaProcessor:
             raise CudaError("cuLaunchKernel", result.name)
 
     def kernel(self, types: DeviceTypes | None) -> int:
-        """See Processor."""
+        """See DeviceProcessor."""
         return int(self._functions[types])
 
     def _await_toll(self, stream: int, peer: int, which: int, count: int) -> None:
         """Lets the stream wait until so many more messages of a peer have come, or have been given back by it."""
         due = self._due[which][peer] = (self._due[which][peer] + count) & 0xFFFFFFFF
-        call("cuStreamWaitValue32", stream, self.tolls + peer * TOLL_BYTES + 64 * which, due, 0)
+        call("cuStreamWaitValue32", stream, self._toll(peer, which), due, 0)
 
     def _load(self, types: DeviceTypes | None) -> Any:
         module = call("cuModuleLoadData", compiled(types, self._capability))
@@ -301,22 +314,22 @@ class CudaProcessor:
         self._stream = self.native.stream = stream
 
     def mark(self) -> Any:
-        """See Processor."""
+        """See DeviceProcessor."""
         event = call("cuEventCreate", 2)
         call("cuEventRecord", event, max(self._stream, 0))
         return event
 
     def reached(self, mark: Any) -> bool:
-        """See Processor."""
+        """See DeviceProcessor."""
         (result,) = driver().cuEventQuery(mark)
         return bool(int(result) == 0)
 
     def await_mark(self, mark: Any) -> None:
-        """See Processor."""
+        """See DeviceProcessor."""
         call("cuStreamWaitEvent", self._current_stream(), mark, 0)
 
     def close(self) -> None:
-        """See Processor. Memory that peers may still have mapped goes with the process."""
+        """See DeviceProcessor. Memory that peers may still have mapped goes with the process."""
         for address in self._opened:
             driver().cuIpcCloseMemHandle(address)
         self._opened.clear()

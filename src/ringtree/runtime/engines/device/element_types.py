@@ -44,12 +44,12 @@ _FUNCTION = {
     "maxloc": "Located<Greater>",
 }
 _AS_LOGICAL = {"sum": "lor", "max": "lor", "prod": "land", "min": "land", "band": "land", "bor": "lor", "bxor": "lxor"}
-"""Of truth values, the operation that another is."""
+"""The logical operation that another is for truth values."""
 
 
 class DeviceTypes(NamedTuple):
-    """How a reduction computes: on `parts` of an element each of which is a `element`, by `function`; at its end, an
-    average of `finish` is divided, another `finish` is made a truth value."""
+    """The arithmetic of a reduction: on `parts` of an element, each of which is an `element`, by `function`; at its
+    end, an average of `finish` is divided, another `finish` is made a truth value."""
 
     element: str
     function: str

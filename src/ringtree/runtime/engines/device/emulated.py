@@ -28,7 +28,9 @@ class EmulatedProcessor:
     runs_ahead = False
     costs: Devices | None = None
     takes_turns = False
+    least_lying_bytes = 0
     tolls = 0
+    stop_word = 0
 
     def __init__(self, parameters: GroupParameters) -> None:
         self.blocks = BLOCKS
@@ -37,15 +39,15 @@ class EmulatedProcessor:
         self._maps: list[mmap.mmap] = []
         self._words = self.take(4096)
         native = native_module()
-        self.native = native.DeviceCalls(parameters.ranks, self._words, self._words + 64)
+        self.native = native.DeviceCalls(parameters.ranks, self._words)
         self._run: Callable[[bytes], None] = native.run_on_host
 
     def take(self, nbytes: int) -> int:
-        """See Processor."""
+        """See DeviceProcessor."""
         return self._mapped(mmap.mmap(-1, max(nbytes, 1)))
 
     def share(self, nbytes: int) -> list[int]:
-        """See Processor."""
+        """See DeviceProcessor."""
         self._shared += 1
         parameters = self._parameters
         group = parameters.bootstrap_group()._replace(key=f"{parameters.key}/shared{self._shared}")
@@ -61,54 +63,50 @@ class EmulatedProcessor:
         return addressof(c_char.from_buffer(memory))
 
     def write(self, address: int, data: bytes) -> None:
-        """See Processor."""
+        """See DeviceProcessor."""
         memmove(address, data, len(data))
 
     def read(self, address: int, nbytes: int) -> bytes:
-        """See Processor."""
+        """See DeviceProcessor."""
         return string_at(address, nbytes)
 
     @property
     def status(self) -> int:
-        """See Processor."""
+        """See DeviceProcessor."""
         return self._words
 
-    @property
-    def stop_word(self) -> int:
-        """See Processor."""
-        return self._words + 64
-
     def ending(self) -> Ending:
-        """See Processor."""
+        """See DeviceProcessor."""
         return Ending(*STATUS.unpack(self.read(self._words, STATUS.size)))
 
     def stop(self) -> None:
-        """See Processor."""
+        """See DeviceProcessor."""
+        self.native.stopped = True
         self.write(self.stop_word, bytes((1, 0, 0, 0)))
 
     def awaits(self, peer: int) -> bool:
-        """See Processor."""
+        """See DeviceProcessor."""
         return False
 
     def launch(self, call: bytes, plan: Launched) -> None:
-        """See Processor."""
+        """See DeviceProcessor."""
         self.native.launches += 1
         self._run(call)
 
     def kernel(self, types: DeviceTypes | None) -> int:
-        """See Processor."""
+        """See DeviceProcessor."""
         return 0
 
     def mark(self) -> Any:
-        """See Processor."""
+        """See DeviceProcessor."""
         return None
 
     def reached(self, mark: Any) -> bool:
-        """See Processor."""
+        """See DeviceProcessor."""
         return True
 
     def await_mark(self, mark: Any) -> None:
-        """See Processor."""
+        """See DeviceProcessor."""
 
     def close(self) -> None:
-        """See Processor."""
+        """See DeviceProcessor."""

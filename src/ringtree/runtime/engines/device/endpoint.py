@@ -15,10 +15,11 @@ from ringtree.runtime.engines.device.calls_by_digest import CallsByDigest, call_
 from ringtree.runtime.engines.device.element_types import types_of
 from ringtree.runtime.engines.device.encoding import DeviceCode, Ints, ProgramEncoder, finishes
 from ringtree.runtime.engines.device.fast_path import RepeatedCalls
-from ringtree.runtime.engines.device.lanes import CALL, PROGRAM, LaneLayout, OwnLayout
+from ringtree.runtime.engines.device.lanes import CALL, PROGRAM, STOP_AT, LaneLayout, OwnLayout
 from ringtree.runtime.engines.device.plan import DevicePlan
-from ringtree.runtime.engines.device.processor import FINE, LATE, MISMATCH, Processor
+from ringtree.runtime.engines.device.processor import FINE, LATE, MISMATCH, DeviceProcessor
 from ringtree.runtime.engines.device.watch import Watch
+from ringtree.runtime.engines.protocols import Land
 from ringtree.runtime.types import OPS, Dtype
 
 if TYPE_CHECKING:
@@ -34,7 +35,9 @@ OP_NAMES = {code: name for name, code in OPS.items()}
 class DeviceEndpoint(RepeatedCalls):
     """See ringtree._native.Group for the contract of its methods; what is not here is the host endpoint's."""
 
-    def __init__(self, host: Any, processor: Processor, parameters: GroupParameters, lanes: LaneLayout) -> None:
+    takes_landings = True
+
+    def __init__(self, host: Any, processor: DeviceProcessor, parameters: GroupParameters, lanes: LaneLayout) -> None:
         super().__init__(host, processor, parameters.ranks)
         self.rank, self.ranks, self.names = parameters.rank, parameters.ranks, parameters.names
         self._timeout_s = parameters.timeout_s
@@ -45,6 +48,7 @@ class DeviceEndpoint(RepeatedCalls):
         self._regions: list[list[int]] = []
         self._add_region(processor.share(lanes.nbytes), 0)
         processor.write(self._own, own.describe(self.rank, self._own, processor.takes_turns))
+        processor.stop_word = self._own + STOP_AT
         processor.tolls = self._regions[0][self.rank] + lanes.tolls
         self._made = 0
         self._scratch, self._scratch_bytes = 0, 0
@@ -78,14 +82,15 @@ class DeviceEndpoint(RepeatedCalls):
         count: int,
         digest: int,
         single_copy: bool = False,
+        lands: tuple[Land, ...] = (),
     ) -> int:
-        """As Group.prepare."""
+        """As Group.prepare. `lands`: the messages that may be written where their receivers would copy them."""
         kind = Dtype(dtype)
         known = collective.split(" ")[0]
         encoder = ProgramEncoder(
-            instructions, operands, sizes, input_offsets, output_offsets, window, known, self.ranks
+            instructions, operands, sizes, input_offsets, output_offsets, window, known, self.ranks, lands
         )
-        code = encoder.encode(kind.itemsize)
+        code = encoder.encode(kind.itemsize, self._processor.least_lying_bytes)
         text = call_text(collective, OP_NAMES.get(op, ""), kind.label, count, root)
         digest = digest_of(text, digest)
         self._texts.add(digest, text)
@@ -128,6 +133,7 @@ class DeviceEndpoint(RepeatedCalls):
             code.instructions,
             code.operands,
             code.settles,
+            code.lands,
             encoder.sizes.astype(np.int64),
             np.asarray(encoder.starts, np.int64),
             *offsets,
@@ -170,8 +176,8 @@ class DeviceEndpoint(RepeatedCalls):
             plan = self._plans[number]
             self._watch.begin()
             self._launch(number, plan, self._call(plan, input, output))
-            if not self._processor.runs_ahead and self._processor.ending().outcome:
-                self._fail()
+            if not self._processor.runs_ahead:
+                self._raise_failure()
 
     def _perform_queued(self, number: int, input: int, output: int) -> None:
         try:
@@ -191,7 +197,7 @@ class DeviceEndpoint(RepeatedCalls):
             self._native.place(input),
             self._native.place(output),
             int(self._timeout_s * 1e9),
-            self._processor.stop_word,
+            self._own + STOP_AT,
             self._processor.status,
             int(input < output + plan.extents[1] and output < input + plan.extents[0]),
             plan.blocks,
@@ -300,14 +306,14 @@ class DeviceEndpoint(RepeatedCalls):
         peers = [rank for rank in range(self.ranks) if rank != self.rank and self._processor.awaits(rank)]
         whom = f"rank {self.names[peers[0]]}" if peers else "the others"
         me = self.names[self.rank]
-        return TimedOut(f"rank {me} waited more than {self._timeout_s:g} s for {whom} in {self._native.text}")
+        return TimedOut(f"rank {me} waited {self._timeout_s:g} s for {whom} in {self._native.text}")
 
     def _error(self) -> BaseException:
         ending, text = self._processor.ending(), self._native.text
         me = self.names[self.rank]
         if ending.outcome == LATE:
             peer = "a staging slot" if ending.peer < 0 else f"rank {self.names[ending.peer]}"
-            return TimedOut(f"rank {me} waited more than {self._timeout_s:g} s for {peer} in {text}")
+            return TimedOut(f"rank {me} waited {self._timeout_s:g} s for {peer} in {text}")
         if ending.outcome == MISMATCH:
             other = self._texts.find(ending.peer, ending.print)
             return Mismatch(f"rank {me} called {text} while rank {self.names[ending.peer]} called {other}")

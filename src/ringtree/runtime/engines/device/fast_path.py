@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.runtime.engines.device.plan import DevicePlan
-from ringtree.runtime.engines.device.processor import Processor
+from ringtree.runtime.engines.device.processor import DeviceProcessor
 from ringtree.runtime.engines.engine import native_module
 from ringtree.runtime.engines.on_host import OnHost
 
@@ -17,7 +17,7 @@ from ringtree.runtime.engines.on_host import OnHost
 class RepeatedCalls(OnHost):
     """The fast path of an endpoint, and what is counted of its calls. What runs the plans is built on it."""
 
-    def __init__(self, host: Any, processor: Processor, ranks: int) -> None:
+    def __init__(self, host: Any, processor: DeviceProcessor, ranks: int) -> None:
         super().__init__(host)
         self._processor, self._native = processor, processor.native
         self.call, self.call_shaped, self.start_call = (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from ringtree.runtime.engines.device.endpoint import DeviceEndpoint
 from ringtree.runtime.engines.device.lanes import LaneLayout
-from ringtree.runtime.engines.device.processor import Processor
+from ringtree.runtime.engines.device.processor import DeviceProcessor
 from ringtree.runtime.engines.on_host import join_host
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ FEWEST_SLOTS = 8
 
 def join_with(
     parameters: GroupParameters,
-    make: Callable[[GroupParameters], Processor],
+    make: Callable[[GroupParameters], DeviceProcessor],
     staging_bytes: int,
 ) -> JoinedGroup:
     """Returns when all members have come. `staging_bytes`: of a rank's slots together."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Ending(NamedTuple):
-    """How a call ended: 0 well, else late, stopped or another than a peer's (csrc/device/program.h, Outcome), at which
+    """The end of a call: 0 well, else late, stopped or another than a peer's (csrc/device/program.h, Outcome), at which
     peer and instruction; of a mismatch the peer's digest."""
 
     outcome: int
@@ -26,51 +26,51 @@ FINE, LATE, STOPPED, MISMATCH = range(4)
 
 
 class Launched(Protocol):
-    """What is known of a program that is launched."""
+    """The facts of a program that is launched."""
 
     @property
     def types(self) -> DeviceTypes | None:
-        """What it reduces; None: nothing."""
+        """The arithmetic of its reductions; None: it has none."""
         ...
 
     @property
     def blocks(self) -> int:
-        """Thread blocks."""
+        """The number of thread blocks."""
         ...
 
     @property
     def threads(self) -> int:
-        """Of a block."""
+        """The number of a block's threads."""
         ...
 
     @property
     def windows(self) -> int:
-        """How many times it runs."""
+        """The number of its runs, each on a window of every chunk."""
         ...
 
     @property
     def length(self) -> int:
-        """Instructions of a window."""
+        """The number of its instructions."""
         ...
 
     @property
     def pauses(self) -> tuple[Pause, ...]:
-        """Where messages must have come."""
+        """The instructions before which messages must have come."""
         ...
 
     @property
     def sent(self) -> dict[int, int]:
-        """Messages to each peer in a window."""
+        """The number of messages to each peer in a window."""
         ...
 
 
-class Processor(Protocol):
+class DeviceProcessor(Protocol):
     """Memory, and calls in it. Addresses are the processor's."""
 
     blocks: int
     """The most thread blocks of a call."""
     costs: Devices | None
-    """What calls cost here, equal on all ranks; None: as in the host's memory."""
+    """The costs of calls here, equal on all ranks; None: as in the host's memory."""
     runs_ahead: bool
     """Whether `launch` returns before the call has ended."""
     native: Any
@@ -97,22 +97,21 @@ class Processor(Protocol):
         """The address of the memory that calls write how they ended to."""
         ...
 
-    @property
-    def stop_word(self) -> int:
-        """The address of the word that calls look at while they wait."""
-        ...
-
     def ending(self) -> Ending:
-        """How the last call that failed ended; FINE where none has."""
+        """The end of the last call that failed; FINE where none has."""
         ...
 
     def stop(self) -> None:
         """Ends all calls that wait, and later ones."""
         ...
 
+    least_lying_bytes: int
+    """Bytes of a call's messages together below which they are staged, and not read where they lie."""
     takes_turns: bool
     """Whether ranks share a processor in turns: no call waits for another rank's; between its parts the caller's later
     work does."""
+    stop_word: int
+    """The address of the word that calls look at while they wait."""
     tolls: int
     """The address, in this rank's memory, of the counts that are waited for then."""
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ringtree.errors import Mismatch, PeerDied, Poisoned, TimedOut
-from ringtree.runtime.engines.device.processor import Processor
+from ringtree.runtime.engines.device.processor import DeviceProcessor
 
 LOOK_S = 0.05
 GONE_LOOKS = 4
@@ -20,7 +20,12 @@ class Watch:
     the error of a call that has been under way for so many seconds, None where it may be."""
 
     def __init__(
-        self, host: Any, processor: Processor, ranks: int, rank: int, late: Callable[[float], BaseException | None]
+        self,
+        host: Any,
+        processor: DeviceProcessor,
+        ranks: int,
+        rank: int,
+        late: Callable[[float], BaseException | None],
     ) -> None:
         self._late = late
         self._host, self._processor = host, processor
