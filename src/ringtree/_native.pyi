@@ -531,7 +531,7 @@ class DeviceCalls:
         """Memory from an address to another that peers reach as a region."""
 
     def place(self, address: int) -> int:
-        """Where peers find an address (csrc/device/program.h); -1: they do not reach it."""
+        """The place by which peers find an address (csrc/device/program.h); -1: they do not reach it."""
 
     def queue(self, calls: int) -> None:
         """Adds to the calls that are queued, which come before later ones."""

@@ -37,7 +37,7 @@ class RepeatedCalls(OnHost):
 
     @property
     def native_calls(self) -> int:
-        """How many of them Python had no part in."""
+        """The number of them that Python had no part in."""
         return int(self._native.runs)
 
     def door(self, host: Any) -> Any:
