@@ -21,13 +21,18 @@ from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
 if TYPE_CHECKING:
     from ringtree.price import CostParameters, NetworkCost
     from ringtree.runtime.bootstrap.protocols import HostBootstrap
-    from ringtree.runtime.engines.protocols import Endpoint
+    from ringtree.runtime.engines.protocols import Endpoint, OwnCollectives
 
 ENGINES = {
     "shm": "ringtree.runtime.engines.shm",
     "reference": "ringtree.runtime.engines.reference.engine",
 }
 """Name -> module."""
+
+DEVICE_ENGINES = {
+    "nccl": "ringtree.runtime.engines.nccl.engine",
+}
+"""The same of engines whose programs work on arrays in devices' memory; all else they leave to a host's engine."""
 
 
 class GroupParameters(NamedTuple):
@@ -91,7 +96,8 @@ class JoinedGroup(NamedTuple):
     `single_copy_bytes`, the longest message that may be read where it lies in its sender's memory, 0 where none is, and
     `reads_Bps`, the rate at which the kernel does so, as rank 0 has found it;
     `nodes`, each member's NUMA node, where all are known, on one host, and several; `speed` of the slowest core, as a
-    share of the fastest of its machine. `on_device`: programs work on arrays in devices' memory.
+    share of the fastest of its machine. `on_device`: programs work on arrays in devices' memory; `stages`: messages wait
+    in staging slots, else any number may be under way; `own`: the collectives that the engine has without a program.
     """
 
     endpoint: Endpoint
@@ -106,6 +112,8 @@ class JoinedGroup(NamedTuple):
     nodes: tuple[int, ...] = ()
     speed: float = 1.0
     on_device: bool = False
+    stages: bool = True
+    own: OwnCollectives | None = None
 
 
 def join(engine: str, parameters: GroupParameters) -> JoinedGroup:
@@ -120,9 +128,10 @@ def in_threads(engine: str) -> bool:
 
 
 def _module(engine: str) -> Any:
-    if engine not in ENGINES:
-        raise ValueError(f"no engine {engine!r}: expected one of {', '.join(ENGINES)}")
-    return import_module(ENGINES[engine])
+    known = ENGINES | DEVICE_ENGINES
+    if engine not in known:
+        raise ValueError(f"no engine {engine!r}: expected one of {', '.join(known)}")
+    return import_module(known[engine])
 
 
 def native_module() -> Any:

@@ -139,6 +139,29 @@ def bind(
     )
 
 
+def bind_own(
+    joined: JoinedGroup, ranks: int, rank: int, collective: str, dtype: Dtype, op: int, root: int, count: int
+) -> BoundPlan | None:
+    """Prepares the engine's own call of that collective; None where it has none. Its program is empty."""
+    own = joined.own
+    if own is None or not count or not own.serves(collective, int(dtype), op):
+        return None
+    promise = find_collective(collective)
+    program = Program(own.own_name, collective, rank, ranks, ranks, ((),), root if root >= 0 else None)
+    sizes, where = chunk_sizes(program, count), (rank, ranks, ranks, max(root, 0))
+    given, gotten = sizes[promise.precondition_labels(*where)], sizes[promise.postcondition_labels(*where)]
+    digest = zlib.crc32(own.own_name.encode())
+    plan = own.prepare_own(collective, int(dtype), op, root, count, digest, (int(given.sum()), int(gotten.sum())))
+    return BoundPlan(
+        plan,
+        RankProgram(program, digest, 1),
+        "the engine has this collective itself",
+        int(sizes[: promise.precondition(*where).start].sum()),
+        int(sizes[: promise.postcondition(*where).start].sum()),
+        not promise.transposes,
+    )
+
+
 def chunk_sizes(program: Program, count: int, counts: Ints | None = None) -> Ints:
     """Elements of each chunk by its label; `counts` as in `bind`, by default all blocks are alike."""
     return find_collective(program.collective).chunk_sizes(program.ranks, program.chunks, count, counts)

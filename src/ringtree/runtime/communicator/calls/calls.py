@@ -23,6 +23,7 @@ from ringtree.runtime.communicator.calls.binding import (
     Ints,
     RankProgram,
     bind,
+    bind_own,
     built,
     order_of,
     part_of,
@@ -108,7 +109,7 @@ class Calls:
         forced = wished or self._defaults.forced.get(request.collective)
         if forced is not None and forced not in (RANK_ORDER, BALANCED):
             slots = self._slots_for(forced, request)
-            if slots > self._joined.slots:
+            if slots > self._joined.slots and self._joined.stages:
                 self.settle()
                 nbytes = request.count * request.dtype.itemsize
                 self._synchronize(request, self._part(request.collective, request.root, nbytes, wished)[0])
@@ -241,22 +242,40 @@ class Calls:
         key = (collective, dtype, op, root, count, forced, None if counts is None else counts.tobytes(), packed)
         found = self.plans.find(key)
         if found is None:
-            promise = COLLECTIVES[collective]
-            number = op_code(op, dtype) if promise.reduces else -1
-            if promise.prefix and op == "avg":
-                raise ValueError(f"{collective} has no avg: each rank reduces over another number of ranks; try sum")
-            wished = algorithm or self._defaults.keeping(collective, dtype)
-            part, why = self._part(collective, root, count * dtype.itemsize, wished)
-            found = bind(self._joined, part, self._parameters.rank, dtype, number, count, why, counts, packed)
+            found = self._bind(collective, dtype, op, root, count, algorithm, counts, packed)
             self.plans.keep(key, found)
             if self._logs:
-                p = part.program
+                p = found.part.program
                 where = f", root {root}" if root >= 0 else ""
                 _log(
                     f"{collective} of {count * dtype.itemsize} bytes ({dtype.label}{where}) over "
-                    f"{self._parameters.ranks} ranks: {p.name}, program {p.digest()}, because {why}"
+                    f"{self._parameters.ranks} ranks: {p.name}, program {p.digest()}, because {found.why}"
                 )
         return found
+
+    def _bind(
+        self,
+        collective: str,
+        dtype: Dtype,
+        op: str,
+        root: int,
+        count: int,
+        algorithm: str | Schedule | None,
+        counts: Ints | None,
+        packed: int,
+    ) -> BoundPlan:
+        """The plan, made. Where nobody asks for an algorithm, the engine's own means come first."""
+        promise = COLLECTIVES[collective]
+        number = op_code(op, dtype) if promise.reduces else -1
+        if promise.prefix and op == "avg":
+            raise ValueError(f"{collective} has no avg: each rank reduces over another number of ranks; try sum")
+        wished, me = algorithm or self._defaults.keeping(collective, dtype), self._parameters
+        if not (wished or collective in self._defaults.forced or packed) and counts is None:
+            own = bind_own(self._joined, me.ranks, me.rank, collective, dtype, number, root, count)
+            if own is not None:
+                return own
+        part, why = self._part(collective, root, count * dtype.itemsize, wished)
+        return bind(self._joined, part, me.rank, dtype, number, count, why, counts, packed)
 
     def _part(
         self, collective: str, root: int, nbytes: int, algorithm: str | Schedule | None, whole: bool = False
