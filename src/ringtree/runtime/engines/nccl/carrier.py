@@ -96,6 +96,8 @@ class Carrier:
     def collective(self, collective: str, op: str, root: int, x: Any, out: Any) -> None:
         """Makes the backend's own call on flat tensors; those that only move are of bytes."""
         backend = self.backend
+        if collective in _MOVING:
+            x, out = (None if t is None else t.view(torch.uint8) for t in (x, out))
         if collective in ("all_reduce", "reduce", "broadcast"):
             if out is None:  # a rank that only gives; the backend may write where it reads
                 out = x.clone()

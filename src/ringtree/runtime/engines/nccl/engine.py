@@ -49,8 +49,8 @@ def join(parameters: GroupParameters) -> JoinedGroup:
 
 
 class _Plan(NamedTuple):
-    """A call that is bound to its sizes. `comparison`: the host's plan that compares it; `program` is None for the
-    backend's own call, and both are for one that moves no bytes, which is the host's alone."""
+    """A call that is bound to its sizes. `comparison`: the host's plan that compares it; a barrier, and a call
+    that moves no bytes, is nothing more. `program` is None for the backend's own call."""
 
     comparison: int
     collective: str
@@ -81,7 +81,7 @@ class NcclEndpoint(KnownCalls, OnHost):
         self._compared = 0  # calls, each of which the host counted messages of
         self._heard_of = [(self.rank - distance) % self.ranks for distance in _distances(self.ranks)]
         self._one_at_a_time = threading.Lock()
-        self._nowhere = np.empty(1, np.int64).__array_interface__["data"][0]
+        self._nothing = np.zeros(1, np.int64)  # that comparisons neither read nor write
 
     # -- plans
 
@@ -154,9 +154,11 @@ class NcclEndpoint(KnownCalls, OnHost):
     def run(self, plan: int, input: int, output: int) -> None:
         found = self._find(plan)
         with self._one_at_a_time:
-            self._compare(found)
             if found.program is None and not found.own:
+                self._on_host(found, input, output)
                 return
+            nowhere = self._nothing.__array_interface__["data"][0]
+            self._on_host(found, nowhere, nowhere)
             self._compared += 1
             try:
                 with self._on_device():
@@ -187,9 +189,9 @@ class NcclEndpoint(KnownCalls, OnHost):
             torch.cuda.current_stream(self.carrier.device).wait_event(event)
         return True
 
-    def _compare(self, plan: _Plan) -> None:
+    def _on_host(self, plan: _Plan, input: int, output: int) -> None:
         try:
-            self.host.run(plan.comparison, self._nowhere, self._nowhere)
+            self.host.run(plan.comparison, input, output)
         except RuntimeError:
             self.carrier.abort()
             raise
