@@ -14,7 +14,13 @@ def at_address(address: int, nbytes: int, device: torch.device) -> Any:
         return torch.empty(0, dtype=torch.uint8, device=device)
     if device.type == "cpu":
         return torch.frombuffer((c_char * nbytes).from_address(address), dtype=torch.uint8)
-    return torch.as_tensor(_Bytes(address, nbytes), device=device)
+    try:
+        found = torch.as_tensor(_Bytes(address, nbytes), device=device)
+    except ValueError:  # torch knows no such memory
+        raise TypeError(f"got an array on the host; expected one on {device}, which the group's ranks use") from None
+    if found.data_ptr() != address:  # torch has copied it to the device
+        raise TypeError(f"got an array on another device than {device}, which the group uses: torch.cuda.set_device")
+    return found
 
 
 class _Bytes:
