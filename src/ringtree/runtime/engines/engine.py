@@ -8,7 +8,7 @@ which reads this table.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -132,6 +132,15 @@ def _module(engine: str) -> Any:
     if engine not in known:
         raise ValueError(f"no engine {engine!r}: expected one of {', '.join(known)}")
     return import_module(known[engine])
+
+
+def device_engine(over_hosts: bool, env: Mapping[str, str] | None = None) -> str:
+    """The engine of calls on devices' arrays: RINGTREE_DEVICE_ENGINE, by default cuda on one machine and nccl over
+    several hosts. ValueError: for another."""
+    given = (os.environ if env is None else env).get("RINGTREE_DEVICE_ENGINE")
+    if given and given not in DEVICE_ENGINES:
+        raise ValueError(f"RINGTREE_DEVICE_ENGINE is {given!r}; expected one of {', '.join(DEVICE_ENGINES)}")
+    return given or ("nccl" if over_hosts else "cuda")
 
 
 def native_module() -> Any:

@@ -37,7 +37,7 @@ from ringtree.runtime.communicator.calls.ordering import kept_order
 from ringtree.runtime.communicator.calls.plans import Given, Offsets, Plans, Same
 from ringtree.runtime.communicator.calls.request import CallRequest
 from ringtree.runtime.communicator.messages.work import Work
-from ringtree.runtime.engines.engine import GroupParameters, JoinedGroup
+from ringtree.runtime.engines.engine import GroupParameters, JoinedGroup, device_engine
 from ringtree.runtime.types import Dtype, op_code
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Calls:
         Arrays in a device's memory are served by a group of the same ranks whose engine reaches that.
         """
         if request.device is not None and not self._joined.on_device:
-            what = "cuda" if self._joined.network is None else "nccl"
+            what = device_engine(over_hosts=self._joined.network is not None)
             return self._beside(what, engine=what).perform(request, algorithm, async_op)
         at = self._by_address(request, algorithm, async_op)
         if at is not None:
