@@ -27,7 +27,7 @@ PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 def plain(x: torch.Tensor) -> torch.Tensor:
-    """`x` itself, dense, on the CPU or a CUDA device; waits first where `x` is the result of a functional collective."""
+    """`x` itself, dense, on the CPU or CUDA; waits first where `x` is the result of a functional collective."""
     if type(x) not in PLAIN and hasattr(x, "trigger_wait"):
         x = x.trigger_wait()
     if x.layout is not torch.strided or not (x.is_cpu or x.is_cuda):

@@ -12,7 +12,7 @@ from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.lower import lower
 from ringtree.ir.program import Program
 from ringtree.ir.schedule import Schedule
-from ringtree.runtime.engines.nccl.groups import Compute, Exchange, GroupedProgram, Receive, grouped
+from ringtree.runtime.engines.nccl.groups import Compute, TransferGroup, GroupedProgram, Receive, grouped
 
 RANKS = (2, 3, 4, 5, 7, 8)
 
@@ -28,7 +28,7 @@ def bound(program: Program, elements: int = 3) -> GroupedProgram:
 
 def played(programs: list[GroupedProgram]) -> list[str]:
     """Plays the groups of all ranks with sends that end when their receiver takes them; the ranks that hang."""
-    groups = [[s for s in p.steps if isinstance(s, Exchange)] for p in programs]
+    groups = [[s for s in p.steps if isinstance(s, TransferGroup)] for p in programs]
     at = [-1] * len(programs)
     offered: dict[tuple[int, int], deque[int]] = {}  # (sender, receiver) -> groups of the sender, in order
     wanted: dict[tuple[int, int], deque[int]] = {}
@@ -77,7 +77,7 @@ def test_no_group_hangs_where_a_send_waits_for_its_receiver(collective: str, ran
 def test_groups_that_hang_are_found() -> None:
     """Two ranks that first send, and then receive."""
     circle = [
-        GroupedProgram((Exchange(((peer, 1),), ()), Exchange((), (Receive(peer, 2, 1, None),))), 0, ())
+        GroupedProgram((TransferGroup(((peer, 1),), ()), TransferGroup((), (Receive(peer, 2, 1, None),))), 0, ())
         for peer in (1, 0)
     ]
     assert played(circle) == ["rank 0 in group 0 of 2", "rank 1 in group 0 of 2"]
@@ -85,7 +85,7 @@ def test_groups_that_hang_are_found() -> None:
 
 def test_a_ring_sends_and_receives_at_once_and_stages_nothing_that_it_only_passes_on() -> None:
     program = bound(lower(build("ring", "all_gather", 4, None))[1])
-    exchanges = [s for s in program.steps if isinstance(s, Exchange)]
+    exchanges = [s for s in program.steps if isinstance(s, TransferGroup)]
     assert [(len(e.sends), len(e.receives)) for e in exchanges] == [(1, 1)] * 3
     assert all(r.into is not None for e in exchanges for r in e.receives)
     assert all(kept.shared for s in program.steps if isinstance(s, Compute) for kept in s.kept)

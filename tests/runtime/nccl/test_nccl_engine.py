@@ -21,6 +21,7 @@ from ringtree.runtime.launch.spawn import Pool
 
 pytestmark = pytest.mark.torch
 
+
 def by_schedule(comm: Communicator, schedule: Schedule) -> tuple[list[float], list[list[int]], list[int]]:
     comm.reset_counters()
     x = np.arange(12, dtype=np.float32) + comm.rank
@@ -167,7 +168,7 @@ def test_a_machine_without_gpus_is_refused_in_a_line(monkeypatch: pytest.MonkeyP
     if torch.cuda.is_available():
         pytest.skip("this machine has a GPU")
     monkeypatch.delenv("RINGTREE_NCCL_CARRIER", raising=False)
-    with pytest.raises(Exception, match="the nccl engine over nccl cannot start: on rank 0 torch .* sees no GPU"):
+    with pytest.raises(Exception, match=r"the nccl engine over nccl cannot start: on rank 0 torch .* sees no GPU"):
         spawn(own, 2, engine="nccl", timeout_s=20)
 
 

@@ -34,9 +34,7 @@ class AllToAll(Launching):
             raise ValueError(f"{got}; expected {self._size} of each, one for each rank")
         xs, targets = [sent(x) for x in inputs], [filled(out) for out in outputs]
         outs, after = [out for out, _ in targets], together([after for _, after in targets])
-        return self.launch(
-            "all_to_all", opts, inputs, outputs, lambda c, a: _exchange_parts(c, xs, outs, a), after
-        )
+        return self.launch("all_to_all", opts, inputs, outputs, lambda c, a: _exchange_parts(c, xs, outs, a), after)
 
     @taking(AllToAllOptions, output=0, input=0, output_split_sizes=0, input_split_sizes=0)
     def all_to_all_single(

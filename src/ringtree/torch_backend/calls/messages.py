@@ -48,7 +48,9 @@ class GroupMessages(Launching):
     def send(self, tensors: Tensors, dst: int, tag: int = 0) -> GroupWork:
         """Sends the tensor to rank `dst` of the group. The work has ended when the tensor may be changed again."""
         entry = self._recorder.begin_message("send", tensors, dst, tag)
-        return self._posted(Pending, entry, tensors, lambda: self._communicator.isend(on_host(sent(one(tensors))), dst, tag))
+        return self._posted(
+            Pending, entry, tensors, lambda: self._communicator.isend(on_host(sent(one(tensors))), dst, tag)
+        )
 
     @opaque
     def recv(self, tensors: Tensors, src: int, tag: int = 0) -> GroupWork:

@@ -54,7 +54,7 @@ class DeviceOrder:
         return self._last
 
 
-class Recorded(Began):
+class DeviceEnd(Began):
     """The end of a call as an event of its device."""
 
     __slots__ = ("event",)
@@ -80,7 +80,7 @@ class OnDevice(Pending):
     """torch's Work of an asynchronous call on a device. Its record ends when the program waits for it, or when it is
     found to have ended."""
 
-    began: Recorded
+    began: DeviceEnd
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class OnDevice(Pending):
         kept: Any,
     ) -> None:
         self._device = device
-        super().__init__(Recorded(event), outputs, entry, under_way, completions, None, None, kept)
+        super().__init__(DeviceEnd(event), outputs, entry, under_way, completions, None, None, kept)
 
     @opaque
     def wait(self, timeout: timedelta | None = None) -> bool:

@@ -30,9 +30,9 @@ _STEPS: dict[str, Step] = {
     "lor": torch.logical_or,
     "lxor": torch.logical_xor,
 }
-_OF_BOOL = _STEPS | {"sum": torch.logical_or, "max": torch.logical_or, "prod": torch.logical_and} | {
-    "min": torch.logical_and
-}
+_OF_BOOL = (
+    _STEPS | {"sum": torch.logical_or, "max": torch.logical_or, "prod": torch.logical_and} | {"min": torch.logical_and}
+)
 
 
 def stored(dtype: Dtype) -> torch.dtype:

@@ -10,7 +10,7 @@ import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
 from torch.distributed import ReduceOp
@@ -28,8 +28,9 @@ LOOPBACK = "127.0.0.1"
 GRACE_S = 60.0
 """Seconds beyond the group's own limit after which the backend gives up by itself."""
 
-_NUMBERS = (Dtype.INT8, Dtype.UINT8, Dtype.INT32, Dtype.INT64, Dtype.FLOAT32, Dtype.FLOAT64)
-_NCCL_NUMBERS = (*_NUMBERS, Dtype.FLOAT16, Dtype.BFLOAT16)
+_INTEGERS = (Dtype.INT8, Dtype.UINT8, Dtype.INT32, Dtype.INT64)
+_FLOATS = (Dtype.FLOAT16, Dtype.BFLOAT16, Dtype.FLOAT32, Dtype.FLOAT64)
+_OF_GLOO = (*_INTEGERS, Dtype.FLOAT32, Dtype.FLOAT64)
 _OPS = {"sum": ReduceOp.SUM, "prod": ReduceOp.PRODUCT, "max": ReduceOp.MAX, "min": ReduceOp.MIN, "avg": ReduceOp.AVG}
 _REDUCING = ("all_reduce", "reduce", "reduce_scatter")
 _MOVING = ("all_gather", "broadcast", "all_to_all")
@@ -89,9 +90,9 @@ class Carrier:
             return True
         if collective not in _REDUCING or op not in _OPS:
             return False
-        if self.name == "nccl":  # which divides integers in another way
-            return dtype in (_NUMBERS if op != "avg" else ()) or dtype in _NCCL_NUMBERS[4:]
-        return op != "avg" and dtype in _NUMBERS
+        if op == "avg":  # which Gloo lacks, and NCCL rounds otherwise for integers
+            return self.name == "nccl" and dtype in _FLOATS
+        return dtype in (*_INTEGERS, *_FLOATS) if self.name == "nccl" else dtype in _OF_GLOO
 
     def collective(self, collective: str, op: str, root: int, x: Any, out: Any) -> None:
         """Makes the backend's own call on flat tensors; those that only move are of bytes."""
@@ -135,15 +136,17 @@ def connect(parameters: GroupParameters, name: str) -> Carrier:
     """The members' backend; returns when all have come. RuntimeError, the same on all ranks: where one of them lacks
     the carrier, or names another."""
     group = parameters.bootstrap_group()
-    listening, mine = (None, "") if lacking(name) else _address(parameters)
-    met = parameters.bootstrap.exchange(
-        group._replace(key=f"{parameters.key}/carrier"), [name, lacking(name), mine, listening.getsockname()[1] if listening else 0]
-    )
+    reason = lacking(name)
+    listening, mine = (None, "") if reason else _address(parameters)
+    port = listening.getsockname()[1] if listening else 0
+    offer = _Offer(name, reason, "" if reason or name != "nccl" else _gpu(), mine, port)
+    met = parameters.bootstrap.exchange(group._replace(key=f"{parameters.key}/carrier"), list(offer))
+    offers = [_Offer(*theirs) for theirs in met]
     try:
-        if refused := _refused(parameters.names, met):
+        if refused := _refused(parameters.names, offers):
             raise RuntimeError(refused)
         assert listening is not None
-        host, port = met[0][2:]
+        host, port = offers[0].address, offers[0].port
         limit = timedelta(seconds=parameters.timeout_s)
         if parameters.rank == 0:
             store = torch.distributed.TCPStore(
@@ -171,12 +174,35 @@ def _address(parameters: GroupParameters) -> tuple[socket.socket, str]:
     return listening, listening.getsockname()[0]
 
 
-def _refused(names: Sequence[str], met: Sequence[Sequence[Any]]) -> str:
-    for name, (carrier, reason, *_) in zip(names, met, strict=True):
-        if carrier != met[0][0]:
-            return f"rank {names[0]} has {VARIABLE}={met[0][0]} and rank {name} {carrier}: set it to the same on all ranks"
-        if reason:
-            return f"the nccl engine over {carrier} cannot start: on rank {name} {reason}"
+class _Offer(NamedTuple):
+    """The facts that the others need of a rank: its carrier, the reason why it has none, its GPU where no two may share
+    one, and where it listens."""
+
+    carrier: str
+    reason: str
+    gpu: str
+    address: str
+    port: int
+
+
+def _gpu() -> str:
+    """The identity of the current GPU; "" where torch does not give it."""
+    found = getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "uuid", "")
+    return str(found)
+
+
+def _refused(names: Sequence[str], offers: Sequence[_Offer]) -> str:
+    """The reason why the ranks have no carrier in common, the same on all; "" where they have one."""
+    on: dict[str, str] = {}
+    for name, offer in zip(names, offers, strict=True):
+        if offer.carrier != offers[0].carrier:
+            differ = f"rank {names[0]} has {VARIABLE}={offers[0].carrier} and rank {name} {offer.carrier}"
+            return f"{differ}: set it to the same on all ranks"
+        if offer.reason:
+            return f"the nccl engine over {offer.carrier} cannot start: on rank {name} {offer.reason}"
+        if offer.gpu and (other := on.setdefault(offer.gpu, name)) != name:
+            shared = f"ranks {other} and {name} share the GPU {offer.gpu}, which NCCL does not allow"
+            return f"{shared}: torch.cuda.set_device, or {VARIABLE}=staged carries through host memory"
     return ""
 
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ringtree.ir.program import Kind, Space
 
 
-class Place(NamedTuple):
+class MemoryRange(NamedTuple):
     """Chunks of a rank's own memory: `extents` are (first element, elements), neighbours joined; `index` and `label`
     as in ir.program.Operand."""
 
@@ -37,7 +37,7 @@ class Place(NamedTuple):
         """The number of elements."""
         return sum(n for _, n in self.extents)
 
-    def touches(self, other: Place) -> bool:
+    def touches(self, other: MemoryRange) -> bool:
         """Whether the two may have memory in common. Input and output may be one memory, position by position."""
         if not self.elements or not other.elements:
             return False
@@ -48,8 +48,8 @@ class Place(NamedTuple):
         return self.label < other.label + other.chunks and other.label < self.label + self.chunks
 
 
-Source = Place | int
-"""What is read: memory, or a value by its number: of a slot as it was written, or of a message."""
+Source = MemoryRange | int
+"""Memory that is read, or the number of a value: of a slot as it was written, or of a message."""
 
 
 class Kept(NamedTuple):
@@ -65,7 +65,7 @@ class Compute(NamedTuple):
 
     reduces: bool
     sources: tuple[Source, ...]
-    targets: tuple[Place, ...]
+    targets: tuple[MemoryRange, ...]
     kept: tuple[Kept, ...]
     apart: bool = False
     ready: bool = False
@@ -77,10 +77,10 @@ class Receive(NamedTuple):
     peer: int
     value: int
     elements: int
-    into: Place | None
+    into: MemoryRange | None
 
 
-class Exchange(NamedTuple):
+class TransferGroup(NamedTuple):
     """Transfers that begin together. `sends`: (peer, value)."""
 
     sends: tuple[tuple[int, int], ...]
@@ -91,14 +91,14 @@ class Exchange(NamedTuple):
 class GroupedProgram:
     """One rank's steps. `scratch` in elements; `received`: (peer, elements, messages) of a run."""
 
-    steps: tuple[Compute | Exchange, ...]
+    steps: tuple[Compute | TransferGroup, ...]
     scratch: int
     received: tuple[tuple[int, int, int], ...]
 
     def ends(self, space: Space) -> int:
         """The elements of that memory up to the last one that the program reads or writes."""
         places = [p for s in self.steps if isinstance(s, Compute) for p in (*s.sources, *s.targets)]
-        extents = [e for p in places if isinstance(p, Place) and p.space == space for e in p.extents]
+        extents = [e for p in places if isinstance(p, MemoryRange) and p.space == space for e in p.extents]
         return max((start + n for start, n in extents), default=0)
 
 
@@ -107,7 +107,7 @@ class _Item(NamedTuple):
 
     kind: Kind
     peer: int = -1
-    targets: tuple[Place, ...] = ()
+    targets: tuple[MemoryRange, ...] = ()
     values: tuple[int, ...] = ()
     sources: tuple[Source, ...] = ()
 
@@ -128,7 +128,7 @@ def grouped(
     into = _received_in_place(items, exchanges)
     shared = _shared(items, exchanges, into)
     elements = reader.elements
-    steps: list[Compute | Exchange] = []
+    steps: list[Compute | TransferGroup] = []
     received: dict[int, list[int]] = {}
     for at in range(len(items) + 1):
         if at in exchanges:
@@ -138,17 +138,17 @@ def grouped(
                 total = received.setdefault(r.peer, [0, 0])
                 total[0], total[1] = total[0] + r.elements, total[1] + 1
             out = [(items[s].peer, items[s].values[0]) for s in sends if elements[items[s].values[0]]]
-            steps.append(Exchange(tuple(out), tuple(receives)))
+            steps.append(TransferGroup(tuple(out), tuple(receives)))
         if at < len(items) and items[at].kind in (Kind.COPY, Kind.REDUCE):
             steps.append(_compute(items[at], shared, into))
-    counted = tuple((peer, *total) for peer, total in sorted(received.items()))
+    counted = tuple((peer, total[0], total[1]) for peer, total in sorted(received.items()))
     return GroupedProgram(tuple(steps), reader.scratch, counted)
 
 
-def _compute(item: _Item, shared: set[int], into: dict[int, Place]) -> Compute:
+def _compute(item: _Item, shared: set[int], into: dict[int, MemoryRange]) -> Compute:
     first = item.sources[0]
     ready = item.kind is Kind.COPY and isinstance(first, int) and first in into
-    places = [(at, s) for at, s in enumerate(item.sources) if isinstance(s, Place)]
+    places = [(at, s) for at, s in enumerate(item.sources) if isinstance(s, MemoryRange)]
     apart = any(t.touches(s) and (at > 0 or s.extents != t.extents) for t in item.targets for at, s in places)
     kept = tuple(Kept(value, value in shared) for value in item.values)
     return Compute(item.kind is Kind.REDUCE, item.sources, item.targets, kept, apart, ready)
@@ -188,7 +188,7 @@ class _Reader:
                         self.elements[value] = sum(self._sizes[label : label + count])
                     else:
                         read.append(self._place(space, index, label, count))
-                written: list[Place] = []
+                written: list[MemoryRange] = []
                 values: list[int] = []
                 for space, index, label, count in operands[first : first + targets]:
                     if space == Space.SLOT:
@@ -199,7 +199,7 @@ class _Reader:
                         written.append(self._place(space, index, label, count))
                 yield _Item(Kind(kind), -1, tuple(written), tuple(values), tuple(read))
 
-    def _place(self, space: int, index: int, label: int, count: int) -> Place:
+    def _place(self, space: int, index: int, label: int, count: int) -> MemoryRange:
         extents: list[tuple[int, int]] = []
         for k in range(count):
             start, size = self._starts[space][index + k], self._sizes[label + k]
@@ -207,7 +207,7 @@ class _Reader:
                 extents[-1] = extents[-1][0], extents[-1][1] + size
             elif size:
                 extents.append((start, size))
-        return Place(space, index, label, count, tuple(extents))
+        return MemoryRange(space, index, label, count, tuple(extents))
 
 
 def _exchanges(items: Sequence[_Item]) -> dict[int, tuple[list[int], list[int]]]:
@@ -231,9 +231,7 @@ def _exchanges(items: Sequence[_Item]) -> dict[int, tuple[list[int], list[int]]]
     return groups
 
 
-def _received_in_place(
-    items: Sequence[_Item], exchanges: dict[int, tuple[list[int], list[int]]]
-) -> dict[int, Place]:
+def _received_in_place(items: Sequence[_Item], exchanges: dict[int, tuple[list[int], list[int]]]) -> dict[int, MemoryRange]:
     """The messages that can be received where they are stored: nothing reads or writes that memory from the group on
     until then, and no slot that leaves then or later was copied from there."""
     posted = {items[w].values[0]: at for at, (_, waits) in exchanges.items() for w in waits}
@@ -242,7 +240,7 @@ def _received_in_place(
         for s in item.sources:
             if isinstance(s, int) and s in posted:
                 readers.setdefault(s, []).append(at)
-    found: dict[int, Place] = {}
+    found: dict[int, MemoryRange] = {}
     for value, reads in readers.items():
         if len(reads) != 1:
             continue
@@ -256,15 +254,15 @@ def _received_in_place(
     return found
 
 
-def _places(item: _Item) -> Iterator[Place]:
+def _places(item: _Item) -> Iterator[MemoryRange]:
     yield from item.targets
     for s in item.sources:
-        if isinstance(s, Place):
+        if isinstance(s, MemoryRange):
             yield s
 
 
 def _shared(
-    items: Sequence[_Item], exchanges: dict[int, tuple[list[int], list[int]]], into: dict[int, Place]
+    items: Sequence[_Item], exchanges: dict[int, tuple[list[int], list[int]]], into: dict[int, MemoryRange]
 ) -> set[int]:
     """The values that can be views: nothing writes to their memory until their last use."""
     sent_at = {s: at for at, (signals, _) in exchanges.items() for s in signals}
@@ -275,7 +273,9 @@ def _shared(
         for s in item.sources:
             if isinstance(s, int):
                 last_use[s] = max(last_use.get(s, 0), at)
-    received = {at: [into[v] for w in waits if (v := items[w].values[0]) in into] for at, (_, waits) in exchanges.items()}
+    received = {
+        at: [into[v] for w in waits if (v := items[w].values[0]) in into] for at, (_, waits) in exchanges.items()
+    }
     slots = {value for item in items if item.kind in (Kind.COPY, Kind.REDUCE) for value in item.values}
     views: set[int] = set()
     for at, item in enumerate(items):
@@ -291,7 +291,7 @@ def _shared(
     return views
 
 
-def _memory(item: _Item, into: dict[int, Place]) -> Place | None:
+def _memory(item: _Item, into: dict[int, MemoryRange]) -> MemoryRange | None:
     """The memory that an item's slots would be views of; None for memory of the result's own."""
     if item.targets:
         return item.targets[0]
@@ -301,9 +301,7 @@ def _memory(item: _Item, into: dict[int, Place]) -> Place | None:
     return into.get(first) if isinstance(first, int) else first
 
 
-def _written(
-    memory: Place, items: Sequence[_Item], received: dict[int, list[Place]], start: int, end: int
-) -> bool:
+def _written(memory: MemoryRange, items: Sequence[_Item], received: dict[int, list[MemoryRange]], start: int, end: int) -> bool:
     """Whether an item from `start` up to `end`, or a group up to and with that at `end`, writes to that memory."""
     for at in range(start, end + 1):
         if any(memory.touches(p) for p in received.get(at, ())):

@@ -9,7 +9,7 @@ import torch
 
 from ringtree.ir.program import Space
 from ringtree.runtime.engines.nccl.arithmetic import Arithmetic
-from ringtree.runtime.engines.nccl.groups import Compute, Exchange, GroupedProgram, Place, Source
+from ringtree.runtime.engines.nccl.groups import Compute, TransferGroup, GroupedProgram, MemoryRange, Source
 
 Transfers = Sequence[tuple[int, Any]]
 """(peer, tensor of bytes) each."""
@@ -36,14 +36,14 @@ class Run:
     def run(self, ranks: int) -> None:
         """Runs all steps; an average is over `ranks`."""
         for step in self._program.steps:
-            if isinstance(step, Exchange):
+            if isinstance(step, TransferGroup):
                 self._transfer(step)
             else:
                 self._compute(step)
         if self._arithmetic is not None and self._like.numel():
             self._arithmetic.finish(self._like, ranks)
 
-    def _transfer(self, step: Exchange) -> None:
+    def _transfer(self, step: TransferGroup) -> None:
         values = self._values
         for r in step.receives:
             values[r.value] = self._empty(r.elements) if r.into is None else self._at(r.into)
@@ -76,7 +76,7 @@ class Run:
     def _empty(self, elements: int) -> torch.Tensor:
         return torch.empty(elements, dtype=self._like.dtype, device=self._like.device)
 
-    def _at(self, place: Place) -> torch.Tensor:
+    def _at(self, place: MemoryRange) -> torch.Tensor:
         """A place of one extent, or none."""
         start, elements = place.extents[0] if place.extents else (0, 0)
         return self._memory[place.space][start : start + elements]
@@ -89,7 +89,7 @@ class Run:
         memory = self._memory[source.space]
         return torch.cat([memory[start : start + n] for start, n in source.extents])
 
-    def _write(self, place: Place, result: torch.Tensor) -> None:
+    def _write(self, place: MemoryRange, result: torch.Tensor) -> None:
         memory, at = self._memory[place.space], 0
         for start, n in place.extents:
             target = memory[start : start + n]
