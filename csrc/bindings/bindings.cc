@@ -1,6 +1,8 @@
 // Python's view of the engine. Nothing but the files named bindings knows Python.
 #include "bindings/bindings.h"
 
+#include "bindings/device.h"
+
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -111,6 +113,7 @@ NB_MODULE(_native, m) {
         return ringtree::Layout(ranks, slots, slot_bytes).overflow_bytes;
       },
       "ranks"_a, "slots"_a, "slot_bytes"_a);
+  bind_device(m);
   m.def("reads_Bps", &ringtree::PeerMemory::reads_Bps);
   m.def("process_identity", [] {
     auto self = ringtree::ProcessIdentity::of_this();

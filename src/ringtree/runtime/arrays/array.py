@@ -231,7 +231,7 @@ def _in_device_memory(x: Any, what: str, dtype: Any, taken: bool, writes: bool =
         raise TypeError(f"{what} is {described(x)} in a device's memory; expected one on the host")
     seen = devices.look(x, what, writes)
     kind = _meant(_numpy_dtype(dtype_named(seen.label)), dtype, what)
-    return Array(seen.owner, seen.address, seen.shape, kind, seen.count, seen.copied, dtype, seen.device)
+    return Array(seen.owner, seen.address, seen.shape, kind, math.prod(seen.shape), seen.copied, dtype, seen.device)
 
 
 def _tensor_dtype(x: Any, on_device: bool = False) -> Dtype:

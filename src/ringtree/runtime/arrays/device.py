@@ -3,7 +3,6 @@ JAX arrays have it (https://numba.readthedocs.io/en/stable/cuda/cuda_array_inter
 
 from __future__ import annotations
 
-import math
 import sys
 from typing import Any, NamedTuple
 
@@ -20,11 +19,6 @@ class DeviceArray(NamedTuple):
     label: str
     copied: bool
     device: int
-
-    @property
-    def count(self) -> int:
-        """The number of elements."""
-        return math.prod(self.shape)
 
 
 def is_array(x: Any) -> bool:
@@ -80,3 +74,29 @@ def _number(x: Any) -> int:
     device = getattr(x, "device", 0)
     device = getattr(device, "id", device)
     return int(device) if isinstance(device, int) else 0
+
+
+class DeviceMemory:
+    """Memory of a device as an array: what CuPy, Numba and torch take by __cuda_array_interface__. `keeps`: whatever
+    has to live as long."""
+
+    def __init__(self, address: int, shape: tuple[int, ...], dtype: str, device: int, keeps: Any) -> None:
+        self.address, self.shape, self.dtype, self.device, self._keeps = address, shape, dtype, device, keeps
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The memory as CuPy, Numba and torch take it; types that numpy has not are bits."""
+        try:
+            typestr = np.dtype(self.dtype).str
+        except TypeError:
+            typestr = {1: "|u1", 2: "<u2"}[2 if self.dtype == "bfloat16" else 1]
+        return {"shape": self.shape, "typestr": typestr, "data": (self.address, False), "version": 3}
+
+
+def in_library(memory: DeviceMemory) -> Any:
+    """The memory as an array of the library that the program uses: a torch tensor, else CuPy's array, else itself."""
+    torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
+    if torch is not None:
+        raw = torch.as_tensor(memory, device=f"cuda:{memory.device}")
+        return raw.view(getattr(torch, memory.dtype))
+    return cupy.asarray(memory) if cupy is not None else memory

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
     from typing_extensions import Self
 
+    from ringtree.price.devices import Devices
     from ringtree.price.hosts import Hosts
     from ringtree.price.memory import SharedMemory
     from ringtree.runtime.communicator.calls import BoundPlan, Calls
@@ -118,7 +119,7 @@ class Communicator(Elastic, OneSided, PointToPoint, Objects, Coalesced):
         return self._hosts
 
     @property
-    def where(self) -> SharedMemory | Hosts:
+    def where(self) -> SharedMemory | Hosts | Devices:
         """The place by whose costs calls are planned, to price schedules in; equal on all ranks."""
         return self._calls.where()
 

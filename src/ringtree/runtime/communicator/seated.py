@@ -53,6 +53,10 @@ class Member:
         """The slow path, where a call has taken it."""
         return vars(self).get("_calls")
 
+    def beside(self, what: str, slots: int = 0, engine: str = "") -> Any:
+        """See Communicator."""
+        raise NotImplementedError
+
     def _beside(self, what: str, slots: int = 0, engine: str = "") -> Calls:
         """The slow path of a group of the same ranks for a purpose of its own."""
         raise NotImplementedError

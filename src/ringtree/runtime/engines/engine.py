@@ -19,20 +19,21 @@ from ringtree.runtime.bootstrap.abstract_socket import ABSTRACT_SOCKET
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
 
 if TYPE_CHECKING:
-    from ringtree.price import CostParameters, NetworkCost
+    from ringtree.price import CostParameters, Devices, NetworkCost
     from ringtree.runtime.bootstrap.protocols import HostBootstrap
     from ringtree.runtime.engines.protocols import Endpoint, OwnCollectives
 
 ENGINES = {
     "shm": "ringtree.runtime.engines.shm",
     "reference": "ringtree.runtime.engines.reference.engine",
+    "emulated": "ringtree.runtime.engines.emulated",
 }
-"""Name -> module."""
-
+"""Name -> module: the engines that the contract suite holds to numpy's results on any machine."""
 DEVICE_ENGINES = {
+    "cuda": "ringtree.runtime.engines.cuda",
     "nccl": "ringtree.runtime.engines.nccl.engine",
 }
-"""The same of engines whose programs work on arrays in devices' memory; all else they leave to a host's engine."""
+"""The same of engines for arrays in devices' memory, which calls reach beside a group of one of the above."""
 
 
 class GroupParameters(NamedTuple):
@@ -96,8 +97,9 @@ class JoinedGroup(NamedTuple):
     `single_copy_bytes`, the longest message that may be read where it lies in its sender's memory, 0 where none is, and
     `reads_Bps`, the rate at which the kernel does so, as rank 0 has found it;
     `nodes`, each member's NUMA node, where all are known, on one host, and several; `speed` of the slowest core, as a
-    share of the fastest of its machine. `on_device`: programs work on arrays in devices' memory; `stages`: messages wait
-    in staging slots, else any number may be under way; `own`: the collectives that the engine has without a program.
+    share of the fastest of its machine. `devices`: of an engine whose programs work on arrays in devices' memory;
+    `stages`: messages wait in staging slots, else any number may be under way; `own`: the collectives that the engine
+    has without a program.
     """
 
     endpoint: Endpoint
@@ -111,7 +113,7 @@ class JoinedGroup(NamedTuple):
     reads_Bps: float = 0.0
     nodes: tuple[int, ...] = ()
     speed: float = 1.0
-    on_device: bool = False
+    devices: Devices | None = None
     stages: bool = True
     own: OwnCollectives | None = None
 
@@ -128,10 +130,10 @@ def in_threads(engine: str) -> bool:
 
 
 def _module(engine: str) -> Any:
-    known = ENGINES | DEVICE_ENGINES
-    if engine not in known:
-        raise ValueError(f"no engine {engine!r}: expected one of {', '.join(known)}")
-    return import_module(known[engine])
+    module = ENGINES.get(engine) or DEVICE_ENGINES.get(engine)
+    if module is None:
+        raise ValueError(f"no engine {engine!r}: expected one of {', '.join([*ENGINES, *DEVICE_ENGINES])}")
+    return import_module(module)
 
 
 def device_engine(over_hosts: bool, env: Mapping[str, str] | None = None) -> str:

@@ -41,6 +41,7 @@ from ringtree.runtime.engines.engine import GroupParameters, JoinedGroup, device
 from ringtree.runtime.types import Dtype, op_code
 
 if TYPE_CHECKING:
+    from ringtree.price.devices import Devices
     from ringtree.price.hosts import Hosts
     from ringtree.runtime.engines.protocols import Endpoint
 
@@ -87,7 +88,7 @@ class Calls:
 
         Arrays in a device's memory are served by a group of the same ranks whose engine reaches that.
         """
-        if request.device is not None and not self._joined.on_device:
+        if request.device is not None and self._joined.devices is None:
             what = device_engine(over_hosts=self._joined.network is not None)
             return self._beside(what, engine=what).perform(request, algorithm, async_op)
         at = self._by_address(request, algorithm, async_op)
@@ -323,7 +324,8 @@ class Calls:
     def _steps(self, algorithm: str, collective: str, root: int, nbytes: int) -> CallTuning:
         """The cut of the algorithm for a whole vector of `nbytes`; the same on all ranks."""
         name, balance = algorithm.removeprefix(BALANCED), algorithm.startswith(BALANCED)
-        return self._decisions.cut(self._parameters, name, collective, root, nbytes, self._memory(), balance).steps
+        place = self._joined.devices or self._memory()
+        return self._decisions.cut(self._parameters, name, collective, root, nbytes, place, balance).steps
 
     def promise(self, reductions: tuple[bool | str, str | None]) -> None:
         """Asks that of all reductions from now on (ordering.promises)."""
@@ -331,8 +333,10 @@ class Calls:
         self.plans.forget_all()
         self._defaults.reductions = reductions
 
-    def where(self) -> SharedMemory | Hosts:
-        """The memory, or the hosts with their network, that calls are planned for; equal on all ranks."""
+    def where(self) -> SharedMemory | Hosts | Devices:
+        """The memory, the devices, or the hosts with their network, that calls are planned for; equal on all ranks."""
+        if self._joined.devices is not None:
+            return self._joined.devices
         hosts, network = self._joined.hosts, self._joined.network
         if network is None:
             return self._memory()

@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from ringtree.errors import Poisoned, TimedOut
 from ringtree.ir.program import Instruction, Kind, Operand, Program, Space
+from ringtree.price.devices import Devices
 from ringtree.runtime.engines.engine import GroupParameters, JoinedGroup
 from ringtree.runtime.engines.nccl.arithmetic import Arithmetic, stored
 from ringtree.runtime.engines.nccl.carrier import Carrier, chosen, connect
@@ -29,6 +30,12 @@ from ringtree.runtime.engines.on_host import OnHost, join_host
 from ringtree.runtime.engines.reference.fast_path import KnownCalls
 from ringtree.runtime.types import OPS, Dtype
 
+if TYPE_CHECKING:
+    from ringtree.runtime.engines.protocols import Endpoint
+
+COSTS = (15e-6, 10e-6, 2e12, 25e9)
+"""Of a group of sends and receives, of a call's first kernel, of a GPU's memory, and of a network of 200 Gb/s: for the
+choice of an algorithm where the backend has no call of its own."""
 NOTICED_S = 2.0
 """Seconds in which a peer's death is looked for after the carrier has failed."""
 _NAME = {code: name for name, code in OPS.items()}
@@ -45,7 +52,8 @@ def join(parameters: GroupParameters) -> JoinedGroup:
         host.endpoint.close()
         raise
     endpoint = NcclEndpoint(host.endpoint, carrier, parameters)
-    return host._replace(endpoint=endpoint, on_device=True, stages=False, own=endpoint)
+    costs = Devices(tuple(range(parameters.ranks)), *COSTS, "assumed costs of NCCL's transfers")
+    return host._replace(endpoint=cast("Endpoint", endpoint), devices=costs, stages=False, own=endpoint)
 
 
 class _Plan(NamedTuple):

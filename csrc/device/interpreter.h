@@ -1,0 +1,397 @@
+// The interpreter of programs on devices: each thread block runs the whole program over its share of every chunk, and
+// exchanges messages with the same block of other ranks, so no block waits for another of its rank. A message is a
+// descriptor in the receiver's memory; its bytes are read where they lie, in a slot of the sender or in its array.
+//
+// `Platform` is what differs: threads and memory order. device/cuda.h compiles it for a GPU at run time, device/host.cc
+// for this machine's processor.
+#pragma once
+
+#include "device/program.h"
+
+namespace ringtree::device {
+
+// A block's registers and addresses, in memory that its threads share. A slot's place, with the number of the slot or -1
+// where the bytes are read where they lie, -2 where they travel in the descriptor; a message's address, and whether its
+// chunks are a window apart, or it came in its descriptor.
+struct Registers {
+  static constexpr int words = 6 * most_registers + most_ranks;
+  int64_t wide[2 * most_registers];
+  uint64_t tiny[2 * most_registers];  // messages that travel in descriptors: those sent, those received
+  int16_t narrow[2 * most_registers];
+  uint32_t base_[most_ranks];
+  uint8_t* at_[most_operands];
+
+  int64_t& slot(int reg) { return wide[reg]; }
+  int64_t& message(int reg) { return wide[most_registers + reg]; }
+  int16_t& held(int reg) { return narrow[reg]; }
+  int16_t& packed(int reg) { return narrow[most_registers + reg]; }
+  uint32_t& base(int peer) { return base_[peer]; }
+  uint8_t*& at(int k) { return at_[k]; }
+  uint64_t& tiny_slot(int reg) { return tiny[reg]; }
+  uint64_t& tiny_message(int reg) { return tiny[most_registers + reg]; }
+  int64_t get(int k) const {
+    constexpr int each = 2 * most_registers;
+    if (k < each) return wide[k];
+    if (k < 2 * each) return static_cast<int64_t>(tiny[k - each]);
+    return k < 3 * each ? narrow[k - 2 * each] : base_[k - 3 * each];
+  }
+  void set(int k, int64_t value) {
+    constexpr int each = 2 * most_registers;
+    if (k < each) wide[k] = value;
+    else if (k < 2 * each) tiny[k - each] = static_cast<uint64_t>(value);
+    else if (k < 3 * each) narrow[k - 2 * each] = static_cast<int16_t>(value);
+    else base_[k - 3 * each] = static_cast<uint32_t>(value);
+  }
+};
+
+template <class Platform>
+class Interpreter {
+ public:
+  Interpreter(const Call& call, Registers& shared, int block)
+      : call_(call), p_(*call.program), l_(*call.lanes), shared_(shared), block_(block),
+        counters_(l_.counters + static_cast<int64_t>(block) * l_.ranks) {}
+
+  void run() {
+    interpret();
+    bool last = call_.to == p_.length && call_.last_window == p_.windows;
+    if (block_ == 0 && last && Platform::thread() == 0) Platform::count(&call_.status->ended);
+  }
+
+ private:
+  static constexpr int in_arrays = -1, tiny_slot = -2, in_descriptor = 2;
+
+  void interpret() {
+    if (Platform::stop(call_.stop)) return;
+    if (call_.from > 0) load_registers();
+    for (int64_t window = call_.first_window; window < call_.last_window; window++) {
+      begin_window(window);
+      for (int at = call_.from; at < call_.to;) {
+        int next = step(at, window);
+        if (next < 0) return;
+        at = next;
+      }
+      if (call_.to == p_.length && p_.finishes && !finish(window)) return;
+    }
+    if (call_.to < p_.length) save_registers();
+    else if (call_.last_window == p_.windows && !l_.tolls) settle_all(call_.to);
+  }
+
+  // The counters of messages to a peer when the window began: what `settles` count from.
+  void begin_window(int64_t) {
+    if (call_.from > 0) return;
+    for (int peer = Platform::thread(); peer < l_.ranks; peer += Platform::threads())
+      shared_.base(peer) = counters_[peer].sent;
+    Platform::barrier();
+  }
+
+  // Runs an instruction, or a run of them; returns the next one's number, -1 where the call has failed.
+  int step(int at, int64_t window) {
+    const Instruction& i = p_.instructions[at];
+    switch (i.kind) {
+      case copy:
+      case reduce:
+        return move(at, i, window) ? at + 1 : -1;
+      case signal:
+        return send(at, i.run) ? at + i.run : -1;
+      case wait:
+        return receive(at, i.run) ? at + i.run : -1;
+      default:
+        give_back(at, i.run);
+        return at + i.run;
+    }
+  }
+
+  // ---- messages
+
+  Descriptor* arrival(uint8_t* region, int sender, uint32_t number) const {
+    auto lane = reinterpret_cast<Descriptor*>(region + l_.arrivals) + (static_cast<int64_t>(sender) * l_.blocks + block_) * depth;
+    return lane + number % depth;
+  }
+  Credit* credit(uint8_t* region, int receiver) const {
+    return reinterpret_cast<Credit*>(region + l_.credits) + static_cast<int64_t>(receiver) * l_.blocks + block_;
+  }
+  // Of this rank, at a peer.
+  Toll* toll(uint8_t* region) const { return reinterpret_cast<Toll*>(region + l_.tolls) + l_.rank; }
+  uint32_t returned(int peer) const { return Platform::acquire(&credit(l_.regions[l_.rank], peer)->given); }
+
+  // Waits in this thread; false where the call has failed. Waits hold no block: all others of the rank go on.
+  template <class Ready>
+  bool until(int at, int peer, Ready ready) {
+    if (ready()) return true;
+    uint64_t begun_ns = Platform::now_ns();
+    for (uint32_t turn = 1;; turn++) {
+      if (ready()) return true;
+      if (turn % Platform::turns) continue;
+      if (Platform::stop(call_.stop)) return fail(stopped, at, peer, 0);
+      if (Platform::now_ns() - begun_ns > call_.limit_ns) return fail(late, at, peer, 0);
+      Platform::pause(turn);
+    }
+  }
+
+  bool fail(Outcome outcome, int at, int peer, uint32_t print) {
+    Platform::report(call_.status, Status{outcome, peer, at, block_, print, 0});
+    return false;
+  }
+
+  // The signals of a run, each by a thread of its own.
+  bool send(int at, int run) {
+    Platform::barrier();  // the slot's bytes are written
+    bool failed = false;
+    for (int k = Platform::thread(); k < run; k += Platform::threads()) {
+      const Instruction& i = p_.instructions[at + k];
+      Counters& c = counters_[i.peer];
+      failed |= c.sent - c.credited >= depth && !until(at + k, i.peer, [&] {
+        c.credited = returned(i.peer);
+        return c.sent - c.credited < depth;
+      });
+      if (failed) continue;
+      Descriptor* d = arrival(l_.regions[i.peer], l_.rank, c.sent);
+      c.sent++;
+      if (i.tiny) {
+        d->place = shared_.tiny_slot(i.reg);
+      } else if (i.reg >= 0) {
+        d->place = shared_.slot(i.reg);
+        int held = shared_.held(i.reg);
+        if (held >= 0) l_.slot_until[(static_cast<int64_t>(block_) * l_.slots + held) * l_.ranks + i.peer] = c.sent;
+        else c.pending = c.sent;
+      }
+      Platform::release(&d->mark, static_cast<uint64_t>(p_.print) << 32 | c.sent);
+      if (l_.tolls) Platform::add(&toll(l_.regions[i.peer])->arrived);
+    }
+    return !Platform::any(failed);
+  }
+
+  bool receive(int at, int run) {
+    bool failed = false;
+    for (int k = Platform::thread(); k < run; k += Platform::threads()) {
+      const Instruction& i = p_.instructions[at + k];
+      Counters& c = counters_[i.peer];
+      Descriptor* d = arrival(l_.regions[l_.rank], i.peer, c.taken);
+      uint64_t mark = 0;
+      failed |= !until(at + k, i.peer, [&] {
+        mark = Platform::acquire(&d->mark);
+        return static_cast<uint32_t>(mark) == c.taken + 1;
+      });
+      if (failed) continue;
+      if (static_cast<uint32_t>(mark >> 32) != p_.print) {
+        failed = !fail(mismatch, at + k, i.peer, static_cast<uint32_t>(mark >> 32));
+        continue;
+      }
+      c.taken++;
+      if (i.tiny) {
+        shared_.tiny_message(i.reg) = Platform::read(&d->place);
+        shared_.packed(i.reg) = in_descriptor;
+      } else if (i.reg >= 0) {
+        auto place = Platform::read(&d->place);
+        shared_.message(i.reg) = reinterpret_cast<int64_t>(
+            l_.regions[static_cast<int64_t>(place >> region_shift) * l_.ranks + i.peer] +
+            (place & ((uint64_t{1} << region_shift) - 1)));
+        shared_.packed(i.reg) = (place >> region_shift) == 0;
+      }
+    }
+    return !Platform::any(failed);
+  }
+
+  void give_back(int at, int run) {
+    Platform::barrier();  // the messages' bytes are read
+    for (int k = Platform::thread(); k < run; k += Platform::threads()) {
+      const Instruction& i = p_.instructions[at + k];
+      Counters& c = counters_[i.peer];
+      Platform::release(&credit(l_.regions[i.peer], l_.rank)->given, ++c.given);
+      if (l_.tolls) Platform::add(&toll(l_.regions[i.peer])->returned);
+    }
+    Platform::barrier();
+  }
+
+  // ---- slots
+
+  bool free_slot(int number) const {
+    auto until = l_.slot_until + (static_cast<int64_t>(block_) * l_.slots + number) * l_.ranks;
+    for (int peer = 0; peer < l_.ranks; peer++)
+      if (peer != l_.rank && static_cast<int32_t>(returned(peer) - until[peer]) < 0) return false;
+    return true;
+  }
+
+  // Takes a slot that no peer reads any more, the next in turn if that is free.
+  bool take_slot(int at, int reg) {
+    bool failed = false;
+    if (Platform::thread() == 0) {
+      int& last = l_.last_slot[block_];
+      int found = -1;
+      failed = !until(at, -1, [&] {
+        for (int k = 1; k <= l_.slots && found < 0; k++)
+          if (int number = (last + k) % l_.slots; free_slot(number)) found = number;
+        return found >= 0;
+      });
+      if (!failed) {
+        last = found;
+        shared_.held(reg) = found;
+        shared_.slot(reg) = l_.staging + found * l_.slot_bytes + block_ * (l_.slot_bytes / call_.blocks / 16 * 16);
+      }
+    }
+    return !Platform::any(failed);
+  }
+
+  // Waits until peers have read what this instruction overwrites.
+  bool settle(int at, const Instruction& i) {
+    int which = call_.same ? 1 : 0;
+    bool failed = false;
+    for (int k = Platform::thread(); k < i.settles[which]; k += Platform::threads()) {
+      const Settle& s = p_.settles[i.settle[which] + k];
+      uint32_t number = shared_.base(s.peer) + s.nth;
+      if (static_cast<int32_t>(counters_[s.peer].pending - number) < 0) continue;  // it was staged
+      failed |= !until(at, s.peer, [&] { return static_cast<int32_t>(returned(s.peer) - number) >= 0; });
+    }
+    return !Platform::any(failed);
+  }
+
+  // Waits until no peer reads this rank's arrays any more.
+  bool settle_all(int at) {
+    bool failed = false;
+    for (int peer = Platform::thread(); peer < l_.ranks; peer += Platform::threads()) {
+      uint32_t number = counters_[peer].pending;
+      if (peer != l_.rank && number)
+        failed |= !until(at, peer, [&] { return static_cast<int32_t>(returned(peer) - number) >= 0; });
+    }
+    return !Platform::any(failed);
+  }
+
+  // ---- bytes
+
+  // The elements of a part of `size` elements, one for each block: whole runs of 64.
+  int64_t part(int64_t size) const { return ((size + call_.blocks - 1) / call_.blocks + 63) / 64 * 64; }
+
+  // This block's part of a window of a chunk.
+  void share(int64_t size, int64_t window, int64_t& begin, int64_t& end) const {
+    size -= window * p_.window;
+    size = size < 0 ? 0 : size < p_.window ? size : p_.window;
+    int64_t each = part(size);
+    begin = each * block_ < size ? each * block_ : size;
+    end = size - begin < each ? size : begin + each;
+  }
+
+  // The address of this block's part, which begins at the element `begin` of the window. In slots and scratch memory
+  // each block has a place of its own: blocks may be in different windows.
+  uint8_t* address(const Operand& o, int piece, int64_t window, int64_t begin) const {
+    int64_t item = p_.item, step = window * p_.window + begin, apart = piece * part(p_.window);
+    switch (o.space) {
+      case input:
+        return call_.input + (p_.input_offsets[o.index + piece] + step) * item;
+      case output:
+        return call_.output + (p_.output_offsets[o.index + piece] + step) * item;
+      case scratch:
+        return call_.scratch + (block_ * call_.scratch_chunks + o.index + piece) * part(p_.window) * item;
+      case slot: {
+        uint64_t place = shared_.slot(o.index);
+        if (shared_.held(o.index) == tiny_slot) return reinterpret_cast<uint8_t*>(&shared_.tiny_slot(o.index)) + before(o, piece);
+        if (shared_.held(o.index) >= 0) return l_.regions[l_.rank] + place + apart * item;
+        return in_place(place) + (p_.starts[o.label + piece] - p_.starts[o.label] + begin) * item;
+      }
+      default: {
+        auto base = reinterpret_cast<uint8_t*>(shared_.message(o.index));
+        if (shared_.packed(o.index) == in_descriptor)
+          return reinterpret_cast<uint8_t*>(&shared_.tiny_message(o.index)) + before(o, piece);
+        if (shared_.packed(o.index)) return base + apart * item;
+        return base + (p_.starts[o.label + piece] - p_.starts[o.label] + begin) * item;
+      }
+    }
+  }
+
+  // Bytes of an operand's chunks before one.
+  int64_t before(const Operand& o, int piece) const {
+    return (p_.starts[o.label + piece] - p_.starts[o.label]) * p_.item;
+  }
+
+  uint8_t* in_place(uint64_t place) const {
+    return l_.regions[static_cast<int64_t>(place >> region_shift) * l_.ranks + l_.rank] +
+           (place & ((uint64_t{1} << region_shift) - 1));
+  }
+
+  // The place of the bytes that an instruction would put into a slot, where peers reach them as they lie.
+  int64_t place_of(const Instruction& i, int64_t window) const {
+    int lying = i.lying[call_.same ? 1 : 0];
+    if (!lying) return nowhere;
+    const Operand& o = p_.operands[i.operand + lying - 1];
+    int64_t base = o.space == input ? call_.input_place : call_.output_place;
+    if (base == nowhere) return nowhere;
+    int64_t offset = (o.space == input ? p_.input_offsets : p_.output_offsets)[o.index] + window * p_.window;
+    return base + offset * p_.item;
+  }
+
+  bool move(int at, const Instruction& i, int64_t window) {
+    const Operand* o = p_.operands + i.operand;
+    bool lies = false;
+    if (i.tiny) {
+      Platform::barrier();
+      if (Platform::thread() == 0) shared_.held(i.reg) = tiny_slot;
+      Platform::barrier();
+    } else if (i.reg >= 0) {
+      int64_t place = place_of(i, window);
+      lies = place != nowhere;
+      if (lies) {
+        Platform::barrier();
+        if (Platform::thread() == 0) {
+          shared_.held(i.reg) = in_arrays;
+          shared_.slot(i.reg) = place;
+        }
+      } else if (!take_slot(at, i.reg)) {
+        return false;
+      }
+      Platform::barrier();
+    }
+    if (i.settles[call_.same ? 1 : 0] && !settle(at, i)) return false;
+    int targets = lies ? i.targets - 1 : i.targets;  // a slot is the last target
+    if (targets == 0) return true;
+    for (int piece = 0; piece < o->count; piece++) {
+      int64_t begin, end;
+      share(p_.sizes[o->label + piece], window, begin, end);
+      if (begin == end) continue;
+      if (piece) Platform::barrier();
+      for (int k = Platform::thread(); k < i.targets + i.sources; k += Platform::threads())
+        shared_.at(k) = address(o[k], piece, window, begin);
+      Platform::barrier();
+      if (i.kind == copy)
+        Platform::copy(shared_, targets, i.targets, (end - begin) * p_.item);
+      else
+        Platform::reduce(call_, shared_, targets, i.targets, i.sources, end - begin);
+    }
+    return true;
+  }
+
+  // The end of an average, of this rank's results of the window.
+  bool finish(int64_t window) {
+    Platform::barrier();
+    if (!settle_all(p_.length)) return false;
+    for (int k = 0; k < p_.runs; k++) {
+      int64_t begin, end;
+      share(p_.outputs[k].size, window, begin, end);
+      if (begin < end)
+        Platform::finish(call_, call_.output + (p_.outputs[k].offset + window * p_.window + begin) * p_.item, end - begin,
+                         l_.ranks);
+    }
+    Platform::barrier();
+    return true;
+  }
+
+  // ---- a program in several launches
+
+  void load_registers() {
+    auto kept = l_.registers + static_cast<int64_t>(block_) * Registers::words;
+    for (int k = Platform::thread(); k < Registers::words; k += Platform::threads()) shared_.set(k, kept[k]);
+    Platform::barrier();
+  }
+  void save_registers() {
+    Platform::barrier();
+    auto kept = l_.registers + static_cast<int64_t>(block_) * Registers::words;
+    for (int k = Platform::thread(); k < Registers::words; k += Platform::threads()) kept[k] = shared_.get(k);
+  }
+
+  const Call& call_;
+  const Program& p_;
+  const Lanes& l_;
+  Registers& shared_;
+  int block_;
+  Counters* counters_;
+};
+
+}  // namespace ringtree::device
