@@ -12,7 +12,7 @@ from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.lower import lower
 from ringtree.ir.program import Program
 from ringtree.ir.schedule import Schedule
-from ringtree.runtime.engines.nccl.groups import Compute, TransferGroup, GroupedProgram, Receive, grouped
+from ringtree.runtime.engines.nccl.groups import Compute, GroupedProgram, Receive, TransferGroup, grouped
 
 RANKS = (2, 3, 4, 5, 7, 8)
 

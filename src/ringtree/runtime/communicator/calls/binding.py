@@ -20,6 +20,7 @@ from ringtree.plan.tuning import CallTuning
 
 if TYPE_CHECKING:
     from ringtree.runtime.engines.engine import JoinedGroup
+    from ringtree.runtime.engines.protocols import Programs
     from ringtree.runtime.types import Dtype
 
 Ints = NDArray[np.int64]
@@ -137,6 +138,16 @@ def bind(
         int(sizes[: promise.postcondition(*where).start].sum()),
         p.aliasable and not moved,
     )
+
+
+def bind_synchronization(
+    endpoint: Programs, ranks: int, rank: int, collective: str, dtype: Dtype, root: int, count: int, digest: int
+) -> BoundPlan:
+    """Prepares a message without payload from every rank to every rank, with the fingerprint of such a call."""
+    part, none = built("bruck", "all_gather", ranks, -1, rank), np.zeros(ranks, np.int64)
+    room = part.program.scratch, 1, int(dtype), -1
+    plan = endpoint.prepare(*part.tables, none, none[:1], none, *room, collective, root, count, digest)
+    return BoundPlan(plan, part, "ranks synchronize before a call that is made elsewhere", 0, 0, False)
 
 
 def bind_own(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import zlib
 from collections import deque
 from collections.abc import Callable
@@ -18,12 +17,14 @@ from ringtree.plan.tuning import CallTuning
 from ringtree.price.memory.parameters import SharedMemory, built_in
 from ringtree.runtime.arrays import Array
 from ringtree.runtime.communicator import calls
+from ringtree.runtime.communicator.calls import reporting
 from ringtree.runtime.communicator.calls.binding import (
     BoundPlan,
     Ints,
     RankProgram,
     bind,
     bind_own,
+    bind_synchronization,
     built,
     order_of,
     part_of,
@@ -67,17 +68,7 @@ class Calls:
         self._defaults = Defaults(parameters.reductions)
         self._logs = parameters.rank == 0 and os.environ.get("RINGTREE_DEBUG") in ("info", "trace")
         if self._logs:
-            shared = ", more ranks than cores" if parameters.ranks > joined.cores else ""
-            where = f"{len(set(joined.hosts))} hosts" if joined.network else "one machine"
-            _log(
-                f"{parameters.ranks} ranks ({', '.join(parameters.names)}) on {where}, "
-                f"{joined.cores} cores{shared}; engine {engine}, "
-                f"{joined.slots} slots of {joined.slot_bytes} bytes a rank"
-            )
-            if joined.nodes:
-                _log(f"ranks on {len(set(joined.nodes))} NUMA nodes: {', '.join(map(str, joined.nodes))}")
-            if joined.speed < 1:
-                _log(f"the slowest core has {joined.speed:.0%} of the fastest one's speed; calls are priced by it")
+            reporting.group(joined, engine, parameters)
 
     def perform(self, request: CallRequest, algorithm: str | Schedule | None, async_op: bool) -> Any:
         """Makes the call; returns its result, or a Work.
@@ -196,23 +187,8 @@ class Calls:
         key = ("synchronization", collective, dtype, root, count, digest)
         found = self.plans.find(key)
         if found is None:
-            part = built("bruck", "all_gather", n, -1, self._parameters.rank)
-            none = np.zeros(n, np.int64)
-            plan = self._endpoint.prepare(
-                *part.tables,
-                none,
-                none[:1],
-                none,
-                part.program.scratch,
-                1,
-                int(dtype),
-                -1,
-                collective,
-                root,
-                count,
-                digest,
-            )
-            found = BoundPlan(plan, part, "ranks synchronize before a call that is made elsewhere", 0, 0, False)
+            shape = (n, self._parameters.rank, collective, dtype, root, count, digest)
+            found = bind_synchronization(self._endpoint, *shape)
             self.plans.keep(key, found)
         address = self._nowhere.__array_interface__["data"][0]
         return found.plan, address, address
@@ -246,12 +222,7 @@ class Calls:
             found = self._bind(collective, dtype, op, root, count, algorithm, counts, packed)
             self.plans.keep(key, found)
             if self._logs:
-                p = found.part.program
-                where = f", root {root}" if root >= 0 else ""
-                _log(
-                    f"{collective} of {count * dtype.itemsize} bytes ({dtype.label}{where}) over "
-                    f"{self._parameters.ranks} ranks: {p.name}, program {p.digest()}, because {found.why}"
-                )
+                reporting.plan(found, dtype, root, count)
         return found
 
     def _bind(
@@ -420,7 +391,3 @@ class Calls:
         code = CODE[request.collective] + offset
         signature = (code, shown.format() or "", int(request.dtype), request.op, request.root, *counts)
         self.plans.teach(signature, bound)
-
-
-def _log(text: str) -> None:
-    print(f"ringtree: {text}", file=sys.stderr, flush=True)

@@ -6,7 +6,6 @@ unknown to `torch.distributed`, whose default group nobody needs.
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta

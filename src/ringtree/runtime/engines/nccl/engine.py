@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from ringtree.runtime.engines.protocols import Endpoint
 
 COSTS = (15e-6, 10e-6, 2e12, 25e9)
-"""Of a group of sends and receives, of a call's first kernel, of a GPU's memory, and of a network of 200 Gb/s: for the
-choice of an algorithm where the backend has no call of its own."""
+"""Seconds of a group of sends and receives, and of a call's first kernel; bytes a second of a GPU's memory, and of a
+network of 200 Gb/s: for the choice of an algorithm where the backend has no call of its own."""
 NOTICED_S = 2.0
 """Seconds in which a peer's death is looked for after the carrier has failed."""
 _NAME = {code: name for name, code in OPS.items()}

@@ -102,6 +102,10 @@ class GroupedProgram:
         return max((start + n for start, n in extents), default=0)
 
 
+Exchanges = dict[int, tuple[list[int], list[int]]]
+"""The groups of a list of items: position of the item that each comes before -> (positions of signals, of waits)."""
+
+
 class _Item(NamedTuple):
     """An instruction with its values numbered: a signal and a wait have one in `values`."""
 
@@ -210,9 +214,9 @@ class _Reader:
         return MemoryRange(space, index, label, count, tuple(extents))
 
 
-def _exchanges(items: Sequence[_Item]) -> dict[int, tuple[list[int], list[int]]]:
-    """The groups: position of the item that each comes before -> (positions of signals, positions of waits)."""
-    groups: dict[int, tuple[list[int], list[int]]] = {}
+def _exchanges(items: Sequence[_Item]) -> Exchanges:
+    """The groups: each as late as a message is needed."""
+    groups: Exchanges = {}
     waits = [at for at, item in enumerate(items) if item.kind is Kind.WAIT]
     signals = [at for at, item in enumerate(items) if item.kind is Kind.SIGNAL]
     numbers = {items[w].values[0]: n for n, w in enumerate(waits)}
@@ -231,7 +235,7 @@ def _exchanges(items: Sequence[_Item]) -> dict[int, tuple[list[int], list[int]]]
     return groups
 
 
-def _received_in_place(items: Sequence[_Item], exchanges: dict[int, tuple[list[int], list[int]]]) -> dict[int, MemoryRange]:
+def _received_in_place(items: Sequence[_Item], exchanges: Exchanges) -> dict[int, MemoryRange]:
     """The messages that can be received where they are stored: nothing reads or writes that memory from the group on
     until then, and no slot that leaves then or later was copied from there."""
     posted = {items[w].values[0]: at for at, (_, waits) in exchanges.items() for w in waits}
@@ -261,9 +265,7 @@ def _places(item: _Item) -> Iterator[MemoryRange]:
             yield s
 
 
-def _shared(
-    items: Sequence[_Item], exchanges: dict[int, tuple[list[int], list[int]]], into: dict[int, MemoryRange]
-) -> set[int]:
+def _shared(items: Sequence[_Item], exchanges: Exchanges, into: dict[int, MemoryRange]) -> set[int]:
     """The values that can be views: nothing writes to their memory until their last use."""
     sent_at = {s: at for at, (signals, _) in exchanges.items() for s in signals}
     last_use: dict[int, int] = {}
@@ -284,9 +286,7 @@ def _shared(
         memory = _memory(item, into)
         for value in item.values:
             end = last_use.get(value, at)
-            if memory is None:
-                views.add(value)
-            elif len(memory.extents) <= 1 and not _written(memory, items, received, at + 1, end):
+            if memory is None or (len(memory.extents) <= 1 and not _written(memory, items, received, at + 1, end)):
                 views.add(value)
     return views
 
@@ -301,7 +301,9 @@ def _memory(item: _Item, into: dict[int, MemoryRange]) -> MemoryRange | None:
     return into.get(first) if isinstance(first, int) else first
 
 
-def _written(memory: MemoryRange, items: Sequence[_Item], received: dict[int, list[MemoryRange]], start: int, end: int) -> bool:
+def _written(
+    memory: MemoryRange, items: Sequence[_Item], received: dict[int, list[MemoryRange]], start: int, end: int
+) -> bool:
     """Whether an item from `start` up to `end`, or a group up to and with that at `end`, writes to that memory."""
     for at in range(start, end + 1):
         if any(memory.touches(p) for p in received.get(at, ())):

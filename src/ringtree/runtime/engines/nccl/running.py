@@ -9,7 +9,7 @@ import torch
 
 from ringtree.ir.program import Space
 from ringtree.runtime.engines.nccl.arithmetic import Arithmetic
-from ringtree.runtime.engines.nccl.groups import Compute, TransferGroup, GroupedProgram, MemoryRange, Source
+from ringtree.runtime.engines.nccl.groups import Compute, GroupedProgram, MemoryRange, Source, TransferGroup
 
 Transfers = Sequence[tuple[int, Any]]
 """(peer, tensor of bytes) each."""
