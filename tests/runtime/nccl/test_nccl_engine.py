@@ -15,7 +15,7 @@ from ringtree import Communicator, spawn
 from ringtree.algorithms import build
 from ringtree.errors import Mismatch, PeerDied, Poisoned, RankFailed, TimedOut
 from ringtree.ir.schedule import Schedule
-from ringtree.runtime.engines.nccl.carrier import chosen
+from ringtree.runtime.engines.nccl.choice import chosen
 from ringtree.runtime.engines.nccl.running import Run
 from ringtree.runtime.launch.spawn import Pool
 

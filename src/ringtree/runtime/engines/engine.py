@@ -136,10 +136,10 @@ def _module(engine: str) -> Any:
     return import_module(module)
 
 
-def device_engine(over_hosts: bool, env: Mapping[str, str] | None = None) -> str:
+def device_engine(env: Mapping[str, str], over_hosts: bool = False) -> str:
     """The engine of calls on devices' arrays: RINGTREE_DEVICE_ENGINE, by default cuda on one machine and nccl over
     several hosts. ValueError: for another."""
-    given = (os.environ if env is None else env).get("RINGTREE_DEVICE_ENGINE")
+    given = env.get("RINGTREE_DEVICE_ENGINE")
     if given and given not in DEVICE_ENGINES:
         raise ValueError(f"RINGTREE_DEVICE_ENGINE is {given!r}; expected one of {', '.join(DEVICE_ENGINES)}")
     return given or ("nccl" if over_hosts else "cuda")

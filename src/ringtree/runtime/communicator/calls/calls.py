@@ -80,7 +80,7 @@ class Calls:
         Arrays in a device's memory are served by a group of the same ranks whose engine reaches that.
         """
         if request.device is not None and self._joined.devices is None:
-            what = device_engine(over_hosts=self._joined.network is not None)
+            what = device_engine(os.environ, self._joined.network is not None)
             return self._beside(what, engine=what).perform(request, algorithm, async_op)
         at = self._by_address(request, algorithm, async_op)
         if at is not None:

@@ -7,22 +7,20 @@ unknown to `torch.distributed`, whose default group nobody needs.
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
 from torch.distributed import ReduceOp
 
+from ringtree.runtime.engines.nccl.choice import VARIABLE
 from ringtree.runtime.types import Dtype
 
 if TYPE_CHECKING:
     from ringtree.runtime.bootstrap.protocols import NetworkBootstrap
     from ringtree.runtime.engines.engine import GroupParameters
 
-VARIABLE = "RINGTREE_NCCL_CARRIER"
-CARRIERS = ("nccl", "gloo", "staged")
-"""NCCL; Gloo on arrays in host memory; Gloo on arrays of GPUs, through host memory, where NCCL cannot join them."""
 LOOPBACK = "127.0.0.1"
 GRACE_S = 60.0
 """Seconds beyond the group's own limit after which the backend gives up by itself."""
@@ -33,14 +31,6 @@ _OF_GLOO = (*_INTEGERS, Dtype.FLOAT32, Dtype.FLOAT64)
 _OPS = {"sum": ReduceOp.SUM, "prod": ReduceOp.PRODUCT, "max": ReduceOp.MAX, "min": ReduceOp.MIN, "avg": ReduceOp.AVG}
 _REDUCING = ("all_reduce", "reduce", "reduce_scatter")
 _MOVING = ("all_gather", "broadcast", "all_to_all")
-
-
-def chosen(env: Mapping[str, str]) -> str:
-    """The carrier that RINGTREE_NCCL_CARRIER names: nccl by default. ValueError: for another."""
-    name = env.get(VARIABLE) or "nccl"
-    if name not in CARRIERS:
-        raise ValueError(f"{VARIABLE} is {name!r}; expected one of {', '.join(CARRIERS)}")
-    return name
 
 
 def lacking(name: str) -> str:

@@ -22,7 +22,8 @@ from ringtree.ir.program import Instruction, Kind, Operand, Program, Space
 from ringtree.price.devices import Devices
 from ringtree.runtime.engines.engine import GroupParameters, JoinedGroup
 from ringtree.runtime.engines.nccl.arithmetic import Arithmetic, stored
-from ringtree.runtime.engines.nccl.carrier import Carrier, chosen, connect
+from ringtree.runtime.engines.nccl.carrier import Carrier, connect
+from ringtree.runtime.engines.nccl.choice import chosen
 from ringtree.runtime.engines.nccl.groups import GroupedProgram, grouped
 from ringtree.runtime.engines.nccl.memory import at_address
 from ringtree.runtime.engines.nccl.running import Run
