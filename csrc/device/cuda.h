@@ -51,10 +51,9 @@ struct Cuda {
     asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(at), "l"(value) : "memory");
   }
   static void add(uint32_t* word) { asm volatile("red.release.sys.global.add.u32 [%0], 1;" ::"l"(word) : "memory"); }
-  static void count(uint32_t* ended) {
-    volatile uint32_t* word = ended;
-    *word = *word + 1;
-    __threadfence_system();
+  // Writes to the host's memory; to read there takes a microsecond a warp.
+  static void post(uint32_t* there, uint32_t value) {
+    *const_cast<volatile uint32_t*>(there) = value;
   }
   static void report(Status* status, const Status& found) {
     volatile Status* s = status;
@@ -75,24 +74,23 @@ struct Cuda {
     return bits % sizeof(Vector) == 0;
   }
 
-  template <int targets>
-  static void copy_vectors(Registers& shared, int source, int64_t count) {
+  static void copy_vectors(Registers& shared, int targets, int source, int64_t count) {
     constexpr int ahead = 4;
     auto from = reinterpret_cast<const Vector*>(shared.at(source));
-    Vector* to[targets];
-    for (int t = 0; t < targets; t++) to[t] = reinterpret_cast<Vector*>(shared.at(t));
     int64_t at = threadIdx.x, step = blockDim.x;
     for (; at + (ahead - 1) * step < count; at += ahead * step) {
       Vector v[ahead];
 #pragma unroll
       for (int k = 0; k < ahead; k++) v[k] = from[at + k * step];
+      for (int t = 0; t < targets; t++) {
+        auto to = reinterpret_cast<Vector*>(shared.at(t));
 #pragma unroll
-      for (int k = 0; k < ahead; k++)
-        for (int t = 0; t < targets; t++) to[t][at + k * step] = v[k];
+        for (int k = 0; k < ahead; k++) to[at + k * step] = v[k];
+      }
     }
     for (; at < count; at += step) {
       Vector v = from[at];
-      for (int t = 0; t < targets; t++) to[t][at] = v;
+      for (int t = 0; t < targets; t++) reinterpret_cast<Vector*>(shared.at(t))[at] = v;
     }
   }
 
@@ -100,8 +98,7 @@ struct Cuda {
     int64_t done = 0;
     if (aligned(shared, 0, targets) && aligned(shared, source, source + 1)) {
       int64_t count = nbytes / sizeof(Vector);
-      if (targets == 1) copy_vectors<1>(shared, source, count);
-      else copy_vectors<2>(shared, source, count);
+      copy_vectors(shared, targets, source, count);
       done = count * sizeof(Vector);
     }
     for (int64_t k = done + threadIdx.x; k < nbytes; k += blockDim.x) {
@@ -121,8 +118,6 @@ struct Cuda {
   template <int number, int ahead>
   static void reduce_vectors(Registers& shared, int targets, int first, int sources, int64_t count) {
     if (number) sources = number;
-    auto out = reinterpret_cast<Vector*>(shared.at(0));
-    auto beside = targets > 1 ? reinterpret_cast<Vector*>(shared.at(1)) : nullptr;
     for (int64_t at = threadIdx.x; at < count; at += ahead * static_cast<int64_t>(blockDim.x)) {
       V sum[ahead][lanes];
       auto add = [&](int k, const Vector& v, bool begins) {
@@ -163,8 +158,7 @@ struct Cuda {
         for (int e = 0; e < lanes; e++) part[e] = T::store(sum[k][e]);
         Vector v;
         memcpy(&v, part, sizeof v);
-        out[here] = v;
-        if (beside) beside[here] = v;
+        for (int t = 0; t < targets; t++) reinterpret_cast<Vector*>(shared.at(t))[here] = v;
       }
     }
   }

@@ -14,17 +14,19 @@ namespace ringtree::device {
 // where the bytes are read where they lie, -2 where they travel in the descriptor; a message's address, and whether its
 // chunks are a window apart, or it came in its descriptor.
 struct Registers {
-  static constexpr int words = 6 * most_registers + most_ranks;
+  static constexpr int words = 6 * most_registers + 2 * most_ranks;
   int64_t wide[2 * most_registers];
   uint64_t tiny[2 * most_registers];  // messages that travel in descriptors: those sent, those received
   int16_t narrow[2 * most_registers];
   uint32_t base_[most_ranks];
+  int64_t home_[most_ranks];  // the places of peers' output, as far as they are known
   uint8_t* at_[most_operands];
 
   int64_t& slot(int reg) { return wide[reg]; }
   int64_t& message(int reg) { return wide[most_registers + reg]; }
   int16_t& held(int reg) { return narrow[reg]; }
   int16_t& packed(int reg) { return narrow[most_registers + reg]; }
+  int64_t& home(int peer) { return home_[peer]; }
   uint32_t& base(int peer) { return base_[peer]; }
   uint8_t*& at(int k) { return at_[k]; }
   uint64_t& tiny_slot(int reg) { return tiny[reg]; }
@@ -33,14 +35,16 @@ struct Registers {
     constexpr int each = 2 * most_registers;
     if (k < each) return wide[k];
     if (k < 2 * each) return static_cast<int64_t>(tiny[k - each]);
-    return k < 3 * each ? narrow[k - 2 * each] : base_[k - 3 * each];
+    if (k < 3 * each) return narrow[k - 2 * each];
+    return k < 3 * each + most_ranks ? base_[k - 3 * each] : home_[k - 3 * each - most_ranks];
   }
   void set(int k, int64_t value) {
     constexpr int each = 2 * most_registers;
     if (k < each) wide[k] = value;
     else if (k < 2 * each) tiny[k - each] = static_cast<uint64_t>(value);
     else if (k < 3 * each) narrow[k - 2 * each] = static_cast<int16_t>(value);
-    else base_[k - 3 * each] = static_cast<uint32_t>(value);
+    else if (k < 3 * each + most_ranks) base_[k - 3 * each] = static_cast<uint32_t>(value);
+    else home_[k - 3 * each - most_ranks] = value;
   }
 };
 
@@ -52,16 +56,16 @@ class Interpreter {
         counters_(l_.counters + static_cast<int64_t>(block) * l_.ranks) {}
 
   void run() {
-    interpret();
+    if (!Platform::any(Platform::thread() == 0 && Platform::stop(call_.stop))) interpret();
     bool last = call_.to == p_.length && call_.last_window == p_.windows;
-    if (block_ == 0 && last && Platform::thread() == 0) Platform::count(&call_.status->ended);
+    if (block_ == 0 && last && Platform::thread() == 0) Platform::post(&call_.status->ended, ++*l_.ended);
   }
 
  private:
-  static constexpr int in_arrays = -1, tiny_slot = -2, in_descriptor = 2;
+  static constexpr int in_arrays = -1, tiny_slot = -2, in_descriptor = 2, has_landed = -3;
+  static constexpr uint64_t there = ~uint64_t{0};  // the place of a message that has landed
 
   void interpret() {
-    if (Platform::stop(call_.stop)) return;
     if (call_.from > 0) load_registers();
     for (int64_t window = call_.first_window; window < call_.last_window; window++) {
       begin_window(window);
@@ -79,8 +83,10 @@ class Interpreter {
   // The counters of messages to a peer when the window began: what `settles` count from.
   void begin_window(int64_t) {
     if (call_.from > 0) return;
-    for (int peer = Platform::thread(); peer < l_.ranks; peer += Platform::threads())
+    for (int peer = Platform::thread(); peer < l_.ranks; peer += Platform::threads()) {
       shared_.base(peer) = counters_[peer].sent;
+      shared_.home(peer) = nowhere;
+    }
     Platform::barrier();
   }
 
@@ -104,8 +110,8 @@ class Interpreter {
   // ---- messages
 
   Descriptor* arrival(uint8_t* region, int sender, uint32_t number) const {
-    auto lane = reinterpret_cast<Descriptor*>(region + l_.arrivals) + (static_cast<int64_t>(sender) * l_.blocks + block_) * depth;
-    return lane + number % depth;
+    auto lane = reinterpret_cast<Descriptor*>(region + l_.arrivals) + (static_cast<int64_t>(sender) * l_.blocks + block_) * l_.slots;
+    return lane + number % l_.slots;
   }
   Credit* credit(uint8_t* region, int receiver) const {
     return reinterpret_cast<Credit*>(region + l_.credits) + static_cast<int64_t>(receiver) * l_.blocks + block_;
@@ -129,7 +135,8 @@ class Interpreter {
   }
 
   bool fail(Outcome outcome, int at, int peer, uint32_t print) {
-    Platform::report(call_.status, Status{outcome, peer, at, block_, print, 0});
+    if (outcome != stopped) Platform::report(call_.status, Status{outcome, peer, at, block_, print, 0});
+    *call_.stop = 1;
     return false;
   }
 
@@ -140,19 +147,21 @@ class Interpreter {
     for (int k = Platform::thread(); k < run; k += Platform::threads()) {
       const Instruction& i = p_.instructions[at + k];
       Counters& c = counters_[i.peer];
-      failed |= c.sent - c.credited >= depth && !until(at + k, i.peer, [&] {
+      failed |= c.sent - c.credited >= static_cast<uint32_t>(l_.slots) && !until(at + k, i.peer, [&] {
         c.credited = returned(i.peer);
-        return c.sent - c.credited < depth;
+        return c.sent - c.credited < static_cast<uint32_t>(l_.slots);
       });
       if (failed) continue;
       Descriptor* d = arrival(l_.regions[i.peer], l_.rank, c.sent);
       c.sent++;
+      d->home = static_cast<uint64_t>(call_.output_place);
       if (i.tiny) {
         d->place = shared_.tiny_slot(i.reg);
       } else if (i.reg >= 0) {
         d->place = shared_.slot(i.reg);
         int held = shared_.held(i.reg);
-        if (held >= 0) l_.slot_until[(static_cast<int64_t>(block_) * l_.slots + held) * l_.ranks + i.peer] = c.sent;
+        if (held == has_landed) d->place = there;
+        else if (held >= 0) l_.slot_until[(static_cast<int64_t>(block_) * l_.slots + held) * l_.ranks + i.peer] = c.sent;
         else c.pending = c.sent;
       }
       Platform::release(&d->mark, static_cast<uint64_t>(p_.print) << 32 | c.sent);
@@ -178,11 +187,16 @@ class Interpreter {
         continue;
       }
       c.taken++;
+      shared_.home(i.peer) = static_cast<int64_t>(Platform::read(&d->home));
       if (i.tiny) {
         shared_.tiny_message(i.reg) = Platform::read(&d->place);
         shared_.packed(i.reg) = in_descriptor;
       } else if (i.reg >= 0) {
         auto place = Platform::read(&d->place);
+        if (place == there) {
+          shared_.packed(i.reg) = has_landed;
+          continue;
+        }
         shared_.message(i.reg) = reinterpret_cast<int64_t>(
             l_.regions[static_cast<int64_t>(place >> region_shift) * l_.ranks + i.peer] +
             (place & ((uint64_t{1} << region_shift) - 1)));
@@ -307,6 +321,21 @@ class Interpreter {
            (place & ((uint64_t{1} << region_shift) - 1));
   }
 
+  // Whether all messages that an instruction's slot is for may land, in output that is reached from here.
+  bool all_land(const Instruction& i) const {
+    if (!i.lands || i.lands + i.targets + i.sources > most_operands) return false;
+    for (int k = 0; k < i.lands; k++)
+      if (shared_.home(static_cast<int>(p_.lands[i.land + k].peer)) == nowhere) return false;
+    return true;
+  }
+
+  uint8_t* landing_at(const Land& land, const Operand& o, int piece, int64_t window, int64_t begin) const {
+    auto place = static_cast<uint64_t>(shared_.home(static_cast<int>(land.peer)));
+    auto base = l_.regions[static_cast<int64_t>(place >> region_shift) * l_.ranks + land.peer] +
+                (place & ((uint64_t{1} << region_shift) - 1));
+    return base + (land.offset + window * p_.window + begin) * p_.item + before(o, piece);
+  }
+
   // The place of the bytes that an instruction would put into a slot, where peers reach them as they lie.
   int64_t place_of(const Instruction& i, int64_t window) const {
     int lying = i.lying[call_.same ? 1 : 0];
@@ -320,10 +349,18 @@ class Interpreter {
 
   bool move(int at, const Instruction& i, int64_t window) {
     const Operand* o = p_.operands + i.operand;
+    if (i.kind == copy && o[i.targets].space == message && shared_.packed(o[i.targets].index) == has_landed) return true;
     bool lies = false;
+    int landing = 0;
     if (i.tiny) {
       Platform::barrier();
       if (Platform::thread() == 0) shared_.held(i.reg) = tiny_slot;
+      Platform::barrier();
+    } else if (i.reg >= 0 && all_land(i)) {
+      lies = true;
+      landing = i.lands;
+      Platform::barrier();
+      if (Platform::thread() == 0) shared_.held(i.reg) = has_landed;
       Platform::barrier();
     } else if (i.reg >= 0) {
       int64_t place = place_of(i, window);
@@ -340,20 +377,22 @@ class Interpreter {
       Platform::barrier();
     }
     if (i.settles[call_.same ? 1 : 0] && !settle(at, i)) return false;
-    int targets = lies ? i.targets - 1 : i.targets;  // a slot is the last target
+    int own = lies ? i.targets - 1 : i.targets, targets = own + landing;  // a slot is the last target
     if (targets == 0) return true;
     for (int piece = 0; piece < o->count; piece++) {
       int64_t begin, end;
       share(p_.sizes[o->label + piece], window, begin, end);
       if (begin == end) continue;
       if (piece) Platform::barrier();
-      for (int k = Platform::thread(); k < i.targets + i.sources; k += Platform::threads())
-        shared_.at(k) = address(o[k], piece, window, begin);
+      for (int k = Platform::thread(); k < targets + i.sources; k += Platform::threads())
+        shared_.at(k) = k < own       ? address(o[k], piece, window, begin)
+                        : k < targets ? landing_at(p_.lands[i.land + k - own], *o, piece, window, begin)
+                                      : address(o[i.targets + k - targets], piece, window, begin);
       Platform::barrier();
       if (i.kind == copy)
-        Platform::copy(shared_, targets, i.targets, (end - begin) * p_.item);
+        Platform::copy(shared_, targets, targets, (end - begin) * p_.item);
       else
-        Platform::reduce(call_, shared_, targets, i.targets, i.sources, end - begin);
+        Platform::reduce(call_, shared_, targets, targets, i.sources, end - begin);
     }
     return true;
   }

@@ -9,7 +9,6 @@ namespace ringtree::device {
 enum Kind : int32_t { copy, reduce, signal, wait, release };
 enum Space : int32_t { input, output, scratch, slot, message };
 
-constexpr int depth = 8;             // messages of a lane on their way
 constexpr int most_operands = 80;    // of an instruction
 constexpr int most_ranks = 256;
 constexpr int most_registers = 512;  // of a program, for slots and for messages
@@ -24,6 +23,7 @@ struct Instruction {
   int32_t settle[2];   // before it overwrites bytes that peers may still read: the first of `settles`
   int32_t settles[2];  // how many
   int32_t tiny;        // of what concerns a message of at most 8 bytes: it travels in the descriptor
+  int32_t land, lands;  // the first of `lands` of the messages that its slot is for, and how many: all may land, or none
 };
 
 struct Operand {
@@ -35,6 +35,11 @@ struct Settle {
   int32_t peer, nth;
 };
 
+// The message to `peer` may be written to its output, from this element on: by then the peer is done with the place.
+struct Land {
+  int64_t peer, offset;
+};
+
 struct Run {
   int64_t offset, size;
 };
@@ -43,6 +48,7 @@ struct Program {
   const Instruction* instructions;
   const Operand* operands;
   const Settle* settles;
+  const Land* lands;
   const int64_t* sizes;           // of chunks, by label
   const int64_t* starts;          // sums of the sizes before
   const int64_t* input_offsets;   // by index
@@ -55,7 +61,8 @@ struct Program {
   int32_t dtype, op;
 };
 
-struct Descriptor {
+struct alignas(32) Descriptor {
+  uint64_t home;   // the place of the sender's output, where messages may land
   uint64_t place;  // of the message's bytes; of a tiny message the bytes themselves
   uint64_t mark;   // the message's number in the lane, and the sender's digest of the call above
 };
@@ -82,13 +89,14 @@ struct alignas(32) Counters {
 
 // A rank's side of a group. Blocks have lanes of their own: block b of one rank exchanges with block b of another.
 struct Lanes {
-  int32_t rank, ranks, blocks, slots;
+  int32_t rank, ranks, blocks, slots;  // a lane holds as many messages as a rank has slots
   int64_t slot_bytes;              // of all blocks
   int64_t arrivals, credits, staging;  // offsets in each rank's region 0
   int64_t tolls;                       // likewise, of [rank]; 0 where kernels wait by themselves
   uint8_t* const* regions;         // [region][rank]
   Counters* counters;              // [block][rank]
   uint32_t* slot_until;            // [block][slot][rank]: the last message that reads the slot
+  uint32_t* ended;                 // calls, by the first block
   int64_t* registers;              // [block][2 * most_registers]: of a program that goes on in another launch
   int32_t* last_slot;              // [block]
 };
@@ -108,7 +116,7 @@ struct Call {
   uint8_t *input, *output, *scratch;
   int64_t input_place, output_place;  // `nowhere` where peers do not reach them
   uint64_t limit_ns;                  // of one wait
-  const volatile uint32_t* stop;      // not 0: the group has failed
+  volatile uint32_t* stop;            // not 0: the group has failed; in the device's memory, as waits look at it
   Status* status;
   int32_t same;      // input and output are the same memory, position by position
   int32_t blocks;    // that share the work

@@ -17,7 +17,7 @@ def call_text(collective: str, op: str, dtype: str, count: int, root: int) -> st
     """A call in words, as errors name it."""
     reduction = f"{op}, " if op else ""
     where = f", root {root}" if root >= 0 else ""
-    return f"{collective}({reduction}{dtype}, {count} elements{where})"
+    return f"{collective}({reduction}{dtype}, count {count}{where})"
 
 
 def digest_of(text: str, program: int) -> int:

@@ -22,6 +22,8 @@ LATENCY_S, TURN_S, LAUNCH_S = 3e-6, 300e-6, 4e-6
 """Seconds until another rank's kernel sees a signal; the same where ranks take turns on a device; of a launch."""
 MEMORY_SHARE, MEMORY_BPS, NVLINK_BPS, PCIE_BPS = 0.88, 1e12, 300e9, 20e9
 """The share of a memory's nominal rate that a copy reaches (H200), and rates for want of better ones."""
+ARENA_BYTES, ALIGNED = 1 << 22, 256
+"""Small memory is taken from larger pieces, in multiples of ALIGNED."""
 ARRIVED, RETURNED = 0, 1
 PART_AT = 88
 """Where a call's part begins: its first instruction, the one after its last, and the same of windows."""
@@ -47,6 +49,7 @@ class CudaProcessor:
     """One device of this process; see Processor."""
 
     runs_ahead = True
+    least_lying_bytes = 1 << 21  # to copy less takes less time than to wait until peers have read it
 
     def __init__(self, parameters: GroupParameters) -> None:
         self._parameters = parameters
@@ -63,14 +66,13 @@ class CudaProcessor:
         self.blocks = max(1, min(MOST_BLOCKS, min(seat.multiprocessors for seat in self.seats) // sharing))
         self.takes_turns = any(seat.takes_turns for seat in self.seats) and sharing > 1
         self.costs: Devices | None = self._costs()
-        self._taken: list[int] = []
+        self._arena = self._arena_left = 0
         self._opened: list[int] = []
         self._pinned = [int(call("cuMemHostAlloc", 4096, 2))]
         memmove(self._pinned[0], bytes(4096), 4096)
         words = self._pinned[0]
         self._host_words = words
         self._outcome = cast(words, POINTER(c_int32))
-        self._stop = cast(words + 64, POINTER(c_uint32))
         self._ended = cast(words + 20, POINTER(c_uint32))
         self._launched = 0
         self._words = int(call("cuMemHostGetDevicePointer", words, 0))
@@ -78,7 +80,7 @@ class CudaProcessor:
         self._buffer = create_string_buffer(CALL.size)
         self._arguments = (c_void_p * 1)(addressof(self._buffer))
         self._stream = -1
-        self.tolls = 0
+        self.tolls = self.stop_word = 0
         self._side: Any = None
         self._due = [[0] * parameters.ranks, [0] * parameters.ranks]
 
@@ -111,11 +113,19 @@ class CudaProcessor:
 
     def take(self, nbytes: int) -> int:
         """See Processor."""
+        nbytes = -(-max(nbytes, 1) // ALIGNED) * ALIGNED
+        if nbytes > ARENA_BYTES // 4:
+            return self._allocated(nbytes)
+        if self._arena_left < nbytes:
+            self._arena, self._arena_left = self._allocated(ARENA_BYTES), ARENA_BYTES
+        self._arena_left -= nbytes
+        return self._arena + self._arena_left
+
+    def _allocated(self, nbytes: int) -> int:
         call("cuCtxSetCurrent", self._context)
-        address = int(call("cuMemAlloc", max(nbytes, 1)))
-        call("cuMemsetD8", address, 0, max(nbytes, 1))
+        address = int(call("cuMemAlloc", nbytes))
+        call("cuMemsetD8", address, 0, nbytes)
         call("cuCtxSynchronize")
-        self._taken.append(address)
         return address
 
     def share(self, nbytes: int) -> list[int]:
@@ -123,7 +133,7 @@ class CudaProcessor:
         offer: tuple[bytes, int, str] = (b"", 0, next((seat.refuses for seat in self.seats if seat.refuses), ""))
         if not offer[2]:
             try:
-                address = self.take(nbytes)
+                address = self._allocated(nbytes)
                 offer = bytes(call("cuIpcGetMemHandle", address).reserved), address, ""
             except CudaError as error:
                 offer = b"", 0, str(error)
@@ -187,11 +197,6 @@ class CudaProcessor:
         return self._words
 
     @property
-    def stop_word(self) -> int:
-        """See Processor."""
-        return self._words + 64
-
-    @property
     def idle(self) -> bool:
         """See Processor."""
         return int(self._ended[0]) == self._launched & 0xFFFFFFFF
@@ -205,19 +210,17 @@ class CudaProcessor:
 
     def stop(self) -> None:
         """See Processor."""
-        self._stop[0] = 1
-        if not self.takes_turns:
-            return
         call("cuCtxSetCurrent", self._context)
-        for peer in range(self._parameters.ranks):
+        self._poke(self.stop_word, 1)
+        for peer in range(self._parameters.ranks) if self.takes_turns else ():
             for which in (ARRIVED, RETURNED):
-                self._poke(peer, which, (self._due[which][peer] + (1 << 30)) & 0xFFFFFFFF)
+                self._poke(self._toll(peer, which), (self._due[which][peer] + (1 << 30)) & 0xFFFFFFFF)
 
     def awaits(self, peer: int) -> bool:
         """See Processor."""
         call("cuCtxSetCurrent", self._context)
         return any(  # counts wrap
-            (self._due[which][peer] - self._peek(peer, which)) & 0xFFFFFFFF in range(1, 1 << 31)
+            (self._due[which][peer] - self._peek(self._toll(peer, which))) & 0xFFFFFFFF in range(1, 1 << 31)
             for which in (ARRIVED, RETURNED)
         )
 
@@ -227,15 +230,18 @@ class CudaProcessor:
             self._side = call("cuStreamCreate", 1)
         return self._side
 
-    def _peek(self, peer: int, which: int) -> int:
+    def _toll(self, peer: int, which: int) -> int:
+        return self.tolls + peer * TOLL_BYTES + 64 * which
+
+    def _peek(self, address: int) -> int:
         word = c_uint32(0)
-        call("cuMemcpyDtoHAsync", addressof(word), self.tolls + peer * TOLL_BYTES + 64 * which, 4, self._beside())
+        call("cuMemcpyDtoHAsync", addressof(word), address, 4, self._beside())
         call("cuStreamSynchronize", self._beside())
         return int(word.value)
 
-    def _poke(self, peer: int, which: int, value: int) -> None:
+    def _poke(self, address: int, value: int) -> None:
         word = c_uint32(value)
-        call("cuMemcpyHtoDAsync", self.tolls + peer * TOLL_BYTES + 64 * which, addressof(word), 4, self._beside())
+        call("cuMemcpyHtoDAsync", address, addressof(word), 4, self._beside())
         call("cuStreamSynchronize", self._beside())
 
     def launch(self, call_bytes: bytes, plan: Launched) -> None:
@@ -273,7 +279,7 @@ class CudaProcessor:
     def _await_toll(self, stream: int, peer: int, which: int, count: int) -> None:
         """Lets the stream wait until so many more messages of a peer have come, or have been given back by it."""
         due = self._due[which][peer] = (self._due[which][peer] + count) & 0xFFFFFFFF
-        call("cuStreamWaitValue32", stream, self.tolls + peer * TOLL_BYTES + 64 * which, due, 0)
+        call("cuStreamWaitValue32", stream, self._toll(peer, which), due, 0)
 
     def _load(self, types: DeviceTypes | None) -> Any:
         module = call("cuModuleLoadData", compiled(types, self._capability))

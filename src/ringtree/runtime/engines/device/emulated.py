@@ -27,7 +27,9 @@ class EmulatedProcessor:
     runs_ahead = False
     costs: Devices | None = None
     takes_turns = False
+    least_lying_bytes = 0
     tolls = 0
+    stop_word = 0
 
     def __init__(self, parameters: GroupParameters) -> None:
         self.blocks = BLOCKS
@@ -69,11 +71,6 @@ class EmulatedProcessor:
     def status(self) -> int:
         """See Processor."""
         return self._words
-
-    @property
-    def stop_word(self) -> int:
-        """See Processor."""
-        return self._words + 64
 
     @property
     def idle(self) -> bool:

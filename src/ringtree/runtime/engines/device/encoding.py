@@ -6,7 +6,6 @@ that follow each other are one step, and bytes that lie still until they are rea
 
 from __future__ import annotations
 
-import struct
 from typing import NamedTuple
 
 import numpy as np
@@ -14,13 +13,13 @@ from numpy.typing import NDArray
 
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.program import Kind, Space
+from ringtree.runtime.engines.protocols import Land
 from ringtree.runtime.types import LOGICAL, OPS, Dtype
 
 MOST_OPERANDS, MOST_REGISTERS = 80, 512
 TINY_BYTES = 8
-INSTRUCTION, OPERAND = 14, 4
+INSTRUCTION, OPERAND = 16, 4
 """Words of an instruction, and of an operand."""
-PROGRAM = struct.Struct("=8Q2q4iI2i4x")
 
 Ints = NDArray[np.int64]
 Stretch = tuple[int, int, int]
@@ -35,13 +34,14 @@ class Pause(NamedTuple):
 
 
 class DeviceCode(NamedTuple):
-    """The tables of a program: `instructions` and `operands` in 32-bit words, `settles` pairs of (peer, message), and
-    the runs of the output that an average ends with. `received`: bytes and messages from each rank in a call.
-    `extents`: the elements of input and output that are touched."""
+    """The tables of a program: `instructions` and `operands` in 32-bit words, `settles` pairs of (peer, message),
+    `lands` pairs of (peer, element), `outputs` the runs of the output that an average ends with. `received`: bytes and
+    messages from each rank in a call. `extents`: the elements of input and output that are touched."""
 
     instructions: NDArray[np.int32]
     operands: NDArray[np.int32]
     settles: NDArray[np.int32]
+    lands: Ints
     outputs: Ints
     received: Ints
     extents: tuple[int, int]
@@ -77,7 +77,9 @@ class ProgramEncoder:
         window: int,
         collective: str,
         ranks: int,
+        lands: tuple[Land, ...] = (),
     ) -> None:
+        self.lands = lands
         self.code: list[list[int]] = instructions.tolist()
         self.operands: list[list[int]] = operands.tolist()
         self.sizes = sizes
@@ -88,16 +90,19 @@ class ProgramEncoder:
         self.windows = -(-largest // self.window)
         self.moves = bool(find_collective(collective).transposes)
         self.ranks = ranks
+        self.lies_still = False
         self.lies = dict[int, tuple[Stretch | None, Stretch | None]]()  # of slots, apart and where the arrays are one
         self.sent = dict[int, int]()
         self.lying = list[tuple[int, int, Stretch | None, Stretch | None]]()  # messages: peer, number, where they lie
 
-    def encode(self, item: int) -> DeviceCode:
-        """The tables. `item`: bytes of an element. ValueError for a program that no device has room for."""
+    def encode(self, item: int, least_lying_bytes: int = 0) -> DeviceCode:
+        """The tables. `item`: bytes of an element; `least_lying_bytes`: of a window's messages together, less are
+        staged. ValueError for a program that no device has room for."""
         rows, operands, settles = list[list[int]](), list[list[int]](), list[tuple[int, int]]()
         runs, tiny = self._runs(), set[int]()
+        self.lies_still = self._staged_bytes(item) >= least_lying_bytes
         for at, (kind, peer, register, first, targets, sources, _) in enumerate(self.code):
-            row = [kind, peer, register, len(operands), targets, sources, runs[at], 0, 0, 0, 0, 0, 0, 0]
+            row = [kind, peer, register, len(operands), targets, sources, runs[at], *([0] * 9)]
             if kind in (Kind.COPY, Kind.REDUCE):
                 if targets + sources > MOST_OPERANDS:
                     raise ValueError(f"instruction {at} has {targets + sources} operands; a device has {MOST_OPERANDS}")
@@ -108,6 +113,8 @@ class ProgramEncoder:
                     owed = self._overwritten(own, same)
                     row[9 + same], row[11 + same] = len(settles), len(owed)
                     settles += owed
+                mine = [k for k, land in enumerate(self.lands) if land.instruction == at]
+                row[14:] = [mine[0], len(mine)] if mine and self.lies_still else [0, 0]
                 row[13] = int(own[-1][0] == Space.SLOT and self._tiny(own[-1], item))
                 row[7], row[8] = (0, 0) if row[13] else self._write_slot(at, own, read)
                 if row[13]:
@@ -130,6 +137,7 @@ class ProgramEncoder:
             np.array(rows, np.int32).reshape(-1, INSTRUCTION),
             np.array(operands, np.int32).reshape(-1, OPERAND),
             np.array(settles, np.int32).reshape(-1, 2),
+            np.array([(land.peer, land.offset) for land in self.lands], np.int64).reshape(-1, 2),
             self._outputs(),
             self._received(item),
             (self._extent(Space.INPUT), self._extent(Space.OUTPUT)),
@@ -148,6 +156,11 @@ class ProgramEncoder:
             if named == space
         )
         return max(ends, default=0)
+
+    def _staged_bytes(self, item: int) -> int:
+        """Bytes that slots take in a window, were all messages staged."""
+        slots = (o for o in self.operands if o[0] == Space.SLOT)
+        return sum(min(int(self.sizes[o[2] + k]), self.window) for o in slots for k in range(o[3])) * item
 
     def _tiny(self, o: list[int], item: int) -> bool:
         """Whether a message of these chunks travels in its descriptor."""
@@ -173,7 +186,7 @@ class ProgramEncoder:
         the operand that they are, 0 where they are staged."""
         if own[-1][0] != Space.SLOT:
             return 0, 0
-        number = self._lies_at(at, own)
+        number = self._lies_at(at, own) if self.lies_still else 0
         lying = (own + read)[number - 1] if number else None
         places = [self._stretch(lying, same) if lying else None for same in (False, True)]
         kept = [None if place and self._reduced_into(at, place, same) else place for same, place in enumerate(places)]
@@ -229,10 +242,14 @@ class ProgramEncoder:
         the bytes are in the arrays; else 0."""
         if targets[-1][0] != Space.SLOT:
             return 0
-        register, after = targets[-1][1], at + 1
-        while after < len(self.code) and self.code[after][0] == Kind.SIGNAL and self.code[after][2] == register:
+        register, after, signals = targets[-1][1], at + 1, 0
+        while after < len(self.code) and (
+            self.code[after][0] == Kind.RELEASE
+            or (self.code[after][0] == Kind.SIGNAL and self.code[after][2] == register)
+        ):
+            signals += self.code[after][0] == Kind.SIGNAL
             after += 1
-        if after == at + 1 or self._named_before_written(register, after):
+        if not signals or self._named_before_written(register, after):
             return 0
         kind, _, _, first, count, _, _ = self.code[at]
         given = [targets[0]] if len(targets) > 1 else []

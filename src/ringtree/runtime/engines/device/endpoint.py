@@ -15,10 +15,11 @@ from ringtree.errors import Mismatch, PeerDied, Poisoned, TimedOut
 from ringtree.runtime.engines.device.calls_by_digest import CallsByDigest, call_text, digest_of
 from ringtree.runtime.engines.device.element_types import DeviceTypes, types_of
 from ringtree.runtime.engines.device.encoding import DeviceCode, Ints, Pause, ProgramEncoder, finishes
-from ringtree.runtime.engines.device.lanes import CALL, NOWHERE, PROGRAM, REGION_SHIFT, LaneLayout, OwnLayout
+from ringtree.runtime.engines.device.lanes import CALL, NOWHERE, PROGRAM, REGION_SHIFT, STOP_AT, LaneLayout, OwnLayout
 from ringtree.runtime.engines.device.processor import FINE, LATE, MISMATCH, Processor
 from ringtree.runtime.engines.device.watch import Watch
 from ringtree.runtime.engines.on_host import OnHost
+from ringtree.runtime.engines.protocols import Land
 from ringtree.runtime.types import OPS, Dtype
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ class DevicePlan(NamedTuple):
 class DeviceEndpoint(OnHost):
     """See ringtree._native.Group for the contract of its methods; what is not here is the host endpoint's."""
 
+    takes_landings = True
+
     def __init__(self, host: Any, processor: Processor, parameters: GroupParameters, lanes: LaneLayout) -> None:
         super().__init__(host)
         self.rank, self.ranks, self.names = parameters.rank, parameters.ranks, parameters.names
@@ -64,6 +67,7 @@ class DeviceEndpoint(OnHost):
         self._places: list[tuple[int, int, int]] = []  # begin, end, region, of what peers reach here
         self._add_region(processor.share(lanes.nbytes), 0)
         processor.write(self._own, own.describe(self.rank, self._own, processor.takes_turns))
+        processor.stop_word = self._own + STOP_AT
         processor.tolls = self._regions[0][self.rank] + lanes.tolls
         self._plans: dict[int, DevicePlan] = {}
         self._known: dict[tuple[Any, ...], tuple[int, int | None]] = {}
@@ -107,14 +111,15 @@ class DeviceEndpoint(OnHost):
         count: int,
         digest: int,
         single_copy: bool = False,
+        lands: tuple[Land, ...] = (),
     ) -> int:
-        """As Group.prepare."""
+        """As Group.prepare. `lands`: the messages that may be written where their receivers would copy them."""
         kind = Dtype(dtype)
         known = collective.split(" ")[0]
         encoder = ProgramEncoder(
-            instructions, operands, sizes, input_offsets, output_offsets, window, known, self.ranks
+            instructions, operands, sizes, input_offsets, output_offsets, window, known, self.ranks, lands
         )
-        code = encoder.encode(kind.itemsize)
+        code = encoder.encode(kind.itemsize, self._processor.least_lying_bytes)
         text = call_text(collective, OP_NAMES.get(op, ""), kind.label, count, root)
         digest = digest_of(text, digest)
         self._texts.add(digest, text)
@@ -156,6 +161,7 @@ class DeviceEndpoint(OnHost):
             code.instructions,
             code.operands,
             code.settles,
+            code.lands,
             encoder.sizes.astype(np.int64),
             np.asarray(encoder.starts, np.int64),
             *offsets,
@@ -208,8 +214,8 @@ class DeviceEndpoint(OnHost):
             finally:
                 self._watch.end()
             self._counted += plan.code.received
-            if not self._processor.runs_ahead and self._processor.ending().outcome:
-                self._fail()
+            if not self._processor.runs_ahead:
+                self._raise_failure()
 
     def _call(self, plan: DevicePlan, input: int, output: int) -> bytes:
         if plan.scratch_bytes > self._scratch_bytes:
@@ -223,7 +229,7 @@ class DeviceEndpoint(OnHost):
             self._place(input),
             self._place(output),
             int(self._timeout_s * 1e9),
-            self._processor.stop_word,
+            self._own + STOP_AT,
             self._processor.status,
             int(input < output + plan.extents[1] and output < input + plan.extents[0]),
             plan.blocks,
@@ -406,14 +412,14 @@ class DeviceEndpoint(OnHost):
         peers = [rank for rank in range(self.ranks) if rank != self.rank and self._processor.awaits(rank)]
         whom = f"rank {self.names[peers[0]]}" if peers else "the others"
         me = self.names[self.rank]
-        return TimedOut(f"rank {me} waited more than {self._timeout_s:g} s for {whom} in {self._watch.text}")
+        return TimedOut(f"rank {me} waited {self._timeout_s:g} s for {whom} in {self._watch.text}")
 
     def _error(self) -> BaseException:
         ending, text = self._processor.ending(), self._watch.text
         me = self.names[self.rank]
         if ending.outcome == LATE:
             peer = "a staging slot" if ending.peer < 0 else f"rank {self.names[ending.peer]}"
-            return TimedOut(f"rank {me} waited more than {self._timeout_s:g} s for {peer} in {text}")
+            return TimedOut(f"rank {me} waited {self._timeout_s:g} s for {peer} in {text}")
         if ending.outcome == MISMATCH:
             other = self._texts.find(ending.peer, ending.print)
             return Mismatch(f"rank {me} called {text} while rank {self.names[ending.peer]} called {other}")

@@ -5,13 +5,15 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-LANES = struct.Struct("=4i5q5Q")
+LANES = struct.Struct("=4i5q6Q")
 CALL = struct.Struct("=5Q2q3Q4i3q")
 STATUS = struct.Struct("=4iI")
-PROGRAM = struct.Struct("=8Q2q4iI2i4x")
-DESCRIPTOR_BYTES, CREDIT_BYTES, COUNTERS_BYTES, TOLL_BYTES, DEPTH = 16, 16, 32, 128, 8
-REGISTER_WORDS = 6 * 512 + 256
+PROGRAM = struct.Struct("=9Q2q4iI2i4x")
+DESCRIPTOR_BYTES, CREDIT_BYTES, COUNTERS_BYTES, TOLL_BYTES = 32, 16, 32, 128
+REGISTER_WORDS = 6 * 512 + 2 * 256
 ALIGNED = 1 << 12
+STOP_AT, ENDED_AT = 1024, 1088
+"""In a rank's own memory, behind the lanes' description: the word that ends waits, and the number of ended calls."""
 NOWHERE = -1
 REGION_SHIFT = 48
 MOST_REGIONS = 1 << 12
@@ -29,7 +31,7 @@ class LaneLayout(NamedTuple):
     @property
     def credits(self) -> int:
         """The offset of the credits."""
-        return _aligned(self.ranks * self.blocks * DEPTH * DESCRIPTOR_BYTES)
+        return _aligned(self.ranks * self.blocks * self.slots * DESCRIPTOR_BYTES)
 
     @property
     def tolls(self) -> int:
@@ -92,7 +94,7 @@ class OwnLayout(NamedTuple):
         """The lanes' description for a rank whose own memory begins at the address `own`. `takes_turns`: streams wait,
         not kernels."""
         lanes = self.lanes
-        addresses = (self.regions, self.counters, self.slot_until, self.registers, self.last_slot)
+        addresses = (self.regions, self.counters, self.slot_until, ENDED_AT, self.registers, self.last_slot)
         sizes = lanes.slot_stride, 0, lanes.credits, lanes.staging, lanes.tolls if takes_turns else 0
         return LANES.pack(rank, lanes.ranks, lanes.blocks, lanes.slots, *sizes, *(own + at for at in addresses))
 

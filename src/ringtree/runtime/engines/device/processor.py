@@ -96,11 +96,6 @@ class Processor(Protocol):
         ...
 
     @property
-    def stop_word(self) -> int:
-        """The address of the word that calls look at while they wait."""
-        ...
-
-    @property
     def idle(self) -> bool:
         """Whether all calls that were launched have ended."""
         ...
@@ -113,9 +108,13 @@ class Processor(Protocol):
         """Ends all calls that wait, and later ones."""
         ...
 
+    least_lying_bytes: int
+    """Bytes of a call's messages together below which they are staged, and not read where they lie."""
     takes_turns: bool
     """Whether ranks share a processor in turns: no call waits for another rank's; between its parts the caller's later
     work does."""
+    stop_word: int
+    """The address of the word that calls look at while they wait."""
     tolls: int
     """The address, in this rank's memory, of the counts that are waited for then."""
 
