@@ -10,9 +10,16 @@ import pytest
 from ringtree.algorithms import build, serving
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.lower import lower
-from ringtree.ir.program import Program
+from ringtree.ir.program import Program, Space
 from ringtree.ir.schedule import Schedule
-from ringtree.runtime.engines.nccl.groups import Compute, GroupedProgram, Receive, TransferGroup, grouped
+from ringtree.runtime.engines.nccl.groups import (
+    Compute,
+    GroupedProgram,
+    MemoryRange,
+    Receive,
+    TransferGroup,
+    grouped,
+)
 
 RANKS = (2, 3, 4, 5, 7, 8)
 
@@ -23,7 +30,7 @@ def bound(program: Program, elements: int = 3) -> GroupedProgram:
     where = (program.rank, program.ranks, program.chunks, program.root or 0)
     given, gotten = sizes[promise.precondition_labels(*where)], sizes[promise.postcondition_labels(*where)]
     offsets = np.cumsum(given) - given, np.cumsum(gotten) - gotten
-    return grouped(*program.encode(), sizes, *offsets, program.scratch)
+    return grouped(*program.encode(), sizes, *offsets, program.scratch, promise.transposes)
 
 
 def played(programs: list[GroupedProgram]) -> list[str]:
@@ -72,6 +79,45 @@ def test_no_group_hangs_where_a_send_waits_for_its_receiver(collective: str, ran
     for schedule in schedules(collective, ranks):
         hanging = played([bound(program) for program in lower(schedule)])
         assert not hanging, f"{schedule.name}: {'; '.join(hanging)}"
+
+
+def addresses(place: MemoryRange, program: Program, elements: int = 3) -> set[tuple[str, int]]:
+    """The elements of a place when input and output are one memory."""
+    promise, p = COLLECTIVES[program.collective], program
+    if place.space == Space.SCRATCH:
+        return {("scratch", at) for start, n in place.extents for at in range(start, start + n)}
+    sizes = promise.chunk_sizes(p.ranks, p.chunks, elements * p.ranks * p.chunks, None)
+    window = promise.precondition if place.space == Space.INPUT else promise.postcondition
+    first = int(sizes[: window(p.rank, p.ranks, p.chunks, p.root or 0).start].sum())
+    return {("data", first + at) for start, n in place.extents for at in range(start, start + n)}
+
+
+def overwritten(program: Program) -> list[str]:
+    """The sends of memory that is written, in place, before they are sure to have left."""
+    found: list[str] = []
+    views: dict[int, set[tuple[str, int]]] = {}
+    steps = bound(program).steps
+    last = {value: at for at, s in enumerate(steps) if isinstance(s, TransferGroup) for _, value in s.sends}
+    for number, step in enumerate(steps):
+        if isinstance(step, Compute):
+            memory = [*step.targets, *(s for s in step.sources[:1] if isinstance(s, MemoryRange))][:1]
+            written = {at for place in step.targets for at in addresses(place, program)}
+            found += [f"step {number}: value {v}" for v, view in views.items() if written & view]
+            views |= {k.value: addresses(memory[0], program) for k in step.kept if k.shared and memory}
+        else:
+            into = {at for r in step.receives if r.into for at in addresses(r.into, program)}
+            found += [f"step {number}: value {v} and a receive" for v, view in views.items() if into & view]
+            views = {value: view for value, view in views.items() if last.get(value, -1) > number}
+    return found
+
+
+@pytest.mark.parametrize("ranks", (2, 3, 4, 8))
+@pytest.mark.parametrize("collective", list(COLLECTIVES))
+def test_nothing_is_overwritten_before_it_has_left(collective: str, ranks: int) -> None:
+    for schedule in schedules(collective, ranks):
+        for program in lower(schedule):
+            if program.aliasable:
+                assert not overwritten(program), f"{schedule.name}, rank {program.rank}"
 
 
 def test_groups_that_hang_are_found() -> None:

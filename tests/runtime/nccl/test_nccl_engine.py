@@ -16,7 +16,6 @@ from ringtree.algorithms import build
 from ringtree.errors import Mismatch, PeerDied, Poisoned, RankFailed, TimedOut
 from ringtree.ir.schedule import Schedule
 from ringtree.runtime.engines.nccl.choice import chosen
-from ringtree.runtime.engines.nccl.running import Run
 from ringtree.runtime.launch.spawn import Pool
 
 pytestmark = pytest.mark.torch
@@ -109,6 +108,8 @@ def test_a_rank_that_does_not_come_is_waited_for_as_long_as_the_timeout(over_glo
 
 def in_the_middle(comm: Communicator, folder: Path) -> None:
     """Rank 1 dies after the calls were compared."""
+    from ringtree.runtime.engines.nccl.running import Run  # needs torch
+
     x = np.ones(1 << 20, np.float32)
     comm.all_reduce(x, algorithm="ring")
     if comm.rank == 1:
@@ -170,6 +171,28 @@ def test_a_machine_without_gpus_is_refused_in_a_line(monkeypatch: pytest.MonkeyP
     monkeypatch.delenv("RINGTREE_NCCL_CARRIER", raising=False)
     with pytest.raises(Exception, match=r"the nccl engine over nccl cannot start: on rank 0 torch .* sees no GPU"):
         spawn(own, 2, engine="nccl", timeout_s=20)
+
+
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [
+        (
+            ("gloo", "", "", "", 1),
+            "rank 4 has RINGTREE_NCCL_CARRIER=nccl and rank 7 gloo: set it to the same on all ranks",
+        ),
+        (
+            ("nccl", "torch has no NCCL", "", "", 0),
+            "the nccl engine over nccl cannot start: on rank 7 torch has no NCCL",
+        ),
+        (("nccl", "", "GPU-1", "", 1), "ranks 4 and 7 share the GPU GPU-1, which NCCL does not allow: "),
+        (("nccl", "", "GPU-2", "", 1), ""),
+    ],
+)
+def test_ranks_that_have_no_carrier_in_common_are_refused(second: tuple[Any, ...], expected: str) -> None:
+    from ringtree.runtime.engines.nccl import carrier  # needs torch
+
+    refused = carrier._refused(["4", "7"], [carrier._Offer("nccl", "", "GPU-1", "", 1), carrier._Offer(*second)])
+    assert refused.startswith(expected) and bool(refused) == bool(expected)
 
 
 @pytest.mark.parametrize("given", ["mpi", "NCCL"])

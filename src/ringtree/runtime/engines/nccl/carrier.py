@@ -151,7 +151,16 @@ def connect(parameters: GroupParameters, name: str) -> Carrier:
             listening.close()
     device = torch.device("cpu") if name == "gloo" else torch.device("cuda", torch.cuda.current_device())
     make = _nccl if name == "nccl" else _gloo
-    return Carrier(name, make(store, parameters, mine, device), device)
+    try:
+        backend, failure = make(store, parameters, mine, device), ""
+    except RuntimeError as error:
+        backend, failure = None, " ".join(str(error).split())
+    # rank 0 keeps the store until all have found each other there
+    ended = parameters.bootstrap.exchange(group._replace(key=f"{parameters.key}/carried"), failure)
+    for rank, text in zip(parameters.names, ended, strict=True):
+        if text:
+            raise RuntimeError(f"the nccl engine over {name} cannot start: on rank {rank} {text}")
+    return Carrier(name, backend, device)
 
 
 def _address(parameters: GroupParameters) -> tuple[socket.socket, str]:

@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from ringtree.errors import Poisoned, TimedOut
+from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.program import Instruction, Kind, Operand, Program, Space
 from ringtree.price.devices import Devices
 from ringtree.runtime.engines.engine import GroupParameters, JoinedGroup
@@ -118,7 +119,8 @@ class NcclEndpoint(KnownCalls, OnHost):
             return self._keep(_Plan(host, collective, Dtype(dtype), op, root, (0, 0)))
         if op >= 0:
             Arithmetic(Dtype(dtype), op)  # or raises
-        program = grouped(instructions, operands, sizes, input_offsets, output_offsets, scratch)
+        transposes = find_collective(collective).transposes
+        program = grouped(instructions, operands, sizes, input_offsets, output_offsets, scratch, transposes)
         ends = program.ends(Space.INPUT), program.ends(Space.OUTPUT)
         return self._keep(_Plan(self._comparison(what), collective, Dtype(dtype), op, root, ends, program))
 

@@ -23,12 +23,12 @@ from ringtree.ir.program import Kind, Space
 
 
 class MemoryRange(NamedTuple):
-    """Chunks of a rank's own memory: `extents` are (first element, elements), neighbours joined; `index` and `label`
-    as in ir.program.Operand."""
+    """Chunks of a rank's own memory: `extents` are (first element, elements), neighbours joined; `index` as in
+    ir.program.Operand; `position`: the same in input and output where these may be one memory."""
 
     space: int
     index: int  # type: ignore[assignment]
-    label: int
+    position: int
     chunks: int
     extents: tuple[tuple[int, int], ...]
 
@@ -45,7 +45,7 @@ class MemoryRange(NamedTuple):
             return self.index < other.index + other.chunks and other.index < self.index + self.chunks
         if Space.SCRATCH in (self.space, other.space):
             return False
-        return self.label < other.label + other.chunks and other.label < self.label + self.chunks
+        return self.position < other.position + other.chunks and other.position < self.position + self.chunks
 
 
 Source = MemoryRange | int
@@ -123,10 +123,11 @@ def grouped(
     input_offsets: NDArray[np.int64],
     output_offsets: NDArray[np.int64],
     scratch: int,
+    transposes: bool = False,
 ) -> GroupedProgram:
-    """The groups of a program that `Program.encode` wrote. Cost: O(instructions), times those between a slot's writing
-    and its last use."""
-    reader = _Reader(sizes, input_offsets, output_offsets, scratch)
+    """The groups of a program that `Program.encode` wrote. `transposes`: its collective does, so that a chunk's label
+    differs from its position. Cost: O(instructions), times those between a slot's writing and its last use."""
+    reader = _Reader(sizes, input_offsets, output_offsets, scratch, transposes)
     items = list(reader.items(instructions.tolist(), operands.tolist()))
     exchanges = _exchanges(items)
     into = _received_in_place(items, exchanges)
@@ -166,6 +167,7 @@ class _Reader:
     input_offsets: NDArray[np.int64]
     output_offsets: NDArray[np.int64]
     chunks: int
+    transposes: bool
     elements: dict[int, int] = field(default_factory=dict)  # of each value
 
     def __post_init__(self) -> None:
@@ -211,7 +213,7 @@ class _Reader:
                 extents[-1] = extents[-1][0], extents[-1][1] + size
             elif size:
                 extents.append((start, size))
-        return MemoryRange(space, index, label, count, tuple(extents))
+        return MemoryRange(space, index, index if self.transposes else label, count, tuple(extents))
 
 
 def _exchanges(items: Sequence[_Item]) -> Exchanges:
