@@ -19,6 +19,8 @@ from ringtree.runtime import settings
         ("RINGTREE_CONNECTIONS", "many", "RINGTREE_CONNECTIONS is 'many': expected 0 to 15"),
         ("RINGTREE_SINGLE_COPY", "never", "RINGTREE_SINGLE_COPY is 'never': expected 1, or 0 to stage all messages"),
         ("RINGTREE_WIRE", "pigeon", "RINGTREE_WIRE is 'pigeon': expected one of tcp, ucx"),
+        ("RINGTREE_DEVICE_ENGINE", "shm", "RINGTREE_DEVICE_ENGINE is 'shm'; expected one of cuda, nccl"),
+        ("RINGTREE_NCCL_CARRIER", "tcp", "RINGTREE_NCCL_CARRIER is 'tcp'; expected one of nccl, gloo, staged"),
         ("RINGTREE_ADDRESS", "nowhere", "RINGTREE_ADDRESS"),
         ("RINGTREE_INTERFACE", "eth99", "RINGTREE_INTERFACE is 'eth99'"),
     ],

@@ -99,6 +99,7 @@ def test_the_version_of_torch_stands_in_one_place() -> None:
     ("backend", "expected"),
     [
         ("cpu:ringtree", ""),
+        ("cpu:ringtree,cuda:ringtree", ""),
         ("cpu:ringtree,cuda:nccl", "backend 'cpu:ringtree,cuda:nccl': in a group of this torch nothing serves beside"),
         ("cpu:gloo,cuda:ringtree", "backend 'cpu:gloo,cuda:ringtree': in a group of this torch nothing serves beside"),
     ],

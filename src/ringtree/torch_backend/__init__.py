@@ -3,8 +3,8 @@
     import ringtree.torch_backend  # once ringtree is installed, torch does this by itself
     torch.distributed.init_process_group("ringtree")
 
-It serves CPU tensors of ranks on one host or several. A process group is a Communicator behind torch's names and
-conventions; the engine takes raw pointers, so nothing here is compiled against torch.
+It serves tensors on the CPU and on CUDA devices, of ranks on one host or several. A process group is a Communicator
+behind torch's names and conventions; the engine takes raw pointers, so nothing here is compiled against torch.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from ringtree.torch_backend.calls.monitoring import MonitoredBarrier
 from ringtree.torch_backend.changing_members import ChangingMembers
 from ringtree.torch_backend.memory import CommunicationBuffers
 
-CPU = torch.device("cpu")
+CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 
 
 class ProcessGroup(
@@ -43,9 +43,10 @@ class ProcessGroup(
 
     @property
     def _device_types(self) -> list[torch.device]:
-        return [CPU]
+        return [CPU, CUDA] if torch.cuda.is_available() else [CPU]
 
     def _get_backend(self, device: torch.device) -> ProcessGroup:
-        if torch.device(device).type != CPU.type:
-            raise RuntimeError(f"{self!r} has no backend for {device}: it serves tensors of the CPU")
+        served = [of.type for of in self._device_types]
+        if torch.device(device).type not in served:
+            raise RuntimeError(f"{self!r} has no backend for {device}: it serves tensors of {' and '.join(served)}")
         return self

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 from weakref import WeakSet
 
 NAME = "ringtree"
+DEVICES = ("cpu", "cuda")
+"""The devices whose tensors a group serves."""
 REPLACES = "RINGTREE_REPLACES"
 """The environment's variable with the backends whose place is taken."""
 REPLACING = "ringtree.torch_backend.replacing"
@@ -48,7 +50,7 @@ def register() -> None:
     except ImportError as error:
         raise ImportError(f"ringtree.torch_backend needs torch ({error}): pip install torch") from None
     if dist.is_available():
-        dist.Backend.register_backend(NAME, create, extended_api=True, devices=["cpu"])
+        dist.Backend.register_backend(NAME, create, extended_api=True, devices=list(DEVICES))
 
 
 def autoload() -> None:
@@ -116,12 +118,12 @@ def _refuse_old() -> None:
 
 
 def _refuse_mixtures(config: Any) -> None:
-    """Refuses backends for several devices: up to 2.13 torch uses this group for all of them and drops the others'
+    """Refuses other backends for other devices: up to 2.13 torch uses this group for all of them and drops the others'
     backends silently. Only the frame that calls `create` has the requested backends."""
     devices = config.get_device_backend_map() if config is not None else {"cpu": NAME}
-    if devices != {"cpu": NAME}:
+    if "cpu" not in devices or set(devices) - set(DEVICES) or set(devices.values()) != {NAME}:
         asked = ",".join(f"{device}:{backend}" for device, backend in devices.items())
         raise ValueError(
             f"backend {asked!r}: in a group of this torch nothing serves beside a backend that is written in Python; "
-            f'make the group with "{NAME}", for the CPU, and others with new_group(backend=...)'
+            f'make the group with "{NAME}", and others with new_group(backend=...)'
         )

@@ -27,11 +27,11 @@ PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 def plain(x: torch.Tensor) -> torch.Tensor:
-    """`x` itself, dense and on the CPU; waits first where `x` is the result of a functional collective."""
+    """`x` itself, dense, on the CPU or CUDA; waits first where `x` is the result of a functional collective."""
     if type(x) not in PLAIN and hasattr(x, "trigger_wait"):
         x = x.trigger_wait()
-    if x.layout is not torch.strided or not x.is_cpu:
-        raise TypeError(f"got a {str(x.layout)[6:]} tensor on {x.device}; expected a dense one on the CPU")
+    if x.layout is not torch.strided or not (x.is_cpu or x.is_cuda):
+        raise TypeError(f"got a {str(x.layout)[6:]} tensor on {x.device}; expected a dense one on the CPU or CUDA")
     return x
 
 
@@ -54,10 +54,39 @@ def reduced(out: torch.Tensor, read: bool = False) -> Target:
     if in_order(out):
         return out, None
     out = out.detach()
-    beside = torch.empty(out.shape, dtype=out.dtype)
+    beside = torch.empty(out.shape, dtype=out.dtype, device=out.device)
     if read:
         beside.copy_(out)
     return beside, lambda: _copy([out], [beside])
+
+
+def device_of(*lists: Tensors) -> torch.device | None:
+    """The CUDA device of a call's first tensor; None for the CPU's, and where there is none."""
+    x = next((xs[0] for xs in lists if len(xs)), None)
+    return x.device if x is not None and x.is_cuda else None
+
+
+def on_host(x: torch.Tensor) -> torch.Tensor:
+    """`x` where messages find it: a copy, once the stream's work on `x` has ended, of what is on a device."""
+    return x.cpu() if x.is_cuda else x
+
+
+def filled_from_host(out: torch.Tensor) -> Target:
+    """As `filled`, in host memory; what is on a device is copied there in the order of the stream that is current
+    now."""
+    memory, after = filled(out)
+    if not memory.is_cuda:
+        return memory, after
+    landed, stream = torch.empty(memory.shape, dtype=memory.dtype), torch.cuda.current_stream(memory.device)
+
+    def arrive() -> None:
+        with torch.cuda.stream(stream):
+            memory.copy_(landed)
+            if after is not None:
+                after()
+        stream.synchronize()  # whoever waited may use it on another stream
+
+    return landed, arrive
 
 
 def in_order(x: torch.Tensor) -> bool:
@@ -96,7 +125,7 @@ def filled_jointly(outs: Tensors) -> Target:
         memory = _neighbours(outs)
         return (memory if memory.dtype in ENGINE_TYPES else _as_bytes(memory)), None
     outs = [out.detach() for out in outs]
-    beside = torch.empty(sum(out.numel() for out in outs), dtype=outs[0].dtype)
+    beside = torch.empty(sum(out.numel() for out in outs), dtype=outs[0].dtype, device=outs[0].device)
     pieces = beside.split([out.numel() for out in outs])
     shaped = [piece.view(out.shape) for piece, out in zip(pieces, outs, strict=True)]
     return (beside if beside.dtype in ENGINE_TYPES else _as_bytes(beside)), lambda: _copy(outs, shaped)

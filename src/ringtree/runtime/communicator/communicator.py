@@ -292,8 +292,11 @@ class Communicator(Elastic, OneSided, PointToPoint, Objects, Coalesced):
         return group
 
     def _open_door(self, device: Any) -> None:
-        """Lets the fast path serve arrays in devices' memory, by the endpoint of a group beside this one."""
-        if (door := device.door(self._endpoint)) is not None:
+        """Lets the fast path serve arrays in devices' memory, by the endpoint of a group beside this one, where that is
+        native."""
+        make = getattr(device, "door", None)
+        door = make and make(self._endpoint)
+        if door is not None:
             self.call, self.call_shaped, self.start_call = door.call, door.call_shaped, door.start_call
 
     def _of(self, parameters: GroupParameters) -> Communicator:

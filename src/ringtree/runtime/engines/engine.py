@@ -8,7 +8,7 @@ which reads this table.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,7 +21,7 @@ from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
 if TYPE_CHECKING:
     from ringtree.price import CostParameters, Devices, NetworkCost
     from ringtree.runtime.bootstrap.protocols import HostBootstrap
-    from ringtree.runtime.engines.protocols import Endpoint
+    from ringtree.runtime.engines.protocols import Endpoint, OwnCollectives
 
 ENGINES = {
     "shm": "ringtree.runtime.engines.shm",
@@ -31,6 +31,7 @@ ENGINES = {
 """Name -> module: the engines that the contract suite holds to numpy's results on any machine."""
 DEVICE_ENGINES = {
     "cuda": "ringtree.runtime.engines.cuda",
+    "nccl": "ringtree.runtime.engines.nccl.engine",
 }
 """The same of engines for arrays in devices' memory, which calls reach beside a group of one of the above."""
 
@@ -96,8 +97,9 @@ class JoinedGroup(NamedTuple):
     `single_copy_bytes`, the longest message that may be read where it lies in its sender's memory, 0 where none is, and
     `reads_Bps`, the rate at which the kernel does so, as rank 0 has found it;
     `nodes`, each member's NUMA node, where all are known, on one host, and several; `speed` of the slowest core, as a
-    share of the fastest of its machine. `devices`: of an engine whose programs work on arrays in
-    devices' memory.
+    share of the fastest of its machine. `devices`: of an engine whose programs work on arrays in devices' memory;
+    `stages`: messages wait in staging slots, else any number may be under way; `own`: the collectives that the engine
+    has without a program.
     """
 
     endpoint: Endpoint
@@ -112,6 +114,8 @@ class JoinedGroup(NamedTuple):
     nodes: tuple[int, ...] = ()
     speed: float = 1.0
     devices: Devices | None = None
+    stages: bool = True
+    own: OwnCollectives | None = None
 
 
 def join(engine: str, parameters: GroupParameters) -> JoinedGroup:
@@ -128,8 +132,17 @@ def in_threads(engine: str) -> bool:
 def _module(engine: str) -> Any:
     module = ENGINES.get(engine) or DEVICE_ENGINES.get(engine)
     if module is None:
-        raise ValueError(f"no engine {engine!r}: expected one of {', '.join(ENGINES)}")
+        raise ValueError(f"no engine {engine!r}: expected one of {', '.join([*ENGINES, *DEVICE_ENGINES])}")
     return import_module(module)
+
+
+def device_engine(env: Mapping[str, str], over_hosts: bool = False) -> str:
+    """The engine of calls on devices' arrays: RINGTREE_DEVICE_ENGINE, by default cuda on one machine and nccl over
+    several hosts. ValueError: for another."""
+    given = env.get("RINGTREE_DEVICE_ENGINE")
+    if given and given not in DEVICE_ENGINES:
+        raise ValueError(f"RINGTREE_DEVICE_ENGINE is {given!r}; expected one of {', '.join(DEVICE_ENGINES)}")
+    return given or ("nccl" if over_hosts else "cuda")
 
 
 def native_module() -> Any:

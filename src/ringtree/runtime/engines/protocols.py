@@ -74,6 +74,19 @@ class Programs(Protocol):
     def slots_open(self) -> int: ...
 
 
+class OwnCollectives(Protocol):
+    """Collectives that an engine makes by means of its own, where the caller names no schedule: how is its affair.
+    `own_name` names them for users. The elements of a rank's input and output are `counts`; both may be one memory, as
+    `Program.aliasable` has it, but in an all_to_all."""
+
+    own_name: str
+
+    def serves(self, collective: str, dtype: int, op: int) -> bool: ...
+    def prepare_own(
+        self, collective: str, dtype: int, op: int, root: int, count: int, digest: int, counts: tuple[int, int]
+    ) -> int: ...
+
+
 class FastPath(Protocol):
     """Calls that look like earlier ones: one engine call, with nothing decided in Python."""
 

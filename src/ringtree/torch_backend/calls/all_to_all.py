@@ -16,7 +16,7 @@ from ringtree.runtime.communicator.calls.codes import CODE
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.torch_backend.calls.forms import taking
 from ringtree.torch_backend.calls.launching import Launching
-from ringtree.torch_backend.tensors import Tensors, elements, filled, sent, together
+from ringtree.torch_backend.tensors import Tensors, elements, filled, on_host, sent, together
 from ringtree.torch_backend.works.work import GroupWork
 
 _ALL_TO_ALL = CODE["all_to_all"]
@@ -34,9 +34,7 @@ class AllToAll(Launching):
             raise ValueError(f"{got}; expected {self._size} of each, one for each rank")
         xs, targets = [sent(x) for x in inputs], [filled(out) for out in outputs]
         outs, after = [out for out, _ in targets], together([after for _, after in targets])
-        return self.launch(
-            "all_to_all", opts, inputs, outputs, lambda c, a: c.exchange_parts(xs, outs, async_op=a), after
-        )
+        return self.launch("all_to_all", opts, inputs, outputs, lambda c, a: _exchange_parts(c, xs, outs, a), after)
 
     @taking(AllToAllOptions, output=0, input=0, output_split_sizes=0, input_split_sizes=0)
     def all_to_all_single(
@@ -54,7 +52,7 @@ class AllToAll(Launching):
 
         def call(c: Communicator, async_op: bool) -> Any:
             xs, outs = x.reshape(-1).split(given), out.view(-1).split(gotten)
-            return c.exchange_parts(xs, outs, async_op=async_op)
+            return _exchange_parts(c, xs, outs, async_op)
 
         return self.launch("all_to_all_single", opts, [input], [output], call, after)
 
@@ -72,3 +70,14 @@ class AllToAll(Launching):
             raise ValueError(f"{what} has {rows} rows, split as {list(splits)}; expected {n} numbers that add up to it")
         width = elements(x) // rows if rows else 0
         return [split * width for split in splits]
+
+
+def _exchange_parts(c: Communicator, xs: Tensors, outs: Tensors, async_op: bool) -> Any:
+    """The parts as messages; those of CUDA devices through host memory, at once."""
+    if not any(x.is_cuda for x in (*xs, *outs)):
+        return c.exchange_parts(xs, outs, async_op=async_op)
+    landed = [torch.empty(out.shape, dtype=out.dtype) for out in outs]
+    c.exchange_parts([on_host(x) for x in xs], landed)
+    for out, there in zip(outs, landed, strict=True):
+        out.copy_(there)
+    return None

@@ -30,8 +30,9 @@ _ALL_GATHER, _REDUCE_SCATTER = CODE["all_gather"], CODE["reduce_scatter"]
 
 
 class GroupCollectives(Lists, AllToAll, CoalescedOperations, Sparse):
-    """The backend's collectives. Tensors are dense ones on the CPU (else TypeError), in lists of one (else ValueError),
-    of any type for calls that move them and of docs/types.md's for those that reduce. Roots are ranks of this group."""
+    """The backend's collectives. Tensors are dense ones on the CPU or CUDA (else TypeError), in lists of one (else
+    ValueError), of any type for calls that move them and of docs/types.md's for those that reduce. Roots are ranks of
+    this group."""
 
     @taking(AllreduceOptions, tensors=1)
     def allreduce(self, tensors: Tensors, opts: Any) -> GroupWork | None:

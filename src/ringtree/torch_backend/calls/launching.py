@@ -18,9 +18,10 @@ from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.communicator.messages.work import Ended, Work
 from ringtree.torch_backend.creation import leave
 from ringtree.torch_backend.flight.recorder import FlightEntry, FlightRecorder
-from ringtree.torch_backend.tensors import ENGINE_TYPES, PLAIN, After, Tensors, in_order
+from ringtree.torch_backend.tensors import ENGINE_TYPES, PLAIN, After, Tensors, device_of, in_order
 from ringtree.torch_backend.works.callbacks import PROGRAM, Callbacks, callback_context
 from ringtree.torch_backend.works.completion import Completions, dismiss
+from ringtree.torch_backend.works.on_device import DeviceOrder, OnDevice
 from ringtree.torch_backend.works.under_way import UnderWay
 from ringtree.torch_backend.works.work import GroupWork, Pending, done, first_ended
 
@@ -61,6 +62,7 @@ class Level:
         self.communicator, self.recorder = communicator, recorder
         self.fast: Any = communicator if READ else ByAddress(communicator)
         self.completions = Completions(first_ended)
+        self.on: dict[torch.device, DeviceOrder] = {}
 
 
 class Launching:
@@ -157,6 +159,8 @@ class Launching:
         prepare: Callable[..., Prepared],
         given: tuple[Any, ...],
     ) -> GroupWork | None:
+        if (device := device_of(inputs, outputs)) is not None:
+            return self._make_on(device, level, entry, opts, (inputs, outputs), prepare, given)
         try:
             call, after = prepare(*given)
             if getattr(opts, "asyncOp", True):  # options without one: torch waits itself
@@ -171,6 +175,38 @@ class Launching:
                 call(level.communicator, False)
                 if after is not None:
                     after()
+        except Exception as error:  # noqa: BLE001  # raised again, with what is known here
+            raise entry.fail(error) from None
+        entry.end()
+        return None
+
+    def _make_on(
+        self,
+        device: torch.device,
+        level: Level,
+        entry: FlightEntry,
+        opts: Any,
+        tensors: tuple[Tensors, Tensors],
+        prepare: Callable[..., Prepared],
+        given: tuple[Any, ...],
+    ) -> GroupWork | None:
+        """As `_make`, on a CUDA device: the call ends in the order of its streams."""
+        order = level.on.get(device) or level.on.setdefault(device, DeviceOrder(device))
+        kept: list[Any] = [tensors, given]
+
+        def make() -> None:
+            call, after = prepare(*given)
+            kept.append(call)
+            with torch.no_grad():
+                call(level.communicator, False)
+                if after is not None:
+                    after()
+
+        try:
+            if getattr(opts, "asyncOp", True):
+                event = order.begin(make)
+                return OnDevice(event, device, tensors[1], entry, self._under_way, level.completions, kept)
+            order.run(make)
         except Exception as error:  # noqa: BLE001  # raised again, with what is known here
             raise entry.fail(error) from None
         entry.end()

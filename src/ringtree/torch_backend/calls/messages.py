@@ -1,4 +1,5 @@
-"""Messages between two ranks: outside the order of the collectives, matched by source and tag."""
+"""Messages between two ranks: outside the order of the collectives, matched by source and tag. Those of CUDA devices
+go through host memory."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from ringtree.runtime.engines.tags import ANY
 from ringtree.torch_backend.calls.launching import Launching
 from ringtree.torch_backend.compiling import opaque
 from ringtree.torch_backend.flight.recorder import FlightEntry, FlightRecorder
-from ringtree.torch_backend.tensors import After, Tensors, filled, one, sent
+from ringtree.torch_backend.tensors import After, Tensors, filled_from_host, on_host, one, sent
 from ringtree.torch_backend.works.completion import Completions
 from ringtree.torch_backend.works.work import GroupWork, Pending
 
@@ -47,7 +48,9 @@ class GroupMessages(Launching):
     def send(self, tensors: Tensors, dst: int, tag: int = 0) -> GroupWork:
         """Sends the tensor to rank `dst` of the group. The work has ended when the tensor may be changed again."""
         entry = self._recorder.begin_message("send", tensors, dst, tag)
-        return self._posted(Pending, entry, tensors, lambda: self._communicator.isend(sent(one(tensors)), dst, tag))
+        return self._posted(
+            Pending, entry, tensors, lambda: self._communicator.isend(on_host(sent(one(tensors))), dst, tag)
+        )
 
     @opaque
     def recv(self, tensors: Tensors, src: int, tag: int = 0) -> GroupWork:
@@ -61,7 +64,7 @@ class GroupMessages(Launching):
 
     def _receive(self, name: str, tensors: Tensors, src: int, tag: int) -> GroupWork:
         entry = self._recorder.begin_message(name, tensors, src, tag)
-        memory, after = filled(one(tensors))
+        memory, after = filled_from_host(one(tensors))
         return self._posted(Received, entry, tensors, lambda: self._communicator.irecv(memory, src, tag), after)
 
     def _posted(

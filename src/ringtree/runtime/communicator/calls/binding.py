@@ -23,6 +23,7 @@ from ringtree.runtime.engines.protocols import Land
 
 if TYPE_CHECKING:
     from ringtree.runtime.engines.engine import JoinedGroup
+    from ringtree.runtime.engines.protocols import Programs
     from ringtree.runtime.types import Dtype
 
 Ints = NDArray[np.int64]
@@ -143,6 +144,39 @@ def bind(
         int(sizes[: promise.precondition(*where).start].sum()),
         int(sizes[: promise.postcondition(*where).start].sum()),
         p.aliasable and not moved,
+    )
+
+
+def bind_synchronization(
+    endpoint: Programs, ranks: int, rank: int, collective: str, dtype: Dtype, root: int, count: int, digest: int
+) -> BoundPlan:
+    """Prepares a message without payload from every rank to every rank, with the fingerprint of such a call."""
+    part, none = built("bruck", "all_gather", ranks, -1, rank), np.zeros(ranks, np.int64)
+    room = part.program.scratch, 1, int(dtype), -1
+    plan = endpoint.prepare(*part.tables, none, none[:1], none, *room, collective, root, count, digest)
+    return BoundPlan(plan, part, "ranks synchronize before a call that is made elsewhere", 0, 0, False)
+
+
+def bind_own(
+    joined: JoinedGroup, ranks: int, rank: int, collective: str, dtype: Dtype, op: int, root: int, count: int
+) -> BoundPlan | None:
+    """Prepares the engine's own call of that collective; None where it has none. Its program is empty."""
+    own = joined.own
+    if own is None or not count or not own.serves(collective, int(dtype), op):
+        return None
+    promise = find_collective(collective)
+    program = Program(own.own_name, collective, rank, ranks, ranks, ((),), root if root >= 0 else None)
+    sizes, where = chunk_sizes(program, count), (rank, ranks, ranks, max(root, 0))
+    given, gotten = sizes[promise.precondition_labels(*where)], sizes[promise.postcondition_labels(*where)]
+    digest = zlib.crc32(own.own_name.encode())
+    plan = own.prepare_own(collective, int(dtype), op, root, count, digest, (int(given.sum()), int(gotten.sum())))
+    return BoundPlan(
+        plan,
+        RankProgram(program, digest, 1),
+        "the engine has this collective itself",
+        int(sizes[: promise.precondition(*where).start].sum()),
+        int(sizes[: promise.postcondition(*where).start].sum()),
+        not promise.transposes,
     )
 
 

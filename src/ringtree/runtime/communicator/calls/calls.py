@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import zlib
 from collections import deque
 from collections.abc import Callable
@@ -18,11 +17,14 @@ from ringtree.plan.tuning import CallTuning
 from ringtree.price.memory.parameters import SharedMemory, built_in
 from ringtree.runtime.arrays import Array
 from ringtree.runtime.communicator import calls
+from ringtree.runtime.communicator.calls import reporting
 from ringtree.runtime.communicator.calls.binding import (
     BoundPlan,
     Ints,
     RankProgram,
     bind,
+    bind_own,
+    bind_synchronization,
     built,
     order_of,
     part_of,
@@ -31,13 +33,12 @@ from ringtree.runtime.communicator.calls.binding import (
 from ringtree.runtime.communicator.calls.codes import BALANCED, CODE, RANK_ORDER
 from ringtree.runtime.communicator.calls.decisions import Decisions
 from ringtree.runtime.communicator.calls.defaults import Defaults
-from ringtree.runtime.communicator.calls.description import description
 from ringtree.runtime.communicator.calls.operations import Op, as_named, as_op
 from ringtree.runtime.communicator.calls.ordering import kept_order
 from ringtree.runtime.communicator.calls.plans import Given, Offsets, Plans, Same
 from ringtree.runtime.communicator.calls.request import CallRequest
 from ringtree.runtime.communicator.messages.work import Work
-from ringtree.runtime.engines.engine import GroupParameters, JoinedGroup
+from ringtree.runtime.engines.engine import GroupParameters, JoinedGroup, device_engine
 from ringtree.runtime.types import Dtype, op_code
 
 if TYPE_CHECKING:
@@ -67,8 +68,7 @@ class Calls:
         self._defaults = Defaults(parameters.reductions)
         self._logs = parameters.rank == 0 and os.environ.get("RINGTREE_DEBUG") in ("info", "trace")
         if self._logs:
-            for line in description(joined, engine, parameters):
-                _log(line)
+            reporting.group(joined, engine, parameters)
 
     def perform(self, request: CallRequest, algorithm: str | Schedule | None, async_op: bool) -> Any:
         """Makes the call; returns its result, or a Work.
@@ -78,7 +78,7 @@ class Calls:
         choices fit). Arrays in a device's memory go to a group whose engine reaches that.
         """
         if request.device is not None and self._joined.devices is None:
-            what = "cuda" if self._joined.network is None else "nccl"
+            what = device_engine(os.environ, self._joined.network is not None)
             return self._beside(what, engine=what).perform(request, algorithm, async_op)
         at = self._by_address(request, algorithm, async_op)
         if at is not None:
@@ -99,7 +99,7 @@ class Calls:
         forced = wished or self._defaults.forced.get(request.collective)
         if forced is not None and forced not in (RANK_ORDER, BALANCED):
             slots = self._slots_for(forced, request)
-            if slots > self._joined.slots:
+            if slots > self._joined.slots and self._joined.stages:
                 self.settle()
                 nbytes = request.count * request.dtype.itemsize
                 self._synchronize(request, self._part(request.collective, request.root, nbytes, wished)[0])
@@ -185,23 +185,8 @@ class Calls:
         key = ("synchronization", collective, dtype, root, count, digest)
         found = self.plans.find(key)
         if found is None:
-            part = built("bruck", "all_gather", n, -1, self._parameters.rank)
-            none = np.zeros(n, np.int64)
-            plan = self._endpoint.prepare(
-                *part.tables,
-                none,
-                none[:1],
-                none,
-                part.program.scratch,
-                1,
-                int(dtype),
-                -1,
-                collective,
-                root,
-                count,
-                digest,
-            )
-            found = BoundPlan(plan, part, "ranks synchronize before a call that is made elsewhere", 0, 0, False)
+            shape = (n, self._parameters.rank, collective, dtype, root, count, digest)
+            found = bind_synchronization(self._endpoint, *shape)
             self.plans.keep(key, found)
         address = self._nowhere.__array_interface__["data"][0]
         return found.plan, address, address
@@ -232,22 +217,35 @@ class Calls:
         key = (collective, dtype, op, root, count, forced, None if counts is None else counts.tobytes(), packed)
         found = self.plans.find(key)
         if found is None:
-            promise = COLLECTIVES[collective]
-            number = op_code(op, dtype) if promise.reduces else -1
-            if promise.prefix and op == "avg":
-                raise ValueError(f"{collective} has no avg: each rank reduces over another number of ranks; try sum")
-            wished = algorithm or self._defaults.keeping(collective, dtype)
-            part, why = self._part(collective, root, count * dtype.itemsize, wished)
-            found = bind(self._joined, part, self._parameters.rank, dtype, number, count, why, counts, packed)
+            found = self._bind(collective, dtype, op, root, count, algorithm, counts, packed)
             self.plans.keep(key, found)
             if self._logs:
-                p = part.program
-                where = f", root {root}" if root >= 0 else ""
-                _log(
-                    f"{collective} of {count * dtype.itemsize} bytes ({dtype.label}{where}) over "
-                    f"{self._parameters.ranks} ranks: {p.name}, program {p.digest()}, because {why}"
-                )
+                reporting.plan(found, dtype, root, count)
         return found
+
+    def _bind(
+        self,
+        collective: str,
+        dtype: Dtype,
+        op: str,
+        root: int,
+        count: int,
+        algorithm: str | Schedule | None,
+        counts: Ints | None,
+        packed: int,
+    ) -> BoundPlan:
+        """The plan, made. Where nobody asks for an algorithm, the engine's own means come first."""
+        promise = COLLECTIVES[collective]
+        number = op_code(op, dtype) if promise.reduces else -1
+        if promise.prefix and op == "avg":
+            raise ValueError(f"{collective} has no avg: each rank reduces over another number of ranks; try sum")
+        wished, me = algorithm or self._defaults.keeping(collective, dtype), self._parameters
+        if not (wished or collective in self._defaults.forced or packed) and counts is None:
+            own = bind_own(self._joined, me.ranks, me.rank, collective, dtype, number, root, count)
+            if own is not None:
+                return own
+        part, why = self._part(collective, root, count * dtype.itemsize, wished)
+        return bind(self._joined, part, me.rank, dtype, number, count, why, counts, packed)
 
     def _part(
         self, collective: str, root: int, nbytes: int, algorithm: str | Schedule | None, whole: bool = False
@@ -391,7 +389,3 @@ class Calls:
         code = CODE[request.collective] + offset
         signature = (code, shown.format() or "", int(request.dtype), request.op, request.root, *counts)
         self.plans.teach(signature, bound)
-
-
-def _log(text: str) -> None:
-    print(f"ringtree: {text}", file=sys.stderr, flush=True)

@@ -58,7 +58,7 @@ class Scaled:
         else:
             wide = owner.float() if x.dtype in SHORT_FLOATS else owner
             product = (wide * number).to(owner.dtype)
-        return readable(product)
+        return readable(product, on_device=x.device is not None)
 
 
 def scaled(factor: Any) -> Scaled:

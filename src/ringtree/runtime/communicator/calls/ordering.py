@@ -32,7 +32,7 @@ def kept_order(
     keep them, or nothing can."""
     if accumulate is None and algorithm is None and type(deterministic) is str and deterministic in ORDERS:
         return ORDERS[deterministic]
-    kind = arrays.readable(x, dtype).dtype if accumulate is not None and x is not None else None
+    kind = arrays.readable(x, dtype, on_device=True).dtype if accumulate is not None and x is not None else None
     deterministic = rounded_once(accumulate, deterministic, kind)
     order, _ = promises(deterministic, accumulate)
     if not order:

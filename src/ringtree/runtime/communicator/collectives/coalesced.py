@@ -151,7 +151,7 @@ class Coalesced(Collectives):
         dtype: Any = None,
         async_op: bool = False,
     ) -> Any:
-        a, b = arrays.readable(flat, dtype), arrays.writable(into, "out", dtype)
+        a, b = arrays.readable(flat, dtype, True), arrays.writable(into, "out", dtype, True)
         if collective == "all_reduce" and sum(counts) != a.count:
             raise ValueError(f"counts add up to {sum(counts)}; expected {a.count}, the elements of the packed array")
         digest = int.from_bytes(sha256(np.array(counts, np.int64).tobytes()).digest()[:4], "little") or 1
