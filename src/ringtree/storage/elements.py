@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,7 +44,8 @@ ELEMENTS = {
 first."""
 ORDER = {name: k for k, name in enumerate(ELEMENTS)}
 BY_LABEL = {e.label: e for e in ELEMENTS.values()}
-_SHORT = {"bfloat16", *(label for label in BY_LABEL if label.startswith("float8"))}
+SHORT_FLOATS = {"bfloat16", *(label for label in BY_LABEL if label.startswith("float8"))}
+"""Those that numpy does not have."""
 
 
 def of_array(dtype: np.dtype[Any]) -> Element:
@@ -54,7 +56,7 @@ def of_array(dtype: np.dtype[Any]) -> Element:
 def numpy_dtype(element: Element) -> np.dtype[Any]:
     """Numpy's type. Of the short floats that numpy does not have: ml_dtypes' where that is installed, else the
     unsigned integers of their bits, which calls take with `dtype=`."""
-    if element.label not in _SHORT:
+    if element.label not in SHORT_FLOATS:
         return np.dtype(element.label)
     try:
         import ml_dtypes
@@ -72,3 +74,29 @@ def torch_dtype(element: Element) -> Any:
     if not isinstance(found, torch.dtype) or not np.dtype(numpy_dtype(element)).isnative:
         raise TypeError(f"torch has no element type {element.label}; expected framework='numpy'")
     return found
+
+
+def element_of(x: Any, what: str) -> Element:
+    """The element type of a numpy array or a torch tensor. TypeError: for one that files do not have; `what` names the
+    array."""
+    dtype = getattr(x, "dtype", None)
+    label = str(dtype).removeprefix("torch.") if _is_tensor(x) else getattr(dtype, "name", "")
+    if not (_is_tensor(x) or isinstance(x, np.ndarray)) or label not in BY_LABEL:
+        kind = f"of {dtype}" if dtype is not None else f"a {type(x).__name__}"
+        raise TypeError(f"{what} is {kind}; expected an array or a tensor of one of {', '.join(BY_LABEL)}")
+    return BY_LABEL[label]
+
+
+def raw_bytes(x: Any) -> Any:
+    """The bytes of an array's or a tensor's elements in C's order, as an array of uint8; copied where they do not lie
+    so."""
+    if _is_tensor(x):
+        import torch
+
+        return x.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8).numpy()
+    return np.ascontiguousarray(x, x.dtype.newbyteorder("=")).reshape(-1).view(np.uint8)
+
+
+def _is_tensor(x: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)

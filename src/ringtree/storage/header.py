@@ -11,6 +11,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
+from io import BytesIO
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -22,6 +23,8 @@ from ringtree.storage.elements import ELEMENTS, ORDER, Element, of_array
 EXPECTED = "a safetensors file"
 MOST_HEADER_BYTES = 100_000_000
 """The most that safetensors itself takes."""
+METADATA = "__metadata__"
+"""The name of the texts among the tensors of a header."""
 NPY = b"\x93NUMPY"
 ALIGNMENT = 8
 """Written headers end at multiples of these bytes, so that tensors of 8-byte elements lie aligned."""
@@ -67,9 +70,8 @@ def read_header(file: IO[bytes], path: Path) -> Header:
             f"{path}: a header of {length:,} bytes; expected {EXPECTED}, whose header has {MOST_HEADER_BYTES:,} at most"
         )
     if 8 + length > size:
-        raise ValueError(
-            f"{path}: a header of {length:,} bytes in a file of {size:,}; expected {EXPECTED} that is whole"
-        )
+        how = f"cut short: {size:,} bytes, with a header of {length:,}"
+        raise ValueError(f"{path}: {how}; expected {8 + length:,} and more")
     text = file.read(length)
     if not text.startswith(b"{"):
         raise ValueError(f"{path}: its header begins with {shown(text[:8])}; expected {EXPECTED}, and {{ there")
@@ -97,32 +99,41 @@ def raw_header(path: Path, size: int, dtype: np.dtype[Any], shape: Sequence[int]
     return Header(path, size, (entry,), {}, digest_of(size, repr(entry)), single=True)
 
 
-def written_header(tensors: Mapping[str, tuple[Element, tuple[int, ...]]], metadata: Mapping[str, str]) -> bytes:
-    """The first bytes of a safetensors file of these tensors, in the order in which safetensors itself writes
-    them: the types of the longest elements first, so that each lies aligned, and by name."""
-    table: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
-    at = 0
+def safetensors_bytes(
+    tensors: Mapping[str, tuple[Element, tuple[int, ...]]], metadata: Mapping[str, str]
+) -> tuple[bytes, tuple[Entry, ...]]:
+    """The first bytes of a safetensors file, and its tensors, which follow them in the order in which safetensors
+    itself writes them: the types of the longest elements first, so that each lies aligned, and by name."""
+    table: dict[str, Any] = {METADATA: dict(metadata)} if metadata else {}
+    at, entries = 0, []
     for name, (element, shape) in sorted(tensors.items(), key=lambda item: (-ORDER[item[1][0].name], item[0])):
         end = at + math.prod(shape) * element.itemsize
         table[name] = {"dtype": element.name, "shape": list(shape), "data_offsets": [at, end]}
+        entries.append(Entry(name, element, shape, at, end))
         at = end
     text = json.dumps(table, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % ALIGNMENT)
     if len(text) > MOST_HEADER_BYTES:
         raise ValueError(f"a header of {len(text):,} bytes; expected {MOST_HEADER_BYTES:,} at most")
-    return len(text).to_bytes(8, "little") + text
+    begin = 8 + len(text)
+    moved = tuple(e._replace(begin=begin + e.begin, end=begin + e.end) for e in entries)
+    return len(text).to_bytes(8, "little") + text, moved
 
 
-def entries_of(first_bytes: bytes, path: Path) -> tuple[Entry, ...]:
-    """The tensors that written_header has described."""
-    return _entries(json.loads(first_bytes[8:]), path, len(first_bytes))[0]
+def npy_bytes(element: Element, shape: tuple[int, ...]) -> tuple[bytes, tuple[Entry, ...]]:
+    """The first bytes of a .npy file of an array in C's order, and the array, which follows them."""
+    text = BytesIO()
+    described = {"descr": np.dtype(element.label).str, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(text, described)
+    begin = text.tell()
+    return text.getvalue(), (Entry("", element, shape, begin, begin + math.prod(shape) * element.itemsize),)
 
 
 def _entries(table: Any, path: Path, begin: int) -> tuple[tuple[Entry, ...], dict[str, str]]:
     """The tensors in the order of their bytes, each checked by itself, and the metadata."""
     if not isinstance(table, dict):
         raise ValueError(f"{path}: its header is {shown(table)}; expected {EXPECTED}, and an object of tensors")
-    metadata = table.pop("__metadata__", {})
+    metadata = table.pop(METADATA, {})
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise ValueError(f"{path}: __metadata__ is {shown(metadata)}; expected an object of texts")
     entries = [_entry(name, value, path, begin) for name, value in table.items()]
