@@ -14,6 +14,7 @@ import numpy as np
 from ringtree.files.file_bytes import opened
 from ringtree.runtime.arrays import dtype_named
 from ringtree.storage.buffers import arrays_in, mapped, private
+from ringtree.storage.device import check_device, copied, read_into, reads_directly, tensors_in
 from ringtree.storage.gathering import Progress, bring, capacity, read_own, read_together
 from ringtree.storage.header import EXPECTED, Header, digest_of, raw_header, read_header
 from ringtree.storage.layout import Layout, Names, Shard, selected, sharded
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 MEMORIES = ("private", "symmetric", "mapped")
 FRAMEWORKS = ("numpy", "torch")
+HOST = "cpu"
+"""The device whose memory is the host's."""
 
 
 def load(
@@ -39,6 +42,7 @@ def load(
     framework: str = "numpy",
     dtype: DTypeLike | None = None,
     shape: Sequence[int] = (-1,),
+    device: str = HOST,
     direct: bool | None = None,
     progress: Progress = None,
 ) -> Any:
@@ -49,40 +53,38 @@ def load(
     the slice of the first axis that this rank wants; then each rank reads what it wants, and nothing is gathered.
     `memory`: "private" to each rank; "symmetric", where peers read it in place (comm.empty); "mapped", the file's own
     pages, one copy a host, copied where a rank writes, which must not be changed or cut short while they are used.
-    `framework`: "numpy" or "torch". `direct`: past the page cache always (True), never (False), or for what is not in
-    it. `progress(done, total)` is called with bytes as they arrive.
+    `framework`: "numpy" or "torch"; with it, `device` may be a GPU ("cuda"): by kvikio, where that and the driver are
+    there and a rank reads for itself alone, else by the host's memory. `direct`: past the page cache always (True),
+    never (False), or for what is not in it. `progress(done, total)` is called with bytes as they arrive.
 
     Errors are the same on every rank, and name the one that met it. ValueError: if the file is none, is cut short, or
     its header does not describe it. OSError: if it cannot be read. MemoryError: without room. Mismatch: if ranks ask
     for different things, or find different files.
     """
     where, stage, plan = Path(path), Stage(comm), None
+    how = _How(memory, framework, device, direct, progress)
     with ExitStack() as files:
         with stage.attempt():
-            _check(memory, framework)
+            _check(how)
             file = files.enter_context(opened(where, EXPECTED if dtype is None else "a raw array"))
             plan = _planned(file, where, names, shard, (dtype, shape))
-        request = f"{where.name} {shard is None} {memory} {direct}"
+        request = digest_of(where.name, shard is None, memory, device != HOST)
         found = (plan.header.digest, plan.wanted) if plan else (0, 0)
-        stage.agree(where.name, arguments=digest_of(request), files=found[0], wanted_tensors=found[1])
+        stage.agree(where.name, arguments=request, files=found[0], wanted_tensors=found[1])
         if not plan:
             raise AssertionError("agree raises what the stage met")
-        if memory == "mapped":
-            held = _mapped(file, plan, comm, stage, progress)
-        else:
-            held = _memory(plan, memory, comm, stage)
-            # what several ranks read by themselves, one of them brings into the page cache for all
-            past_cache = direct if plan.gathered else bool(direct)
-            with Reader(file.fileno(), where, plan.header.size, past_cache) as reader:
-                if plan.gathered:
-                    read_together(held, plan.layout, reader, comm, stage, progress)
-                else:
-                    with stage.attempt():
-                        read_own(held, plan.layout, reader, progress)
-        stage.agree(where.name)
-    at = plan.layout.at if memory != "mapped" else lambda offset: offset
-    arrays = arrays_in(held, plan.layout.entries, at, framework)
-    return next(iter(arrays.values())) if plan.header.single else arrays
+        tensors = _tensors(file, plan, comm, stage, how)
+    return next(iter(tensors.values())) if plan.header.single else tensors
+
+
+class _How(NamedTuple):
+    """Arguments of load that decide where the bytes go, and by which way."""
+
+    memory: str
+    framework: str
+    device: str
+    direct: bool | None
+    progress: Progress
 
 
 class _Plan(NamedTuple):
@@ -94,13 +96,15 @@ class _Plan(NamedTuple):
     gathered: bool
 
 
-def _check(memory: str, framework: str) -> None:
-    if memory not in MEMORIES:
-        raise ValueError(f"memory is {memory!r}; expected one of {', '.join(MEMORIES)}")
-    if framework not in FRAMEWORKS:
-        raise ValueError(f"framework is {framework!r}; expected one of {', '.join(FRAMEWORKS)}")
-    if framework == "torch" and not find_spec("torch"):
+def _check(how: _How) -> None:
+    if how.memory not in MEMORIES:
+        raise ValueError(f"memory is {how.memory!r}; expected one of {', '.join(MEMORIES)}")
+    if how.framework not in FRAMEWORKS:
+        raise ValueError(f"framework is {how.framework!r}; expected one of {', '.join(FRAMEWORKS)}")
+    if how.framework == "torch" and not find_spec("torch"):
         raise ImportError("framework='torch' needs torch: pip install torch")
+    if how.device != HOST:
+        check_device(how.device, how.memory, how.framework)
 
 
 def _planned(file: IO[bytes], path: Path, names: Names, shard: Shard, raw: tuple[Any, Sequence[int]]) -> _Plan:
@@ -112,6 +116,33 @@ def _planned(file: IO[bytes], path: Path, names: Names, shard: Shard, raw: tuple
     entries = selected(header, names)
     wanted = digest_of(repr([e.name for e in entries]))
     return _Plan(header, Layout(sharded(entries, shard, path)), wanted, gathered=shard is None)
+
+
+def _tensors(file: IO[bytes], plan: _Plan, comm: Communicator, stage: Stage, how: _How) -> dict[str, Any]:
+    """The tensors, when all ranks have read theirs."""
+    name, entries = plan.header.path.name, plan.layout.entries
+    if how.memory == "mapped":
+        held = _mapped(file, plan, comm, stage, how.progress)
+        stage.agree(name)
+        return arrays_in(held, entries, lambda offset: offset, how.framework)
+    if how.device != HOST and reads_directly() and (comm.size == 1 or not plan.gathered):
+        with stage.attempt():
+            there = read_into(how.device, plan.header.path, plan.header.size, plan.layout, how.progress)
+        stage.agree(name)
+        return tensors_in(there, entries, plan.layout.at)
+    held = _memory(plan, how.memory, comm, stage)
+    # what several ranks read by themselves, one of them brings into the page cache for all
+    past_cache = how.direct if plan.gathered else bool(how.direct)
+    with Reader(file.fileno(), plan.header.path, plan.header.size, past_cache) as reader:
+        if plan.gathered:
+            read_together(held, plan.layout, reader, comm, stage, how.progress)
+        else:
+            with stage.attempt():
+                read_own(held, plan.layout, reader, how.progress)
+    stage.agree(name)
+    if how.device != HOST:
+        return tensors_in(copied(held, how.device), entries, plan.layout.at)
+    return arrays_in(held, entries, plan.layout.at, how.framework)
 
 
 def _memory(plan: _Plan, kind: str, comm: Communicator, stage: Stage) -> NDArray[np.uint8]:

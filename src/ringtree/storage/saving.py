@@ -122,9 +122,7 @@ def _table(tensors: Mapping[str, Any], named: bool) -> dict[str, tuple[str, Shap
             raise ValueError(f"a tensor is named {METADATA}; expected metadata= for texts")
         element = element_of(x, f"tensor {name!r}" if named else "the array")
         if not named and element.label in SHORT_FLOATS:
-            raise TypeError(
-                f"the array is {element.label}; expected numpy's own type, or a dict for a safetensors file"
-            )
+            raise TypeError(f"the array is {element.label}; expected a type of numpy's, or a dict of tensors")
         found[name] = (element.name, tuple(int(n) for n in x.shape))
     return found
 
