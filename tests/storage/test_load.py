@@ -27,7 +27,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("memory", ["private", "symmetric", "mapped"])
+@pytest.mark.parametrize("memory", [None, "private", "symmetric", "mapped"])
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 def test_every_rank_gets_what_safetensors_loads(file: Path, ranks: int, memory: str) -> None:
     def work(comm: Any) -> list[bool]:
@@ -163,7 +163,7 @@ def test_a_file_that_shrinks_while_it_is_read_is_every_rank_s_error(file: Path, 
             if comm.rank == 1:
                 os.truncate(own, 3 * PIECE_BYTES // 2)
 
-        return caught(lambda: ringtree.storage.load("m", comm, direct=False, progress=shrink))
+        return caught(lambda: ringtree.storage.load("m", comm, memory="private", direct=False, progress=shrink))
 
     found = ringtree.spawn(work, 2, timeout_s=60)
     assert found[0] == found[1] and "rank 1: m: it ended at byte" in found[0]
@@ -176,7 +176,7 @@ def test_ranks_that_ask_for_different_things_all_hear_of_it(file: Path, tmp_path
     def work(comm: Any) -> list[str]:
         load = ringtree.storage.load
         return [
-            caught(lambda: load(other if comm.rank else file, comm)),
+            caught(lambda: load(other if comm.rank else file, comm, memory="private")),
             caught(lambda: load(file, comm, names=["scalar"] if comm.rank else None)),
             caught(lambda: load(file, comm, memory="mapped" if comm.rank else "private")),
             caught(lambda: load(file, comm, memory="mapped" if comm.rank else "own")),
@@ -226,7 +226,7 @@ def test_a_rank_that_dies_in_a_load_fails_the_others(file: Path) -> None:
             if comm.rank == 1:
                 os._exit(3)
 
-        return caught(lambda: ringtree.storage.load(file, comm, progress=end))
+        return caught(lambda: ringtree.storage.load(file, comm, memory="private", progress=end))
 
     with pytest.raises(ringtree.RankFailed) as failed:
         ringtree.spawn(work, 2, timeout_s=60)

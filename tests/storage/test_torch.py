@@ -13,13 +13,13 @@ import ringtree.storage
 from tests.storage.files import caught, written
 
 pytestmark = pytest.mark.torch
-CODE_TYPES = ("bool", "uint8", "int16", "bfloat16", "float16", "float8_e4m3fn", "float8_e5m2", "float32", "int64")
+TYPES = ("bool", "uint8", "int16", "bfloat16", "float16", "float8_e4m3fn", "float8_e5m2", "float32", "int64")
 
 
 def tensors() -> dict[str, Any]:
     import torch
 
-    found = {f"of.{name}": torch.arange(24).reshape(4, 6).to(getattr(torch, name)) for name in CODE_TYPES}
+    found = {f"of.{name}": torch.arange(24).reshape(4, 6).to(getattr(torch, name)) for name in TYPES}
     return found | {
         "scalar": torch.tensor(2.5),
         "empty": torch.zeros(0, 3),

@@ -15,6 +15,7 @@ from ringtree.files.file_bytes import opened
 from ringtree.runtime.arrays import dtype_named
 from ringtree.storage.buffers import arrays_in, mapped, private
 from ringtree.storage.device import check_device, copied, read_into, reads_directly, tensors_in
+from ringtree.storage.elements import torch_dtype
 from ringtree.storage.gathering import Progress, bring, capacity, read_own, read_together
 from ringtree.storage.header import EXPECTED, Header, digest_of, raw_header, read_header
 from ringtree.storage.layout import Layout, Names, Shard, selected, sharded
@@ -38,7 +39,7 @@ def load(
     *,
     names: Names = None,
     shard: Shard = None,
-    memory: str = "private",
+    memory: str | None = None,
     framework: str = "numpy",
     dtype: DTypeLike | None = None,
     shape: Sequence[int] = (-1,),
@@ -51,8 +52,10 @@ def load(
 
     `names`: the tensors to load, or a function of the name. `shard`: by name, or from a function of name and shape,
     the slice of the first axis that this rank wants; then each rank reads what it wants, and nothing is gathered.
-    `memory`: "private" to each rank; "symmetric", where peers read it in place (comm.empty); "mapped", the file's own
-    pages, one copy a host, copied where a rank writes, which must not be changed or cut short while they are used.
+    `memory`: "mapped", the file's own pages, one copy a host, copied where a rank writes (the file must not be changed
+    or cut short in place while they are used; a new one under its name is no change); "private" to each rank, read
+    once by all ranks together; "symmetric", the same where peers read it in place (comm.empty). None is "mapped" on
+    one host, and "private" over several and for a device.
     `framework`: "numpy" or "torch"; with it, `device` may be a GPU ("cuda"): by kvikio, where that and the driver are
     there and a rank reads for itself alone, else by the host's memory. `direct`: past the page cache always (True),
     never (False), or for what is not in it. `progress(done, total)` is called with bytes as they arrive.
@@ -62,13 +65,15 @@ def load(
     for different things, or find different files.
     """
     where, stage, plan = Path(path), Stage(comm), None
-    how = _How(memory, framework, device, direct, progress)
+    how = _How(memory or _usual(comm, device), framework, device, direct, progress)
     with ExitStack() as files:
         with stage.attempt():
             _check(how)
             file = files.enter_context(opened(where, EXPECTED if dtype is None else "a raw array"))
             plan = _planned(file, where, names, shard, (dtype, shape))
-        request = digest_of(where.name, shard is None, memory, device != HOST)
+            if framework == "torch":
+                _ = [torch_dtype(entry.element) for entry in plan.layout.entries]  # before much is read
+        request = digest_of(where.name, shard is None, how.memory, device != HOST)
         found = (plan.header.digest, plan.wanted) if plan else (0, 0)
         stage.agree(where.name, arguments=request, files=found[0], wanted_tensors=found[1])
         if not plan:
@@ -94,6 +99,10 @@ class _Plan(NamedTuple):
     layout: Layout
     wanted: int
     gathered: bool
+
+
+def _usual(comm: Communicator, device: str) -> str:
+    return "mapped" if device == HOST and len({*comm.hosts}) == 1 else "private"
 
 
 def _check(how: _How) -> None:
