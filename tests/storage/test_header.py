@@ -97,8 +97,10 @@ def test_a_header_that_does_not_describe_the_file_is_refused(
         (struct.pack("<Q", 100), "cut short: 8 bytes, with a header of 100; expected 108 and more"),
         (struct.pack("<Q", 1 << 63), "a header of 9,223,372,036,854,775,808 bytes; expected .* 100,000,000 at most"),
         (struct.pack("<Q", 0), "its header begins with b''; expected a safetensors file"),
-        (b"\x93NUMPY\x01\x00\xff\xff", "EOF: .*; expected a .npy file of numbers"),
-        (b"\x93NUMPY\x09\x00\xff\xff", ".*; expected a .npy file of numbers"),
+        (b"\x93NUMPY\x01\x00\xff\xff", "version 1 with a header of 65,535 bytes; expected a .npy file of numbers"),
+        (b"\x93NUMPY\x01\x00\x04\x00{'d:", 'its header is b"{\'d:"; expected a .npy file of numbers'),
+        (b"\x93NUMPY\x01\x00\x10\x27" + b"-" * 10_000, "its header is b'---.*; expected a .npy file of numbers"),
+        (b"\x93NUMPY\x09\x00\xff\xff", "version 9 with .*; expected a .npy file of numbers"),
     ],
 )
 def test_a_file_that_is_none_is_refused(tmp_path: Path, content: bytes, expected: str) -> None:

@@ -6,9 +6,11 @@ header is taken only where all of that holds for the file as it is.
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from io import BytesIO
@@ -26,6 +28,8 @@ MOST_HEADER_BYTES = 100_000_000
 METADATA = "__metadata__"
 """The name of the texts among the tensors of a header."""
 NPY = b"\x93NUMPY"
+MOST_NPY_BYTES = 10_000
+"""The most that numpy itself takes as safe."""
 ALIGNMENT = 8
 """Written headers end at multiples of these bytes, so that tensors of 8-byte elements lie aligned."""
 MOST_DIMENSIONS = 64
@@ -181,22 +185,31 @@ def _check_bytes(entries: tuple[Entry, ...], path: Path, begin: int, size: int) 
 
 
 def _npy(file: IO[bytes], path: Path, size: int) -> Header:
-    """numpy's own header, whose text numpy reads as a literal of 10,000 characters at most."""
-    file.seek(0)
+    """The header of a .npy file: magic, version, its length, and a dict as Python writes it."""
+    expected = "expected a .npy file of numbers"
+    file.seek(len(NPY))
+    version = int.from_bytes(file.read(2), "big") >> 8
+    length = int.from_bytes(file.read(2 if version == 1 else 4), "little")
+    if version not in (1, 2, 3) or length > MOST_NPY_BYTES:
+        raise ValueError(f"{path}: version {version} with a header of {length:,} bytes; {expected}")
+    text = file.read(length)
     try:
-        version = np.lib.format.read_magic(file)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, fortran, dtype = read(file)
-    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError) as error:
-        raise ValueError(f"{path}: {str(error).splitlines()[0][:120]}; expected a .npy file of numbers") from None
-    if dtype.hasobject or dtype.kind not in "biufc" or len(shape) > MOST_DIMENSIONS or min(shape, default=0) < 0:
-        raise ValueError(f"{path}: shape {shown(shape)} of {shown(str(dtype))}; expected a .npy file of numbers")
+        with warnings.catch_warnings():  # the parser's, of what looks like a mistake
+            warnings.simplefilter("ignore")
+            table = ast.literal_eval(text.decode("utf-8" if version == 3 else "latin-1").strip())
+        shape, descr, transposed = table["shape"], table["descr"], table["fortran_order"]
+        dtype = np.dtype(descr if isinstance(descr, str) else "O")
+    except (ValueError, TypeError, SyntaxError, KeyError, RecursionError, MemoryError):
+        raise ValueError(f"{path}: its header is {shown(text)}; {expected}") from None
+    lengths = list(shape) if isinstance(shape, tuple) else None
+    if dtype.hasobject or dtype.kind not in "biufc" or not _counts(lengths) or len(shape) > MOST_DIMENSIONS:
+        raise ValueError(f"{path}: shape {shown(shape)} of {shown(descr)}; {expected}")
     begin = file.tell()
     nbytes = math.prod(shape) * dtype.itemsize
     if begin + nbytes != size:
         how = "cut short" if begin + nbytes > size else "longer than its header states"
         raise ValueError(f"{path}: {how}: {size:,} bytes; expected {begin + nbytes:,}")
-    entry = Entry("", of_array(dtype), shape, begin, size, transposed=fortran and len(shape) > 1)
+    entry = Entry("", of_array(dtype), shape, begin, size, transposed=transposed is True and len(shape) > 1)
     return Header(path, size, (entry,), {}, digest_of(size, repr(entry)), single=True)
 
 

@@ -93,7 +93,7 @@ class _How(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """What is read; `wanted`: the digest of the tensors, before they are sharded."""
+    """The tensors that are read; `wanted`: the digest of the tensors, before they are sharded."""
 
     header: Header
     layout: Layout

@@ -20,8 +20,8 @@ KINDS: tuple[type[Exception], ...] = (ValueError, TypeError, ImportError, Memory
 
 
 class Stage:
-    """How a stage went on this rank. After `attempt` has caught an error, `agree` raises the first failing rank's on
-    every rank."""
+    """A stage of a load or a save, and how it went on this rank. After `attempt` has caught an error, `agree` raises
+    the first failing rank's on every rank."""
 
     def __init__(self, comm: Communicator) -> None:
         self._comm = comm
