@@ -6,12 +6,14 @@ FOLDER: of the disk to measure; a file of --megabytes is made there, and removed
 from the page cache, "cached" with all of them in it. Times are of the slowest rank, from a barrier to when every page
 of every tensor has been read once on every rank (safetensors and memory="mapped" defer reading until then), medians
 over the rounds; a ratio is the median of the rounds' ratios. Saves end when the file lasts (fsync): safetensors' is
-rank 0's alone. --trace prints each round.
+rank 0's alone. Before each call every rank takes as much memory and gives it back (see touch_memory). --trace
+prints each round.
 """
 
 from __future__ import annotations
 
 import argparse
+import mmap
 import os
 import tempfile
 import time
@@ -59,7 +61,7 @@ def loads() -> dict[str, Call]:
         "safetensors.numpy": theirs,
         **mapped,
         **{f"ringtree {memory}": partial(ours, memory=memory) for memory in ("mapped", "private", "symmetric")},
-        "ringtree private, direct=False": partial(ours, direct=False),
+        "ringtree private, direct=False": partial(ours, memory="private", direct=False),
     }
 
 
@@ -76,6 +78,14 @@ def forget(path: Path) -> None:
     os.close(descriptor)
 
 
+def touch_memory(nbytes: int) -> None:
+    """Takes that much memory and gives it back. A hypervisor that has taken back what was free for some seconds hands
+    it out again here, and not in the load that comes next: that would measure how long ago it was free."""
+    memory = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory.madvise(mmap.MADV_HUGEPAGE)
+    np.frombuffer(memory, np.uint8)[::PAGE] = 1
+
+
 def slowest_s(comm: ringtree.Communicator, began: float) -> float:
     return float(comm.all_reduce(np.array([time.perf_counter() - began]), "max")[0])
 
@@ -87,6 +97,7 @@ def measure_loads(comm: ringtree.Communicator, path: Path, cached: bool, rounds:
     for k in range(-1, rounds):  # the first warms up
         for name, load in loads().items():
             with closing(comm.group(list(range(comm.size)))) as group:
+                touch_memory(path.stat().st_size * 5 // 4)
                 if not cached and comm.rank == 0:
                     forget(path)
                 group.barrier()
@@ -119,6 +130,7 @@ def measure_saves(comm: ringtree.Communicator, path: Path, rounds: int) -> dict[
     found: dict[str, list[float]] = {name: [] for name in calls}
     for k in range(-1, rounds):
         for name, call in calls.items():
+            touch_memory(path.stat().st_size)
             if comm.rank == 0:
                 target.unlink(missing_ok=True)
             comm.barrier()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ringtree.storage.elements import torch_dtype
 from ringtree.storage.gathering import Progress, rounds
 from ringtree.storage.header import Entry
-from ringtree.storage.layout import Layout
+from ringtree.storage.layout import FileLayout
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,7 +45,7 @@ def reads_directly() -> bool:
     return True
 
 
-def read_into(device: str, path: Path, size: int, layout: Layout, progress: Progress) -> Any:
+def read_into(device: str, path: Path, size: int, layout: FileLayout, progress: Progress) -> Any:
     """This rank's wanted parts of the file, as bytes in the device's memory, laid out as `layout`. OSError, ValueError:
     if the file cannot be read, or became shorter."""
     import kvikio

@@ -1,4 +1,4 @@
-"""Element types of files: safetensors' names for them, and numpy's and torch's types."""
+"""ElementType types of files: safetensors' names for them, and numpy's and torch's types."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 
-class Element(NamedTuple):
+class ElementType(NamedTuple):
     """An element type: its name in the file, numpy's and torch's name, and the bytes of an element."""
 
     name: str
@@ -19,41 +19,41 @@ class Element(NamedTuple):
 ELEMENTS = {
     e.name: e
     for e in (
-        Element("BOOL", "bool", 1),
-        Element("U8", "uint8", 1),
-        Element("I8", "int8", 1),
-        Element("F8_E5M2", "float8_e5m2", 1),
-        Element("F8_E4M3", "float8_e4m3fn", 1),
-        Element("F8_E5M2FNUZ", "float8_e5m2fnuz", 1),
-        Element("F8_E4M3FNUZ", "float8_e4m3fnuz", 1),
-        Element("F8_E8M0", "float8_e8m0fnu", 1),
-        Element("I16", "int16", 2),
-        Element("U16", "uint16", 2),
-        Element("F16", "float16", 2),
-        Element("BF16", "bfloat16", 2),
-        Element("I32", "int32", 4),
-        Element("U32", "uint32", 4),
-        Element("F32", "float32", 4),
-        Element("C64", "complex64", 8),
-        Element("F64", "float64", 8),
-        Element("I64", "int64", 8),
-        Element("U64", "uint64", 8),
+        ElementType("BOOL", "bool", 1),
+        ElementType("U8", "uint8", 1),
+        ElementType("I8", "int8", 1),
+        ElementType("F8_E5M2", "float8_e5m2", 1),
+        ElementType("F8_E4M3", "float8_e4m3fn", 1),
+        ElementType("F8_E5M2FNUZ", "float8_e5m2fnuz", 1),
+        ElementType("F8_E4M3FNUZ", "float8_e4m3fnuz", 1),
+        ElementType("F8_E8M0", "float8_e8m0fnu", 1),
+        ElementType("I16", "int16", 2),
+        ElementType("U16", "uint16", 2),
+        ElementType("F16", "float16", 2),
+        ElementType("BF16", "bfloat16", 2),
+        ElementType("I32", "int32", 4),
+        ElementType("U32", "uint32", 4),
+        ElementType("F32", "float32", 4),
+        ElementType("C64", "complex64", 8),
+        ElementType("F64", "float64", 8),
+        ElementType("I64", "int64", 8),
+        ElementType("U64", "uint64", 8),
     )
 }
-"""Those of safetensors whose elements are whole bytes, by their names there. Files have the tensors of the last type
-first."""
+"""The types of safetensors whose elements are whole bytes, by their names there. Files have the tensors of the last
+type first."""
 ORDER = {name: k for k, name in enumerate(ELEMENTS)}
 BY_LABEL = {e.label: e for e in ELEMENTS.values()}
 SHORT_FLOATS = {"bfloat16", *(label for label in BY_LABEL if label.startswith("float8"))}
-"""Those that numpy does not have."""
+"""The types that numpy does not have."""
 
 
-def of_array(dtype: np.dtype[Any]) -> Element:
+def of_array(dtype: np.dtype[Any]) -> ElementType:
     """The element type of numpy's arrays of another file, as `dtype` reads them."""
-    return Element(dtype.str, dtype.str, dtype.itemsize)
+    return ElementType(dtype.str, dtype.str, dtype.itemsize)
 
 
-def numpy_dtype(element: Element) -> np.dtype[Any]:
+def numpy_dtype(element: ElementType) -> np.dtype[Any]:
     """Numpy's type. Of the short floats that numpy does not have: ml_dtypes' where that is installed, else the
     unsigned integers of their bits, which calls take with `dtype=`."""
     if element.label not in SHORT_FLOATS:
@@ -65,7 +65,7 @@ def numpy_dtype(element: Element) -> np.dtype[Any]:
     return np.dtype(getattr(ml_dtypes, element.label, f"u{element.itemsize}"))
 
 
-def torch_dtype(element: Element) -> Any:
+def torch_dtype(element: ElementType) -> Any:
     """Torch's type. TypeError: if this torch has none such."""
     import torch
 
@@ -76,7 +76,7 @@ def torch_dtype(element: Element) -> Any:
     return found
 
 
-def element_of(x: Any, what: str) -> Element:
+def element_of(x: Any, what: str) -> ElementType:
     """The element type of a numpy array or a torch tensor. TypeError: for one that files do not have; `what` names the
     array."""
     dtype = getattr(x, "dtype", None)

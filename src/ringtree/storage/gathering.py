@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ringtree.storage.layout import PAGE, Layout, Segment
-from ringtree.storage.outcome import Stage
+from ringtree.storage.layout import PAGE, FileLayout, Segment
+from ringtree.storage.outcome import JointStage
 from ringtree.storage.reading import Reader
 
 if TYPE_CHECKING:
@@ -21,20 +21,20 @@ PIECE_BYTES = 8 << 20
 Progress = Callable[[int, int], object] | None
 
 
-class Round(NamedTuple):
+class ReadRound(NamedTuple):
     """A stretch of the buffer from `begin` on, of which each rank reads a piece."""
 
     begin: int
     piece: int
 
 
-def rounds(nbytes: int, ranks: int) -> Iterator[Round]:
+def rounds(nbytes: int, ranks: int) -> Iterator[ReadRound]:
     """The rounds that read a buffer; the last one's pieces are shorter, and may pass its end by less than `ranks`
     pages."""
     whole = PIECE_BYTES * ranks
     for begin in range(0, nbytes, whole):
         piece = min(PIECE_BYTES, -(-(nbytes - begin) // ranks // PAGE) * PAGE)
-        yield Round(begin, piece)
+        yield ReadRound(begin, piece)
 
 
 def capacity(nbytes: int, ranks: int) -> int:
@@ -42,7 +42,7 @@ def capacity(nbytes: int, ranks: int) -> int:
     return max((begin + piece * ranks for begin, piece in rounds(nbytes, ranks)), default=0)
 
 
-def read_own(memory: NDArray[np.uint8], layout: Layout, reader: Reader, progress: Progress) -> None:
+def read_own(memory: NDArray[np.uint8], layout: FileLayout, reader: Reader, progress: Progress) -> None:
     """Reads all by this rank itself. Raises as Reader.read does."""
     for begin, piece in rounds(layout.nbytes, 1):
         _read(memory, layout.reads(begin, begin + piece), reader)
@@ -50,7 +50,12 @@ def read_own(memory: NDArray[np.uint8], layout: Layout, reader: Reader, progress
 
 
 def read_together(
-    memory: NDArray[np.uint8], layout: Layout, reader: Reader, comm: Communicator, stage: Stage, progress: Progress
+    memory: NDArray[np.uint8],
+    layout: FileLayout,
+    reader: Reader,
+    comm: Communicator,
+    stage: JointStage,
+    progress: Progress,
 ) -> None:
     """Reads this rank's pieces and gathers the others', which the next piece's read does not wait for. A rank that has
     failed reads no more, and takes part in the collectives until `stage` is agreed upon."""
@@ -74,17 +79,21 @@ def read_together(
         finish()
 
 
-def bring(layout: Layout, reader: Reader, share: int, shares: int, progress: Progress) -> None:
-    """Brings one of equal shares of the file's wanted parts into the page cache, as far as they are not there: a share
-    in one stretch, so that the kernel reads ahead. Raises as Reader.read does."""
+def bring(layout: FileLayout, reader: Reader, share: int, shares: int, progress: Progress) -> None:
+    """Brings one of equal shares of the file's wanted parts into the page cache, unless it is there: a share in one
+    stretch, so that the kernel reads ahead. (Pages that it reads ahead count as cached: to ask later, and to skip them,
+    would end that.) Raises as Reader.read does."""
     scratch = memoryview(bytearray(min(PIECE_BYTES, layout.nbytes)))
     own = -(-layout.nbytes // shares // PAGE) * PAGE
-    for begin in range(own * share, min(own * (share + 1), layout.nbytes), PIECE_BYTES):
-        end = min(begin + PIECE_BYTES, own * (share + 1))
+    first, last = own * share, min(own * (share + 1), layout.nbytes)
+    if all(reader.is_cached(offset, nbytes, whole=True) for offset, nbytes, _ in layout.reads(first, last)):
+        _report(progress, layout.nbytes, layout.nbytes)
+        return
+    for begin in range(first, last, PIECE_BYTES):
+        end = min(begin + PIECE_BYTES, last)
         for offset, nbytes, _ in layout.reads(begin, end):
-            if not reader.is_cached(offset, nbytes, whole=True):
-                reader.read(scratch[:nbytes], offset)
-        _report(progress, (end - own * share) * shares, layout.nbytes)
+            reader.read(scratch[:nbytes], offset)
+        _report(progress, (end - first) * shares, layout.nbytes)
 
 
 def _read(memory: NDArray[np.uint8], parts: Iterator[Segment], reader: Reader) -> None:

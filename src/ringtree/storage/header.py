@@ -20,7 +20,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from ringtree.files.json_values import json_value, shown
-from ringtree.storage.elements import ELEMENTS, ORDER, Element, of_array
+from ringtree.storage.elements import ELEMENTS, ORDER, ElementType, of_array
 
 EXPECTED = "a safetensors file"
 MOST_HEADER_BYTES = 100_000_000
@@ -33,14 +33,14 @@ MOST_NPY_BYTES = 10_000
 ALIGNMENT = 8
 """Written headers end at multiples of these bytes, so that tensors of 8-byte elements lie aligned."""
 MOST_DIMENSIONS = 64
-"""Of numpy's arrays."""
+"""The most of an array of numpy's."""
 
 
 class Entry(NamedTuple):
     """A tensor of a file: `begin` and `end` are bytes of the file. `transposed`: it lies there in Fortran's order."""
 
     name: str
-    element: Element
+    element: ElementType
     shape: tuple[int, ...]
     begin: int
     end: int
@@ -104,7 +104,7 @@ def raw_header(path: Path, size: int, dtype: np.dtype[Any], shape: Sequence[int]
 
 
 def safetensors_bytes(
-    tensors: Mapping[str, tuple[Element, tuple[int, ...]]], metadata: Mapping[str, str]
+    tensors: Mapping[str, tuple[ElementType, tuple[int, ...]]], metadata: Mapping[str, str]
 ) -> tuple[bytes, tuple[Entry, ...]]:
     """The first bytes of a safetensors file, and its tensors, which follow them in the order in which safetensors
     itself writes them: the types of the longest elements first, so that each lies aligned, and by name."""
@@ -124,7 +124,7 @@ def safetensors_bytes(
     return len(text).to_bytes(8, "little") + text, moved
 
 
-def npy_bytes(element: Element, shape: tuple[int, ...]) -> tuple[bytes, tuple[Entry, ...]]:
+def npy_bytes(element: ElementType, shape: tuple[int, ...]) -> tuple[bytes, tuple[Entry, ...]]:
     """The first bytes of a .npy file of an array in C's order, and the array, which follows them."""
     text = BytesIO()
     described = {"descr": np.dtype(element.label).str, "fortran_order": False, "shape": shape}

@@ -28,7 +28,7 @@ class Segment(NamedTuple):
     at: int
 
 
-class Layout:
+class FileLayout:
     """The tensors that are read, and the segments of the file that hold them."""
 
     def __init__(self, entries: tuple[Entry, ...]) -> None:

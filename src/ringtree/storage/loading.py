@@ -18,8 +18,8 @@ from ringtree.storage.device import check_device, copied, read_into, reads_direc
 from ringtree.storage.elements import torch_dtype
 from ringtree.storage.gathering import Progress, bring, capacity, read_own, read_together
 from ringtree.storage.header import EXPECTED, Header, digest_of, raw_header, read_header
-from ringtree.storage.layout import Layout, Names, Shard, selected, sharded
-from ringtree.storage.outcome import Stage
+from ringtree.storage.layout import FileLayout, Names, Shard, selected, sharded
+from ringtree.storage.outcome import JointStage
 from ringtree.storage.reading import Reader
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def load(
     its header does not describe it. OSError: if it cannot be read. MemoryError: without room. Mismatch: if ranks ask
     for different things, or find different files.
     """
-    where, stage, plan = Path(path), Stage(comm), None
+    where, stage, plan = Path(path), JointStage(comm), None
     how = _How(memory or _usual(comm, device), framework, device, direct, progress)
     with ExitStack() as files:
         with stage.attempt():
@@ -96,7 +96,7 @@ class _Plan(NamedTuple):
     """The tensors that are read; `wanted`: the digest of the tensors, before they are sharded."""
 
     header: Header
-    layout: Layout
+    layout: FileLayout
     wanted: int
     gathered: bool
 
@@ -124,10 +124,10 @@ def _planned(file: IO[bytes], path: Path, names: Names, shard: Shard, raw: tuple
         header = raw_header(path, os.fstat(file.fileno()).st_size, dtype_named(dtype), shape)
     entries = selected(header, names)
     wanted = digest_of(repr([e.name for e in entries]))
-    return _Plan(header, Layout(sharded(entries, shard, path)), wanted, gathered=shard is None)
+    return _Plan(header, FileLayout(sharded(entries, shard, path)), wanted, gathered=shard is None)
 
 
-def _tensors(file: IO[bytes], plan: _Plan, comm: Communicator, stage: Stage, how: _How) -> dict[str, Any]:
+def _tensors(file: IO[bytes], plan: _Plan, comm: Communicator, stage: JointStage, how: _How) -> dict[str, Any]:
     """The tensors, when all ranks have read theirs."""
     name, entries = plan.header.path.name, plan.layout.entries
     if how.memory == "mapped":
@@ -154,7 +154,7 @@ def _tensors(file: IO[bytes], plan: _Plan, comm: Communicator, stage: Stage, how
     return arrays_in(held, entries, plan.layout.at, how.framework)
 
 
-def _memory(plan: _Plan, kind: str, comm: Communicator, stage: Stage) -> NDArray[np.uint8]:
+def _memory(plan: _Plan, kind: str, comm: Communicator, stage: JointStage) -> NDArray[np.uint8]:
     """The buffer that is read into."""
     nbytes = capacity(plan.layout.nbytes, comm.size if plan.gathered else 1)
     if kind == "symmetric":  # the same on all ranks, whatever their shards; its errors are, too
@@ -167,7 +167,9 @@ def _memory(plan: _Plan, kind: str, comm: Communicator, stage: Stage) -> NDArray
     return held
 
 
-def _mapped(file: IO[bytes], plan: _Plan, comm: Communicator, stage: Stage, progress: Progress) -> NDArray[np.uint8]:
+def _mapped(
+    file: IO[bytes], plan: _Plan, comm: Communicator, stage: JointStage, progress: Progress
+) -> NDArray[np.uint8]:
     """The file's pages, after the ranks of each host together have brought the wanted ones into its memory."""
     here = [rank for rank, host in enumerate(comm.hosts) if host == comm.hosts[comm.rank]]
     held = np.empty(0, np.uint8)

@@ -19,7 +19,7 @@ KINDS: tuple[type[Exception], ...] = (ValueError, TypeError, ImportError, Memory
 """The errors of a stage. All else is raised where it happens, and ends the rank."""
 
 
-class Stage:
+class JointStage:
     """A stage of a load or a save, and how it went on this rank. After `attempt` has caught an error, `agree` raises
     the first failing rank's on every rank."""
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ringtree.files.json_values import json_value
-from ringtree.storage.elements import ELEMENTS, SHORT_FLOATS, Element, element_of, raw_bytes
+from ringtree.storage.elements import ELEMENTS, SHORT_FLOATS, ElementType, element_of, raw_bytes
 from ringtree.storage.gathering import PIECE_BYTES, Progress
 from ringtree.storage.header import METADATA, Entry, digest_of, npy_bytes, safetensors_bytes
 from ringtree.storage.layout import PAGE
-from ringtree.storage.outcome import Stage
+from ringtree.storage.outcome import JointStage
 
 if TYPE_CHECKING:
     from ringtree.runtime.communicator.communicator import Communicator
@@ -54,7 +54,7 @@ def save(
     shape, or `path` is no plain file. TypeError: for a tensor of a type that the file does not have. OSError: if it
     cannot be written.
     """
-    where, stage = Path(os.path.realpath(path)), Stage(comm)
+    where, stage = Path(os.path.realpath(path)), JointStage(comm)
     whole = tensors if isinstance(tensors, Mapping) else {"": tensors}
     table: dict[str, tuple[str, Shape]] = {}
     with stage.attempt():
@@ -87,7 +87,7 @@ def _write(
     written: _Written,
     tensors: Mapping[str, Any],
     comm: Communicator,
-    stage: Stage,
+    stage: JointStage,
     progress: Progress,
 ) -> None:
     descriptor = -1
@@ -158,7 +158,7 @@ def _planned(
     tables: list[dict[str, tuple[str, Shape]]], where: Path, metadata: Mapping[str, str], single: bool
 ) -> _Written:
     holders: dict[str, list[int]] = {}
-    merged: dict[str, tuple[Element, Shape]] = {}
+    merged: dict[str, tuple[ElementType, Shape]] = {}
     for rank, table in enumerate(tables):
         for name, (element, shape) in table.items():
             here = (ELEMENTS[element], shape)
