@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from ringtree.storage.layout import PAGE
 
@@ -73,19 +76,41 @@ class Reader:
         return self._wanted or not self.is_cached(offset, len(into))
 
     def is_cached(self, offset: int, nbytes: int, whole: bool = False) -> bool:
-        """Whether at least half of these bytes, or all, are in the page cache; `not whole` where the kernel does not
-        answer."""
+        """Whether at least half of these bytes, or all, are in the page cache or on their way there; `not whole` where
+        the kernel does not answer."""
         nbytes = min(nbytes, self._size - offset)
-        pages = _Pages()
-        asked = _Range(offset, nbytes)
-        if _libc.syscall(CACHESTAT, self._descriptor, ctypes.byref(asked), ctypes.byref(pages), 0):
-            return not whole
-        return int(pages.cached) * os.sysconf("SC_PAGE_SIZE") * (1 if whole else 2) >= nbytes
+        cached = cached_bytes(self._descriptor, offset, nbytes)
+        if cached is None:
+            cached = cached_bytes_mapped(self._descriptor, offset, nbytes)
+        return not whole if cached is None else cached * (1 if whole else 2) >= nbytes
 
     def _stop_direct(self) -> None:
         if self._direct >= 0:
             os.close(self._direct)
             self._direct = -1
+
+
+def cached_bytes(descriptor: int, offset: int, nbytes: int) -> int | None:
+    """The bytes of a file's pages that are in the page cache; None where the kernel has no such call."""
+    pages, asked = _Pages(), _Range(offset, nbytes)
+    if _libc.syscall(CACHESTAT, descriptor, ctypes.byref(asked), ctypes.byref(pages), 0):
+        return None
+    return int(pages.cached) * mmap.PAGESIZE
+
+
+def cached_bytes_mapped(descriptor: int, offset: int, nbytes: int) -> int | None:
+    """The same by mincore, on any kernel, which answers the owner of a file and who may write to it: to others all of
+    it is there. None where it cannot be mapped."""
+    skipped = offset % mmap.ALLOCATIONGRANULARITY
+    answer = (ctypes.c_ubyte * (-(-(nbytes + skipped) // mmap.PAGESIZE)))()
+    try:
+        with mmap.mmap(descriptor, nbytes + skipped, access=mmap.ACCESS_READ, offset=offset - skipped) as mapped:
+            view = np.frombuffer(mapped, np.uint8)
+            failed = _libc.mincore(ctypes.c_void_p(view.ctypes.data), ctypes.c_size_t(view.size), answer)
+            del view
+    except (OSError, ValueError):
+        return None
+    return None if failed else int((np.frombuffer(bytes(answer), np.uint8) & 1).sum()) * mmap.PAGESIZE
 
 
 _libc = ctypes.CDLL(None, use_errno=True)
