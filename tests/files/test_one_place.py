@@ -60,6 +60,8 @@ FOREIGN = {
     "torch_backend/waiting.py": "members of a group, by torch's store",
     # writes, and reads that have their own bounds
     "formats/replacing.py": "writes",
+    "storage/reading.py": "a file that ringtree.files has opened, past the page cache",
+    "storage/saving.py": "writes",
     "runtime/launch/hosts/agents.py": "writes",
     "training/core/checkpoint.py": "writes, and digests of any length",
     "runtime/bootstrap/boards/file_board.py": "of this user alone, without waiting, 64 KiB at most",

@@ -211,13 +211,16 @@ def test_progress_counts_bytes_up_to_all(file: Path) -> None:
         seen: dict[str, list[tuple[int, int]]] = {}
         for memory in ("private", "mapped"):
             of = seen[memory] = []
+            comm.barrier()
+            forget(file)
+            comm.barrier()
             ringtree.storage.load(file, comm, memory=memory, progress=lambda *at, of=of: of.append(at))
         return seen
 
     for of in ringtree.spawn(work, 2, timeout_s=60):
         for seen in of.values():
             done = [d for d, _ in seen]
-            assert done == sorted(done) and len(seen) >= 3 and done[-1] == seen[-1][1] >= LARGE
+            assert done == sorted(done) and len(seen) >= 2 and done[-1] == seen[-1][1] >= LARGE
 
 
 def test_a_rank_that_dies_in_a_load_fails_the_others(file: Path) -> None:
