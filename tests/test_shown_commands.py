@@ -38,8 +38,8 @@ STAND_INS = {
 }  # fmt: skip
 LONG = ("prove all", "--fit", "bench ", "ringtree tune", "--ranks 2:100000", "--nodes 12500", "digits.py")
 """Commands that take more than a moment, for the long campaign."""
-OUTSIDERS = ("mpi4py-fft", "torchft==0.2.0", "dist/WHEEL.whl")
-"""What else pip installs: a program that stands on ringtree, and what `make wheels` built."""
+OUTSIDERS = ("mpi4py-fft", "torchft==0.2.0", "nvidia-cufile", "dist/WHEEL.whl")
+"""What else pip installs: programs that stand on ringtree, a library of a GPU's host, and what `make wheels` built."""
 WRONG = "there_and_half_back"
 """An algorithm that is shown because it is refused."""
 

@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "bindings/device.h"
 #include "bindings/group_object.h"
 
 using namespace nb::literals;
@@ -111,6 +112,7 @@ NB_MODULE(_native, m) {
         return ringtree::Layout(ranks, slots, slot_bytes).overflow_bytes;
       },
       "ranks"_a, "slots"_a, "slot_bytes"_a);
+  bind_device(m);
   m.def("reads_Bps", &ringtree::PeerMemory::reads_Bps);
   m.def("process_identity", [] {
     auto self = ringtree::ProcessIdentity::of_this();

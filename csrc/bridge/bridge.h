@@ -26,6 +26,7 @@
 namespace ringtree {
 
 struct AccessHead;
+struct CallHead;
 
 // The ranks of a group by host, and how to reach those of other hosts.
 struct Network {
@@ -111,6 +112,7 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
   bool is_first_of_host(int rank) const;
   void answer();
   std::optional<Fingerprint> made_here(std::uint64_t call) const;
+  void announce_of_all(int to, std::uint64_t call, const CallHead& head);
   void called(int from, const Frame& frame);
   void send_message(int to, const Descriptor& descriptor, std::uint64_t number);
   void send_message(int to, const Piece& piece, std::uint64_t number);

@@ -19,10 +19,10 @@ struct PieceHead {
   std::int16_t dtype;
   std::uint16_t first;
 };
-// A call that a rank announces: its own, or that of all ranks of its host.
+// A call that a rank announces: its own, or that of all ranks of its host; or the one before that, which follows.
 struct CallHead {
   Fingerprint print;
-  std::uint32_t of_all, unused;
+  std::uint32_t of_all, earlier;
 };
 static_assert(sizeof(CallHead) == sizeof(Frame::head));
 // In the number of a cause, beside the culprit: the sender leaves by an error of its program.

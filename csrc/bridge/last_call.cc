@@ -1,6 +1,7 @@
 // The part of the bridge by which hosts find out that their last calls were not the same, before their ranks leave. The
 // first rank of a host speaks for all of them: it announces the last call of each, when all have begun it and it is the
-// same. A host that is asked so answers by itself, as its ranks may be busy for long before they leave.
+// same, and the call before it: a rank may be through both before another has read what shows that the earlier one was
+// mismatched. A host that is asked so answers by itself, as its ranks may be busy for long before they leave.
 #include <algorithm>
 
 #include "bridge/bridge.h"
@@ -23,7 +24,8 @@ void Bridge::announce_for_host(std::uint64_t call) noexcept {
   });
 }
 
-// Announces, to the hosts that have yet to hear of it, the call that all ranks of this one have made.
+// Announces, to the hosts that have yet to hear of it, the call that all ranks of this one have made. The one before it
+// goes first: who has the last has both.
 void Bridge::answer() {
   unanswered_ = false;
   for (int to = 0; to < endpoint_.ranks(); to++) {
@@ -35,12 +37,16 @@ void Bridge::answer() {
       continue;
     }
     peers_[to]->answered = call;
-    auto frame = frame_to(to, Frame::Kind::call);
-    frame.number = call;
-    CallHead head{*print, 1, 0};
-    std::memcpy(frame.head.data(), &head, sizeof head);
-    wire_->send(to, frame, nullptr);
+    if (auto before = call > 1 ? made_here(call - 1) : std::nullopt) announce_of_all(to, call - 1, {*before, 1, 1});
+    announce_of_all(to, call, {*print, 1, 0});
   }
+}
+
+void Bridge::announce_of_all(int to, std::uint64_t call, const CallHead& head) {
+  auto frame = frame_to(to, Frame::Kind::call);
+  frame.number = call;
+  std::memcpy(frame.head.data(), &head, sizeof head);
+  wire_->send(to, frame, nullptr);
 }
 
 // What all ranks of this host have called as that call, if it is the same.
@@ -57,7 +63,7 @@ void Bridge::called(int from, const Frame& frame) {
     if (rank == from || (head.of_all && hosts_[rank] == hosts_[from]))
       endpoint_.health().report_call(rank, frame.number, head.print);
   arrived_ = true;
-  if (!head.of_all) return;
+  if (!head.of_all || head.earlier) return;
   peers_[from]->asked = std::max(peers_[from]->asked, frame.number);
   answer();
 }

@@ -156,6 +156,7 @@ class Interpreter : Situation {
   const std::byte* in_region(const Descriptor& descriptor, int peer);
   void inspect() override;
   const Past* past(std::uint64_t call) const;
+  void compare_earlier(int peer, std::uint64_t call);
   void compare(int peer);
 
   Endpoint& endpoint_;

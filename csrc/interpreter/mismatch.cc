@@ -59,6 +59,13 @@ void Interpreter::check_unread(int peer, std::int32_t latest) {
   }
 }
 
+// Compares a call of this rank's, before the present one, with a peer's.
+void Interpreter::compare_earlier(int peer, std::uint64_t call) {
+  auto mine = past(call);
+  auto theirs = endpoint_.health().call_of(peer, call);
+  if (mine && theirs && !(*theirs == mine->print)) mismatch(peer, call, *theirs);
+}
+
 // Compares this rank's call with a peer's.
 void Interpreter::compare(int peer) {
   auto theirs = endpoint_.health().call_of(peer, call_);
@@ -70,6 +77,7 @@ void Interpreter::check_last_call() {
   plan_ = previous_.get();
   for (int peer = 0; peer < endpoint_.ranks(); peer++) {
     if (peer == endpoint_.rank()) continue;
+    compare_earlier(peer, call_ - 1);
     compare(peer);
     check_unread(peer, 0);
     check_came(peer);
@@ -96,7 +104,10 @@ void Interpreter::await_peers_in_last_call(std::int64_t ns) {
   auto relay = endpoint_.relay();
   if (!relay || endpoint_.health().failed()) return;
   for (int peer = 0; peer < endpoint_.ranks(); peer++)
-    if (peer != endpoint_.rank()) compare(peer);
+    if (peer != endpoint_.rank()) {
+      compare_earlier(peer, call_ - 1);
+      compare(peer);
+    }
   relay->announce_for_host(call_);
   await_peers_in_last_call(true, until_ns);
 }

@@ -1,4 +1,4 @@
-// Loops over arrays, and what they do with two elements. Included once per instruction set: everything here is in an
+// Loops over arrays. Included once per instruction set: everything here is in an
 // unnamed namespace and uses no library templates, so that no function compiled for a wide instruction set can replace
 // a namesake elsewhere when the files are linked.
 #pragma once
@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "kernels/elements.h"
 #include "kernels/kernels.h"
 
 #if defined(__clang__)
@@ -22,75 +23,6 @@ namespace {
 inline void fetch_ahead(const void* at) {
   __builtin_prefetch(static_cast<const char*>(at) + 1024);
 }
-
-// Loads and stores of a type, and the type to compute in.
-template <class T>
-struct Plain {
-  using Stored = T;
-  using Value = T;
-  static inline Value load(Stored x) { return x; }
-  static inline Stored store(Value x) { return x; }
-};
-
-// Short integers are added and multiplied as unsigned, not as the int they would be promoted to; signed ones wrap, as
-// numpy's do, for their sums and products are those of the unsigned type.
-template <class T>
-struct Wrap {
-  using type = T;
-};
-template <>
-struct Wrap<uint8_t> {
-  using type = unsigned;
-};
-template <>
-struct Wrap<uint16_t> {
-  using type = unsigned;
-};
-
-struct Sum {
-  template <class V>
-  static inline V apply(V a, V b) {
-    using W = typename Wrap<V>::type;
-    return static_cast<V>(static_cast<W>(a) + static_cast<W>(b));
-  }
-};
-struct Prod {
-  template <class V>
-  static inline V apply(V a, V b) {
-    using W = typename Wrap<V>::type;
-    return static_cast<V>(static_cast<W>(a) * static_cast<W>(b));
-  }
-};
-struct Max {  // a NaN on either side is the result, as in numpy
-  template <class V>
-  static inline V apply(V a, V b) {
-    return a >= b || a != a ? a : b;
-  }
-};
-struct Min {
-  template <class V>
-  static inline V apply(V a, V b) {
-    return a <= b || a != a ? a : b;
-  }
-};
-struct Band {
-  template <class V>
-  static inline V apply(V a, V b) {
-    return static_cast<V>(a & b);
-  }
-};
-struct Bor {
-  template <class V>
-  static inline V apply(V a, V b) {
-    return static_cast<V>(a | b);
-  }
-};
-struct Bxor {
-  template <class V>
-  static inline V apply(V a, V b) {
-    return static_cast<V>(a ^ b);
-  }
-};
 
 // A target may be a source at the same index; else the turns of a loop are independent.
 template <class T, class F>

@@ -12,15 +12,6 @@ void set(Kernels& k, Dtype dtype, Op op, ringtree::Reduce reduce, ringtree::Fini
   k.finish[static_cast<int>(dtype)][static_cast<int>(op)] = finish;
 }
 
-// A number as true or false: whether any of the `mask` is set; true is stored as `one`, the bits of 1.
-template <class S, S mask, S one>
-struct Truth {
-  using Stored = S;
-  using Value = uint8_t;
-  static inline Value load(Stored x) { return (x & mask) != 0; }
-  static inline Stored store(Value x) { return x ? one : S(0); }
-};
-
 template <class T>
 void settle(void* data, size_t count, int) {  // what nothing was joined with is as it came
   auto x = static_cast<typename T::Stored*>(data);
@@ -42,64 +33,6 @@ void fill_bool(Kernels& k) {
   for (auto op : {Op::sum, Op::max, Op::bor}) set(k, Dtype::boolean, op, reduce_in_steps<T, Bor>);
   set(k, Dtype::boolean, Op::bxor, reduce_in_steps<T, Bxor>);
 }
-
-template <class T>
-struct Complex {
-  T re, im;
-};
-
-struct ComplexProd {
-  template <class T>
-  static inline Complex<T> apply(Complex<T> a, Complex<T> b) {
-    return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
-  }
-};
-
-// (value, index), as a struct of C; in memory it may lie at any address, as in numpy's packed records.
-template <class V, class I>
-struct Pair {
-  struct Value {
-    V value;
-    I index;
-  };
-  struct Stored {
-    unsigned char bytes[sizeof(Value)];
-  };
-  static inline Value load(const Stored& x) {
-    Value value;
-    memcpy(&value, &x, sizeof value);
-    return value;
-  }
-  static inline Stored store(const Value& x) {
-    Stored stored;
-    memcpy(&stored, &x, sizeof x);
-    return stored;
-  }
-};
-
-// The better one of two pairs; a NaN is better than anything, and of equals, NaNs too, the one of the smaller index.
-template <class Better>
-struct Located {
-  template <class P>
-  static inline P apply(P a, P b) {
-    bool a_nan = a.value != a.value, b_nan = b.value != b.value;
-    if (a_nan != b_nan) return a_nan ? a : b;
-    if (a_nan || a.value == b.value) return b.index < a.index ? b : a;
-    return Better::than(b.value, a.value) ? b : a;
-  }
-};
-struct Less {
-  template <class V>
-  static inline bool than(V a, V b) {
-    return a < b;
-  }
-};
-struct Greater {
-  template <class V>
-  static inline bool than(V a, V b) {
-    return a > b;
-  }
-};
 
 template <class V, class I>
 void fill_pairs(Kernels& k, Dtype dtype) {

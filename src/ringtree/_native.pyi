@@ -50,6 +50,13 @@ def reads_Bps() -> float:
     0 where it lets it read none, as far as it can say alone. The first call measures it, in a fraction of a
     millisecond."""
 
+def device_sources() -> dict[str, str]:
+    """The sources of the interpreter of devices' programs, by the names by which they include each other."""
+
+def run_on_host(call: bytes) -> None:
+    """Runs a call of a device's program on this machine's processor, in the calling thread, without the GIL. `call`: a
+    Call of csrc/device/program.h, whose addresses are this process's; its status says how it ended."""
+
 def process_identity() -> list[int]:
     """This process's id, its start in clock ticks after boot, and the inode of its pid namespace."""
 

@@ -10,6 +10,7 @@ from ringtree.machines.files.reading import read
 from ringtree.topology.fabrics import FABRICS
 from tests.cli.conftest import Ringtree
 from tests.machines.sysfs_trees import gpu_server
+from tests.machines.test_peer_access import two
 
 
 def test_list_has_every_machine_and_network(ringtree: Ringtree) -> None:
@@ -108,3 +109,11 @@ def test_the_rings_of_a_graph_file_are_shown(ringtree: Ringtree, tmp_path: Path)
     assert "no such gpu in the machine" in ringtree(*show, "--gpus", "2").err
     assert "--graph FILE` shows it" in ringtree("topo", "show", str(graph)).err
     assert ringtree(*show, "--html", str(graph)).code != 0
+
+
+def test_detect_lists_pairs_of_gpus_that_something_hinders(ringtree: Ringtree, tmp_path: Path) -> None:
+    two(tmp_path / "far", roots=("10", "50"))
+    got = ringtree("topo", "detect", "--root", str(tmp_path / "far"))
+    assert got.code == 0 and "gpu0-gpu1: access: the driver was not asked; they are below" in " ".join(got.out.split())
+    two(tmp_path / "near")
+    assert "gpu0-gpu1" not in ringtree("topo", "detect", "--root", str(tmp_path / "near")).out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,13 @@ from ringtree.bench.machine import usable_cores
 from ringtree.cli import main
 from ringtree.cli.tune import usual_ranks
 from ringtree.machines.detect.cpus import numa_nodes
+from ringtree.machines.measured import copies_table
+from ringtree.machines.measured.copies_table import CopyTable
 from ringtree.machines.sysfs import Sysfs
 from ringtree.price import BUILT_IN
 from ringtree.runtime import tuned
 from ringtree.topology import load
+from tests.machines.measured.tables import measured, state
 from tests.machines.sysfs_trees import SysTree
 
 QUICK = ["tune", "-n", "2", "--seconds", "0.3", "--maxbytes", "256K"]
@@ -93,3 +97,60 @@ def test_ranks_are_measured_on_several_nodes_where_there_are_some(
 def test_the_default_numbers_of_ranks(cores: int, ranks: list[int]) -> None:
     assert usual_ranks(cores) == ranks
     assert usual_ranks(usable_cores())
+
+
+def copies_of_a_machine(path: Path) -> CopyTable:
+    """A machine of which one GPU's link has half its lanes, as a file of --json."""
+    table = measured("dgx-h100", lambda t, rate: rate / 2 if "gpu3" in (t.source, t.target) else rate)
+    table = replace(table, states={"gpu3": state(table.machine, "gpu3", width=8)})
+    path.write_text(copies_table.text(table))
+    return table
+
+
+def test_copies_of_another_machine_are_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    copies, machine = tmp_path / "copies.json", tmp_path / "devices.json"
+    table = copies_of_a_machine(copies)
+    assert main(["tune", "--from", str(copies), "--output", str(machine), "--json", str(tmp_path / "again.json")]) == 0
+    out, err = capsys.readouterr()
+    assert "gpu3: its PCIe link has x8 of x16 lanes: 27.6 GB/s from or to the host, of 57.6 GB/s" in out and not err
+    assert "with peer access" in out and "without peer access" in out and "a copy of 8 B: 4 µs to 4 µs" in out
+    assert copies_table.read(tmp_path / "again.json").rows == table.rows
+    assert main(["topo", "show", str(machine)]) == 0
+    assert "gpu3: its PCIe link has x8 of x16" in capsys.readouterr().out
+    assert main(["plan", "all_reduce", "--topology", str(machine), "--bytes", "64M"]) == 0
+
+
+def test_a_file_of_copies_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    copies = tmp_path / "copies.json"
+    copies_of_a_machine(copies)
+    assert main(["tune", "--from", str(copies), "--output", str(copies)]) == 1
+    assert str(copies) in capsys.readouterr().err and len(copies_table.read(copies).rows) > 100
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--device", "cuda", "-n", "2"], "-n is for ranks on CPUs"),
+        (["--device", "cuda", "--maxbytes", "8"], "--maxbytes 8: expected 1M to 4G"),
+        (["--json", "copies.json"], "--json is for copies between devices"),
+    ],
+)
+def test_options_that_make_no_sense_beside_devices(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: list[str], why: str
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert main(["tune", *words]) == 1
+    out, err = capsys.readouterr()
+    assert why in err and err.count("\n") == 1 and not out
+
+
+def test_without_a_driver_it_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if Path("/proc/driver/nvidia").exists():
+        pytest.skip("there is a driver here")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert main(["tune", "--device", "cuda"]) == 1
+    out, err = capsys.readouterr()
+    assert not out and err.count("\n") == 1 and not (tmp_path / "ringtree" / "devices.json").exists()
+    assert "pip install cuda-bindings" in err or "no CUDA driver: libcuda.so.1 cannot be loaded; expected" in err

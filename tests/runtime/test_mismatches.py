@@ -39,27 +39,20 @@ def broadcast_on(comm: Communicator, nbytes: int) -> str:
     return "nothing"
 
 
-MOST_UNHEARD = 2
-
-
 def wrongly_heard(
     all_heard: list[list[tuple[str, str, int, str, Heard]]], check: bool, hosts: bool = False
 ) -> list[str]:
     """What ranks heard too late, or not at all, or as another error. `hosts`: they are on several, where nobody
-    hears of a last call that one rank did not make, if the others did not wait for it, and a rank that is through its
-    next call and closes before another has read the message that shows the mismatch may hear nothing:
-    MOST_UNHEARD at most (docs/faults.md)."""
-    wrong, unheard = [], []
+    hears of a last call that one rank did not make, if the others did not wait for it."""
+    wrong = []
     for rank, heard in enumerate(all_heard):
         for kind, row, culprit, ends, (when, text) in heard:
             here = f"{row} of rank {culprit}, then {ends}: rank {rank} heard {when}: {text}"
             left = kind in ("skipped", "extra") and text.startswith("PeerDied: ")  # who makes no more calls
             late = when not in {"before"} | _expected(kind, ends, check, rank == culprit, hosts)
-            if hosts and ends == "next" and when == "never":
-                unheard.append(here)
-            elif late or (when != "never" and not left and not text.startswith("Mismatch: ")):
+            if late or (when != "never" and not left and not text.startswith("Mismatch: ")):
                 wrong.append(here)
-    return wrong if len(unheard) <= MOST_UNHEARD else [*wrong, *unheard]
+    return wrong
 
 
 def _expected(kind: str, ends: str, check: bool, culprit: bool, hosts: bool) -> set[str]:

@@ -111,14 +111,41 @@ def test_what_it_knows_is_bounded(office: Post) -> None:
     assert len(office._attempts) <= MOST_KEPT
 
 
+def test_who_is_asked_by_a_leader_knows_that_it_leads(office: Post) -> None:
+    first, second = dial(to(office)), dial(to(office))
+    asked(first, {"key": "f", "rank": 2, "leads": True})
+    asked(second, {"key": "f", "rank": 4, "leads": True})
+    asked(second, {"key": "g", "rank": 0, "leads": True})
+    assert office.leaders("f") == {2, 4}
+    asked(first, {"key": "f", "rank": 2, "leads": False})
+    assert office.leaders("f") == {4}
+    second.wire.close()
+    until(lambda: not office.leaders("f") and not office.leaders("g"))
+    assert "f" not in office._leaders and "g" not in office._leaders
+    asked(first, {"key": "f", "rank": 2, "leads": True})
+    until(lambda: not office.leaders("f"))  # it asks no more
+    first.wire.close()
+
+
+def test_a_correspondent_calls_whom_it_asks_where_this_process_leads(office: Post) -> None:
+    mine = Correspondent(to(office), "h", 5)
+    until(lambda: mine.answer.state == AWAY)
+    assert office.leaders("h") == set()
+    office.does("h", LEADS)
+    until(lambda: office.leaders("h") == {5})
+    began_s = mine.answer.asked_s
+    until(lambda: mine.answer.asked_s > began_s)
+    mine.stop()
+
+
 def test_an_end_and_an_answer_differ(office: Post) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     alive, ended = (
-        Correspondent(addressee, "e") for addressee in (to(office), to(office)._replace(address=("127.0.0.1", port)))
+        Correspondent(addressee, "e", 0) for addressee in (to(office), to(office)._replace(address=("127.0.0.1", port)))
     )
-    until(lambda: alive.state == AWAY and ended.state == Correspondent.ENDED)
+    until(lambda: alive.answer.state == AWAY and ended.answer.state == Correspondent.ENDED)
     office.does("e", LEADS)
-    until(lambda: alive.state == LEADS)
+    until(lambda: alive.answer.state == LEADS)
     alive.stop()
     ended.stop()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from ringtree.algorithms import build
 from ringtree.bench.machine import usable_cores
 from ringtree.bench.record import BenchRow
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.schedule import Schedule
 from ringtree.plan import choose, choose_over_hosts, predict, steps_for
-from ringtree.price import Hosts, seconds
+from ringtree.price import Devices, Hosts, seconds
 from ringtree.price.memory import CostParameters, SharedMemory, built_in
 from ringtree.runtime.engines.shm import single_copies_here, staging
 from ringtree.runtime.tuned import parameters_here
@@ -27,7 +28,9 @@ class Predicted(BenchRow):
     predicted_us: float
 
 
-def predicted(row: BenchRow, where: SharedMemory | Hosts | None = None, schedule: Schedule | None = None) -> Predicted:
+def predicted(
+    row: BenchRow, where: SharedMemory | Hosts | Devices | None = None, schedule: Schedule | None = None
+) -> Predicted:
     """The row with its prediction, by the costs of the ranks' own group where they are given, else by the cost
     parameters of this machine's tuned file, else by those built in. `schedule`: what ran, where it is none of a
     registered algorithm."""
@@ -35,6 +38,9 @@ def predicted(row: BenchRow, where: SharedMemory | Hosts | None = None, schedule
         at = where or shared_memory(row["ranks"])
         return Predicted(**row, predicted_us=seconds(schedule, at, row["nbytes"]) * 1e6)
     root = row["root"] if find_collective(row["collective"]).rooted else None
+    if isinstance(where, Devices):
+        made = build(row["algorithm"], row["collective"], row["ranks"], root)
+        return Predicted(**row, predicted_us=seconds(made, where, row["nbytes"]) * 1e6)
     if isinstance(where, Hosts):
         return Predicted(**row, predicted_us=_over_hosts_s(row, where, root) * 1e6)
     memory = where or shared_memory(row["ranks"])

@@ -270,7 +270,7 @@ def p2p(paths: Paths, a: int, b: int, level: PathKind | None = None) -> RuleVerd
         return RuleVerdict(
             False, f"{one.name} is {one.vendor}'s and {other.name} {other.vendor}'s: data goes by the host"
         )
-    if path.kind >= PathKind.PIX and (without := next((d for d in (one, other) if not _over_pcie(d)), None)):
+    if path.kind >= PathKind.PIX and (without := next((d for d in (one, other) if not over_pcie(d)), None)):
         return RuleVerdict(
             False,
             f"{without.name} ({without.model or 'its model'}) has no P2P over PCIe in its driver: data goes by the "
@@ -296,7 +296,7 @@ def gdr(
             False, f"{fabric.name} has the kernel copy: a fabric with RDMA and its NCCL plugin would do without"
         )
     if not card.gdr:
-        remedy = "load nvidia-peermem, or have DMA-BUF" if _over_pcie(card) else "a data centre's GPU has it"
+        remedy = "load nvidia-peermem, or have DMA-BUF" if over_pcie(card) else "a data centre's GPU has it"
         return RuleVerdict(False, f"{card.name} ({card.model or 'its model'}) has no GPUDirect RDMA: {remedy}")
     if not port.gdr:
         return RuleVerdict(
@@ -318,7 +318,8 @@ def gdr(
     return RuleVerdict(True, f"{between} is within {limit.name}, NCCL_NET_GDR_LEVEL")
 
 
-def _over_pcie(device: Device) -> bool:
+def over_pcie(device: Device) -> bool:
+    """Whether a GPU's driver lets others reach its memory over PCIe, by its attribute and its model."""
     return device.attributes.get("p2p") != "0" and not _WITHOUT_P2P.search(device.model)
 
 

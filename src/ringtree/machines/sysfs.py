@@ -18,14 +18,16 @@ class Sysfs:
 
     def text(self, path: str) -> str:
         """The file's text without space around it."""
+        return self.content(path).decode("utf-8", "replace").strip().strip("\0")
+
+    def content(self, path: str) -> bytes:
+        """The file's bytes, at most 1 MiB of them."""
         try:
-            descriptor = os.open(
-                f"{self._prefix}/{path}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
-            )  # waits for no pipe
+            descriptor = os.open(f"{self._prefix}/{path}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # no pipe
             with open(descriptor, "rb") as file:
-                return (file.read(MOST_BYTES) or b"").decode("utf-8", "replace").strip().strip("\0")
+                return file.read(MOST_BYTES) or b""
         except OSError:
-            return ""
+            return b""
 
     def line(self, path: str) -> str:
         """The file's first line without unprintable characters: a name that goes into files and on screens."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         predict,
         shortlist,
     )
+    from ringtree.plan.on_devices import DeviceChoice, choose_on_devices
     from ringtree.plan.over_hosts import (
         HostCandidate,
         HostChoice,
@@ -41,6 +42,7 @@ _NAMES = {
         "predict",
         "shortlist",
     ),
+    "on_devices": ("DeviceChoice", "choose_on_devices"),
     "over_hosts": ("HostCandidate", "HostChoice", "candidates_over_hosts", "choose_over_hosts", "quickest_as"),
     "properties": ("at_once", "balanced", "in_rank_order", "order"),
     "steps": ("steps_for", "workload"),
@@ -51,6 +53,7 @@ __all__ = [
     "CallTuning",
     "Candidate",
     "Choice",
+    "DeviceChoice",
     "HostCandidate",
     "HostChoice",
     "at_once",
@@ -58,6 +61,7 @@ __all__ = [
     "candidates",
     "candidates_over_hosts",
     "choose",
+    "choose_on_devices",
     "choose_over_hosts",
     "choose_whole",
     "chosen",

@@ -11,6 +11,7 @@ from ringtree import late
 
 if TYPE_CHECKING:
     from ringtree.price.bounds import Bounds, LowerBound, bound
+    from ringtree.price.devices import Devices
     from ringtree.price.hosts import BANDWIDTH_BPS, LATENCY_S, Hosts, NetworkCost
     from ringtree.price.memory import BUILT_IN, CostParameters, SharedMemory
     from ringtree.price.pricing import Priced, Quote, quote
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "bounds": ("LowerBound", "Bounds", "bound"),
+    "devices": ("Devices",),
     "hosts": ("BANDWIDTH_BPS", "LATENCY_S", "Hosts", "NetworkCost"),
     "memory": ("BUILT_IN", "CostParameters", "SharedMemory"),
     "pricing": ("Priced", "Quote", "quote"),
@@ -30,6 +32,7 @@ __all__ = [
     "LowerBound",
     "Bounds",
     "CostParameters",
+    "Devices",
     "Hosts",
     "LATENCY_S",
     "NetworkCost",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from ringtree.ir.schedule import Schedule
-from ringtree.price import memory, over_hosts
+from ringtree.price import devices, memory, over_hosts
+from ringtree.price.devices import Devices
 from ringtree.price.hosts import Hosts
 from ringtree.price.pricing import Priced
 from ringtree.topology import Topology
 
-Where = Topology | memory.SharedMemory | Hosts
+Where = Topology | memory.SharedMemory | Hosts | Devices
 
 
 def seconds(schedule: Schedule, where: Where, nbytes: int) -> float:
@@ -25,6 +26,8 @@ def seconds(schedule: Schedule, where: Where, nbytes: int) -> float:
         return memory.seconds(schedule, where, nbytes)
     if isinstance(where, Hosts):
         return over_hosts.seconds(schedule, where, nbytes)
+    if isinstance(where, Devices):
+        return devices.seconds(schedule, where, nbytes)
     if isinstance(where, Topology):
         return Priced(schedule, where).seconds(nbytes)
-    raise TypeError(f"{type(where).__name__} is not a machine model: expected Topology, SharedMemory or Hosts")
+    raise TypeError(f"{type(where).__name__} is not a machine model: expected Topology, SharedMemory, Hosts or Devices")

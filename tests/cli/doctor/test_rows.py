@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ringtree.bench import tuned_text
-from ringtree.cli.doctor import gpus, network, resources, settings, software, this_host, wires
+from ringtree.cli.doctor import gpudirect, gpus, network, resources, settings, software, this_host, wires
 from ringtree.cli.doctor.check import Check, CheckedHost, CheckFunction, State, checked
 from ringtree.machines.host.interfaces import NetworkInterface
 from ringtree.price import BUILT_IN, NetworkCost
@@ -85,8 +85,8 @@ CASES: list[tuple[str, CheckFunction, dict[str, str], Callable[[SysTree], None] 
     ("a GPU", gpus.gpus, {}, gpu, "gpus", "ok", "H100", ""),
     ("no driver", gpus.gpus, {}, gpu, "driver", "note", "not loaded", "modprobe nvidia"),
     ("no nvidia-smi", gpus.gpus, {}, driver, "driver", "note", "570.86.15, without nvidia-smi", "--gpus all"),
-    ("peer memory", gpus.gpus, {}, driver, "nvidia_peermem", "ok", "is loaded", ""),
-    ("no gdrcopy", gpus.gpus, {}, driver, "gdrdrv", "note", "not loaded", "modprobe gdrdrv"),
+    ("peer memory", gpudirect.gpu_direct, {}, driver, "memory", "ok", "nvidia_peermem is loaded", ""),
+    ("no gdrcopy", gpudirect.gpu_direct, {}, driver, "gdrdrv", "note", "not loaded", "modprobe gdrdrv"),
 ]  # fmt: skip
 
 

@@ -28,6 +28,9 @@ from tests.runtime.test_shrink import FAILURES, until_it_fails, works
 
 SLOW_S = 20.0
 """The longest that survivors may take on a busy machine."""
+STILL_S = 10.0
+"""For how long ranks stand still before they end, longer than survivors take to find that out."""
+ROUNDS = 40
 
 
 @pytest.fixture(scope="module")
@@ -145,6 +148,67 @@ def test_a_leader_that_dies_as_it_says_that_all_have_the_group(ranks: Ranks, ans
     assert right
 
 
+@pytest.mark.parametrize("leave_out", [True, False])
+def test_survivors_that_look_for_their_leader_are_awaited(ranks: Ranks, leave_out: bool) -> None:
+    """Ranks 3 to 5 ask the still ranks 1 and 2 for longer than rank 0 waits for one that does nothing."""
+
+    def act(comm: Communicator) -> Any:
+        meet(comm)
+        if comm.rank in (1, 2):
+            os.kill(os.getpid(), signal.SIGSTOP)
+        until_it_fails(comm)
+        after = comm.shrink([1, 2] if leave_out else [], timeout_s=1.0)
+        return after.former_ranks, works(after)
+
+    crew = ranks((1, 2, 3), act)
+    threading.Timer(STILL_S, lambda: [os.kill(crew.pids[rank], signal.SIGKILL) for rank in (1, 2)]).start()
+    assert results(crew) == dict.fromkeys((0, 3, 4, 5), ((0, 3, 4, 5), True))
+
+
+@pytest.mark.parametrize("layout", [(1, 1, 1), (2, 1, 2)])
+def test_one_group_comes_of_it_whenever_they_call(ranks: Ranks, layout: Layout) -> None:
+    """Ranks call earlier and later than others wait, in another group each time; some are left out, some close."""
+    draw, size = Random(f"whenever {layout}"), sum(layout)
+    rounds = []
+    for _ in range(ROUNDS):
+        given_s = draw.choice([0.01, 0.1, 0.3])
+        out = draw.sample(range(size), draw.choice([0, 0, 0, 1]))
+        closes = draw.sample(range(size), draw.choice([0, 0, 0, 1]))
+        rounds.append((given_s, [draw.uniform(0, 2 * given_s) for _ in range(size)], out, closes))
+
+    def act(comm: Communicator) -> Any:
+        found = []
+        for given_s, late_s, out, closes in rounds:
+            group = comm.duplicate()
+            meet(group)
+            time.sleep(late_s[comm.rank])
+            if comm.rank in out:
+                found.append("")
+            elif comm.rank in closes:
+                group.close()
+                found.append("")
+            else:
+                try:
+                    with group.shrink(out, timeout_s=given_s) as after:
+                        right = after.all_reduce(np.ones(1))[0] == after.size
+                        found.append((after.key, after.former_ranks) if right else "a wrong sum")
+                except Poisoned as error:
+                    found.append(str(error))
+            comm.barrier()
+            group.close()
+        return found
+
+    found = results(ranks(layout, act, timeout_s=60.0))
+    for number, by_rank in enumerate(zip(*(found[rank] for rank in range(size)), strict=True)):
+        groups = {one for one in by_rank if isinstance(one, tuple)}
+        assert len(groups) == 1, (rounds[number], by_rank)
+        members = next(iter(groups))[1]
+        assert [rank for rank, one in enumerate(by_rank) if isinstance(one, tuple)] == list(members)
+        gone = {*rounds[number][2], *rounds[number][3]}
+        for rank in {*range(size)} - {*members} - gone:
+            assert "have gone on without" in by_rank[rank], (rounds[number], by_rank)
+
+
 @pytest.mark.slow
 def test_the_larger_side_of_a_cut_network_goes_on(ranks: Ranks, lab: Lab) -> None:
     """Two of three hosts with two ranks each, and the third with two: it raises, and goes on alone where it is to."""
@@ -193,7 +257,7 @@ def test_one_that_stands_still_is_left_out_and_hears_of_it(ranks: Ranks) -> None
         return after.former_ranks
 
     crew = ranks((1, 1, 1), act)
-    time.sleep(6)
+    time.sleep(8)  # the wire reports it after 3 s, and its post is silent for 3 s
     os.kill(crew.pids[1], signal.SIGCONT)
     found = results(crew)
     assert found[0] == found[2] == (0, 2)

@@ -116,5 +116,5 @@ def _opened(world: Communicator, how: str, number: int) -> Communicator | None:
         return world.split(None if me == n - 1 else 0)
     if how == "duplicate":
         return world.duplicate()
-    pair = [number % n, (number + 1) % n]
+    pair = [number % n, (number + 1) % n][:n]  # of one rank there is no pair
     return world.group(pair) if me in pair else None

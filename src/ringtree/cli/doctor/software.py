@@ -78,7 +78,8 @@ def torch(host: CheckedHost) -> Iterator[Check]:
     yield Check(SECTION, "torch", State.PROBLEM, f'{name}, but the backend "ringtree" is missing: {lacks}', (), figures)
 
 
-def _package(name: str) -> str:
+def package_version(name: str) -> str:
+    """The version of a package of Python's; "" where it is not installed."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -86,11 +87,11 @@ def _package(name: str) -> str:
 
 
 def _of_torch(path: str) -> str:
-    return f"torch {_package('torch')}".strip()
+    return f"torch {package_version('torch')}".strip()
 
 
 def _of_ray(path: str) -> str:
-    return _package("ray")
+    return package_version("ray")
 
 
 def _asked(*options: str) -> Callable[[str], str]:

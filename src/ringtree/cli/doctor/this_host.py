@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ringtree.cli.doctor import gpus, network, resources, settings, software, wires
+from ringtree.cli.doctor import gpudirect, gpus, network, resources, settings, software, wires
 from ringtree.cli.doctor.check import Check, CheckedHost, CheckFunction, checked
 
 CHECKS: tuple[tuple[str, str, CheckFunction], ...] = (
@@ -21,6 +21,7 @@ CHECKS: tuple[tuple[str, str, CheckFunction], ...] = (
     (wires.SECTION, "rdma", wires.rdma),
     (software.LAUNCHERS, "launchers", software.launchers),
     (gpus.SECTION, "gpus", gpus.gpus),
+    (gpudirect.SECTION, "gpudirect", gpudirect.gpu_direct),
     (settings.SECTION, "tune", settings.tune),
     (settings.SECTION, "variables", settings.variables),
 )

@@ -35,7 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def detect(parser: argparse.ArgumentParser) -> None:
     """Describe this machine: NUMA nodes and caches, the PCIe tree and links below their maximum there, network cards
     with rate and RDMA, storage, GPUs. Takes milliseconds and no root rights. Facts that a container or a virtual
-    machine hides are assumed, and the output lists these assumptions.
+    machine hides are assumed, and the output lists these assumptions. Pairs of NVIDIA's GPUs without access to each
+    other, or with slow access, are listed with the reason: the driver's answer by NVML (nvidia-ml-py), root
+    complexes, an IOMMU, ACS of bridges (readable by root alone), MIG, a virtual machine.
 
         ringtree topo detect
         ringtree topo detect --json here.json; ringtree plan all_reduce --topology here.json

@@ -2,6 +2,7 @@
 
     ringtree tune                       takes some seconds; writes ~/.config/ringtree/machine.json, which init() reads
     ringtree tune -n 2,4,8 --seconds 30 --output machine.json
+    ringtree tune --device cuda         copies between GPUs and with the host, and what is below nominal
     RINGTREE_ADDRESS=10.0.0.1:29400 mpirun -n 2 -H 10.0.0.1,10.0.0.2 ringtree tune
 
 Measures calls of a few algorithms in turn and fits cost parameters to them: seconds per call and per message, rates of
@@ -13,6 +14,13 @@ too; RINGTREE_TOPOLOGY=FILE makes init() read another file.
 Ranks on several hosts, started as any program is (RINGTREE_ADDRESS set), measure in addition the latency and bandwidth
 of the network between their hosts; rank 0 measures its host and writes the file. A later `ringtree tune` on that host
 alone keeps the network.
+
+--device cuda times copies between every two GPUs, with and without peer access, within each, and to and from the host's
+memory, pinned and pageable, each way and both at once. It prints the rates beside the nominal ones, says what is below
+them and why (a PCIe link of half its lanes, peer access that is off, a NVLink that is down, lowered clocks), and writes
+the machine with measured links to ~/.config/ringtree/devices.json, for `ringtree topo show FILE` and
+`ringtree plan --topology FILE`. It needs cuda-bindings, and nvidia-ml-py for the reasons. --json FILE keeps the
+measured copies; --from FILE explains those of another machine, without a GPU.
 """
 
 from __future__ import annotations
@@ -36,5 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="numbers of ranks such as 2,4 (default: 2 ranks up to 2 per core)",
     )
     add("--seconds", type=float, default=SECONDS, metavar="S", help="seconds to measure (default 20)")
-    add("-e", "--maxbytes", default="64M", metavar="SIZE", help="largest size (default 64M; at least 8)")
+    add("-e", "--maxbytes", metavar="SIZE", help="largest size (default 64M; with --device 256M)")
     add("--output", type=Path, metavar="FILE", help="file to write (default: the file that init() reads)")
+    add("--device", choices=["cuda"], help="measure copies between devices of this kind, instead of ranks on CPUs")
+    add("--json", type=Path, metavar="FILE", help="with --device: also write the measured copies")
+    add("--from", dest="from_file", type=Path, metavar="FILE", help="explain the copies of a file of --json")

@@ -21,6 +21,8 @@ from ringtree.machines.sysfs import Sysfs
 THIS = Path("/")
 VIRTUAL = "var/run/nvidia-topologyd/virtualTopology.xml"
 """The file that NCCL reads instead, where it exists."""
+DRIVER = "proc/driver/nvidia/gpus"
+"""A folder a GPU, from NVIDIA's driver: also in sandboxes whose /sys lists no PCI device."""
 TWO_SOCKETS = 4
 """GPUs from which on a machine has several NUMA nodes, as a rule."""
 
@@ -36,7 +38,8 @@ def detect(root: Path = THIS) -> Machine:
     found = gpus.candidates(pci)
     nodes.add(builder, numa, cpu, cpus, superchip=any(gpus.c2c(parts.gpu_by_id(d.maker, d.model)) for d in found))
     attachments = Attachments(builder, pci, cpus)
-    asked = root == THIS and any(d.maker == gpus.NVIDIA for d in found)
+    nvidia = any(d.maker == gpus.NVIDIA for d in found) or bool(sysfs.folder(DRIVER))
+    asked = root == THIS and nvidia
     nvml, silent = nvml_gpus() if asked else ((), "")
     if silent:
         builder.note(NoteKind.ASSUMED, "GPUs", silent)

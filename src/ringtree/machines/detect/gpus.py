@@ -72,7 +72,7 @@ def gpus(found: Sequence[PciDevice], nvml: Sequence[NvmlGpu], kfd: Sequence[KfdG
 
 
 def _nvidia(gpu: NvmlGpu, device: PciDevice | None) -> DetectedGpu:
-    part = parts.gpu_by_id(NVIDIA, device.model) if device else None
+    part = parts.gpu_by_id(NVIDIA, device.model if device else gpu.model)
     return DetectedGpu(gpu.busid, gpu.name, "nvidia", gpu.sm, part, gpu.nvlinks)
 
 

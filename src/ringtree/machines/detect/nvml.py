@@ -17,13 +17,14 @@ SWITCH, CPU = 2, 1
 @dataclass(frozen=True, slots=True)
 class NvmlGpu:
     """`sm` is the compute capability times 10. `nvlinks`: the number of active links to each (kind, busid): kind
-    "nvswitch", "gpu" or "cpu"."""
+    "nvswitch", "gpu" or "cpu". `model`: the PCI device id, 0 where unknown."""
 
     index: int
     busid: str
     name: str
     sm: int
     nvlinks: Mapping[tuple[str, str], int]
+    model: int = 0
 
 
 def nvml_gpus() -> tuple[tuple[NvmlGpu, ...], str]:
@@ -47,8 +48,9 @@ def nvml_gpus() -> tuple[tuple[NvmlGpu, ...], str]:
 def _gpu(nvml: Any, index: int) -> NvmlGpu:
     handle = nvml.nvmlDeviceGetHandleByIndex(index)
     major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
-    busid = _short(nvml.nvmlDeviceGetPciInfo(handle).busId)
-    return NvmlGpu(index, busid, _text(nvml.nvmlDeviceGetName(handle)), 10 * major + minor, _nvlinks(nvml, handle))
+    pci = nvml.nvmlDeviceGetPciInfo(handle)
+    name, model = text_of(nvml.nvmlDeviceGetName(handle)), int(pci.pciDeviceId) >> 16
+    return NvmlGpu(index, short_busid(pci.busId), name, 10 * major + minor, _nvlinks(nvml, handle), model)
 
 
 def _nvlinks(nvml: Any, handle: Any) -> Mapping[tuple[str, str], int]:
@@ -58,7 +60,7 @@ def _nvlinks(nvml: Any, handle: Any) -> Mapping[tuple[str, str], int]:
             if not nvml.nvmlDeviceGetNvLinkState(handle, n):
                 continue
             kind = _end(nvml, handle, n)
-            found[kind, _short(nvml.nvmlDeviceGetNvLinkRemotePciInfo(handle, n).busId)] += 1
+            found[kind, short_busid(nvml.nvmlDeviceGetNvLinkRemotePciInfo(handle, n).busId)] += 1
         except nvml.NVMLError:  # this one is not there, or not reported in this machine
             continue
     return dict(found)
@@ -69,11 +71,12 @@ def _end(nvml: Any, handle: Any, n: int) -> str:
     return {SWITCH: "nvswitch", CPU: "cpu"}.get(kind, "gpu")
 
 
-def _text(text: bytes | str) -> str:
+def text_of(text: bytes | str) -> str:
+    """NVML's text, which older packages return as bytes."""
     return text.decode("utf-8", "replace") if isinstance(text, bytes) else text
 
 
-def _short(busid: bytes | str) -> str:
+def short_busid(busid: bytes | str) -> str:
     """sysfs' spelling of 00000000:1B:00.0."""
-    domain, _, rest = _text(busid).lower().partition(":")
+    domain, _, rest = text_of(busid).lower().partition(":")
     return f"{domain[-4:] if domain.startswith('0000') else domain}:{rest}"

@@ -1,4 +1,5 @@
-"""Users' arrays as addresses: numpy arrays, torch CPU tensors (torch is never imported here), lists and numbers.
+"""Users' arrays as addresses: numpy arrays, torch tensors (torch is never imported here), lists and numbers; arrays in
+a device's memory, where the caller takes them.
 
 Engines see an address, a count and a type's code. Shapes, kinds and owners of memory are known here only.
 """
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ringtree.runtime.arrays import device as devices
 from ringtree.runtime.communicator.arguments import described
 from ringtree.runtime.types import BY_LABEL, PAIRS, SHORT_FLOATS, Dtype
 
@@ -36,9 +38,10 @@ SUPPORTED = ", ".join(BY_LABEL)
 
 class Array:
     """A contiguous array. `owner` is the numpy array or tensor whose memory it is; `copied`: not the user's own;
-    `named`: the element type that the caller gave, or None."""
+    `named`: the element type that the caller gave, or None; `device`: the number of the CUDA device whose memory it is,
+    None on the host."""
 
-    __slots__ = ("address", "copied", "count", "dtype", "named", "nbytes", "owner", "shape")
+    __slots__ = ("address", "copied", "count", "device", "dtype", "named", "nbytes", "owner", "shape")
 
     def __init__(
         self,
@@ -49,7 +52,9 @@ class Array:
         count: int,
         copied: bool = False,
         named: Any = None,
+        device: int | None = None,
     ) -> None:
+        self.device = device
         self.owner, self.address, self.shape, self.dtype, self.count = owner, address, shape, dtype, count
         self.nbytes = count * dtype.itemsize
         self.copied, self.named = copied, named
@@ -61,7 +66,7 @@ class Array:
     def copy(self) -> Array:
         """A copy in memory of its own."""
         if _is_tensor(self.owner):
-            return readable(self.owner.clone(), self.named)
+            return readable(self.owner.clone(), self.named, self.device is not None)
         return readable(self.owner.copy(), self.named)
 
     def format(self) -> str | None:
@@ -73,17 +78,21 @@ class Array:
         return None if self.dtype in _FROM_ML_DTYPES else memoryview(buffer).format
 
 
-def readable(x: Any, dtype: Any = None) -> Array:
+def readable(x: Any, dtype: Any = None, on_device: bool = False) -> Array:
     """`x` as an input: copied where it is not contiguous. TypeError for element types that engines do not know.
 
-    `dtype` names the type of the bits of a raw uint8 or uint16 array, as "bfloat16"; for other arrays it is theirs."""
+    `dtype` names the type of the bits of a raw uint8 or uint16 array, as "bfloat16"; for other arrays it is theirs.
+    `on_device`: also an array in a device's memory; else that is a TypeError."""
     if _is_tensor(x):
-        kind = _meant(_tensor_dtype(x), dtype)
+        kind = _meant(_tensor_dtype(x, on_device), dtype)
         whole = x.detach() if x.requires_grad else x
         if not _plain(x):
             whole = whole.resolve_conj().resolve_neg().contiguous()
         address = _address(whole)
-        return Array(whole, address, tuple(x.shape), kind, x.numel(), address != x.data_ptr(), dtype)
+        copied = address != x.data_ptr()
+        return Array(whole, address, tuple(x.shape), kind, x.numel(), copied, dtype, _device_of(x))
+    if devices.is_array(x):
+        return _in_device_memory(x, "the array", dtype, on_device)
     if type(x) is np.ndarray:
         y = x
     else:
@@ -94,15 +103,18 @@ def readable(x: Any, dtype: Any = None) -> Array:
     return Array(whole, whole.__array_interface__["data"][0], whole.shape, kind, whole.size, whole is not x, dtype)
 
 
-def writable(x: Any, what: str = "out", dtype: Any = None) -> Array:
-    """`x` as memory to write to. TypeError or ValueError where it cannot be written as it lies. `dtype`: as above."""
+def writable(x: Any, what: str = "out", dtype: Any = None, on_device: bool = False) -> Array:
+    """`x` as memory to write to. TypeError or ValueError where it cannot be written as it lies. Others as above."""
     if _is_tensor(x):
-        kind = _meant(_tensor_dtype(x), dtype, what)
+        kind = _meant(_tensor_dtype(x, on_device), dtype, what)
         if not _plain(x):
             if not x.is_contiguous():
                 raise ValueError(f"{what} is a tensor that is not contiguous; expected a contiguous one")
             raise ValueError(f"{what} is a tensor that shows its memory negated or conjugated; expected a plain one")
-        return Array(x.detach() if x.requires_grad else x, _address(x), tuple(x.shape), kind, x.numel(), named=dtype)
+        owner = x.detach() if x.requires_grad else x
+        return Array(owner, _address(x), tuple(x.shape), kind, x.numel(), named=dtype, device=_device_of(x))
+    if devices.is_array(x):
+        return _in_device_memory(x, what, dtype, on_device, writes=True)
     if isinstance(x, memoryview | bytearray):
         x = np.asarray(x)
     if not isinstance(x, np.ndarray):
@@ -132,7 +144,9 @@ def target(out: Any, like: Array, shape: tuple[int, ...]) -> Array:
     if out is like.owner and not like.copied and (_is_tensor(out) or out.flags.writeable):
         array = like
     else:
-        array = writable(out, "out", like.named)
+        array = writable(out, "out", like.named, like.device is not None)
+    if array.device != like.device:
+        raise TypeError(f"out is {_placed(array.device)}; expected {_placed(like.device)}, as the input is")
     if array.dtype is not like.dtype:
         raise TypeError(f"out is {array.dtype.label}; expected {like.dtype.label}, as the input is")
     if array.count != math.prod(shape):
@@ -143,7 +157,9 @@ def target(out: Any, like: Array, shape: tuple[int, ...]) -> Array:
 def new(like: Array, shape: tuple[int, ...]) -> Array:
     """An uninitialized array of the kind and type of `like`."""
     if _is_tensor(like.owner):
-        return writable(like.owner.new_empty(shape), "out", like.named)
+        return writable(like.owner.new_empty(shape), "out", like.named, like.device is not None)
+    if like.device is not None:
+        return writable(devices.blank(like.owner, shape), "out", like.named, on_device=True)
     return writable(np.empty(shape, like.owner.dtype), "out", like.named)
 
 
@@ -202,8 +218,24 @@ def _plain(tensor: Any) -> bool:
     return bool(tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg())
 
 
-def _tensor_dtype(x: Any) -> Dtype:
-    if not x.is_cpu or x.layout is not sys.modules["torch"].strided:
+def _device_of(x: Any) -> int | None:
+    return None if x.is_cpu else int(x.device.index)
+
+
+def _placed(device: int | None) -> str:
+    return "on the host" if device is None else f"on device {device}"
+
+
+def _in_device_memory(x: Any, what: str, dtype: Any, taken: bool, writes: bool = False) -> Array:
+    if not taken:
+        raise TypeError(f"{what} is {described(x)} in a device's memory; expected one on the host")
+    seen = devices.look(x, what, writes)
+    kind = _meant(_numpy_dtype(dtype_named(seen.label)), dtype, what)
+    return Array(seen.owner, seen.address, seen.shape, kind, math.prod(seen.shape), seen.copied, dtype, seen.device)
+
+
+def _tensor_dtype(x: Any, on_device: bool = False) -> Dtype:
+    if not (x.is_cpu or (on_device and x.is_cuda)) or x.layout is not sys.modules["torch"].strided:
         raise TypeError(f"got a {str(x.layout)[6:]} tensor on {x.device}; expected a dense one on the CPU")
     found = _BY_TENSOR_TYPE.get(x.dtype)
     if found is None:

@@ -2,7 +2,8 @@
 
 A thread of the process answers at it, so whoever is refused there knows that the process has ended, and whoever hears
 nothing that it, its host or the network stands still. It keeps those that come for a group whose survivors this process
-is to lead, and what has become of groups that it has left. Both ends prove the job's secret first.
+is to lead, those that lead themselves and ask for it, and what has become of groups that it has left. Both ends prove
+the job's secret first.
 """
 
 from __future__ import annotations
@@ -30,10 +31,12 @@ SILENT_S = 3.0
 """Seconds after which a process that does not answer is taken to be out of reach."""
 MOST_KEPT = 256
 """Groups that were left, and attempts, of which a process knows what has become."""
+LEADS_S = 1.0
+"""Seconds for which a process that asked as a leader is taken to lead."""
 
 AWAY, ATTENDS, LEADS, MAKES, GONE_ON, LEFT = "away", "attends", "leads", "makes", "gone on", "left"
-"""The states of a process in a group: it does nothing; it has come to another rank; it takes others in; it makes the
-new group; it has that; it gave up its part."""
+"""The states of a process in a group: it does nothing; it wants to go on, and looks for or waits at who leads; it takes
+others in; it makes the new group; it has that; it gave up its part."""
 PENDING, MADE, GIVEN_UP = "pending", "made", "given up"
 """The outcomes of an attempt to make a group, as far as a member of it knows."""
 
@@ -63,6 +66,7 @@ class Post:
         self._secrets: dict[str, Callable[..., bytes]] = {}
         self._come: dict[str, dict[Connection, Come]] = {}
         self._states: dict[str, str] = {}
+        self._leaders: dict[str, dict[Connection, tuple[int, float]]] = {}
         self._attempts: dict[str, str] = {}
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ)
@@ -84,6 +88,17 @@ class Post:
             self._states.pop(key, None)
             self._states[key] = state
             _bound(self._states)
+
+    def state(self, key: str) -> str:
+        """The state of this process in the group of that key."""
+        with self._lock:  # does() takes the old one out first
+            return self._states.get(key, AWAY)
+
+    def leaders(self, key: str) -> set[int]:
+        """The ranks of that group that lead, of those that ask here what this process does."""
+        since_s = time.monotonic() - LEADS_S
+        with self._lock:
+            return {rank for rank, asked_s in self._leaders.get(key, {}).values() if asked_s >= since_s}
 
     def come(self, key: str) -> list[Come]:
         """The survivors that wait here for the group of that key."""
@@ -156,17 +171,22 @@ class Post:
         if "attempt" in message:
             connection.send({"outcome": self.settle(message["attempt"], GIVEN_UP)})
         else:
-            connection.send({"state": self._states.get(message["key"], AWAY)})
+            with self._lock:
+                if message.get("leads"):
+                    by = self._leaders.setdefault(message["key"], {})
+                    by[connection] = (int(message["rank"]), time.monotonic())
+                else:
+                    _forget(self._leaders, message["key"], connection)
+            connection.send({"state": self.state(message["key"])})
 
     def _drop(self, connection: Connection) -> None:
         with contextlib.suppress(KeyError, ValueError):
             self._selector.unregister(connection.wire)
         connection.wire.close()
         with self._lock:
-            for key, come in list(self._come.items()):
-                come.pop(connection, None)
-                if not come:
-                    del self._come[key]
+            for by_key in (self._come, self._leaders):
+                for key in list(by_key):
+                    _forget(by_key, key, connection)
 
 
 def _listener(address: str) -> socket.socket:
@@ -174,6 +194,12 @@ def _listener(address: str) -> socket.socket:
         return listen_everywhere()
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     return socket.create_server((address, 0), family=family, backlog=1024)
+
+
+def _forget(by_key: dict[str, Any], key: str, connection: Connection) -> None:
+    by_key.get(key, {}).pop(connection, None)
+    if not by_key.get(key, True):
+        del by_key[key]
 
 
 def _bound(table: dict[str, Any]) -> None:
@@ -213,15 +239,25 @@ def dial(to: Addressee) -> Connection:
     return connection
 
 
+class Answer(NamedTuple):
+    """The answer of a process's post, or how it ended. `asked_s`: when it was asked, by time.monotonic()."""
+
+    state: str
+    asked_s: float
+
+
 class Correspondent:
-    """Another process's post, asked now and then by a thread: `state` is its last answer, or how it ended."""
+    """Another process's post, asked now and then by a thread: `answer` is the last.
+
+    `key`, `rank`: of the group and of this process in it. Who is asked by a process that leads knows that it does.
+    """
 
     ENDED, SILENT, UNKNOWN = "ended", "silent", "unknown"
     ASK_S = 0.1
 
-    def __init__(self, to: Addressee, key: str) -> None:
-        self._to = to
-        self._key, self.state, self._stopping = key, self.UNKNOWN, False
+    def __init__(self, to: Addressee, key: str, rank: int) -> None:
+        self._to, self._key, self._rank = to, key, rank
+        self.answer, self._stopping = Answer(self.UNKNOWN, 0.0), False
         threading.Thread(target=self._ask, name="ringtree rendezvous", daemon=True).start()
 
     def stop(self) -> None:
@@ -231,20 +267,24 @@ class Correspondent:
     def _ask(self) -> None:
         broken = 0
         while not self._stopping:
+            asked_s = time.monotonic()
             try:
                 with contextlib.closing((connection := dial(self._to)).wire):
                     while not self._stopping:
-                        connection.send({"key": self._key})
-                        self.state = str(connection.whole()["state"])
+                        asked_s = time.monotonic()
+                        leads = post().state(self._key) == LEADS
+                        connection.send({"key": self._key, "rank": self._rank, "leads": leads})
+                        self.answer = Answer(str(connection.whole()["state"]), asked_s)
                         broken = 0
                         time.sleep(self.ASK_S)
             except ConnectionRefusedError:
-                self.state = self.ENDED
+                self.answer = Answer(self.ENDED, asked_s)
             except ConnectionError:  # it ends, or another process has its port by now
                 broken += 1
-                self.state = self.ENDED if broken >= MOST_BROKEN else self.state
+                if broken >= MOST_BROKEN:
+                    self.answer = Answer(self.ENDED, asked_s)
             except OSError:
-                self.state = self.SILENT
+                self.answer = Answer(self.SILENT, asked_s)
             time.sleep(self.ASK_S / 10)
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
     from typing_extensions import Self
 
+    from ringtree.price.devices import Devices
     from ringtree.price.hosts import Hosts
     from ringtree.price.memory import SharedMemory
     from ringtree.runtime.communicator.calls import BoundPlan, Calls
@@ -118,7 +119,7 @@ class Communicator(Elastic, OneSided, PointToPoint, Objects, Coalesced):
         return self._hosts
 
     @property
-    def where(self) -> SharedMemory | Hosts:
+    def where(self) -> SharedMemory | Hosts | Devices:
         """The place by whose costs calls are planned, to price schedules in; equal on all ranks."""
         return self._calls.where()
 
@@ -271,9 +272,10 @@ class Communicator(Elastic, OneSided, PointToPoint, Objects, Coalesced):
     def __repr__(self) -> str:
         return f"<Communicator rank {self.rank} of {self.size}, engine {self._engine}>"
 
-    def beside(self, what: str, slots: int = 0) -> Communicator:
-        """A group of the same ranks for a purpose of its own, with `slots` staging slots at least: made at first use,
-        which all ranks come to in the same call; fails, and is closed, with this one."""
+    def beside(self, what: str, slots: int = 0, engine: str = "") -> Communicator:
+        """A group of the same ranks for a purpose of its own, with `slots` staging slots at least, by this engine (by
+        default this group's): made at first use, which all ranks come to in the same call; fails, and is closed, with
+        this one."""
         group = self._besides.get(what)
         if group is None:
             ranks = list(range(self.size))
@@ -283,11 +285,12 @@ class Communicator(Elastic, OneSided, PointToPoint, Objects, Coalesced):
                 check_liveness=partial(self._endpoint.check_liveness, what, ranks),
                 inherited=self._endpoint.inherited(ranks),
             )
-            group = self._besides[what] = self._made_from_here(self._of(parameters))
+            made = Communicator(engine, parameters) if engine else self._of(parameters)
+            group = self._besides[what] = self._made_from_here(made)
         return group
 
     def _of(self, parameters: GroupParameters) -> Communicator:
         return Communicator(self._engine, parameters)
 
-    def _beside(self, what: str, slots: int = 0) -> Calls:
-        return self.beside(what, slots)._calls
+    def _beside(self, what: str, slots: int = 0, engine: str = "") -> Calls:
+        return self.beside(what, slots, engine)._calls

@@ -53,7 +53,11 @@ class Member:
         """The slow path, where a call has taken it."""
         return vars(self).get("_calls")
 
-    def _beside(self, what: str, slots: int = 0) -> Calls:
+    def beside(self, what: str, slots: int = 0, engine: str = "") -> Any:
+        """See Communicator."""
+        raise NotImplementedError
+
+    def _beside(self, what: str, slots: int = 0, engine: str = "") -> Calls:
         """The slow path of a group of the same ranks for a purpose of its own."""
         raise NotImplementedError
 

@@ -19,15 +19,20 @@ from ringtree.runtime.bootstrap.abstract_socket import ABSTRACT_SOCKET
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
 
 if TYPE_CHECKING:
-    from ringtree.price import CostParameters, NetworkCost
+    from ringtree.price import CostParameters, Devices, NetworkCost
     from ringtree.runtime.bootstrap.protocols import HostBootstrap
     from ringtree.runtime.engines.protocols import Endpoint
 
 ENGINES = {
     "shm": "ringtree.runtime.engines.shm",
     "reference": "ringtree.runtime.engines.reference.engine",
+    "emulated": "ringtree.runtime.engines.emulated",
 }
-"""Name -> module."""
+"""Name -> module: the engines that the contract suite holds to numpy's results on any machine."""
+DEVICE_ENGINES = {
+    "cuda": "ringtree.runtime.engines.cuda",
+}
+"""The same of engines for arrays in devices' memory, which calls reach beside a group of one of the above."""
 
 
 class GroupParameters(NamedTuple):
@@ -91,7 +96,8 @@ class JoinedGroup(NamedTuple):
     `single_copy_bytes`, the longest message that may be read where it lies in its sender's memory, 0 where none is, and
     `reads_Bps`, the rate at which the kernel does so, as rank 0 has found it;
     `nodes`, each member's NUMA node, where all are known, on one host, and several; `speed` of the slowest core, as a
-    share of the fastest of its machine.
+    share of the fastest of its machine. `devices`: of an engine whose programs work on arrays in
+    devices' memory.
     """
 
     endpoint: Endpoint
@@ -105,6 +111,7 @@ class JoinedGroup(NamedTuple):
     reads_Bps: float = 0.0
     nodes: tuple[int, ...] = ()
     speed: float = 1.0
+    devices: Devices | None = None
 
 
 def join(engine: str, parameters: GroupParameters) -> JoinedGroup:
@@ -119,9 +126,10 @@ def in_threads(engine: str) -> bool:
 
 
 def _module(engine: str) -> Any:
-    if engine not in ENGINES:
+    module = ENGINES.get(engine) or DEVICE_ENGINES.get(engine)
+    if module is None:
         raise ValueError(f"no engine {engine!r}: expected one of {', '.join(ENGINES)}")
-    return import_module(ENGINES[engine])
+    return import_module(module)
 
 
 def native_module() -> Any:

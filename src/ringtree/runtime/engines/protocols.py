@@ -19,6 +19,15 @@ MessageOperation = tuple[bool, int, int, int, int, int, bool]
 synchronous), as engines take them."""
 
 
+class Land(NamedTuple):
+    """A message that may land: the instruction that makes its bytes, the receiver, and the first of its output's
+    elements that they are."""
+
+    instruction: int
+    peer: int
+    offset: int
+
+
 class Recorded(NamedTuple):
     """The events that an endpoint recorded, as Group.recorded returns them. `calls`: (text, digest) of each number in
     the column `call`."""

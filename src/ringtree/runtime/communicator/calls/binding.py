@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,10 +13,13 @@ from numpy.typing import NDArray
 from ringtree import verify
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.digest import sha256
+from ringtree.ir.landing import Landing, landings
 from ringtree.ir.lower import lower, lower_rank
 from ringtree.ir.program import Program
 from ringtree.ir.schedule import COLUMNS, Schedule
 from ringtree.plan.tuning import CallTuning
+from ringtree.runtime.communicator.calls.plans import Same
+from ringtree.runtime.engines.protocols import Land
 
 if TYPE_CHECKING:
     from ringtree.runtime.engines.engine import JoinedGroup
@@ -28,12 +31,14 @@ Ints = NDArray[np.int64]
 @dataclass(frozen=True)
 class RankProgram:
     """One rank's part of a schedule, and what the ranks that run it share: `digest` identifies the schedule; `widest`
-    is the most chunks that a message of any rank has; `single_copy`: messages are read in their senders' memory."""
+    is the most chunks that a message of any rank has; `single_copy`: messages are read in their senders' memory.
+    `schedule`: what it is a part of."""
 
     program: Program
     digest: int
     widest: int
     single_copy: bool = False
+    schedule: Schedule | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def tables(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -86,7 +91,7 @@ def order_of(algorithm: str, collective: str, ranks: int, root: int) -> verify.R
 def part_of(schedule: Schedule, rank: int) -> RankProgram:
     """The rank's program of a schedule, lowered here. Cost: O(transfers)."""
     widest = max((int(block.rows.count.max(initial=1)) for block in schedule.blocks), default=1)
-    return RankProgram(lower_rank(schedule, rank), _digest(schedule), widest)
+    return RankProgram(lower_rank(schedule, rank), _digest(schedule), widest, schedule=schedule)
 
 
 def bind(
@@ -112,6 +117,7 @@ def bind(
     where = (rank, p.ranks, p.chunks, max(root, 0))
     given, gotten = sizes[promise.precondition_labels(*where)], sizes[promise.postcondition_labels(*where)]
     instructions, operands = part.tables
+    lands = {"lands": _lands(part, rank, sizes)} if getattr(joined.endpoint, "takes_landings", False) else {}
     plan = joined.endpoint.prepare(
         instructions,
         operands,
@@ -127,6 +133,7 @@ def bind(
         count,
         part.digest ^ packed ^ (0 if counts is None else zlib.crc32(counts.astype(np.int64).tobytes())),
         part.single_copy,
+        **lands,
     )
     moved = promise.transposes and counts is not None  # a position of the input is elsewhere in the output
     return BoundPlan(
@@ -137,6 +144,26 @@ def bind(
         int(sizes[: promise.postcondition(*where).start].sum()),
         p.aliasable and not moved,
     )
+
+
+def _lands(part: RankProgram, rank: int, sizes: Ints) -> tuple[Land, ...]:
+    """The messages of this rank that may land in their receivers' output."""
+    if part.schedule is None:
+        return ()
+    found, promise, p = [], find_collective(part.program.collective), part.program
+    for instruction, peer, target in _landings(part.schedule, rank):
+        labels = promise.postcondition_labels(peer, p.ranks, p.chunks, p.root or 0)
+        found.append(Land(instruction, peer, int(sizes[labels][: target.index].sum())))
+    return tuple(found)
+
+
+@lru_cache(maxsize=64)
+def _landings_of(schedule: Same, rank: int) -> tuple[Landing, ...]:
+    return landings(lower(schedule.schedule), rank)
+
+
+def _landings(schedule: Schedule, rank: int) -> tuple[Landing, ...]:
+    return _landings_of(Same(schedule), rank)
 
 
 def chunk_sizes(program: Program, count: int, counts: Ints | None = None) -> Ints:

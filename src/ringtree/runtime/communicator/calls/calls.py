@@ -31,6 +31,7 @@ from ringtree.runtime.communicator.calls.binding import (
 from ringtree.runtime.communicator.calls.codes import BALANCED, CODE, RANK_ORDER
 from ringtree.runtime.communicator.calls.decisions import Decisions
 from ringtree.runtime.communicator.calls.defaults import Defaults
+from ringtree.runtime.communicator.calls.description import description
 from ringtree.runtime.communicator.calls.operations import Op, as_named, as_op
 from ringtree.runtime.communicator.calls.ordering import kept_order
 from ringtree.runtime.communicator.calls.plans import Given, Offsets, Plans, Same
@@ -40,6 +41,7 @@ from ringtree.runtime.engines.engine import GroupParameters, JoinedGroup
 from ringtree.runtime.types import Dtype, op_code
 
 if TYPE_CHECKING:
+    from ringtree.price.devices import Devices
     from ringtree.price.hosts import Hosts
     from ringtree.runtime.engines.protocols import Endpoint
 
@@ -65,25 +67,19 @@ class Calls:
         self._defaults = Defaults(parameters.reductions)
         self._logs = parameters.rank == 0 and os.environ.get("RINGTREE_DEBUG") in ("info", "trace")
         if self._logs:
-            shared = ", more ranks than cores" if parameters.ranks > joined.cores else ""
-            where = f"{len(set(joined.hosts))} hosts" if joined.network else "one machine"
-            _log(
-                f"{parameters.ranks} ranks ({', '.join(parameters.names)}) on {where}, "
-                f"{joined.cores} cores{shared}; engine {engine}, "
-                f"{joined.slots} slots of {joined.slot_bytes} bytes a rank"
-            )
-            if joined.nodes:
-                _log(f"ranks on {len(set(joined.nodes))} NUMA nodes: {', '.join(map(str, joined.nodes))}")
-            if joined.speed < 1:
-                _log(f"the slowest core has {joined.speed:.0%} of the fastest one's speed; calls are priced by it")
+            for line in description(joined, engine, parameters):
+                _log(line)
 
     def perform(self, request: CallRequest, algorithm: str | Schedule | None, async_op: bool) -> Any:
         """Makes the call; returns its result, or a Work.
 
         An algorithm that the caller names, or a schedule, may send more before it receives than the group has staging
-        slots for: then a group of the same ranks with more slots makes the call. (A test proves that the rule's own
-        choices fit.)
+        slots for: then a group of the same ranks with more slots makes the call (a test proves that the rule's own
+        choices fit). Arrays in a device's memory go to a group whose engine reaches that.
         """
+        if request.device is not None and self._joined.devices is None:
+            what = "cuda" if self._joined.network is None else "nccl"
+            return self._beside(what, engine=what).perform(request, algorithm, async_op)
         at = self._by_address(request, algorithm, async_op)
         if at is not None:
             if not async_op and self._endpoint.call_at(*at):
@@ -299,7 +295,8 @@ class Calls:
     def _steps(self, algorithm: str, collective: str, root: int, nbytes: int) -> CallTuning:
         """The cut of the algorithm for a whole vector of `nbytes`; the same on all ranks."""
         name, balance = algorithm.removeprefix(BALANCED), algorithm.startswith(BALANCED)
-        return self._decisions.cut(self._parameters, name, collective, root, nbytes, self._memory(), balance).steps
+        place = self._joined.devices or self._memory()
+        return self._decisions.cut(self._parameters, name, collective, root, nbytes, place, balance).steps
 
     def promise(self, reductions: tuple[bool | str, str | None]) -> None:
         """Asks that of all reductions from now on (ordering.promises)."""
@@ -307,8 +304,10 @@ class Calls:
         self.plans.forget_all()
         self._defaults.reductions = reductions
 
-    def where(self) -> SharedMemory | Hosts:
-        """The memory, or the hosts with their network, that calls are planned for; equal on all ranks."""
+    def where(self) -> SharedMemory | Hosts | Devices:
+        """The memory, the devices, or the hosts with their network, that calls are planned for; equal on all ranks."""
+        if self._joined.devices is not None:
+            return self._joined.devices
         hosts, network = self._joined.hosts, self._joined.network
         if network is None:
             return self._memory()

@@ -16,6 +16,7 @@ from ringtree import plan
 from ringtree.algorithms.groups import written
 from ringtree.ir.digest import sha256
 from ringtree.plan.tuning import CallTuning
+from ringtree.price.devices import Devices
 from ringtree.price.memory.parameters import SharedMemory
 from ringtree.runtime.communicator.calls.binding import slots_needed_by
 from ringtree.runtime.communicator.calls.plans import KEPT
@@ -55,7 +56,7 @@ class Decisions:
         collective: str,
         root: int,
         nbytes: int,
-        where: SharedMemory | Hosts,
+        where: SharedMemory | Hosts | Devices,
         rank_order: bool = False,
         balance: bool = False,
     ) -> Decision:
@@ -63,6 +64,9 @@ class Decisions:
         ranks, at = group.ranks, root if root >= 0 else None
 
         def make() -> Decision:
+            if isinstance(where, Devices):
+                on = plan.choose_on_devices(collective, where, at, nbytes, rank_order, balance)
+                return Decision(on.algorithm, on.steps, on.why)
             if not isinstance(where, SharedMemory):
                 found = plan.choose_over_hosts(collective, where, at, nbytes, rank_order, balance)
                 return Decision(found.algorithm, found.steps, found.why)
@@ -73,6 +77,8 @@ class Decisions:
 
         named = "any algorithm" + " in rank order" * rank_order + " in a balanced tree" * balance
         question = named, collective, ranks, root, _kind(nbytes), where
+        if isinstance(where, Devices):
+            return self._once(group, question, make)
         return self._once(
             group, question, make, written(where.node_of if isinstance(where, SharedMemory) else where.host_of)
         )
@@ -84,7 +90,7 @@ class Decisions:
         collective: str,
         root: int,
         nbytes: int,
-        memory: SharedMemory,
+        memory: SharedMemory | Devices,
         balance: bool = False,
     ) -> Decision:
         """The decision for an algorithm that the caller names; `steps.slots` is how many staging slots it needs, cut or
@@ -92,7 +98,10 @@ class Decisions:
         ranks, at = group.ranks, root if root >= 0 else None
 
         def make() -> Decision:
-            steps = plan.steps_for(algorithm, collective, ranks, at, nbytes, memory, balanced=balance)
+            if isinstance(memory, Devices):
+                steps = CallTuning(balanced=balance)
+            else:
+                steps = plan.steps_for(algorithm, collective, ranks, at, nbytes, memory, balanced=balance)
             needed = steps.slots or slots_needed_by(algorithm, collective, ranks, root)
             return Decision(algorithm, replace(steps, slots=needed), "")
 

@@ -41,6 +41,12 @@ class CallRequest:
         assert array is not None
         self.dtype: Dtype = array.dtype
 
+    @property
+    def device(self) -> int | None:
+        """The number of the device whose memory the arrays are in; None on the host."""
+        array = self.x or self.out
+        return None if array is None else array.device
+
 
 def plan_key(collective: str, dtype: DTypeLike, op: str, root: int) -> tuple[str, Dtype, str, int]:
     """Collective, element type, operation and root as plans are kept by them: "" and -1 where there is none."""

@@ -66,7 +66,7 @@ class Reductions(Member):
                 made = self.call_shaped(code, x, out, op, -1, SAME)
             if made is not None:
                 return made
-        a = arrays.readable(x, dtype)
+        a = arrays.readable(x, dtype, on_device=True)
         b = arrays.target(out, a, a.shape)
         request = calls.CallRequest("all_reduce", a.count, a, b, b.owner if out is None else out, op)
         return self._calls.perform(request, algorithm, async_op)
@@ -95,7 +95,7 @@ class Reductions(Member):
                 made = self.call_shaped(code, x, out, op, -1, BLOCK)
             if made is not None:
                 return made
-        a = arrays.readable(x, dtype)
+        a = arrays.readable(x, dtype, on_device=True)
         b = arrays.target(out, a, self._block(a.shape))
         request = calls.CallRequest("reduce_scatter", a.count, a, b, b.owner if out is None else out, op)
         return self._calls.perform(request, algorithm, async_op)
@@ -125,7 +125,7 @@ class Reductions(Member):
             if (fresh is not None or self.rank != root) and self.call(code, x, fresh, op, root):
                 return fresh
         root = self._root(root)
-        a = arrays.readable(x, dtype)
+        a = arrays.readable(x, dtype, on_device=True)
         if self.rank != root:
             request = calls.CallRequest("reduce", a.count, a, None, None, op, root)
             return self._calls.perform(request, algorithm, async_op)
@@ -154,7 +154,7 @@ class Reductions(Member):
             fresh = _empty(x.shape, x.dtype) if out is None and type(x) is _ndarray else out
             if fresh is not None and self.call(code, x, fresh, op, -1):
                 return fresh
-        a = arrays.readable(x, dtype)
+        a = arrays.readable(x, dtype, on_device=True)
         b = arrays.target(out, a, a.shape)
         request = calls.CallRequest("scan", a.count, a, b, b.owner if out is None else out, op)
         return self._calls.perform(request, algorithm, async_op)
@@ -182,7 +182,7 @@ class Reductions(Member):
             fresh = _empty(x.shape, x.dtype) if out is None and self.rank and type(x) is _ndarray else out
             if (fresh is not None or self.rank == 0) and self.call(code, x, fresh, op, -1):
                 return fresh
-        a = arrays.readable(x, dtype)
+        a = arrays.readable(x, dtype, on_device=True)
         if self.rank == 0:
             return self._calls.perform(calls.CallRequest("exscan", a.count, a, None, None, op), algorithm, async_op)
         b = arrays.target(out, a, a.shape)

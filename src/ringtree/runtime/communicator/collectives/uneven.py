@@ -99,7 +99,7 @@ class UnevenCollectives(Collectives):
             return self._calls.perform(request, algorithm, async_op)
         if out is None:
             raise ValueError(f"scatter_v needs out on rank {self.rank}: only the root, {root}, knows what it sends")
-        b = arrays.writable(out)
+        b = arrays.writable(out, on_device=True)
         self.broadcast(announced, root)
         mine = int(announced[self.rank])
         if b.count != mine * announced[-1] or (counts is not None and not np.array_equal(counts, announced[:-1])):
@@ -246,7 +246,7 @@ class UnevenCollectives(Collectives):
 
 
 def _rowed(x: Any, what: str, dtype: Any = None) -> Array:
-    array = arrays.readable(x, dtype)
+    array = arrays.readable(x, dtype, on_device=True)
     if not array.shape:
         raise ValueError(f"{what} is a single number; expected an array with rows")
     return array

@@ -1,19 +1,23 @@
 """The survivors of a group over hosts: they meet at the lowest that lives, which leads them to a new rendezvous.
 
 Who has died is found out at its post: where a connection is refused, the process has ended. A rank whose post answers
-nothing may be on the other side of a network that is cut in two: a side goes on only if it is the larger one. No rank
-returns a group before all of its members have it; where the leader dies at that moment, the members ask each other.
+nothing may be on the other side of a network that is cut in two: a side goes on only if it is the larger one. A rank
+that wants to go on shows it at its post from the first moment, and no leader decides without it (`awaited`); who leads
+asks the absent ranks, and thereby calls them. No rank returns a group before all of its members have it; where the
+leader dies at that moment, the members ask each other.
 """
 
 from __future__ import annotations
 
 import secrets
 import time
+from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ringtree.errors import Poisoned
 from ringtree.runtime.bootstrap.boards.handed_on import HandedOn
+from ringtree.runtime.bootstrap.connection import Connection
 from ringtree.runtime.bootstrap.contact import Contact
 from ringtree.runtime.bootstrap.hosts import MultiHostBootstrap
 from ringtree.runtime.bootstrap.post import (
@@ -25,13 +29,16 @@ from ringtree.runtime.bootstrap.post import (
     LEFT,
     MADE,
     MAKES,
+    MOST_BROKEN,
     SILENT_S,
     Addressee,
+    Answer,
     Come,
     Correspondent,
     dial,
     post,
 )
+from ringtree.runtime.communicator.membership.awaited import LOST, awaited, gives_way
 
 if TYPE_CHECKING:
     from ringtree.runtime.communicator.communicator import Communicator
@@ -41,8 +48,9 @@ WAIT_S = 0.1
 """Seconds between two looks of who waits for a leader's answer."""
 GRACE_S = 2.0
 """Seconds that a new leader waits for the others where the time was up at the one before."""
-LOST = (Correspondent.ENDED, Correspondent.SILENT, LEFT)
-"""The states of a rank that does not come."""
+UNMET_S = 2 * SILENT_S
+"""Seconds beyond twice the timeout after which a rank that wants to go on and does not come is taken to be out of
+reach: it is reached, and does not reach the leader."""
 
 
 class CutOff(Poisoned):
@@ -70,23 +78,23 @@ class SurvivorsOverHosts:
         self._near = [rank for rank in range(comm.size) if hosts[rank] == hosts[comm.rank]]
         self._post = post()
         self._asked: dict[int, Correspondent] = {}
+        self._passed: set[int] = set()
+        self._broken: Counter[int] = Counter()
+        self._closed_s: dict[int, float] = {}
 
     def gather(self) -> Round:
         """The members that go on, and their way to each other. Poisoned: without this rank."""
-        lost = self._out_of_reach()
+        self._post.does(self._comm.key, ATTENDS)  # from here on whoever leads waits for this rank
+        self._broken.clear()
+        self._passed = self._out_of_reach()
         until_s = time.monotonic() + self._timeout_s
         while True:
-            passed = lost.union(*self._gone())
-            leader = next(r for r in range(self._comm.size) if r == self._comm.rank or r not in passed)
+            leader = min(self._leading(), default=self._next())
             found = self._lead(until_s) if leader == self._comm.rank else self._attend(leader, until_s)
             if found is not None:
                 self._post.attempt(found.name)
                 self._post.does(self._comm.key, MAKES)
                 return found
-            if leader != self._comm.rank:
-                lost.add(leader)
-            else:  # a lower rank leads
-                lost.clear()
             until_s = max(until_s, time.monotonic() + min(GRACE_S, self._timeout_s))
 
     def settle(self, attempt: Round, ready: bool) -> bool:
@@ -113,34 +121,58 @@ class SurvivorsOverHosts:
         ended = {r for r in self._near if states[r] == "died"}
         return ended, {r for r, state in enumerate(states) if state == "left"}
 
+    def _next(self) -> int:
+        """The lowest rank that may lead, as far as known: this one at last."""
+        passed = self._passed.union(*self._gone())
+        return next(r for r in range(self._comm.size) if r == self._comm.rank or r not in passed)
+
+    def _leading(self) -> set[int]:
+        """The lower ranks that lead: by their answers, or since they have asked this one."""
+        asked = {rank for rank, by in self._asked.items() if by.answer.state == LEADS}
+        leaders = asked | self._post.leaders(self._comm.key)
+        return {r for r in leaders if r < self._comm.rank and self._broken[r] < MOST_BROKEN}
+
     def _attend(self, leader: int, until_s: float) -> Round | None:
-        """Comes to a leader. None: it is none, or time is up."""
+        """Comes to a leader. None: it is none, or time is up, or another leads."""
         self._post.does(self._comm.key, ATTENDS)
         try:
             connection = dial(self._to[leader])
+            try:
+                connection.send({"come": self._comm.key, "rank": self._comm.rank, "shunned": self._shunned})
+                found, passed = self._answered(connection, leader, until_s)
+            finally:
+                connection.wire.close()
         except OSError:
-            return None
-        try:
-            connection.send({"come": self._comm.key, "rank": self._comm.rank, "shunned": self._shunned})
-            connection.wire.settimeout(WAIT_S)
-            heard_s = time.monotonic()
-            while (now_s := time.monotonic()) < until_s and now_s < heard_s + SILENT_S:
+            found, passed = None, True
+            self._broken[leader] += 1
+        if passed:
+            self._passed.add(leader)
+        return found
+
+    def _answered(self, connection: Connection, leader: int, until_s: float) -> tuple[Round | None, bool]:
+        """The outcome of waiting at a leader, and whether to pass it over from here on. It is awaited until the time is
+        up where it does nothing, and as long as it answers where it wants to go on. OSError: it does not answer."""
+        connection.wire.settimeout(WAIT_S)
+        state, asked_s, heard_s = Correspondent.UNKNOWN, 0.0, time.monotonic()
+        while (now_s := time.monotonic()) < until_s or state != AWAY:
+            if now_s > heard_s + SILENT_S:
+                raise TimeoutError
+            if state != LEADS and min(self._leading(), default=leader) != leader:  # of two, one gives way by itself
+                return None, False
+            if now_s >= asked_s + WAIT_S:
                 connection.send({"key": self._comm.key})
-                answer: dict[str, Any] | None = None
-                with suppress(TimeoutError):
-                    answer = connection.receive()
-                while answer is not None:
-                    heard_s = time.monotonic()
-                    if "members" in answer or "why" in answer or answer.get("state") == GONE_ON:
-                        return self._joined(answer, self._to[leader].address[0])
-                    if "again" in answer or answer.get("state") == LEFT:
-                        return None
-                    answer = connection.next()
-        except OSError:
-            return None
-        finally:
-            connection.wire.close()
-        return None
+                asked_s = now_s
+            answer: dict[str, Any] | None = None
+            with suppress(TimeoutError):
+                answer = connection.receive()
+            while answer is not None:
+                heard_s, state = time.monotonic(), answer.get("state", state)
+                if "members" in answer or "why" in answer or state == GONE_ON:
+                    return self._joined(answer, self._to[leader].address[0]), False
+                if "again" in answer or state == LEFT:
+                    return None, state == LEFT
+                answer = connection.next()
+        return None, True
 
     def _joined(self, answer: dict[str, Any], leads_at: str) -> Round:
         if "why" in answer:
@@ -162,15 +194,17 @@ class SurvivorsOverHosts:
         states = [state for state, *_ in self._comm._endpoint.peers()]
         doubtful = [r for r in range(self._comm.rank) if states[r] == "died" and r not in self._near]
         until_s = time.monotonic() + SILENT_S
-        while time.monotonic() < until_s and any(self._state(rank) == Correspondent.UNKNOWN for rank in doubtful):
+        while time.monotonic() < until_s and any(self._answer(r).state == Correspondent.UNKNOWN for r in doubtful):
+            if self._leading():
+                break
             time.sleep(NAP_S)
-        return {rank for rank in doubtful if self._state(rank) in (*LOST, Correspondent.UNKNOWN)}
+        return {rank for rank in doubtful if self._answer(rank).state in (*LOST, Correspondent.UNKNOWN)}
 
-    def _state(self, rank: int) -> str:
+    def _answer(self, rank: int) -> Answer:
         """The last answer of that rank's post."""
         if rank not in self._asked:
-            self._asked[rank] = Correspondent(self._to[rank], self._comm.key)
-        return self._asked[rank].state
+            self._asked[rank] = Correspondent(self._to[rank], self._comm.key, self._comm.rank)
+        return self._asked[rank].answer
 
     def close(self) -> None:
         """Asks no more."""
@@ -184,25 +218,29 @@ class SurvivorsOverHosts:
         self._post.does(key, LEADS)
         while True:
             came = {come.rank: come for come in self._post.come(key)}
-            shunned = {*self._shunned}.union(*(come.shunned for come in came.values()))
-            ended, left = self._gone()
-            absent = {*range(self._comm.size)} - {me, *came} - shunned - ended
-            states = {rank: self._state(rank) for rank in absent}
-            if GONE_ON in states.values():
-                raise self._left_out()
-            if min(came, default=me) < me or any(r < me and s == LEADS for r, s in states.items()):
+            if self._leading():
                 self._answer_all(came, {"again": True})
                 return None
-            lost = {r for r, s in states.items() if s in LOST or (s == AWAY and r in left)}
-            if lost == absent or time.monotonic() > until_s:
-                silent = {r for r, s in states.items() if s == Correspondent.SILENT and r not in self._near}
-                return self._decide(came, shunned, silent)
+            shunned = {*self._shunned}.union(*(come.shunned for come in came.values()))
+            ended, left = self._gone()
+            now_s = time.monotonic()
+            for rank in left:
+                self._closed_s.setdefault(rank, now_s)
+            absent = {*range(self._comm.size)} - {me, *came} - shunned - ended
+            answers = {rank: self._answer(rank) for rank in absent}
+            if any(answer.state == GONE_ON for answer in answers.values()):
+                raise self._left_out()
+            unmet = awaited(answers, self._closed_s, until_s)
+            makes = any(answers[rank].state == MAKES for rank in unmet)  # by a clock of its own
+            if not unmet or (now_s > until_s + self._timeout_s + UNMET_S and not makes):
+                silent = {r for r, (state, _) in answers.items() if state == Correspondent.SILENT}
+                return self._decide(came, shunned, unmet | silent - {*self._near})
             time.sleep(NAP_S)
 
     def _decide(self, came: dict[int, Come], shunned: set[int], silent: set[int]) -> Round:
         me = self._comm.rank
         here = {me, *came}
-        if len(silent) > len(here) or (len(silent) == len(here) and min(silent) < min(here)):
+        if gives_way(here, silent):
             why = self._cut_off(here, silent)
             self._answer_all(came, {"why": why})
             raise CutOff(why)

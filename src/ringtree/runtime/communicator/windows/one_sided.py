@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ringtree.runtime import arrays
+from ringtree.runtime.arrays import device as device_arrays
 from ringtree.runtime.communicator import windows
 from ringtree.runtime.communicator.arguments import int64, whole
 from ringtree.runtime.communicator.collectives.collectives import Collectives
@@ -31,18 +33,31 @@ class OneSided(Collectives):
 
     _windows: list[windows.Window]  # in the order of their addresses
 
-    def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray[Any]:
+    def empty(
+        self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float32, *, device: str | None = None
+    ) -> NDArray[Any] | Any:
         """A zeroed array [*shape] in memory that peers read in place. It is the group's: the memory is kept until the
         communicator is closed and the array is gone. Mismatch: if the ranks ask for different arrays. OSError: if there
-        is no room."""
+        is no room. `device="cuda"`: in the memory of each rank's current GPU, as a torch tensor where torch is loaded,
+        else as CuPy's array."""
         lengths = tuple(whole(n, "shape") for n in (shape if isinstance(shape, tuple | list) else (shape,)))
         wanted = arrays.dtype_named(dtype)
         self._agreed(windows.request(lengths, wanted))  # a rank that died or asks for else is noticed here
+        if device is not None:
+            return self._on_device(lengths, str(getattr(wanted, "name", wanted)), wanted.itemsize, device)
         self._made += 1
         key = f"{self._parameters.key}/{self._made}"
         number, array = windows.allocate(self._endpoint, self._parameters, key, lengths, wanted)
         windows.insert(self._windows, array, number)
         return array
+
+    def _on_device(self, shape: tuple[int, ...], label: str, itemsize: int, device: str) -> Any:
+        if device != "cuda":
+            raise ValueError(f"device is {device!r}; expected cuda, or None for the host's memory")
+        endpoint: Any = self.beside("cuda", engine="cuda")._endpoint
+        nbytes = max(math.prod(shape) * itemsize, 1)
+        memory = device_arrays.DeviceMemory(endpoint.symmetric(nbytes), shape, label, endpoint.device, endpoint)
+        return device_arrays.in_library(memory)
 
     def put(self, x: Any, dst: int, window: Any, signal: int | None = None) -> None:
         """Writes `x` to rank `dst`'s copy of `window`. With `signal`, an index 0..7, then sends that signal: when `dst`

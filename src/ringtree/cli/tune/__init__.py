@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from statistics import median
 
@@ -26,6 +27,9 @@ from ringtree.runtime import tuned
 from ringtree.runtime.bootstrap.environment import detect, leave_launcher
 from ringtree.runtime.world import init
 
+DEVICES = "ringtree.cli.tune.devices"
+"""Loaded where --device or --from is given."""
+MOST = "64M"
 LONGEST_S = 3600.0
 MOST_RANKS = 64
 CONTENDERS_SHARE = 0.5
@@ -36,12 +40,17 @@ def run(args: argparse.Namespace) -> int:
     """Measures, fits cost parameters and writes them to a file. Returns the exit code."""
     from datetime import datetime
 
-    ranks = args.ranks or usual_ranks(usable_cores())
     if not 0 < args.seconds <= LONGEST_S:
         raise ValueError(f"--seconds {args.seconds:g}: expected more than 0, at most {LONGEST_S:g}")
+    if args.device or args.from_file:
+        code: int = import_module(DEVICES).run(args)
+        return code
+    if args.json:
+        raise ValueError("--json is for copies between devices; expected --device or --from beside it")
+    ranks = args.ranks or usual_ranks(usable_cores())
     if not 2 <= min(ranks) <= max(ranks) <= MOST_RANKS:
         raise ValueError(f"-n {span(ranks)}: expected 2 to {MOST_RANKS} ranks; a single rank sends nothing")
-    if (most := parse_bytes(args.maxbytes)) < 8:
+    if (most := parse_bytes(args.maxbytes or MOST)) < 8:
         raise ValueError(f"--maxbytes {args.maxbytes}: expected 8 bytes at least")
     path = args.output or Path(tuned.location())
     if args.output is None:

@@ -1,0 +1,52 @@
+"""CUDA's driver by cuda-bindings, loaded late, with its errors as exceptions."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from ringtree.runtime.engines.device.compiling import REMEDY
+
+
+class CudaError(RuntimeError):
+    """A call of CUDA's driver failed. `name`: the error's."""
+
+    def __init__(self, function: str, name: str) -> None:
+        super().__init__(f"CUDA: {function} failed: {name}")
+        self.name = name
+
+
+@cache
+def driver() -> Any:
+    """The driver's functions, initialized. ImportError without cuda-bindings, RuntimeError without a driver or a
+    device, each with the remedy."""
+    try:
+        from cuda.bindings import driver as found
+    except ImportError as error:
+        raise ImportError(f"arrays in device memory need cuda-bindings ({error}): {REMEDY}") from None
+    try:
+        (result,) = found.cuInit(0)
+    except Exception as error:  # noqa: BLE001  # of the module that looks for libcuda: a class of its own
+        raise RuntimeError(f"no CUDA driver: {str(error).splitlines()[0]}") from None
+    if int(result):
+        raise RuntimeError(f"no CUDA device: cuInit says {result.name}")
+    return found
+
+
+def call(function: str, *arguments: Any) -> Any:
+    """The answer of a function of the driver: nothing, a value, or several. CudaError where it fails."""
+    result, *answer = getattr(driver(), function)(*arguments)
+    if int(result):
+        raise CudaError(function, result.name)
+    return answer[0] if len(answer) == 1 else tuple(answer)
+
+
+def attribute(device: Any, name: str) -> int:
+    """An attribute of a device, by its name without CU_DEVICE_ATTRIBUTE_; 0 where this driver knows none."""
+    known = getattr(driver().CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}", None)
+    if known is None:
+        return 0
+    try:
+        return int(call("cuDeviceGetAttribute", known, device))
+    except CudaError:
+        return 0

@@ -1,0 +1,448 @@
+"""A rank's endpoint in a group whose programs run on a processor with memory of its own."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as Late
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringtree.errors import Mismatch, PeerDied, Poisoned, TimedOut
+from ringtree.runtime.engines.device.calls_by_digest import CallsByDigest, call_text, digest_of
+from ringtree.runtime.engines.device.element_types import DeviceTypes, types_of
+from ringtree.runtime.engines.device.encoding import DeviceCode, Ints, Pause, ProgramEncoder, finishes
+from ringtree.runtime.engines.device.lanes import CALL, NOWHERE, PROGRAM, REGION_SHIFT, STOP_AT, LaneLayout, OwnLayout
+from ringtree.runtime.engines.device.processor import FINE, LATE, MISMATCH, DeviceProcessor
+from ringtree.runtime.engines.device.watch import Watch
+from ringtree.runtime.engines.on_host import OnHost
+from ringtree.runtime.engines.protocols import Land
+from ringtree.runtime.types import OPS, Dtype
+
+if TYPE_CHECKING:
+    from ringtree.runtime.engines.engine import GroupParameters
+
+FEW_THREADS, MOST_THREADS, FEW_BYTES = 64, 512, 1 << 10
+"""Threads of a block, and the bytes of a chunk up to which they are few."""
+BLOCK_BYTES = 1 << 14
+"""Bytes of a call for each thread block that works on it, at least."""
+OP_NAMES = {code: name for name, code in OPS.items()}
+
+
+class DevicePlan(NamedTuple):
+    """A program in the processor's memory: see Launched. `scratch_bytes`: of all blocks; `extents`: those of
+    input and output that it touches."""
+
+    address: int
+    code: DeviceCode
+    windows: int
+    types: DeviceTypes | None
+    blocks: int
+    threads: int
+    length: int
+    pauses: tuple[Pause, ...]
+    sent: dict[int, int]
+    scratch_chunks: int
+    scratch_bytes: int
+    extents: tuple[int, int]
+    text: str
+
+
+class DeviceEndpoint(OnHost):
+    """See ringtree._native.Group for the contract of its methods; what is not here is the host endpoint's."""
+
+    takes_landings = True
+
+    def __init__(self, host: Any, processor: DeviceProcessor, parameters: GroupParameters, lanes: LaneLayout) -> None:
+        super().__init__(host)
+        self.rank, self.ranks, self.names = parameters.rank, parameters.ranks, parameters.names
+        self._processor, self._timeout_s = processor, parameters.timeout_s
+        self._lanes, own = lanes, OwnLayout(lanes)
+        self._own = processor.take(own.nbytes)
+        self._regions_at = self._own + own.regions
+        self._regions: list[list[int]] = []
+        self._places: list[tuple[int, int, int]] = []  # begin, end, region, of what peers reach here
+        self._add_region(processor.share(lanes.nbytes), 0)
+        processor.write(self._own, own.describe(self.rank, self._own, processor.takes_turns))
+        processor.stop_word = self._own + STOP_AT
+        processor.tolls = self._regions[0][self.rank] + lanes.tolls
+        self._plans: dict[int, DevicePlan] = {}
+        self._known: dict[tuple[Any, ...], tuple[int, int | None]] = {}
+        self._made = 0
+        self._calls = 0
+        self._counted = np.zeros((self.ranks, 2), np.int64)
+        self._scratch, self._scratch_bytes = 0, 0
+        self._texts = CallsByDigest(parameters)
+        self._watch = Watch(host, processor, self.ranks, self.rank, self._late)
+        self._turn = threading.RLock()
+        self._thread: ThreadPoolExecutor | None = None
+        self._tickets: dict[int, Future[None] | Any] = {}
+        self._ticket = 0
+        self._failed: BaseException | None = None
+
+    @property
+    def device(self) -> int:
+        """The number of the processor's device."""
+        return int(getattr(self._processor, "number", 0))
+
+    # -- programs
+
+    @property
+    def calls(self) -> int:
+        """Collective calls made so far."""
+        return self._calls
+
+    def prepare(
+        self,
+        instructions: NDArray[np.int32],
+        operands: NDArray[np.int32],
+        sizes: Ints,
+        input_offsets: Ints,
+        output_offsets: Ints,
+        scratch: int,
+        window: int,
+        dtype: int,
+        op: int,
+        collective: str,
+        root: int,
+        count: int,
+        digest: int,
+        single_copy: bool = False,
+        lands: tuple[Land, ...] = (),
+    ) -> int:
+        """As Group.prepare. `lands`: the messages that may be written where their receivers would copy them."""
+        kind = Dtype(dtype)
+        known = collective.split(" ")[0]
+        encoder = ProgramEncoder(
+            instructions, operands, sizes, input_offsets, output_offsets, window, known, self.ranks, lands
+        )
+        code = encoder.encode(kind.itemsize, self._processor.least_lying_bytes)
+        text = call_text(collective, OP_NAMES.get(op, ""), kind.label, count, root)
+        digest = digest_of(text, digest)
+        self._texts.add(digest, text)
+        extents = code.extents[0] * kind.itemsize, code.extents[1] * kind.itemsize
+        reduces = op >= 0
+        types = types_of(kind, OP_NAMES[op]) if reduces else None
+        blocks = max(1, min(self._lanes.blocks, int(sizes.sum()) * kind.itemsize // BLOCK_BYTES))
+        share = -(-encoder.window // blocks)
+        part_bytes = -(-share // 64) * 64 * kind.itemsize
+        widest = encoder.widest
+        if widest * part_bytes > self._lanes.slot_stride // blocks // 16 * 16:
+            raise ValueError(
+                f"a message of {widest} chunks of {part_bytes} bytes a block does not fit a slot of "
+                f"{self._lanes.slot_bytes} bytes"
+            )
+        plan = DevicePlan(
+            self._write(encoder, code, kind, op, digest),
+            code,
+            encoder.windows,
+            types,
+            blocks,
+            FEW_THREADS if blocks == 1 and encoder.window * kind.itemsize <= FEW_BYTES else MOST_THREADS,
+            len(code.instructions),
+            code.waits,
+            code.sent,
+            scratch,
+            scratch * blocks * part_bytes,
+            extents,
+            text,
+        )
+        self._made += 1
+        self._plans[self._made] = plan
+        return self._made
+
+    def _write(self, encoder: ProgramEncoder, code: DeviceCode, kind: Dtype, op: int, digest: int) -> int:
+        """Puts a program into the processor's memory; returns its address."""
+        offsets = [np.asarray(encoder.offsets[space], np.int64) for space in encoder.offsets]
+        tables: list[NDArray[Any]] = [
+            code.instructions,
+            code.operands,
+            code.settles,
+            code.lands,
+            encoder.sizes.astype(np.int64),
+            np.asarray(encoder.starts, np.int64),
+            *offsets,
+            code.outputs,
+        ]
+        parts, at = list[bytes](), PROGRAM.size + -PROGRAM.size % 64
+        places = []
+        for table in tables:
+            data = table.tobytes()
+            places.append(at)
+            parts.append(data + bytes(-len(data) % 64))
+            at += len(parts[-1])
+        address = self._processor.take(at)
+        head = PROGRAM.pack(
+            *(address + place for place in places),
+            encoder.window,
+            encoder.windows,
+            len(code.instructions),
+            len(code.outputs) if op >= 0 else 0,
+            kind.itemsize,
+            int(op >= 0 and finishes(kind, op)),
+            digest,
+            int(kind),
+            op,
+        )
+        self._processor.write(address, head + bytes(-len(head) % 64) + b"".join(parts))
+        return address
+
+    def forget(self, plan: int) -> None:
+        """As Group.forget."""
+        del self._plans[plan]
+        self._known = {key: found for key, found in self._known.items() if found[0] != plan}
+
+    def run(self, plan: int, input: int, output: int) -> None:
+        """As Group.run; on a device, begins the program on the caller's stream."""
+        if self._thread is not None and self._ticket:
+            self.start(plan, input, output)
+            self.wait(self._ticket, -1.0)
+            return
+        self._perform(plan, input, output)
+
+    def _perform(self, number: int, input: int, output: int) -> None:
+        with self._turn:
+            self._raise_failure()
+            plan = self._plans[number]
+            self._calls += 1
+            self._watch.begin(plan.text)
+            try:
+                self._processor.launch(self._call(plan, input, output), plan)
+            finally:
+                self._watch.end()
+            self._counted += plan.code.received
+            if not self._processor.runs_ahead:
+                self._raise_failure()
+
+    def _call(self, plan: DevicePlan, input: int, output: int) -> bytes:
+        if plan.scratch_bytes > self._scratch_bytes:
+            self._scratch, self._scratch_bytes = self._processor.take(plan.scratch_bytes), plan.scratch_bytes
+        return CALL.pack(
+            plan.address,
+            self._own,
+            input,
+            output,
+            self._scratch,
+            self._place(input),
+            self._place(output),
+            int(self._timeout_s * 1e9),
+            self._own + STOP_AT,
+            self._processor.status,
+            int(input < output + plan.extents[1] and output < input + plan.extents[0]),
+            plan.blocks,
+            0,
+            len(plan.code.instructions),
+            0,
+            plan.windows,
+            plan.scratch_chunks,
+        )
+
+    # -- what peers reach
+
+    def _add_region(self, bases: list[int], nbytes: int) -> int:
+        number = len(self._regions)
+        self._regions.append(bases)
+        self._processor.write(self._regions_at + number * self.ranks * 8, np.array(bases, np.uint64).tobytes())
+        if nbytes:
+            begin = bases[self.rank]
+            self._places.append((begin, begin + nbytes, number))
+        return number
+
+    def _place(self, address: int) -> int:
+        for begin, end, region in self._places:
+            if begin <= address < end:
+                return region << REGION_SHIFT | (address - begin)
+        return NOWHERE
+
+    def add_window(self, fd: int, nbytes: int) -> tuple[int, int]:
+        """As Group.add_window; programs read the window's memory in place."""
+        number, address = self.host.add_window(fd, nbytes)
+        if not self._processor.runs_ahead:  # a device does not reach the host's memory
+            self._add_region([address + (rank - self.rank) * nbytes for rank in range(self.ranks)], nbytes)
+        return number, address
+
+    def symmetric(self, nbytes: int) -> int:
+        """The address of zeroed memory that peers read in place; all ranks take as much."""
+        bases = self._processor.share(nbytes)
+        self._add_region(bases, nbytes)
+        return bases[self.rank]
+
+    # -- calls under way
+
+    def start(self, plan: int, input: int, output: int) -> int:
+        """As Group.start."""
+        self._ticket += 1
+        if self._processor.runs_ahead:
+            self._perform(plan, input, output)
+            self._tickets[self._ticket] = self._processor.mark()
+        else:
+            if self._thread is None:
+                self._thread = ThreadPoolExecutor(1, "ringtree-device")
+            self._tickets[self._ticket] = self._thread.submit(self._perform, plan, input, output)
+        return self._ticket
+
+    def done(self, ticket: int) -> bool:
+        """As Group.done."""
+        found = self._tickets.get(ticket)
+        if isinstance(found, Future):
+            return found.done()
+        return found is None or self._processor.reached(found)
+
+    def wait(self, ticket: int, timeout_s: float) -> bool:
+        """As Group.wait; on a device, the caller's stream waits."""
+        found = self._tickets.get(ticket)
+        if isinstance(found, Future):
+            try:
+                found.result(None if timeout_s < 0 else timeout_s)
+            except Late:
+                if not found.done():
+                    return False
+                raise
+        elif found is not None:
+            self._processor.await_mark(found)
+            self._raise_failure()
+        for number in [n for n in self._tickets if n <= ticket]:
+            del self._tickets[number]
+        if not self._tickets:
+            self._ticket = 0 if self._thread is None else self._ticket
+        return True
+
+    # -- the fast path
+
+    def remember(
+        self,
+        collective: int,
+        format: str,
+        dtype: int,
+        op: str,
+        root: int,
+        in_count: int,
+        out_count: int,
+        plan: int,
+        offset: int | None = 0,
+    ) -> None:
+        """As Group.remember; only `call_at` and `start_at` know it."""
+        self._known[collective, dtype, op, root, in_count, out_count] = plan, offset
+
+    def call(self, *_: Any) -> bool:
+        """False: every call comes by addresses."""
+        return False
+
+    def call_shaped(self, *_: Any) -> None:
+        """None, as `call`."""
+
+    def start_call(self, *_: Any) -> int:
+        """0, as `call`."""
+        return 0
+
+    def call_at(
+        self, collective: int, dtype: int, op: Any, root: int, x: int, x_count: int, out: int, out_count: int
+    ) -> bool:
+        """As Group.call_at."""
+        plan = self._remembered(collective, dtype, op, root, x, x_count, out, out_count)
+        if plan:
+            self.run(plan, x, out)
+        return plan > 0
+
+    def start_at(
+        self, collective: int, dtype: int, op: Any, root: int, x: int, x_count: int, out: int, out_count: int
+    ) -> int:
+        """As Group.start_at."""
+        plan = self._remembered(collective, dtype, op, root, x, x_count, out, out_count)
+        return self.start(plan, x, out) if plan else 0
+
+    def _remembered(
+        self, collective: int, dtype: int, op: Any, root: int, x: int, x_count: int, out: int, out_count: int
+    ) -> int:
+        """The plan that serves such a call, 0 where there is none."""
+        try:
+            found = self._known.get((collective, dtype, op, root, x_count, out_count))
+        except TypeError:  # an operation that is no name
+            return 0
+        if found is None:
+            return 0
+        plan, offset = found
+        item = Dtype(dtype).itemsize
+        if x < out + out_count * item and out < x + x_count * item and (offset is None or x - out != offset * item):
+            return 0
+        return plan
+
+    # -- counters and failures
+
+    def counters(self) -> NDArray[np.int64]:
+        """As Group.counters."""
+        total: NDArray[np.int64] = self.host.counters() + self._counted
+        return total
+
+    def reset_counters(self) -> None:
+        """As Group.reset_counters."""
+        self.host.reset_counters()
+        self._counted[:] = 0
+
+    @property
+    def slots_open(self) -> int:
+        """Slots that calls have taken and not closed: none between calls."""
+        return int(self.host.slots_open)
+
+    def set_timeout(self, timeout_s: float) -> None:
+        """As Group.set_timeout."""
+        self._timeout_s = timeout_s
+        self.host.set_timeout(timeout_s)
+
+    def _raise_failure(self) -> None:
+        if self._processor.ending().outcome or self._watch.failure:
+            self._fail()
+
+    def _fail(self) -> None:
+        """Raises the error with which a call failed, or Poisoned where it was raised before; the group has failed."""
+        if self._failed is not None:
+            raise Poisoned(f"the group failed before: {self._failed}")
+        self._failed = self._error()
+        with suppress(RuntimeError):
+            self.host.poison(str(self._failed))
+        raise self._failed
+
+    def _late(self, seconds: float) -> BaseException | None:
+        """The error of a call that has been under way for so long, where streams wait, which have no limit."""
+        if not self._processor.takes_turns or seconds <= self._timeout_s:
+            return None
+        peers = [rank for rank in range(self.ranks) if rank != self.rank and self._processor.awaits(rank)]
+        whom = f"rank {self.names[peers[0]]}" if peers else "the others"
+        me = self.names[self.rank]
+        return TimedOut(f"rank {me} waited {self._timeout_s:g} s for {whom} in {self._watch.text}")
+
+    def _error(self) -> BaseException:
+        ending, text = self._processor.ending(), self._watch.text
+        me = self.names[self.rank]
+        if ending.outcome == LATE:
+            peer = "a staging slot" if ending.peer < 0 else f"rank {self.names[ending.peer]}"
+            return TimedOut(f"rank {me} waited {self._timeout_s:g} s for {peer} in {text}")
+        if ending.outcome == MISMATCH:
+            other = self._texts.find(ending.peer, ending.print)
+            return Mismatch(f"rank {me} called {text} while rank {self.names[ending.peer]} called {other}")
+        if self._watch.failure is not None:
+            return self._watch.failure
+        try:
+            self.host.check_liveness(text, list(range(self.ranks)), [])
+        except (PeerDied, Poisoned, TimedOut, Mismatch) as failure:
+            return failure
+        return Poisoned(f"the group failed in {text}: {self.host.failure or 'it was stopped'}")
+
+    def close(self) -> None:
+        """As Group.close."""
+        self._watch.close()
+        if self._thread is not None:
+            self._processor.stop()
+            self._thread.shutdown()
+        try:
+            self.host.close()
+        finally:
+            self._processor.close()
+            self._texts.close()
+        self._plans.clear()
+
+
+__all__ = ["FINE", "DeviceEndpoint", "DevicePlan"]

@@ -1,0 +1,95 @@
+"""The interpreter of devices' programs on this machine's processor: what the contract of all engines does not reach."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ringtree.errors import Mismatch, PeerDied, RankFailed, TimedOut
+from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.launch.spawn import spawn
+
+LANDING = ("two_shot", "ring", "halving_doubling", "double_tree", "circulant", "swing")
+
+
+def _summed(comm: Communicator, algorithm: str, count: int) -> list[str]:
+    """all_reduce out of and in place of memory that peers reach, with and without an end to the results."""
+    x, y = comm.empty(count, np.float32), comm.empty(count, np.float32)
+    begin = np.arange(count) % 7
+    wanted = sum(begin + rank for rank in range(comm.size)).astype(np.float32)
+    wrong = []
+    for turn in range(3):
+        x[:] = begin + comm.rank
+        comm.all_reduce(x, out=y, algorithm=algorithm)
+        wrong += [f"{turn}: out of place"] * (not np.array_equal(y, wanted))
+        comm.all_reduce(x, out=x, algorithm=algorithm)
+        wrong += [f"{turn}: in place"] * (not np.array_equal(x, wanted))
+        mean = comm.all_reduce(y, "avg", out=y, algorithm=algorithm)
+        wrong += [f"{turn}: average"] * (not np.allclose(mean, wanted))
+    return wrong
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+@pytest.mark.parametrize("algorithm", LANDING)
+def test_messages_land_in_memory_that_peers_reach(ranks: int, algorithm: str) -> None:
+    def everything(comm: Communicator) -> list[str]:
+        return _summed(comm, algorithm, 100) + _summed(comm, algorithm, 40_000)
+
+    assert spawn(everything, ranks, engine="emulated", timeout_s=30) == [[]] * ranks
+
+
+def _different(comm: Communicator) -> str:
+    comm.all_reduce(np.ones(4000, np.float32))
+    comm.all_reduce(np.ones(5000, np.float32))
+    with pytest.raises(Mismatch) as raised:
+        comm.all_reduce(np.ones(4000 + 1000 * comm.rank, np.float32))
+    return str(raised.value)
+
+
+def test_a_mismatch_names_both_calls() -> None:
+    for text in spawn(_different, 2, engine="emulated", timeout_s=10):
+        assert "count 4000" in text and "count 5000" in text and "rank 0" in text and "rank 1" in text
+
+
+def _late(comm: Communicator) -> str:
+    comm.all_reduce(np.ones(10))
+    comm.set_timeout(0.5)
+    if comm.rank:
+        time.sleep(1.5)
+        return ""
+    with pytest.raises(TimedOut) as raised:
+        comm.all_reduce(np.ones(10))
+    return str(raised.value)
+
+
+def test_a_wait_ends_at_its_limit_and_names_the_rank() -> None:
+    text, _ = spawn(_late, 2, engine="emulated", timeout_s=10)
+    assert "waited 0.5 s for rank 1 in all_reduce(sum, float64, count 10)" in text
+
+
+def _dies(comm: Communicator, folder: str) -> None:
+    comm.all_reduce(np.ones(10))
+    if comm.rank == comm.size - 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    begun_s = time.monotonic()
+    found: list[Any] = ["no error", 0.0]
+    try:
+        comm.all_reduce(np.ones(10))
+    except PeerDied as error:
+        found = [str(error), time.monotonic() - begun_s]
+    Path(folder, str(comm.rank)).write_text(json.dumps(found))
+
+
+def test_survivors_name_the_dead_within_two_seconds(tmp_path: Path) -> None:
+    with pytest.raises(RankFailed):
+        spawn(_dies, 3, str(tmp_path), engine="emulated", timeout_s=30)
+    for rank in (0, 1):
+        error, waited_s = json.loads((tmp_path / str(rank)).read_text())
+        assert "rank 2" in error and waited_s < 2, (error, waited_s)
