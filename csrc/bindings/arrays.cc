@@ -121,11 +121,17 @@ int dtype_of_format(const char* format, Py_ssize_t itemsize) {
   return unknown;
 }
 
+bool on_cuda(PyObject* object) {
+  if (Py_TYPE(object) == numpy_arrays()) return false;
+  auto* of = TensorClass::of(object, false);
+  return of && of->on_cuda(object);
+}
+
 bool ArrayView::get(PyObject* object, bool written) {
   if (object == Py_None) return true;
-  if (Py_TYPE(object) == numpy_arrays()) return get_numpy(object, written);
+  if (device_ == on_host && Py_TYPE(object) == numpy_arrays()) return get_numpy(object, written);
   if (auto* of = TensorClass::of(object, false)) return get_tensor(object, *of, false);
-  if (view_.get(object, written ? PyBUF_WRITABLE : 0)) return set_buffer();
+  if (device_ == on_host && view_.get(object, written ? PyBUF_WRITABLE : 0)) return set_buffer();
   auto* of = TensorClass::of(object, true);
   return of && get_tensor(object, *of, false);
 }
@@ -169,7 +175,7 @@ bool ArrayView::get_numpy(PyObject* array, bool written) {
 }
 
 bool ArrayView::get_tensor(PyObject* tensor, TensorClass& of, bool blank) {
-  auto found = of.plain(tensor, blank);
+  auto found = of.plain(tensor, blank, device_);
   if (!found) return false;
   std::int64_t count = 1;
   for (auto n : found->shape) count *= n;

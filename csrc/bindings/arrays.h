@@ -10,11 +10,16 @@
 // The number of the element type that a buffer's format and size of an element mean; -1 for odd ones.
 int dtype_of_format(const char* format, Py_ssize_t itemsize);
 
+// Whether an object is a tensor on a device of CUDA, of a class that was met.
+bool on_cuda(PyObject* object);
+
 // An array of elements in order, of a known type: tensors by DLPack's exchange interface, numpy's of ml_dtypes' types
 // by its array interface, all else by the buffer protocol. Nothing for None, of which 0 elements are read. The object
-// must live as long as its view.
+// must live as long as its view. `device`: of CUDA, whose memory it must be in, as torch's tensors are; or `on_host`.
 class ArrayView {
  public:
+  explicit ArrayView(int device) : device_(device) {}
+
   // Arrays of more have no shape here.
   static constexpr int most_axes = 8;
 
@@ -39,6 +44,7 @@ class ArrayView {
   bool set_shaped(void* data, std::span<const Py_ssize_t> shape, int dtype);
   bool set(void* data, Py_ssize_t count, int dtype);
 
+  int device_;
   int axes_ = -1;
   std::array<Py_ssize_t, most_axes> shape_;
   ringtree::Form form_ = 0;

@@ -169,6 +169,7 @@ NB_MODULE(_native, m) {
   bind_messages(group);
   bind_one_sided(group);
   bind_recorder(group);
+  bind_device_calls(m);
   bind_flight_records(m);
   bind_observed(m);
 }

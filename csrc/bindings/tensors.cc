@@ -99,36 +99,44 @@ bool TensorClass::read(PyObject* tensor, nb::dlpack::dltensor& found) const {
   return false;
 }
 
-std::optional<PlainTensor> TensorClass::plain(PyObject* tensor, bool blank) {
-  if (!has_torch_) return by_dlpack(tensor, blank);
+bool TensorClass::on_cuda(PyObject* tensor) const {
+  std::int32_t kind;
+  return has_torch_ && torch_.device_type(handle_of(tensor), &kind) == 0 && kind == torch_abi::cuda;
+}
+
+std::optional<PlainTensor> TensorClass::plain(PyObject* tensor, bool blank, int device) {
+  if (!has_torch_) return device == on_host ? by_dlpack(tensor, blank, device) : std::nullopt;
   std::int32_t type;
-  auto found = by_torch(handle_of(tensor), type);
+  auto found = by_torch(handle_of(tensor), type, device);
   if (!found) PyErr_Clear();  // of a class whose shapes are Python's affair
   if (!found || found->dtype != not_met) return found;
-  auto shown = by_dlpack(tensor, blank);
+  auto shown = by_dlpack(tensor, blank, device);
   if (shown && shown->data == found->data && std::ranges::equal(shown->shape, found->shape))
     dtypes_[type] = static_cast<std::int8_t>(shown->dtype);
   return shown;
 }
 
-std::optional<PlainTensor> TensorClass::by_torch(torch_abi::Handle tensor, std::int32_t& type) const {
-  std::int32_t device, layout;
+std::optional<PlainTensor> TensorClass::by_torch(torch_abi::Handle tensor, std::int32_t& type, int device) const {
+  std::int32_t kind, index, layout;
   std::int64_t axes;
   const std::int64_t* shape;
   bool in_order;
   void* data;
-  if (torch_.device_type(tensor, &device) || device != torch_abi::cpu || torch_.layout(tensor, &layout) ||
-      layout != torch_.strided() || torch_.is_contiguous(tensor, &in_order) || !in_order ||
-      torch_.dtype(tensor, &type) || type < 0 || type >= most_types || torch_.dim(tensor, &axes) ||
+  if (torch_.device_type(tensor, &kind) || kind != (device == on_host ? torch_abi::cpu : torch_abi::cuda)) return {};
+  if (device != on_host && (torch_.device_index(tensor, &index) || index != device)) return {};
+  if (torch_.layout(tensor, &layout) || layout != torch_.strided() || torch_.is_contiguous(tensor, &in_order) ||
+      !in_order || torch_.dtype(tensor, &type) || type < 0 || type >= most_types || torch_.dim(tensor, &axes) ||
       torch_.sizes(tensor, &shape) || torch_.is_neg(tensor) || torch_.is_conj(tensor) || torch_.data(tensor, &data) ||
       !data)
     return {};
   return PlainTensor{data, dtypes_[type], {shape, static_cast<std::size_t>(axes)}};
 }
 
-std::optional<PlainTensor> TensorClass::by_dlpack(PyObject* tensor, bool blank) const {
+std::optional<PlainTensor> TensorClass::by_dlpack(PyObject* tensor, bool blank, int device) const {
   nb::dlpack::dltensor found{};
-  if (!read(tensor, found) || found.device.device_type != nb::device::cpu::value || !found.data) return {};
+  if (!read(tensor, found) || !found.data) return {};
+  if (found.device.device_type != (device == on_host ? nb::device::cpu::value : nb::device::cuda::value)) return {};
+  if (device != on_host && found.device.device_id != device) return {};
   std::int64_t count = 1;
   for (int axis = found.ndim; axis-- > 0; count *= found.shape[axis])
     if (found.shape[axis] != 1 && found.strides[axis] != count) return {};

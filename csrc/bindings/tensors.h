@@ -11,6 +11,7 @@
 #include "bindings/torch_abi.h"
 
 constexpr int unknown_dtype = -1;
+constexpr int on_host = -1;  // in the place of a device's number
 
 // The number of the element type of a kind, as numpy's array interface has it, and a size in bytes.
 int dtype_of_kind(char kind, int itemsize);
@@ -19,7 +20,7 @@ int dtype_of_kind(char kind, int itemsize);
 // the number of its element type; -1 for all else. `found` is the tensor's own, and good as long as that is left alone.
 int read_tensor(PyObject* object, nb::dlpack::dltensor& found);
 
-// A dense tensor on the CPU whose elements lie in order and as they are.
+// A dense tensor whose elements lie in order and as they are.
 struct PlainTensor {
   void* data;
   int dtype;
@@ -37,17 +38,19 @@ class TensorClass {
   bool own() const { return own_; }
   // What DLPack shows, of any tensor; false where it shows nothing.
   bool read(PyObject* tensor, nb::dlpack::dltensor& found) const;
-  // Nothing for a tensor that is not plain. `blank`: one that was made a moment ago, which is not asked whether it
-  // shows its memory as it is.
-  std::optional<PlainTensor> plain(PyObject* tensor, bool blank);
+  // Nothing for a tensor that is not plain, or elsewhere than on that device of CUDA, or `on_host`. `blank`: one that
+  // was made a moment ago, which is not asked whether it shows its memory as it is.
+  std::optional<PlainTensor> plain(PyObject* tensor, bool blank, int device);
+  // Whether a tensor is on a device of CUDA; false where torch's functions are not used.
+  bool on_cuda(PyObject* tensor) const;
 
  private:
   struct Interface;
   static constexpr int most_types = 64;
   static constexpr std::int8_t not_met = -2;
 
-  std::optional<PlainTensor> by_torch(torch_abi::Handle tensor, std::int32_t& type) const;
-  std::optional<PlainTensor> by_dlpack(PyObject* tensor, bool blank) const;
+  std::optional<PlainTensor> by_torch(torch_abi::Handle tensor, std::int32_t& type, int device) const;
+  std::optional<PlainTensor> by_dlpack(PyObject* tensor, bool blank, int device) const;
 
   PyTypeObject* type_ = nullptr;
   int (*read_)(void* object, void* dltensor) = nullptr;

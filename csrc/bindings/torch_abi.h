@@ -13,7 +13,7 @@
 namespace torch_abi {
 
 constexpr int major = 2;
-constexpr std::int32_t cpu = 0;
+constexpr std::int32_t cpu = 0, cuda = 1;  // types of devices
 
 using Handle = const void*;
 
@@ -21,6 +21,7 @@ struct Calls {
   std::uint64_t (*version)();  // of which the highest byte is the major version
   std::int32_t (*strided)();   // the layout of a dense tensor
   int (*device_type)(Handle, std::int32_t*);
+  int (*device_index)(Handle, std::int32_t*);
   int (*layout)(Handle, std::int32_t*);
   int (*is_contiguous)(Handle, bool*);
   int (*dtype)(Handle, std::int32_t*);
@@ -34,5 +35,8 @@ struct Calls {
   // Those of the library that `function` belongs to and of what it is linked with; false where one is missing.
   bool find(void* function);
 };
+
+// The stream of CUDA on which the calling thread's work on a device goes, as torch has it; false where torch has none.
+bool current_stream(std::int32_t device, void** stream);
 
 }  // namespace torch_abi

@@ -1,6 +1,8 @@
 // The fast path: calls that are like earlier ones, and the plans that serve them.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -8,8 +10,6 @@
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
-
-#include "interpreter/prepared_program.h"
 
 namespace ringtree {
 
@@ -51,11 +51,12 @@ struct Bytes {
   std::int64_t nbytes = 0;
 };
 
+// `Plan`: what serves a call.
+template <class Plan>
 class FastPath {
  public:
   // `offset`: by how many elements x begins after out where the two may overlap; nothing where they may not.
-  void remember(const CallSignature& signature, std::shared_ptr<PreparedProgram> plan,
-                std::optional<std::int64_t> offset) {
+  void remember(const CallSignature& signature, std::shared_ptr<Plan> plan, std::optional<std::int64_t> offset) {
     auto op = std::make_unique<const std::string>(signature.op);
     auto hash = signature.hash();
     auto& alike = known_[hash];
@@ -66,8 +67,7 @@ class FastPath {
   }
 
   // nullptr when no plan is remembered for such a call and these addresses.
-  std::shared_ptr<PreparedProgram> find(const CallSignature& signature, Bytes x, Bytes out,
-                                        std::int64_t itemsize) const {
+  std::shared_ptr<Plan> find(const CallSignature& signature, Bytes x, Bytes out, std::int64_t itemsize) const {
     auto found = known_.find(signature.hash());
     if (found == known_.end()) return nullptr;
     for (auto& k : found->second) {
@@ -78,7 +78,7 @@ class FastPath {
     return nullptr;
   }
 
-  void forget(const std::shared_ptr<PreparedProgram>& plan) {
+  void forget(const std::shared_ptr<Plan>& plan) {
     auto mine = hashes_.find(plan.get());
     if (mine == hashes_.end()) return;
     for (auto hash : mine->second) {
@@ -94,13 +94,12 @@ class FastPath {
   struct Known {
     CallSignature signature;                // its `op` is
     std::unique_ptr<const std::string> op;  // this text
-    std::shared_ptr<PreparedProgram> plan;
+    std::shared_ptr<Plan> plan;
     std::optional<std::int64_t> offset;
   };
 
-  std::unordered_map<std::uint64_t, std::vector<Known>> known_;  // by the signature's hash
-  std::unordered_map<const PreparedProgram*, std::unordered_set<std::uint64_t>>
-      hashes_;  // of what was ever remembered of a plan
+  std::unordered_map<std::uint64_t, std::vector<Known>> known_;                // by the signature's hash
+  std::unordered_map<const Plan*, std::unordered_set<std::uint64_t>> hashes_;  // of all ever remembered of a plan
 };
 
 }  // namespace ringtree

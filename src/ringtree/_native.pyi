@@ -467,3 +467,111 @@ class Group:
 
     calls: int
     """Collective calls made so far: the sequence number in messages."""
+
+class DeviceCalls:
+    """A rank's launches of device programs, and the calls that are like earlier ones: these are one native call up to
+    the launch. It launches again what was launched before, while no call is queued and none has failed; of all else,
+    and where another thread launches, its fast path says that nothing is done. As a context manager it is the turn of
+    who launches: one thread's at a time.
+
+    `status`: the address here of what calls write (csrc/device/program.h, Status). `device`: the number of the device of
+    CUDA whose memory arrays are in, as torch's tensors are, -1 for the host's.
+    `launch_kernel`: the address of cuLaunchKernel; 0: on this machine's processor, without the GIL."""
+
+    def __init__(self, ranks: int, status: int, device: int = -1, launch_kernel: int = 0) -> None: ...
+    def __enter__(self) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
+    def remember(
+        self,
+        collective: int,
+        format: str,
+        dtype: int,
+        op: str,
+        root: int,
+        in_count: int,
+        out_count: int,
+        plan: int,
+        offset: int | None = 0,
+    ) -> None:
+        """As Group.remember; a plan is any number above 0."""
+
+    def launched(
+        self, plan: int, call: bytes, kernel: int, threads: int, input_bytes: int, output_bytes: int, text: str
+    ) -> None:
+        """A plan was launched so, and may be again, on other arrays. `call`: a Call; `input_bytes` and `output_bytes`: of
+        its arrays, what it touches; `text`: the call in words."""
+
+    def forget(self, plan: int) -> None:
+        """Drops what was remembered of a plan, and its launch."""
+
+    def call(self, collective: int, x: Any, out: Any, op: str, root: int) -> bool:
+        """As Group.call, and the next as Group.call_shaped: True where the call was launched, which may end later."""
+
+    def call_shaped(self, collective: int, x: Any, out: Any, op: str, root: int, shape: int) -> Any: ...
+    def start_call(self, collective: int, x: Any, out: Any, op: str, root: int) -> int:
+        """0: started calls are marked by Python."""
+
+    def find_at(
+        self,
+        collective: int,
+        dtype: int,
+        op: str,
+        root: int,
+        x_address: int,
+        x_count: int,
+        out_address: int,
+        out_count: int,
+    ) -> int:
+        """The plan that serves a call by addresses, launched before or not; 0: none does."""
+
+    def taken_runs(self) -> list[tuple[int, int]]:
+        """The plans that the fast path has launched since the last time, and how often each."""
+
+    def add_region(self, begin: int, end: int, number: int) -> None:
+        """Memory from an address to another that peers reach as a region."""
+
+    def place(self, address: int) -> int:
+        """The place by which peers find an address (csrc/device/program.h); -1: they do not reach it."""
+
+    def queue(self, calls: int) -> None:
+        """Adds to the calls that are queued, which come before later ones."""
+
+    def await_launch(self) -> None:
+        """Waits, without the GIL, until there is a launch that has not ended, or `end_awaiting` was called."""
+
+    def end_awaiting(self) -> None: ...
+    def close(self) -> None:
+        """Launches nothing from now on."""
+
+    launches: int
+    """Launches so far: whoever launches by other ways counts here before it does."""
+    stream: int
+    """The stream of the last launch; on another, the fast path launches nothing."""
+    limit_ns: int
+    """The limit of one wait, of calls that begin from now on."""
+    text: str
+    """The last call that began, in words."""
+    stopped: bool
+    """Whether waits were ended, of later calls too: nothing is launched any more."""
+    @property
+    def ended(self) -> int:
+        """Launches that have ended, modulo 2^32."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether all that was launched has ended."""
+
+    @property
+    def queued(self) -> int: ...
+    @property
+    def runs(self) -> int:
+        """Calls that the fast path has launched."""
+
+class DeviceDoor:
+    """The fast path of a host's group beside which there is one on a device: for tensors of CUDA the device's, else the
+    host's."""
+
+    def __init__(self, host: Group, device: DeviceCalls) -> None: ...
+    def call(self, collective: int, x: Any, out: Any, op: str, root: int) -> bool: ...
+    def call_shaped(self, collective: int, x: Any, out: Any, op: str, root: int, shape: int) -> Any: ...
+    def start_call(self, collective: int, x: Any, out: Any, op: str, root: int) -> int: ...

@@ -287,7 +287,14 @@ class Communicator(Elastic, OneSided, PointToPoint, Objects, Coalesced):
             )
             made = Communicator(engine, parameters) if engine else self._of(parameters)
             group = self._besides[what] = self._made_from_here(made)
+            if made._joined_group.devices is not None:
+                self._open_door(made._endpoint)
         return group
+
+    def _open_door(self, device: Any) -> None:
+        """Lets the fast path serve arrays in devices' memory, by the endpoint of a group beside this one."""
+        if (door := device.door(self._endpoint)) is not None:
+            self.call, self.call_shaped, self.start_call = door.call, door.call_shaped, door.start_call
 
     def _of(self, parameters: GroupParameters) -> Communicator:
         return Communicator(self._engine, parameters)

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 from ringtree.price.devices import Devices
 from ringtree.runtime.engines.device.compiling import compiled
-from ringtree.runtime.engines.device.driver import CudaError, attribute, call, driver
+from ringtree.runtime.engines.device.driver import CudaError, address_of, attribute, call, driver
 from ringtree.runtime.engines.device.element_types import DeviceTypes
 from ringtree.runtime.engines.device.lanes import CALL, STATUS, TOLL_BYTES
 from ringtree.runtime.engines.device.processor import Ending, Launched
-from ringtree.runtime.engines.engine import GroupParameters
+from ringtree.runtime.engines.engine import GroupParameters, native_module
 
 MOST_BLOCKS = 64
 LATENCY_S, TURN_S, LAUNCH_S = 3e-6, 300e-6, 4e-6
@@ -75,9 +75,9 @@ class CudaProcessor:
         words = self._pinned[0]
         self._host_words = words
         self._outcome = cast(words, POINTER(c_int32))
-        self._ended = cast(words + 20, POINTER(c_uint32))
-        self._launched = 0
         self._words = int(call("cuMemHostGetDevicePointer", words, 0))
+        launching = self.number, address_of("cuLaunchKernel")
+        self.native = native_module().DeviceCalls(parameters.ranks, words, *launching)
         self._functions: dict[DeviceTypes | None, Any] = {}
         self._buffer = create_string_buffer(CALL.size)
         self._arguments = (c_void_p * 1)(addressof(self._buffer))
@@ -202,11 +202,6 @@ class CudaProcessor:
         """See DeviceProcessor."""
         return self._words
 
-    @property
-    def idle(self) -> bool:
-        """See DeviceProcessor."""
-        return int(self._ended[0]) == self._launched & 0xFFFFFFFF
-
     def ending(self) -> Ending:
         """See DeviceProcessor."""
         if not self._outcome[0]:
@@ -217,6 +212,7 @@ class CudaProcessor:
     def stop(self) -> None:
         """See DeviceProcessor."""
         call("cuCtxSetCurrent", self._context)
+        self.native.stopped = True
         self._poke(self.stop_word, 1)
         for peer in range(self._parameters.ranks) if self.takes_turns else ():
             for which in (ARRIVED, RETURNED):
@@ -255,8 +251,15 @@ class CudaProcessor:
         stream = self._current_stream()
         if stream != self._stream:
             self._follow(stream)
-        self._launched += 1
         memmove(self._buffer, call_bytes, CALL.size)
+        self.native.launches += 1
+        try:
+            self._launch(plan, stream)
+        except BaseException:
+            self.native.launches -= 1
+            raise
+
+    def _launch(self, plan: Launched, stream: int) -> None:
         if not self.takes_turns:
             self._start(plan, stream)
             return
@@ -282,6 +285,10 @@ class CudaProcessor:
         if int(result):
             raise CudaError("cuLaunchKernel", result.name)
 
+    def kernel(self, types: DeviceTypes | None) -> int:
+        """See DeviceProcessor."""
+        return int(self._functions[types])
+
     def _await_toll(self, stream: int, peer: int, which: int, count: int) -> None:
         """Lets the stream wait until so many more messages of a peer have come, or have been given back by it."""
         due = self._due[which][peer] = (self._due[which][peer] + count) & 0xFFFFFFFF
@@ -304,7 +311,7 @@ class CudaProcessor:
         call("cuCtxSetCurrent", self._context)
         if self._stream >= 0:
             call("cuStreamWaitEvent", stream, self.mark(), 0)
-        self._stream = stream
+        self._stream = self.native.stream = stream
 
     def mark(self) -> Any:
         """See DeviceProcessor."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ctypes import CDLL, c_void_p, cast
 from functools import cache
 from typing import Any
 
@@ -39,6 +40,11 @@ def call(function: str, *arguments: Any) -> Any:
     if int(result):
         raise CudaError(function, result.name)
     return answer[0] if len(answer) == 1 else tuple(answer)
+
+
+def address_of(function: str) -> int:
+    """The address of a function of the driver's library, for native calls."""
+    return int(cast(getattr(CDLL("libcuda.so.1"), function), c_void_p).value or 0)
 
 
 def attribute(device: Any, name: str) -> int:

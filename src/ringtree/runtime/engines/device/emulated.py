@@ -10,6 +10,7 @@ from collections.abc import Callable
 from ctypes import addressof, c_char, memmove, string_at
 from typing import TYPE_CHECKING, Any
 
+from ringtree.runtime.engines.device.element_types import DeviceTypes
 from ringtree.runtime.engines.device.lanes import STATUS
 from ringtree.runtime.engines.device.processor import Ending, Launched
 from ringtree.runtime.engines.engine import GroupParameters, native_module
@@ -37,7 +38,9 @@ class EmulatedProcessor:
         self._shared = 0
         self._maps: list[mmap.mmap] = []
         self._words = self.take(4096)
-        self._run: Callable[[bytes], None] = native_module().run_on_host
+        native = native_module()
+        self.native = native.DeviceCalls(parameters.ranks, self._words)
+        self._run: Callable[[bytes], None] = native.run_on_host
 
     def take(self, nbytes: int) -> int:
         """See DeviceProcessor."""
@@ -72,17 +75,13 @@ class EmulatedProcessor:
         """See DeviceProcessor."""
         return self._words
 
-    @property
-    def idle(self) -> bool:
-        """See DeviceProcessor."""
-        return True
-
     def ending(self) -> Ending:
         """See DeviceProcessor."""
         return Ending(*STATUS.unpack(self.read(self._words, STATUS.size)))
 
     def stop(self) -> None:
         """See DeviceProcessor."""
+        self.native.stopped = True
         self.write(self.stop_word, bytes((1, 0, 0, 0)))
 
     def awaits(self, peer: int) -> bool:
@@ -91,7 +90,12 @@ class EmulatedProcessor:
 
     def launch(self, call: bytes, plan: Launched) -> None:
         """See DeviceProcessor."""
+        self.native.launches += 1
         self._run(call)
+
+    def kernel(self, types: DeviceTypes | None) -> int:
+        """See DeviceProcessor."""
+        return 0
 
     def mark(self) -> Any:
         """See DeviceProcessor."""

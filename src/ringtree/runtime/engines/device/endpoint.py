@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as Late
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.errors import Mismatch, PeerDied, Poisoned, TimedOut
 from ringtree.runtime.engines.device.calls_by_digest import CallsByDigest, call_text, digest_of
-from ringtree.runtime.engines.device.element_types import DeviceTypes, types_of
-from ringtree.runtime.engines.device.encoding import DeviceCode, Ints, Pause, ProgramEncoder, finishes
-from ringtree.runtime.engines.device.lanes import CALL, NOWHERE, PROGRAM, REGION_SHIFT, STOP_AT, LaneLayout, OwnLayout
+from ringtree.runtime.engines.device.element_types import types_of
+from ringtree.runtime.engines.device.encoding import DeviceCode, Ints, ProgramEncoder, finishes
+from ringtree.runtime.engines.device.fast_path import RepeatedCalls
+from ringtree.runtime.engines.device.lanes import CALL, PROGRAM, STOP_AT, LaneLayout, OwnLayout
+from ringtree.runtime.engines.device.plan import DevicePlan
 from ringtree.runtime.engines.device.processor import FINE, LATE, MISMATCH, DeviceProcessor
 from ringtree.runtime.engines.device.watch import Watch
-from ringtree.runtime.engines.on_host import OnHost
 from ringtree.runtime.engines.protocols import Land
 from ringtree.runtime.types import OPS, Dtype
 
@@ -32,52 +32,28 @@ BLOCK_BYTES = 1 << 14
 OP_NAMES = {code: name for name, code in OPS.items()}
 
 
-class DevicePlan(NamedTuple):
-    """A program in the processor's memory: see Launched. `scratch_bytes`: of all blocks; `extents`: those of
-    input and output that it touches."""
-
-    address: int
-    code: DeviceCode
-    windows: int
-    types: DeviceTypes | None
-    blocks: int
-    threads: int
-    length: int
-    pauses: tuple[Pause, ...]
-    sent: dict[int, int]
-    scratch_chunks: int
-    scratch_bytes: int
-    extents: tuple[int, int]
-    text: str
-
-
-class DeviceEndpoint(OnHost):
+class DeviceEndpoint(RepeatedCalls):
     """See ringtree._native.Group for the contract of its methods; what is not here is the host endpoint's."""
 
     takes_landings = True
 
     def __init__(self, host: Any, processor: DeviceProcessor, parameters: GroupParameters, lanes: LaneLayout) -> None:
-        super().__init__(host)
+        super().__init__(host, processor, parameters.ranks)
         self.rank, self.ranks, self.names = parameters.rank, parameters.ranks, parameters.names
-        self._processor, self._timeout_s = processor, parameters.timeout_s
+        self._timeout_s = parameters.timeout_s
+        self._native.limit_ns = int(self._timeout_s * 1e9)
         self._lanes, own = lanes, OwnLayout(lanes)
         self._own = processor.take(own.nbytes)
         self._regions_at = self._own + own.regions
         self._regions: list[list[int]] = []
-        self._places: list[tuple[int, int, int]] = []  # begin, end, region, of what peers reach here
         self._add_region(processor.share(lanes.nbytes), 0)
         processor.write(self._own, own.describe(self.rank, self._own, processor.takes_turns))
         processor.stop_word = self._own + STOP_AT
         processor.tolls = self._regions[0][self.rank] + lanes.tolls
-        self._plans: dict[int, DevicePlan] = {}
-        self._known: dict[tuple[Any, ...], tuple[int, int | None]] = {}
         self._made = 0
-        self._calls = 0
-        self._counted = np.zeros((self.ranks, 2), np.int64)
         self._scratch, self._scratch_bytes = 0, 0
         self._texts = CallsByDigest(parameters)
         self._watch = Watch(host, processor, self.ranks, self.rank, self._late)
-        self._turn = threading.RLock()
         self._thread: ThreadPoolExecutor | None = None
         self._tickets: dict[int, Future[None] | Any] = {}
         self._ticket = 0
@@ -89,11 +65,6 @@ class DeviceEndpoint(OnHost):
         return int(getattr(self._processor, "number", 0))
 
     # -- programs
-
-    @property
-    def calls(self) -> int:
-        """Collective calls made so far."""
-        return self._calls
 
     def prepare(
         self,
@@ -149,6 +120,7 @@ class DeviceEndpoint(OnHost):
             scratch * blocks * part_bytes,
             extents,
             text,
+            not self._processor.takes_turns,
         )
         self._made += 1
         self._plans[self._made] = plan
@@ -190,32 +162,28 @@ class DeviceEndpoint(OnHost):
         self._processor.write(address, head + bytes(-len(head) % 64) + b"".join(parts))
         return address
 
-    def forget(self, plan: int) -> None:
-        """As Group.forget."""
-        del self._plans[plan]
-        self._known = {key: found for key, found in self._known.items() if found[0] != plan}
-
     def run(self, plan: int, input: int, output: int) -> None:
         """As Group.run; on a device, begins the program on the caller's stream."""
-        if self._thread is not None and self._ticket:
+        if self._native.queued:
             self.start(plan, input, output)
             self.wait(self._ticket, -1.0)
             return
         self._perform(plan, input, output)
 
     def _perform(self, number: int, input: int, output: int) -> None:
-        with self._turn:
+        with self._native:  # one call at a time
             self._raise_failure()
             plan = self._plans[number]
-            self._calls += 1
-            self._watch.begin(plan.text)
-            try:
-                self._processor.launch(self._call(plan, input, output), plan)
-            finally:
-                self._watch.end()
-            self._counted += plan.code.received
+            self._watch.begin()
+            self._launch(number, plan, self._call(plan, input, output))
             if not self._processor.runs_ahead:
                 self._raise_failure()
+
+    def _perform_queued(self, number: int, input: int, output: int) -> None:
+        try:
+            self._perform(number, input, output)
+        finally:
+            self._native.queue(-1)
 
     def _call(self, plan: DevicePlan, input: int, output: int) -> bytes:
         if plan.scratch_bytes > self._scratch_bytes:
@@ -226,8 +194,8 @@ class DeviceEndpoint(OnHost):
             input,
             output,
             self._scratch,
-            self._place(input),
-            self._place(output),
+            self._native.place(input),
+            self._native.place(output),
             int(self._timeout_s * 1e9),
             self._own + STOP_AT,
             self._processor.status,
@@ -248,14 +216,8 @@ class DeviceEndpoint(OnHost):
         self._processor.write(self._regions_at + number * self.ranks * 8, np.array(bases, np.uint64).tobytes())
         if nbytes:
             begin = bases[self.rank]
-            self._places.append((begin, begin + nbytes, number))
+            self._native.add_region(begin, begin + nbytes, number)
         return number
-
-    def _place(self, address: int) -> int:
-        for begin, end, region in self._places:
-            if begin <= address < end:
-                return region << REGION_SHIFT | (address - begin)
-        return NOWHERE
 
     def add_window(self, fd: int, nbytes: int) -> tuple[int, int]:
         """As Group.add_window; programs read the window's memory in place."""
@@ -281,7 +243,8 @@ class DeviceEndpoint(OnHost):
         else:
             if self._thread is None:
                 self._thread = ThreadPoolExecutor(1, "ringtree-device")
-            self._tickets[self._ticket] = self._thread.submit(self._perform, plan, input, output)
+            self._native.queue(1)
+            self._tickets[self._ticket] = self._thread.submit(self._perform_queued, plan, input, output)
         return self._ticket
 
     def done(self, ticket: int) -> bool:
@@ -310,77 +273,7 @@ class DeviceEndpoint(OnHost):
             self._ticket = 0 if self._thread is None else self._ticket
         return True
 
-    # -- the fast path
-
-    def remember(
-        self,
-        collective: int,
-        format: str,
-        dtype: int,
-        op: str,
-        root: int,
-        in_count: int,
-        out_count: int,
-        plan: int,
-        offset: int | None = 0,
-    ) -> None:
-        """As Group.remember; only `call_at` and `start_at` know it."""
-        self._known[collective, dtype, op, root, in_count, out_count] = plan, offset
-
-    def call(self, *_: Any) -> bool:
-        """False: every call comes by addresses."""
-        return False
-
-    def call_shaped(self, *_: Any) -> None:
-        """None, as `call`."""
-
-    def start_call(self, *_: Any) -> int:
-        """0, as `call`."""
-        return 0
-
-    def call_at(
-        self, collective: int, dtype: int, op: Any, root: int, x: int, x_count: int, out: int, out_count: int
-    ) -> bool:
-        """As Group.call_at."""
-        plan = self._remembered(collective, dtype, op, root, x, x_count, out, out_count)
-        if plan:
-            self.run(plan, x, out)
-        return plan > 0
-
-    def start_at(
-        self, collective: int, dtype: int, op: Any, root: int, x: int, x_count: int, out: int, out_count: int
-    ) -> int:
-        """As Group.start_at."""
-        plan = self._remembered(collective, dtype, op, root, x, x_count, out, out_count)
-        return self.start(plan, x, out) if plan else 0
-
-    def _remembered(
-        self, collective: int, dtype: int, op: Any, root: int, x: int, x_count: int, out: int, out_count: int
-    ) -> int:
-        """The plan that serves such a call, 0 where there is none."""
-        try:
-            found = self._known.get((collective, dtype, op, root, x_count, out_count))
-        except TypeError:  # an operation that is no name
-            return 0
-        if found is None:
-            return 0
-        plan, offset = found
-        item = Dtype(dtype).itemsize
-        if x < out + out_count * item and out < x + x_count * item and (offset is None or x - out != offset * item):
-            return 0
-        return plan
-
-    # -- counters and failures
-
-    def counters(self) -> NDArray[np.int64]:
-        """As Group.counters."""
-        total: NDArray[np.int64] = self.host.counters() + self._counted
-        return total
-
-    def reset_counters(self) -> None:
-        """As Group.reset_counters."""
-        self.host.reset_counters()
-        self._counted[:] = 0
+    # -- failures
 
     @property
     def slots_open(self) -> int:
@@ -390,6 +283,7 @@ class DeviceEndpoint(OnHost):
     def set_timeout(self, timeout_s: float) -> None:
         """As Group.set_timeout."""
         self._timeout_s = timeout_s
+        self._native.limit_ns = int(timeout_s * 1e9)
         self.host.set_timeout(timeout_s)
 
     def _raise_failure(self) -> None:
@@ -412,10 +306,10 @@ class DeviceEndpoint(OnHost):
         peers = [rank for rank in range(self.ranks) if rank != self.rank and self._processor.awaits(rank)]
         whom = f"rank {self.names[peers[0]]}" if peers else "the others"
         me = self.names[self.rank]
-        return TimedOut(f"rank {me} waited {self._timeout_s:g} s for {whom} in {self._watch.text}")
+        return TimedOut(f"rank {me} waited {self._timeout_s:g} s for {whom} in {self._native.text}")
 
     def _error(self) -> BaseException:
-        ending, text = self._processor.ending(), self._watch.text
+        ending, text = self._processor.ending(), self._native.text
         me = self.names[self.rank]
         if ending.outcome == LATE:
             peer = "a staging slot" if ending.peer < 0 else f"rank {self.names[ending.peer]}"
@@ -434,8 +328,12 @@ class DeviceEndpoint(OnHost):
     def close(self) -> None:
         """As Group.close."""
         self._watch.close()
-        if self._thread is not None:
+        self._native.close()
+        if not self._processor.runs_ahead:
             self._processor.stop()
+            with self._native:  # calls of other threads have ended
+                pass
+        if self._thread is not None:
             self._thread.shutdown()
         try:
             self.host.close()

@@ -73,6 +73,8 @@ class DeviceProcessor(Protocol):
     """The costs of calls here, equal on all ranks; None: as in the host's memory."""
     runs_ahead: bool
     """Whether `launch` returns before the call has ended."""
+    native: Any
+    """The launches of this rank, counted, and those that native calls make: a ringtree._native.DeviceCalls."""
 
     def take(self, nbytes: int) -> int:
         """The address of zeroed memory of this rank's own, kept until `close`."""
@@ -93,11 +95,6 @@ class DeviceProcessor(Protocol):
     @property
     def status(self) -> int:
         """The address of the memory that calls write how they ended to."""
-        ...
-
-    @property
-    def idle(self) -> bool:
-        """Whether all calls that were launched have ended."""
         ...
 
     def ending(self) -> Ending:
@@ -124,6 +121,10 @@ class DeviceProcessor(Protocol):
 
     def launch(self, call: bytes, plan: Launched) -> None:
         """Begins a call, in order with the caller's own work; it may end later."""
+        ...
+
+    def kernel(self, types: DeviceTypes | None) -> int:
+        """The function that `launch` launched for such types."""
         ...
 
     def mark(self) -> Any:

@@ -30,48 +30,42 @@ class Watch:
         self._late = late
         self._host, self._processor = host, processor
         self._everyone, self._rank = list(range(ranks)), rank
-        self._busy, self._closed = threading.Event(), False
+        self._native, self._closed = processor.native, False
         self._thread: threading.Thread | None = None
-        self._launching = False
         self.failure: BaseException | None = None
-        self.text = ""
 
-    def begin(self, text: str) -> None:
-        """A call begins."""
-        self.text = text
+    def begin(self) -> None:
+        """A call is about to be launched, the first or another; each wakes the thread."""
         if self._thread is None and len(self._everyone) > 1:
             self._thread = threading.Thread(target=self._look, name="ringtree-watch", daemon=True)
             self._thread.start()
-        self._launching = True
-        self._busy.set()
-
-    def end(self) -> None:
-        """A call has been launched."""
-        self._launching = False
 
     def _look(self) -> None:
-        looks, since_s = 0, time.monotonic()
+        found: BaseException | None = None
+        looks, ended, since_s = 0, self._native.ended, time.monotonic()
         while not self._closed:
-            if not self._launching and self._processor.idle:
-                looks, since_s = 0, time.monotonic()
-                self._busy.clear()
-                if not self._launching and self._processor.idle:
-                    self._busy.wait()
+            if self._native.idle:
+                looks = 0
+                self._native.await_launch()
                 since_s = time.monotonic()
                 continue
             time.sleep(LOOK_S)
-            if (failure := self._late(time.monotonic() - since_s)) and not self._processor.idle:
+            if ended != self._native.ended:
+                ended, since_s = self._native.ended, time.monotonic()
+            if (failure := self._late(time.monotonic() - since_s)) and not self._native.idle:
                 self.failure = failure
                 self._processor.stop()
                 return
             looks = looks + 1 if self._left() else 0
             try:
-                self._host.check_liveness(self.text, self._everyone, self._left() if looks >= GONE_LOOKS else [])
+                absent = self._left() if looks >= GONE_LOOKS else []
+                self._host.check_liveness(self._native.text, self._everyone, absent)
             except (PeerDied, Poisoned, TimedOut, Mismatch) as failure:
-                if not self._closed and (self._launching or not self._processor.idle):
-                    self.failure = failure
+                found = found or failure  # which a call that has ended meanwhile leaves to the next one
+                if not self._closed and not self._native.idle:
+                    self.failure = found
                     self._processor.stop()
-                return
+                    return
 
     def _left(self) -> list[int]:
         return [rank for rank, (state, *_) in enumerate(self._host.peers()) if state == "left" and rank != self._rank]
@@ -79,6 +73,6 @@ class Watch:
     def close(self) -> None:
         """Ends the thread."""
         self._closed = True
-        self._busy.set()
+        self._native.end_awaiting()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
