@@ -55,13 +55,13 @@ test-docs: $(built) ## run what README, pages and examples show, and compare wha
 	@$(pytest) -m "docs and not slow and not torch" $(call within,$(wildcard tests/test_*.py)) $(ARGS)
 
 test-hosts: $(built) ## run the tests over several hosts, which are namespaces of this machine and need root (a minute)
-	@$(pytest) -m "hosts and not slow and not torch" $(call within,tests/runtime/hosts) $(ARGS)
+	@$(pytest) -m "hosts and not slow and not torch" $(call within,tests/runtime/hosts tests/storage) $(ARGS)
 
 test-pages: $(built) ## run the tests of the pages in a browser, which `make browser` prepares (under a minute)
 	@$(pytest) -m "browser and not slow" tests/pages $(ARGS)
 
 test-torch: $(built) $(torch) ## install torch into .venv, and run the tests that need it (PIP_INDEX_URL says from where)
-	@RINGTREE_TORCH_REQUIRED=1 $(pytest) -m "torch and not slow" tests/torch_backend tests/training tests/runtime tests/cli tests/test_examples.py $(ARGS)
+	@RINGTREE_TORCH_REQUIRED=1 $(pytest) -m "torch and not slow" tests/torch_backend tests/training tests/runtime tests/storage tests/cli tests/test_examples.py $(ARGS)
 
 test-torch-debian: ## run those tests by Debian's newest torch, in build/debian (root, mmdebstrap; 5 minutes)
 	@tests/torch_backend/debian.sh sid build/debian $(ARGS)

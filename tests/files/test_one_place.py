@@ -30,6 +30,7 @@ FOREIGN = {
     "runtime/observing/stacks.py": "/proc, and a rank's own stacks",
     "runtime/observing/worlds.py": "/proc, and a group's shared memory, which the core checks",
     "runtime/bootstrap/shared_memory.py": "/proc, /sys, and new files without a name",
+    "runtime/engines/device/compiling.py": "the user's cache of compiled programs, of its own making",
     "runtime/engines/engine.py": "the package's own file",
     "runtime/engines/shm.py": "/proc",
     "runtime/processor.py": "/proc",
@@ -60,6 +61,8 @@ FOREIGN = {
     "torch_backend/waiting.py": "members of a group, by torch's store",
     # writes, and reads that have their own bounds
     "formats/replacing.py": "writes",
+    "storage/reading.py": "a file that ringtree.files has opened, past the page cache",
+    "storage/saving.py": "writes",
     "runtime/launch/hosts/agents.py": "writes",
     "training/core/checkpoint.py": "writes, and digests of any length",
     "runtime/bootstrap/boards/file_board.py": "of this user alone, without waiting, 64 KiB at most",

@@ -23,6 +23,7 @@ from ringtree.cli.arguments import byte_sizes, cluster, hosts
 from ringtree.cli.options import subject
 from ringtree.draw.text.comparison import comparison
 from ringtree.files import json_values
+from ringtree.files.file_bytes import opened
 from ringtree.formats import chrome, operations
 from ringtree.formats.flight import divergence, dumps, plain_pickle
 from ringtree.ir.parse import parse_schedule
@@ -36,6 +37,8 @@ from ringtree.runtime.launch.hosts import messages, placement
 from ringtree.simulate import Job, StuckError
 from ringtree.simulate.as_operations import as_operations
 from ringtree.simulate.operations import play_graph
+from ringtree.storage.elements import ELEMENTS
+from ringtree.storage.header import npy_bytes, read_header, safetensors_bytes
 from ringtree.topology import text as topology_text
 from ringtree.verify import ProofError, prove
 from tests.formats import plans, test_mscclpp_operations, writing
@@ -185,6 +188,20 @@ def placed(path: Path) -> None:
     placement.placed(placement.hosts_of(str(path)), None)
 
 
+def headed(path: Path) -> None:
+    """Reads the header of a file of tensors, or of an array."""
+    with opened(path, "tensors") as file:
+        read_header(file, path)
+
+
+def tensors() -> list[bytes]:
+    """A safetensors file, and one of numpy's."""
+    element = ELEMENTS["F16"]
+    first, entries = safetensors_bytes({"a": (element, (2, 3)), "b": (element, ())}, {"format": "np"})
+    array, (entry,) = npy_bytes(element, (2, 3))
+    return [first + bytes(entries[-1].end - len(first)), array + bytes(entry.end - entry.begin)]
+
+
 def framed(message: object) -> bytes:
     """A message as a connection carries it."""
     text = json.dumps(message).encode()
@@ -250,6 +267,7 @@ TARGETS: dict[str, Target] = {
     "pickle": Target(plain_pickle.load, (plain_pickle.PickleError,), lambda: flight()[1:]),
     "json": Target(lambda data: json_values.json_value(data, "it", "a value"), (ValueError,),
                    lambda: [b'{"a": [1e9]}']),
+    "tensors": Target(in_file("m.safetensors", headed), (ValueError,), tensors),
     "nccl_log": Target(in_file("log", nccl_tests.read), (ValueError,), lambda: [LOG, b'{"results": []}']),
     "nccl_graph": Target(in_file("graph.xml", graph_xml.read), (ValueError,), lambda: [GRAPH]),
     "nccl_tuner": Target(as_text(tuner_csv.read), (ValueError,), lambda: [TUNER]),

@@ -12,16 +12,18 @@ MOST_VALUES = 4_000_000
 """A value takes 96 bytes at most of what Python makes of it, beside its text."""
 
 
-def json_value(data: bytes | str, where: str, expected: str) -> Any:
-    """The value of a JSON text. ValueError, in one line that begins with `where`: if it is no JSON, too long, or of too
-    many or too deeply nested values."""
+def json_value(data: bytes | str, where: str, expected: str, *, most: int = MOST_BYTES, unique: bool = False) -> Any:
+    """The value of a JSON text. ValueError, in one line that begins with `where`: if it is no JSON, longer than `most`
+    bytes, or of too many or too deeply nested values; with `unique`, also if an object has a name twice."""
     data = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
-    if len(data) > MOST_BYTES:
-        raise ValueError(f"{where}: {len(data):,} bytes; expected {expected}, at most {MOST_BYTES:,} bytes")
+    if len(data) > most:
+        raise ValueError(f"{where}: {len(data):,} bytes; expected {expected}, at most {most:,} bytes")
     if sum(data.count(mark) for mark in (b"[", b"{", b",", b":")) > MOST_VALUES:
         raise ValueError(f"{where}: more than {MOST_VALUES:,} values; expected {expected}")
     try:
-        return json.loads(data)
+        return json.loads(data, object_pairs_hook=_unique if unique else None)
+    except _TwiceError as twice:
+        raise ValueError(f"{where}: the name {shown(twice.args[0])} stands twice; expected {expected}") from None
     except RecursionError:
         raise ValueError(f"{where}: nested too deeply for JSON; expected {expected}") from None
     except UnicodeDecodeError:
@@ -30,6 +32,18 @@ def json_value(data: bytes | str, where: str, expected: str) -> Any:
         raise ValueError(f"{where}: not JSON ({error}); expected {expected}") from None
     except ValueError:  # Python's own, of a number of thousands of digits
         raise ValueError(f"{where}: a number has too many digits; expected {expected}") from None
+
+
+class _TwiceError(Exception):
+    """A name that an object has twice."""
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        last = {name: k for k, (name, _) in enumerate(pairs)}
+        raise _TwiceError(next(name for k, (name, _) in enumerate(pairs) if last[name] != k))
+    return found
 
 
 def shown(value: object) -> str:

@@ -33,7 +33,7 @@ from ringtree.machines.sysfs import Sysfs
 from ringtree.runtime import tuned
 
 COPIERS = {"cuda": ("ringtree.bench.cuda_copies", "CudaCopier")}
-"""By --device: the module, loaded where it is asked for, and its class."""
+"""The module of each --device, loaded where it is asked for, and its class."""
 NAME = "devices.json"
 MOST = "256M"
 

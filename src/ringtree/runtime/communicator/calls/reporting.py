@@ -1,4 +1,4 @@
-"""What rank 0 prints of its group and its calls where RINGTREE_DEBUG asks for it."""
+"""The lines that rank 0 prints of its group and its calls where RINGTREE_DEBUG asks for it."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from ringtree.ir.digest import sha256
 from ringtree.runtime.engines.device.element_types import DeviceTypes
 from ringtree.runtime.engines.engine import native_module
 
-REMEDY = "pip install ringtree[cuda]"
+REMEDY = "pip install '.[cuda]' in ringtree's folder"
 
 _NO_LIBRARY = {
     "stdint.h": "typedef signed char int8_t; typedef unsigned char uint8_t; typedef short int16_t; "

@@ -1,0 +1,77 @@
+"""The memory that a file is read into, and the arrays in it."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ringtree.runtime.bootstrap.shared_memory import memory_available_bytes
+from ringtree.storage.elements import numpy_dtype, torch_dtype
+from ringtree.storage.header import Entry
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+LARGE_PAGE_BYTES = 2 << 20
+ALIGNMENT = 8
+"""The most that an element type asks of its address."""
+
+
+def private(nbytes: int, ranks_here: int) -> NDArray[np.uint8]:
+    """Memory of this rank alone, in large pages where the kernel gives them. MemoryError: if the ranks of this host
+    together ask for more than there is, of which the kernel would end them."""
+    if nbytes * ranks_here > (room := memory_available_bytes()):
+        raise MemoryError(
+            f"no room for {nbytes:,} bytes on each of {ranks_here} ranks of a host: {max(room, 0):,} are available; "
+            "memory='mapped' shares one copy, names= and shard= load less"
+        )
+    if nbytes < LARGE_PAGE_BYTES:
+        return _from_page(np.empty(nbytes + mmap.PAGESIZE, np.uint8), mmap.PAGESIZE, nbytes)
+    memory = mmap.mmap(-1, nbytes + LARGE_PAGE_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory.madvise(mmap.MADV_HUGEPAGE)
+    return _from_page(np.frombuffer(memory, np.uint8), LARGE_PAGE_BYTES, nbytes)
+
+
+def mapped(descriptor: int, nbytes: int) -> NDArray[np.uint8]:
+    """The file's own pages, which all who map them share until they write to one."""
+    if not nbytes:
+        return np.empty(0, np.uint8)
+    return np.frombuffer(mmap.mmap(descriptor, nbytes, access=mmap.ACCESS_COPY), np.uint8)
+
+
+def arrays_in(
+    memory: NDArray[np.uint8], entries: tuple[Entry, ...], at: Callable[[int], int], framework: str
+) -> dict[str, Any]:
+    """The tensors by their names. `at`: the place in `memory` of a byte of the file. A tensor whose place is no
+    multiple of its elements' size is copied to one that is."""
+    make = _tensor if framework == "torch" else _array
+    found = {}
+    for entry in entries:
+        begin = at(entry.begin) if entry.end > entry.begin else 0
+        raw = memory[begin : begin + entry.end - entry.begin]
+        if raw.ctypes.data % min(entry.element.itemsize, ALIGNMENT):
+            raw = raw.copy()
+        found[entry.name] = make(raw, entry)
+    return found
+
+
+def _array(raw: NDArray[np.uint8], entry: Entry) -> NDArray[Any]:
+    shape = entry.shape[::-1] if entry.transposed else entry.shape
+    array: NDArray[Any] = raw.view(numpy_dtype(entry.element)).reshape(shape)
+    return array.T if entry.transposed else array
+
+
+def _tensor(raw: NDArray[np.uint8], entry: Entry) -> Any:
+    import torch
+
+    shape = entry.shape[::-1] if entry.transposed else entry.shape
+    tensor = torch.from_numpy(raw).view(torch_dtype(entry.element)).reshape(shape)
+    return tensor.permute(*range(len(shape) - 1, -1, -1)) if entry.transposed else tensor
+
+
+def _from_page(memory: NDArray[np.uint8], page_bytes: int, nbytes: int) -> NDArray[np.uint8]:
+    skipped = -memory.ctypes.data % page_bytes
+    return memory[skipped : skipped + nbytes]

@@ -1,0 +1,102 @@
+"""ElementType types of files: safetensors' names for them, and numpy's and torch's types."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class ElementType(NamedTuple):
+    """An element type: its name in the file, numpy's and torch's name, and the bytes of an element."""
+
+    name: str
+    label: str
+    itemsize: int
+
+
+ELEMENTS = {
+    e.name: e
+    for e in (
+        ElementType("BOOL", "bool", 1),
+        ElementType("U8", "uint8", 1),
+        ElementType("I8", "int8", 1),
+        ElementType("F8_E5M2", "float8_e5m2", 1),
+        ElementType("F8_E4M3", "float8_e4m3fn", 1),
+        ElementType("F8_E5M2FNUZ", "float8_e5m2fnuz", 1),
+        ElementType("F8_E4M3FNUZ", "float8_e4m3fnuz", 1),
+        ElementType("F8_E8M0", "float8_e8m0fnu", 1),
+        ElementType("I16", "int16", 2),
+        ElementType("U16", "uint16", 2),
+        ElementType("F16", "float16", 2),
+        ElementType("BF16", "bfloat16", 2),
+        ElementType("I32", "int32", 4),
+        ElementType("U32", "uint32", 4),
+        ElementType("F32", "float32", 4),
+        ElementType("C64", "complex64", 8),
+        ElementType("F64", "float64", 8),
+        ElementType("I64", "int64", 8),
+        ElementType("U64", "uint64", 8),
+    )
+}
+"""The types of safetensors whose elements are whole bytes, by their names there. Files have the tensors of the last
+type first."""
+ORDER = {name: k for k, name in enumerate(ELEMENTS)}
+BY_LABEL = {e.label: e for e in ELEMENTS.values()}
+SHORT_FLOATS = {"bfloat16", *(label for label in BY_LABEL if label.startswith("float8"))}
+"""The types that numpy does not have."""
+
+
+def of_array(dtype: np.dtype[Any]) -> ElementType:
+    """The element type of numpy's arrays of another file, as `dtype` reads them."""
+    return ElementType(dtype.str, dtype.str, dtype.itemsize)
+
+
+def numpy_dtype(element: ElementType) -> np.dtype[Any]:
+    """Numpy's type. Of the short floats that numpy does not have: ml_dtypes' where that is installed, else the
+    unsigned integers of their bits, which calls take with `dtype=`."""
+    if element.label not in SHORT_FLOATS:
+        return np.dtype(element.label)
+    try:
+        import ml_dtypes
+    except ImportError:
+        return np.dtype(f"u{element.itemsize}")
+    return np.dtype(getattr(ml_dtypes, element.label, f"u{element.itemsize}"))
+
+
+def torch_dtype(element: ElementType) -> Any:
+    """Torch's type. TypeError: if this torch has none such."""
+    import torch
+
+    label = element.label if element.name in ELEMENTS else np.dtype(element.label).name
+    found = getattr(torch, label, None)
+    if not isinstance(found, torch.dtype) or not np.dtype(numpy_dtype(element)).isnative:
+        raise TypeError(f"torch has no element type {element.label}; expected framework='numpy'")
+    return found
+
+
+def element_of(x: Any, what: str) -> ElementType:
+    """The element type of a numpy array or a torch tensor. TypeError: for one that files do not have; `what` names the
+    array."""
+    dtype = getattr(x, "dtype", None)
+    label = str(dtype).removeprefix("torch.") if _is_tensor(x) else getattr(dtype, "name", "")
+    if not (_is_tensor(x) or isinstance(x, np.ndarray)) or label not in BY_LABEL:
+        kind = f"of {dtype}" if dtype is not None else f"a {type(x).__name__}"
+        raise TypeError(f"{what} is {kind}; expected an array or a tensor of one of {', '.join(BY_LABEL)}")
+    return BY_LABEL[label]
+
+
+def raw_bytes(x: Any) -> Any:
+    """The bytes of an array's or a tensor's elements in C's order, as an array of uint8; copied where they do not lie
+    so."""
+    if _is_tensor(x):
+        import torch
+
+        return x.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8).numpy()
+    return np.ascontiguousarray(x, x.dtype.newbyteorder("=")).reshape(-1).view(np.uint8)
+
+
+def _is_tensor(x: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)

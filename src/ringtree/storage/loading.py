@@ -1,0 +1,181 @@
+"""load(): a file of tensors on every rank of a group."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+from importlib.util import find_spec
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ringtree.files.file_bytes import opened
+from ringtree.runtime.arrays import dtype_named
+from ringtree.storage.buffers import arrays_in, mapped, private
+from ringtree.storage.device import check_device, copied, read_into, reads_directly, tensors_in
+from ringtree.storage.elements import torch_dtype
+from ringtree.storage.gathering import Progress, bring, capacity, read_own, read_together
+from ringtree.storage.header import EXPECTED, Header, digest_of, raw_header, read_header
+from ringtree.storage.layout import FileLayout, Names, Shard, selected, sharded
+from ringtree.storage.outcome import JointStage
+from ringtree.storage.reading import Reader
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+
+    from ringtree.runtime.communicator.communicator import Communicator
+
+MEMORIES = ("private", "symmetric", "mapped")
+FRAMEWORKS = ("numpy", "torch")
+HOST = "cpu"
+"""The device whose memory is the host's."""
+
+
+def load(
+    path: str | os.PathLike[str],
+    comm: Communicator,
+    *,
+    names: Names = None,
+    shard: Shard = None,
+    memory: str | None = None,
+    framework: str = "numpy",
+    dtype: DTypeLike | None = None,
+    shape: Sequence[int] = (-1,),
+    device: str = HOST,
+    direct: bool | None = None,
+    progress: Progress = None,
+) -> Any:
+    """The tensors of a safetensors file as a dict by name, on every rank; of a .npy file, or with `dtype` of a raw
+    file of `shape`, its array. All ranks call it alike; each reads its part of the file.
+
+    `names`: the tensors to load, or a function of the name. `shard`: by name, or from a function of name and shape,
+    the slice of the first axis that this rank wants; then each rank reads what it wants, and nothing is gathered.
+    `memory`: "mapped", the file's own pages, one copy a host, copied where a rank writes (the file must not be changed
+    or cut short in place while they are used; a new one under its name is no change); "private" to each rank, read
+    once by all ranks together; "symmetric", the same where peers read it in place (comm.empty). None is "mapped" on
+    one host, and "private" over several and for a device.
+    `framework`: "numpy" or "torch"; with it, `device` may be a GPU ("cuda"): by kvikio, where that and the driver are
+    there and a rank reads for itself alone, else by the host's memory. `direct`: past the page cache always (True),
+    never (False), or for what is not in it. `progress(done, total)` is called with bytes as they arrive.
+
+    Errors are the same on every rank, and name the one that met it. ValueError: if the file is none, is cut short, or
+    its header does not describe it. OSError: if it cannot be read. MemoryError: without room. Mismatch: if ranks ask
+    for different things, or find different files.
+    """
+    where, stage, plan = Path(path), JointStage(comm), None
+    how = _How(memory or _usual(comm, device), framework, device, direct, progress)
+    with ExitStack() as files:
+        with stage.attempt():
+            _check(how)
+            file = files.enter_context(opened(where, EXPECTED if dtype is None else "a raw array"))
+            plan = _planned(file, where, names, shard, (dtype, shape))
+            if framework == "torch":
+                _ = [torch_dtype(entry.element) for entry in plan.layout.entries]  # before much is read
+        request = digest_of(where.name, shard is None, how.memory, device != HOST)
+        found = (plan.header.digest, plan.wanted) if plan else (0, 0)
+        stage.agree(where.name, arguments=request, files=found[0], wanted_tensors=found[1])
+        if not plan:
+            raise AssertionError("agree raises what the stage met")
+        tensors = _tensors(file, plan, comm, stage, how)
+    return next(iter(tensors.values())) if plan.header.single else tensors
+
+
+class _How(NamedTuple):
+    """Arguments of load that decide where the bytes go, and by which way."""
+
+    memory: str
+    framework: str
+    device: str
+    direct: bool | None
+    progress: Progress
+
+
+class _Plan(NamedTuple):
+    """The tensors that are read; `wanted`: the digest of the tensors, before they are sharded."""
+
+    header: Header
+    layout: FileLayout
+    wanted: int
+    gathered: bool
+
+
+def _usual(comm: Communicator, device: str) -> str:
+    return "mapped" if device == HOST and len({*comm.hosts}) == 1 else "private"
+
+
+def _check(how: _How) -> None:
+    if how.memory not in MEMORIES:
+        raise ValueError(f"memory is {how.memory!r}; expected one of {', '.join(MEMORIES)}")
+    if how.framework not in FRAMEWORKS:
+        raise ValueError(f"framework is {how.framework!r}; expected one of {', '.join(FRAMEWORKS)}")
+    if how.framework == "torch" and not find_spec("torch"):
+        raise ImportError("framework='torch' needs torch: pip install torch")
+    if how.device != HOST:
+        check_device(how.device, how.memory, how.framework)
+
+
+def _planned(file: IO[bytes], path: Path, names: Names, shard: Shard, raw: tuple[Any, Sequence[int]]) -> _Plan:
+    dtype, shape = raw
+    if dtype is None:
+        header = read_header(file, path)
+    else:
+        header = raw_header(path, os.fstat(file.fileno()).st_size, dtype_named(dtype), shape)
+    entries = selected(header, names)
+    wanted = digest_of(repr([e.name for e in entries]))
+    return _Plan(header, FileLayout(sharded(entries, shard, path)), wanted, gathered=shard is None)
+
+
+def _tensors(file: IO[bytes], plan: _Plan, comm: Communicator, stage: JointStage, how: _How) -> dict[str, Any]:
+    """The tensors, when all ranks have read theirs."""
+    name, entries = plan.header.path.name, plan.layout.entries
+    if how.memory == "mapped":
+        held = _mapped(file, plan, comm, stage, how.progress)
+        stage.agree(name)
+        return arrays_in(held, entries, lambda offset: offset, how.framework)
+    if how.device != HOST and reads_directly() and (comm.size == 1 or not plan.gathered):
+        with stage.attempt():
+            there = read_into(how.device, plan.header.path, plan.header.size, plan.layout, how.progress)
+        stage.agree(name)
+        return tensors_in(there, entries, plan.layout.at)
+    held = _memory(plan, how.memory, comm, stage)
+    # what several ranks read by themselves, one of them brings into the page cache for all
+    past_cache = how.direct if plan.gathered else bool(how.direct)
+    with Reader(file.fileno(), plan.header.path, plan.header.size, past_cache) as reader:
+        if plan.gathered:
+            read_together(held, plan.layout, reader, comm, stage, how.progress)
+        else:
+            with stage.attempt():
+                read_own(held, plan.layout, reader, how.progress)
+    stage.agree(name)
+    if how.device != HOST:
+        return tensors_in(copied(held, how.device), entries, plan.layout.at)
+    return arrays_in(held, entries, plan.layout.at, how.framework)
+
+
+def _memory(plan: _Plan, kind: str, comm: Communicator, stage: JointStage) -> NDArray[np.uint8]:
+    """The buffer that is read into."""
+    nbytes = capacity(plan.layout.nbytes, comm.size if plan.gathered else 1)
+    if kind == "symmetric":  # the same on all ranks, whatever their shards; its errors are, too
+        most = int(comm.all_reduce(np.array([nbytes], np.int64), "max")[0])
+        return comm.empty(max(most, 1), np.uint8)
+    held = np.empty(0, np.uint8)
+    with stage.attempt():
+        held = private(nbytes, comm.hosts.count(comm.hosts[comm.rank]))
+    stage.agree()
+    return held
+
+
+def _mapped(
+    file: IO[bytes], plan: _Plan, comm: Communicator, stage: JointStage, progress: Progress
+) -> NDArray[np.uint8]:
+    """The file's pages, after the ranks of each host together have brought the wanted ones into its memory."""
+    here = [rank for rank, host in enumerate(comm.hosts) if host == comm.hosts[comm.rank]]
+    held = np.empty(0, np.uint8)
+    with stage.attempt():
+        held = mapped(file.fileno(), plan.header.size)
+        with Reader(file.fileno(), plan.header.path, plan.header.size, direct=False) as reader:
+            share, shares = (here.index(comm.rank), len(here)) if plan.gathered else (0, 1)
+            bring(plan.layout, reader, share, shares, progress)
+    return held

@@ -1,0 +1,243 @@
+"""save(): tensors of all ranks into one file, which is there as a whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ringtree.files.json_values import json_value
+from ringtree.storage.elements import ELEMENTS, SHORT_FLOATS, ElementType, element_of, raw_bytes
+from ringtree.storage.gathering import PIECE_BYTES, Progress
+from ringtree.storage.header import METADATA, Entry, digest_of, npy_bytes, safetensors_bytes
+from ringtree.storage.layout import PAGE
+from ringtree.storage.outcome import JointStage
+
+if TYPE_CHECKING:
+    from ringtree.runtime.communicator.communicator import Communicator
+
+Shape = tuple[int, ...]
+MOST_TABLE_BYTES = 100_000_000
+
+
+class _Written(NamedTuple):
+    """The file to be: its first bytes, and the tensors after them with the ranks that have each."""
+
+    first_bytes: bytes
+    entries: tuple[Entry, ...]
+    holders: dict[str, tuple[int, ...]]
+
+
+def save(
+    tensors: Any,
+    path: str | os.PathLike[str],
+    comm: Communicator,
+    *,
+    metadata: Mapping[str, str] | None = None,
+    progress: Progress = None,
+) -> None:
+    """Writes a dict of tensors as a safetensors file, or an array as a .npy file. All ranks call it; each writes its
+    part.
+
+    A tensor that several ranks have, with the same type and shape, is written by them together; one that a single rank
+    has, by that one. The file is written beside `path`, made to last (fsync), and given its name: until then an earlier
+    file stays as it is, whatever fails and whoever dies. `metadata`: texts by their names, the same on all ranks.
+    `progress(done, total)` is called with the bytes of this rank's part.
+
+    Errors are the same on every rank, and name the one that met it. ValueError: if ranks differ in a tensor's type or
+    shape, or `path` is no plain file. TypeError: for a tensor of a type that the file does not have. OSError: if it
+    cannot be written.
+    """
+    where, stage = Path(os.path.realpath(path)), JointStage(comm)
+    whole = tensors if isinstance(tensors, Mapping) else {"": tensors}
+    table: dict[str, tuple[str, Shape]] = {}
+    with stage.attempt():
+        table = _table(whole, named=isinstance(tensors, Mapping))
+        _check_target(where)
+        metadata = _checked_metadata(metadata or {})
+    single = not isinstance(tensors, Mapping)
+    texts = repr(sorted((metadata or {}).items()))
+    stage.agree(where.name, arguments=digest_of(where.name, single), metadata=digest_of(texts))
+    tables = _exchanged(table, comm)
+    written = None
+    with stage.attempt():
+        written = _planned(tables, where, metadata or {}, single)
+    stage.agree(where.name)
+    if not written:
+        raise AssertionError("agree raises what the stage met")
+    token = int(comm.broadcast(np.frombuffer(os.urandom(8), np.int64).copy())[0])
+    unfinished = where.with_name(f".{where.name[:200]}.{token & (1 << 64) - 1:016x}.unfinished")
+    try:
+        _write(unfinished, where, written, whole, comm, stage, progress)
+    except BaseException:  # also Ctrl-C, and the end of another rank: whoever is left takes it away
+        with suppress(OSError):
+            unfinished.unlink()
+        raise
+
+
+def _write(
+    unfinished: Path,
+    where: Path,
+    written: _Written,
+    tensors: Mapping[str, Any],
+    comm: Communicator,
+    stage: JointStage,
+    progress: Progress,
+) -> None:
+    descriptor = -1
+    try:
+        with stage.attempt():
+            if comm.rank == 0:
+                descriptor = _created(unfinished, where, written)
+        stage.agree(where.name)
+        with stage.attempt():
+            if comm.rank != 0:
+                descriptor = _joined(unfinished)
+            _write_own(descriptor, written, tensors, comm.rank, progress)
+            os.fsync(descriptor)
+        stage.agree(where.name)
+        with stage.attempt():
+            if comm.rank == 0:
+                os.rename(unfinished, where)
+                _settle(where.parent)
+        stage.agree(where.name)
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def _table(tensors: Mapping[str, Any], named: bool) -> dict[str, tuple[str, Shape]]:
+    """Type and shape of this rank's tensors."""
+    found = {}
+    for name, x in tensors.items():
+        if not isinstance(name, str):
+            raise TypeError(f"a tensor is named {name!r}; expected a text")
+        if name == METADATA:
+            raise ValueError(f"a tensor is named {METADATA}; expected metadata= for texts")
+        element = element_of(x, f"tensor {name!r}" if named else "the array")
+        if not named and element.label in SHORT_FLOATS:
+            raise TypeError(f"the array is {element.label}; expected a type of numpy's, or a dict of tensors")
+        found[name] = (element.name, tuple(int(n) for n in x.shape))
+    return found
+
+
+def _checked_metadata(metadata: Mapping[str, str]) -> Mapping[str, str]:
+    for name, value in metadata.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise TypeError(f"metadata {name!r} is {value!r}; expected texts")
+    return metadata
+
+
+def _check_target(where: Path) -> None:
+    if where.exists() and not stat.S_ISREG(where.stat().st_mode):
+        raise ValueError(f"{where}: no plain file; expected one, or none, to write")
+    if not where.parent.is_dir():
+        raise ValueError(f"{where.parent}: no such folder; expected one for {where.name}")
+
+
+def _exchanged(table: dict[str, tuple[str, Shape]], comm: Communicator) -> list[dict[str, tuple[str, Shape]]]:
+    """All ranks' tables, in the order of ranks."""
+    text = np.frombuffer(json.dumps(table).encode(), np.uint8)
+    lengths = comm.all_gather(np.array([text.size], np.int64)).reshape(-1)
+    texts = comm.all_gather_v(text, lengths).tobytes()
+    ends = np.cumsum(lengths).tolist()
+    read = [
+        json_value(texts[end - n : end], "a rank's tensors", "a table", most=MOST_TABLE_BYTES)
+        for n, end in zip(lengths.tolist(), ends, strict=True)
+    ]
+    return [{name: (of, tuple(shape)) for name, (of, shape) in each.items()} for each in read]
+
+
+def _planned(
+    tables: list[dict[str, tuple[str, Shape]]], where: Path, metadata: Mapping[str, str], single: bool
+) -> _Written:
+    holders: dict[str, list[int]] = {}
+    merged: dict[str, tuple[ElementType, Shape]] = {}
+    for rank, table in enumerate(tables):
+        for name, (element, shape) in table.items():
+            here = (ELEMENTS[element], shape)
+            if merged.setdefault(name, here) != here:
+                first = holders[name][0]
+                raise ValueError(
+                    f"{where.name}: tensor {name!r} is {merged[name][0].label} {merged[name][1]} on rank {first} and "
+                    f"{here[0].label} {shape} on rank {rank}; expected the same"
+                )
+            holders.setdefault(name, []).append(rank)
+    first_bytes, entries = npy_bytes(*merged[""]) if single else safetensors_bytes(merged, metadata)
+    return _Written(first_bytes, entries, {name: tuple(ranks) for name, ranks in holders.items()})
+
+
+def _created(unfinished: Path, where: Path, written: _Written) -> int:
+    """The new file, as long as it will be, with the permissions of the one it replaces."""
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        with suppress(FileNotFoundError):
+            os.fchmod(descriptor, stat.S_IMODE(where.stat().st_mode))
+        end = written.entries[-1].end if written.entries else len(written.first_bytes)
+        os.posix_fallocate(descriptor, 0, end)
+        _write_all(descriptor, memoryview(written.first_bytes), 0)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _joined(unfinished: Path) -> int:
+    try:
+        return os.open(unfinished, os.O_WRONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise ValueError(f"{unfinished.parent}: not the folder of rank 0; expected one that all ranks share") from None
+
+
+def _write_own(descriptor: int, written: _Written, tensors: Mapping[str, Any], rank: int, progress: Progress) -> None:
+    parts = list(_parts(written, rank))
+    done, total = 0, sum(end - begin for _, begin, end in parts)
+    for entry, begin, end in parts:
+        raw = memoryview(raw_bytes(tensors[entry.name]))
+        for at in range(begin, end, PIECE_BYTES):
+            piece = raw[at - entry.begin : min(at + PIECE_BYTES, end) - entry.begin]
+            _write_all(descriptor, piece, at)
+            done += len(piece)
+            if progress is not None:
+                progress(done, total)
+
+
+def _parts(written: _Written, rank: int) -> Iterator[tuple[Entry, int, int]]:
+    """The tensors of which this rank writes something, and the bytes of the file that it does. A stretch of tensors
+    that the same ranks have is cut evenly among them."""
+    entries = [e for e in written.entries if e.end > e.begin]
+    first = 0
+    while first < len(entries):
+        ranks, last = written.holders[entries[first].name], first
+        while last + 1 < len(entries) and written.holders[entries[last + 1].name] == ranks:
+            last += 1
+        if rank in ranks:
+            begin, end = entries[first].begin, entries[last].end
+            share = -(-(end - begin) // len(ranks) // PAGE) * PAGE
+            low = begin + share * ranks.index(rank)
+            high = min(low + share, end)
+            for entry in entries[first : last + 1]:
+                if max(low, entry.begin) < min(high, entry.end):
+                    yield entry, max(low, entry.begin), min(high, entry.end)
+        first = last + 1
+
+
+def _write_all(descriptor: int, data: memoryview, offset: int) -> None:
+    while data:
+        count = os.pwrite(descriptor, data, offset)
+        data, offset = data[count:], offset + count
+
+
+def _settle(folder: Path) -> None:
+    """The name of a file lasts from here on."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,236 @@
+"""Loads on real processes, beside safetensors' own: the same bytes on every rank, and one error for all."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+import ringtree
+import ringtree.storage
+from ringtree.storage.gathering import PIECE_BYTES
+from tests.storage.files import caught, forget, plain, same, tensors, written
+
+LARGE = 2 * PIECE_BYTES * 2 + 12345
+"""Two whole rounds of two ranks, and an odd rest."""
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("storage") / "model.safetensors"
+    save_file(plain(tensors(large=LARGE)), path)
+    return path
+
+
+@pytest.mark.parametrize("memory", [None, "private", "symmetric", "mapped"])
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_every_rank_gets_what_safetensors_loads(file: Path, ranks: int, memory: str) -> None:
+    def work(comm: Any) -> list[bool]:
+        found = []
+        for direct in (None, True, False):
+            comm.barrier()
+            forget(file)
+            loaded = ringtree.storage.load(file, comm, memory=memory, direct=direct)
+            found.append(same(loaded, load_file(file)))
+            for x in loaded.values():
+                x[...] = 0  # its own, to write to
+            found.append(all(not x.view(np.uint8).any() for x in loaded.values() if x.ndim))
+            comm.barrier()
+        return [*found, same(load_file(file), plain(tensors(large=LARGE)))]
+
+    assert ringtree.spawn(work, ranks, timeout_s=60) == [[True] * 7] * ranks
+
+
+def test_what_is_written_on_one_rank_stays_there(file: Path) -> None:
+    def work(comm: Any) -> list[int]:
+        seen = []
+        for memory in ("private", "symmetric", "mapped"):
+            large = ringtree.storage.load(file, comm, memory=memory)["large"]
+            large[7] = 100 + comm.rank
+            comm.barrier()
+            seen.append(int(large[7]))
+        return seen
+
+    assert ringtree.spawn(work, 2, timeout_s=60) == [[100] * 3, [101] * 3]
+
+
+def test_symmetric_tensors_are_read_by_peers_in_place(file: Path) -> None:
+    def work(comm: Any) -> bool:
+        large = ringtree.storage.load(file, comm, memory="symmetric")["large"]
+        if comm.rank == 1:
+            large[:] = 5
+        comm.barrier()
+        return bool((comm.get(large, 1) == 5).all())
+
+    assert ringtree.spawn(work, 2, timeout_s=60) == [True, True]
+
+
+@pytest.mark.parametrize("memory", ["private", "symmetric", "mapped"])
+def test_names_and_shards_are_what_is_loaded(file: Path, memory: str) -> None:
+    def work(comm: Any) -> list[bool]:
+        whole = load_file(file)
+        some = ringtree.storage.load(file, comm, memory=memory, names=["scalar", "of.int64", "empty"])
+        chosen = ringtree.storage.load(file, comm, memory=memory, names=lambda name: name.startswith("of."))
+        begin, end = comm.rank * LARGE // 2, (comm.rank + 1) * LARGE // 2
+        rows = {"large": slice(begin, end), "of.float32": slice(2, 4), "of.int16": slice(4, 1)}
+        wants = dict(whole, **{name: whole[name][of] for name, of in rows.items()})
+        parts = ringtree.storage.load(file, comm, memory=memory, shard=rows)
+        called = ringtree.storage.load(file, comm, memory=memory, shard=lambda name, shape: rows.get(name))
+        return [
+            same(some, {name: whole[name] for name in some}) and len(some) == 3,
+            same(chosen, {k: v for k, v in whole.items() if k.startswith("of.")}),
+            same(parts, wants),
+            same(called, wants),
+        ]
+
+    assert ringtree.spawn(work, 2, timeout_s=60) == [[True] * 4] * 2
+
+
+def test_numpys_files_and_raw_ones_are_one_array(tmp_path: Path) -> None:
+    arrays = {
+        "plain": np.arange(24, dtype=np.float64).reshape(2, 3, 4),
+        "fortran": np.asfortranarray(np.arange(24, dtype=np.int16).reshape(2, 3, 4)),
+        "swapped": np.arange(5, dtype=">f4"),
+        "empty": np.zeros((0, 3), np.complex128),
+        "scalar": np.array(7, np.uint8),
+    }
+    for name, x in arrays.items():
+        np.save(tmp_path / f"{name}.npy", x)
+    arrays["fortran"].tofile(tmp_path / "raw")
+
+    def work(comm: Any) -> bool:
+        for name, x in arrays.items():
+            for memory in ("private", "symmetric", "mapped"):
+                found = ringtree.storage.load(tmp_path / f"{name}.npy", comm, memory=memory)
+                assert found.dtype == x.dtype and found.shape == x.shape and (found == x).all(), (name, memory)
+        raw = ringtree.storage.load(tmp_path / "raw", comm, dtype="int16", shape=(2, -1, 4))
+        assert (raw == arrays["fortran"].ravel("C").reshape(2, 3, 4)).all()
+        return bool(
+            (ringtree.storage.load(tmp_path / "raw", comm, dtype="bfloat16").view(np.int16) == raw.ravel()).all()
+        )
+
+    assert ringtree.spawn(work, 2, timeout_s=60) == [True, True]
+
+
+def test_tensors_at_odd_places_come_aligned(tmp_path: Path) -> None:
+    """A writer other than safetensors' may leave them so."""
+    x = np.arange(6, dtype=np.float64)
+    entries = {
+        "odd": {"dtype": "U8", "shape": [3], "data_offsets": [0, 3]},
+        "x": {"dtype": "F64", "shape": [6], "data_offsets": [3, 51]},
+    }
+    path = written(tmp_path / "odd.safetensors", entries, b"\1\2\3" + x.tobytes(), pad=False)
+
+    def work(comm: Any) -> list[bool]:
+        found = [ringtree.storage.load(path, comm, memory=memory)["x"] for memory in ("private", "mapped")]
+        return [bool(f.flags.aligned and (f == x).all()) for f in found]
+
+    assert ringtree.spawn(work, 2, timeout_s=60) == [[True, True]] * 2
+
+
+def test_one_rank_s_short_file_is_every_rank_s_error(file: Path, tmp_path: Path) -> None:
+    whole = file.read_bytes()
+    for rank in range(3):
+        (tmp_path / f"{rank}").mkdir()
+        (tmp_path / f"{rank}" / "m").write_bytes(whole if rank != 1 else whole[:-1])
+
+    def work(comm: Any) -> str:
+        return caught(lambda: ringtree.storage.load(tmp_path / str(comm.rank) / "m", comm))
+
+    expected = f"ValueError: rank 1: {tmp_path}/1/m: cut short: {len(whole) - 1:,} bytes; expected {len(whole):,}"
+    assert ringtree.spawn(work, 3, timeout_s=60) == [expected] * 3
+
+
+def test_a_file_that_shrinks_while_it_is_read_is_every_rank_s_error(file: Path, tmp_path: Path) -> None:
+    """Rank 1's copy loses its end after the first pieces have come; the reads of the rest find that."""
+    whole = file.read_bytes()
+    for rank in range(2):
+        (tmp_path / str(rank)).write_bytes(whole)
+
+    def work(comm: Any) -> str:
+        own = tmp_path / str(comm.rank)
+        os.chdir(tmp_path)  # the same name of two files
+        os.mkdir(str(comm.rank) + ".d")
+        os.chdir(str(comm.rank) + ".d")
+        os.link(own, "m")
+
+        def shrink(done: int, total: int) -> None:
+            if comm.rank == 1:
+                os.truncate(own, 3 * PIECE_BYTES // 2)
+
+        return caught(lambda: ringtree.storage.load("m", comm, memory="private", direct=False, progress=shrink))
+
+    found = ringtree.spawn(work, 2, timeout_s=60)
+    assert found[0] == found[1] and "rank 1: m: it ended at byte" in found[0]
+
+
+def test_ranks_that_ask_for_different_things_all_hear_of_it(file: Path, tmp_path: Path) -> None:
+    other = tmp_path / file.name
+    save_file({"x": np.zeros(3)}, other)
+
+    def work(comm: Any) -> list[str]:
+        load = ringtree.storage.load
+        return [
+            caught(lambda: load(other if comm.rank else file, comm, memory="private")),
+            caught(lambda: load(file, comm, names=["scalar"] if comm.rank else None)),
+            caught(lambda: load(file, comm, memory="mapped" if comm.rank else "private")),
+            caught(lambda: load(file, comm, memory="mapped" if comm.rank else "own")),
+            caught(lambda: load(file, comm, names=["none"])),
+        ]
+
+    differ = "Mismatch: model.safetensors: {} of rank 1 differ from rank 0's; expected the same on all ranks"
+    expected = [
+        *(differ.format(what) for what in ("files", "wanted tensors", "arguments")),
+        "ValueError: rank 0: memory is 'own'; expected one of private, symmetric, mapped",
+        f"ValueError: {file}: no tensor 'none'; expected names of its {len(load_file(file))}",
+    ]
+    assert ringtree.spawn(work, 2, timeout_s=60) == [expected] * 2
+
+
+def test_more_than_the_memory_is_refused(tmp_path: Path) -> None:
+    """A file of nothing but a hole, longer than any machine's memory: the kernel would end the ranks."""
+    nbytes = 1 << 43
+    path = written(tmp_path / "hole", {"x": {"dtype": "U8", "shape": [nbytes], "data_offsets": [0, nbytes]}})
+    os.truncate(path, path.stat().st_size + nbytes)
+
+    def work(comm: Any) -> list[str]:
+        return [caught(partial(ringtree.storage.load, path, comm, memory=m)) for m in ("private", "symmetric")]
+
+    for private, symmetric in ringtree.spawn(work, 2, timeout_s=60):
+        assert private.startswith("MemoryError: ") and "memory='mapped' shares one copy" in private
+        assert symmetric.startswith("MemoryError: no room for") and "\n" not in symmetric
+
+
+def test_progress_counts_bytes_up_to_all(file: Path) -> None:
+    def work(comm: Any) -> dict[str, list[tuple[int, int]]]:
+        seen: dict[str, list[tuple[int, int]]] = {}
+        for memory in ("private", "mapped"):
+            of = seen[memory] = []
+            comm.barrier()
+            forget(file)
+            comm.barrier()
+            ringtree.storage.load(file, comm, memory=memory, progress=lambda *at, of=of: of.append(at))
+        return seen
+
+    for of in ringtree.spawn(work, 2, timeout_s=60):
+        for seen in of.values():
+            done = [d for d, _ in seen]
+            assert done == sorted(done) and len(seen) >= 2 and done[-1] == seen[-1][1] >= LARGE
+
+
+def test_a_rank_that_dies_in_a_load_fails_the_others(file: Path) -> None:
+    def work(comm: Any) -> str:
+        def end(done: int, total: int) -> None:
+            if comm.rank == 1:
+                os._exit(3)
+
+        return caught(lambda: ringtree.storage.load(file, comm, memory="private", progress=end))
+
+    with pytest.raises(ringtree.RankFailed) as failed:
+        ringtree.spawn(work, 2, timeout_s=60)
+    assert failed.value.rank == 1
