@@ -21,8 +21,8 @@ OWN = ("symmetric", "private")
 
 
 def beside_torch(comm: Communicator, sizes: tuple[int, ...], rounds: int, peers: tuple[str, ...]) -> dict[str, Any]:
-    """Medians of the time of a call in microseconds, by size in bytes and way, and the rate of a copy on the device in
-    bytes a second, read and written."""
+    """Medians of the time of a call in microseconds, by size in bytes and way, and the rate at which each rank copies while
+    all do, in bytes a second, read and written."""
     import torch
 
     torch.cuda.set_device(0)
@@ -124,7 +124,7 @@ def main() -> None:
     for nbytes, row in record["us"].items():
         quickest = min((row[p] for p in PEERS if p in row), default=0.0)
         ratio = f"{row['symmetric'] / quickest:6.2f}" if quickest else ""
-        moved = 2 * args.ranks * int(nbytes) / (row["symmetric"] / 1e6) / record["copy_Bps"]
+        moved = 2 * int(nbytes) / (row["symmetric"] / 1e6) / record["copy_Bps"]  # a rank's, all at once
         print(f"{nbytes:>11} {row}  ratio {ratio}  of the copy rate {moved:.0%}")
     print(f"{record['device']}: copies {record['copy_Bps'] / 1e12:.2f} TB/s")
     if args.json:

@@ -125,7 +125,7 @@ def _service(host: CheckedHost) -> Check:
 
 
 def _processes(host: CheckedHost) -> Iterator[Check]:
-    """What keeps processes of this container from sharing GPU memory and host memory with each other."""
+    """The reasons that keep processes of this container from sharing GPU memory and host memory with each other."""
     around = isolation(host.sysfs)
     if not around.container and around.shared_memory:
         return
