@@ -21,8 +21,8 @@ OWN = ("symmetric", "private")
 
 
 def beside_torch(comm: Communicator, sizes: tuple[int, ...], rounds: int, peers: tuple[str, ...]) -> dict[str, Any]:
-    """Medians of the time of a call in microseconds, by size in bytes and way, and the rate at which each rank copies while
-    all do, in bytes a second, read and written."""
+    """Medians of the time of a call in microseconds, by size in bytes and way; and the rate at which each rank copies
+    while all do, in bytes a second, read and written."""
     import torch
 
     torch.cuda.set_device(0)
