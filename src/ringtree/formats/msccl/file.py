@@ -43,6 +43,8 @@ _WORDS = {
     "copy": set[str](),
 }
 _OPTIONAL = {"outofplace", "minBytes", "maxBytes", "maxcount", "nthreadblocks", "redop", "nchannels", "proto", "hasdep"}
+PROTOCOLS = ("Simple", "LL", "LL128")
+"""NCCL's protocols, of which a file names one."""
 _PARENT = {"algo": "", "gpu": "algo", "tb": "gpu", "copy": "gpu", "step": "tb"}
 
 
@@ -209,6 +211,7 @@ def _check(algo: Algo) -> None:
         raise FormatError(
             f"{algo.path}: ngpus is {n}, but its gpus are {_few([g.id for g in algo.gpus])}; expected 0..{n - 1}"
         )
+    _check_runtime(algo)
     for gpu in algo.gpus:
         ids = [b.id for b in gpu.blocks]
         if len(set(ids)) < len(ids):
@@ -227,6 +230,18 @@ def _check(algo: Algo) -> None:
                         "expected one thread block for each peer and channel"
                     )
             _check_steps(algo, gpu, at, dict(zip(ids, gpu.blocks, strict=True)))
+
+
+def _check_runtime(algo: Algo) -> None:
+    """Checks the attributes by which a runtime loads the file, where it has them."""
+    protocol, channels = algo.words.get("proto", PROTOCOLS[0]), algo.numbers.get("nchannels")
+    if protocol not in PROTOCOLS:
+        raise FormatError(f"{algo.path}: proto is {protocol[:20]!r}; expected one of {', '.join(PROTOCOLS)}")
+    highest = max((b.channel for gpu in algo.gpus for b in gpu.blocks), default=0)
+    if channels is not None and channels <= max(highest, 0):
+        raise FormatError(
+            f"{algo.path}: nchannels is {channels}, but a thread block has channel {highest}; expected {highest + 1} or more"
+        )
 
 
 def _check_steps(algo: Algo, gpu: MscclGpu, at: int, blocks: dict[int, ThreadBlock]) -> None:
