@@ -9,7 +9,7 @@ from importlib import import_module
 PREFIX = "RINGTREE_"
 NAMES = (
     "ACCUMULATE", "ADDRESS", "ALGORITHM", "CHECK", "CONNECTIONS", "DEBUG", "DETERMINISTIC", "DEVICE_ENGINE",
-    "INTERFACE", "JOB", "NCCL_CARRIER", "RANK", "REPLACES", "RESTART", "SECRET", "SINGLE_COPY", "STACK_SIGNAL",
+    "DEVICE_STAGING", "DEVICE_WAITS", "INTERFACE", "JOB", "NCCL_CARRIER", "RANK", "REPLACES", "RESTART", "SECRET", "SINGLE_COPY", "STACK_SIGNAL",
     "TIMEOUT", "TOPOLOGY", "TRACE_FOLDER", "UCX_LIBRARY", "WARN_SHARE", "WIRE", "WORLD_SIZE",
 )  # fmt: skip
 """The variables that a program of ringtree reads, without their prefix."""
@@ -26,6 +26,8 @@ RULES = {
     "RINGTREE_CONNECTIONS": ("ringtree.runtime.engines.wires.tcp", "connections"),
     "RINGTREE_DETERMINISTIC": ("ringtree.runtime.communicator.calls.ordering", "deterministic_of"),
     "RINGTREE_DEVICE_ENGINE": ("ringtree.runtime.engines.engine", "device_engine"),
+    "RINGTREE_DEVICE_STAGING": ("ringtree.runtime.engines.device.cuda", "staged"),
+    "RINGTREE_DEVICE_WAITS": ("ringtree.runtime.engines.device.cuda", "waits"),
     "RINGTREE_NCCL_CARRIER": ("ringtree.runtime.engines.nccl.choice", "chosen"),
     "RINGTREE_INTERFACE": ("ringtree.runtime.bootstrap.interfaces", "chosen_interface"),
     "RINGTREE_SINGLE_COPY": ("ringtree.runtime.engines.shm", "single_copies"),

@@ -240,7 +240,8 @@ def _check_runtime(algo: Algo) -> None:
     highest = max((b.channel for gpu in algo.gpus for b in gpu.blocks), default=0)
     if channels is not None and channels <= max(highest, 0):
         raise FormatError(
-            f"{algo.path}: nchannels is {channels}, but a thread block has channel {highest}; expected {highest + 1} or more"
+            f"{algo.path}: nchannels is {channels}, but a thread block has channel {highest}; "
+            f"expected {highest + 1} or more"
         )
 
 

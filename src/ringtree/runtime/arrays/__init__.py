@@ -19,13 +19,16 @@ if TYPE_CHECKING:
         target,
         writable,
     )
+    from ringtree.runtime.arrays.device import DeviceMemory, in_library
 
 __all__ = [
     "PAIR_DTYPES",
     "Array",
+    "DeviceMemory",
     "blank",
     "dtype_named",
     "dtype_of",
+    "in_library",
     "new",
     "readable",
     "shape_of",
@@ -33,4 +36,8 @@ __all__ = [
     "writable",
 ]
 
-__getattr__ = late.names(__name__, {"array": tuple(__all__)})
+_ON_DEVICE = ("DeviceMemory", "in_library")
+
+__getattr__ = late.names(
+    __name__, {"array": tuple(name for name in __all__ if name not in _ON_DEVICE), "device": _ON_DEVICE}
+)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ringtree.runtime import arrays
-from ringtree.runtime.arrays import device as device_arrays
 from ringtree.runtime.communicator import windows
 from ringtree.runtime.communicator.arguments import int64, whole
 from ringtree.runtime.communicator.collectives.collectives import Collectives
@@ -56,8 +55,8 @@ class OneSided(Collectives):
             raise ValueError(f"device is {device!r}; expected cuda, or None for the host's memory")
         endpoint: Any = self.beside("cuda", engine="cuda")._endpoint
         nbytes = max(math.prod(shape) * itemsize, 1)
-        memory = device_arrays.DeviceMemory(endpoint.symmetric(nbytes), shape, label, endpoint.device, endpoint)
-        return device_arrays.in_library(memory)
+        memory = arrays.DeviceMemory(endpoint.symmetric(nbytes), shape, label, endpoint.device, endpoint)
+        return arrays.in_library(memory)
 
     def put(self, x: Any, dst: int, window: Any, signal: int | None = None) -> None:
         """Writes `x` to rank `dst`'s copy of `window`. With `signal`, an index 0..7, then sends that signal: when `dst`

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from ctypes import POINTER, addressof, c_char, c_int32, c_uint32, c_void_p, cast, create_string_buffer, memmove
 from mmap import mmap
 from struct import pack_into
@@ -88,14 +89,10 @@ class CudaProcessor:
 
     def _own_device(self) -> RankDevice:
         uuid = bytes(call("cuDeviceGetUuid", self._device).bytes)
-        asked = os.environ.get(STAGING, "")
-        if asked not in ("", "host"):
-            raise ValueError(f"{STAGING} is {asked!r}: expected host, or nothing")
         count = attribute(self._device, "MULTIPROCESSOR_COUNT")
-        turns = os.environ.get(WAITS) or ("kernel" if attribute(self._device, "MPS_ENABLED") else "stream")
-        if turns not in ("kernel", "stream"):
-            raise ValueError(f"{WAITS} is {turns!r}: expected kernel or stream")
-        return RankDevice(uuid, count, os.getpid(), f"{STAGING} asks for it" if asked else "", turns == "stream")
+        who = waits(os.environ) or ("kernel" if attribute(self._device, "MPS_ENABLED") else "stream")
+        refuses = f"{STAGING} asks for it" if staged(os.environ) else ""
+        return RankDevice(uuid, count, os.getpid(), refuses, who == "stream")
 
     def _costs(self) -> Devices:
         """The costs by the device's nominal figures; between devices, by the kind of their links."""
@@ -336,6 +333,23 @@ class CudaProcessor:
 
 
 _FINE = Ending(0, 0, 0, 0, 0)
+
+
+def staged(env: Mapping[str, str]) -> bool:
+    """Whether messages pass through the host's memory: RINGTREE_DEVICE_STAGING. ValueError: for another word."""
+    given = env.get(STAGING) or ""
+    if given not in ("", "host"):
+        raise ValueError(f"{STAGING} is {given!r}: expected host, or nothing")
+    return given == "host"
+
+
+def waits(env: Mapping[str, str]) -> str:
+    """Who waits for peers on the same device, RINGTREE_DEVICE_WAITS: kernel or stream; "" where it is not given.
+    ValueError: for another word."""
+    given = env.get(WAITS) or ""
+    if given not in ("", "kernel", "stream"):
+        raise ValueError(f"{WAITS} is {given!r}: expected kernel or stream")
+    return given
 
 
 def _chosen_device() -> tuple[int, Any]:
