@@ -9,7 +9,8 @@ from importlib import import_module
 PREFIX = "RINGTREE_"
 NAMES = (
     "ACCUMULATE", "ADDRESS", "ALGORITHM", "CHECK", "CONNECTIONS", "DEBUG", "DETERMINISTIC", "DEVICE_ENGINE",
-    "DEVICE_STAGING", "DEVICE_WAITS", "INTERFACE", "JOB", "NCCL_CARRIER", "RANK", "REPLACES", "RESTART", "SECRET", "SINGLE_COPY", "STACK_SIGNAL",
+    "DEVICE_STAGING", "DEVICE_WAITS", "INTERFACE", "JOB", "NCCL_CARRIER", "RANK", "REPLACES", "RESTART", "SECRET",
+    "SINGLE_COPY", "STACK_SIGNAL",
     "TIMEOUT", "TOPOLOGY", "TRACE_FOLDER", "UCX_LIBRARY", "WARN_SHARE", "WIRE", "WORLD_SIZE",
 )  # fmt: skip
 """The variables that a program of ringtree reads, without their prefix."""
