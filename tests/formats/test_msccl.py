@@ -266,7 +266,7 @@ GOOD = ring(2)
             GOOD.replace('send="1"', 'send="-1"', 1),
             r"step 0 \(s\), line 4: its thread block has send=-1; expected a gpu",
         ),
-        (GOOD.replace('nchannels="1"', 'nchannels="0"'), "nchannels is 0, but a thread block has channel 0; expected 1"),
+        (GOOD.replace('nchannels="1"', 'nchannels="0"'), "nchannels is 0, but a thread block has channel 0; expected"),
         (GOOD.replace('proto="Simple"', 'proto="Sample"'), "proto is 'Sample'; expected one of Simple, LL, LL128"),
         (GOOD.replace('ngpus="2"', 'ngpus="3"'), r"ngpus is 3, but its gpus are 0, 1; expected 0..2"),
         (GOOD.replace('coll="allreduce"', 'coll="broadcast"'), "coll 'broadcast'; expected one of allreduce"),
