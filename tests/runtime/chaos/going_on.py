@@ -21,7 +21,7 @@ from tests.runtime.soak.script import steps
 from tests.runtime.soak.values import Tables
 
 STILL_S = 2.0
-"""Seconds after which one that stands still is left out: ranks of a busy machine may hear of a failure a second apart."""
+"""Seconds after which one that stands still is left out: on a busy machine ranks hear of a failure a second apart."""
 CHAPTER, STEPS = 1000, 12
 FAILURES = (Mismatch, PeerDied, Poisoned, TimedOut)
 
