@@ -235,7 +235,7 @@ def _check(algo: Algo) -> None:
 def _check_runtime(algo: Algo) -> None:
     """Checks the attributes by which a runtime loads the file, where it has them."""
     protocol, channels = algo.words.get("proto", PROTOCOLS[0]), algo.numbers.get("nchannels")
-    if protocol not in PROTOCOLS:
+    if protocol.lower() not in map(str.lower, PROTOCOLS):
         raise FormatError(f"{algo.path}: proto is {protocol[:20]!r}; expected one of {', '.join(PROTOCOLS)}")
     highest = max((b.channel for gpu in algo.gpus for b in gpu.blocks), default=0)
     if channels is not None and channels <= max(highest, 0):
