@@ -46,11 +46,14 @@ made_here: WeakSet[Any] = WeakSet()
 def register() -> None:
     """Registers the backend with torch.distributed; a repeated call does no harm."""
     try:
+        import torch
         import torch.distributed as dist
     except ImportError as error:
         raise ImportError(f"ringtree.torch_backend needs torch ({error}): pip install torch") from None
     if dist.is_available():
-        dist.Backend.register_backend(NAME, create, extended_api=True, devices=list(DEVICES))
+        # what asks torch for a backend's device takes another than the CPU's where there is one
+        devices = DEVICES if torch.backends.cuda.is_built() else DEVICES[:1]
+        dist.Backend.register_backend(NAME, create, extended_api=True, devices=list(devices))
 
 
 def autoload() -> None:
