@@ -19,30 +19,12 @@ from ringtree.machines.detect.nvml_state import GpuState, gpu_states
 from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, Machine, Note, NoteKind, both_ways
 from ringtree.machines.measured.copies_table import CopyMethod, Transfer
 from ringtree.machines.sysfs import Sysfs, cpu_list
+from ringtree.runtime.engines.device.driver import driver
 
-INSTALL = "pip install cuda-bindings"
-NO_LIBRARY = "no CUDA driver: libcuda.so.1 cannot be loaded; expected NVIDIA's driver on this host, and in a container"
-NO_LIBRARY += " its GPUs (docker run --gpus all)"
 LOADED_S = 0.2
 """Seconds of copies queued on a GPU while its state is read."""
 HOST = ""
 """A name that no GPU has."""
-
-
-def driver() -> Any:
-    """cuda-bindings' driver module, initialized. RuntimeError, in one line with the remedy: where it or the driver is
-    missing."""
-    try:
-        from cuda.bindings import driver as cuda
-    except ImportError:
-        raise RuntimeError(f"copies between devices need cuda-bindings: {INSTALL}") from None
-    try:
-        code = cuda.cuInit(0)[0]
-    except Exception:  # noqa: BLE001  # of a class of its own where libcuda.so.1 is not found
-        raise RuntimeError(NO_LIBRARY) from None
-    if int(code):
-        raise RuntimeError(f"the CUDA driver does not start: {code.name}; expected what nvidia-smi lists")
-    return cuda
 
 
 class CudaCopier:

@@ -35,8 +35,6 @@ pytestmark = [pytest.mark.skipif(bool(lacking()), reason=lacking()), pytest.mark
 @pytest.fixture(params=["kernel", "stream"], autouse=True)
 def waits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Kernels wait for peers, as where the Multi-Process Service runs, or streams do."""
-    if request.param == "kernel" and "slices" in request.node.name:
-        pytest.skip("for streams")
     monkeypatch.setenv("RINGTREE_DEVICE_WAITS", str(request.param))
     yield str(request.param)
 

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Mapping
 from ctypes import POINTER, addressof, c_char, c_int32, c_uint32, c_void_p, cast, create_string_buffer, memmove
+from dataclasses import replace
 from mmap import mmap
 from struct import pack_into
 from typing import Any, NamedTuple
@@ -71,10 +72,9 @@ class CudaProcessor:
         self.costs: Devices | None = self._costs()
         self._arena = self._arena_left = 0
         self._opened: list[int] = []
-        self._pinned = [int(call("cuMemHostAlloc", 4096, 2))]
-        memmove(self._pinned[0], bytes(4096), 4096)
-        words = self._pinned[0]
-        self._host_words = words
+        self._in_host: list[mmap] = []  # mapped for as long as devices may reach it
+        words = self._host_words = int(call("cuMemHostAlloc", 4096, 2))
+        memmove(words, bytes(4096), 4096)
         self._outcome = cast(words, POINTER(c_int32))
         self._words = int(call("cuMemHostGetDevicePointer", words, 0))
         launching = self.number, address_of("cuLaunchKernel")
@@ -95,7 +95,7 @@ class CudaProcessor:
         return RankDevice(uuid, count, os.getpid(), refuses, who == "stream")
 
     def _costs(self) -> Devices:
-        """The costs by the device's nominal figures; between devices, by the kind of their links."""
+        """The costs by the device's nominal figures; between devices by their generation, as no link is measured."""
         identities = list(dict.fromkeys(placed.device for placed in self.rank_devices))
         devices = tuple(identities.index(placed.device) for placed in self.rank_devices)
         clock_Hz = 1e3 * attribute(self._device, "MEMORY_CLOCK_RATE")
@@ -166,7 +166,8 @@ class CudaProcessor:
     def _share_host(self, nbytes: int, why: str) -> list[int]:
         """As `share`, in the host's memory, which all devices reach."""
         parameters = self._parameters
-        self.staged_because = why
+        source = f"messages through the host's memory, because {why}"
+        self.costs = self.costs and replace(self.costs, link_Bps=PCIE_BPS, source=source)
         self._shared += 1
         group = parameters.bootstrap_group()._replace(key=f"{parameters.key}/host{self._shared}")
         whole = nbytes * parameters.ranks
@@ -178,7 +179,7 @@ class CudaProcessor:
         address = addressof(c_char.from_buffer(memory))
         call("cuMemHostRegister", address, whole, 3)
         base = int(call("cuMemHostGetDevicePointer", address, 0))
-        self._kept = memory
+        self._in_host.append(memory)
         return [base + rank * nbytes for rank in range(parameters.ranks)]
 
     def write(self, address: int, data: bytes) -> None:

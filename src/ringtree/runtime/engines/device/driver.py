@@ -6,7 +6,11 @@ from ctypes import CDLL, c_void_p, cast
 from functools import cache
 from typing import Any
 
-from ringtree.runtime.engines.device.compiling import REMEDY
+INSTALL = "pip install cuda-bindings"
+NO_LIBRARY = (
+    "no CUDA driver: libcuda.so.1 cannot be loaded; expected NVIDIA's driver on this host, and in a container its GPUs "
+    "(docker run --gpus all)"
+)
 
 
 class CudaError(RuntimeError):
@@ -19,18 +23,18 @@ class CudaError(RuntimeError):
 
 @cache
 def driver() -> Any:
-    """The driver's functions, initialized. ImportError without cuda-bindings, RuntimeError without a driver or a
-    device, each with the remedy."""
+    """The driver's functions, initialized. RuntimeError, in one line with the remedy: where cuda-bindings, the driver
+    or a device is missing."""
     try:
         from cuda.bindings import driver as found
     except ImportError as error:
-        raise ImportError(f"arrays in device memory need cuda-bindings ({error}): {REMEDY}") from None
+        raise RuntimeError(f"CUDA devices need cuda-bindings ({error}): {INSTALL}") from None
     try:
         (result,) = found.cuInit(0)
-    except Exception as error:  # noqa: BLE001  # of the module that looks for libcuda: a class of its own
-        raise RuntimeError(f"no CUDA driver: {str(error).splitlines()[0]}") from None
+    except Exception:  # noqa: BLE001  # of a class of its own where libcuda.so.1 is not found
+        raise RuntimeError(NO_LIBRARY) from None
     if int(result):
-        raise RuntimeError(f"no CUDA device: cuInit says {result.name}")
+        raise RuntimeError(f"the CUDA driver does not start: {result.name}; expected what nvidia-smi lists")
     return found
 
 

@@ -17,7 +17,7 @@ from ringtree.runtime.engines.device.encoding import DeviceCode, Ints, ProgramEn
 from ringtree.runtime.engines.device.fast_path import RepeatedCalls
 from ringtree.runtime.engines.device.lanes import CALL, PROGRAM, STOP_AT, LaneLayout, OwnLayout
 from ringtree.runtime.engines.device.plan import DevicePlan
-from ringtree.runtime.engines.device.processor import FINE, LATE, MISMATCH, DeviceProcessor
+from ringtree.runtime.engines.device.processor import LATE, MISMATCH, DeviceProcessor
 from ringtree.runtime.engines.device.watch import Watch
 from ringtree.runtime.engines.protocols import Land
 from ringtree.runtime.types import OPS, Dtype
@@ -269,16 +269,9 @@ class DeviceEndpoint(RepeatedCalls):
             self._raise_failure()
         for number in [n for n in self._tickets if n <= ticket]:
             del self._tickets[number]
-        if not self._tickets:
-            self._ticket = 0 if self._thread is None else self._ticket
         return True
 
     # -- failures
-
-    @property
-    def slots_open(self) -> int:
-        """Slots that calls have taken and not closed: none between calls."""
-        return int(self.host.slots_open)
 
     def set_timeout(self, timeout_s: float) -> None:
         """As Group.set_timeout."""
@@ -341,6 +334,3 @@ class DeviceEndpoint(RepeatedCalls):
             self._processor.close()
             self._texts.close()
         self._plans.clear()
-
-
-__all__ = ["FINE", "DeviceEndpoint", "DevicePlan"]
