@@ -53,6 +53,7 @@ void Exchange::note(const Operation& o) {
 
 // Moves all messages as far as they can move; returns whether any did.
 bool Exchange::progress() {
+  if (closed_) return false;
   bool moved = endpoint_.relay() && endpoint_.relay()->advance();
   for (int peer = 0; peer < endpoint_.ranks(); peer++) {
     if (peer == endpoint_.rank()) continue;

@@ -27,11 +27,30 @@ Exchange::~Exchange() {
   close();
 }
 
-// A wait that is still here throws that the endpoint is closed.
+// A wait that is still here throws that the endpoint is closed. A thread that has passed the group's own check and
+// comes only now finds it closed under the mutex: by then the arrays of what is under way may be gone.
 void Exchange::close() {
+  {
+    std::lock_guard lock(mutex_);
+    closed_ = true;
+  }
   retire();
   progress_thread_.stop();
   while (visitors_.load(std::memory_order_acquire) > 0) usleep(100);
+}
+
+void Exchange::check_open() const {
+  if (closed_) throw Error(Failure::poisoned, -1, "the group is closed");
+}
+
+// Takes operations back whose call ends by an exception: nobody may write into them after they are gone. If a send was
+// under way, the group is broken.
+void Exchange::take_back(std::span<Operation> operations) {
+  bool whole = true;
+  for (auto& o : operations) whole &= withdraw(o);
+  if (!whole)
+    endpoint_.health().report_failure(Failure::poisoned, -1,
+                                      endpoint_.name(endpoint_.rank()) + " failed within a message that it sent");
 }
 
 // While a thread waits here, it moves all messages; afterwards the progress thread moves the rest.
@@ -224,9 +243,15 @@ void Exchange::run(std::span<Operation> operations, double timeout_s, Hooks& hoo
   if (recorded()) wanted.emplace(*this, all());
   {
     std::lock_guard lock(mutex_);
-    for (auto& o : operations) begin(o);
+    check_open();
     auto complete = [&] { return std::ranges::all_of(operations, [](auto& o) { return o.complete; }); };
-    if (complete() || (progress() && complete())) return;
+    try {
+      for (auto& o : operations) begin(o);
+      if (complete() || (progress() && complete())) return;
+    } catch (...) {
+      take_back(operations);
+      throw;
+    }
   }
   Visit visit(*this);
   Awaited awaited(*this, all(), Awaited::all_complete, true);
@@ -248,20 +273,31 @@ std::uint64_t Exchange::post(Operation operation) {
   std::uint64_t number;
   {
     std::lock_guard lock(mutex_);
+    check_open();
     // A program that only begins messages would else keep all their arrays until the progress thread has a core.
     if (unfinished_.load(std::memory_order_relaxed) > 0) progress();
     number = ++issued_;
     posted_[number] = kept;
     unfinished_.fetch_add(1);
-    begin(*kept);
-    if (kept->complete) return number;
-    if (!progress_thread_.started()) {
-      endpoint_.segment().member(endpoint_.rank()).has_progress_thread.store(1);
-      progress_thread_.start();
+    try {
+      begin(*kept);
+      if (kept->complete) return number;
+      start_progress_thread();
+    } catch (...) {
+      if (!kept->complete) unfinished_.fetch_sub(1);
+      take_back({kept.get(), 1});
+      posted_.erase(number);
+      throw;
     }
   }
   progress_thread_.arm();
   return number;
+}
+
+void Exchange::start_progress_thread() {
+  if (progress_thread_.started()) return;
+  endpoint_.segment().member(endpoint_.rank()).has_progress_thread.store(1);
+  progress_thread_.start();
 }
 
 Exchange::Kept Exchange::find(std::uint64_t number) {

@@ -23,7 +23,8 @@ class Exchange : Background, ProgressThread::Duty {
   explicit Exchange(Endpoint& endpoint);
   ~Exchange() override;
 
-  // Waits until no thread is in here any more, which is soon once the endpoint is stopping.
+  // Waits until no thread is in here any more, which is soon once the endpoint is stopping. No operation's memory is
+  // touched from then on.
   void close();
 
   // Returns when all are complete. Several threads may be here at once: each moves the messages of all.
@@ -67,6 +68,9 @@ class Exchange : Background, ProgressThread::Duty {
   struct Visit;
   struct Wanted;
 
+  void check_open() const;
+  void take_back(std::span<Operation> operations);
+  void start_progress_thread();
   Kept find(std::uint64_t number);
   int await(Awaited& awaited, Endpoint::Patience patience, double limit_s, Hooks& hooks);
   bool lost(Awaited& awaited);
@@ -96,6 +100,7 @@ class Exchange : Background, ProgressThread::Duty {
 
   Endpoint& endpoint_;
   std::mutex mutex_;  // guards all below
+  bool closed_ = false;
   std::vector<Peer> peers_;
   Matching matching_;
   std::unordered_map<std::uint64_t, Kept> posted_;

@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from ringtree import spawn
+from ringtree.runtime.communicator.communicator import Communicator
 from tests.release import filtered
 
 RANK = """
@@ -103,6 +108,35 @@ def test_however_few_descriptors_are_left_no_rank_waits_and_none_is_killed(who: 
     assert mine == "fine" or "RLIMIT_NOFILE is" in mine, out
     assert (other == "fine") is (mine == "fine"), out
     assert seconds < 20, out
+
+
+def test_a_receive_that_could_not_begin_leaves_its_array_alone() -> None:
+    """Without room for the thread that moves messages: the message that comes later goes to the next receive."""
+
+    def rank(comm: Communicator) -> tuple[str, float, float]:
+        refused, taken, why = np.zeros(4, np.float32), np.zeros(4, np.float32), ""
+        if comm.rank == 1:
+            comm.isend(taken, 1)
+            comm.irecv(taken, 1).wait()  # which loads all that these calls need, and begins no thread
+            ended = threading.Event()
+            for _ in range(4):  # the stacks of threads that have ended would serve again
+                threading.Thread(target=ended.wait).start()
+            before = resource.getrlimit(resource.RLIMIT_AS)
+            resource.setrlimit(resource.RLIMIT_AS, (1 << 20, before[1]))  # it has more already
+            try:
+                comm.irecv(refused, 0)
+            except OSError as error:
+                why = error.strerror
+            resource.setrlimit(resource.RLIMIT_AS, before)
+            ended.set()
+        comm.barrier()
+        if comm.rank == 0:
+            comm.send(np.ones(4, np.float32), 1)
+        else:
+            comm.recv(taken, 0)
+        return why, refused[0], taken[0]
+
+    assert spawn(rank, 2, timeout_s=10)[1] == ("Resource temporarily unavailable", 0, 1)
 
 
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can make control groups and mounts")
