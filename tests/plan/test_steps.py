@@ -16,6 +16,7 @@ from ringtree.plan import steps as cuts
 from ringtree.plan.steps import MOST_INSTRUCTIONS, MOST_TRANSFERS, _steps
 from ringtree.price import BUILT_IN, SharedMemory
 from ringtree.price.memory import built_in
+from ringtree.price.memory.parameters import ON_A_MESH
 from ringtree.verify import prove, prove_programs
 from tests import oracle
 
@@ -149,6 +150,37 @@ def test_messages_are_staged_where_the_kernel_is_slow(
 @pytest.mark.parametrize("reads_Bps", [0.0, 25e9, 60e9])
 def test_the_built_in_costs_hold_where_the_kernel_is_quick_or_reads_nothing(reads_Bps: float) -> None:
     assert built_in(reads_Bps) is BUILT_IN
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "collective", "unstaged"),
+    [
+        ("one_shot", "all_to_all", [512, 1024, 4096, 16384]),
+        ("two_shot", "all_gather", [1024, 4096, 16384]),
+        ("flat", "scatter", [4096, 16384]),
+        ("flat", "gather", []),
+        ("flat", "broadcast", []),
+    ],
+)
+def test_messages_on_a_mesh_are_staged_where_that_was_quicker(
+    algorithm: str, collective: str, unstaged: list[int]
+) -> None:
+    """As measured on 2 cores of a Xeon, where each call sends what its rank has just written (docs/performance.md)."""
+    memory = SharedMemory(2, 8, 1 << 17, built_in(19e9, on_a_mesh=True), single_copy_bytes=64 * MIB)
+    what = algorithm, collective, 2, root(collective, 2)
+    found = [kib for kib in (64, 256, 512, 1024, 4096, 16384) if steps_for(*what, kib << 10, memory).single_copy]
+    assert found == unstaged
+
+
+@pytest.mark.parametrize("reads_Bps", [0.0, 15e9, 60e9])
+def test_the_costs_of_a_mesh_hold_where_its_kernel_is_quick_or_reads_nothing(reads_Bps: float) -> None:
+    assert built_in(reads_Bps, on_a_mesh=True) is ON_A_MESH
+
+
+def test_single_copies_on_a_mesh_take_longer_where_its_kernel_is_slow() -> None:
+    found = built_in(3e9, on_a_mesh=True)
+    assert found.attach_Bps == pytest.approx([each / 5 for each in ON_A_MESH.attach_Bps])
+    assert found.copy_Bps == ON_A_MESH.copy_Bps
 
 
 def test_the_tuning_is_the_same_where_a_schedule_is_built_again() -> None:

@@ -11,6 +11,7 @@ from ringtree.plan import choose, choose_over_hosts, predict, steps_for
 from ringtree.price import Devices, Hosts, seconds
 from ringtree.price.memory import CostParameters, SharedMemory, built_in
 from ringtree.runtime.engines.shm import single_copies_here, staging
+from ringtree.runtime.processor import on_a_mesh
 from ringtree.runtime.tuned import parameters_here
 
 
@@ -18,8 +19,9 @@ def shared_memory(ranks: int, cores: int | None = None, parameters: CostParamete
     """The memory of this machine for a group of this many ranks, at the given costs, else at those of its tuned file,
     else at the built-in ones, as this kernel's rate of single copies makes them."""
     longest, reads_Bps = single_copies_here(ranks)
-    parameters = parameters or parameters_here() or built_in(reads_Bps)
-    return SharedMemory(cores or usable_cores(), *staging(ranks), parameters, longest)
+    cores = cores or usable_cores()
+    parameters = parameters or parameters_here() or built_in(reads_Bps, ranks <= cores and on_a_mesh())
+    return SharedMemory(cores, *staging(ranks), parameters, longest)
 
 
 class Predicted(BenchRow):

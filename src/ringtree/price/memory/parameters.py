@@ -135,10 +135,30 @@ READS_BPS = 25e9
 12 to 16e9, and takes longer for them than to stage."""
 
 
+ON_A_MESH = replace(
+    BUILT_IN,
+    copy_Bps=(93e9, 39e9, 14e9, 10e9, 4.8e9),
+    fetch_Bps=(20e9, 20e9, 20e9, 20e9, 10e9),
+    attach_Bps=(10e9, 12e9, 10e9, 8e9, 6e9),
+    source="built-in cost parameters of a Xeon",
+)
+"""Measured on 2 cores of an Intel Xeon (family 6, model 207) of bytes that the other core had just written: its lines
+come over the mesh from the other's caches, one way at 10 to 16 GB/s however they are read, and a copy past the second
+cache is a third as fast as on that EPYC. fetch_Bps and attach_Bps are less the writing, and estimates at 128 MiB."""
+MESH_READS_BPS = 15e9
+"""The kernel of that Xeon reads small pages at 19 to 21e9; below this one it is slower for another reason."""
+
+
 @lru_cache(maxsize=4)
-def built_in(reads_Bps: float) -> CostParameters:
+def built_in(reads_Bps: float, on_a_mesh: bool = False) -> CostParameters:
     """The built-in parameters where the kernel reads a peer's memory at that rate, as native.reads_Bps() finds it: in
-    this core's caches, so that what comes from another's takes the time of that in addition."""
+    this core's caches, so that what comes from another's takes the time of that in addition. `on_a_mesh`: of ranks that
+    have a core each of a processor as ON_A_MESH."""
+    if on_a_mesh:
+        share = min(reads_Bps / MESH_READS_BPS, 1.0) if reads_Bps else 1.0
+        return (
+            ON_A_MESH if share == 1 else replace(ON_A_MESH, attach_Bps=tuple(a * share for a in ON_A_MESH.attach_Bps))
+        )
     if not 0 < reads_Bps < READS_BPS:
         return BUILT_IN
     share = reads_Bps / READS_BPS

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import ringtree.errors  # noqa: F401  # gives the native errors their message
 from ringtree.machines import host
-from ringtree.runtime import engines, observing, tuned
+from ringtree.runtime import engines, observing, processor, tuned
 from ringtree.runtime.engines.engine import GroupParameters, JoinedGroup, NetworkParameters, native_module
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _join(parameters: GroupParameters) -> JoinedGroup:
         nodes=_numbered(hosts, nodes),
         **warning_of(os.environ),
         core=_home_core(parameters.rank, machines, [o[0] for o in offers]) if keeps_core else -1,
-        processes=_processes(parameters, hosts, [o[7] for o in offers]),
+        processes=_processes(parameters, hosts, [o[8] for o in offers]),
         **_rules(parameters),
     )
     turns = max(machines.count(m) / c for m, c in cores.items())
@@ -96,6 +96,7 @@ def _join(parameters: GroupParameters) -> JoinedGroup:
         *_single_copies(native, sizes, [o[6] for o in offers], listening),
         nodes=() if listening else _several(nodes),
         speed=min(o[5][1] for o in offers),
+        on_a_mesh=turns <= 1 and offers[0][7],
     )
 
 
@@ -125,7 +126,8 @@ def _costs(
 
 def _offer(parameters: GroupParameters, listening: NetworkEnd | None, reads_Bps: float) -> list[Any]:
     """The facts that the others need of this rank: its usable cores, a world's cost parameters and their source, an
-    address, a world's network, the cores' NUMA node and speed, and the rate at which it may read peers' memory."""
+    address, a world's network, the cores' NUMA node and speed, the rate at which it may read peers' memory, and, of
+    rank 0, whether a mesh joins its cores."""
     cores = os.sched_getaffinity(0)
     mask = sum(1 << core for core in cores)
     of_world = not parameters.inherited and not parameters.rank
@@ -138,6 +140,7 @@ def _offer(parameters: GroupParameters, listening: NetworkEnd | None, reads_Bps:
         [tuned.network_as_json(network), network.source] if network else None,
         _node_and_speed(cores),
         reads_Bps,
+        not parameters.rank and processor.on_a_mesh(),
     ]
 
 
