@@ -108,7 +108,7 @@ def test_without_it_the_choice_is_another(monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.delenv(tuned.VARIABLE, raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     for name, why in ringtree.spawn(picked, 4):
-        assert name != "one_shot" and why.endswith("by built-in cost parameters")
+        assert name != "one_shot" and "by built-in cost parameters" in why
 
 
 def test_where_the_file_is(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_a_broken_file_is_one_line(
     path = tmp_path / "broken.json"
     path.write_text(text)
     monkeypatch.setenv(tuned.VARIABLE, str(path))
-    assert all(why.endswith("by built-in cost parameters") for _, why in ringtree.spawn(picked, 2))
+    assert all("by built-in cost parameters" in why for _, why in ringtree.spawn(picked, 2))
     stderr = capfd.readouterr().err.splitlines()
     assert (
         len(stderr) == 1
