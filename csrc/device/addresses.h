@@ -8,8 +8,8 @@ namespace ringtree::device {
 
 class Addresses {
  public:
-  Addresses(const Call& call, Registers& shared, int block)
-      : call_(call), p_(*call.program), l_(*call.lanes), shared_(shared), block_(block) {}
+  Addresses(const Call& call, const Program& program, const Lanes& lanes, Registers& shared, int block)
+      : call_(call), p_(program), l_(lanes), shared_(shared), block_(block) {}
 
  protected:
   static constexpr int in_arrays = -1, tiny_slot = -2, in_descriptor = 2, has_landed = -3;

@@ -211,6 +211,9 @@ struct Cuda {
 }  // namespace ringtree::device
 
 extern "C" __global__ void __launch_bounds__(512) run_program(ringtree::device::Call call) {
-  __shared__ ringtree::device::Registers shared;
-  ringtree::device::Interpreter<ringtree::device::Cuda>(call, shared, blockIdx.x).run();
+  using namespace ringtree::device;
+  __shared__ Registers shared;
+  __shared__ KeptTables kept;
+  Tables<Cuda> tables(call, kept);
+  Interpreter<Cuda>(call, tables, shared, blockIdx.x).run();
 }

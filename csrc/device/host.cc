@@ -67,8 +67,11 @@ struct Host {
 
 void run_on_host(const Call& call) {
   auto shared = std::make_unique<Registers>();
-  for (int block = 0; block < call.blocks && call.status->outcome == fine; block++)
-    Interpreter<Host>(call, *shared, block).run();
+  auto kept = std::make_unique<KeptTables>();
+  for (int block = 0; block < call.blocks && call.status->outcome == fine; block++) {
+    Tables<Host> tables(call, *kept);
+    Interpreter<Host>(call, tables, *shared, block).run();
+  }
 }
 
 }  // namespace ringtree::device

@@ -7,14 +7,16 @@
 #pragma once
 
 #include "device/addresses.h"
+#include "device/kept_tables.h"
 
 namespace ringtree::device {
 
 template <class Platform>
 class Interpreter : private Addresses {
  public:
-  Interpreter(const Call& call, Registers& shared, int block)
-      : Addresses(call, shared, block), counters_(l_.counters + static_cast<int64_t>(block) * l_.ranks) {}
+  Interpreter(const Call& call, const Tables<Platform>& tables, Registers& shared, int block)
+      : Addresses(call, tables.program(), tables.lanes(), shared, block),
+        counters_(l_.counters + static_cast<int64_t>(block) * l_.ranks) {}
 
   void run() {
     if (!Platform::any(Platform::thread() == 0 && Platform::stop(call_.stop))) interpret();

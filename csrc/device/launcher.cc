@@ -9,6 +9,7 @@ namespace ringtree::device {
 void Launcher::add_region(std::uint64_t begin, std::uint64_t end, std::int64_t number) {
   auto at = std::ranges::upper_bound(regions_, begin, {}, &Region::begin);
   regions_.insert(at, {begin, end, number});
+  known_regions_ = std::max(known_regions_, static_cast<std::int32_t>(number) + 1);
 }
 
 std::int64_t Launcher::place(std::uint64_t address) const {
@@ -25,6 +26,7 @@ Call Launcher::call_on(const Launch& launch, std::uint8_t* input, std::uint8_t* 
   call.input_place = place(reinterpret_cast<std::uint64_t>(input));
   call.output_place = place(reinterpret_cast<std::uint64_t>(output));
   call.limit_ns = limit_ns;
+  call.regions = std::max(call.regions, known_regions_);
   call.same = input < output + launch.output_bytes && output < input + launch.input_bytes;
   return call;
 }

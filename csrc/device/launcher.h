@@ -67,6 +67,7 @@ class Launcher {
   const volatile Status* status_;
   LaunchKernel launch_kernel_;
   std::vector<Region> regions_;  // by where they begin; apart from each other
+  std::int32_t known_regions_ = 0;
   std::atomic<std::uint64_t> launches_ = 0;
   std::atomic<bool> awaited_ = false, stopped_ = false;
   bool over_ = false;

@@ -124,6 +124,10 @@ struct Call {
   int32_t from, to;  // the instructions of this launch, in `first_window`; 0, length: the whole program in all windows
   int64_t first_window, last_window;
   int64_t scratch_chunks;  // of each block
+  uint8_t* const* region_table;
+  int32_t program_bytes;   // with its tables, which lie behind it
+  int32_t regions, ranks;  // of the table of regions, as far as peers may name them
+  int32_t apart;
 };
 
 }  // namespace ringtree::device

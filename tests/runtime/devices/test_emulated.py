@@ -45,6 +45,17 @@ def test_messages_land_in_memory_that_peers_reach(ranks: int, algorithm: str) ->
     assert spawn(everything, ranks, engine="emulated", timeout_s=30) == [[]] * ranks
 
 
+def test_there_may_be_more_memory_that_peers_reach_than_a_block_keeps_the_addresses_of() -> None:
+    """The first call keeps the table of regions beside its registers, the last reads it where it lies."""
+
+    def everything(comm: Communicator) -> tuple[list[str], list[str]]:
+        before = _summed(comm, "two_shot", 100)
+        kept = [comm.empty(1 << 16, np.float32) for _ in range(256 // comm.size)]
+        return before, _summed(comm, "two_shot", 100 * len(kept))
+
+    assert spawn(everything, 2, engine="emulated", timeout_s=30) == [([], [])] * 2
+
+
 def _different(comm: Communicator) -> str:
     comm.all_reduce(np.ones(4000, np.float32))
     comm.all_reduce(np.ones(5000, np.float32))

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
 from ringtree.runtime.communicator.communicator import Communicator
+from tests.runtime.soak.script import MOST_GROUPS
 
 GROWTH_NBYTES = 64 << 20
 """Growth of a rank's resident memory after its warm-up, in bytes: more is a leak."""
@@ -14,8 +15,8 @@ THREADS = 2
 """That a group starts when it first needs them: for asynchronous calls, and for messages that go on by themselves."""
 MAPPINGS = 64
 """More or fewer of them are the allocator's: arenas of threads, and arrays of megabytes that come and go."""
-IN_THE_MAKING = 8
-"""Descriptors that a thread has open for as long as it makes a group: those of other threads count as they are."""
+IN_THE_MAKING, OF_A_GROUP = 8, 8
+"""Descriptors that a thread has open for as long as it makes a group, and those of a group over hosts."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -87,7 +88,7 @@ def slots_open(groups: Iterable[Communicator]) -> int:
 
 def grown(warm: Figures, now: Figures, other_threads: int = 0) -> str:
     """The excess growth, in words, since the warm-up ended at `warm`; "" if there is none. What is in
-    /dev/shm may be anybody's, and is only reported. `other_threads` go on meanwhile."""
+    /dev/shm may be anybody's, and is only reported. `other_threads` go on meanwhile, with up to MOST_GROUPS open."""
     if now.slots_open:
         return f"{now.slots_open} staging slots are open between calls; expected none"
     if now.resident_nbytes > warm.resident_nbytes + GROWTH_NBYTES:
@@ -95,7 +96,9 @@ def grown(warm: Figures, now: Figures, other_threads: int = 0) -> str:
             f"resident memory grew from {warm.resident_nbytes / 2**20:.1f} to {now.resident_nbytes / 2**20:.1f} MiB; "
             f"expected at most {GROWTH_NBYTES / 2**20:.0f} MiB more than after the warm-up"
         )
-    for what, more in (("descriptors", IN_THE_MAKING * other_threads), ("threads", THREADS), ("mappings", MAPPINGS)):
+    descriptors = other_threads * (IN_THE_MAKING + OF_A_GROUP * MOST_GROUPS)
+    threads = THREADS * (1 + other_threads * (1 + MOST_GROUPS))
+    for what, more in (("descriptors", descriptors), ("threads", threads), ("mappings", MAPPINGS)):
         before, after = getattr(warm, what), getattr(now, what)
         if after > before + more:
             return f"{after} {what}; after the warm-up there were {before}; expected at most {more} more"

@@ -107,7 +107,7 @@ class DeviceEndpoint(RepeatedCalls):
                 f"{self._lanes.slot_bytes} bytes"
             )
         plan = DevicePlan(
-            self._write(encoder, code, kind, op, digest),
+            *self._write(encoder, code, kind, op, digest),
             code,
             encoder.windows,
             types,
@@ -126,8 +126,8 @@ class DeviceEndpoint(RepeatedCalls):
         self._plans[self._made] = plan
         return self._made
 
-    def _write(self, encoder: ProgramEncoder, code: DeviceCode, kind: Dtype, op: int, digest: int) -> int:
-        """Puts a program into the processor's memory; returns its address."""
+    def _write(self, encoder: ProgramEncoder, code: DeviceCode, kind: Dtype, op: int, digest: int) -> tuple[int, int]:
+        """Puts a program into the processor's memory; returns its address and its bytes."""
         offsets = [np.asarray(encoder.offsets[space], np.int64) for space in encoder.offsets]
         tables: list[NDArray[Any]] = [
             code.instructions,
@@ -160,7 +160,7 @@ class DeviceEndpoint(RepeatedCalls):
             op,
         )
         self._processor.write(address, head + bytes(-len(head) % 64) + b"".join(parts))
-        return address
+        return address, at
 
     def run(self, plan: int, input: int, output: int) -> None:
         """As Group.run; on a device, begins the program on the caller's stream."""
@@ -206,6 +206,10 @@ class DeviceEndpoint(RepeatedCalls):
             0,
             plan.windows,
             plan.scratch_chunks,
+            self._regions_at,
+            plan.nbytes,
+            len(self._regions),
+            self.ranks,
         )
 
     # -- what peers reach

@@ -6,7 +6,7 @@ import struct
 from typing import NamedTuple
 
 LANES = struct.Struct("=4i5q6Q")
-CALL = struct.Struct("=5Q2q3Q4i3q")
+CALL = struct.Struct("=5Q2q3Q4i3qQ3i4x")
 STATUS = struct.Struct("=4iI")
 PROGRAM = struct.Struct("=9Q2q4iI2i4x")
 DESCRIPTOR_BYTES, CREDIT_BYTES, COUNTERS_BYTES, TOLL_BYTES = 32, 16, 32, 128

@@ -9,10 +9,11 @@ from ringtree.runtime.engines.device.encoding import DeviceCode, Pause
 
 
 class DevicePlan(NamedTuple):
-    """A program in the processor's memory: see Launched. `scratch_bytes`: of all blocks; `extents`: those of
-    input and output that it touches. `native`: native calls may launch it again, as one kernel."""
+    """A program in the processor's memory: see Launched. `nbytes`: of it and its tables; `scratch_bytes`: of all blocks;
+    `extents`: those of input and output that it touches. `native`: native calls may launch it again, as one kernel."""
 
     address: int
+    nbytes: int
     code: DeviceCode
     windows: int
     types: DeviceTypes | None
