@@ -46,7 +46,9 @@ def test_records_hold_the_tables_values(ringtree: Ringtree, tmp_path: Path) -> N
         "high_us",
         "algbw_GBps",
         "busbw_GBps",
+        "bound_us",
         "bound_fraction",
+        "bound_bottleneck",
         "bottleneck",
         "unknowns",
     ]
@@ -56,6 +58,35 @@ def test_records_hold_the_tables_values(ringtree: Ringtree, tmp_path: Path) -> N
         assert row["time_us"] == pytest.approx(float(shown[4]), rel=0.01)
         assert row["busbw_GBps"] == pytest.approx(row["algbw_GBps"] * 2 * 31 / 32)
         assert row["algbw_GBps"] == pytest.approx(row["nbytes"] / row["time_us"] / 1e3)
+
+
+def test_the_record_has_the_cluster_and_the_links_that_bind(ringtree: Ringtree, tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    out = ringtree(*FOUR, "--gpus", "4", "--nics", "4x200Gb", "--bytes", "8,8G", "--json", str(file)).out
+    found = json.loads(file.read_text())
+    assert found["collective"] == "all_reduce"
+    assert found["cluster"] == {
+        "name": "dgx-h100 x4", "machine": "dgx-h100", "nodes": 4, "ranks": 16, "gpus_per_node": 4,
+        "gpu_models": ["H100 SXM5"], "nics_per_node": 4, "nic_GBps": [25.0], "fabric": "infiniband",
+        "network": "rails", "oversubscription": 1.0, "sharp": False,
+    }  # fmt: skip
+    cut = found["cut"]
+    assert cut["links"] == [f"rail{k} -> node0/nic{k}" for k in range(4)] and cut["link_count"] == cut["alike"] == 4
+    assert cut["GBps"] == pytest.approx(4 * 25 * 0.9937, rel=1e-3) and cut["words"] in out
+    small, large = found["rows"]
+    assert (small["bound_bottleneck"], large["bound_bottleneck"]) == ("latency", cut["words"])
+    assert large["bound_us"] == pytest.approx(large["time_us"] * large["bound_fraction"])
+
+
+def test_the_record_of_one_node_has_no_network_and_names_few_of_many_links(ringtree: Ringtree, tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    ringtree("plan", "all_reduce", "--topology", "dgx-a100", "--bytes", "1G", "--json", str(file))
+    cluster = json.loads(file.read_text())["cluster"]
+    assert (cluster["nodes"], cluster["fabric"], cluster["network"]) == (1, None, None)
+    wide = ["plan", "all_to_all", "--topology", "gb200-nvl72", "--bytes", "1G", "--json", str(file)]
+    assert ringtree(*wide).code == 0
+    cut = json.loads(file.read_text())["cut"]
+    assert len(cut["links"]) == min(cut["link_count"], 64)
 
 
 def test_the_interval_is_in_the_table_and_in_json(ringtree: Ringtree, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from ringtree.bench.machine import usable_cores
 from ringtree.cli import table
 from ringtree.cli.arguments.byte_sizes import byte_sizes, parse_bytes, sizes
 from ringtree.cli.arguments.hosts import host_of_ranks, latency, link_rate
+from ringtree.cli.plan import records
 from ringtree.formats.replacing import replace_with_json
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.units import bandwidth, count, duration, line_rate, size
@@ -196,6 +197,7 @@ def _record(collective: str, here: Hosts, far: Hosts, rows: Sequence[PlannedCall
         "network": tuned.network_as_json(NetworkCost(here.latency_s, here.bandwidth_Bps, "", here.message_s))
         | {"source": here.measured},
         "beside_latency_s": far.latency_s,
+        "cut": records.cut(rows[-1].bound),
         "rows": [
             {
                 "nbytes": row.nbytes,
