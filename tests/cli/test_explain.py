@@ -58,6 +58,21 @@ def test_a_fault_is_named_with_evidence_and_remedy(ringtree: Ringtree, tmp_path:
     assert [row["nbytes"] for row in record["rows"]] == [8, 1024, 1 << 26, 1 << 28, 1 << 30]
 
 
+@pytest.mark.parametrize(("share", "words"), [
+    (0.15, "no candidate explains it"),
+    (1.0, ""),
+])  # fmt: skip
+def test_a_log_far_below_a_wide_interval_is_no_healthy_one(
+    ringtree: Ringtree, tmp_path: Path, share: float, words: str
+) -> None:
+    """Two GPUs that reach one another through the host's memory, at 15.4 GB/s by the model."""
+    log, why = written(tmp_path, 15.4 * share), tmp_path / "why.json"
+    result = ringtree("explain", str(log), "--topology", "rtx4090-pcie", "--json", str(why))
+    assert result.code == 0
+    assert ("far below the prediction: " in result.out) is bool(words) is not ("no fault found" in result.out)
+    assert words in result.out and (json.loads(why.read_text())["verdict"] == "far below the prediction") is bool(words)
+
+
 def test_an_undecided_log_names_the_next_test(ringtree: Ringtree, tmp_path: Path) -> None:
     result = ringtree("explain", str(written(tmp_path, 9.0)), "--topology", "dgx-1-v100")
     assert "undecided: slower than predicted, and 2 causes fit" in result.out

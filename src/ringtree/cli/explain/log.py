@@ -148,6 +148,8 @@ def _verdict(found: Explanation) -> Iterator[str]:
             )
     elif verdict is Diagnosis.FASTER:
         yield from _faster(found)
+    elif verdict is Diagnosis.FAR_BELOW:
+        yield from _far_below(found)
     elif verdict is Diagnosis.NO_CONCLUSION:
         yield "no conclusion: expected sizes up to 8 KiB, or from 16 MiB on"
     elif verdict is Diagnosis.CAUSE:
@@ -183,6 +185,21 @@ def _faster(found: Explanation) -> Iterator[str]:
         if fits:
             yield f"  evidence at large sizes: {_length(found, fits)} with this"
         yield f"  to confirm: {reason.check}"
+
+
+def _far_below(found: Explanation) -> Iterator[str]:
+    beside = found.at_length or found.at_start
+    assert beside is not None
+    yield f"far below the prediction: {beside.ratio:.0%} of it at {size(beside.nbytes)}"
+    for suspect in found.suspects:
+        yield f"candidate: {suspect.fault.what}"
+        yield from _evidence(found, suspect)
+    if not found.suspects:
+        yield "  no candidate explains it: no fault that the model knows here brings the prediction to these times"
+    yield (
+        "  to decide: the copies' speed itself (`ringtree tune --device cuda`, or CUDA's p2pBandwidthLatencyTest), the "
+        "PCIe links' width and speed under load (`lspci -vv`, LnkSta), and NCCL_DEBUG=INFO (`via SHM` or `via P2P`)"
+    )
 
 
 def _evidence(found: Explanation, suspect: Suspect) -> Iterator[str]:
