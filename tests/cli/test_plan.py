@@ -97,9 +97,12 @@ def test_the_interval_is_in_the_table_and_in_json(ringtree: Ringtree, tmp_path: 
         less, more = (100 * (row[end] / row["time_us"] - 1) for end in ("low_us", "high_us"))
         assert shown[5] == f"{less:.0f}/+{more:.0f}%"
     assert "# interval at 8 GiB, widest unknown: " in out
-    assert "measured systems of this class: all_reduce of Hopper GPUs over nvlink and infiniband" in out
+    assert "measured systems of this class: all_reduce of Hopper GPUs over NVLink and infiniband" in out
     other = ringtree("plan", "broadcast", "--topology", "aws-p4d", "--nodes", "2", "--bytes", "1M").out
-    assert "# no measured system of this class was compared (broadcast of Ampere GPUs over nvlink and efa)" in other
+    assert (
+        "# no measured system of this class was compared (broadcast of GPUs of Ampere or Ada over NVLink and efa)"
+        in other
+    )
 
 
 def test_nccls_own_estimate_is_without_an_interval(ringtree: Ringtree, tmp_path: Path) -> None:
@@ -117,7 +120,9 @@ def test_parts_that_no_table_knows_stand_above_the_table_and_in_the_record(ringt
     machine.write_text(f'<system version="1"><cpu numaid="0">{inside}</cpu></system>')
     words = "gpu0 at 0000:00:00.0, gpu1 at 0000:01:00.0: [10de:9999] is in no table: its model and links are left open"
     plan = ["plan", "all_reduce", "--topology", str(machine), "--bytes", "1M", "--json", str(record)]
-    assert f"# not known: {words}; assume gpu=MODEL\n" in ringtree(*plan).out
+    out = ringtree(*plan).out
+    assert f"# not known: {words}; assume gpu=MODEL\n" in out
+    assert "all_reduce of GPUs of unknown generation over the host's memory, without peer to peer" in out
     assert json.loads(record.read_text())["not_known"] == [f"{words}; assume gpu=MODEL"]
     assert "not known" not in ringtree(*plan, "--assume", "gpu=h100-pcie").out
     assert json.loads(record.read_text())["not_known"] == []
