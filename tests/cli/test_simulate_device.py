@@ -58,6 +58,10 @@ def test_one_size_is_shown_with_path_and_links(
     got = ringtree("simulate", str(program), "--constants", str(constants), "--bytes", "2K", "--trace", str(trace))
     assert got.code == 0 and "ring_1_1 all_gather over 2 ranks, 2,048 bytes in 2 chunks" in got.out
     assert "thread blocks of protocol Simple by" in got.out and "critical path" in got.out and trace.exists()
+    lines = [line.split() for line in got.out.splitlines()]
+    (launch,) = (line for line in lines if "launch" in line and line[:2] == ["0", "s"])
+    assert launch[2:4] == ["+20", "µs"] and lines[lines.index(launch) + 1][:2] == ["20", "µs"]
+    assert "launch 20 µs (" in got.out
 
 
 def test_channels_are_thread_blocks(ringtree: Ringtree, constants: Path) -> None:
