@@ -107,7 +107,7 @@ def test_mistakes_are_one_line(ringtree: Ringtree, tmp_path: Path) -> None:
     path.write_text(PAIR)
     for words, message in (
         (["simulate", str(path), "--bytes", "8"], "--bytes applies to schedules; {} is a GOAL schedule: leave it out"),
-        (["simulate", str(path), "-n", "2"], "-n applies to schedules"),
+        (["simulate", str(path), "-n", "2"], "-n/--ranks applies to schedules"),
         (["simulate", str(path), "--with", "ring:all_reduce:8"], "--with applies to schedules"),
         (["simulate", str(path), "--groups", str(path)], "not JSON"),
         (["simulate", "ring", "-n", "2"], "required: --bytes, the size of the whole vector"),

@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
         return code
     if args.ranks is not None:
         raise ValueError(
-            f"-n counts ranks on this machine, got -n {args.ranks}; for a cluster use --nodes 2 (and --gpus)"
+            f"-n/--ranks counts ranks on this machine, got {args.ranks}; for a cluster use --nodes 2 (and --gpus)"
         )
     plan = ClusterPlan(cluster_of(args), args.model, _named(args.algorithm), _named(args.protocol))
     rows = list(plan.rows(args.collective, byte_sizes(args.bytes)))

@@ -26,15 +26,13 @@ from ringtree.topology import Topology
 
 OF_SCHEDULES = ("ranks", "collective", "root", "option", "bytes", "cut", "in_place", "others", "slots", "html")
 WRITTEN = ("goal", "chakra")
-OPTIONS = {"ranks": "-n", "in_place": "--in-place", "others": "--with"}
-"""Options whose name is not that of their argument."""
 
 
 def run(args: argparse.Namespace) -> int:
     """Prints simulated time, critical path and links. Returns the exit code."""
     for name in (*OF_SCHEDULES, *WRITTEN):
         if subject.is_given(getattr(args, name)):
-            option = OPTIONS.get(name, f"--{name}")
+            option = subject.option_name(name)
             raise ValueError(f"{option} applies to schedules; {args.what} is {format_of(args.what)}: leave it out")
     ranks_on_hosts(args)
     if args.trace:
