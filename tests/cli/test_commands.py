@@ -93,7 +93,7 @@ def test_prove_refuses_a_wrong_file_and_names_the_line(ringtree: Ringtree, tmp_p
     path.write_text(RING)
     got = ringtree("prove", str(path))
     assert got.code == 0 and "24 transfers" in got.out
-    assert "leave -n out" in ringtree("prove", str(path), "-n", "8").err
+    assert "leave -n/--ranks out" in ringtree("prove", str(path), "-n", "8").err
     assert "not for broadcast" in ringtree("prove", str(path), "--collective", "broadcast").err
 
 
@@ -119,6 +119,7 @@ def test_show_draws_a_schedule(ringtree: Ringtree, tmp_path: Path) -> None:
     assert parse_schedule(wide) == REGISTRY["ring"].build("all_reduce", 32)
     for option in (["-n", "4"], ["--root", "0"], ["--bytes", "64"], ["--option", "a=1"]):
         assert "applies to algorithms, not to files" in ringtree("show", str(path), *option).err
+    assert "-n/--ranks applies to algorithms" in ringtree("show", str(path), "-n", "4").err
 
 
 def test_info_describes_the_machine(ringtree: Ringtree) -> None:

@@ -34,7 +34,10 @@ def test_a_healthy_log_is_laid_beside_the_prediction(ringtree: Ringtree, tmp_pat
     assert "# nodes: 1, from the log's hosts" in result.out
     assert "# GPUs of each node: 0, 3" in result.out
     assert "no fault found" in result.out
-    assert "measured (us)" in result.out and "large sizes: 34 GB/s busbw measured" in result.out
+    head = next(line for line in result.out.splitlines() if "size (B)" in line)
+    assert " measured (us) measured busbw" in head and " predicted busbw of predicted" in head
+    assert "of predicted: measured busbw over predicted busbw" in result.out
+    assert "large sizes: 34 GB/s busbw measured" in result.out
 
 
 def test_a_fault_is_named_with_evidence_and_remedy(ringtree: Ringtree, tmp_path: Path) -> None:
@@ -49,8 +52,25 @@ def test_a_fault_is_named_with_evidence_and_remedy(ringtree: Ringtree, tmp_path:
         assert words in result.out
     record = json.loads(why.read_text())
     assert (record["verdict"], [c["key"] for c in record["causes"]]) == ("likely cause", ["p2p_off"])
+    assert (record["cluster"]["machine"], record["cluster"]["gpus_per_node"]) == ("dgx-1-v100", 2)
+    assert record["cut"]["links"] and record["rows"][-1]["bound_bottleneck"] == record["cut"]["words"]
     assert record["at_length"]["measured_busbw_GBps"] == pytest.approx(9.0, rel=1e-3)
     assert [row["nbytes"] for row in record["rows"]] == [8, 1024, 1 << 26, 1 << 28, 1 << 30]
+
+
+@pytest.mark.parametrize(("share", "words"), [
+    (0.15, "no candidate explains it"),
+    (1.0, ""),
+])  # fmt: skip
+def test_a_log_far_below_a_wide_interval_is_no_healthy_one(
+    ringtree: Ringtree, tmp_path: Path, share: float, words: str
+) -> None:
+    """Two GPUs that reach one another through the host's memory, at 15.4 GB/s by the model."""
+    log, why = written(tmp_path, 15.4 * share), tmp_path / "why.json"
+    result = ringtree("explain", str(log), "--topology", "rtx4090-pcie", "--json", str(why))
+    assert result.code == 0
+    assert ("far below the prediction: " in result.out) is bool(words) is not ("no fault found" in result.out)
+    assert words in result.out and (json.loads(why.read_text())["verdict"] == "far below the prediction") is bool(words)
 
 
 def test_an_undecided_log_names_the_next_test(ringtree: Ringtree, tmp_path: Path) -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import time
 from pathlib import Path
 
 import pytest
 
+from ringtree.algorithms import build
 from ringtree.cli.options import export
-from ringtree.formats import WRITERS, load
+from ringtree.formats import WRITERS, NotExpressible, load, text_of
+from ringtree.formats.msccl.writing import STEP_BYTES
+from ringtree.formats.mscclpp.writing import RECEIVING, REDUCING, SENDING, STREAMS
+from ringtree.formats.streams import Streams
 from tests.cli.conftest import Ringtree
 from tests.formats.plans import text
 
@@ -39,6 +45,7 @@ def test_a_file_by_its_suffix(suffix: str, format_name: str, ringtree: Ringtree,
         ("ring missing/out.xml -n 4", "no such folder to write to"),
         ("two_shot out.json -n 32 --collective all_reduce", "two_shot needs more than 16 channels of a thread block"),
         ("one_shot out.xml -n 100 --collective all_reduce", "one_shot needs more than 64 thread blocks of a gpu"),
+        ("ring out.xml -n 300", "ring takes 20,272,200 bytes at least; expected at most 16,777,216: fewer ranks"),
         ("nothing out.xml", "'nothing' is neither an algorithm nor a file"),
     ],
 )
@@ -50,6 +57,24 @@ def test_what_cannot_be_written_is_refused(
     assert (got.code, got.out) == (1, "")
     assert message in got.err
     assert not list(tmp_path.iterdir())
+
+
+def test_a_schedule_with_more_steps_than_a_file_has_room_for_is_refused_before_it_is_written() -> None:
+    schedule = build("ring", "all_reduce", 300)
+    began_s = time.process_time()
+    with pytest.raises(NotExpressible, match="20,272,200 bytes at least"):
+        text_of(schedule, "msccl")
+    assert time.process_time() - began_s < 5  # written, it takes 15 s
+
+
+@pytest.mark.parametrize("ranks", [4, 32])
+def test_the_least_that_is_known_beforehand_is_not_more_than_what_is_written(ranks: int) -> None:
+    schedule = build("ring", "all_reduce", ranks)
+    lines = [line for line in text_of(schedule, "msccl").splitlines() if "<step" in line]
+    assert min(map(len, lines)) + 1 >= STEP_BYTES and len(lines) >= Streams(schedule).received().sum()
+    gpus = json.loads(text_of(schedule, "mscclpp"))["gpus"]
+    most = max(len(block["ops"]) for gpu in gpus for block in gpu["threadblocks"])
+    assert min(Streams(schedule).most_operations(n, SENDING, RECEIVING, REDUCING) for n in STREAMS) <= most
 
 
 def test_a_file_is_not_written_over_itself(ringtree: Ringtree, tmp_path: Path) -> None:

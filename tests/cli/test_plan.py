@@ -46,7 +46,9 @@ def test_records_hold_the_tables_values(ringtree: Ringtree, tmp_path: Path) -> N
         "high_us",
         "algbw_GBps",
         "busbw_GBps",
+        "bound_us",
         "bound_fraction",
+        "bound_bottleneck",
         "bottleneck",
         "unknowns",
     ]
@@ -58,6 +60,35 @@ def test_records_hold_the_tables_values(ringtree: Ringtree, tmp_path: Path) -> N
         assert row["algbw_GBps"] == pytest.approx(row["nbytes"] / row["time_us"] / 1e3)
 
 
+def test_the_record_has_the_cluster_and_the_links_that_bind(ringtree: Ringtree, tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    out = ringtree(*FOUR, "--gpus", "4", "--nics", "4x200Gb", "--bytes", "8,8G", "--json", str(file)).out
+    found = json.loads(file.read_text())
+    assert found["collective"] == "all_reduce"
+    assert found["cluster"] == {
+        "name": "dgx-h100 x4", "machine": "dgx-h100", "nodes": 4, "ranks": 16, "gpus_per_node": 4,
+        "gpu_models": ["H100 SXM5"], "nics_per_node": 4, "nic_GBps": [25.0], "fabric": "infiniband",
+        "network": "rails", "oversubscription": 1.0, "sharp": False,
+    }  # fmt: skip
+    cut = found["cut"]
+    assert cut["links"] == [f"rail{k} -> node0/nic{k}" for k in range(4)] and cut["link_count"] == cut["alike"] == 4
+    assert cut["GBps"] == pytest.approx(4 * 25 * 0.9937, rel=1e-3) and cut["words"] in out
+    small, large = found["rows"]
+    assert (small["bound_bottleneck"], large["bound_bottleneck"]) == ("latency", cut["words"])
+    assert large["bound_us"] == pytest.approx(large["time_us"] * large["bound_fraction"])
+
+
+def test_the_record_of_one_node_has_no_network_and_names_few_of_many_links(ringtree: Ringtree, tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    ringtree("plan", "all_reduce", "--topology", "dgx-a100", "--bytes", "1G", "--json", str(file))
+    cluster = json.loads(file.read_text())["cluster"]
+    assert (cluster["nodes"], cluster["fabric"], cluster["network"]) == (1, None, None)
+    wide = ["plan", "all_to_all", "--topology", "gb200-nvl72", "--bytes", "1G", "--json", str(file)]
+    assert ringtree(*wide).code == 0
+    cut = json.loads(file.read_text())["cut"]
+    assert len(cut["links"]) == min(cut["link_count"], 64)
+
+
 def test_the_interval_is_in_the_table_and_in_json(ringtree: Ringtree, tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
     out = ringtree(*FOUR, "--bytes", "1K,8G", "--json", str(file)).out
@@ -66,9 +97,12 @@ def test_the_interval_is_in_the_table_and_in_json(ringtree: Ringtree, tmp_path: 
         less, more = (100 * (row[end] / row["time_us"] - 1) for end in ("low_us", "high_us"))
         assert shown[5] == f"{less:.0f}/+{more:.0f}%"
     assert "# interval at 8 GiB, widest unknown: " in out
-    assert "measured systems of this class: all_reduce of Hopper GPUs over nvlink and infiniband" in out
+    assert "measured systems of this class: all_reduce of Hopper GPUs over NVLink and infiniband" in out
     other = ringtree("plan", "broadcast", "--topology", "aws-p4d", "--nodes", "2", "--bytes", "1M").out
-    assert "# no measured system of this class was compared (broadcast of Ampere GPUs over nvlink and efa)" in other
+    assert (
+        "# no measured system of this class was compared (broadcast of GPUs of Ampere or Ada over NVLink and efa)"
+        in other
+    )
 
 
 def test_nccls_own_estimate_is_without_an_interval(ringtree: Ringtree, tmp_path: Path) -> None:
@@ -86,7 +120,9 @@ def test_parts_that_no_table_knows_stand_above_the_table_and_in_the_record(ringt
     machine.write_text(f'<system version="1"><cpu numaid="0">{inside}</cpu></system>')
     words = "gpu0 at 0000:00:00.0, gpu1 at 0000:01:00.0: [10de:9999] is in no table: its model and links are left open"
     plan = ["plan", "all_reduce", "--topology", str(machine), "--bytes", "1M", "--json", str(record)]
-    assert f"# not known: {words}; assume gpu=MODEL\n" in ringtree(*plan).out
+    out = ringtree(*plan).out
+    assert f"# not known: {words}; assume gpu=MODEL\n" in out
+    assert "all_reduce of GPUs of unknown generation over the host's memory, without peer to peer" in out
     assert json.loads(record.read_text())["not_known"] == [f"{words}; assume gpu=MODEL"]
     assert "not known" not in ringtree(*plan, "--assume", "gpu=h100-pcie").out
     assert json.loads(record.read_text())["not_known"] == []

@@ -92,13 +92,13 @@ def test_everything_can_be_planned(collective: str, ringtree: Ringtree) -> None:
     ("words", "why"),
     [
         (("nonsense",), "no collective 'nonsense'"),
-        (("all_reduce", "-n", "0"), "-n 0: expected 1 to 256 ranks"),
+        (("all_reduce", "-n", "0"), "-n/--ranks 0: expected 1 to 256 ranks"),
         (("all_reduce", "--bytes", "lots"), "expected such as 1M"),
         (("all_reduce", "--nics", "8x400Gb"), "--nics applies to a cluster: expected --topology"),
         (("all_reduce", "--nodes", "4"), "--nodes applies to a cluster: expected --topology"),
         (
             ("all_reduce", "--topology", "dgx-h100", "-n", "4"),
-            "-n counts ranks on this machine, got -n 4; for a cluster use --nodes 2",
+            "-n/--ranks counts ranks on this machine, got 4; for a cluster use --nodes 2",
         ),
     ],
 )

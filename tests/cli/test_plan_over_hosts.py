@@ -112,7 +112,7 @@ def test_the_file_that_init_reads_is_the_default(
         (("--hosts", "2,2", "--rate", "0gbit"), "--rate '0gbit': expected such as 2gbit"),
         (("--hosts", "2,2", "--latency", "60"), "--latency '60': expected more than 0"),
         (("--hosts", "2,2", "--beside", "11s"), "--beside '11s': expected more than 0, at most 10s"),
-        (("--hosts", "2,2", "-n", "4"), "-n does not apply to --hosts"),
+        (("--hosts", "2,2", "-n", "4"), "-n/--ranks does not apply to --hosts"),
         (("--hosts", "2,2", "--nodes", "4"), "--nodes does not apply to --hosts"),
         (("--rate", "2gbit"), "--rate describes a network between hosts"),
         (("--tuned", "no such file"), "no such file"),

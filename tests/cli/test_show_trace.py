@@ -33,7 +33,7 @@ def test_options_of_schedules_are_refused(ringtree: Ringtree, tmp_path: Path) ->
     path = written(tmp_path)
     for words in (("-n", "4"), ("--rank", "0"), ("--picture",), ("--bytes", "8")):
         got = ringtree("show", path, *words)
-        assert got.code == 1 and "is a trace; --" in got.err and not got.out
+        assert got.code == 1 and "is a trace; -" in got.err and not got.out
 
 
 def test_a_broken_trace_is_one_line(ringtree: Ringtree, tmp_path: Path) -> None:

@@ -208,7 +208,7 @@ def test_cores_that_hosts_share_are_slower(ringtree: Ringtree) -> None:
     [
         ("--rate 2gbit", "--rate applies to --hosts: expected such as --hosts 2,2,2 as well"),
         ("--share-cores", "--share-cores applies to --hosts"),
-        ("--hosts 2,2 -n 6", "--hosts 2,2 has 4 ranks, and -n 6: expected the same"),
+        ("--hosts 2,2 -n 6", "--hosts 2,2 has 4 ranks, and -n/--ranks 6: expected the same"),
         ("--hosts 2,2 --topology switch", "--hosts and --topology are two places: expected one of them"),
         ("--hosts 2,2 --in-place", "--in-place applies to the engine's own windows: expected --cut"),
         ("--hosts 2,x", "expected the number of ranks on each host, such as 2,2,2"),

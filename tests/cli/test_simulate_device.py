@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from ringtree.cli.simulate.fitting import doubts
 from ringtree.simulate.device.constants import ConstantsFile, DeviceConstants, dumps, load
+from ringtree.simulate.device.fit import DeviceFit, MeasuredTable, TableErrors
 from tests.cli.conftest import Ringtree
 from tests.simulate.device.msccl_ring import written
 
@@ -51,6 +55,39 @@ def test_constants_are_fitted_written_and_played(
     assert beside.code == 0 and float(beside.out.split("# median error ")[1].split("%")[0]) < 2
 
 
+@pytest.mark.parametrize(
+    ("block_Bps", "error", "memory_Bps", "expected"),
+    [
+        (2e10, 0.02, 5.3e12, ""),
+        (1e13, 0.17, 5.3e12, "block_Bps of 10,000 GB/s is above the GPU's memory, 5,300 GB/s (median error 17%)"),
+        (1e13, 0.17, None, "block_Bps of 10,000 GB/s is the most that is looked for (median error 17%)"),
+        (2e10, 0.43, None, "the times do not fit (median error 43%)"),
+    ],
+)
+def test_a_fit_that_cannot_be_right_is_doubted(
+    block_Bps: float, error: float, memory_Bps: float | None, expected: str
+) -> None:
+    off = np.array([-error, error, error])
+    table = TableErrors(MeasuredTable("t.csv", (), (1, 2, 3), (1.0, 1.0, 1.0)), off, off, off)
+    found = DeviceFit(replace(MADE, block_Bps=block_Bps), {"launch_s": 0.1, "block_Bps": 0.1}, (table,))
+    assert doubts(found, memory_Bps).startswith(expected) and bool(doubts(found, memory_Bps)) is bool(expected)
+
+
+@pytest.mark.parametrize(("faster", "place"), [(1, PLACE), (3000, PLACE), (3000, "mi300x8")])
+def test_the_fit_of_a_wrong_table_ends_in_one_warning(
+    ringtree: Ringtree, program: Path, table: Path, tmp_path: Path, faster: int, place: str
+) -> None:
+    head, *rows = [line.split(",") for line in table.read_text().splitlines()]
+    for row in rows:
+        row[5] = f"{float(row[5]) / faster:.6f}"
+    wrong = tmp_path / "wrong.csv"
+    wrong.write_text("\n".join(",".join(row) for row in (head, *rows)))
+    got = ringtree("simulate", str(program), "--fit", str(wrong), "--topology", place)
+    warnings = [line for line in got.out.splitlines() if line.startswith("warning: Simple: ")]
+    assert got.code == 0 and len(warnings) == (faster > 1)
+    assert all(line.endswith("are the program and the topology those that were timed?") for line in warnings)
+
+
 def test_one_size_is_shown_with_path_and_links(
     ringtree: Ringtree, program: Path, constants: Path, tmp_path: Path
 ) -> None:
@@ -58,6 +95,10 @@ def test_one_size_is_shown_with_path_and_links(
     got = ringtree("simulate", str(program), "--constants", str(constants), "--bytes", "2K", "--trace", str(trace))
     assert got.code == 0 and "ring_1_1 all_gather over 2 ranks, 2,048 bytes in 2 chunks" in got.out
     assert "thread blocks of protocol Simple by" in got.out and "critical path" in got.out and trace.exists()
+    lines = [line.split() for line in got.out.splitlines()]
+    (launch,) = (line for line in lines if "launch" in line and line[:2] == ["0", "s"])
+    assert launch[2:4] == ["+20", "µs"] and lines[lines.index(launch) + 1][:2] == ["20", "µs"]
+    assert "launch 20 µs (" in got.out
 
 
 def test_channels_are_thread_blocks(ringtree: Ringtree, constants: Path) -> None:

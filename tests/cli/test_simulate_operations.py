@@ -102,13 +102,28 @@ def test_collectives_are_expanded(ringtree: Ringtree, tmp_path: Path) -> None:
     assert "no_such" in ringtree("simulate", str(path), "--groups", str(groups), "--expand", "no_such").err
 
 
+def test_an_algorithm_that_expands_nothing_is_refused(ringtree: Ringtree, tmp_path: Path) -> None:
+    empty = trace(tmp_path, [], [], name="empty")
+    got = ringtree("simulate", str(empty), "--expand", "ring")
+    assert (got.code, got.out) == (1, "") and got.err.count("\n") == 1
+    assert "--expand ring: " in got.err and "empty has no collectives to expand; leave it out" in got.err
+    reduced = trace(tmp_path, [coll(0, 0, 8)], [coll(0, 0, 8)], name="reduced")
+    got = ringtree("simulate", str(reduced), "--expand", "bruck")
+    assert got.code == 1 and "--expand bruck: it serves none of all_reduce" in got.err
+    assert ringtree("simulate", str(reduced), "--expand", "ring").code == 0
+
+
 def test_mistakes_are_one_line(ringtree: Ringtree, tmp_path: Path) -> None:
     path = tmp_path / "pair.goal"
     path.write_text(PAIR)
     for words, message in (
         (["simulate", str(path), "--bytes", "8"], "--bytes applies to schedules; {} is a GOAL schedule: leave it out"),
-        (["simulate", str(path), "-n", "2"], "-n applies to schedules"),
+        (["simulate", str(path), "-n", "2"], "-n/--ranks applies to schedules"),
         (["simulate", str(path), "--with", "ring:all_reduce:8"], "--with applies to schedules"),
+        (
+            ["simulate", str(path), "--expand", "ring"],
+            "--expand applies to collectives of an execution trace; {} is a GOAL",
+        ),
         (["simulate", str(path), "--groups", str(path)], "not JSON"),
         (["simulate", "ring", "-n", "2"], "required: --bytes, the size of the whole vector"),
         (["simulate", "ring", "-n", "2", "--bytes", "8", "--expand", "ring"], "--expand applies to Chakra"),

@@ -133,7 +133,7 @@ def test_rank_counts(text, each, expected):
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("all_reduce --topology switch --ranks 0:4", "--ranks 0:4: expected such as 64, 2,8,64 or 2:100000"),
+        ("all_reduce --topology switch --ranks 0:4", "-n/--ranks 0:4: expected such as 64, 2,8,64 or 2:100000"),
         ("all_reduce --topology switch --algorithm bruck", "--algorithm bruck: does not serve all_reduce"),
         ("all_reduce --topology switch --bytes 0", "--bytes 0: 0 bytes"),
         (f"all_reduce --topology dgx-a100 --ranks {','.join(map(str, range(1, 99)))}", "expected such as 64"),

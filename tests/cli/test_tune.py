@@ -59,8 +59,8 @@ def test_a_named_file_is_not_the_usual_one(tmp_path: Path, capsys: pytest.Captur
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["-n", "1"], "-n 1: expected 2 to 64 ranks"),
-        (["-n", "2,1000"], "-n 2,1000: expected 2 to 64 ranks"),
+        (["-n", "1"], "-n/--ranks 1: expected 2 to 64 ranks"),
+        (["-n", "2,1000"], "-n/--ranks 2,1000: expected 2 to 64 ranks"),
         (["--seconds", "0"], "--seconds 0: expected more than 0"),
         (["--seconds", "nan"], "--seconds nan: expected more than 0"),
         (["--maxbytes", "1"], "--maxbytes 1: expected 8 bytes at least"),
@@ -130,7 +130,7 @@ def test_a_file_of_copies_is_not_overwritten(tmp_path: Path, capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["--device", "cuda", "-n", "2"], "-n is for ranks on CPUs"),
+        (["--device", "cuda", "-n", "2"], "-n/--ranks is for ranks on CPUs"),
         (["--device", "cuda", "--maxbytes", "8"], "--maxbytes 8: expected 1M to 4G"),
         (["--json", "copies.json"], "--json is for copies between devices"),
     ],

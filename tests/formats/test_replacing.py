@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from ringtree.cli.arguments.destination import check_destination
 from ringtree.formats.replacing import replacing
 
 
@@ -45,3 +49,50 @@ def test_a_full_disk_is_named() -> None:
     with pytest.raises(OSError, match="No space left") as caught, replacing(Path("/dev/full")) as file:
         file.write(b"new")
     assert caught.value.filename == "/dev/full"
+
+
+def test_a_named_pipe_without_a_reader_is_refused_at_once(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="nobody reads this pipe") as caught, replacing(pipe):
+        raise AssertionError("the block ran")
+    assert caught.value.filename == str(pipe) and pipe.is_fifo()
+
+
+def test_a_named_pipe_with_a_reader_is_written_to(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    with replacing(pipe) as file:
+        file.write(b"new")
+    assert os.read(reader, 10) == b"new"
+    os.close(reader)
+
+
+def test_a_descriptor_is_written_to_where_it_stands(tmp_path: Path) -> None:
+    """A plain file behind /dev/stdout holds what was printed before, and the descriptor stays open."""
+    with open(tmp_path / "out", "wb", buffering=0) as out:
+        out.write(b"table ")
+        for name in ("/dev/fd", "/proc/self/fd"):
+            with replacing(Path(name) / str(out.fileno())) as file:
+                file.write(b"json ")
+        out.write(b"end")
+    assert (tmp_path / "out").read_bytes() == b"table json json end"
+
+
+@pytest.mark.parametrize("piped", [True, False])
+def test_standard_output_holds_the_table_and_then_the_record(tmp_path: Path, piped: bool) -> None:
+    words = ["plan", "all_reduce", "--topology", "dgx-a100", "--bytes", "1M", "--json", "/dev/stdout"]
+    file = tmp_path / "out"
+    with open(file, "wb") as out:
+        command = [sys.executable, "-m", "ringtree.cli", *words]
+        done = subprocess.run(command, stdout=subprocess.PIPE if piped else out, stderr=subprocess.PIPE, timeout=60)
+    text = (done.stdout if piped else file.read_bytes()).decode()
+    assert (done.returncode, done.stderr) == (0, b"")
+    table, record = text.split("\n{\n", 1)
+    assert table.startswith("# all_reduce over 8 ranks") and json.loads("{" + record)["rows"]
+
+
+def test_a_descriptor_that_is_not_open_is_refused_before_work(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no such descriptor is open"):
+        check_destination(Path("/dev/fd/999"))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ringtree.machines.catalogue import machine
 from ringtree.machines.clusters import Cluster, NetworkShape
+from ringtree.machines.machine import DeviceKind
 from ringtree.topology.fabrics import FABRICS
 from ringtree.topology.graph import Topology
 from ringtree.topology.networks import grid
@@ -211,3 +212,22 @@ def test_a_switch_takes_its_time_once(network):
         took_s.append(topology.latency_s[list(topology.route(0, 8))].sum())
     assert took_s[1] - took_s[0] == pytest.approx(1e-6)
     assert took_s[0] == pytest.approx(infiniband.latency_s, abs=1.5e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "gpus", "nics"),
+    [
+        ("gb200-nvl72", range(4), 4),  # a tray
+        ("gb200-nvl72", range(6), 8),
+        ("gb200-nvl72", (0, 4, 71), 12),
+        ("gb200-nvl72", range(72), 72),
+        ("dgx-h100-superpod", range(9), 16),
+        ("dgx-h100", range(4), 8),  # one host has them all
+        ("gh200x4", (3,), 4),
+    ],
+)
+def test_a_part_of_a_rack_has_the_nics_of_its_hosts(name, gpus, nics):
+    whole = machine(name)
+    part = whole.part(gpus)
+    assert len(part.nics) == nics and len(part.gpus) == len(gpus)
+    assert len(part.of_kind(DeviceKind.NVSWITCH)) == len(whole.of_kind(DeviceKind.NVSWITCH))

@@ -13,7 +13,7 @@ from ringtree.machines.catalogue import machine
 from ringtree.machines.clusters import Cluster
 from ringtree.nccl.cluster_plan import ClusterPlan
 from ringtree.nccl.interval import Interval
-from ringtree.nccl.interval.classes import PredictionClass, class_of
+from ringtree.nccl.interval.classes import GPU_WORDS, WITHIN_WORDS, PredictionClass, class_of
 from ringtree.nccl.interval.compared import COMPARED, scale
 from ringtree.topology.fabrics import FABRICS
 
@@ -121,6 +121,18 @@ def test_a_system_does_not_set_its_own_width() -> None:
 def test_classes_are_by_generation_and_what_joins_the_gpus(name: str, gpus: str, within: str) -> None:
     there = plan(name)
     assert class_of(there.cluster, there.graphs, "all_reduce") == PredictionClass(gpus, within, "", "all_reduce")
+
+
+def test_every_class_has_plain_words() -> None:
+    words = {
+        str(PredictionClass(gpus, within, "roce", "reduce")) for gpus in GPU_WORDS for within in (*WITHIN_WORDS, "one")
+    }
+    assert len(words) == len(GPU_WORDS) * (len(WITHIN_WORDS) + 1)
+    assert str(PredictionClass("unknown", "one", "roce", "reduce")) == (
+        "reduce of GPUs of unknown generation, one a node, over roce"
+    )
+    there = plan("ascend-910b-x8")
+    assert class_of(there.cluster, there.graphs, "all_reduce").gpus == "unknown"
 
 
 def test_without_peer_to_peer_the_host_decides_and_nobody_knows_how_much() -> None:

@@ -16,6 +16,7 @@ from ringtree.nccl.estimate import Estimate
 from ringtree.nccl.graphs import graphs as find_graphs
 from ringtree.nccl.transport.figures import NIC_SHARE
 from ringtree.nccl.transport.hardware import nics_limit
+from ringtree.price.bounds import Bounds
 from ringtree.topology.fabrics import FABRICS
 
 INFINIBAND = FABRICS["infiniband"]
@@ -207,6 +208,15 @@ def test_more_blocks_between_racks_do_not_make_the_switches_faster() -> None:
     one, two = (found(c, "all_reduce", 64 * GiB) for c in (Cluster(rack), Cluster(rack, 2, INFINIBAND)))
     assert two["nvls_tree/simple"].channels > one["nvls/simple"].channels
     assert two["nvls_tree/simple"].bandwidth_Bps == pytest.approx(one["nvls/simple"].bandwidth_Bps, rel=0.05)
+
+
+def test_a_rack_is_as_fast_alone_as_among_others() -> None:
+    rack, size = machine("gb200-nvl72"), 8 * GiB
+    clusters = [Cluster(rack), *(Cluster(rack, nodes, INFINIBAND) for nodes in (2, 3, 4))]
+    alone, *among = (found(c, "all_reduce", size)[f"nvls{'_tree' * (c.nodes > 1)}/simple"] for c in clusters)
+    assert all(e.bandwidth_Bps <= alone.bandwidth_Bps and e.time_s >= alone.time_s for e in among)
+    times = [Bounds(c, in_hosts=True).bound("all_reduce", size).time_s for c in clusters]
+    assert times == sorted(times)
 
 
 @pytest.mark.parametrize("gpus", [4, 8])

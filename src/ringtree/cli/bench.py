@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     effort, world = _effort(args), detect()
     launched = world.size > 1
     if launched and (args.ranks or args.threads):
-        option = "-t" if args.threads else "-n"
+        option = "-t/--threads" if args.threads else "-n/--ranks"
         raise ValueError(f"{option} in a rank of the {world.size} that {world.launcher} started; leave it out")
     ranks = [world.size] if launched else args.ranks or [2]
     if args.schedule:

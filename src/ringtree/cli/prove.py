@@ -103,7 +103,7 @@ def _prove_file(args: argparse.Namespace) -> int:
     if args.option:
         raise ValueError(f"{args.what} is a file and has no options; leave --option out")
     if args.ranks and args.ranks != [schedule.ranks]:
-        raise ValueError(f"{args.what} has {schedule.ranks} ranks; leave -n out")
+        raise ValueError(f"{args.what} has {schedule.ranks} ranks; leave -n/--ranks out")
     print(prove(schedule))
     proof = prove_programs(found.programs or lower(schedule), alike=True)  # files deal in equal blocks
     print(proof)

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+_DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/([0-9]{1,6})")
+_STANDARD = {"/dev/stdout": 1, "/dev/stderr": 2}
+
+
+def descriptor_of(path: Path) -> int | None:
+    """The descriptor of this process that a path such as /dev/stdout or /dev/fd/63 stands for; None for other paths."""
+    text = str(path.absolute())
+    named = _DESCRIPTOR.fullmatch(text)
+    return int(named[1]) if named else _STANDARD.get(text)
+
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """A file to write that becomes `path` at the end of the block; if the block fails, `path` is as it was. A path that
-    is no plain file (a pipe, a device) is written to; a link is followed. OSError names `path`, a full disk's too."""
+    is no plain file (a pipe, a device, /dev/stdout) is written to; a link is followed. OSError names `path`, a full
+    disk's too, and a pipe's that nobody reads, which is not waited for."""
     try:
         with _replacing(path) as file:
             yield file
@@ -23,11 +37,19 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[IO[bytes]]:
-    target = path.resolve()
-    if target.exists() and not target.is_file():
-        with open(target, "wb") as file:
+    if (descriptor := descriptor_of(path)) is not None:
+        if sys.stdout is not None:
+            sys.stdout.flush()  # what was printed before comes before
+        with open(
+            os.dup(descriptor), "wb"
+        ) as file:  # opened anew, a plain file behind it would be written from its start
             yield file
         return
+    if path.exists() and not path.is_file():
+        with _pipe(path) if path.is_fifo() else open(path, "wb") as file:
+            yield file
+        return
+    target = path.resolve()
     beside = target.with_name(f".{target.name}.part")
     try:
         with open(beside, "wb") as file:
@@ -36,6 +58,19 @@ def _replacing(path: Path) -> Iterator[IO[bytes]]:
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
+
+
+def _pipe(path: Path) -> IO[bytes]:
+    """A named pipe to write to. OSError: if nobody reads it, which opening it would wait for."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno != errno.ENXIO:
+            raise
+        what = "nobody reads this pipe; expected a reader, such as `cat PIPE` in another shell, or a file"
+        raise OSError(error.errno, what, str(path)) from None
+    os.set_blocking(descriptor, True)
+    return open(descriptor, "wb")
 
 
 def replace_with_json(path: Path, value: Any) -> None:

@@ -76,14 +76,28 @@ class Streams:
         for _, each in groupby(self._moves(most, most_count), key=lambda move: move.round):
             yield list(each)
 
-    def most_sending_rounds(self, most: int) -> int:
-        """The most rounds in which a rank sends in one stream, of at most `most` streams."""
+    def received(self) -> NDArray[np.int64]:
+        """The number of transfers that each rank receives from others, [ranks]."""
         rows = self._rows
-        far = np.flatnonzero(rows.source != rows.target)
-        stream = np.array(self._sets, dtype=np.int64)[far] % most
-        sender = stream * (1 + int(rows.source.max(initial=0))) + rows.source[far]
-        rounds = 1 + int(rows.round.max(initial=0))
-        return int(np.bincount(np.unique(sender * rounds + rows.round[far]) // rounds).max(initial=0))
+        return np.bincount(rows.target[rows.source != rows.target]).astype(np.int64)
+
+    def most_operations(self, most: int, sending: int, receiving: int, reducing: int) -> int:
+        """The most operations of a rank in one stream, of at most `most` streams: so many for each round in which it
+        sends, receives, and receives what it adds."""
+        rows = self._rows
+        far = rows.source != rows.target
+        stream = np.array(self._sets, dtype=np.int64) % most
+        ranks, rounds = 1 + int(max(rows.source.max(initial=0), rows.target.max(initial=0))), rows.round.max(initial=0)
+        operations = np.zeros(most * ranks, np.int64)
+        for rank, of, each in (
+            (rows.source, far, sending),
+            (rows.target, far, receiving),
+            (rows.target, far & (rows.reduce != 0), reducing),
+        ):
+            block = stream[of] * ranks + rank[of]
+            different = np.unique(block * (1 + int(rounds)) + rows.round[of]) // (1 + int(rounds))
+            operations += each * np.bincount(different, minlength=most * ranks)
+        return int(operations.max(initial=0))
 
     def _moves(self, most: int, most_count: int) -> Iterator[StreamMove]:
         for number, values in zip(self._sets, zip(*self._columns, strict=True), strict=True):

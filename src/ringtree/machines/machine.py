@@ -38,6 +38,10 @@ class LinkKind(str, Enum):
     INFINIBAND = "infiniband"
 
 
+_BEYOND_A_HOST = frozenset({LinkKind.NVLINK, LinkKind.XGMI, LinkKind.ETHERNET, LinkKind.INFINIBAND})
+"""Kinds of links that may leave a host: a rack's NVSwitches join the GPUs of several."""
+
+
 class PathKind(IntEnum):
     """The kind of path between two devices, the nearest first, by NCCL's names and numbers (graph.h).
 
@@ -165,12 +169,14 @@ class Machine:
         return self._leaving[device]
 
     def part(self, gpus: Iterable[int]) -> Machine:
-        """The machine with those GPUs alone, by local rank, in the order given; everything else stays. ValueError: if
-        one is given twice, or none."""
+        """The machine with those GPUs alone, by local rank, in the order given. The other devices stay, but for those
+        of a host (a tray of a rack) none of whose GPUs stays: no process runs there. ValueError: if a GPU is given
+        twice, or none."""
         wanted = [self._gpu(g) for g in gpus]
         if len(set(wanted)) < len(wanted) or not wanted:
             raise ValueError(f"{self.name}: expected GPUs that differ, at least one")
-        others = [n for n, d in enumerate(self.devices) if d.kind is not DeviceKind.GPU]
+        left = {self._hosts[g] for g in self.gpus} - {self._hosts[g] for g in wanted}
+        others = [n for n, d in enumerate(self.devices) if d.kind is not DeviceKind.GPU and self._hosts[n] not in left]
         kept = sorted(others + wanted)
         if wanted != sorted(wanted):
             kept = wanted + others
@@ -185,6 +191,23 @@ class Machine:
         if not 0 <= local_rank < len(self.gpus):
             raise ValueError(f"{self.name} has no GPU {local_rank}: expected 0..{len(self.gpus) - 1}")
         return self.gpus[local_rank]
+
+    @cached_property
+    def _hosts(self) -> tuple[int, ...]:
+        """The host of every device, as the least number of the devices that a host's own links join."""
+        host = list(range(len(self.devices)))
+
+        def first(n: int) -> int:
+            while host[n] != n:
+                host[n] = host[host[n]]
+                n = host[n]
+            return n
+
+        for link in self.links:
+            if link.kind not in _BEYOND_A_HOST:
+                a, b = first(link.source), first(link.target)
+                host[max(a, b)] = min(a, b)
+        return tuple(map(first, range(len(self.devices))))
 
     @cached_property
     def _numbers(self) -> dict[str, int]:

@@ -40,8 +40,8 @@ OTHERWISE = 0.5
 MIGHT_TAKE = 1.5
 """NCCL might take an algorithm whose time it estimates at less than this many times its pick's; a ring always."""
 HOSTS_COPIES = (
-    "slower at length than predicted, and no known cause fits clearly: these GPUs reach one another through the CPUs' "
-    "memory, where the speed of the copies depends on the host"
+    "these GPUs reach one another through the CPUs' memory, as the prediction has it: the speed of the copies depends "
+    "on the host, and the interval is wide"
 )
 BELOW = "below the interval, but by so little that no cause can be named"
 SLOW_START = 3.0
@@ -59,13 +59,15 @@ BUS_FACTOR_WITHIN = 0.1
 
 
 class Diagnosis(str, Enum):
-    """FASTER: above the interval. CAUSE: one fault. UNDECIDED: several faults fit alike. UNEXPLAINED: slower than
+    """FASTER: above the interval. CAUSE: one fault. UNDECIDED: several faults fit alike. FAR_BELOW: under half of the
+    prediction where the speed depends on the host's copies, with those faults that fit. UNEXPLAINED: slower than
     predicted, and no fault fits clearly. NO_CONCLUSION: no size of the log is small or large enough to judge."""
 
     HEALTHY = "nothing wrong found"
     FASTER = "faster than predicted"
     CAUSE = "likely cause"
     UNDECIDED = "undecided"
+    FAR_BELOW = "far below the prediction"
     UNEXPLAINED = "unexplained"
     NO_CONCLUSION = "no conclusion"
 
@@ -142,7 +144,7 @@ def explain(nccl_log: Log, cluster: Cluster) -> Explanation:
     if beside.ratio >= SLOWED:
         return found
     if not (slow or nccl_log.debug):
-        return _within(found)
+        return _within(found, forced, ranges)
     return _slower(found, forced, ranges, slow)
 
 
@@ -151,7 +153,7 @@ def _slower(found: Explanation, forced: dict[str, str], ranges: SizeRanges, slow
     suspects = _suspects(found.log, found.cluster, forced, ranges)
     shown = any(s.evidence for s in suspects)
     if not slow and not shown:
-        return _within(found)
+        return _within(found, forced, ranges)
     healthy = _healthy(ranges)
     best = min((s.distance for s in suspects if not s.denied), default=FITS)
     other = min(healthy, key=lambda h: h[1])
@@ -161,17 +163,27 @@ def _slower(found: Explanation, forced: dict[str, str], ranges: SizeRanges, slow
     if verdict is not Diagnosis.UNEXPLAINED:
         return replace(found, verdict=verdict, suspects=kept)
     if _copied(found.cluster) and found.at_start and found.at_start.ratio >= OTHERWISE:
-        return replace(found, remarks=(*found.remarks, HOSTS_COPIES))
+        return _far_below(found, suspects)
     if found.at_length and found.at_length.ratio >= UNEXPLAINED:
         return replace(found, remarks=(*found.remarks, BELOW))
     return replace(found, verdict=verdict, suspects=_judged(suspects)[1])
 
 
-def _within(found: Explanation) -> Explanation:
-    """No fault, with a remark where the interval is so wide that half the predicted speed is within it."""
+def _within(found: Explanation, forced: dict[str, str], ranges: SizeRanges) -> Explanation:
+    """No fault, but where the interval is so wide that less than half the predicted speed is within it."""
     if _copied(found.cluster) and found.at_length and found.at_length.ratio < OTHERWISE:
-        return replace(found, remarks=(*found.remarks, HOSTS_COPIES))
+        return _far_below(found, _suspects(found.log, found.cluster, forced, ranges))
     return found
+
+
+def _far_below(found: Explanation, suspects: Sequence[Suspect]) -> Explanation:
+    """The verdict where the speed depends on the host's copies: with the faults that fit as candidates."""
+    verdict, kept = _judged(suspects)
+    candidates = () if verdict is Diagnosis.UNEXPLAINED else kept
+    if found.at_length and found.at_length.ratio >= OTHERWISE and not candidates:
+        return replace(found, remarks=(*found.remarks, HOSTS_COPIES))
+    remarks = (*found.remarks, HOSTS_COPIES)
+    return replace(found, verdict=Diagnosis.FAR_BELOW, suspects=candidates, remarks=remarks)
 
 
 def _compared(plan: ClusterPlan, collective: str, row: NcclTestsRow) -> Compared:

@@ -13,7 +13,7 @@ from ringtree.ir.collective import collective as find_collective
 from ringtree.machines.clusters import Cluster, NetworkShape
 from ringtree.machines.machine import Machine
 from ringtree.price import cuts
-from ringtree.price.cuts import Cut, narrow
+from ringtree.price.cuts import Cut, CutLinks, narrow
 from ringtree.price.graph import Graph
 from ringtree.price.latency import least_s, to_the_next_s
 from ringtree.topology import Topology
@@ -29,13 +29,15 @@ SEND_RECV = "send_recv"
 @dataclass(frozen=True, slots=True)
 class LowerBound:
     """A lower bound in seconds. `time_s` is the longest of the others: `latency_s` (however few the bytes),
-    `bandwidth_s` (the narrowest cut, which `bottleneck` names) and `work_s` (adding up)."""
+    `bandwidth_s` (the narrowest cut, which `bottleneck` names) and `work_s` (adding up). `cut`: the links of the
+    narrowest cut, also where another term is longer; None where no byte crosses a link."""
 
     time_s: float
     latency_s: float
     bandwidth_s: float
     bottleneck: str
     work_s: float = 0.0
+    cut: CutLinks | None = None
 
 
 class Bounds:
@@ -61,6 +63,7 @@ class Bounds:
         self._nics = _nics(where.machine) if isinstance(where, Cluster) else frozenset()
         self._graph = Graph.of(self.topology)
         self._cuts = dict[tuple[str, int], tuple[Cut, bool]]()
+        self._links = dict[tuple[str, int], CutLinks]()
         self._least_s = dict[tuple[int | None, bool], float]()
 
     def bound(self, collective: str, nbytes: int, root: int = 0) -> LowerBound:
@@ -90,19 +93,26 @@ class Bounds:
         if promise.reduces and not promise.prefix and not (self.in_network or self.in_hosts):
             work_s = nbytes * (n - 1) / n / self.topology.reduce_Bps
         time_s = max(latency_s, bandwidth_s, work_s)
-        words = narrow(self.topology, cut, leaves=leaves, nics=self._nics)
+        links = self._named(collective, root, cut, leaves)
+        words = links.words
         if time_s > bandwidth_s:
             rate = f"{self.topology.reduce_Bps / 1e9:.4g} GB/s"
             words = "latency" if time_s == latency_s else f"reducing, {rate} per rank"
-        return LowerBound(time_s, latency_s, bandwidth_s, words, work_s)
+        return LowerBound(time_s, latency_s, bandwidth_s, words, work_s, links)
 
     def _to_the_next(self, nbytes: int) -> LowerBound:
         if self.ranks == 1:
             return LowerBound(0.0, 0.0, 0.0, "a single rank")
-        cut, _ = self._cut(SEND_RECV, 0)
+        cut, leaves = self._cut(SEND_RECV, 0)
         latency_s, bandwidth_s = self._to_the_next_s, float(cut.per_byte_s * nbytes)
-        words = "latency" if latency_s > bandwidth_s else narrow(self.topology, cut)
-        return LowerBound(max(latency_s, bandwidth_s), latency_s, bandwidth_s, words)
+        links = self._named(SEND_RECV, 0, cut, leaves)
+        words = "latency" if latency_s > bandwidth_s else links.words
+        return LowerBound(max(latency_s, bandwidth_s), latency_s, bandwidth_s, words, cut=links)
+
+    def _named(self, collective: str, root: int, cut: Cut, leaves: bool) -> CutLinks:
+        if (collective, root) not in self._links:
+            self._links[collective, root] = narrow(self.topology, cut, leaves=leaves, nics=self._nics)
+        return self._links[collective, root]
 
     @cached_property
     def _to_the_next_s(self) -> float:

@@ -20,6 +20,8 @@ MOST_RANKS = 64
 """Above this number of ranks, not every rank is examined on its own."""
 MANY = 256
 """Above this number of links, the first ones determine the name of all."""
+MOST_NAMED = 64
+"""Links of a cut that are named one by one."""
 
 
 AlikeSets = tuple[Sequence[int], int]
@@ -169,9 +171,22 @@ def _rate(bandwidth_Bps: Fraction, share: int, graph: Graph) -> Fraction:
     return bandwidth_Bps / share
 
 
-def narrow(topology: Topology, cut: Cut, *, leaves: bool = False, nics: Container[str] = ()) -> str:
-    """A cut in words, by the smaller side's name: `the 8 NIC links into host 0 (rail0 -> node0/nic0), 400 GB/s`.
-    `leaves`: the bytes leave the cut's nodes. `nics`: the name of the NICs in a node."""
+@dataclass(frozen=True, slots=True)
+class CutLinks:
+    """The links that a cut's bytes cross. `words`: `the 8 NIC links into host 0 (rail0 -> node0/nic0), 400 GB/s`;
+    `links`: the names of the first MOST_NAMED of `count`; `bandwidth_Bps`: of all of them; `alike`: the cuts of that
+    kind whose load is together."""
+
+    words: str
+    links: tuple[str, ...]
+    count: int
+    bandwidth_Bps: float
+    alike: int
+
+
+def narrow(topology: Topology, cut: Cut, *, leaves: bool = False, nics: Container[str] = ()) -> CutLinks:
+    """The links of a cut, in words by the smaller side's name. `leaves`: the bytes leave the cut's nodes. `nics`: the
+    name of the NICs in a node."""
     inside = ~cut.inside if leaves else cut.inside
     links = np.flatnonzero(inside[topology.target] & ~inside[topology.source] & (topology.bandwidth_Bps > 0))
     ranks = np.flatnonzero(inside[: topology.ranks])
@@ -182,9 +197,11 @@ def narrow(topology: Topology, cut: Cut, *, leaves: bool = False, nics: Containe
     if len(ranks) == len(others) and leaves:
         small = others, "out of"
     alike = f", one of {cut.sets:,} such cuts" if cut.sets > 1 else ""
-    example = topology.link_name(int(links[0])) if len(links) else "none"
-    bandwidth = f"{topology.bandwidth_Bps[links].sum() / 1e9:.4g} GB/s"
-    return f"{count} {small[1]} {_ranks(topology, small[0])} ({example}), {bandwidth}{alike}"
+    names = tuple(topology.link_name(int(link)) for link in links[:MOST_NAMED])
+    bandwidth_Bps = float(topology.bandwidth_Bps[links].sum())
+    example, rate = names[0] if names else "none", f"{bandwidth_Bps / 1e9:.4g} GB/s"
+    words = f"{count} {small[1]} {_ranks(topology, small[0])} ({example}), {rate}{alike}"
+    return CutLinks(words, names, len(links), bandwidth_Bps, cut.sets)
 
 
 def _kind(topology: Topology, links: NDArray[np.intp], nics: Container[str]) -> str:

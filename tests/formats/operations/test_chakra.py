@@ -117,6 +117,9 @@ SENT = {"comm_size": (SIZE, 8), "comm_dst": (TARGET, 1)}
         ([[node(0, COMP), node(0, COMP)]], "two nodes have the id 0"),
         ([[node(0, COMP, 4)]], "data_deps on node 4, which is not there"),
         ([[node(0, SEND, comm_size=(SIZE, 8))]], "no comm_dst"),
+        ([[node(5, SEND, comm_dst=(TARGET, 0))]], "node 5 has no comm_size; expected a number of 0 or more"),
+        ([[node(5, RECV, comm_src=(SOURCE, 0))]], "node 5 has no comm_size"),
+        ([[node(5, COLL, comm_type=(KIND, 0))]], "node 5 has no comm_size"),
         (
             [[node(0, SEND, **SENT)]],
             r"has comm_src 0 and comm_dst 1; expected rank 0, whose file it is, and one of 0\.\.0",
@@ -137,6 +140,11 @@ def test_mistakes_are_one_line(ranks: list[list[bytes]], message: str, tmp_path:
     with pytest.raises(FormatError, match=message) as error:
         load(trace(tmp_path, *ranks))
     assert "\n" not in str(error.value)
+
+
+def test_a_barrier_has_no_size(tmp_path: Path) -> None:
+    (call,) = load(trace(tmp_path, *[[node(0, COLL, comm_type=(KIND, 9))]] * 2)).collectives
+    assert (call.collective, call.nbytes) == ("barrier", 0)
 
 
 def test_dimensions_that_are_all_involved_are_all_ranks(tmp_path: Path) -> None:

@@ -5,13 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryFile
 
-from ringtree.formats.replacing import replacing
+from ringtree.formats.replacing import descriptor_of, replacing
 
 
 def check_destination(path: Path, *others: str | Path) -> None:
     """ValueError, one line, where `path` cannot become a file, or is one of the `others`, which the command reads or
     writes as well. What is there is left alone, and nothing new either."""
     folder = path.absolute().parent
+    if descriptor_of(path) is not None:
+        if not path.exists():
+            raise ValueError(f"{path}: no such descriptor is open; expected /dev/stdout, or a file to write to")
+        return
     if path.is_dir():
         raise ValueError(f"{path} is a folder; expected a file to write to")
     if not folder.is_dir():

@@ -35,7 +35,7 @@ def ranks_on_hosts(args: argparse.Namespace) -> None:
         raise ValueError("--hosts and --topology are two places: expected one of them")
     ranks = len(host_of_ranks(args.hosts))
     if args.ranks not in (None, ranks):
-        raise ValueError(f"--hosts {args.hosts} has {ranks} ranks, and -n {args.ranks}: expected the same")
+        raise ValueError(f"--hosts {args.hosts} has {ranks} ranks, and -n/--ranks {args.ranks}: expected the same")
 
 
 def place(args: argparse.Namespace, ranks: int) -> Place:

@@ -26,6 +26,14 @@ THEIRS = {
 """nccl-tests' names of collectives, and ours."""
 
 
+_WRITTEN = {"ranks": "-n/--ranks", "others": "--with"}
+
+
+def option_name(argument: str) -> str:
+    """The option as a user may have typed it, by the name of its argument: `-n/--ranks` of `ranks`."""
+    return _WRITTEN.get(argument, f"--{argument.replace('_', '-')}")
+
+
 def is_file(text: str) -> bool:
     """Whether `text` is meant as a schedule's file; ValueError where it is neither that nor an algorithm."""
     if text in REGISTRY or is_reference(text):
@@ -54,7 +62,7 @@ def from_file(args: argparse.Namespace, *others: str) -> Imported:
     """Reads the file; ValueError for an argument, of these and the `others`, that only an algorithm can have."""
     for option in ("ranks", "collective", "root", "option", *others):
         if is_given(getattr(args, option)):
-            raise ValueError(f"--{option} applies to algorithms, not to files; leave it out")
+            raise ValueError(f"{option_name(option)} applies to algorithms, not to files; leave it out")
     return load(args.what)
 
 

@@ -6,12 +6,14 @@ from importlib import import_module
 
 from ringtree.files.file_bytes import first_bytes
 from ringtree.formats import chrome
+from ringtree.machines.machine import Machine
 from ringtree.simulate.fit import fit
 from ringtree.topology import Topology, load, parse
 from ringtree.topology.text import SHAPES
 
 CLUSTER = "ringtree.cli.arguments.cluster"
-"""The module that finds machines, loaded where one is named."""
+READING = "ringtree.machines.files.reading"
+"""The modules that make clusters and find machines, loaded where one is named."""
 MEASURED = "trace:"
 """Before the file of a measured trace, where a topology is expected."""
 
@@ -27,6 +29,15 @@ def topology(text: str, ranks: int) -> Topology:
         return load(text)
     made: Topology = import_module(CLUSTER).of_machines(text, ranks)
     return made
+
+
+def machine_of(text: str) -> Machine | None:
+    """The machine of a topology's text; None for a shape, a topology's file and a trace."""
+    other = text.startswith(MEASURED) or text.partition(":")[0] in SHAPES
+    if other or (text.endswith(".json") and not _is_machine(text)):
+        return None
+    found: Machine = import_module(READING).find(text)
+    return found
 
 
 def _is_machine(path: str) -> bool:

@@ -11,6 +11,7 @@ from ringtree.cli import table
 from ringtree.cli.arguments.cluster import cluster as cluster_of
 from ringtree.cli.arguments.destination import check_destination
 from ringtree.cli.arguments.subject import THEIRS
+from ringtree.cli.plan import records
 from ringtree.cli.plan.table import describe
 from ringtree.formats.replacing import replace_with_json
 from ringtree.ir.units import bandwidth, duration, size
@@ -58,9 +59,13 @@ def _fill(args: argparse.Namespace, log: Log) -> list[str]:
     return out
 
 
-HEADER = ("size (B)", "measured (us)", "busbw (GB/s)", "predicted (us)", "interval", "busbw (GB/s)", "of predicted",
-          "of bound")  # fmt: skip
-WIDTHS = (13, 14, 13, 15, 11, 13, 13, 9)
+HEADER = ("size (B)", "measured (us)", "measured busbw", "predicted (us)", "interval", "predicted busbw",
+          "of predicted", "of bound")  # fmt: skip
+WIDTHS = (13, 14, 15, 15, 11, 16, 13, 9)
+COMPARED = (
+    "busbw: bus bandwidth in GB/s, nccl-tests' busbw; of predicted: measured busbw over predicted busbw, the same as "
+    "predicted time over measured time"
+)
 
 
 def lines(found: Explanation, assumed: Sequence[str] = ()) -> Iterator[str]:
@@ -70,6 +75,7 @@ def lines(found: Explanation, assumed: Sequence[str] = ()) -> Iterator[str]:
     yield f"# on {describe(found.cluster)}"
     for text in assumed:
         yield f"# {text}"
+    yield f"# {COMPARED}"
     yield "#"
     yield f"{table.head(HEADER, WIDTHS)}  bottleneck"
     for row in found.rows:
@@ -142,6 +148,8 @@ def _verdict(found: Explanation) -> Iterator[str]:
             )
     elif verdict is Diagnosis.FASTER:
         yield from _faster(found)
+    elif verdict is Diagnosis.FAR_BELOW:
+        yield from _far_below(found)
     elif verdict is Diagnosis.NO_CONCLUSION:
         yield "no conclusion: expected sizes up to 8 KiB, or from 16 MiB on"
     elif verdict is Diagnosis.CAUSE:
@@ -179,6 +187,21 @@ def _faster(found: Explanation) -> Iterator[str]:
         yield f"  to confirm: {reason.check}"
 
 
+def _far_below(found: Explanation) -> Iterator[str]:
+    beside = found.at_length or found.at_start
+    assert beside is not None
+    yield f"far below the prediction: {beside.ratio:.0%} of it at {size(beside.nbytes)}"
+    for suspect in found.suspects:
+        yield f"candidate: {suspect.fault.what}"
+        yield from _evidence(found, suspect)
+    if not found.suspects:
+        yield "  no candidate explains it: no fault that the model knows here brings the prediction to these times"
+    yield (
+        "  to decide: the copies' speed itself (`ringtree tune --device cuda`, or CUDA's p2pBandwidthLatencyTest), the "
+        "PCIe links' width and speed under load (`lspci -vv`, LnkSta), and NCCL_DEBUG=INFO (`via SHM` or `via P2P`)"
+    )
+
+
 def _evidence(found: Explanation, suspect: Suspect) -> Iterator[str]:
     if suspect.at_length:
         yield f"  evidence at large sizes: {_length(found, suspect.at_length)} with this fault{_most(suspect)}"
@@ -201,7 +224,8 @@ def record(found: Explanation) -> dict[str, Any]:
     return {
         "collective": found.log.collective,
         "ranks": found.cluster.ranks,
-        "cluster": found.cluster.name,
+        "cluster": records.cluster(found.cluster),
+        "cut": records.cut(found.rows[-1].planned.bound),
         "verdict": found.verdict.value,
         "algorithm": found.algorithm,
         "at_length": _beside(found, found.at_length),
@@ -231,6 +255,7 @@ def record(found: Explanation) -> dict[str, Any]:
                 "high_us": c.interval.high_s * 1e6,
                 "predicted_busbw_GBps": _busbw_GBps(found, c.row.nbytes, c.planned.pick.time_s),
                 "bound_us": c.planned.bound.time_s * 1e6,
+                "bound_bottleneck": c.planned.bound.bottleneck,
                 "latency_bound": c.latency_bound,
                 "bottleneck": c.planned.pick.bottleneck,
             }

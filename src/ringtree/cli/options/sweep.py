@@ -23,7 +23,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("collective", metavar="COLLECTIVE", help="all_reduce, all_gather, reduce_scatter, broadcast, reduce, …")
     add("--bytes", default=None, metavar="B", help="8:8G (doubling), 8:8G:4 or 1M,64M (default 8:8G; with --ranks 1M)")
-    add("--ranks", metavar="N", help="2:100000 (doubling) or 2,8,64 (default: all of the topology); whole nodes only")
+    add(
+        "-n",
+        "--ranks",
+        metavar="N",
+        help="2:100000 (doubling) or 2,8,64 (default: all of the topology); whole nodes only",
+    )
     add("--algorithm", metavar="A", help="names such as ring,double_tree, FILE.py:FUNCTION, or all "
         "(default: a few representative ones)")  # fmt: skip
     add("--topology", required=True, metavar="NAME|FILE|SHAPE", help="a machine from `ringtree topo list`, a "

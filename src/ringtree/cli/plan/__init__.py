@@ -12,6 +12,7 @@ from ringtree.cli.arguments.byte_sizes import byte_sizes
 from ringtree.cli.arguments.cluster import cluster as cluster_of
 from ringtree.cli.arguments.destination import check_destination
 from ringtree.cli.arguments.subject import THEIRS
+from ringtree.cli.plan import records
 from ringtree.cli.plan import table as plan_table
 from ringtree.draw import machine_words
 from ringtree.formats.replacing import replace_with_json, replacing
@@ -47,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
         return code
     if args.ranks is not None:
         raise ValueError(
-            f"-n counts ranks on this machine, got -n {args.ranks}; for a cluster use --nodes 2 (and --gpus)"
+            f"-n/--ranks counts ranks on this machine, got {args.ranks}; for a cluster use --nodes 2 (and --gpus)"
         )
     plan = ClusterPlan(cluster_of(args), args.model, _named(args.algorithm), _named(args.protocol))
     rows = list(plan.rows(args.collective, byte_sizes(args.bytes)))
@@ -56,6 +57,9 @@ def run(args: argparse.Namespace) -> int:
         print(line)
     if args.json:
         record = {
+            "collective": args.collective,
+            "cluster": records.cluster(plan.cluster),
+            "cut": records.cut(rows[-1].bound),
             "rows": [_record(plan, row, row.pick) for row in rows],
             "not_known": list(machine_words.notes(plan.cluster.machine, NoteKind.UNKNOWN)),
             "far_from_bound": plan.shortfall(rows[-1]),
@@ -97,7 +101,9 @@ def _record(plan: ClusterPlan, row: Planned, estimate: Estimate) -> dict[str, An
         "high_us": around and around.high_s * 1e6,
         "algbw_GBps": algbw,
         "busbw_GBps": busbw,
+        "bound_us": row.bound.time_s * 1e6,
         "bound_fraction": row.bound_fraction(estimate),
+        "bound_bottleneck": row.bound.bottleneck,
         "bottleneck": estimate.bottleneck,
         "unknowns": [part.key for part in around.parts] if around else [],
     }

@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     """Prints the choice of algorithm on this machine per size. Returns the exit code."""
     ranks = 2 if args.ranks is None else args.ranks
     if not 1 <= ranks <= MOST_RANKS:
-        raise ValueError(f"-n {ranks}: expected 1 to {MOST_RANKS} ranks on this machine")
+        raise ValueError(f"-n/--ranks {ranks}: expected 1 to {MOST_RANKS} ranks on this machine")
     if strange := [name for name in OF_CLUSTERS if getattr(args, name, None) not in (None, False, 1)]:
         raise ValueError(
             f"--{strange[0].replace('_', '-')} applies to a cluster: expected --topology NAME|FILE as well"

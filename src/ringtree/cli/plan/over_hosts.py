@@ -13,6 +13,8 @@ from ringtree.bench.machine import usable_cores
 from ringtree.cli import table
 from ringtree.cli.arguments.byte_sizes import byte_sizes, parse_bytes, sizes
 from ringtree.cli.arguments.hosts import host_of_ranks, latency, link_rate
+from ringtree.cli.arguments.subject import option_name
+from ringtree.cli.plan import records
 from ringtree.formats.replacing import replace_with_json
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.units import bandwidth, count, duration, line_rate, size
@@ -56,8 +58,9 @@ class PlannedCall:
 def run(args: argparse.Namespace) -> int:
     """Prints a table by size, and the reasons. Returns the exit code; ValueError for options that do not fit."""
     if strange := [name for name in OTHERS if getattr(args, name, None) not in (None, False, 1)]:
-        name = "-n" if strange[0] == "ranks" else f"--{strange[0].replace('_', '-')}"
-        raise ValueError(f"{name} does not apply to --hosts: expected --hosts, --rate, --latency or --tuned alone")
+        raise ValueError(
+            f"{option_name(strange[0])} does not apply to --hosts: expected --hosts, --rate, --latency or --tuned alone"
+        )
     find_collective(args.collective)
     here, others = hosts_asked(args), latency(args.beside, "--beside")
     far = _at(here, others)
@@ -196,6 +199,7 @@ def _record(collective: str, here: Hosts, far: Hosts, rows: Sequence[PlannedCall
         "network": tuned.network_as_json(NetworkCost(here.latency_s, here.bandwidth_Bps, "", here.message_s))
         | {"source": here.measured},
         "beside_latency_s": far.latency_s,
+        "cut": records.cut(rows[-1].bound),
         "rows": [
             {
                 "nbytes": row.nbytes,

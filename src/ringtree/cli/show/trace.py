@@ -25,7 +25,7 @@ def show(args: argparse.Namespace) -> int:
     """`ringtree show FILE` of a trace. ValueError for an option that only schedules have."""
     for name, value in vars(args).items():
         if name not in ("what", "command", "work", "html") and subject.is_given(value):
-            raise ValueError(f"{args.what} is a trace; --{name} applies to schedules, leave it out")
+            raise ValueError(f"{args.what} is a trace; {subject.option_name(name)} applies to schedules, leave it out")
     trace = chrome.read(args.what)
     if args.html:
         write_page(args.html, trace_page([trace]), args.what)

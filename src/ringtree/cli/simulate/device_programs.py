@@ -41,8 +41,7 @@ def refuse_options(args: argparse.Namespace, to: str, options: Sequence[str]) ->
     """Refuses options that do not apply `to` what is done. ValueError, in one line."""
     for option in options:
         if subject.is_given(getattr(args, option)) and getattr(args, option) != 0.0:
-            name = {"others": "with"}.get(option, option).replace("_", "-")
-            raise ValueError(f"--{name} does not apply to {to}; leave it out")
+            raise ValueError(f"{subject.option_name(option)} does not apply to {to}; leave it out")
 
 
 def subject_program(args: argparse.Namespace) -> DeviceProgram:

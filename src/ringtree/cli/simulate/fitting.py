@@ -10,15 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.cli.arguments.destination import check_destination
-from ringtree.cli.arguments.topology import topology
+from ringtree.cli.arguments.topology import machine_of, topology
 from ringtree.cli.simulate.device_programs import OF_EVENTS, ON_LINKS, WRITTEN, pair, refuse_options, subject_program
 from ringtree.cli.terminal import progress
 from ringtree.draw.text.tables import aligned
 from ringtree.formats.replacing import replacing
 from ringtree.ir.units import count, duration, size
+from ringtree.machines.parts import GPUS
 from ringtree.simulate.device.constants import ConstantsFile, DeviceConstants, dumps
-from ringtree.simulate.device.fit import UNCUT, DeviceFit, MeasuredTable, fit, stages
+from ringtree.simulate.device.fit import BOUNDS, UNCUT, DeviceFit, MeasuredTable, fit, stages
 
+LARGE_ERROR = 0.3
+"""The median error of times from which a fit is warned of."""
+AT_END = 0.99
+"""A rate above this share of the most that is looked for is at the end of the search."""
 UNDETERMINED = 1.0
 """The relative standard error from which a constant counts as not determined."""
 
@@ -32,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     pairs = [pair(text, own) for text in args.fit]
     if args.out:
         check_destination(args.out, args.what, args.topology, *(table.name for _, table in pairs))
-    place = topology(args.topology, own.schedule.ranks)
+    place, memory_Bps = topology(args.topology, own.schedule.ranks), _memory_Bps(args.topology)
     tables: dict[str, list[MeasuredTable]] = {}
     for program, table in pairs:
         tables.setdefault(program.protocol, []).append(table)
@@ -48,6 +53,8 @@ def run(args: argparse.Namespace) -> int:
             found[protocol] = fitted.constants
             for line in _lines(protocol, fitted):
                 bar.print(line)
+            if warning := doubts(fitted, memory_Bps):
+                bar.print(f"warning: {protocol}: {warning}")
     if args.out:
         with replacing(args.out) as file:
             file.write(dumps(ConstantsFile(found, args.topology)).encode())
@@ -69,6 +76,33 @@ def _lines(protocol: str, found: DeviceFit) -> Iterator[str]:
     yield from _constants(found)
     if len(found.tables) == 1:
         yield "note: one table does not separate block_Bps, pieces and slices; add one of another number of channels"
+
+
+def _memory_Bps(place: str) -> float | None:
+    """The most that the memory of a machine's GPUs carries; None for a shape, and for GPUs that no table has."""
+    machine = machine_of(place)
+    if machine is None:
+        return None
+    parts = (GPUS.get(machine.devices[gpu].model) for gpu in machine.gpus)
+    return max((part.memory_Bps for part in parts if part), default=None)
+
+
+def doubts(found: DeviceFit, memory_Bps: float | None = None) -> str:
+    """Why the constants may be of another program than the measured one, in a line; "" where nothing speaks against
+    them. `memory_Bps`: what a GPU's memory carries."""
+    off = float(np.median(np.abs(np.concatenate([t.fitted for t in found.tables]))))
+    why = []
+    for name in (name for name in found.errors if name.endswith("_Bps")):
+        rate_Bps = getattr(found.constants, name)
+        if memory_Bps is not None and rate_Bps > memory_Bps:
+            why.append(f"{name} of {rate_Bps / 1e9:,.0f} GB/s is above the GPU's memory, {memory_Bps / 1e9:,.0f} GB/s")
+        elif rate_Bps > AT_END * BOUNDS[name][1]:
+            why.append(f"{name} of {rate_Bps / 1e9:,.0f} GB/s is the most that is looked for")
+    if off > LARGE_ERROR:
+        why.append("the times do not fit")
+    if not why:
+        return ""
+    return f"{'; '.join(why)} (median error {off:.0%}): are the program and the topology those that were timed?"
 
 
 def _median(errors: NDArray[np.float64]) -> str:

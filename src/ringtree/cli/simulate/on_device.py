@@ -85,7 +85,8 @@ def _one(
     wall_s = time.perf_counter() - begin_s
     if args.trace:
         write(found.trace, args.trace)
-    for line in (*head_lines(case, place, found.time_s), *detail_lines(found, wall_s)):
+    details = detail_lines(found, wall_s, constants.launch_s)
+    for line in (*head_lines(case, place, found.time_s), *details):
         print(line)
     if args.trace:
         print(f"{args.trace}: `ringtree show` draws it, and ui.perfetto.dev opens it")

@@ -14,7 +14,7 @@ from ringtree.cli.arguments.place import place, ranks_on_hosts
 from ringtree.cli.arguments.topology import MEASURED
 from ringtree.cli.simulate.reporting import described, detail_lines
 from ringtree.formats.chrome import write
-from ringtree.formats.operations import files_of, format_of, load
+from ringtree.formats.operations import CHAKRA, files_of, format_of, load
 from ringtree.formats.operations.communicators import read_communicators
 from ringtree.ir.operations import CollectiveCall, OperationGraph, OperationKind
 from ringtree.ir.schedule import Schedule
@@ -26,21 +26,23 @@ from ringtree.topology import Topology
 
 OF_SCHEDULES = ("ranks", "collective", "root", "option", "bytes", "cut", "in_place", "others", "slots", "html")
 WRITTEN = ("goal", "chakra")
-OPTIONS = {"ranks": "-n", "in_place": "--in-place", "others": "--with"}
-"""Options whose name is not that of their argument."""
 
 
 def run(args: argparse.Namespace) -> int:
     """Prints simulated time, critical path and links. Returns the exit code."""
     for name in (*OF_SCHEDULES, *WRITTEN):
         if subject.is_given(getattr(args, name)):
-            option = OPTIONS.get(name, f"--{name}")
+            option = subject.option_name(name)
             raise ValueError(f"{option} applies to schedules; {args.what} is {format_of(args.what)}: leave it out")
     ranks_on_hosts(args)
     if args.trace:
         read = (args.topology or "").removeprefix(MEASURED), args.groups
         check_destination(args.trace, *files_of(args.what), *filter(None, read))
+    if args.expand and format_of(args.what) != CHAKRA:
+        given = f"{args.what} is {format_of(args.what)}"
+        raise ValueError(f"--expand applies to collectives of an execution trace; {given}: leave it out")
     graph = load(args.what, read_communicators(args.groups) if args.groups else None)
+    _check_expand(args.expand, graph)
     nbytes = max(int(graph.nbytes.max(initial=0)), *(call.nbytes for call in graph.collectives), 0)
     topology = place(args, graph.ranks)(nbytes)
     actual = conditions(args, topology)
@@ -64,6 +66,17 @@ def run(args: argparse.Namespace) -> int:
     if args.trace:
         print(f"{args.trace}: `ringtree show` draws it, and ui.perfetto.dev opens it")
     return 0
+
+
+def _check_expand(algorithm: str | None, graph: OperationGraph) -> None:
+    """ValueError: where the algorithm serves none of the graph's collectives."""
+    if algorithm is None:
+        return
+    there, serves = {call.collective: None for call in graph.collectives}, find(algorithm).serves
+    if not there:
+        raise ValueError(f"--expand {algorithm}: {graph.name} has no collectives to expand; leave it out")
+    if not any(collective in serves for collective in there):
+        raise ValueError(f"--expand {algorithm}: it serves none of {', '.join(there)}, which {graph.name} has")
 
 
 def _schedules(graph: OperationGraph, topology: Topology, algorithm: str | None) -> list[Schedule]:

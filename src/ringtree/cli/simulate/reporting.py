@@ -82,13 +82,18 @@ def head_lines(case: Case, place: str, time_s: float) -> Iterator[str]:
     yield f"time {duration(time_s)}, algbw {algbw:.2f} GB/s, busbw {busbw:.2f} GB/s"
 
 
-def detail_lines(found: Simulation, wall_s: float) -> Iterator[str]:
-    """The critical path, the busiest links and the cost of the simulation."""
+def detail_lines(found: Simulation, wall_s: float, launch_s: float = 0.0) -> Iterator[str]:
+    """The critical path, the busiest links and the cost of the simulation. `launch_s`: from the call to the first
+    event."""
     trace = found.trace
     path = critical_path(trace)
-    yield f"\ncritical path, {len(path):,} steps:"
-    shares = [f"{what} {duration(s)} ({s / trace.makespan_s:.0%})" for what, s in seconds_by_what(path).items()]
-    yield from (f"  {line}" for line in (*path_lines(trace, path), f"in all: {', '.join(shares) or 'nothing'}"))
+    yield f"\ncritical path, {len(path) + (launch_s > 0):,} steps:"
+    parts = sorted([*seconds_by_what(path).items(), *[("launch", launch_s)] * (launch_s > 0)], key=lambda p: -p[1])
+    shares = [f"{what} {duration(s)} ({s / (trace.makespan_s + launch_s):.0%})" for what, s in parts]
+    yield from (
+        f"  {line}"
+        for line in (*path_lines(trace, path, launch_s=launch_s), f"in all: {', '.join(shares) or 'nothing'}")
+    )
     yield "\nbusiest links:"
     yield from (f"  {line}" for line in _busiest(found))
     yield f"\n{len(trace):,} events simulated in {duration(wall_s)}"

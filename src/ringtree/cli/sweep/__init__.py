@@ -96,7 +96,8 @@ def whole_node_counts(text: str, each: int) -> list[int]:
             raise ValueError
     except ValueError:
         raise ValueError(
-            f"--ranks {text[:40]}: expected such as 64, 2,8,64 or 2:100000, at most {MOST_COUNTS} of 1 to {MOST_RANKS}"
+            f"-n/--ranks {text[:40]}: expected such as 64, 2,8,64 or 2:100000, at most {MOST_COUNTS} of 1 to "
+            f"{MOST_RANKS}"
         ) from None
     return sorted({n if n <= each else round(n / each) * each for n in found})
 

@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError("--json is for copies between devices; expected --device or --from beside it")
     ranks = args.ranks or usual_ranks(usable_cores())
     if not 2 <= min(ranks) <= max(ranks) <= MOST_RANKS:
-        raise ValueError(f"-n {span(ranks)}: expected 2 to {MOST_RANKS} ranks; a single rank sends nothing")
+        raise ValueError(f"-n/--ranks {span(ranks)}: expected 2 to {MOST_RANKS} ranks; a single rank sends nothing")
     if (most := parse_bytes(args.maxbytes or MOST)) < 8:
         raise ValueError(f"--maxbytes {args.maxbytes}: expected 8 bytes at least")
     path = args.output or Path(tuned.location())

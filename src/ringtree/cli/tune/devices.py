@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     """Measures copies, or reads those of --from; prints them and what is below nominal, and writes the fitted machine.
     Returns the exit code."""
     if args.ranks:
-        raise ValueError("-n is for ranks on CPUs; expected none beside --device: all GPUs are measured")
+        raise ValueError("-n/--ranks is for ranks on CPUs; expected none beside --device: all GPUs are measured")
     path = args.output or Path(tuned.location({**os.environ, tuned.VARIABLE: ""})).parent / NAME
     if args.output is None:
         path.parent.mkdir(parents=True, exist_ok=True)

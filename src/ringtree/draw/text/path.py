@@ -12,6 +12,7 @@ from ringtree.ir.units import duration, size
 
 LONGEST_PATTERN = 6
 """Steps of a pattern that is looked for."""
+ALL_RANKS = "all ranks, before their first step"
 MOST_RANKS = 5
 """More are shown as the first and the last."""
 
@@ -29,18 +30,21 @@ class _Run:
         return self.first + self.pattern * self.times
 
 
-def path_lines(trace: Trace, path: Sequence[PathStep], most: int = 12) -> list[str]:
+def path_lines(trace: Trace, path: Sequence[PathStep], most: int = 12, launch_s: float = 0.0) -> list[str]:
     """A line a step, or a run of like steps: when it begins, how long it takes, what is done and where. At most `most`
-    lines; the shortest are left out then, and a last line gives their number."""
+    lines; the shortest are left out then, and a last line gives their number. `launch_s`: from the call to the trace's
+    first event, a line of its own."""
     away = crossing(trace)
     words = [_words(trace, step, bool(step.event >= 0 and away[step.event])) for step in path]
     runs = _runs(words)
-    origin = path[0].start_s if path else 0.0
+    origin = path[0].start_s - launch_s if path else 0.0
     kept = sorted(sorted(runs, key=lambda run: -_lasts(path, run))[:most], key=lambda run: run.first)
     rows = [
         (duration(path[run.first].start_s - origin), duration(_lasts(path, run)), _written(trace, path, words, run))
         for run in kept
     ]
+    if launch_s > 0:
+        rows.insert(0, (duration(0.0), duration(launch_s), f"launch  ({ALL_RANKS})"))
     begins, lasts = (max((len(row[k]) for row in rows), default=0) for k in (0, 1))
     lines = [f"{begin:>{begins}}  +{last:<{lasts}}  {text}" for begin, last, text in rows]
     if left := [run for run in runs if run not in kept]:

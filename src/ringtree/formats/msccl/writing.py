@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from xml.sax.saxutils import quoteattr
 
+from ringtree.formats.imported import LARGEST_BYTES
 from ringtree.formats.streams import (
     Cell,
     NotExpressible,
@@ -26,6 +27,8 @@ from ringtree.ir.schedule import Schedule
 MOST_BLOCKS = 64
 MOST_STEPS = 64
 MOST_COUNT = 71
+STEP_BYTES = 113
+"""The length of the shortest step's line."""
 STREAMS = (8, 4, 2, 1, 16, 32)
 """Numbers of streams, tried in this order."""
 
@@ -38,6 +41,7 @@ def text(schedule: Schedule) -> str:
     it, as for rooted collectives."""
     coll = their_collective(schedule, "MSCCL XML")
     streams = Streams(schedule)
+    _check_room(schedule, streams)
     refused = ""
     for most in STREAMS:
         try:
@@ -46,6 +50,20 @@ def text(schedule: Schedule) -> str:
         except NotExpressible as reason:
             refused = refused or str(reason)
     raise NotExpressible(refused)
+
+
+def _check_room(schedule: Schedule, streams: Streams) -> None:
+    """NotExpressible: where the receiving steps alone, one a transfer, are too many for the file or for a gpu."""
+    received = streams.received()
+    if int(received.max(initial=0)) > MOST_BLOCKS * MOST_STEPS:
+        problem = f"{schedule.name} needs {int(received.max()):,} steps of a gpu at least"
+        raise NotExpressible(
+            f"{problem}; expected at most {MOST_BLOCKS * MOST_STEPS:,}, as many as MSCCL's runtimes have"
+        )
+    if (least := STEP_BYTES * int(received.sum())) > LARGEST_BYTES:
+        raise NotExpressible(
+            f"{schedule.name} takes {least:,} bytes at least; expected at most {LARGEST_BYTES:,}: fewer ranks"
+        )
 
 
 @dataclass(slots=True)

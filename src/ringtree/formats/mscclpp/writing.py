@@ -28,8 +28,9 @@ from ringtree.ir.schedule import Schedule
 
 MOST_BLOCKS = 64
 MOST_OPERATIONS = 64
-SENDING_OPERATIONS = 3
-"""The fewest operations of a round in which a thread block sends: a put, a nop and a signal."""
+SENDING, RECEIVING, REDUCING = 3, 2, 1
+"""The fewest operations of a round in which a thread block sends (a put, a nop and a signal), receives (a wait and a
+nop), and adds what it received."""
 MOST_CHANNELS = 16
 MOST_CHANNELS_AT_ONCE = 8
 MOST_SOURCES = 8
@@ -52,7 +53,7 @@ def text(schedule: Schedule, gpus_per_node: int | None = None) -> str:
     for most in STREAMS:
         writer = _Writer(schedule, gpus_per_node or schedule.ranks)
         try:
-            if SENDING_OPERATIONS * streams.most_sending_rounds(most) > MOST_OPERATIONS:
+            if streams.most_operations(most, SENDING, RECEIVING, REDUCING) > MOST_OPERATIONS:
                 raise writer.too_long()
             for each in streams.rounds(most):
                 writer.round(each)

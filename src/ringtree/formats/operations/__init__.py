@@ -12,7 +12,7 @@ from ringtree.formats.operations import chakra, goal
 from ringtree.formats.operations.communicators import NO_COMMUNICATORS
 from ringtree.ir.operations import OperationGraph
 
-__all__ = ["NO_COMMUNICATORS", "format_of", "load"]
+__all__ = ["CHAKRA", "NO_COMMUNICATORS", "format_of", "load"]
 
 GOAL, CHAKRA = "a GOAL schedule", "a Chakra execution trace"
 FIRST_BYTES = 1 << 12

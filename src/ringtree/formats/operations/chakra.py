@@ -21,7 +21,7 @@ import numpy as np
 from ringtree.files.file_bytes import content
 from ringtree.formats.imported import FormatError
 from ringtree.formats.operations import wire
-from ringtree.formats.operations.communicators import NO_COMMUNICATORS, Communicators, matched
+from ringtree.formats.operations.communicators import COLLECTIVES, NO_COMMUNICATORS, Communicators, matched
 from ringtree.formats.operations.limits import MOST_BYTES, MOST_RANKS, check_size
 from ringtree.formats.operations.wire import Field, fields, message, messages, packed_varint
 from ringtree.formats.replacing import replacing
@@ -169,7 +169,8 @@ class _Rank:
             if node.type == METADATA and '"pg_name"' in node.inputs:
                 self.groups.define(node.inputs)
             return self.builder.add(kind, self.rank, processor=processor, compute_s=node.duration_s)
-        nbytes = node.number("comm_size", 0)
+        no_data = kind is OperationKind.COLLECTIVE and COLLECTIVES.get(node.number("comm_type")) == "barrier"
+        nbytes = node.number("comm_size", 0 if no_data else None)
         if kind is OperationKind.COLLECTIVE:
             row = self.builder.add(kind, self.rank, nbytes, processor=processor)
             if "involved_dim" in node.attributes:

@@ -23,14 +23,31 @@ KINDS = {
 """Collectives that take the same way through the model."""
 NAMES = ("Volta", "Ampere", "Hopper", "Blackwell")
 """The generations of NCCL's tables; the first one also stands for all before it."""
+UNKNOWN = "unknown"
+GPU_WORDS = {
+    "Volta": "GPUs of Volta or older",
+    "Ampere": "GPUs of Ampere or Ada",
+    "Hopper": "Hopper GPUs",
+    "Blackwell": "Blackwell GPUs",
+    "AMD": "AMD GPUs",
+    UNKNOWN: "GPUs of unknown generation",
+}
+WITHIN_WORDS = {
+    "nvlink": "NVLink",
+    "xgmi": "xGMI",
+    "pcie": "PCIe, peer to peer",
+    "host": "the host's memory, without peer to peer",
+}
+"""Generations, and what joins the GPUs of a machine, in words."""
 EXCHANGED = "send_recv"
 """The kind of all others, which NCCL builds from sends and receives."""
 
 
 @dataclass(frozen=True, slots=True)
 class PredictionClass:
-    """`gpus`: their generation. `within`: what joins those of a machine: nvlink, xgmi, pcie, or host (the host's
-    memory). `between`: the fabric's name; "" for one machine. `kind`: the collective's."""
+    """`gpus`: their generation, `unknown` where no table has it. `within`: what joins those of a machine: nvlink, xgmi,
+    pcie, host (the host's memory), or one (a single GPU). `between`: the fabric's name; "" for one machine. `kind`: the
+    collective's."""
 
     gpus: str
     within: str
@@ -38,7 +55,8 @@ class PredictionClass:
     kind: str
 
     def __str__(self) -> str:
-        return f"{self.kind} of {self.gpus} GPUs over {self.within}{' and ' + self.between if self.between else ''}"
+        over = " and ".join(filter(None, (WITHIN_WORDS.get(self.within), self.between)))
+        return f"{self.kind} of {GPU_WORDS[self.gpus]}{', one a node,' if self.within == 'one' else ''} over {over}"
 
 
 def class_of(cluster: Cluster, graphs: Mapping[Pattern, Channels], collective: str) -> PredictionClass:
@@ -48,11 +66,14 @@ def class_of(cluster: Cluster, graphs: Mapping[Pattern, Channels], collective: s
 
 
 def generation(cluster: Cluster) -> str:
-    """The oldest generation of the GPUs, as NCCL's tables have them; `AMD` where they run RCCL."""
+    """The oldest generation of the GPUs, as NCCL's tables have them; `AMD` where they run RCCL, `unknown` where one is
+    in no table."""
     machine = cluster.machine
     if runs_rccl(machine):
         return "AMD"
     least = min(machine.devices[g].sm for g in machine.gpus)
+    if least == 0:
+        return UNKNOWN
     return next(name for name, sm in zip(reversed(NAMES), reversed(GENERATIONS), strict=True) if least >= sm)
 
 

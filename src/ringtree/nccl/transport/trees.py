@@ -8,7 +8,7 @@ from ringtree.nccl.transport import figures
 from ringtree.nccl.transport.hardware import block_GBps, latency_us, link_limit, nic_limit
 from ringtree.nccl.transport.limit import Limit
 from ringtree.nccl.transport.rings import WIRE
-from ringtree.nccl.tuning.bandwidth import bandwidth_GBps, correction, steps
+from ringtree.nccl.tuning.bandwidth import bandwidth_GBps, correction, steps, switches_GBps
 from ringtree.nccl.tuning.channels import chunk_bytes
 from ringtree.nccl.tuning.communicator import NcclCommunicator
 from ringtree.nccl.tuning.figures import NVLS_TREE_CHANNEL_GBps
@@ -55,6 +55,8 @@ def _switch_limits(comm: NcclCommunicator, collective: str, algorithm: str) -> l
     if comm.nodes > 1:
         column = comm.column if algorithm == "nvls_tree" else TWO_NODES
         sent = graph.count * NVLS_TREE_CHANNEL_GBps[comm.generation][column] * comm.ranks / steps(comm, collective)
+        if comm.heads(algorithm) > figures.BOARD_HEADS:  # a rack; published tables of boards reach the blocks' rate
+            blocks = min(blocks, switches_GBps(comm, collective, algorithm))
         return [Limit(min(blocks, sent), words)]
     wire = link_limit(comm, graph)
     return [Limit(min(own, blocks), words), Limit(wire.GBps / (1 + 1 / graph.count), wire.words)]

@@ -62,14 +62,24 @@ def _tree_GBps(comm: NcclCommunicator, graph: Channels, bus: float, protocol: st
 
 
 def _nvls_GBps(comm: NcclCommunicator, graph: Channels, collective: str, algorithm: str) -> float:
-    intra = graph.intra_Bps / 1e9 * figures.NVLS_EFFICIENCY[comm.generation] * (graph.count - 1) / graph.count
-    intra *= 2 if collective == "all_reduce" else (comm.per_node - 1) / comm.per_node
-    each = intra
+    each = _in_node_GBps(comm, graph, collective)
     if comm.nodes > 1:
         each = min(each, graph.inter_Bps / 1e9 * (2 if comm.nodes == 2 and algorithm == "nvls_tree" else 1))
     if algorithm == "nvls_tree":
         each = min(each, figures.NVLS_TREE_CHANNEL_GBps[comm.generation][comm.column])
     return graph.count * each
+
+
+def _in_node_GBps(comm: NcclCommunicator, graph: Channels, collective: str) -> float:
+    """A channel's bandwidth through a node's switches."""
+    intra = graph.intra_Bps / 1e9 * figures.NVLS_EFFICIENCY[comm.generation] * (graph.count - 1) / graph.count
+    return intra * (2 if collective == "all_reduce" else (comm.per_node - 1) / comm.per_node)
+
+
+def switches_GBps(comm: NcclCommunicator, collective: str, algorithm: str) -> float:
+    """The algorithm bandwidth in GB/s of the channels through a node's switches, whatever joins the nodes."""
+    graph = comm.graph_of(algorithm)
+    return graph.count * _in_node_GBps(comm, graph, collective) * comm.ranks / steps(comm, collective)
 
 
 def _collnet_direct_GBps(comm: NcclCommunicator, graph: Channels, bus: float, collective: str) -> float:
