@@ -234,3 +234,24 @@ def test_a_rank_that_dies_in_a_load_fails_the_others(file: Path) -> None:
     with pytest.raises(ringtree.RankFailed) as failed:
         ringtree.spawn(work, 2, timeout_s=60)
     assert failed.value.rank == 1
+
+
+@pytest.mark.parametrize("memory", ["private", "symmetric", "mapped"])
+def test_an_error_of_a_caller_s_function_is_every_rank_s_and_the_group_goes_on(file: Path, memory: str) -> None:
+    def work(comm: Any) -> list[str]:
+        def end(*of: Any) -> bool:
+            if comm.rank == 1:
+                raise LookupError("mine")
+            return True
+
+        load = partial(ringtree.storage.load, file, comm, memory=memory)
+        found = [caught(partial(load, **{name: end})) for name in ("progress", "names", "shard")]
+        found.append(caught(lambda: ringtree.storage.load(None if comm.rank else file, comm, memory=memory)))
+        return [*found, str(comm.all_reduce(np.ones(1))[0])]
+
+    lookup = "RuntimeError: rank 1: LookupError: mine"
+    rows = f"ValueError: rank 0: {file}: True of tensor 'scalar'; expected slice(begin, end) of its first axis"
+    path = "TypeError: rank 1: expected str, bytes or os.PathLike object, not NoneType"
+    for found in ringtree.spawn(work, 2, timeout_s=60):
+        assert found[:2] == [lookup] * 2 and found[3:] == [path, "2.0"]
+        assert found[2].startswith(rows.split("'")[0])

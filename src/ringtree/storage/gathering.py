@@ -58,13 +58,15 @@ def read_together(
     progress: Progress,
 ) -> None:
     """Reads this rank's pieces and gathers the others', which the next piece's read does not wait for. A rank that has
-    failed reads no more, and takes part in the collectives until `stage` is agreed upon."""
+    failed, or whose `progress` has, reads no more, and takes part in the collectives until `stage` is agreed upon."""
     under_way: deque[tuple[Any, int]] = deque()
 
     def finish() -> None:
         work, end = under_way.popleft()
         work.wait()
-        _report(progress, min(end, layout.nbytes), layout.nbytes)
+        if stage.error is None:
+            with stage.attempt():
+                _report(progress, min(end, layout.nbytes), layout.nbytes)
 
     for begin, piece in rounds(layout.nbytes, comm.size):
         end, own = begin + piece * comm.size, begin + piece * comm.rank

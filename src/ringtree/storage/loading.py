@@ -64,10 +64,11 @@ def load(
     its header does not describe it. OSError: if it cannot be read. MemoryError: without room. Mismatch: if ranks ask
     for different things, or find different files.
     """
-    where, stage, plan = Path(path), JointStage(comm), None
-    how = _How(memory or _usual(comm, device), framework, device, direct, progress)
+    where, stage, plan = Path(), JointStage(comm), None
+    how = _How(_usual(comm, device) if memory is None else memory, framework, device, direct, progress)
     with ExitStack() as files:
         with stage.attempt():
+            where = Path(path)
             _check(how)
             file = files.enter_context(opened(where, EXPECTED if dtype is None else "a raw array"))
             plan = _planned(file, where, names, shard, (dtype, shape))
