@@ -80,9 +80,11 @@ def element_of(x: Any, what: str) -> ElementType:
     """The element type of a numpy array or a torch tensor. TypeError: for one that files do not have; `what` names the
     array."""
     dtype = getattr(x, "dtype", None)
+    if elsewhere := _elsewhere(x):
+        raise TypeError(f"{what} is {elsewhere}")
     label = str(dtype).removeprefix("torch.") if _is_tensor(x) else getattr(dtype, "name", "")
     if not (_is_tensor(x) or isinstance(x, np.ndarray)) or label not in BY_LABEL:
-        kind = f"of {dtype}" if dtype is not None else f"a {type(x).__name__}"
+        kind = f"a {type(x).__name__}" if dtype is None or isinstance(x, np.generic) else f"of {dtype}"
         raise TypeError(f"{what} is {kind}; expected an array or a tensor of one of {', '.join(BY_LABEL)}")
     return BY_LABEL[label]
 
@@ -95,6 +97,19 @@ def raw_bytes(x: Any) -> Any:
 
         return x.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8).numpy()
     return np.ascontiguousarray(x, x.dtype.newbyteorder("=")).reshape(-1).view(np.uint8)
+
+
+def _elsewhere(x: Any) -> str:
+    """What to do with an array that is more than the elements at one place here; "" for one that is not."""
+    if isinstance(x, np.ma.MaskedArray):
+        return "a masked array; expected an array without a mask: x.filled()"
+    if not _is_tensor(x):
+        return ""
+    if hasattr(x, "full_tensor"):
+        return f"a {type(x).__name__}; expected x.full_tensor() on all ranks"
+    if x.is_meta:
+        return "on the device meta, without elements; expected a tensor that has them"
+    return "" if str(x.layout) == "torch.strided" else f"of layout {x.layout}; expected x.to_dense()"
 
 
 def _is_tensor(x: Any) -> bool:
