@@ -7,15 +7,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
 import ringtree
 import ringtree.storage
+from ringtree.runtime.arrays import dtype_named
 from ringtree.storage.gathering import PIECE_BYTES
 from tests.storage.files import caught, forget, plain, same, tensors, written
 
+NAMED: dict[Any, Any] = {
+    ml_dtypes.bfloat16: "bfloat16",
+    "float32_int32": dtype_named("float32_int32"),
+    "c8": "complex64",
+    "torch.int64": "int64",
+}
+"""Element types of numpy's that other names stand for."""
 LARGE = 2 * PIECE_BYTES * 2 + 12345
 """Two whole rounds of two ranks, and an odd rest."""
 
@@ -110,11 +119,52 @@ def test_numpys_files_and_raw_ones_are_one_array(tmp_path: Path) -> None:
                 assert found.dtype == x.dtype and found.shape == x.shape and (found == x).all(), (name, memory)
         raw = ringtree.storage.load(tmp_path / "raw", comm, dtype="int16", shape=(2, -1, 4))
         assert (raw == arrays["fortran"].ravel("C").reshape(2, 3, 4)).all()
-        return bool(
-            (ringtree.storage.load(tmp_path / "raw", comm, dtype="bfloat16").view(np.int16) == raw.ravel()).all()
-        )
+        bits = raw.ravel().tobytes()
+        for dtype in ("bfloat16", ml_dtypes.bfloat16, "float8_e4m3fn", "float32_int32", "c8", "torch.int64"):
+            found = ringtree.storage.load(tmp_path / "raw", comm, dtype=dtype, shape=-1)
+            assert str(found.dtype) == str(NAMED.get(dtype, dtype)) and found.tobytes() == bits, dtype
+        rows = ringtree.storage.load(tmp_path / "plain.npy", comm, shard=slice(comm.rank, comm.rank + 1))
+        return bool((rows == arrays["plain"][comm.rank : comm.rank + 1]).all())
 
     assert ringtree.spawn(work, 2, timeout_s=60) == [True, True]
+
+
+def test_arguments_that_are_none_are_one_line_on_every_rank(file: Path, tmp_path: Path) -> None:
+    np.arange(10, dtype="f4").tofile(tmp_path / "raw")
+
+    def work(comm: Any) -> list[str]:
+        def of(path: Path, **options: Any) -> str:
+            return caught(partial(ringtree.storage.load, path, comm, **options))
+
+        raw = tmp_path / "raw"
+        return [
+            *(of(file, **options) for options in ({"names": 5}, {"names": ["none", 1]}, {"shard": ["large"]})),
+            *(of(file, **options) for options in ({"shard": slice(1)}, {"shape": 3}, {"memory": ""})),
+            of(file, shard={"large": slice(0.5)}),
+            *(of(raw, dtype="f4", shape=shape) for shape in ("10", (2.5, 4), (-2, 5), 11)),
+            *(of(raw, dtype=dtype) for dtype in ("none", "O")),
+        ]
+
+    shards = "expected a dict of slices by name, or a function of name, shape"
+    lengths = "expected lengths, of which one may be -1"
+    expected = [
+        "TypeError: names is 5; expected a list of names, or a function of one",
+        f"ValueError: {file}: no tensor 'none'; expected names of its",
+        f"TypeError: {file}: shard is ['large']; {shards}",
+        f"TypeError: {file}: shard is slice(None, 1, None); {shards}",
+        "TypeError: shape is 3; expected dtype= with it, of a file that is elements and nothing else",
+        "ValueError: memory is ''; expected one of private, symmetric, mapped",
+        f"TypeError: {file}: slice(None, 0.5, None) of tensor 'large'; expected whole numbers",
+        f"TypeError: {tmp_path}/raw: shape is '10'; {lengths}",
+        f"TypeError: {tmp_path}/raw: shape is (2.5, 4); {lengths}",
+        f"ValueError: {tmp_path}/raw: 40 bytes; expected an array of shape (-2, 5) of float32, 4 bytes each",
+        f"ValueError: {tmp_path}/raw: 40 bytes; expected an array of shape 11 of float32, 4 bytes each",
+        "TypeError: element type 'none' is not known; expected a name as float32, bfloat16",
+        "TypeError: element type object is not supported; expected one of bool, ",
+    ]
+    for found in ringtree.spawn(work, 2, timeout_s=60):
+        for line, begin in zip(found, expected, strict=True):
+            assert line.startswith(begin) and "\n" not in line
 
 
 def test_tensors_at_odd_places_come_aligned(tmp_path: Path) -> None:

@@ -67,9 +67,24 @@ def test_an_array_is_a_file_of_numpys(tmp_path: Path) -> None:
         short = np.zeros(3, ml_dtypes.bfloat16)
         return [caught(lambda: ringtree.storage.save(short, tmp_path / "y.npy", comm))]
 
-    refused = "TypeError: the array is bfloat16; expected a type of numpy's, or a dict of tensors"
-    assert ringtree.spawn(work, 2, timeout_s=60) == [[refused]] * 2
+    refused = "TypeError: the array is of bfloat16; expected an array or a tensor of one of bool, uint8, "
+    assert all(line.startswith(refused) for [line] in ringtree.spawn(work, 2, timeout_s=60))
     assert (np.load(tmp_path / "x.npy") == x).all() and os.listdir(tmp_path) == ["x.npy"]
+    whole = np.arange(3) * 1j
+    ringtree.spawn(partial(ringtree.storage.save, whole, tmp_path / "x.npy"), 2, timeout_s=60)
+    assert np.load(tmp_path / "x.npy").tobytes() == whole.tobytes()
+
+
+def test_a_file_that_load_would_refuse_is_not_written(tmp_path: Path) -> None:
+    x = np.zeros(0, np.uint8)
+
+    def work(comm: Any) -> str:
+        whole = {str(k): x for k in range(400_000)}
+        return caught(lambda: ringtree.storage.save(whole, tmp_path / "m", comm))
+
+    [line] = ringtree.spawn(work, 1, timeout_s=60)
+    assert line.startswith("ValueError: a header of 400,000 tensors in ") and "save several files" in line
+    assert not os.listdir(tmp_path)
 
 
 def test_a_name_keeps_its_permissions_and_its_link(tmp_path: Path) -> None:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
 from ringtree.files.file_bytes import opened
-from ringtree.runtime.arrays import dtype_named
 from ringtree.storage.buffers import arrays_in, mapped, private
 from ringtree.storage.device import check_device, copied, read_into, reads_directly, tensors_in
-from ringtree.storage.elements import torch_dtype
+from ringtree.storage.elements import named_element, torch_dtype
 from ringtree.storage.gathering import Progress, bring, capacity, read_own, read_together
 from ringtree.storage.header import EXPECTED, Header, digest_of, raw_header, read_header
 from ringtree.storage.layout import FileLayout, Names, Shard, selected, sharded
@@ -38,11 +37,11 @@ def load(
     comm: Communicator,
     *,
     names: Names = None,
-    shard: Shard = None,
+    shard: Shard | slice = None,
     memory: str | None = None,
     framework: str = "numpy",
     dtype: DTypeLike | None = None,
-    shape: Sequence[int] = (-1,),
+    shape: Sequence[int] | int = (-1,),
     device: str = HOST,
     direct: bool | None = None,
     progress: Progress = None,
@@ -51,7 +50,8 @@ def load(
     file of `shape`, its array. All ranks call it alike; each reads its part of the file.
 
     `names`: the tensors to load, or a function of the name. `shard`: by name, or from a function of name and shape,
-    the slice of the first axis that this rank wants; then each rank reads what it wants, and nothing is gathered.
+    the slice of the first axis that this rank wants (of a file's one array, that slice); then each rank reads what it
+    wants, and nothing is gathered.
     `memory`: "mapped", the file's own pages, one copy a host, copied where a rank writes (the file must not be changed
     or cut short in place while they are used; a new one under its name is no change); "private" to each rank, read
     once by all ranks together; "symmetric", the same where peers read it in place (comm.empty). None is "mapped" on
@@ -117,15 +117,30 @@ def _check(how: _How) -> None:
         check_device(how.device, how.memory, how.framework)
 
 
-def _planned(file: IO[bytes], path: Path, names: Names, shard: Shard, raw: tuple[Any, Sequence[int]]) -> _Plan:
+def _planned(
+    file: IO[bytes], path: Path, names: Names, shard: Shard | slice, raw: tuple[Any, Sequence[int] | int]
+) -> _Plan:
     dtype, shape = raw
+    if dtype is None and shape != (-1,):
+        raise TypeError(f"shape is {shape!r}; expected dtype= with it, of a file that is elements and nothing else")
     if dtype is None:
         header = read_header(file, path)
     else:
-        header = raw_header(path, os.fstat(file.fileno()).st_size, dtype_named(dtype), shape)
+        header = raw_header(path, os.fstat(file.fileno()).st_size, named_element(dtype), shape)
     entries = selected(header, names)
     wanted = digest_of(repr([e.name for e in entries]))
-    return _Plan(header, FileLayout(sharded(entries, shard, path)), wanted, gathered=shard is None)
+    return _Plan(header, FileLayout(sharded(entries, _by_name(shard, header), path)), wanted, gathered=shard is None)
+
+
+def _by_name(shard: Any, header: Header) -> Shard:
+    """The shard of each tensor; one slice is that of a file's one array."""
+    if isinstance(shard, slice) and header.single:
+        return {"": shard}
+    if shard is None or callable(shard) or isinstance(shard, Mapping):
+        return cast("Shard", shard)
+    raise TypeError(
+        f"{header.path}: shard is {shard!r}; expected a dict of slices by name, or a function of name, shape"
+    )
 
 
 def _tensors(file: IO[bytes], plan: _Plan, comm: Communicator, stage: JointStage, how: _How) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ringtree.files.json_values import json_value
-from ringtree.storage.elements import ELEMENTS, SHORT_FLOATS, ElementType, element_of, raw_bytes
+from ringtree.storage.elements import OF_NPY, WRITTEN, ElementType, element_of, raw_bytes
 from ringtree.storage.gathering import PIECE_BYTES, Progress
 from ringtree.storage.header import METADATA, Entry, digest_of, npy_bytes, safetensors_bytes
 from ringtree.storage.layout import PAGE
@@ -127,9 +127,7 @@ def _table(tensors: Mapping[str, Any], named: bool) -> dict[str, tuple[str, Shap
         _check_text(name, "a tensor is named")
         if name == METADATA:
             raise ValueError(f"a tensor is named {METADATA}; expected metadata= for texts")
-        element = element_of(x, f"tensor {name!r}" if named else "the array")
-        if not named and element.label in SHORT_FLOATS:
-            raise TypeError(f"the array is {element.label}; expected a type of numpy's, or a dict of tensors")
+        element = element_of(x, f"tensor {name!r}") if named else element_of(x, "the array", OF_NPY)
         found[name] = (element.name, tuple(int(n) for n in x.shape))
     return found
 
@@ -177,7 +175,7 @@ def _planned(
     merged: dict[str, tuple[ElementType, Shape]] = {}
     for rank, table in enumerate(tables):
         for name, (element, shape) in table.items():
-            here = (ELEMENTS[element], shape)
+            here = (WRITTEN[element], shape)
             if merged.setdefault(name, here) != here:
                 first = holders[name][0]
                 raise ValueError(
