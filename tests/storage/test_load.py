@@ -222,11 +222,17 @@ def test_a_file_that_shrinks_while_it_is_read_is_every_rank_s_error(file: Path, 
 def test_ranks_that_ask_for_different_things_all_hear_of_it(file: Path, tmp_path: Path) -> None:
     other = tmp_path / file.name
     save_file({"x": np.zeros(3)}, other)
+    step = tmp_path / "step"
+    step.mkdir()
+    changed = plain(tensors(large=LARGE))
+    changed["large"] = changed["large"] + np.uint8(1)
+    save_file(changed, step / file.name)  # with the same header
 
     def work(comm: Any) -> list[str]:
         load = ringtree.storage.load
         return [
             caught(lambda: load(other if comm.rank else file, comm, memory="private")),
+            caught(lambda: load(step / file.name if comm.rank else file, comm)),
             caught(lambda: load(file, comm, names=["scalar"] if comm.rank else None)),
             caught(lambda: load(file, comm, memory="mapped" if comm.rank else "private")),
             caught(lambda: load(file, comm, memory="mapped" if comm.rank else "own")),
@@ -235,7 +241,7 @@ def test_ranks_that_ask_for_different_things_all_hear_of_it(file: Path, tmp_path
 
     differ = "Mismatch: model.safetensors: {} of rank 1 differ from rank 0's; expected the same on all ranks"
     expected = [
-        *(differ.format(what) for what in ("files", "wanted tensors", "arguments")),
+        *(differ.format(what) for what in ("files", "files", "wanted tensors", "arguments")),
         "ValueError: rank 0: memory is 'own'; expected one of private, symmetric, mapped",
         f"ValueError: {file}: no tensor 'none'; expected names of its {len(load_file(file))}",
     ]

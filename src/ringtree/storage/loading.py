@@ -19,7 +19,7 @@ from ringtree.storage.gathering import Progress, bring, capacity, read_own, read
 from ringtree.storage.header import EXPECTED, Header, digest_of, raw_header, read_header
 from ringtree.storage.layout import FileLayout, Names, Shard, selected, sharded
 from ringtree.storage.outcome import JointStage
-from ringtree.storage.reading import Reader
+from ringtree.storage.reading import Reader, samples
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -75,7 +75,7 @@ def load(
             if framework == "torch":
                 _ = [torch_dtype(entry.element) for entry in plan.layout.entries]  # before much is read
         request = digest_of(where.name, shard is None, how.memory, device != HOST)
-        found = (plan.header.digest, plan.wanted) if plan else (0, 0)
+        found = (plan.file, plan.wanted) if plan else (0, 0)
         stage.agree(where.name, arguments=request, files=found[0], wanted_tensors=found[1])
         if not plan:
             raise AssertionError("agree raises what the stage met")
@@ -94,10 +94,12 @@ class _How(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """The tensors that are read; `wanted`: the digest of the tensors, before they are sharded."""
+    """The tensors that are read; `file`: the digest of the header and of samples of the data; `wanted`: that of the
+    tensors, before they are sharded."""
 
     header: Header
     layout: FileLayout
+    file: int
     wanted: int
     gathered: bool
 
@@ -129,7 +131,10 @@ def _planned(
         header = raw_header(path, os.fstat(file.fileno()).st_size, named_element(dtype), shape)
     entries = selected(header, names)
     wanted = digest_of(repr([e.name for e in entries]))
-    return _Plan(header, FileLayout(sharded(entries, _by_name(shard, header), path)), wanted, gathered=shard is None)
+    layout = FileLayout(sharded(entries, _by_name(shard, header), path))
+    begin = header.entries[0].begin if header.entries else header.size
+    found = digest_of(header.digest, samples(file.fileno(), begin, header.size))
+    return _Plan(header, layout, found, wanted, gathered=shard is None)
 
 
 def _by_name(shard: Any, header: Header) -> Shard:
