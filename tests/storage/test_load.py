@@ -262,6 +262,27 @@ def test_more_than_the_memory_is_refused(tmp_path: Path) -> None:
         assert symmetric.startswith("MemoryError: no room for") and "\n" not in symmetric
 
 
+def test_a_mapped_file_may_be_longer_than_the_memory(tmp_path: Path) -> None:
+    """It is read where it is used; and part of it is read as ever."""
+    nbytes = 1 << 43
+    path = written(tmp_path / "hole", {"x": {"dtype": "U8", "shape": [nbytes], "data_offsets": [0, nbytes]}})
+    begin = path.stat().st_size
+    with path.open("r+b") as hole:
+        hole.truncate(begin + nbytes)
+        hole.seek(begin + nbytes - 3)
+        hole.write(b"end")
+
+    def work(comm: Any) -> list[bytes]:
+        seen: list[tuple[int, int]] = []
+        whole = ringtree.storage.load(path, comm, memory="mapped", progress=lambda *at: seen.append(at))["x"]
+        part = ringtree.storage.load(path, comm, memory="mapped", shard={"x": slice(nbytes - 3, None)})["x"]
+        assert [done == total for done, total in seen] == [True]
+        whole[7] = 1
+        return [whole[-3:].tobytes(), part.tobytes()]
+
+    assert ringtree.spawn(work, 2, timeout_s=60) == [[b"end", b"end"]] * 2
+
+
 def test_progress_counts_bytes_up_to_all(file: Path) -> None:
     def work(comm: Any) -> dict[str, list[tuple[int, int]]]:
         seen: dict[str, list[tuple[int, int]]] = {}

@@ -12,10 +12,10 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 
 from ringtree.files.file_bytes import opened
-from ringtree.storage.buffers import arrays_in, mapped, private
+from ringtree.storage.buffers import arrays_in, fits, mapped, private
 from ringtree.storage.device import check_device, copied, read_into, reads_directly, tensors_in
 from ringtree.storage.elements import named_element, torch_dtype
-from ringtree.storage.gathering import Progress, bring, capacity, read_own, read_together
+from ringtree.storage.gathering import Progress, bring, capacity, read_own, read_together, report
 from ringtree.storage.header import EXPECTED, Header, digest_of, raw_header, read_header
 from ringtree.storage.layout import FileLayout, Names, Shard, selected, sharded
 from ringtree.storage.outcome import JointStage
@@ -191,11 +191,15 @@ def _memory(plan: _Plan, kind: str, comm: Communicator, stage: JointStage) -> ND
 def _mapped(
     file: IO[bytes], plan: _Plan, comm: Communicator, stage: JointStage, progress: Progress
 ) -> NDArray[np.uint8]:
-    """The file's pages, after the ranks of each host together have brought the wanted ones into its memory."""
+    """The file's pages, after the ranks of each host together have brought the wanted ones into its memory, if they
+    fit there at once."""
     here = [rank for rank, host in enumerate(comm.hosts) if host == comm.hosts[comm.rank]]
     held = np.empty(0, np.uint8)
     with stage.attempt():
-        held = mapped(file.fileno(), plan.header.size)
+        held = mapped(file.fileno(), plan.header.size, plan.header.path)
+        if not fits(plan.layout.nbytes):  # what is read now would be gone before it is used
+            report(progress, plan.layout.nbytes, plan.layout.nbytes)
+            return held
         with Reader(file.fileno(), plan.header.path, plan.header.size, direct=False) as reader:
             share, shares = (here.index(comm.rank), len(here)) if plan.gathered else (0, 1)
             bring(plan.layout, reader, share, shares, progress)
