@@ -178,6 +178,14 @@ def test_a_machine_without_gpus_is_refused_in_a_line(monkeypatch: pytest.MonkeyP
         spawn(own, 2, engine="nccl", timeout_s=20)
 
 
+def test_an_engine_without_its_package_names_it() -> None:
+    """None among the modules stands for a package that is not installed."""
+    code = "import sys; sys.modules['torch'] = None; import ringtree; ringtree.init(engine='nccl')"
+    ended = run([sys.executable, "-c", code], capture_output=True, text=True)
+    last = ended.stderr.splitlines()[-1]
+    assert last.startswith("ImportError: the nccl engine needs torch (") and last.endswith("): pip install torch")
+
+
 @pytest.mark.parametrize(
     ("command", "carrier", "expected"),
     [
