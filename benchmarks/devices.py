@@ -7,7 +7,9 @@ import argparse
 import json
 import os
 import statistics
+import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -42,6 +44,15 @@ def beside_torch(comm: Communicator, sizes: tuple[int, ...], rounds: int, peers:
         rows[str(nbytes)] = {way: round(statistics.median(found), 2) for way, found in times.items()}
         rows[str(nbytes)]["program"] = _program(comm, nbytes)
     return {"device": torch.cuda.get_device_name(0), "copy_Bps": _copy_Bps(torch), "us": rows}
+
+
+def lacking_device() -> str:
+    """The reason why this host measures nothing; "" where it does."""
+    if not find_spec("torch"):
+        return "no torch is installed; expected one that was built for CUDA"
+    import torch
+
+    return "" if torch.cuda.is_available() else f"torch {torch.__version__} sees no GPU; expected one to measure"
 
 
 def _torch_group(comm: Communicator) -> str:
@@ -118,6 +129,8 @@ def main() -> None:
     parser.add_argument("--alone", action="store_true", help="without torch's symmetric memory")
     parser.add_argument("--json", default="")
     args = parser.parse_args()
+    if lacking := lacking_device():
+        sys.exit(f"benchmarks.devices: {lacking}")
     sizes = tuple(int(size) for size in args.sizes.split(",")) if args.sizes else SIZES
     found = spawn(beside_torch, args.ranks, sizes, args.rounds, () if args.alone else PEERS, timeout_s=60)
     record = found[0]

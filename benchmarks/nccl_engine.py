@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -46,9 +47,20 @@ def main() -> None:
     on_host = os.environ.get("RINGTREE_NCCL_CARRIER") == "gloo"
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-    with ringtree.init(engine="nccl") as comm:
-        algorithm = args.algorithm if args.schedule is None else formats.load(args.schedule).schedule
+    with _init() as comm:
+        try:
+            algorithm = args.algorithm if args.schedule is None else formats.load(args.schedule).schedule
+            comm.chosen("all_reduce", comm.size, algorithm=algorithm)
+        except ValueError as error:
+            sys.exit(f"nccl_engine.py: {error}")
         _table(comm, algorithm, args.most, "cpu" if on_host else "cuda")
+
+
+def _init() -> ringtree.Communicator:
+    try:
+        return ringtree.init(engine="nccl")
+    except (RuntimeError, ValueError) as error:  # no GPU, no NCCL, another carrier
+        sys.exit(f"nccl_engine.py: {error}")
 
 
 def _table(comm: ringtree.Communicator, algorithm: str | Schedule | None, most: int, device: str) -> None:

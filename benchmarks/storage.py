@@ -159,6 +159,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--trace", action="store_true")
     given = parser.parse_args()
+    if not given.folder.is_dir():
+        parser.error(f"{given.folder} is no folder; expected one on the disk to measure")
     rows = []
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
         path = Path(folder) / "model.safetensors"

@@ -50,7 +50,7 @@ def read(path: Path) -> Header:
             b"a",
             "cut short: {size} bytes; expected 1,152,",
         ),
-        ({"x": dict(X, shape=[1 << 62, 8])}, b"abcd", "tensor 'x' has 4 bytes; expected shape .* of U8, 1 bytes each"),
+        ({"x": dict(X, shape=[1 << 59, 8])}, b"abcd", "tensor 'x' has 4 bytes; expected shape .* of U8, 1 bytes each"),
         ({"x": dict(X, shape=[3])}, b"abcd", r"tensor 'x' has 4 bytes; expected shape \[3\] of U8, 1 bytes each"),
         (
             {"x": dict(X, shape=[4.0])},
@@ -68,6 +68,12 @@ def read(path: Path) -> Header:
         ({"\ud800": X}, b"abcd", r"tensor '\\ud800' has half a character in its name; expected UTF-8"),
         ({"__metadata__": {"a": 1}}, b"", "__metadata__ is {'a': 1}; expected an object of texts"),
         ({"__metadata__": ["a"]}, b"", r"__metadata__ is \['a'\]; expected an object of texts"),
+        (
+            {"x": dict(X, shape=[0, 1 << 62, 8], data_offsets=[0, 0])},
+            b"",
+            r"tensor 'x' has shape .*, of fewer than 2\*\*63",
+        ),
+        (json.dumps({"x": X}).ljust(80).encode("utf-16-le"), b"abcd", "not JSON .*; expected a safetensors file"),
         (b'{"x": 1, "x": 2}', b"", "the name 'x' stands twice; expected a safetensors file"),
         (b'{"x": {"a": 1, "a": 2}}', b"", "the name 'a' stands twice; expected a safetensors file"),
         (b"[]", b"", r"its header begins with b'\[\] +'; expected a safetensors file, and { there"),
@@ -107,6 +113,11 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path, content: bytes, expected
     (tmp_path / "m").write_bytes(content)
     with pytest.raises(ValueError, match=f"^{tmp_path}/m: {expected}"):
         read(tmp_path / "m")
+
+
+def test_metadata_may_be_null(tmp_path: Path) -> None:
+    header = read(written(tmp_path / "m", {"__metadata__": None, "x": X}, b"abcd"))
+    assert header.metadata == {} and [e.name for e in header.entries] == ["x"]
 
 
 def test_numpys_files_of_anything_but_numbers_are_refused(tmp_path: Path) -> None:

@@ -7,15 +7,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
 import ringtree
 import ringtree.storage
+from ringtree.runtime.arrays import dtype_named
 from ringtree.storage.gathering import PIECE_BYTES
 from tests.storage.files import caught, forget, plain, same, tensors, written
 
+NAMED: dict[Any, Any] = {
+    ml_dtypes.bfloat16: "bfloat16",
+    "float32_int32": dtype_named("float32_int32"),
+    "c8": "complex64",
+    "torch.int64": "int64",
+}
+"""Element types of numpy's that other names stand for."""
 LARGE = 2 * PIECE_BYTES * 2 + 12345
 """Two whole rounds of two ranks, and an odd rest."""
 
@@ -110,11 +119,52 @@ def test_numpys_files_and_raw_ones_are_one_array(tmp_path: Path) -> None:
                 assert found.dtype == x.dtype and found.shape == x.shape and (found == x).all(), (name, memory)
         raw = ringtree.storage.load(tmp_path / "raw", comm, dtype="int16", shape=(2, -1, 4))
         assert (raw == arrays["fortran"].ravel("C").reshape(2, 3, 4)).all()
-        return bool(
-            (ringtree.storage.load(tmp_path / "raw", comm, dtype="bfloat16").view(np.int16) == raw.ravel()).all()
-        )
+        bits = raw.ravel().tobytes()
+        for dtype in ("bfloat16", ml_dtypes.bfloat16, "float8_e4m3fn", "float32_int32", "c8", "torch.int64"):
+            found = ringtree.storage.load(tmp_path / "raw", comm, dtype=dtype, shape=-1)
+            assert str(found.dtype) == str(NAMED.get(dtype, dtype)) and found.tobytes() == bits, dtype
+        rows = ringtree.storage.load(tmp_path / "plain.npy", comm, shard=slice(comm.rank, comm.rank + 1))
+        return bool((rows == arrays["plain"][comm.rank : comm.rank + 1]).all())
 
     assert ringtree.spawn(work, 2, timeout_s=60) == [True, True]
+
+
+def test_arguments_that_are_none_are_one_line_on_every_rank(file: Path, tmp_path: Path) -> None:
+    np.arange(10, dtype="f4").tofile(tmp_path / "raw")
+
+    def work(comm: Any) -> list[str]:
+        def of(path: Path, **options: Any) -> str:
+            return caught(partial(ringtree.storage.load, path, comm, **options))
+
+        raw = tmp_path / "raw"
+        return [
+            *(of(file, **options) for options in ({"names": 5}, {"names": ["none", 1]}, {"shard": ["large"]})),
+            *(of(file, **options) for options in ({"shard": slice(1)}, {"shape": 3}, {"memory": ""})),
+            of(file, shard={"large": slice(0.5)}),
+            *(of(raw, dtype="f4", shape=shape) for shape in ("10", (2.5, 4), (-2, 5), 11)),
+            *(of(raw, dtype=dtype) for dtype in ("none", "O")),
+        ]
+
+    shards = "expected a dict of slices by name, or a function of name, shape"
+    lengths = "expected lengths, of which one may be -1"
+    expected = [
+        "TypeError: names is 5; expected a list of names, or a function of one",
+        f"ValueError: {file}: no tensor 'none'; expected names of its",
+        f"TypeError: {file}: shard is ['large']; {shards}",
+        f"TypeError: {file}: shard is slice(None, 1, None); {shards}",
+        "TypeError: shape is 3; expected dtype= with it, of a file that is elements and nothing else",
+        "ValueError: memory is ''; expected one of private, symmetric, mapped",
+        f"TypeError: {file}: slice(None, 0.5, None) of tensor 'large'; expected whole numbers",
+        f"TypeError: {tmp_path}/raw: shape is '10'; {lengths}",
+        f"TypeError: {tmp_path}/raw: shape is (2.5, 4); {lengths}",
+        f"ValueError: {tmp_path}/raw: 40 bytes; expected an array of shape (-2, 5) of float32, 4 bytes each",
+        f"ValueError: {tmp_path}/raw: 40 bytes; expected an array of shape 11 of float32, 4 bytes each",
+        "TypeError: element type 'none' is not known; expected a name as float32, bfloat16",
+        "TypeError: element type object is not supported; expected one of bool, ",
+    ]
+    for found in ringtree.spawn(work, 2, timeout_s=60):
+        for line, begin in zip(found, expected, strict=True):
+            assert line.startswith(begin) and "\n" not in line
 
 
 def test_tensors_at_odd_places_come_aligned(tmp_path: Path) -> None:
@@ -172,11 +222,17 @@ def test_a_file_that_shrinks_while_it_is_read_is_every_rank_s_error(file: Path, 
 def test_ranks_that_ask_for_different_things_all_hear_of_it(file: Path, tmp_path: Path) -> None:
     other = tmp_path / file.name
     save_file({"x": np.zeros(3)}, other)
+    step = tmp_path / "step"
+    step.mkdir()
+    changed = plain(tensors(large=LARGE))
+    changed["large"] = changed["large"] + np.uint8(1)
+    save_file(changed, step / file.name)  # with the same header
 
     def work(comm: Any) -> list[str]:
         load = ringtree.storage.load
         return [
             caught(lambda: load(other if comm.rank else file, comm, memory="private")),
+            caught(lambda: load(step / file.name if comm.rank else file, comm)),
             caught(lambda: load(file, comm, names=["scalar"] if comm.rank else None)),
             caught(lambda: load(file, comm, memory="mapped" if comm.rank else "private")),
             caught(lambda: load(file, comm, memory="mapped" if comm.rank else "own")),
@@ -185,7 +241,7 @@ def test_ranks_that_ask_for_different_things_all_hear_of_it(file: Path, tmp_path
 
     differ = "Mismatch: model.safetensors: {} of rank 1 differ from rank 0's; expected the same on all ranks"
     expected = [
-        *(differ.format(what) for what in ("files", "wanted tensors", "arguments")),
+        *(differ.format(what) for what in ("files", "files", "wanted tensors", "arguments")),
         "ValueError: rank 0: memory is 'own'; expected one of private, symmetric, mapped",
         f"ValueError: {file}: no tensor 'none'; expected names of its {len(load_file(file))}",
     ]
@@ -204,6 +260,27 @@ def test_more_than_the_memory_is_refused(tmp_path: Path) -> None:
     for private, symmetric in ringtree.spawn(work, 2, timeout_s=60):
         assert private.startswith("MemoryError: ") and "memory='mapped' shares one copy" in private
         assert symmetric.startswith("MemoryError: no room for") and "\n" not in symmetric
+
+
+def test_a_mapped_file_may_be_longer_than_the_memory(tmp_path: Path) -> None:
+    """It is read where it is used; and part of it is read as ever."""
+    nbytes = 1 << 43
+    path = written(tmp_path / "hole", {"x": {"dtype": "U8", "shape": [nbytes], "data_offsets": [0, nbytes]}})
+    begin = path.stat().st_size
+    with path.open("r+b") as hole:
+        hole.truncate(begin + nbytes)
+        hole.seek(begin + nbytes - 3)
+        hole.write(b"end")
+
+    def work(comm: Any) -> list[bytes]:
+        seen: list[tuple[int, int]] = []
+        whole = ringtree.storage.load(path, comm, memory="mapped", progress=lambda *at: seen.append(at))["x"]
+        part = ringtree.storage.load(path, comm, memory="mapped", shard={"x": slice(nbytes - 3, None)})["x"]
+        assert [done == total for done, total in seen] == [True]
+        whole[7] = 1
+        return [whole[-3:].tobytes(), part.tobytes()]
+
+    assert ringtree.spawn(work, 2, timeout_s=60) == [[b"end", b"end"]] * 2
 
 
 def test_progress_counts_bytes_up_to_all(file: Path) -> None:
@@ -234,3 +311,24 @@ def test_a_rank_that_dies_in_a_load_fails_the_others(file: Path) -> None:
     with pytest.raises(ringtree.RankFailed) as failed:
         ringtree.spawn(work, 2, timeout_s=60)
     assert failed.value.rank == 1
+
+
+@pytest.mark.parametrize("memory", ["private", "symmetric", "mapped"])
+def test_an_error_of_a_caller_s_function_is_every_rank_s_and_the_group_goes_on(file: Path, memory: str) -> None:
+    def work(comm: Any) -> list[str]:
+        def end(*of: Any) -> bool:
+            if comm.rank == 1:
+                raise LookupError("mine")
+            return True
+
+        load = partial(ringtree.storage.load, file, comm, memory=memory)
+        found = [caught(partial(load, **{name: end})) for name in ("progress", "names", "shard")]
+        found.append(caught(lambda: ringtree.storage.load(None if comm.rank else file, comm, memory=memory)))
+        return [*found, str(comm.all_reduce(np.ones(1))[0])]
+
+    lookup = "RuntimeError: rank 1: LookupError: mine"
+    rows = f"ValueError: rank 0: {file}: True of tensor 'scalar'; expected slice(begin, end) of its first axis"
+    path = "TypeError: rank 1: expected str, bytes or os.PathLike object, not NoneType"
+    for found in ringtree.spawn(work, 2, timeout_s=60):
+        assert found[:2] == [lookup] * 2 and found[3:] == [path, "2.0"]
+        assert found[2].startswith(rows.split("'")[0])

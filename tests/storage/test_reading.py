@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import mmap
 import os
+import sys
 from pathlib import Path
+from subprocess import run
 
 import numpy as np
 import pytest
@@ -56,3 +58,8 @@ def test_a_file_that_became_shorter_is_an_error(file: Path) -> None:
         os.truncate(file, 3 * PAGE + 1)
         with pytest.raises(ValueError, match=f"it ended at byte {3 * PAGE + 1:,} while it was read; expected "):
             reader.read(memoryview(bytearray(44 * PAGE)), 0)
+
+
+def test_the_benchmark_of_files_names_a_folder_that_is_none() -> None:
+    ended = run([sys.executable, "-m", "benchmarks.storage", "none"], capture_output=True, text=True)
+    assert ended.returncode == 2 and ended.stderr.endswith("none is no folder; expected one on the disk to measure\n")

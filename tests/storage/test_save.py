@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import ml_dtypes
@@ -65,9 +67,24 @@ def test_an_array_is_a_file_of_numpys(tmp_path: Path) -> None:
         short = np.zeros(3, ml_dtypes.bfloat16)
         return [caught(lambda: ringtree.storage.save(short, tmp_path / "y.npy", comm))]
 
-    refused = "TypeError: the array is bfloat16; expected a type of numpy's, or a dict of tensors"
-    assert ringtree.spawn(work, 2, timeout_s=60) == [[refused]] * 2
+    refused = "TypeError: the array is of bfloat16; expected an array or a tensor of one of bool, uint8, "
+    assert all(line.startswith(refused) for [line] in ringtree.spawn(work, 2, timeout_s=60))
     assert (np.load(tmp_path / "x.npy") == x).all() and os.listdir(tmp_path) == ["x.npy"]
+    whole = np.arange(3) * 1j
+    ringtree.spawn(partial(ringtree.storage.save, whole, tmp_path / "x.npy"), 2, timeout_s=60)
+    assert np.load(tmp_path / "x.npy").tobytes() == whole.tobytes()
+
+
+def test_a_file_that_load_would_refuse_is_not_written(tmp_path: Path) -> None:
+    x = np.zeros(0, np.uint8)
+
+    def work(comm: Any) -> str:
+        whole = {str(k): x for k in range(400_000)}
+        return caught(lambda: ringtree.storage.save(whole, tmp_path / "m", comm))
+
+    [line] = ringtree.spawn(work, 1, timeout_s=60)
+    assert line.startswith("ValueError: a header of 400,000 tensors in ") and "save several files" in line
+    assert not os.listdir(tmp_path)
 
 
 def test_a_name_keeps_its_permissions_and_its_link(tmp_path: Path) -> None:
@@ -100,6 +117,11 @@ def test_what_cannot_be_saved_is_one_error_for_all(tmp_path: Path) -> None:
             refused(good, metadata={"rank": str(comm.rank)}),
             refused(good, metadata={"rank": 1}),
             refused(good if comm.rank else good["x"]),
+            refused(good if comm.rank else {"x": np.ma.ones(3)}),
+            refused({"x": np.float32(1)}),
+            refused({"\ud800": np.ones(3)}),
+            refused(good, metadata={"a": "\ud800"}),
+            refused(good, metadata=["a"] if comm.rank else None),
         ]
 
     found = ringtree.spawn(work, 2, timeout_s=60)
@@ -120,6 +142,11 @@ def test_what_cannot_be_saved_is_one_error_for_all(tmp_path: Path) -> None:
             "Mismatch: m: metadata of rank 1 differ from rank 0's; expected the same on all ranks",
             "TypeError: metadata 'rank' is 1; expected texts",
             "Mismatch: m: arguments of rank 1 differ from rank 0's; expected the same on all ranks",
+            "TypeError: rank 0: tensor 'x' is a masked array; expected an array without a mask: x.filled()",
+            f"TypeError: tensor 'x' is a float32; {types}",
+            "ValueError: a tensor is named '\\ud800', with half a character; expected UTF-8",
+            "ValueError: metadata 'a' is '\\ud800', with half a character; expected UTF-8",
+            "TypeError: rank 1: metadata is ['a']; expected a dict of texts",
         ],
         strict=True,
     ):
@@ -185,3 +212,53 @@ def test_readers_meet_one_file_or_the_other(tmp_path: Path) -> None:
         return True
 
     assert ringtree.spawn(work, 4, timeout_s=60) == [True] * 4
+
+
+def test_a_file_that_nobody_may_write_is_replaced_with_its_permissions() -> None:
+    """Every rank opens the new file, which is its owner's to write until then, and no more than the earlier one's to
+    others."""
+    with TemporaryDirectory() as folder:  # one that other users reach
+        Path(folder).chmod(0o777)
+        path = Path(folder) / "m"
+
+        def work(comm: Any) -> str:
+            seen = []
+
+            def look(done: int, total: int) -> None:
+                seen.extend(f"{p.stat().st_mode & 0o777:o}" for p in Path(folder).glob(".m.*"))
+
+            ringtree.storage.save({"x": np.ones(3)}, Path(folder) / "before", comm)
+            comm.barrier()
+            if os.getuid() == 0:  # root may write all files
+                os.setuid(65534)
+            if comm.rank == 0:
+                path.touch()
+                path.chmod(0o400)
+            comm.barrier()
+            line = caught(lambda: ringtree.storage.save({"x": np.zeros(3)}, path, comm, progress=look))
+            return f"{line}; {path.stat().st_mode & 0o777:o}, {seen if comm.rank == 0 else []}"
+
+        assert ringtree.spawn(work, 2, timeout_s=60) == ["no error; 400, ['600']", "no error; 400, []"]
+
+
+def test_a_long_name_has_room_for_the_unfinished_file_s(tmp_path: Path) -> None:
+    """255 bytes are the most of a name; characters may be of several."""
+    for name in ("模" * 85, "a" * 255):
+        path = tmp_path / name
+        ringtree.spawn(partial(ringtree.storage.save, {"x": np.ones(3)}, path), 2, timeout_s=60)
+        assert same(load_file(path), {"x": np.ones(3)})
+
+
+def test_an_error_of_a_caller_s_function_is_every_rank_s_and_the_group_goes_on(tmp_path: Path) -> None:
+    def work(comm: Any) -> list[str]:
+        def end(done: int, total: int) -> None:
+            if comm.rank == 1:
+                raise KeyError("mine")
+
+        found = [caught(lambda: ringtree.storage.save({"x": np.ones(10_000)}, tmp_path / "m", comm, progress=end))]
+        found.append(caught(lambda: ringtree.storage.save({}, None if comm.rank else tmp_path / "m", comm)))
+        return [*found, str(comm.all_reduce(np.ones(1))[0])]
+
+    path = "TypeError: rank 1: expected str, bytes or os.PathLike object, not NoneType"
+    assert ringtree.spawn(work, 2, timeout_s=60) == [["RuntimeError: rank 1: KeyError: 'mine'", path, "2.0"]] * 2
+    assert not os.listdir(tmp_path)

@@ -116,3 +116,17 @@ def test_bytes_that_torch_holds_become_tensors(tmp_path: Path) -> None:
     held = torch.frombuffer(bytearray(path.read_bytes()), dtype=torch.uint8)
     found = tensors_in(held, header.entries, lambda offset: offset)
     assert found["odd"].tolist() == [1, 2, 3] and (found["x"].numpy() == x).all() and found["none"].shape == (0,)
+
+
+def test_a_tensor_without_its_elements_here_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    def work(comm: Any) -> list[str]:
+        import torch
+
+        others = [torch.empty(3, device="meta"), torch.eye(3).to_sparse()]
+        found = [caught(lambda x=x: ringtree.storage.save({"x": x}, tmp_path / "m", comm)) for x in others]
+        return [*found, str(comm.all_reduce(np.ones(1))[0])]
+
+    meta = "TypeError: tensor 'x' is on the device meta, without elements; expected a tensor that has them"
+    sparse = "TypeError: tensor 'x' is of layout torch.sparse_coo; expected x.to_dense()"
+    assert ringtree.spawn(work, 2, timeout_s=60) == [[meta, sparse, "2.0"]] * 2
+    assert not list(tmp_path.iterdir())

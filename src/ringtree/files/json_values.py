@@ -15,13 +15,14 @@ MOST_VALUES = 4_000_000
 def json_value(data: bytes | str, where: str, expected: str, *, most: int = MOST_BYTES, unique: bool = False) -> Any:
     """The value of a JSON text. ValueError, in one line that begins with `where`: if it is no JSON, longer than `most`
     bytes, or of too many or too deeply nested values; with `unique`, also if an object has a name twice."""
+    text = data
     data = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     if len(data) > most:
         raise ValueError(f"{where}: {len(data):,} bytes; expected {expected}, at most {most:,} bytes")
-    if sum(data.count(mark) for mark in (b"[", b"{", b",", b":")) > MOST_VALUES:
+    if count_values(data) > MOST_VALUES:
         raise ValueError(f"{where}: more than {MOST_VALUES:,} values; expected {expected}")
     try:
-        return json.loads(data, object_pairs_hook=_unique if unique else None)
+        return json.loads(text, object_pairs_hook=_unique if unique else None)
     except _TwiceError as twice:
         raise ValueError(f"{where}: the name {shown(twice.args[0])} stands twice; expected {expected}") from None
     except RecursionError:
@@ -32,6 +33,11 @@ def json_value(data: bytes | str, where: str, expected: str, *, most: int = MOST
         raise ValueError(f"{where}: not JSON ({error}); expected {expected}") from None
     except ValueError:  # Python's own, of a number of thousands of digits
         raise ValueError(f"{where}: a number has too many digits; expected {expected}") from None
+
+
+def count_values(data: bytes) -> int:
+    """At least the number of values and names in a JSON text."""
+    return sum(data.count(mark) for mark in (b"[", b"{", b",", b":"))
 
 
 class _TwiceError(Exception):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LARGE_PAGE_BYTES = 2 << 20
+MAP_NORESERVE = 0x4000
+"""Linux's flag, which Python's mmap names since 3.11."""
 ALIGNMENT = 8
 """The most that an element type asks of its address."""
 
@@ -35,11 +38,21 @@ def private(nbytes: int, ranks_here: int) -> NDArray[np.uint8]:
     return _from_page(np.frombuffer(memory, np.uint8), LARGE_PAGE_BYTES, nbytes)
 
 
-def mapped(descriptor: int, nbytes: int) -> NDArray[np.uint8]:
-    """The file's own pages, which all who map them share until they write to one."""
+def mapped(descriptor: int, nbytes: int, path: Path) -> NDArray[np.uint8]:
+    """The file's own pages, which all who map them share until they write to one. The file may be longer than the
+    memory: nothing is reserved for copies of its pages. OSError: if it cannot be mapped."""
     if not nbytes:
         return np.empty(0, np.uint8)
-    return np.frombuffer(mmap.mmap(descriptor, nbytes, access=mmap.ACCESS_COPY), np.uint8)
+    try:
+        memory = mmap.mmap(descriptor, nbytes, flags=mmap.MAP_PRIVATE | MAP_NORESERVE)
+    except OSError as error:
+        raise OSError(error.errno, f"cannot be mapped ({error.strerror})", str(path)) from None
+    return np.frombuffer(memory, np.uint8)
+
+
+def fits(nbytes: int) -> bool:
+    """Whether that much of a file can be in the page cache at once."""
+    return nbytes <= memory_available_bytes()
 
 
 def arrays_in(

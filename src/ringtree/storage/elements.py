@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from ringtree.runtime.arrays import PAIR_DTYPES, dtype_named, dtype_of
 
 
 class ElementType(NamedTuple):
@@ -46,6 +49,12 @@ ORDER = {name: k for k, name in enumerate(ELEMENTS)}
 BY_LABEL = {e.label: e for e in ELEMENTS.values()}
 SHORT_FLOATS = {"bfloat16", *(label for label in BY_LABEL if label.startswith("float8"))}
 """The types that numpy does not have."""
+OF_NPY = {
+    e.label: e for e in (*ELEMENTS.values(), ElementType("C128", "complex128", 16)) if e.label not in SHORT_FLOATS
+}
+"""The types of .npy files that are written."""
+WRITTEN = {e.name: e for e in (*ELEMENTS.values(), *OF_NPY.values())}
+PAIR_LABELS = {pair.label for pair in PAIR_DTYPES}
 
 
 def of_array(dtype: np.dtype[Any]) -> ElementType:
@@ -53,11 +62,25 @@ def of_array(dtype: np.dtype[Any]) -> ElementType:
     return ElementType(dtype.str, dtype.str, dtype.itemsize)
 
 
+def named_element(dtype: Any) -> ElementType:
+    """The element type of a raw file, by numpy's name for it, torch's or ml_dtypes'. TypeError: for one that calls do
+    not take."""
+    label = str(dtype).removeprefix("torch.")
+    if label not in BY_LABEL:
+        try:
+            label = dtype_of(dtype).label
+        except TypeError as error:
+            own = str(error).startswith("element type ")  # not numpy's, which names no remedy
+            text = str(error) if own else f"element type {dtype!r} is not known; expected a name as float32, bfloat16"
+            raise TypeError(text) from None
+    return BY_LABEL.get(label) or ElementType(label, label, dtype_named(label).itemsize)
+
+
 def numpy_dtype(element: ElementType) -> np.dtype[Any]:
     """Numpy's type. Of the short floats that numpy does not have: ml_dtypes' where that is installed, else the
     unsigned integers of their bits, which calls take with `dtype=`."""
     if element.label not in SHORT_FLOATS:
-        return np.dtype(element.label)
+        return dtype_named(element.label) if element.label in PAIR_LABELS else np.dtype(element.label)
     try:
         import ml_dtypes
     except ImportError:
@@ -69,22 +92,24 @@ def torch_dtype(element: ElementType) -> Any:
     """Torch's type. TypeError: if this torch has none such."""
     import torch
 
-    label = element.label if element.name in ELEMENTS else np.dtype(element.label).name
+    label = element.label if element.label in {*BY_LABEL, *PAIR_LABELS} else np.dtype(element.label).name
     found = getattr(torch, label, None)
     if not isinstance(found, torch.dtype) or not np.dtype(numpy_dtype(element)).isnative:
         raise TypeError(f"torch has no element type {element.label}; expected framework='numpy'")
     return found
 
 
-def element_of(x: Any, what: str) -> ElementType:
-    """The element type of a numpy array or a torch tensor. TypeError: for one that files do not have; `what` names the
-    array."""
+def element_of(x: Any, what: str, types: Mapping[str, ElementType] = BY_LABEL) -> ElementType:
+    """The element type of a numpy array or a torch tensor. TypeError: for one that is not among a file's `types`;
+    `what` names the array."""
     dtype = getattr(x, "dtype", None)
+    if elsewhere := _elsewhere(x):
+        raise TypeError(f"{what} is {elsewhere}")
     label = str(dtype).removeprefix("torch.") if _is_tensor(x) else getattr(dtype, "name", "")
-    if not (_is_tensor(x) or isinstance(x, np.ndarray)) or label not in BY_LABEL:
-        kind = f"of {dtype}" if dtype is not None else f"a {type(x).__name__}"
-        raise TypeError(f"{what} is {kind}; expected an array or a tensor of one of {', '.join(BY_LABEL)}")
-    return BY_LABEL[label]
+    if not (_is_tensor(x) or isinstance(x, np.ndarray)) or label not in types:
+        kind = f"a {type(x).__name__}" if dtype is None or isinstance(x, np.generic) else f"of {dtype}"
+        raise TypeError(f"{what} is {kind}; expected an array or a tensor of one of {', '.join(types)}")
+    return types[label]
 
 
 def raw_bytes(x: Any) -> Any:
@@ -95,6 +120,19 @@ def raw_bytes(x: Any) -> Any:
 
         return x.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8).numpy()
     return np.ascontiguousarray(x, x.dtype.newbyteorder("=")).reshape(-1).view(np.uint8)
+
+
+def _elsewhere(x: Any) -> str:
+    """The form of an array that is more than its elements at one place here, and the remedy; "" where it is none."""
+    if isinstance(x, np.ma.MaskedArray):
+        return "a masked array; expected an array without a mask: x.filled()"
+    if not _is_tensor(x):
+        return ""
+    if hasattr(x, "full_tensor"):
+        return f"a {type(x).__name__}; expected x.full_tensor() on all ranks"
+    if x.is_meta:
+        return "on the device meta, without elements; expected a tensor that has them"
+    return "" if str(x.layout) == "torch.strided" else f"of layout {x.layout}; expected x.to_dense()"
 
 
 def _is_tensor(x: Any) -> bool:

@@ -46,7 +46,7 @@ def read_own(memory: NDArray[np.uint8], layout: FileLayout, reader: Reader, prog
     """Reads all by this rank itself. Raises as Reader.read does."""
     for begin, piece in rounds(layout.nbytes, 1):
         _read(memory, layout.reads(begin, begin + piece), reader)
-        _report(progress, begin + piece, layout.nbytes)
+        report(progress, begin + piece, layout.nbytes)
 
 
 def read_together(
@@ -58,13 +58,15 @@ def read_together(
     progress: Progress,
 ) -> None:
     """Reads this rank's pieces and gathers the others', which the next piece's read does not wait for. A rank that has
-    failed reads no more, and takes part in the collectives until `stage` is agreed upon."""
+    failed, or whose `progress` has, reads no more, and takes part in the collectives until `stage` is agreed upon."""
     under_way: deque[tuple[Any, int]] = deque()
 
     def finish() -> None:
         work, end = under_way.popleft()
         work.wait()
-        _report(progress, min(end, layout.nbytes), layout.nbytes)
+        if stage.error is None:
+            with stage.attempt():
+                report(progress, min(end, layout.nbytes), layout.nbytes)
 
     for begin, piece in rounds(layout.nbytes, comm.size):
         end, own = begin + piece * comm.size, begin + piece * comm.rank
@@ -87,13 +89,13 @@ def bring(layout: FileLayout, reader: Reader, share: int, shares: int, progress:
     own = -(-layout.nbytes // shares // PAGE) * PAGE
     first, last = own * share, min(own * (share + 1), layout.nbytes)
     if all(reader.is_cached(offset, nbytes, whole=True) for offset, nbytes, _ in layout.reads(first, last)):
-        _report(progress, layout.nbytes, layout.nbytes)
+        report(progress, layout.nbytes, layout.nbytes)
         return
     for begin in range(first, last, PIECE_BYTES):
         end = min(begin + PIECE_BYTES, last)
         for offset, nbytes, _ in layout.reads(begin, end):
             reader.read(scratch[:nbytes], offset)
-        _report(progress, (end - first) * shares, layout.nbytes)
+        report(progress, (end - first) * shares, layout.nbytes)
 
 
 def _read(memory: NDArray[np.uint8], parts: Iterator[Segment], reader: Reader) -> None:
@@ -102,6 +104,7 @@ def _read(memory: NDArray[np.uint8], parts: Iterator[Segment], reader: Reader) -
         reader.read(memoryview(part), offset)
 
 
-def _report(progress: Progress, done: int, total: int) -> None:
+def report(progress: Progress, done: int, total: int) -> None:
+    """Calls the caller's function, if there is one."""
     if progress is not None:
         progress(min(done, total), total)

@@ -11,15 +11,16 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from io import BytesIO
+from operator import index
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from ringtree.files.json_values import json_value, shown
+from ringtree.files.json_values import MOST_VALUES, count_values, json_value, shown
 from ringtree.storage.elements import ELEMENTS, ORDER, ElementType, of_array
 
 EXPECTED = "a safetensors file"
@@ -34,6 +35,7 @@ ALIGNMENT = 8
 """Written headers end at multiples of these bytes, so that tensors of 8-byte elements lie aligned."""
 MOST_DIMENSIONS = 64
 """The most of an array of numpy's."""
+EXPECTED_SHAPE = f"expected at most {MOST_DIMENSIONS} lengths of 0 or more, of fewer than 2**63 bytes"
 
 
 class Entry(NamedTuple):
@@ -88,18 +90,21 @@ def read_header(file: IO[bytes], path: Path) -> Header:
     return Header(path, size, entries, metadata, digest_of(size, start, text))
 
 
-def raw_header(path: Path, size: int, dtype: np.dtype[Any], shape: Sequence[int]) -> Header:
+def raw_header(path: Path, size: int, element: ElementType, shape: Sequence[int] | int) -> Header:
     """The header of a file that is one array's elements and nothing else; one length may be -1."""
-    lengths, itemsize = list(shape), dtype.itemsize
-    if dtype.kind not in "biufcV" or dtype.hasobject or not itemsize:
-        raise ValueError(f"{path}: elements of {dtype}; expected numbers")
+    itemsize = element.itemsize
+    try:
+        lengths = [index(n) for n in (shape if isinstance(shape, Iterable) else (shape,))]
+    except TypeError:
+        raise TypeError(f"{path}: shape is {shape!r}; expected lengths, of which one may be -1") from None
     if lengths.count(-1) == 1 and (others := -math.prod(lengths) * itemsize) > 0 and size % others == 0:
         lengths[lengths.index(-1)] = size // others
-    if min(lengths, default=0) < 0 or math.prod(lengths) * itemsize != size:
+    if not _counts(lengths) or not _fits(lengths, itemsize) or math.prod(lengths) * itemsize != size:
+        of = shape if isinstance(shape, int) else tuple(shape)
         raise ValueError(
-            f"{path}: {size:,} bytes; expected an array of shape {tuple(shape)} of {dtype.name}, {itemsize} bytes each"
+            f"{path}: {size:,} bytes; expected an array of shape {of} of {element.label}, {itemsize} bytes each"
         )
-    entry = Entry("", of_array(dtype), tuple(lengths), 0, size)
+    entry = Entry("", element, tuple(lengths), 0, size)
     return Header(path, size, (entry,), {}, digest_of(size, repr(entry)), single=True)
 
 
@@ -117,8 +122,11 @@ def safetensors_bytes(
         at = end
     text = json.dumps(table, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % ALIGNMENT)
-    if len(text) > MOST_HEADER_BYTES:
-        raise ValueError(f"a header of {len(text):,} bytes; expected {MOST_HEADER_BYTES:,} at most")
+    if len(text) > MOST_HEADER_BYTES or count_values(text) > MOST_VALUES:
+        raise ValueError(
+            f"a header of {len(tensors):,} tensors in {len(text):,} bytes; expected {MOST_VALUES:,} values (some "
+            f"300,000 tensors) in {MOST_HEADER_BYTES:,} bytes at most: save several files"
+        )
     begin = 8 + len(text)
     moved = tuple(e._replace(begin=begin + e.begin, end=begin + e.end) for e in entries)
     return len(text).to_bytes(8, "little") + text, moved
@@ -137,7 +145,8 @@ def _entries(table: Any, path: Path, begin: int) -> tuple[tuple[Entry, ...], dic
     """The tensors in the order of their bytes, each checked by itself, and the metadata."""
     if not isinstance(table, dict):
         raise ValueError(f"{path}: its header is {shown(table)}; expected {EXPECTED}, and an object of tensors")
-    metadata = table.pop(METADATA, {})
+    metadata = table.pop(METADATA, None)
+    metadata = {} if metadata is None else metadata
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise ValueError(f"{path}: __metadata__ is {shown(metadata)}; expected an object of texts")
     entries = [_entry(name, value, path, begin) for name, value in table.items()]
@@ -153,8 +162,8 @@ def _entry(name: str, value: Any, path: Path, begin: int) -> Entry:
     dtype, shape, offsets = value["dtype"], value["shape"], value["data_offsets"]
     if not isinstance(dtype, str) or dtype not in ELEMENTS:
         raise ValueError(f"{where} has dtype {shown(dtype)}; expected one of {', '.join(ELEMENTS)}")
-    if not _counts(shape) or len(shape) > MOST_DIMENSIONS:
-        raise ValueError(f"{where} has shape {shown(shape)}; expected at most {MOST_DIMENSIONS} lengths of 0 or more")
+    if not _counts(shape) or not _fits(shape, ELEMENTS[dtype].itemsize):
+        raise ValueError(f"{where} has shape {shown(shape)}; {EXPECTED_SHAPE}")
     if not _counts(offsets) or len(offsets) != 2 or offsets[0] > offsets[1]:
         raise ValueError(f"{where} has data_offsets {shown(offsets)}; expected its begin and its end")
     element, nbytes = ELEMENTS[dtype], offsets[1] - offsets[0]
@@ -167,6 +176,11 @@ def _entry(name: str, value: Any, path: Path, begin: int) -> Entry:
 
 def _counts(value: Any) -> bool:
     return isinstance(value, list) and all(type(n) is int and 0 <= n < 1 << 63 for n in value)
+
+
+def _fits(shape: Sequence[int], itemsize: int) -> bool:
+    """Whether numpy has arrays of that shape; it leaves out lengths of 0."""
+    return len(shape) <= MOST_DIMENSIONS and math.prod(n for n in shape if n) * itemsize < 1 << 63
 
 
 def _check_bytes(entries: tuple[Entry, ...], path: Path, begin: int, size: int) -> None:
@@ -202,8 +216,10 @@ def _npy(file: IO[bytes], path: Path, size: int) -> Header:
     except (ValueError, TypeError, SyntaxError, KeyError, RecursionError, MemoryError):
         raise ValueError(f"{path}: its header is {shown(text)}; {expected}") from None
     lengths = list(shape) if isinstance(shape, tuple) else None
-    if dtype.hasobject or dtype.kind not in "biufc" or not _counts(lengths) or len(shape) > MOST_DIMENSIONS:
+    if dtype.hasobject or dtype.kind not in "biufc" or not _counts(lengths):
         raise ValueError(f"{path}: shape {shown(shape)} of {shown(descr)}; {expected}")
+    if not _fits(shape, dtype.itemsize):
+        raise ValueError(f"{path}: shape {shown(shape)} of {shown(descr)}; {EXPECTED_SHAPE}")
     begin = file.tell()
     nbytes = math.prod(shape) * dtype.itemsize
     if begin + nbytes != size:

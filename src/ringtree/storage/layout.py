@@ -63,12 +63,14 @@ def selected(header: Header, names: Names) -> tuple[Entry, ...]:
         return header.entries
     if callable(names):
         return tuple(e for e in header.entries if names(e.name))
-    if isinstance(names, str):
+    if isinstance(names, str) or not isinstance(names, Iterable):
         raise TypeError(f"names is {names!r}; expected a list of names, or a function of one")
-    wanted = {*names}
-    if missing := wanted - {e.name for e in header.entries}:
-        raise ValueError(f"{header.path}: no tensor {min(missing)!r}; expected names of its {len(header.entries)}")
-    return tuple(e for e in header.entries if e.name in wanted)
+    wanted = [*names]
+    there = {e.name for e in header.entries}
+    if missing := [name for name in wanted if not isinstance(name, str) or name not in there]:
+        raise ValueError(f"{header.path}: no tensor {missing[0]!r}; expected names of its {len(header.entries)}")
+    chosen = {*wanted}
+    return tuple(e for e in header.entries if e.name in chosen)
 
 
 def sharded(entries: tuple[Entry, ...], shard: Shard, path: Path) -> tuple[Entry, ...]:
@@ -76,8 +78,9 @@ def sharded(entries: tuple[Entry, ...], shard: Shard, path: Path) -> tuple[Entry
     is not there, or rows that do not follow each other."""
     if shard is None:
         return entries
-    if not callable(shard) and (missing := {*shard} - {e.name for e in entries}):
-        raise ValueError(f"{path}: no tensor {min(missing)!r} to shard; expected names that are loaded")
+    there = {e.name for e in entries}
+    if not callable(shard) and (missing := [name for name in shard if name not in there]):
+        raise ValueError(f"{path}: no tensor {missing[0]!r} to shard; expected names that are loaded")
     return tuple(_rows(e, shard(e.name, e.shape) if callable(shard) else shard.get(e.name), path) for e in entries)
 
 
@@ -86,7 +89,10 @@ def _rows(entry: Entry, rows: Any, path: Path) -> Entry:
         return entry
     if not isinstance(rows, slice) or rows.step not in (None, 1) or not entry.shape or entry.transposed:
         raise ValueError(f"{path}: {rows!r} of tensor {entry.name!r}; expected slice(begin, end) of its first axis")
-    begin, end, _ = rows.indices(entry.shape[0])
+    try:
+        begin, end, _ = rows.indices(entry.shape[0])
+    except TypeError:
+        raise TypeError(f"{path}: {rows!r} of tensor {entry.name!r}; expected whole numbers") from None
     end = max(begin, end)
     row = (entry.end - entry.begin) // entry.shape[0] if entry.shape[0] else 0
     return entry._replace(

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
 from ringtree.files.file_bytes import opened
-from ringtree.runtime.arrays import dtype_named
-from ringtree.storage.buffers import arrays_in, mapped, private
+from ringtree.storage.buffers import arrays_in, fits, mapped, private
 from ringtree.storage.device import check_device, copied, read_into, reads_directly, tensors_in
-from ringtree.storage.elements import torch_dtype
-from ringtree.storage.gathering import Progress, bring, capacity, read_own, read_together
+from ringtree.storage.elements import named_element, torch_dtype
+from ringtree.storage.gathering import Progress, bring, capacity, read_own, read_together, report
 from ringtree.storage.header import EXPECTED, Header, digest_of, raw_header, read_header
 from ringtree.storage.layout import FileLayout, Names, Shard, selected, sharded
 from ringtree.storage.outcome import JointStage
-from ringtree.storage.reading import Reader
+from ringtree.storage.reading import Reader, samples
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -38,11 +37,11 @@ def load(
     comm: Communicator,
     *,
     names: Names = None,
-    shard: Shard = None,
+    shard: Shard | slice = None,
     memory: str | None = None,
     framework: str = "numpy",
     dtype: DTypeLike | None = None,
-    shape: Sequence[int] = (-1,),
+    shape: Sequence[int] | int = (-1,),
     device: str = HOST,
     direct: bool | None = None,
     progress: Progress = None,
@@ -51,7 +50,8 @@ def load(
     file of `shape`, its array. All ranks call it alike; each reads its part of the file.
 
     `names`: the tensors to load, or a function of the name. `shard`: by name, or from a function of name and shape,
-    the slice of the first axis that this rank wants; then each rank reads what it wants, and nothing is gathered.
+    the slice of the first axis that this rank wants (of a file's one array, that slice); then each rank reads what it
+    wants, and nothing is gathered.
     `memory`: "mapped", the file's own pages, one copy a host, copied where a rank writes (the file must not be changed
     or cut short in place while they are used; a new one under its name is no change); "private" to each rank, read
     once by all ranks together; "symmetric", the same where peers read it in place (comm.empty). None is "mapped" on
@@ -64,17 +64,18 @@ def load(
     its header does not describe it. OSError: if it cannot be read. MemoryError: without room. Mismatch: if ranks ask
     for different things, or find different files.
     """
-    where, stage, plan = Path(path), JointStage(comm), None
-    how = _How(memory or _usual(comm, device), framework, device, direct, progress)
+    where, stage, plan = Path(), JointStage(comm), None
+    how = _How(_usual(comm, device) if memory is None else memory, framework, device, direct, progress)
     with ExitStack() as files:
         with stage.attempt():
+            where = Path(path)
             _check(how)
             file = files.enter_context(opened(where, EXPECTED if dtype is None else "a raw array"))
             plan = _planned(file, where, names, shard, (dtype, shape))
             if framework == "torch":
                 _ = [torch_dtype(entry.element) for entry in plan.layout.entries]  # before much is read
         request = digest_of(where.name, shard is None, how.memory, device != HOST)
-        found = (plan.header.digest, plan.wanted) if plan else (0, 0)
+        found = (plan.file, plan.wanted) if plan else (0, 0)
         stage.agree(where.name, arguments=request, files=found[0], wanted_tensors=found[1])
         if not plan:
             raise AssertionError("agree raises what the stage met")
@@ -93,10 +94,12 @@ class _How(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """The tensors that are read; `wanted`: the digest of the tensors, before they are sharded."""
+    """The tensors that are read; `file`: the digest of the header and of samples of the data; `wanted`: that of the
+    tensors, before they are sharded."""
 
     header: Header
     layout: FileLayout
+    file: int
     wanted: int
     gathered: bool
 
@@ -116,15 +119,33 @@ def _check(how: _How) -> None:
         check_device(how.device, how.memory, how.framework)
 
 
-def _planned(file: IO[bytes], path: Path, names: Names, shard: Shard, raw: tuple[Any, Sequence[int]]) -> _Plan:
+def _planned(
+    file: IO[bytes], path: Path, names: Names, shard: Shard | slice, raw: tuple[Any, Sequence[int] | int]
+) -> _Plan:
     dtype, shape = raw
+    if dtype is None and shape != (-1,):
+        raise TypeError(f"shape is {shape!r}; expected dtype= with it, of a file that is elements and nothing else")
     if dtype is None:
         header = read_header(file, path)
     else:
-        header = raw_header(path, os.fstat(file.fileno()).st_size, dtype_named(dtype), shape)
+        header = raw_header(path, os.fstat(file.fileno()).st_size, named_element(dtype), shape)
     entries = selected(header, names)
     wanted = digest_of(repr([e.name for e in entries]))
-    return _Plan(header, FileLayout(sharded(entries, shard, path)), wanted, gathered=shard is None)
+    layout = FileLayout(sharded(entries, _by_name(shard, header), path))
+    begin = header.entries[0].begin if header.entries else header.size
+    found = digest_of(header.digest, samples(file.fileno(), begin, header.size))
+    return _Plan(header, layout, found, wanted, gathered=shard is None)
+
+
+def _by_name(shard: Any, header: Header) -> Shard:
+    """The shard of each tensor; one slice is that of a file's one array."""
+    if isinstance(shard, slice) and header.single:
+        return {"": shard}
+    if shard is None or callable(shard) or isinstance(shard, Mapping):
+        return cast("Shard", shard)
+    raise TypeError(
+        f"{header.path}: shard is {shard!r}; expected a dict of slices by name, or a function of name, shape"
+    )
 
 
 def _tensors(file: IO[bytes], plan: _Plan, comm: Communicator, stage: JointStage, how: _How) -> dict[str, Any]:
@@ -170,11 +191,15 @@ def _memory(plan: _Plan, kind: str, comm: Communicator, stage: JointStage) -> ND
 def _mapped(
     file: IO[bytes], plan: _Plan, comm: Communicator, stage: JointStage, progress: Progress
 ) -> NDArray[np.uint8]:
-    """The file's pages, after the ranks of each host together have brought the wanted ones into its memory."""
+    """The file's pages, after the ranks of each host together have brought the wanted ones into its memory, if they
+    fit there at once."""
     here = [rank for rank, host in enumerate(comm.hosts) if host == comm.hosts[comm.rank]]
     held = np.empty(0, np.uint8)
     with stage.attempt():
-        held = mapped(file.fileno(), plan.header.size)
+        held = mapped(file.fileno(), plan.header.size, plan.header.path)
+        if not fits(plan.layout.nbytes):  # what is read now would be gone before it is used
+            report(progress, plan.layout.nbytes, plan.layout.nbytes)
+            return held
         with Reader(file.fileno(), plan.header.path, plan.header.size, direct=False) as reader:
             share, shares = (here.index(comm.rank), len(here)) if plan.gathered else (0, 1)
             bring(plan.layout, reader, share, shares, progress)

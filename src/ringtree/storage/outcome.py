@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from ringtree.runtime.communicator.communicator import Communicator
 
-KINDS: tuple[type[Exception], ...] = (ValueError, TypeError, ImportError, MemoryError, OSError)
-"""The errors of a stage. All else is raised where it happens, and ends the rank."""
+KINDS: tuple[type[Exception], ...] = (ValueError, TypeError, ImportError, MemoryError, OSError, RuntimeError)
+"""The errors that every rank raises. All others, which only a caller's own function raises, become the last."""
 
 
 class JointStage:
@@ -32,13 +32,13 @@ class JointStage:
         """Keeps an error of the block for `agree`; one after another is dropped."""
         try:
             yield
-        except KINDS as error:
+        except Exception as error:  # noqa: BLE001  # of any kind: of a function of the caller's
             self.error = self.error or error
 
     def agree(self, subject: str = "", **digests: int) -> None:
         """Raises alike on every rank what the lowest failing rank met, as its kind. Mismatch: if ranks differ in
         a digest, by whose name the error states what differs of the `subject`."""
-        kind = next((k for k, of in enumerate(KINDS) if isinstance(self.error, of)), -1)
+        kind = next((k for k, of in enumerate(KINDS) if isinstance(self.error, of)), len(KINDS) - 1)
         text = _in_words(self.error).encode(errors="replace") if self.error else b""
         rows = self._comm.all_gather(np.array([kind, len(text), *digests.values()], np.int64))
         if rows[:, 1].any():
@@ -62,4 +62,6 @@ class JointStage:
 def _in_words(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return str(error) or type(error).__name__
+    if isinstance(error, KINDS) and str(error):
+        return str(error)
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

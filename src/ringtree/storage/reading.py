@@ -21,6 +21,16 @@ CACHESTAT = 451
 """The number of the system call, on every processor (Linux 6.5)."""
 
 
+SAMPLES, SAMPLE_BYTES = 8, 512
+
+
+def samples(descriptor: int, begin: int, size: int) -> bytes:
+    """A file's bytes at SAMPLES places from `begin` to its end, by which files with the same header differ."""
+    last = max(size - SAMPLE_BYTES, begin)
+    places = sorted({begin + (last - begin) * k // (SAMPLES - 1) for k in range(SAMPLES)})
+    return b"".join(os.pread(descriptor, SAMPLE_BYTES, place) for place in places)
+
+
 class _Range(ctypes.Structure):
     _fields_ = (("offset", ctypes.c_uint64), ("nbytes", ctypes.c_uint64))
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ringtree.files.json_values import json_value
-from ringtree.storage.elements import ELEMENTS, SHORT_FLOATS, ElementType, element_of, raw_bytes
+from ringtree.storage.elements import OF_NPY, WRITTEN, ElementType, element_of, raw_bytes
 from ringtree.storage.gathering import PIECE_BYTES, Progress
 from ringtree.storage.header import METADATA, Entry, digest_of, npy_bytes, safetensors_bytes
 from ringtree.storage.layout import PAGE
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 Shape = tuple[int, ...]
 MOST_TABLE_BYTES = 100_000_000
+MOST_NAME_BYTES = 200
+"""Bytes of a file's name that the unfinished one's has, so that it fits in the 255 of a file system."""
 
 
 class _Written(NamedTuple):
@@ -54,25 +56,27 @@ def save(
     shape, or `path` is no plain file. TypeError: for a tensor of a type that the file does not have. OSError: if it
     cannot be written.
     """
-    where, stage = Path(os.path.realpath(path)), JointStage(comm)
+    where, stage = Path(), JointStage(comm)
     whole = tensors if isinstance(tensors, Mapping) else {"": tensors}
     table: dict[str, tuple[str, Shape]] = {}
+    texts: dict[str, str] = {}
     with stage.attempt():
+        where = Path(os.path.realpath(path))
         table = _table(whole, named=isinstance(tensors, Mapping))
         _check_target(where)
-        metadata = _checked_metadata(metadata or {})
+        texts = _checked_metadata({} if metadata is None else metadata)
     single = not isinstance(tensors, Mapping)
-    texts = repr(sorted((metadata or {}).items()))
-    stage.agree(where.name, arguments=digest_of(where.name, single), metadata=digest_of(texts))
+    stage.agree(where.name, arguments=digest_of(where.name, single), metadata=digest_of(repr(sorted(texts.items()))))
     tables = _exchanged(table, comm)
     written = None
     with stage.attempt():
-        written = _planned(tables, where, metadata or {}, single)
+        written = _planned(tables, where, texts, single)
     stage.agree(where.name)
     if not written:
         raise AssertionError("agree raises what the stage met")
     token = int(comm.broadcast(np.frombuffer(os.urandom(8), np.int64).copy())[0])
-    unfinished = where.with_name(f".{where.name[:200]}.{token & (1 << 64) - 1:016x}.unfinished")
+    name = os.fsencode(where.name)[:MOST_NAME_BYTES].decode(errors="ignore")
+    unfinished = where.with_name(f".{name}.{token & (1 << 64) - 1:016x}.unfinished")
     try:
         _write(unfinished, where, written, whole, comm, stage, progress)
     except BaseException:  # also Ctrl-C, and the end of another rank: whoever is left takes it away
@@ -104,6 +108,8 @@ def _write(
         stage.agree(where.name)
         with stage.attempt():
             if comm.rank == 0:
+                if _give_permissions(descriptor, where):
+                    os.fsync(descriptor)
                 os.rename(unfinished, where)
                 _settle(where.parent)
         stage.agree(where.name)
@@ -118,20 +124,28 @@ def _table(tensors: Mapping[str, Any], named: bool) -> dict[str, tuple[str, Shap
     for name, x in tensors.items():
         if not isinstance(name, str):
             raise TypeError(f"a tensor is named {name!r}; expected a text")
+        _check_text(name, "a tensor is named")
         if name == METADATA:
             raise ValueError(f"a tensor is named {METADATA}; expected metadata= for texts")
-        element = element_of(x, f"tensor {name!r}" if named else "the array")
-        if not named and element.label in SHORT_FLOATS:
-            raise TypeError(f"the array is {element.label}; expected a type of numpy's, or a dict of tensors")
+        element = element_of(x, f"tensor {name!r}") if named else element_of(x, "the array", OF_NPY)
         found[name] = (element.name, tuple(int(n) for n in x.shape))
     return found
 
 
-def _checked_metadata(metadata: Mapping[str, str]) -> Mapping[str, str]:
+def _checked_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
+    if not isinstance(metadata, Mapping):
+        raise TypeError(f"metadata is {metadata!r}; expected a dict of texts")
     for name, value in metadata.items():
         if not isinstance(name, str) or not isinstance(value, str):
             raise TypeError(f"metadata {name!r} is {value!r}; expected texts")
-    return metadata
+        _check_text(name, "metadata is named")
+        _check_text(value, f"metadata {name!r} is")
+    return dict(metadata)
+
+
+def _check_text(text: str, what: str) -> None:
+    if not text.isascii() and text.encode(errors="replace").decode() != text:
+        raise ValueError(f"{what} {text!r}, with half a character; expected UTF-8")
 
 
 def _check_target(where: Path) -> None:
@@ -161,7 +175,7 @@ def _planned(
     merged: dict[str, tuple[ElementType, Shape]] = {}
     for rank, table in enumerate(tables):
         for name, (element, shape) in table.items():
-            here = (ELEMENTS[element], shape)
+            here = (WRITTEN[element], shape)
             if merged.setdefault(name, here) != here:
                 first = holders[name][0]
                 raise ValueError(
@@ -174,11 +188,10 @@ def _planned(
 
 
 def _created(unfinished: Path, where: Path, written: _Written) -> int:
-    """The new file, as long as it will be, with the permissions of the one it replaces."""
+    """The new file, as long as it will be, with the permissions of the one it replaces, and its owner's to write."""
     descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
-        with suppress(FileNotFoundError):
-            os.fchmod(descriptor, stat.S_IMODE(where.stat().st_mode))
+        _give_permissions(descriptor, where, stat.S_IRUSR | stat.S_IWUSR)
         end = written.entries[-1].end if written.entries else len(written.first_bytes)
         os.posix_fallocate(descriptor, 0, end)
         _write_all(descriptor, memoryview(written.first_bytes), 0)
@@ -232,6 +245,16 @@ def _write_all(descriptor: int, data: memoryview, offset: int) -> None:
     while data:
         count = os.pwrite(descriptor, data, offset)
         data, offset = data[count:], offset + count
+
+
+def _give_permissions(descriptor: int, where: Path, more: int = 0) -> bool:
+    """Gives a file those of the replaced one, and `more`. Whether that changed anything."""
+    with suppress(FileNotFoundError):
+        mode = stat.S_IMODE(where.stat().st_mode) | more
+        if mode != stat.S_IMODE(os.fstat(descriptor).st_mode):
+            os.fchmod(descriptor, mode)
+            return True
+    return False
 
 
 def _settle(folder: Path) -> None:

@@ -107,6 +107,6 @@ def test_a_wrong_table_is_refused_in_a_line(tmp_path: Path, text: str, words: st
 
 def test_a_row_needs_bytes_and_a_time() -> None:
     m = measured("dgx-a100").machine
-    for nbytes, seconds in ((0, 1.0), (8, 0.0), (8, float("nan"))):
-        with pytest.raises(ValueError, match="expected at least a byte, and a time above 0"):
+    for nbytes, seconds in ((0, 1.0), (8, 0.0), (8, 1e-300), (1 << 70, 1.0), (8, float("nan"))):
+        with pytest.raises(ValueError, match="expected a byte or more, and a time of a picosecond or more"):
             CopyTable(m, (MeasuredCopy("gpu0", "gpu1", CopyMethod.PEER, nbytes, seconds),), DATE)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import run
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from ringtree.errors import Mismatch, PeerDied, Poisoned, RankFailed, TimedOut
 from ringtree.ir.schedule import Schedule
 from ringtree.runtime.engines.nccl.choice import chosen
 from ringtree.runtime.launch.spawn import Pool
+from tests.runtime.nccl.conftest import CARRIER
 
 pytestmark = pytest.mark.torch
 
@@ -169,8 +172,45 @@ def test_a_machine_without_gpus_is_refused_in_a_line(monkeypatch: pytest.MonkeyP
     if torch.cuda.is_available():
         pytest.skip("this machine has a GPU")
     monkeypatch.delenv("RINGTREE_NCCL_CARRIER", raising=False)
-    with pytest.raises(Exception, match=r"the nccl engine over nccl cannot start: on rank 0 torch .* sees no GPU"):
+    with pytest.raises(
+        Exception, match=rf"the nccl engine over nccl cannot start: on rank 0 torch .* sees no GPU; {CARRIER}=gloo"
+    ):
         spawn(own, 2, engine="nccl", timeout_s=20)
+
+
+def test_an_engine_without_its_package_names_it() -> None:
+    """None among the modules stands for a package that is not installed."""
+    code = "import sys; sys.modules['torch'] = None; import ringtree; ringtree.init(engine='nccl')"
+    ended = run([sys.executable, "-c", code], capture_output=True, text=True)
+    last = ended.stderr.splitlines()[-1]
+    assert last.startswith("ImportError: the nccl engine needs torch (") and last.endswith("): pip install torch")
+
+
+@pytest.mark.parametrize(
+    ("command", "carrier", "expected"),
+    [
+        (
+            "benchmarks/nccl_engine.py",
+            "nccl",
+            "nccl_engine.py: the nccl engine over nccl cannot start: on rank 0 torch",
+        ),
+        ("benchmarks/nccl_engine.py", "none", "nccl_engine.py: RINGTREE_NCCL_CARRIER is 'none'; expected one of nccl,"),
+        ("benchmarks/nccl_engine.py --algorithm none", "gloo", "nccl_engine.py: no algorithm 'none': expected one of"),
+        (
+            "benchmarks/nccl_engine.py --schedule none",
+            "gloo",
+            "nccl_engine.py: none: no such file; expected a schedule",
+        ),
+        ("-m benchmarks.devices -n 2", "nccl", "benchmarks.devices: torch"),
+    ],
+)
+def test_a_benchmark_that_cannot_run_here_ends_with_one_line(command: str, carrier: str, expected: str) -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    ended = run([sys.executable, *command.split()], env=os.environ | {CARRIER: carrier}, capture_output=True, text=True)
+    assert ended.returncode == 1 and ended.stderr.startswith(expected) and ended.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -182,7 +222,8 @@ def test_a_machine_without_gpus_is_refused_in_a_line(monkeypatch: pytest.MonkeyP
         ),
         (
             ("nccl", "torch has no NCCL", "", "", 0),
-            "the nccl engine over nccl cannot start: on rank 7 torch has no NCCL",
+            "the nccl engine over nccl cannot start: on rank 7 torch has no NCCL; "
+            "RINGTREE_NCCL_CARRIER=gloo carries arrays in host memory",
         ),
         (("nccl", "", "GPU-1", "", 1), "ranks 4 and 7 share the GPU GPU-1, which NCCL does not allow: "),
         (("nccl", "", "GPU-2", "", 1), ""),

@@ -64,9 +64,9 @@ class CopyTable:
             for name in (row.source, row.target):
                 if kinds.get(name) not in (DeviceKind.GPU, DeviceKind.CPU):
                     raise ValueError(f"rows[{n}]: {name!r} is no GPU or CPU of the machine {self.machine.name}")
-            if not (row.nbytes > 0 and 0 < row.seconds < 1e6):
-                words = f"{row.nbytes} bytes in {row.seconds:g} s"
-                raise ValueError(f"rows[{n}]: {words}; expected at least a byte, and a time above 0")
+            if not (0 < row.nbytes < 1 << 63 and 1e-12 <= row.seconds < 1e6):
+                words = f"{shown(row.nbytes)} bytes in {row.seconds:g} s"
+                raise ValueError(f"rows[{n}]: {words}; expected a byte or more, and a time of a picosecond or more")
 
     def rates(self) -> dict[Transfer, Rate]:
         """Each transfer's latency (of its smallest copy) and bandwidth (the most of any size), in the rows' order."""

@@ -135,7 +135,12 @@ def _module(engine: str) -> Any:
     module = ENGINES.get(engine) or DEVICE_ENGINES.get(engine)
     if module is None:
         raise ValueError(f"no engine {engine!r}: expected one of {', '.join([*ENGINES, *DEVICE_ENGINES])}")
-    return import_module(module)
+    try:
+        return import_module(module)
+    except ImportError as error:
+        if error.name != "torch":
+            raise
+        raise ImportError(f"the {engine} engine needs torch ({error}): pip install torch", name="torch") from None
 
 
 def device_engine(env: Mapping[str, str], over_hosts: bool = False) -> str:

@@ -197,7 +197,8 @@ def _refused(names: Sequence[str], offers: Sequence[_Offer]) -> str:
             differ = f"rank {names[0]} has {VARIABLE}={offers[0].carrier} and rank {name} {offer.carrier}"
             return f"{differ}: set it to the same on all ranks"
         if offer.reason:
-            return f"the nccl engine over {offer.carrier} cannot start: on rank {name} {offer.reason}"
+            remedy = f"; {VARIABLE}=gloo carries arrays in host memory" if offer.carrier != "gloo" else ""
+            return f"the nccl engine over {offer.carrier} cannot start: on rank {name} {offer.reason}{remedy}"
         if offer.gpu and (other := on.setdefault(offer.gpu, name)) != name:
             shared = f"ranks {other} and {name} share the GPU {offer.gpu}, which NCCL does not allow"
             return f"{shared}: torch.cuda.set_device, or {VARIABLE}=staged carries through host memory"
