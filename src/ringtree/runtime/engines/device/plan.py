@@ -9,7 +9,7 @@ from ringtree.runtime.engines.device.encoding import DeviceCode, Pause
 
 
 class DevicePlan(NamedTuple):
-    """A program in the processor's memory: see Launched. `nbytes`: of it and its tables; `scratch_bytes`: of all blocks;
+    """A program in the processor's memory: see Launched. `nbytes`: with its tables; `scratch_bytes`: of all blocks;
     `extents`: those of input and output that it touches. `native`: native calls may launch it again, as one kernel."""
 
     address: int
