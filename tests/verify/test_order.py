@@ -10,7 +10,7 @@ from ringtree.ir.lower import lower
 from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
 from ringtree.transform import balance, channels, many_source, pipeline
 from ringtree.verify import ReductionOrder, is_balanced, prove, rank_order
-from tests.verify.by_hand import of
+from tests.verify.by_hand import of, through_two_buffers
 from tests.verify.sums import balanced_tree, flat, formed
 
 REDUCING = [(a, c) for a, c in pairs() if COLLECTIVES[c].reduces and not COLLECTIVES[c].repeats]
@@ -111,6 +111,29 @@ def test_ranges_that_overlap_are_added_up_in_steps() -> None:
     schedule = of("reduce", 3, 2, *rows, root=0)
     prove(schedule)
     assert rank_order(schedule) is seen(schedule) is ReductionOrder.ASSOCIATIVE
+
+
+def test_ranges_that_begin_alike_overlap() -> None:
+    """Chunks 1 to 3 from one rank and 1 to 2 from another; chunk 3 comes as another rank's fold."""
+
+    def fold(rank: int, chunk: int, count: int, last: int) -> list[Transfers]:
+        counts = enumerate((count, count, last))
+        return [through_two_buffers(i, rank, chunk, count=k, reduce=i > 0) for i, k in counts]
+
+    rows = [*fold(0, 0, 1, 1), *fold(0, 1, 3, 2), *fold(1, 0, 4, 4), *fold(2, 0, 4, 4)]
+    whole = Transfers.of(1, 0, 3, round=1, source_buffer=Buffer.OUTPUT, target_buffer=Buffer.OUTPUT)
+    schedule = of("all_reduce", 3, 4, *rows, whole)
+    prove(schedule)
+    assert rank_order(schedule) is seen(schedule) is ReductionOrder.ASSOCIATIVE
+
+
+def test_ranges_that_overlap_in_another_round_do_not_count() -> None:
+    everyone = [0, 1, 2]
+    first = through_two_buffers(0, everyone, count=2), through_two_buffers(0, everyone)
+    then = [through_two_buffers(i, everyone, count=2, reduce=True, round=1) for i in (1, 2)]
+    schedule = of("all_reduce", 3, 2, *first, *then)
+    prove(schedule)
+    assert rank_order(schedule) is seen(schedule) is ReductionOrder.FOLD
 
 
 def test_nothing_reduced_has_no_order() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ringtree.ir.program import Instruction, Program
@@ -101,6 +103,16 @@ def test_one_thread_that_knows_is_enough() -> None:
     owner = program(0, [OWN, signal(1)], [wait(1)])
     proof = prove_programs([owner, program(1, [wait(0), get("output0", "output0", 0), signal(0)], [])])
     assert (proof.early, proof.late) == (None, None)
+
+
+def test_only_the_chunks_of_an_operand_are_touched() -> None:
+    """Rank 1's input is the second chunk of the memory that input and output may share; the first one comes to it."""
+    takes = [wait(0, 0), copy("output0", "message0"), release(0)]
+    sends = [copy("slot0", "input0", 1), signal(0, 0), copy("output1", "input0", 1)]
+    gathers = [copy("output0", "input0"), copy("slot0", "input0"), signal(1, 0), wait(1, 0)]
+    gathers += [copy("output1", "message0", 1), release(1)]
+    more: dict[str, Any] = {"collective": "all_gather", "chunks": 2, "aliasable": True}
+    prove_programs([program(0, gathers, **more), program(1, takes, sends, **more)])
 
 
 def reused(extra: int) -> list[Program]:

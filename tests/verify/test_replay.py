@@ -6,7 +6,7 @@ import pytest
 
 from ringtree.ir.program import Instruction, Operand, Program, Space
 from ringtree.verify import ProgramProof, ProofError, prove_programs
-from tests.verify.by_hand import copy, program, reduce, release, signal, wait
+from tests.verify.by_hand import copy, program, put, reduce, release, signal, wait
 
 SEND = [copy("slot0", "input0"), signal(1, 0), copy("output0", "input0")]
 TAKE = [wait(0, 0), copy("output0", "message0"), release(0)]
@@ -71,6 +71,23 @@ def test_nothing() -> None:
     )
     with pytest.raises(ProofError, match=r"rank 0 step 3 .* added"):
         all_reduce(reduce("output0", "message0 output0"))
+
+
+def test_the_last_writer_may_be_the_first_step() -> None:
+    idle = [copy("output0", "input0"), *exchange(0)]
+    right = exchange(1, reduce("output0", "input0 message0"))
+    message = refusal(program(0, idle, collective="all_reduce"), program(1, right, collective="all_reduce"))
+    assert "(missing rank 1), last written by rank 0 step 0 (copy output[0] <- input[0])" in message
+
+
+@pytest.mark.parametrize("owner", [0, 1])
+def test_the_last_writer_may_be_a_peer(owner: int) -> None:
+    writer = 1 - owner
+    writes = [wait(owner, 0), reduce("output0", "input0 message0"), release(owner)]
+    writes += [put("output0", owner, "input0"), signal(owner)]
+    codes = {owner: [copy("slot0", "input0"), signal(writer, 0), wait(writer)], writer: writes}
+    message = refusal(*(program(rank, codes[rank], collective="all_reduce") for rank in (0, 1)))
+    assert f"last written by rank {writer} step 3 (copy output@{owner}[0] <- input[0])" in message
 
 
 def test_a_message_is_the_content_of_the_slot_at_the_signal() -> None:

@@ -11,6 +11,13 @@ from ringtree.verify import ProofError, prove_programs
 from ringtree.verify.wiring import wire
 from tests.verify.by_hand import copy, get, operand, program, put, reduce, release, signal, wait
 
+
+def at(i: Instruction, *, source: int = 0, target: int = 0, count: int = 1) -> Instruction:
+    """The instruction, with `count` chunks from these on."""
+    sources = tuple(o._replace(index=source, count=count) for o in i.sources)
+    return i._replace(sources=sources, targets=tuple(o._replace(index=target, count=count) for o in i.targets))
+
+
 SEND = [copy("slot0", "input0"), signal(1, 0), copy("output0", "input0")]
 TAKE = [wait(0, 0), copy("output0", "message0"), release(0)]
 
@@ -58,6 +65,14 @@ def test_slots_of_several_threads_are_counted_by_lane() -> None:
         ([copy("output0", "slot1")], [], "slot1 was never written"),
         ([copy("output1", "input0")], [], "rank 0 has 1 chunks of output"),
         ([copy("scratch0", "input0")], [], "rank 0 has 0 chunks of scratch"),
+        ([at(copy("output0", "input0"), source=-1)], [], "rank 0 has 1 chunks of input"),
+        ([at(copy("output0", "input0"), target=-1)], [], "rank 0 has 1 chunks of output"),
+        ([at(copy("slot0", "input0"), count=2)], [], "rank 0 has 1 chunks of input"),
+        ([at(copy("output0", "slot0"), count=2)], [], "slot0 was never written"),
+        ([copy("slot0", "input0"), at(copy("output0", "slot0"), count=2)], [], "rank 0 has 1 chunks of output"),
+        ([], [at(get("output0", "input0", 0), source=-1)], "rank 0 has 1 chunks of input"),
+        ([], [at(get("output0", "input0", 0), count=2)], "rank 0 has 1 chunks of input"),
+        ([], [at(get("output0", "input0", 0), count=0)], "rank 0 has 1 chunks of input"),
         ([], [copy("output0", "input0")], "rank 1 has 0 chunks of input"),
         ([copy("input0", "output0")], [], "rank 0 step 0 (copy input[0] <- output[0]): writes the input; expected"),
         ([copy("message0", "input0")], [], "writes a message or a peer's slot"),
@@ -86,6 +101,12 @@ def test_refused(first: Sequence[Instruction], second: Sequence[Instruction], ex
     with pytest.raises(ProofError) as caught:
         wire([program(0, first), program(1, second)])
     assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize("wrong", [get("output0", "output0", 3), signal(3)])
+def test_ranks_are_counted(wrong: Instruction) -> None:
+    with pytest.raises(ProofError, match=r"no rank 3; expected 0\.\.2"):
+        wire([program(0, [wrong], ranks=3), program(1, [], ranks=3), program(2, [], ranks=3)])
 
 
 def test_a_lane_has_one_thread_at_each_end() -> None:
