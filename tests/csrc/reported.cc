@@ -55,7 +55,8 @@ int main() {
   bool right =
       ends(
           "a call", [&](Health& health) { health.report_call(1, 1, other_call); }, Failure::mismatch,
-          "rank 1 called all_reduce") &
+          "rank 1 called all_reduce(bool, sum, count 4) as call 1 while rank 0 called "
+          "broadcast(int32, count 4, root 1) as call 1") &
       ends(
           "left", [](Health& health) { health.report_left(1); }, Failure::died, "rank 1 left the group") &
       ends(
