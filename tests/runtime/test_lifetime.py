@@ -31,6 +31,19 @@ def children() -> set[int]:
 native = pytest.mark.skipif(not available("shm"), reason="the native engine is not built")
 
 
+def test_the_last_call_may_be_made_long_after_others_have_closed() -> None:
+    """A rank that only sends closes after a second of waiting for those that have not begun its last call."""
+
+    def rank(comm: Communicator) -> float:
+        time.sleep(1.3 * comm.rank)
+        x = np.full(1000, float(comm.rank))
+        comm.broadcast(x, 0)
+        comm.close()
+        return float(x.max())
+
+    assert spawn(rank, 2, timeout_s=60) == [0.0, 0.0]
+
+
 def test_a_closed_communicator_raises(engine: str) -> None:
     def rank(comm: Communicator) -> None:
         comm.barrier()

@@ -300,6 +300,17 @@ def test_a_signal_handler_ends_a_wait() -> None:
     assert ends[1].error is _native.Poisoned and "rank 0 was interrupted in all_reduce, call 1" in ends[1].text
 
 
+def test_a_window_may_be_one_element() -> None:
+    """A chunk of any length then fits a slot."""
+
+    def rank_of(group: _native.Group, rank: int) -> bool:
+        x = np.arange(2 * nw.SLOT_BYTES, dtype=np.float32)
+        plan = prepare(group, one_shot(rank, 2), len(x), window=1)
+        return bool((run(group, plan, x, np.empty_like(x)) == 2 * x).all())
+
+    assert [end.value for end in world(2, rank_of)] == [True, True]
+
+
 @pytest.mark.parametrize(
     ("steps", "complaint"),
     [

@@ -259,6 +259,15 @@ def test_a_descriptor_of_something_else_is_refused(tmp_path: object) -> None:
         nw.endpoint(fd, 2, 2)
 
 
+@pytest.mark.parametrize("rank", [-1, 2])
+def test_a_group_is_made_of_members(rank: int) -> None:
+    with nw.segment(2) as fd:
+        group = nw.endpoint(fd, 0, 2)
+        with pytest.raises(ValueError, match=f"^rank {rank} of 2$"):
+            group.inherited([0, rank])
+        group.close()
+
+
 def test_a_sub_group_without_room_raises() -> None:
     """Memory that cannot be reserved when it is first used is an error on every rank, and no SIGBUS."""
     sizes = 2, nw.SLOTS, nw.SLOT_BYTES
