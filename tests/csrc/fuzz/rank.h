@@ -2,7 +2,9 @@
 // connections.
 #pragma once
 
+#include <cstdlib>
 #include <map>
+#include <new>
 #include <stdexcept>
 
 #include "bridge/bridge.h"
@@ -11,6 +13,19 @@
 #include "interpreter/interpret.h"
 #include "messages/exchange.h"
 #include "programs.h"
+
+// AddressSanitizer's own ends the process at a length that no memory has, which a message may announce, where every
+// other throws.
+void* operator new[](std::size_t nbytes) {
+  auto at = nbytes < std::size_t{1} << 32 ? std::malloc(nbytes) : nullptr;
+  return at ? at : throw std::bad_alloc();
+}
+void operator delete[](void* at) noexcept {
+  std::free(at);
+}
+void operator delete[](void* at, std::size_t) noexcept {
+  std::free(at);
+}
 
 namespace fuzz {
 
