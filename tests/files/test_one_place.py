@@ -33,6 +33,7 @@ FOREIGN = {
     "runtime/engines/device/compiling.py": "the user's cache of compiled programs, of its own making",
     "runtime/engines/engine.py": "the package's own file",
     "runtime/engines/shm.py": "/proc",
+    "runtime/linux.py": "/proc",
     "runtime/processor.py": "/proc",
     "torch_backend/locality.py": "/proc",
     "training/core/text.py": "Python's own library",

@@ -119,7 +119,7 @@ def test_a_receive_that_could_not_begin_leaves_its_array_alone() -> None:
             comm.isend(taken, 1)
             comm.irecv(taken, 1).wait()  # which loads all that these calls need, and begins no thread
             ended = threading.Event()
-            for _ in range(4):  # the stacks of threads that have ended would serve again
+            for _ in range(16):  # the stacks of threads that have ended would serve again
                 threading.Thread(target=ended.wait).start()
             before = resource.getrlimit(resource.RLIMIT_AS)
             resource.setrlimit(resource.RLIMIT_AS, (1 << 20, before[1]))  # it has more already

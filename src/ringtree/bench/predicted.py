@@ -11,7 +11,7 @@ from ringtree.plan import choose, choose_over_hosts, predict, steps_for
 from ringtree.price import Devices, Hosts, seconds
 from ringtree.price.memory import CostParameters, SharedMemory, built_in
 from ringtree.runtime.engines.shm import single_copies_here, staging
-from ringtree.runtime.processor import on_a_mesh
+from ringtree.runtime.linux import on_a_mesh
 from ringtree.runtime.tuned import parameters_here
 
 

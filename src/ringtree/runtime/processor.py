@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-from functools import lru_cache
 from pathlib import Path
 
 
@@ -19,23 +18,6 @@ def cpu(root: Path = Path("/")) -> str:
     except OSError:
         pass
     return platform.processor() or platform.machine()
-
-
-@lru_cache(maxsize=1)
-def on_a_mesh(root: Path = Path("/")) -> bool:
-    """Whether a mesh joins the processor's cores, as in Intel's servers since Skylake: a Xeon with AVX-512."""
-    model = ""
-    try:
-        with open(root / "proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                name, _, value = line.partition(":")
-                if name.strip() == "model name":
-                    model = value
-                elif name.strip() == "flags":
-                    return "Intel" in model and "Xeon" in model and "avx512f" in value.split()
-    except OSError:
-        pass
-    return False
 
 
 def cores() -> int:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import ringtree.errors  # noqa: F401  # gives the native errors their message
 from ringtree.machines import host
-from ringtree.runtime import engines, observing, processor, tuned
+from ringtree.runtime import engines, observing, tuned
 from ringtree.runtime.engines.engine import GroupParameters, JoinedGroup, NetworkParameters, native_module
+from ringtree.runtime.linux import on_a_mesh
 
 if TYPE_CHECKING:
     from ringtree.price import CostParameters
@@ -95,9 +96,13 @@ def _join(parameters: GroupParameters) -> JoinedGroup:
         *_costs(parameters, offers[0], tuple(hosts), turns, listening),
         *_single_copies(native, sizes, [o[6] for o in offers], listening),
         nodes=() if listening else _several(nodes),
-        speed=min(o[5][1] for o in offers),
-        on_a_mesh=turns <= 1 and offers[0][7],
+        **_cores(offers, turns),
     )
+
+
+def _cores(offers: Sequence[list[Any]], turns: float) -> dict[str, Any]:
+    """The speed of the slowest core, and whether each rank has one that rank 0's mesh joins."""
+    return {"speed": min(o[5][1] for o in offers), "on_a_mesh": turns <= 1 and offers[0][7]}
 
 
 def _single_copies(
@@ -140,7 +145,7 @@ def _offer(parameters: GroupParameters, listening: NetworkEnd | None, reads_Bps:
         [tuned.network_as_json(network), network.source] if network else None,
         _node_and_speed(cores),
         reads_Bps,
-        not parameters.rank and processor.on_a_mesh(),
+        not parameters.rank and on_a_mesh(),
     ]
 
 

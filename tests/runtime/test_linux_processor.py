@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ringtree.runtime.processor import on_a_mesh
+from ringtree.runtime.linux import on_a_mesh
 
 CORE = "processor\t: {n}\nmodel name\t: {name}\nflags\t\t: fpu {flags} sse2\n\n"
 PROCESSORS = {
@@ -23,8 +23,8 @@ def test_a_mesh_joins_the_cores_of_intels_servers(kind: str, tmp_path: Path) -> 
     name, flags, expected = PROCESSORS[kind]
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc/cpuinfo").write_text("".join(CORE.format(n=n, name=name, flags=flags) for n in range(2)))
-    assert on_a_mesh(tmp_path) is expected
+    assert on_a_mesh(str(tmp_path)) is expected
 
 
 def test_a_machine_that_does_not_say_has_none(tmp_path: Path) -> None:
-    assert not on_a_mesh(tmp_path)
+    assert not on_a_mesh(str(tmp_path))
