@@ -112,7 +112,7 @@ def test_the_number_of_ranks_is_the_launchers(lab: Lab) -> None:
     command = [sys.executable, "-m", "ringtree.cli", *BENCH, "-n", "2"]
     variables = as_started("torchrun", 0) | {"RINGTREE_ADDRESS": f"{lab.address(0)}:1"}
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | variables)
-    assert done.returncode and "-n in a rank of the 2 that torchrun started; leave it out" in done.stderr
+    assert done.returncode and "-n/--ranks in a rank of the 2 that torchrun started; leave it out" in done.stderr
 
 
 def test_the_place_of_a_group_is_its_memory_or_its_hosts() -> None:
