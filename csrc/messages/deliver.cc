@@ -9,10 +9,12 @@ namespace ringtree {
 
 void Exchange::begin(Operation& o) {
   if (!o.is_send) {
-    if (auto unexpected = matching_.find(o.peer, o.tag))
+    if (auto unexpected = matching_.find(o.peer, o.tag)) {
+      o.make_room(unexpected->envelope.nbytes);
       hand(*unexpected, o);
-    else
+    } else {
       matching_.wait(o);
+    }
   } else if (o.peer == endpoint_.rank()) {
     send_to_self(o);
   } else {
@@ -151,16 +153,18 @@ bool Exchange::receive_some(int from) {
   return moved;
 }
 
-// A message begins to arrive: it goes to the receive that waits for it, or is kept until there is one.
+// A message begins to arrive: it goes to the receive that waits for it, or is kept until there is one. std::bad_alloc:
+// it has yet to begin.
 bool Exchange::open(int from, const Piece& piece) {
   auto& peer = peers_[from];
-  Envelope envelope{from, piece.tag, piece.dtype, piece.total, ++peer.came, piece.first == 2};
+  Envelope envelope{from, piece.tag, piece.dtype, piece.total, peer.came + 1, piece.first == 2};
   if (auto receive = matching_.claim(envelope)) {
     if (!give(envelope, *receive)) return false;
     peer.into = receive;
   } else {
     peer.unexpected = &matching_.keep(envelope);
   }
+  peer.came++;
   return true;
 }
 
@@ -212,10 +216,6 @@ bool Exchange::give(const Envelope& envelope, Operation& receive) {
   receive.nbytes = envelope.nbytes;
   receive.number = envelope.number;
   receive.started = true;
-  if (receive.length == Length::any) {
-    receive.own.reset(new std::byte[envelope.nbytes]);
-    receive.data = receive.own.get();
-  }
   if (envelope.synchronous) acknowledge(envelope);
   return true;
 }
@@ -230,7 +230,8 @@ void Exchange::acknowledge(const Envelope& envelope) {
   begin(*kept);
 }
 
-// Takes an operation back; false if that leaves half a message behind. What has come of a receive's arrives once more.
+// Takes an operation back; false if that leaves half a message behind, or there is no memory for what has come of a
+// receive's, which arrives once more.
 bool Exchange::withdraw(Operation& o) {
   if (o.complete) return true;
   if (o.is_send) {
@@ -242,15 +243,20 @@ bool Exchange::withdraw(Operation& o) {
     return true;
   }
   auto& peer = peers_[o.peer];
-  auto& unexpected = matching_.keep({o.peer, o.tag, o.dtype, o.nbytes, o.number});
-  unexpected.moved = o.moved;
-  std::memcpy(unexpected.bytes.get(), o.data, o.moved);
-  peer.unexpected = &unexpected;
   peer.into = nullptr;
-  o.started = false;
-  o.moved = 0;
-  if (auto next = matching_.claim(unexpected.envelope)) hand(unexpected, *next);
-  return true;
+  try {
+    auto& unexpected = matching_.keep({o.peer, o.tag, o.dtype, o.nbytes, o.number});
+    unexpected.moved = o.moved;
+    std::memcpy(unexpected.bytes.get(), o.data, o.moved);
+    peer.unexpected = &unexpected;
+    o.started = false;
+    o.moved = 0;
+    if (auto next = matching_.claim(unexpected.envelope)) hand(unexpected, *next);
+    return true;
+  } catch (const std::bad_alloc&) {
+    peer.refused = true;
+    return false;
+  }
 }
 
 }  // namespace ringtree

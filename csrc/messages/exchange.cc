@@ -171,7 +171,15 @@ class Exchange::Awaited : public Situation {
     return (o->is_send            ? "send to "
             : until_ == one_begun ? "probe for a message from "
                                   : "recv from ") +
-           who + ", " + (o->tag == any ? "any tag" : "tag " + std::to_string(o->tag));
+           who + ", " + (o->tag == any ? "any tag" : "tag " + std::to_string(o->tag)) + instead(*o);
+  }
+
+  // A message that nobody here waits for may be the awaited one, by a wrong tag.
+  std::string instead(const Operation& o) const {
+    auto other = o.is_send ? nullptr : exchange_.matching_.find(o.peer, any);
+    if (!other) return "";
+    return " (a message of " + exchange_.endpoint_.name(other->envelope.source) + " with tag " +
+           std::to_string(other->envelope.tag) + " has come and waits for its recv)";
   }
 
   // Who of those that a message from `peer` may come from has left; -1: every one. Of several, one that closed the

@@ -60,7 +60,7 @@ class Exchange : Background, ProgressThread::Duty {
     std::deque<Operation*> sends;
     Operation* into = nullptr;                // where the message that is arriving goes,
     UnexpectedMessage* unexpected = nullptr;  // one of the two
-    bool refused = false;                     // what arrives next fits no receive: the group has failed
+    bool refused = false;                     // what arrives next has no receive to go to: the group has failed
     std::uint64_t sent = 0, came = 0;         // messages so far
   };
   using Kept = std::shared_ptr<Operation>;

@@ -29,6 +29,7 @@ Operation* Matching::claim(const Envelope& envelope) {
   }
   if (!where) return nullptr;
   auto receive = best->receive;
+  receive->make_room(envelope.nbytes);
   where->erase(best);
   return receive;
 }

@@ -60,6 +60,13 @@ struct Operation {
   std::uint64_t handed_over = 0;  // when a send began,
   std::uint64_t stalled = 0;      // and since when the program waits for it; 0: it does not
   std::uint64_t number = 0;       // of its message
+
+  // A receive of any length gets memory of its own for a message; std::bad_alloc: there is none, and it is as before.
+  void make_room(std::size_t message_bytes) {
+    if (length != Length::any) return;
+    own.reset(new std::byte[message_bytes]);
+    data = own.get();
+  }
 };
 
 struct Envelope {
@@ -83,7 +90,8 @@ class Matching {
 
   // A receive waits for its message.
   void wait(Operation& receive);
-  // Takes the earliest receive that waits for such a message; nullptr if none does.
+  // Takes the earliest receive that waits for such a message, and makes room for it; nullptr if none does.
+  // std::bad_alloc: it waits as before.
   Operation* claim(const Envelope& envelope);
   // Takes a receive back that waits.
   void withdraw(Operation& receive);

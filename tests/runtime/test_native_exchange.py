@@ -130,6 +130,27 @@ def test_a_receive_nobody_answers_times_out_and_the_group_lives_on() -> None:
     assert values(world(2, rank_of)) == [2, 0]
 
 
+def test_a_message_with_another_tag_is_named_where_a_receive_waits_in_vain() -> None:
+    sent, received = Event(), Event()
+
+    def rank_of(group: _native.Group, rank: int) -> int:
+        x = np.full(4, rank + 1, np.uint8)
+        if rank == 1:
+            group.exchange([post(True, 0, x, tag=5)], 60)
+            sent.set()
+            received.wait()
+            return 0
+        sent.wait()
+        instead = r"recv from rank 1, tag 6 \(a message of rank 1 with tag 5 has come and waits for its recv\)$"
+        with pytest.raises(_native.TimedOut, match=instead):
+            group.exchange([post(False, 1, x, tag=6)], 0.1)
+        group.exchange([post(False, 1, x, tag=5)], 60)
+        received.set()
+        return int(x[0])
+
+    assert values(world(2, rank_of)) == [2, 0]
+
+
 def test_a_dead_and_a_departed_peer_are_named() -> None:
     def rank_of(group: _native.Group, rank: int) -> None:
         x = np.zeros(4, np.uint8)
