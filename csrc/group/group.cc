@@ -30,6 +30,13 @@ std::uint64_t this_process() {
   return mine->load(std::memory_order_relaxed);
 }
 
+// A wait that is not the engine's.
+struct Elsewhere : Situation {
+  explicit Elsewhere(const std::string& what) : what(what) {}
+  std::string where() const override { return what; }
+  const std::string& what;
+};
+
 }  // namespace
 
 Group::Group(FileDescriptor file, int rank, int ranks, Options options)
@@ -127,16 +134,17 @@ InheritedLiveness Group::inherited(const std::vector<int>& ranks) const {
 }
 
 void Group::check_liveness(const std::string& what, const std::vector<int>& ranks, const std::vector<int>& absent) {
-  struct Elsewhere : Situation {
-    explicit Elsewhere(const std::string& what) : what(what) {}
-    std::string where() const override { return what; }
-    const std::string& what;
-  } elsewhere(what);
+  Elsewhere elsewhere(what);
   check_usable();
   for (int rank : ranks) check_rank(rank);
   std::vector<int> missing;
   for (int position : absent) missing.push_back(ranks.at(position));
   endpoint_->check_liveness(ranks, missing, elsewhere);
+}
+
+void Group::report_lost(const std::string& what) {
+  Elsewhere elsewhere(what);
+  if (open_ && home_ == this_process()) endpoint_->report_lost(elsewhere);
 }
 
 std::shared_ptr<PreparedProgram> Group::prepare(const Encoded& program, const Binding& binding) {

@@ -84,14 +84,19 @@ void Interpreter::check_last_call() {
   }
 }
 
-// A rank that has closed the group makes no more calls: this one's last, if it only sent, has not reached it.
+// A rank that has closed the group makes no more calls: this one's last, if it only sent, has not reached it. That is no
+// mismatch where it left because of a failure, which it has reported.
 void Interpreter::check_came(int peer) {
   auto& health = endpoint_.health();
   if (endpoint_.elsewhere(peer) || !health.left(peer) || health.by_error(peer)) return;
   if (health.has_begun(peer, call_)) return;
-  endpoint_.fail(Failure::mismatch, -1,
-                 endpoint_.name(peer) + " left the group without call " + std::to_string(call_) + ", which " +
-                     endpoint_.name(endpoint_.rank()) + " made: " + describe(plan_->print, endpoint_.names()));
+  auto text = endpoint_.name(peer) + " left the group without call " + std::to_string(call_) + ", which " +
+              endpoint_.name(endpoint_.rank()) + " made: " + describe(plan_->print, endpoint_.names());
+  auto cause = health.reported_by(peer);
+  if (!cause) endpoint_.fail(Failure::mismatch, -1, text);
+  auto rank = cause->culprit < 0 ? std::nullopt : health.rank_of(cause->culprit);
+  health.report_failure(Failure::died, rank.value_or(peer), with_cause(text, cause), cause->culprit);
+  health.raise_failure();
 }
 
 // A rank that closes hears of a mismatch only if the others have come so far; the last to come hears in any case. Other

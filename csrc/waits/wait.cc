@@ -207,6 +207,12 @@ bool Endpoint::found_dead(const Ranks& ranks, int peer, Situation& situation) {
   return true;
 }
 
+void Endpoint::report_lost(Situation& situation) {
+  found_dead(std::views::iota(0, ranks()), -1, situation);
+  for (int peer = 0; peer < ranks(); peer++)
+    if (peer != rank_ && health_.left(peer) && health_.by_error(peer)) report_departure(peer, situation.where());
+}
+
 void Endpoint::report_departure(int rank, const std::string& where) {
   auto who = rank < 0 ? std::string("every other rank") : name(rank);
   std::optional<FirstCause> cause;

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ringtree import ANY, PeerDied, RankFailed, TimedOut, spawn
+from ringtree import ANY, Mismatch, PeerDied, RankFailed, TimedOut, spawn
 from ringtree.runtime.communicator.communicator import Communicator
 from tests.waiting import Event, Naps
 
@@ -135,6 +135,31 @@ def test_the_rank_of_the_error_is_the_culprits_where_it_is_a_member(call: str, t
         assert kind == "PeerDied"
         assert "the first cause: rank 2 failed with ValueError: boom" in text
         assert args == ([1] if survivor == 1 else [2])
+
+
+def test_a_call_that_a_rank_never_made_names_why_it_left(tmp_path: Path) -> None:
+    """1 has only sent in its last call, to 0, which has heard of 2 in a pair and closed."""
+    sent = Event()
+
+    def rank(comm: Communicator) -> None:
+        mine = pair(comm, 0, CULPRIT)
+        comm.barrier()
+        if mine is None:
+            comm.reduce(X, root=0)
+            sent.set()
+            on_record(tmp_path, comm, lambda c: c.close())
+            return
+        sent.wait()
+        with pytest.raises(Mismatch):
+            mine.all_reduce(X[: 8 - comm.rank])
+        comm.close()
+
+    with pytest.raises(RankFailed):
+        spawn(rank, 3, timeout_s=60)
+    kind, text, args, _ = recorded(tmp_path, 1)
+    assert (kind, args) == ("PeerDied", [0])
+    left = r"rank 0 left the group without call \d+, which rank 1 made: reduce\(.*\); the first cause: rank \d called all_reduce"
+    assert re.match(left, text), text
 
 
 def test_of_two_dead_ranks_the_first_is_named(tmp_path: Path) -> None:

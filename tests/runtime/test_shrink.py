@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from random import Random
 from typing import Any
 
@@ -288,6 +289,32 @@ def test_a_part_of_a_group_shrinks_alone() -> None:
     with Ranks(6, act) as ranks:
         found = ranks.reports()
     assert found == {0: True, 1: True, 2: True, 3: ((0, 2), True), 5: ((0, 2), True)}
+
+
+@pytest.mark.parametrize("engine", ["shm", "reference"])
+def test_who_waits_for_a_rank_that_shrinks_hears_of_the_failure(engine: str) -> None:
+    """1 has heard of 3 in a group of the two; the others wait for 1, which makes no more calls in the world."""
+
+    def act(comm: Communicator) -> Any:
+        part = comm.split(comm.rank % 2)
+        assert part is not None
+        comm.barrier()
+        if comm.rank == 3:
+            with suppress(ValueError), comm, part:
+                raise ValueError("boom")
+            return None
+        error = ""
+        try:
+            part.recv(ONES.copy(), 1) if comm.rank == 1 else comm.recv(ONES.copy(), 1)
+        except PeerDied as failure:
+            error = str(failure)
+        after = comm.shrink()
+        return after.former_ranks, error.rpartition("; ")[2], works(after)
+
+    if not available(engine):
+        pytest.skip("the engine is not built")
+    found = spawn(act, 4, engine=engine, threads=in_threads(engine), timeout_s=60)
+    assert found[:3] == [((0, 1, 2), "the first cause: rank 3 failed with ValueError: boom", True)] * 3
 
 
 @native

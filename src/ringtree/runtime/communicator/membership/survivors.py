@@ -74,7 +74,9 @@ class Survivors:
                 return Verdict(made, members)
             now_s = time.monotonic()
             looks = now_s >= look_s
-            look_s = now_s + LOOK_S if looks else look_s
+            if looks:
+                look_s = now_s + LOOK_S
+                self._endpoint.report_lost("shrink")  # to those who still wait in a call: this rank never comes there
             if verdict := propose(turn, looks, now_s > until_s):
                 complete_s = complete_s or now_s
                 if self._leads(turn) or now_s > complete_s + DEPUTY_S:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ringtree.errors import Mismatch, Poisoned
+from ringtree.errors import Mismatch, PeerDied, Poisoned
 from ringtree.ir.program import Kind, Space
 from ringtree.ir.trace import Event
 from ringtree.runtime.bootstrap.in_process import IN_PROCESS
@@ -211,6 +211,11 @@ class ReferenceEndpoint(KnownCalls, ReferenceMessages, ReferenceWindows, Referen
 
     def check_liveness(self, what: str, ranks: list[int], absent: list[int]) -> None:
         self.group.raise_failure(self.rank)
+
+    def report_lost(self, what: str) -> None:
+        for rank in self.group.causes.copy():
+            if rank in self.group.left:
+                self.group.poison(PeerDied, self.group.departure(rank, self.rank, what), rank)
 
     def poison(self, message: str) -> None:
         self.group.poison(Poisoned, message)

@@ -104,6 +104,11 @@ class ReferenceGroup:
         self.raised.add(rank)
         raise kind(*details)
 
+    def departure(self, peer: int, rank: int, what: str) -> str:
+        """The words for a peer that left while `rank` waited for it in `what`."""
+        left = f"rank {self.names[peer]} left while rank {self.names[rank]} waited for {what}"
+        return f"{left}; the first cause: {self.causes[peer]}" if peer in self.causes else left
+
     def wait(
         self,
         rank: int,
@@ -122,10 +127,7 @@ class ReferenceGroup:
                 return True
             for peer in peers():
                 if peer in self.left:
-                    message = f"rank {self.names[peer]} left while rank {self.names[rank]} waited for {what}"
-                    if peer in self.causes:
-                        message += f"; the first cause: {self.causes[peer]}"
-                    raise self.fail(rank, PeerDied, message, peer)
+                    raise self.fail(rank, PeerDied, self.departure(peer, rank, what), peer)
             left_s = deadline - time.monotonic()
             if left_s <= 0:
                 if harmless:
