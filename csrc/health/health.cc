@@ -125,7 +125,6 @@ void Health::raise_failure() {
   throw Error(static_cast<Failure>(poison.kind), poison.rank, poison.text);
 }
 
-// This process knows of the failure from now on: its other groups are to say so.
 void Health::hear() {
   if (heard_.exchange(true, std::memory_order_relaxed)) return;
   if (auto cause = cause_of_failure()) family().tell(*cause);

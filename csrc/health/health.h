@@ -81,6 +81,8 @@ class Health {
   // Throws the failure itself at the first query of this rank, then that the group can no longer be used.
   [[noreturn]] void raise_failure();
   bool raised() const { return raised_.load(std::memory_order_relaxed); }
+  // This process knows of the failure, which is written down, from now on: its other groups are to say so.
+  void hear();
   // Marks the failure as not yet raised to the caller: an asynchronous call keeps it until a caller waits.
   void keep(const Error& error) {
     if (!error.again) raised_.store(false, std::memory_order_relaxed);
@@ -96,7 +98,6 @@ class Health {
   Member& member(int rank) const { return segment_.member(rank); }
   void wake_others();
   bool write_failure(Failure kind, int rank, const std::string& text, int culprit);
-  void hear();
 
   Segment& segment_;
   int rank_;

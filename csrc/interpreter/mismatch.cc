@@ -84,8 +84,8 @@ void Interpreter::check_last_call() {
   }
 }
 
-// A rank that has closed the group makes no more calls: this one's last, if it only sent, has not reached it. That is no
-// mismatch where it left because of a failure, which it has reported.
+// A rank that has closed the group makes no more calls: this one's last, if it only sent, has not reached it. That is
+// no mismatch where it left because of a failure, which it has reported.
 void Interpreter::check_came(int peer) {
   auto& health = endpoint_.health();
   if (endpoint_.elsewhere(peer) || !health.left(peer) || health.by_error(peer)) return;

@@ -211,6 +211,7 @@ void Endpoint::report_lost(Situation& situation) {
   found_dead(std::views::iota(0, ranks()), -1, situation);
   for (int peer = 0; peer < ranks(); peer++)
     if (peer != rank_ && health_.left(peer) && health_.by_error(peer)) report_departure(peer, situation.where());
+  if (health_.failure()) health_.hear();
 }
 
 void Endpoint::report_departure(int rank, const std::string& where) {

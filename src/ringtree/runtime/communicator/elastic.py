@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ringtree.runtime.bootstrap.environment import patience
@@ -52,6 +53,16 @@ class Elastic(Groups):
             )
         seconds = patience(self.timeout_s if timeout_s is None else timeout_s)
         return membership.shrink_group(self, others, seconds)  # type: ignore[arg-type]
+
+    def _end_waits(self) -> None:
+        """Ends the waits of others for this rank, which shrinks the group and so makes no more calls here or in the
+        groups made from it: once one of the group's ranks has died, or left by an error."""
+        self._endpoint.report_lost("shrink")
+        if self._endpoint.failure:
+            name = self._parameters.names[self.rank]
+            for group in self._made_from():
+                with suppress(RuntimeError):  # another thread closes it
+                    group._endpoint.poison(f"rank {name} shrinks the group that this one was made from")
 
     def grow(self, count: int | None = None, *, at: str | None = None, timeout_s: float | None = None) -> Communicator:
         """The communicator of these ranks and of `count` processes that call `ringtree.join()`, which get the next

@@ -9,6 +9,7 @@ from weakref import WeakSet
 from ringtree.errors import TimedOut
 from ringtree.runtime.communicator.arguments import int64, whole
 from ringtree.runtime.communicator.collectives.collectives import Collectives
+from ringtree.runtime.communicator.lifetime import Gone
 from ringtree.runtime.communicator.mesh import Mesh
 from ringtree.runtime.engines.engine import GroupParameters
 
@@ -145,6 +146,13 @@ class Groups(Collectives):
         for recording in self._recordings:
             recording.admit(made)
         return made
+
+    def _made_from(self) -> list[Communicator]:
+        """The open groups made from this one, and those made from them, in order."""
+        found: list[Communicator] = [made for made in self._offspring if not isinstance(made._endpoint, Gone)]
+        for made in found:
+            found += [later for later in made._offspring if not isinstance(later._endpoint, Gone)]
+        return found
 
 
 def _shown(ranks: Sequence[object], most: int = 8) -> str:

@@ -85,11 +85,8 @@ class Recording:
 
     def start(self) -> None:
         """Begins, with the next call of each group."""
-        groups = [self._communicator]
-        while groups:
-            group = groups.pop()
+        for group in (self._communicator, *self._communicator._made_from()):
             self.admit(group)
-            groups += [made for made in group._offspring if not isinstance(made._endpoint, Gone)]
 
     def stop(self) -> list[RankRecording]:
         """Ends the recording once the running call has ended. Returns what this rank recorded."""

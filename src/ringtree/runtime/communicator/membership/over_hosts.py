@@ -118,7 +118,7 @@ class SurvivorsOverHosts:
     def _gone(self) -> tuple[set[int], set[int]]:
         """Ranks whose processes on this host have ended; ranks that have closed the group, to go on or not. Those who
         still wait in a call of the group hear of it: this rank never comes there."""
-        self._comm._endpoint.report_lost("shrink")
+        self._comm._end_waits()
         states = [state for state, *_ in self._comm._endpoint.peers()]
         ended = {r for r in self._near if states[r] == "died"}
         return ended, {r for r, state in enumerate(states) if state == "left"}

@@ -51,7 +51,7 @@ def shrink_group(comm: Communicator, leave_out: list[int], timeout_s: float) -> 
 
 def _made_here(comm: Communicator, leave_out: list[int], timeout_s: float) -> Made:
     """The new group, once all of its members have it."""
-    survivors = Survivors(comm._endpoint, comm.rank, comm.size, timeout_s, leave_out)
+    survivors = Survivors(comm, timeout_s, leave_out)
     why: Exception | None = None
     for _ in range(comm.size + MOST_FURTHER):
         members = survivors.members()
@@ -145,7 +145,6 @@ def _parameters(
 
 def close_tree(comm: Communicator) -> None:
     """Closes a group, and all that were made from it."""
-    for made in list(comm._offspring):
-        close_tree(made)
-    with suppress(*FAILURES):
-        comm.close()
+    for each in reversed((comm, *comm._made_from())):
+        with suppress(*FAILURES):
+            each.close()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ringtree.errors import Poisoned
 
 if TYPE_CHECKING:
-    from ringtree.runtime.engines.protocols import Endpoint
+    from ringtree.runtime.communicator.communicator import Communicator
 
 LOOK_S = 0.01
 """Seconds between two looks at who lives."""
@@ -33,11 +33,12 @@ class Verdict(NamedTuple):
 class Survivors:
     """This rank among the survivors. `shunned`: the ranks without which it goes on."""
 
-    def __init__(self, endpoint: Endpoint, rank: int, size: int, timeout_s: float, shunned: list[int]) -> None:
-        self._endpoint, self._rank, self._timeout_s, self._shunned = endpoint, rank, timeout_s, shunned
-        self._turn, _, members = endpoint.decision()
-        self._candidates = members if self._turn else list(range(size))
-        if rank not in self._candidates:
+    def __init__(self, comm: Communicator, timeout_s: float, shunned: list[int]) -> None:
+        self._comm, self._rank, self._timeout_s, self._shunned = comm, comm.rank, timeout_s, shunned
+        self._endpoint = comm._endpoint
+        self._turn, _, members = self._endpoint.decision()
+        self._candidates = members if self._turn else list(range(comm.size))
+        if self._rank not in self._candidates:
             raise self._left_out()
 
     @property
@@ -76,7 +77,7 @@ class Survivors:
             looks = now_s >= look_s
             if looks:
                 look_s = now_s + LOOK_S
-                self._endpoint.report_lost("shrink")  # to those who still wait in a call: this rank never comes there
+                self._comm._end_waits()
             if verdict := propose(turn, looks, now_s > until_s):
                 complete_s = complete_s or now_s
                 if self._leads(turn) or now_s > complete_s + DEPUTY_S:
