@@ -13,17 +13,20 @@ namespace {
 constexpr std::int64_t link_ns = 200'000'000;
 constexpr std::int64_t lately_ns = 1'000'000'000;
 
-std::optional<int> awaited_by(const LongWaits& waits, int rank, std::uint64_t memory, std::int64_t now_ns) {
+// The rank's wait that counts; one for any rank only where it has no other.
+std::optional<WaitRecord> wait_of(const LongWaits& waits, int rank, std::uint64_t memory, std::int64_t now_ns) {
   auto found = waits.of(rank);
   std::erase_if(found, [&](auto& wait) {
     auto long_ns = std::min(link_ns, (wait.deadline_ns - wait.since_ns) / 4);
-    return wait.peer < 0 || now_ns < wait.since_ns + long_ns;
+    return now_ns < wait.since_ns + long_ns;
   });
-  auto first =
-      std::ranges::min_element(found, {}, [&](auto& wait) { return std::tuple(wait.memory != memory, wait.since_ns); });
-  if (first != found.end()) return first->peer;
+  auto first = std::ranges::min_element(
+      found, {}, [&](auto& wait) { return std::tuple(wait.peer < 0, wait.memory != memory, wait.since_ns); });
+  if (first != found.end() && first->peer >= 0) return *first;
   auto last = waits.given_up(rank);
-  return last && last->peer >= 0 && now_ns - last->gave_up_ns <= lately_ns ? std::optional(last->peer) : std::nullopt;
+  if (last && now_ns - last->gave_up_ns > lately_ns) last.reset();
+  if (last && last->peer >= 0) return last;
+  return first == found.end() ? last : std::optional(*first);
 }
 
 }  // namespace
@@ -35,10 +38,11 @@ ChainOfWaits chain_of_waits(const LongWaits& waits, int me, int first, std::uint
   for (;;) {
     auto last = chain.all.back();
     chain.stopped = stopped(last);
-    auto next = chain.stopped ? std::nullopt : awaited_by(waits, last, memory, now);
-    if (!next) return chain;
-    chain.circle = *next == me || std::ranges::find(chain.all, *next) != chain.all.end();
-    chain.all.push_back(*next);
+    auto wait = chain.stopped ? std::nullopt : wait_of(waits, last, memory, now);
+    if (wait && wait->peer < 0) chain.last_waits_in = wait->where;
+    if (!wait || wait->peer < 0) return chain;
+    chain.circle = wait->peer == me || std::ranges::find(chain.all, wait->peer) != chain.all.end();
+    chain.all.push_back(wait->peer);
     if (chain.circle) return chain;
   }
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "waits/long_waits.h"
@@ -10,10 +11,11 @@
 namespace ringtree {
 
 // Ranks of the world, each of which waits for the next. `circle`: the last one is among those before it, or is the rank
-// that asks; `stopped`: its process is.
+// that asks; `stopped`: its process is. `last_waits_in`: the last one's wait for any rank; "" where it has none.
 struct ChainOfWaits {
   std::vector<int> all;
   bool circle = false, stopped = false;
+  std::string last_waits_in{};
 };
 
 // The chain that begins with `first` and goes on as long as a wait has lasted for 200 ms, or for a quarter of its

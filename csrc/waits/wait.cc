@@ -248,15 +248,18 @@ std::optional<FirstCause> Endpoint::cause_of_delay(int peer) const {
     if (peer < 0 && (chain.circle || (found && found->all.back() != chain.all.back()))) return {};
     if (!found || chain.all.size() > found->all.size()) found = chain;
   }
-  if (!found || (found->all.size() == 1 && !found->stopped && peer >= 0)) return {};
+  bool known = found && (found->stopped || !found->last_waits_in.empty());
+  if (!found || (found->all.size() == 1 && !known && peer >= 0)) return {};
   std::string way;
   for (std::size_t k = 0; k + 1 < found->all.size(); k++)
     way += (k ? ", " : " (") + family.name(found->all[k]) + " waits for " + family.name(found->all[k + 1]);
   if (!way.empty()) way += ")";
   if (found->circle) return FirstCause{-1, "they wait for each other" + way};
   auto last = found->all.back();
-  return FirstCause{last,
-                    family.name(last) + " did not come" + (found->stopped ? ": its process is stopped" : "") + way};
+  auto why = found->stopped                 ? ": its process is stopped"
+             : found->last_waits_in.empty() ? ""
+                                            : ": it waits in " + found->last_waits_in;
+  return FirstCause{last, family.name(last) + " did not come" + why + way};
 }
 
 }  // namespace ringtree

@@ -72,6 +72,11 @@ void follow_chains(int fd) {
   check(is(chain(1), {1, 2, 4}), "of two waits that gave up the later does not count");
   waits_for(2, -1, 3 * second, 10 * second);
   check(is(chain(1), {1, 2, 4}), "a wait for any peer is a link");
+  of[4].give_up(of[4].begin(now - second, now, -1, "recv from any rank", {}, 1), now - second / 4);
+  check(chain(1).last_waits_in == "recv from any rank", "the last one's wait for any rank, which gave up, is lost");
+  of[4].begin(now - second, now + 9 * second, -1, "split", {}, 1);
+  check(chain(1).last_waits_in == "split", "the last one's wait for any rank is lost");
+  check(chain(1, 4).last_waits_in.empty(), "a stopped process waits");
   waits_for(2, 5, 2 * second, 10 * second, 7);
   waits_for(2, 3, second, 10 * second);
   check(is(chain(1), {1, 2, 3}), "a wait in the group does not come first");

@@ -207,6 +207,9 @@ def test_an_error_without_a_fault_is_found(monkeypatch: pytest.MonkeyPatch) -> N
         ("this group failed before (rank 4 aborted the group: why); close it and make another", {4}),
         ("rank 0 waited 3 s for rank 5 in barrier, call 7", {5}),
         ("rank 0 waited 0.5 s for its peers in split", set()),
+        ("rank 0 waited 3 s for rank 5 in recv from rank 5, tag 6 (a message of rank 5 with tag 7 has come …)", {0, 5}),
+        ("rank 1 waited 3 s for rank 0 in barrier, call 1; the first cause: rank 0 did not come: it waits in recv from "
+         "any rank, tag 6 (a message of rank 2 with tag 7 has come …)", {0, 2}),
         ("rank 3 called barrier() as call 1 while rank 0 called gather(int8, root 2) as call 1", {0, 3}),
         ("rank 3 sent 8 bytes of int8 with tag 1 where rank 0 receives 9 bytes of int8", {0, 3}),
         ("rank 0 asks for a split, rank 2 for a duplicate; expected the same", {0, 2}),

@@ -247,6 +247,26 @@ def test_a_timeout_names_the_end_of_a_chain_of_waits(tmp_path: Path) -> None:
         assert "rank 2" in cause, text
 
 
+def test_a_timeout_names_the_wait_for_any_rank_at_the_end_of_a_chain(tmp_path: Path) -> None:
+    """2 has sent 1 a message with a tag that 1 does not ask for; 1 waits for any rank, and 0 for 1."""
+
+    def rank(comm: Communicator) -> None:
+        if comm.rank == 2:
+            comm.send(X, 1, tag=7)
+        comm.barrier()
+        comm.set_timeout(1.0)
+        with contextlib.suppress(RuntimeError):
+            acts: list[Act] = [lambda c: c.recv(X.copy(), 1), lambda c: c.recv(X.copy(), ANY, tag=6), lambda _: None]
+            on_record(tmp_path, comm, acts[comm.rank])
+        comm.set_timeout(60.0)
+        comm.barrier()
+
+    spawn(rank, 3, timeout_s=60)
+    instead = "recv from any rank, tag 6 (a message of rank 2 with tag 7 has come and waits for its recv)"
+    assert recorded(tmp_path, 1)[1] == f"rank 1 waited 1 s for its peers in {instead}"
+    assert f"the first cause: rank 1 did not come: it waits in {instead}" in recorded(tmp_path, 0)[1]
+
+
 @pytest.mark.parametrize("threads", [False, True])
 def test_ranks_that_wait_for_each_other_are_told_so(threads: bool) -> None:
     heard = [Event(), Event()]

@@ -10,7 +10,9 @@ CAUSES = (r"\bbecause ", r"\bafter ", r"\bthe first cause: ")
 """Words before the cause of what was named first: where it is known, it is what counts."""
 RESPONSIBLE = (
     rf"{RANKS} (?:died|is out of reach|left|aborted|ended|closed|failed|was interrupted)\b",
+    r"rank (\d+) waited [^;]* \(a message of rank (\d+) with tag",
     rf"waited [\d.e+-]+ s for {RANKS}\b",
+    r"rank (\d+) did not come: it waits in [^;]* \(a message of rank (\d+) with tag",
     rf"{RANKS} did not come\b",
     r"rank (\d+) called .* while rank (\d+) called ",
     r"rank (\d+) sent .* where rank (\d+) receives ",
