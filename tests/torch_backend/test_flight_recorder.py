@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from ringtree.runtime.communicator.communicator import Communicator
 from tests.torch_backend.faults import JOIN_S, TIMEOUT_S, fresh, hurry, run, stay_away
 
 
@@ -183,3 +184,18 @@ def test_how_many_operations_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCH_FR_BUFFER_SIZE", "many")
     with pytest.raises(ValueError, match="TORCH_FR_BUFFER_SIZE is 'many'; expected a number"):
         _size()
+
+
+def test_messages_of_ever_new_tags_are_counted_in_so_many_channels(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    from ringtree import spawn
+    from ringtree.torch_backend.flight import recorder
+
+    def rank(comm: Communicator) -> tuple[list[int], int]:
+        part = recorder.FlightRecorder(comm, "ringtree", 1.0, lambda *_: None)
+        turns = [part.begin_message("send", [torch.ones(1)], 0, tag).turn for tag in (7, 8, 7, 1, 7, 2, 3, 7, 8)]
+        return turns, len(part.channels)
+
+    monkeypatch.setattr(recorder, "MOST_CHANNELS", 3)
+    assert spawn(rank, 1) == [([1, 1, 2, 1, 3, 1, 1, 4, 1], 3)]

@@ -42,6 +42,10 @@ def _size() -> int:
     return 2000
 
 
+MOST_CHANNELS = 1 << 14
+"""Channels (direction, peer and tag) of a group whose messages are counted. One that was not used for so many others
+counts from 1 again: a program that gives every message a tag of its own has ever more of them."""
+
 RING: deque[FlightEntry] = deque(maxlen=_size())
 _recorders: weakref.WeakSet[FlightRecorder] = weakref.WeakSet()
 _TYPES = {code: dtype for dtype, code in ENGINE_TYPES.items()}
@@ -65,7 +69,7 @@ class FlightRecorder:
         self.rank = self.ranks[communicator.rank]
         self.name, self.description = "", "undefined"
         self.collectives = self.messages = 0
-        self.channels: dict[tuple[str, int, int], int] = {}  # messages by direction, peer and tag
+        self.channels: dict[tuple[str, int, int], int] = {}  # messages by direction, peer and tag, the last used last
         self.failure: str | None = None  # the first one that ended the group
         self.created = time_ns()
         _recorders.add(self)
@@ -125,7 +129,9 @@ class FlightEntry(FlightRecord):
         """Sets the peer of this message; with any source it is known at the end only."""
         self.peer, channels = peer, self.recorder.channels
         key = ("to" if self.name == "send" else "from", peer, self.tag)
-        self.turn = channels[key] = channels.get(key, 0) + 1
+        self.turn = channels[key] = channels.pop(key, 0) + 1
+        if len(channels) > MOST_CHANNELS:
+            channels.pop(next(iter(channels)), None)
 
     def has_ended(self) -> bool:
         """Whether the operation has ended without an error; asks the engine where no call has noticed yet."""
