@@ -8,7 +8,6 @@ direction and tag, where each has its counterpart; a list of tensors is dumped w
 
 from __future__ import annotations
 
-import atexit
 import json
 import math
 import os
@@ -53,11 +52,7 @@ _NAMES = {
 """The analyser's where they are not the recorder's."""
 
 
-LAST_S = 1.0
-"""Seconds at most that a process waits at its end for a dump that another of its threads writes."""
-
-_writing = threading.RLock()
-atexit.register(_writing.acquire, timeout=LAST_S)  # half a file would stay
+_writing = threading.Lock()
 
 
 def prefix() -> Path:
