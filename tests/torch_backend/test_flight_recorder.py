@@ -175,6 +175,22 @@ def test_a_dump_that_cannot_be_written_is_none(monkeypatch: pytest.MonkeyPatch) 
         assert flight_dump.dump(0) is None
 
 
+ENDS_WHILE_IT_WRITES = """
+import pathlib, threading, time
+from ringtree.torch_backend.flight.dump import dump
+replace, begun = pathlib.Path.replace, threading.Event()
+pathlib.Path.replace = lambda *paths: (begun.set(), time.sleep(0.3), replace(*paths))
+threading.Thread(target=dump, args=(0,), daemon=True).start()
+begun.wait()
+"""
+
+
+def test_a_process_that_ends_leaves_no_half_of_a_dump(tmp_path: Path) -> None:
+    environment = os.environ | {"TORCH_FR_DUMP_TEMP_FILE": f"{tmp_path}/rank_"}
+    subprocess.run([sys.executable, "-c", ENDS_WHILE_IT_WRITES], env=environment, check=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["rank.0.json", "rank_0"]
+
+
 def test_how_many_operations_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     from ringtree.torch_backend.flight.recorder import _size
 

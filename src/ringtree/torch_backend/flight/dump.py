@@ -8,6 +8,7 @@ direction and tag, where each has its counterpart; a list of tensors is dumped w
 
 from __future__ import annotations
 
+import atexit
 import json
 import math
 import os
@@ -52,7 +53,19 @@ _NAMES = {
 """The analyser's where they are not the recorder's."""
 
 
+LAST_S = 1.0
+"""Seconds at most that a process waits at its end for a dump that another of its threads writes."""
+
 _writing = threading.Lock()
+
+
+def _finish() -> None:
+    """Lets a thread end that writes: half a file would stay. One that begins later must not wait for this."""
+    if _writing.acquire(timeout=LAST_S):
+        _writing.release()
+
+
+atexit.register(_finish)
 
 
 def prefix() -> Path:
