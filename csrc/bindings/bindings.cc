@@ -150,7 +150,7 @@ NB_MODULE(_native, m) {
           .def("reset_counters", &GroupObject::reset_counters)
           .def("inherited", &GroupObject::inherited, "ranks"_a)
           .def("check_liveness", &GroupObject::check_liveness, "what"_a, "ranks"_a, "absent"_a)
-          .def("report_lost", &GroupObject::report_lost, "what"_a)
+          .def("fail_if_bereft", &GroupObject::fail_if_bereft, "what"_a)
           .def("poison", &GroupObject::poison, "message"_a)
           .def("tell_cause", &GroupObject::tell_cause, "text"_a)
           .def("known", &GroupObject::known, "key"_a)

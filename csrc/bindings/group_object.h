@@ -179,7 +179,7 @@ class GroupObject {
   void check_liveness(const std::string& what, const std::vector<int>& ranks, const std::vector<int>& absent) {
     group_.check_liveness(what, ranks, absent);
   }
-  void report_lost(const std::string& what) { group_.report_lost(what); }
+  void fail_if_bereft(const std::string& what) { group_.fail_if_bereft(what); }
   void poison(const std::string& message) { group_.poison(message); }
   void tell_cause(const std::string& text) { group_.tell_cause(text); }
   std::string failure() const { return group_.failure(); }

@@ -142,9 +142,9 @@ void Group::check_liveness(const std::string& what, const std::vector<int>& rank
   endpoint_->check_liveness(ranks, missing, elsewhere);
 }
 
-void Group::report_lost(const std::string& what) {
+void Group::fail_if_bereft(const std::string& what) {
   Elsewhere elsewhere(what);
-  if (open_ && home_ == this_process()) endpoint_->report_lost(elsewhere);
+  if (open_ && home_ == this_process()) endpoint_->fail_if_bereft(elsewhere);
 }
 
 std::shared_ptr<PreparedProgram> Group::prepare(const Encoded& program, const Binding& binding) {

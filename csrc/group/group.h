@@ -84,7 +84,7 @@ class Group {
   // in that list of members that have not come yet: they must not have left either.
   void check_liveness(const std::string& what, const std::vector<int>& ranks, const std::vector<int>& absent);
   // Fails the group for those who still wait in it, if one of its ranks died or left by an error. `what`: as above.
-  void report_lost(const std::string& what);
+  void fail_if_bereft(const std::string& what);
   void poison(const std::string& message);
   // Peers that find out that this rank has left read why, unless it has reported something else before.
   void tell_cause(const std::string& text);

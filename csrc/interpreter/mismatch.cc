@@ -94,8 +94,8 @@ void Interpreter::check_came(int peer) {
               endpoint_.name(endpoint_.rank()) + " made: " + describe(plan_->print, endpoint_.names());
   auto cause = health.reported_by(peer);
   if (!cause) endpoint_.fail(Failure::mismatch, -1, text);
-  auto rank = cause->culprit < 0 ? std::nullopt : health.rank_of(cause->culprit);
-  health.report_failure(Failure::died, rank.value_or(peer), with_cause(text, cause), cause->culprit);
+  auto rank = health.rank_of(cause->culprit).value_or(peer);
+  health.report_failure(Failure::died, rank, with_cause(text, cause), cause->culprit);
   health.raise_failure();
 }
 

@@ -207,7 +207,7 @@ bool Endpoint::found_dead(const Ranks& ranks, int peer, Situation& situation) {
   return true;
 }
 
-void Endpoint::report_lost(Situation& situation) {
+void Endpoint::fail_if_bereft(Situation& situation) {
   found_dead(std::views::iota(0, ranks()), -1, situation);
   for (int peer = 0; peer < ranks(); peer++)
     if (peer != rank_ && health_.left(peer) && health_.by_error(peer)) report_departure(peer, situation.where());

@@ -119,7 +119,7 @@ class Endpoint {
   // Fails the group if a member died, without throwing; `peer`: the awaited rank (-1: any).
   void check_for_dead(int peer, Situation& situation);
   // Fails the group if a member died or left by an error, without throwing: for a rank that makes no more calls in it.
-  void report_lost(Situation& situation);
+  void fail_if_bereft(Situation& situation);
   // Fails the group because `rank` has left, or (-1) every other rank.
   void report_departure(int rank, const std::string& where);
 

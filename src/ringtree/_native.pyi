@@ -432,7 +432,7 @@ class Group:
         """Checks the members that a wait in `what` is for: raises if one has died, or the group has failed, or one has
         left that has not come yet. `absent`: the positions of those in `ranks`."""
 
-    def report_lost(self, what: str) -> None:
+    def fail_if_bereft(self, what: str) -> None:
         """Fails the group for those who still wait in it, if one of its ranks has died or left by an error; raises
         nothing. For a rank that makes no more calls in it, and waits elsewhere, in `what`."""
 

@@ -8,7 +8,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from random import Random
 from typing import Any
 
@@ -289,39 +288,6 @@ def test_a_part_of_a_group_shrinks_alone() -> None:
     with Ranks(6, act) as ranks:
         found = ranks.reports()
     assert found == {0: True, 1: True, 2: True, 3: ((0, 2), True), 5: ((0, 2), True)}
-
-
-@pytest.mark.parametrize("engine", ["shm", "reference"])
-@pytest.mark.parametrize("where", ["in the world", "in a group without the culprit"])
-def test_who_waits_for_a_rank_that_shrinks_hears_of_the_failure(where: str, engine: str) -> None:
-    """1 has heard of 3 in a group of the two; the others wait for 1, which makes no more calls but shrink()."""
-
-    def act(comm: Communicator) -> Any:
-        pair, others = (comm.split(0 if comm.rank in ranks else None) for ranks in ((1, 3), (0, 1, 2)))
-        if comm.rank == 3:
-            assert pair is not None
-            with suppress(ValueError), comm, pair:
-                comm.barrier()
-                raise ValueError("boom")
-            return None
-        waits = (others if where != "in the world" else comm) if pair is None else pair
-        assert waits is not None
-        error = ""
-        try:
-            comm.barrier()  # a rank may still be here when another has heard
-            waits.recv(ONES.copy(), 1)
-        except FAILURES as failure:
-            error = str(failure)
-        after = comm.shrink()
-        return after.former_ranks, works(after), error
-
-    if not available(engine):
-        pytest.skip("the engine is not built")
-    found = spawn(act, 4, engine=engine, threads=in_threads(engine), timeout_s=60)
-    assert [(members, right) for members, right, _ in found[:3]] == [((0, 1, 2), True)] * 3
-    for *_, error in found[:3]:
-        causeless = engine == "reference" and error.endswith("shrinks the group that this one was made from")
-        assert error.endswith("; the first cause: rank 3 failed with ValueError: boom") or causeless, error
 
 
 @native

@@ -57,7 +57,7 @@ class Elastic(Groups):
     def _end_waits(self) -> None:
         """Ends the waits of others for this rank, which shrinks the group and so makes no more calls here or in the
         groups made from it: once one of the group's ranks has died, or left by an error."""
-        self._endpoint.report_lost("shrink")
+        self._endpoint.fail_if_bereft("shrink")
         if self._endpoint.failure:
             name = self._parameters.names[self.rank]
             for group in self._made_from():

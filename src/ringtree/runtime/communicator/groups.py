@@ -148,11 +148,11 @@ class Groups(Collectives):
         return made
 
     def _made_from(self) -> list[Communicator]:
-        """The open groups made from this one, and those made from them, in order."""
-        found: list[Communicator] = [made for made in self._offspring if not isinstance(made._endpoint, Gone)]
+        """The open groups made from this one, and those made from them, also from one that is closed by now."""
+        found = list(self._offspring)
         for made in found:
-            found += [later for later in made._offspring if not isinstance(later._endpoint, Gone)]
-        return found
+            found += made._offspring
+        return [made for made in found if not isinstance(made._endpoint, Gone)]
 
 
 def _shown(ranks: Sequence[object], most: int = 8) -> str:

@@ -89,6 +89,7 @@ class SurvivorsOverHosts:
         self._passed = self._out_of_reach()
         until_s = time.monotonic() + self._timeout_s
         while True:
+            self._comm._end_waits()
             leader = min(self._leading(), default=self._next())
             found = self._lead(until_s) if leader == self._comm.rank else self._attend(leader, until_s)
             if found is not None:
@@ -116,9 +117,7 @@ class SurvivorsOverHosts:
         self._post.does(self._comm.key, AWAY)
 
     def _gone(self) -> tuple[set[int], set[int]]:
-        """Ranks whose processes on this host have ended; ranks that have closed the group, to go on or not. Those who
-        still wait in a call of the group hear of it: this rank never comes there."""
-        self._comm._end_waits()
+        """Ranks whose processes on this host have ended; ranks that have closed the group, to go on or not."""
         states = [state for state, *_ in self._comm._endpoint.peers()]
         ended = {r for r in self._near if states[r] == "died"}
         return ended, {r for r, state in enumerate(states) if state == "left"}
@@ -164,6 +163,7 @@ class SurvivorsOverHosts:
             if now_s >= asked_s + WAIT_S:
                 connection.send({"key": self._comm.key})
                 asked_s = now_s
+                self._comm._end_waits()
             answer: dict[str, Any] | None = None
             with suppress(TimeoutError):
                 answer = connection.receive()
@@ -224,6 +224,7 @@ class SurvivorsOverHosts:
                 self._answer_all(came, {"again": True})
                 return None
             shunned = {*self._shunned}.union(*(come.shunned for come in came.values()))
+            self._comm._end_waits()
             ended, left = self._gone()
             now_s = time.monotonic()
             for rank in left:

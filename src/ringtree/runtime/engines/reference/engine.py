@@ -212,7 +212,7 @@ class ReferenceEndpoint(KnownCalls, ReferenceMessages, ReferenceWindows, Referen
     def check_liveness(self, what: str, ranks: list[int], absent: list[int]) -> None:
         self.group.raise_failure(self.rank)
 
-    def report_lost(self, what: str) -> None:
+    def fail_if_bereft(self, what: str) -> None:
         for rank in self.group.causes.copy():
             if rank in self.group.left:
                 self.group.poison(PeerDied, self.group.departure(rank, self.rank, what), rank)
