@@ -14,11 +14,13 @@ from typing import Any
 
 import pytest
 
+from ringtree.errors import PeerDied
 from ringtree.runtime.bootstrap import abstract_socket
 from ringtree.runtime.bootstrap.abstract_socket import ABSTRACT_SOCKET
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
 from ringtree.runtime.bootstrap.shared_memory import reserve
-from ringtree.runtime.bootstrap.unix_socket import UnixSocket
+from ringtree.runtime.bootstrap.socket_names import doorbell
+from ringtree.runtime.bootstrap.unix_socket import UnixSocket, connectionless
 from tests.waiting import Naps
 
 numbers = count()
@@ -217,3 +219,69 @@ def test_a_leader_that_dies_ends_the_others_wait(key: str) -> None:
     with pytest.raises(RuntimeError, match="rank 100 ended while the test group was being set up"):
         meet(members(key, 1, 3, timeout_s=60), 0)
     os.waitpid(leader, 0)
+
+
+def test_who_gave_up_waiting_for_the_leader_is_not_missed(key: str) -> None:
+    """101 began sooner and gives up first: 102 sees its process end, and names the leader all the same."""
+    gave_up = threading.Event()
+
+    def first() -> object:
+        try:
+            return meet(members(key, 1, 3, timeout_s=0.4), 0)
+        finally:
+            gave_up.set()
+
+    def check(_: list[int]) -> None:
+        if gave_up.is_set():
+            raise PeerDied("rank 101 died (process 7 ended) while rank 102 waited for the test group", 1)
+
+    second = members(key, 2, 3, timeout_s=20)._replace(check_liveness=check)
+    error = gather(first, lambda: meet(second, 0))[1]
+    assert isinstance(error, TimeoutError)
+    assert str(error) == "rank 100 did not come to the test group within 20 s (waited for by rank 101)"
+
+
+def test_a_member_that_died_is_missed_whatever_others_ring(key: str) -> None:
+    """Anybody may ring a bell, and leave word for another member."""
+    rung = threading.Event()
+
+    def check(_: list[int]) -> None:
+        if rung.is_set():
+            raise PeerDied("rank 101 died (process 7 ended) while rank 102 waited for the test group", 1)
+
+    def ring() -> None:
+        time.sleep(0.1)  # the bell is there by then
+        with connectionless() as ringer:
+            for word in (b"", b"open", b"gave up 0", b"gave up \xff"):
+                ringer.send_at_once(word, doorbell(key, 2))
+        rung.set()
+
+    group = members(key, 2, 3, timeout_s=20)._replace(check_liveness=check)
+    error = gather(lambda: meet(group, 0), ring)[0]
+    assert isinstance(error, PeerDied)
+    assert "rank 101 died" in str(error)
+
+
+def test_a_member_that_gave_up_at_the_leader_is_no_death(key: str) -> None:
+    """101 began so much sooner that the leader has not given up by then: both miss 102."""
+    error = gather(
+        lambda: meet(members(key, 0, 3, timeout_s=20), 0), lambda: meet(members(key, 1, 3, timeout_s=0.2), 0)
+    )[0]
+    assert isinstance(error, TimeoutError)
+    assert str(error) == "rank 102 did not come to the test group within 20 s"
+
+
+@pytest.mark.parametrize("who", [0, 1])
+def test_an_interrupted_member_is_named_as_such(key: str, who: int) -> None:
+    def interrupt(absent: list[int]) -> None:
+        if absent != [1, 2]:  # they have met
+            raise KeyboardInterrupt
+
+    def interrupted() -> object:
+        with pytest.raises(KeyboardInterrupt):
+            meet(members(key, who, 3)._replace(check_liveness=interrupt), 0)
+
+    error = gather(interrupted, lambda: meet(members(key, 1 - who, 3), 0))[1]
+    assert isinstance(error, PeerDied)
+    assert str(error) == f"rank {100 + who} was interrupted while the test group was being set up"
+    assert error.rank == who

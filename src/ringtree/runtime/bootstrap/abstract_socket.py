@@ -18,11 +18,13 @@ from typing import Any
 
 from ringtree.errors import Mismatch, PeerDied, Poisoned
 from ringtree.runtime.bootstrap.bootstrap import Abandoned, BootstrapGroup
+from ringtree.runtime.bootstrap.doorbell import RETRY_S, Doorbell
 from ringtree.runtime.bootstrap.shared_memory import reserve
 from ringtree.runtime.bootstrap.socket_messages import (
     MESSAGE_BYTES,
     heard,
     held_by,
+    interrupted,
     no_descriptor,
     other_build,
     rank_of,
@@ -39,18 +41,12 @@ from ringtree.runtime.bootstrap.unix_socket import UnixSocket, connection, conne
 CHECK_S = 0.1
 """Seconds between two checks of a waiting member whether the others live."""
 
-RETRY_S = 0.02
-"""Seconds that a member which came before the leader sleeps, unless the leader rings."""
-
 GRACE_S = 1.0
 """Seconds that a leader which gives up stays to answer later members with the reason."""
 
 
 STRANGERS = 64
 """Connections beyond the members' that may wait to be taken in, or say nothing."""
-
-MOST_RINGS = 16
-"""Rings that end a member's sleep at once; the leader rings once."""
 
 
 class AbstractSocket:
@@ -120,6 +116,9 @@ class Leader:
                         fd = -1
                     self._give_up(listener, with_limit(group, error))
                     raise
+                except KeyboardInterrupt:
+                    send(self._connections, refusal(interrupted(group)))
+                    raise
                 values = [value, *(self._values[rank] for rank in range(1, group.size))]
                 if dead := send(self._connections, {"offers": values, "build": group.build}, fd):
                     raise PeerDied(f"{group.named(dead)} ended while {group.subject} was being set up", dead[0])
@@ -177,8 +176,12 @@ class Leader:
         parting = read(message) if message else {}
         if "refused" not in parting:
             return PeerDied(f"{group.named([rank])} ended while {group.subject} was being set up", rank)
-        group.check([])
-        return refusal_as_error(parting)
+        error = refusal_as_error(parting)
+        if not isinstance(error, TimeoutError):
+            group.check([])
+        elif absent := [other for other in range(1, group.size) if other not in self._connections]:
+            return group.missing(absent)
+        return error
 
     def _accept(self, listener: UnixSocket, poll: select.poll) -> None:
         """Takes a connection in, whose process may say nothing: nobody waits for it alone."""
@@ -236,7 +239,7 @@ class Leader:
         send(self._connections, why)
         if isinstance(error, (Mismatch, Poisoned, Abandoned)) or (self._group.inherited and rank >= 0):
             return  # the others find it themselves, by check()
-        if rank < 0:
+        if rank < 0 and not isinstance(error, TimeoutError):
             self._group.check([])
         poll = select.poll()
         for waiting in (listener, *self._silent.values()):
@@ -264,7 +267,6 @@ class Follower:
         self._group = group
         self._deadline_s = time.monotonic() + group.timeout_s
         self._holders: list[Holder] = []  # other users' processes that hold names of the leader's
-        self._rings = 0
 
     def meet(self, value: Any) -> tuple[int, list[Any]]:
         """Sends the leader this member's value and returns the leader's answer."""
@@ -280,9 +282,11 @@ class Follower:
         }
         answer, fd = self._answer(hello)
         if "refused" in answer:
-            if group.inherited or answer.get("rank", -1) < 0:
+            error = refusal_as_error(answer)
+            late = isinstance(error, TimeoutError)  # others that were sent it may have ended by now
+            if group.inherited or (answer.get("rank", -1) < 0 and not late):
                 group.check([])  # what made the leader give up, as this member's own error
-            raise refusal_as_error(answer)
+            raise error
         if why := other_build(group, answer.get("build", ""), group.names[0]):
             if fd >= 0:
                 os.close(fd)
@@ -293,17 +297,7 @@ class Follower:
         answer = self._visit(hello)
         if answer is not None:
             return answer
-        with contextlib.ExitStack() as stack:
-            bell = None
-            try:
-                bell = stack.enter_context(connectionless())
-                os.close(os.dup(bell.fileno()))  # the connection needs one, too
-            except OSError:
-                stack.close()
-                bell = None
-            with contextlib.suppress(OSError):  # another process claims to be this member, and has the doorbell
-                if bell:
-                    bell.bind(doorbell(self._group.key, self._group.rank))
+        with Doorbell(self._group) as bell:
             while (answer := self._visit(hello)) is None:
                 self._sleep(bell)
         return answer
@@ -341,8 +335,13 @@ class Follower:
             message, fd = leader.receive_with(MESSAGE_BYTES)
         except ConnectionError:
             return None
-        except TimeoutError:
-            raise self._late() from None
+        except (TimeoutError, KeyboardInterrupt) as error:
+            ends = self._late() if isinstance(error, TimeoutError) else interrupted(group)
+            with contextlib.suppress(OSError):  # the leader would take this member for one that has died
+                leader.send(written(refusal(ends)))
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            raise ends from None
         if not message:  # the leader took this member in, and ended
             group.check([])
             raise PeerDied(f"{group.named([0])} ended while {group.subject} was being set up", 0)
@@ -375,21 +374,23 @@ class Follower:
         finally:
             os.close(reserved)
 
-    def _sleep(self, bell: UnixSocket | None) -> None:
-        """Until the leader rings, or for RETRY_S; raises where waiting is in vain. Anybody can ring: of many rings,
-        none shortens the sleep."""
-        group = self._group
-        if bell is None:
-            time.sleep(RETRY_S)
-        elif bell.is_readable(RETRY_S):
-            bell.recv(16)
-            self._rings += 1
-            if self._rings > MOST_RINGS:
-                time.sleep(RETRY_S)
-        group.check([0])
-        if time.monotonic() > self._deadline_s:
-            raise self._late()
+    def _sleep(self, bell: Doorbell) -> None:
+        """Until the leader rings, or for a while; raises where waiting is in vain. A member that has ended because the
+        leader did not come is none whose death counts."""
+        bell.sleep()
+        ended = -1
+        try:
+            self._group.check([0])
+        except PeerDied as died:
+            if not bell.gave_up(died.rank):
+                raise
+            ended = died.rank
+        if ended >= 0 or time.monotonic() > self._deadline_s:
+            bell.give_up()
+            raise self._late(ended)
 
-    def _late(self) -> TimeoutError:
+    def _late(self, waiting: int = -1) -> TimeoutError:
+        """`waiting`: the member that waited for the leader until time was up; -1: this one."""
         held = f"; {held_by(self._holders)}" if self._holders else ""
-        return TimeoutError(f"{self._group.missing([0])} (waited for by {self._group.named([self._group.rank])}){held}")
+        who = self._group.named([waiting if waiting >= 0 else self._group.rank])
+        return TimeoutError(f"{self._group.missing([0])} (waited for by {who}){held}")

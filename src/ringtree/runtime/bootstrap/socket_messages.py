@@ -55,6 +55,11 @@ def rank_of(error: Exception) -> int:
     return int(error.rank) if isinstance(error, PeerDied) else -1
 
 
+def interrupted(group: BootstrapGroup) -> PeerDied:
+    """The error of the others where this member was interrupted."""
+    return PeerDied(f"{group.named([group.rank])} was interrupted while {group.subject} was being set up", group.rank)
+
+
 def refusal(error: Exception) -> dict[str, Any]:
     """The message of a member that gives up to those who wait with it."""
     why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
