@@ -387,10 +387,12 @@ void Group::close() {
   } catch (...) {
     error = std::current_exception();
   }
+  auto& health = endpoint_->health();
+  if (auto cause = health.family().gave_up_lately()) health.tell_cause(*cause);
   exchange_->close();
   signals_->end();
   if (bridge_) bridge_->close();
-  endpoint_->health().leave();
+  health.leave();
   if (error) std::rethrow_exception(error);
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 const std::string mark = "; the first cause: ";
 const std::string before = " s before) ";  // its age, of one that is old
-constexpr std::int64_t old_ns = 10'000'000'000;
+constexpr std::int64_t old_ns = 10'000'000'000, lately_ns = 1'000'000'000;
 
 }  // namespace
 
@@ -46,6 +46,16 @@ void Family::leave(Health& group) {
 void Family::tell(const FirstCause& cause) {
   std::lock_guard lock(mutex_);
   for (auto group : groups_) group->tell_cause(cause);
+}
+
+void Family::gave_up(const FirstCause& cause) {
+  std::lock_guard lock(mutex_);
+  gave_up_ = cause;
+}
+
+std::optional<FirstCause> Family::gave_up_lately() {
+  std::lock_guard lock(mutex_);
+  return gave_up_ && now_ns() - gave_up_->since_ns <= lately_ns ? gave_up_ : std::nullopt;
 }
 
 std::optional<FirstCause> Family::failure_since(std::int64_t ns) {

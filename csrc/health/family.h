@@ -35,6 +35,9 @@ class Family {
 
   // In all groups: that this process heard of a failure.
   void tell(const FirstCause& cause);
+  // This process gave up a wait, which left the group whole: why it leaves, if it does so in the next second.
+  void gave_up(const FirstCause& cause);
+  std::optional<FirstCause> gave_up_lately();
   // The first failure of a group since then, also of one whose failure this process has not heard of yet.
   std::optional<FirstCause> failure_since(std::int64_t ns);
 
@@ -46,6 +49,7 @@ class Family {
   std::mutex mutex_;  // guards all below; a group's own lock is never taken with it
   std::set<Health*> groups_;
   std::map<int, std::string> names_;
+  std::optional<FirstCause> gave_up_;
 };
 
 }  // namespace ringtree

@@ -142,6 +142,7 @@ class Interpreter : Situation {
   int region_of(const std::byte* begin, std::size_t nbytes) const;
 
   void check_silent(const PreparedProgram* earlier);
+  bool never_comes(int peer) const;
   void check_came(int peer);
   void await_peers_in_last_call(bool elsewhere, std::int64_t until_ns);
   void confirm();

@@ -84,12 +84,17 @@ void Interpreter::check_last_call() {
   }
 }
 
+// Whether a rank has left without this call. Of one on another host that is not known here.
+bool Interpreter::never_comes(int peer) const {
+  auto& health = endpoint_.health();
+  return !endpoint_.elsewhere(peer) && health.left(peer) && !health.has_begun(peer, call_);
+}
+
 // A rank that has closed the group makes no more calls: this one's last, if it only sent, has not reached it. That is
 // no mismatch where it left because of a failure, which it has reported.
 void Interpreter::check_came(int peer) {
   auto& health = endpoint_.health();
-  if (endpoint_.elsewhere(peer) || !health.left(peer) || health.by_error(peer)) return;
-  if (health.has_begun(peer, call_)) return;
+  if (!never_comes(peer) || health.by_error(peer)) return;
   auto text = endpoint_.name(peer) + " left the group without call " + std::to_string(call_) + ", which " +
               endpoint_.name(endpoint_.rank()) + " made: " + describe(plan_->print, endpoint_.names());
   auto cause = health.reported_by(peer);
@@ -154,13 +159,18 @@ std::string Interpreter::where() const {
          std::to_string(outbox_.open()) + " open)";
 }
 
-// In a slow wait: compares this rank's call with those of the others, and looks for messages that no rank expects.
+// In a slow wait: compares this rank's call with those of the others, and looks for messages that no rank expects, and
+// for a rank that has left: all wait in vain, also for others that are only slow.
 void Interpreter::inspect() {
   if (auto relay = endpoint_.relay()) relay->announce(call_, plan_->print);
   for (int peer = 0; peer < endpoint_.ranks(); peer++) {
     if (peer == endpoint_.rank()) continue;
     compare(peer);
     check_unread(peer, -1);
+    if (never_comes(peer)) {
+      endpoint_.report_departure(peer, where());
+      endpoint_.health().raise_failure();
+    }
   }
 }
 

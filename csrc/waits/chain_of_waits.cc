@@ -43,6 +43,7 @@ ChainOfWaits chain_of_waits(const LongWaits& waits, int me, int first, std::uint
     if (!wait || wait->peer < 0) return chain;
     chain.circle = wait->peer == me || std::ranges::find(chain.all, wait->peer) != chain.all.end();
     chain.all.push_back(wait->peer);
+    chain.where.push_back(wait->where);
     if (chain.circle) return chain;
   }
 }

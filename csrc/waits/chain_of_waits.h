@@ -10,10 +10,12 @@
 
 namespace ringtree {
 
-// Ranks of the world, each of which waits for the next. `circle`: the last one is among those before it, or is the rank
-// that asks; `stopped`: its process is. `last_waits_in`: the last one's wait for any rank; "" where it has none.
+// Ranks of the world, each of which waits for the next, in the call of the same place in `where`. `circle`: the last
+// one is among those before it, or is the rank that asks; `stopped`: its process is. `last_waits_in`: the last one's
+// wait for any rank; "" where it has none.
 struct ChainOfWaits {
   std::vector<int> all;
+  std::vector<std::string> where{};
   bool circle = false, stopped = false;
   std::string last_waits_in{};
 };

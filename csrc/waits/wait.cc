@@ -123,10 +123,14 @@ void Endpoint::Wait::give_up() {
               (peer_ < 0 ? "its peers" : endpoint_.name(peer_)) + " in " + situation_.where();
   auto cause = endpoint_.cause_of_delay(peer_);
   gave_up_ = true;
-  text = with_cause(text, cause);
-  if (situation_.abandon()) throw Error(Failure::timed_out, -1, text);
   auto& health = endpoint_.health_;
   auto culprit = cause ? cause->culprit : peer_ < 0 ? -1 : health.number(peer_);
+  if (situation_.abandon()) {
+    auto why = !cause ? text : cause->culprit < 0 ? text + ", as " + cause->text : cause->text;
+    health.family().gave_up({culprit, why, now_ns_});
+    throw Error(Failure::timed_out, -1, with_cause(text, cause));
+  }
+  text = with_cause(text, cause);
   health.report_failure(Failure::timed_out, -1, text, culprit);
   health.raise_failure();
 }
@@ -221,9 +225,7 @@ void Endpoint::report_departure(int rank, const std::string& where) {
     cause = health_.cause_of_leaving(rank);
   } else {
     rank = (rank_ + 1) % ranks();
-    for (int peer = 0; peer < ranks(); peer++)
-      if (auto reported = health_.reported_by(peer); reported && (!cause || reported->since_ns < cause->since_ns))
-        cause = reported;
+    cause = first_cause_of_leaving();
     if (!cause) cause = health_.cause_of_leaving(rank);
   }
   auto text = who + " left the group while " + name(rank_) + " waited for it in " + where;
@@ -232,7 +234,19 @@ void Endpoint::report_departure(int rank, const std::string& where) {
   health_.report_failure(Failure::died, rank, with_cause(text, cause), culprit);
 }
 
-// Why `peer` (-1: any) has not come: a failure that it reported, or the rank at the end of a chain of waits.
+// The first that members have reported which have left.
+std::optional<FirstCause> Endpoint::first_cause_of_leaving() const {
+  std::optional<FirstCause> first;
+  for (int peer = 0; peer < ranks(); peer++) {
+    if (peer == rank_ || !health_.left(peer)) continue;
+    auto reported = health_.reported_by(peer);
+    if (reported && (!first || reported->since_ns < first->since_ns)) first = reported;
+  }
+  return first;
+}
+
+// Why `peer` (-1: any) has not come: a failure that it reported, the rank at the end of a chain of waits, or why others
+// have left.
 std::optional<FirstCause> Endpoint::cause_of_delay(int peer) const {
   if (peer == rank_) return {};
   auto& family = health_.family();
@@ -249,10 +263,12 @@ std::optional<FirstCause> Endpoint::cause_of_delay(int peer) const {
     if (!found || chain.all.size() > found->all.size()) found = chain;
   }
   bool known = found && (found->stopped || !found->last_waits_in.empty());
-  if (!found || (found->all.size() == 1 && !known && peer >= 0)) return {};
+  if (!found || (found->all.size() == 1 && !known && peer >= 0)) return first_cause_of_leaving();
   std::string way;
-  for (std::size_t k = 0; k + 1 < found->all.size(); k++)
+  for (std::size_t k = 0; k + 1 < found->all.size(); k++) {
     way += (k ? ", " : " (") + family.name(found->all[k]) + " waits for " + family.name(found->all[k + 1]);
+    if (found->circle) way += " in " + found->where[k];
+  }
   if (!way.empty()) way += ")";
   if (found->circle) return FirstCause{-1, "they wait for each other" + way};
   auto last = found->all.back();

@@ -215,6 +215,7 @@ class Endpoint {
   template <class Ranks>
   bool found_dead(const Ranks& ranks, int peer, Situation& situation);
   std::optional<FirstCause> cause_of_delay(int peer) const;
+  std::optional<FirstCause> first_cause_of_leaving() const;
 
   Segment& segment_;
   Relay* relay_ = nullptr;

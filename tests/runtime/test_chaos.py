@@ -210,6 +210,12 @@ def test_an_error_without_a_fault_is_found(monkeypatch: pytest.MonkeyPatch) -> N
         ("rank 0 waited 3 s for rank 5 in recv from rank 5, tag 6 (a message of rank 5 with tag 7 has come …)", {0, 5}),
         ("rank 1 waited 3 s for rank 0 in barrier, call 1; the first cause: rank 0 did not come: it waits in recv from "
          "any rank, tag 6 (a message of rank 2 with tag 7 has come …)", {0, 2}),
+        ("rank 1 left the group while rank 0 waited for it in barrier, call 1; the first cause: rank 1 waited 3 s for "
+         "rank 4 in recv from rank 4, tag 6, as they wait for each other (rank 4 waits for rank 1 in recv from rank 1, "
+         "tag 8 (a message of rank 1 with tag 7 has come …))", {1, 4}),
+        ("rank 3 waited 3 s for rank 0 in split; the first cause: they wait for each other (rank 0 waits for rank 1 in "
+         "split, rank 1 waits for rank 4 in recv from rank 4, tag 8 (a message of rank 4 with tag 7 has come …))",
+         {1, 4}),
         ("rank 3 called barrier() as call 1 while rank 0 called gather(int8, root 2) as call 1", {0, 3}),
         ("rank 3 sent 8 bytes of int8 with tag 1 where rank 0 receives 9 bytes of int8", {0, 3}),
         ("rank 0 asks for a split, rank 2 for a duplicate; expected the same", {0, 2}),

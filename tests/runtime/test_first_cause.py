@@ -280,4 +280,62 @@ def test_ranks_that_wait_for_each_other_are_told_so(threads: bool) -> None:
         heard[1 - comm.rank].wait()
         return str(raised.value)
 
-    assert "; the first cause: they wait for each other (rank 1 waits for rank 0)" in spawn(rank, 2, threads=threads)[0]
+    circle = "they wait for each other (rank 1 waits for rank 0 in recv from rank 0, tag 0)"
+    assert spawn(rank, 2, threads=threads)[0].endswith(f"; the first cause: {circle}")
+
+
+@pytest.mark.parametrize("stays_s", [0.0, 1.2])
+def test_who_leaves_after_a_wait_that_it_gave_up_names_it(stays_s: float, tmp_path: Path) -> None:
+    """1 waits in vain for 2, and closes its groups: at once, or after a second of other things."""
+
+    def rank(comm: Communicator) -> None:
+        pair = comm.split(None if comm.rank == 0 else 0)
+        comm.barrier()
+        if comm.rank == 1:
+            assert pair is not None
+            pair.set_timeout(0.3)
+            with pytest.raises(TimedOut):
+                pair.recv(X.copy(), 1, tag=6)
+            time.sleep(stays_s)
+        else:
+            with contextlib.suppress(RuntimeError):
+                on_record(tmp_path, comm, lambda c: c.recv(X.copy(), 1) if c.rank == 0 else time.sleep(2))
+        comm.close()
+
+    spawn(rank, 3, timeout_s=60)
+    _, text, _, _ = recorded(tmp_path, 0)
+    left = "rank 1 left the group while rank 0 waited for it in recv from rank 1, tag 0"
+    cause = "" if stays_s else "; the first cause: rank 1 waited 0.3 s for rank 2 in recv from rank 2, tag 6"
+    assert text == left + cause
+
+
+@pytest.mark.parametrize("threads", [False, True])
+@pytest.mark.parametrize(
+    ("act", "cause"), [(fail, "; the first cause: rank 2 failed with ValueError: boom"), (lambda c: c.close(), "")]
+)
+def test_who_waits_for_a_slow_rank_hears_of_one_that_left(act: Act, cause: str, threads: bool, tmp_path: Path) -> None:
+    """0 is late; 1 and 3 wait for it, and 2 has left without their call."""
+    heard = [Event(), Event()]
+
+    def rank(comm: Communicator) -> None:
+        comm.barrier()
+        if comm.rank == CULPRIT:
+            with contextlib.suppress(ValueError), comm:
+                return act(comm)
+        if comm.rank == 0:
+            for each in heard:
+                each.wait()
+        try:
+            on_record(tmp_path, comm, lambda c: c.broadcast(X.copy(), 0))
+        except RuntimeError:
+            if comm.rank:
+                heard[comm.rank == 3].set()
+        return None
+
+    spawn(rank, 4, threads=threads, timeout_s=60)
+    for survivor in (0, 1, 3):
+        kind, text, args, naps = recorded(tmp_path, survivor)
+        assert (kind, args) == ("PeerDied", [CULPRIT]), text
+        left = r"rank 2 left the group while rank [13] waited for it in broadcast, call 2"
+        assert re.fullmatch(left + re.escape(cause), text), text
+        assert naps < 20 * Naps.A_SECOND

@@ -8,11 +8,14 @@ RANKS = r"ranks? (\d+(?:, \d+)*)"
 """Those that one name, or a list of them, stands for."""
 CAUSES = (r"\bbecause ", r"\bafter ", r"\bthe first cause: ")
 """Words before the cause of what was named first: where it is known, it is what counts."""
+WRONG_TAG = (
+    r"rank (\d+) (?:waited|waits|did not come: it waits) (?:(?!, rank|, as |;)[^()])*"
+    r"\(a message of rank (\d+) with tag"
+)
+"""A wait beside which a message with another tag lies: it says more than who waits for whom."""
 RESPONSIBLE = (
     rf"{RANKS} (?:died|is out of reach|left|aborted|ended|closed|failed|was interrupted)\b",
-    r"rank (\d+) waited [^;]* \(a message of rank (\d+) with tag",
     rf"waited [\d.e+-]+ s for {RANKS}\b",
-    r"rank (\d+) did not come: it waits in [^;]* \(a message of rank (\d+) with tag",
     rf"{RANKS} did not come\b",
     r"rank (\d+) called .* while rank (\d+) called ",
     r"rank (\d+) sent .* where rank (\d+) receives ",
@@ -33,6 +36,8 @@ def blamed(text: str) -> set[int]:
 
 def _responsible(text: str) -> set[int]:
     """The ranks of the earliest statement in a text."""
+    if found := re.search(WRONG_TAG, text):
+        return {*map(int, found.groups())}
     statements = [found for pattern in RESPONSIBLE if (found := re.search(pattern, text))]
     if not statements:
         return set()
