@@ -18,6 +18,10 @@ from tests.runtime.soak.player import MOST_PENDING, Wrong
 from tests.runtime.soak.script import MOST_GROUPS, Call, Close, Exchange, Open, Step, Window
 from tests.runtime.soak.values import Tables, Values, differing
 
+MOST_CHANNELS = 256
+"""Tags of messages that a group counts: so few that they are there when the warm-up ends. With the 16,384 of a program,
+a soak of minutes could not tell a bound from none."""
+
 
 def missing() -> str:
     """Why nothing can go through torch here; "" where it can."""
@@ -34,7 +38,9 @@ def begin(comm: Communicator, folder: Path, timeout_s: float) -> None:
     import torch.distributed as dist
 
     import ringtree.torch_backend  # noqa: F401
+    from ringtree.torch_backend.flight import recorder
 
+    recorder.MOST_CHANNELS = MOST_CHANNELS
     torch.set_num_threads(1)
     os.environ["TORCH_FR_DUMP_TEMP_FILE"] = str(folder / "dump-")
     store = dist.FileStore(str(folder / "store"), comm.size)
