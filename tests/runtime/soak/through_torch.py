@@ -80,6 +80,7 @@ class TorchPlayer:
         self._dist: Any = dist
         self._comm, self._tables = comm, tables
         self._data = Caller(tables, Arenas.__new__(Arenas))._data
+        self.groups_of_torch = 0  # that this rank was ever in
         self._groups: list[Any] = []  # opened; None where this rank is in none of them
         self._pending: deque[tuple[int, Step, Any, list[tuple[Any, Values]]]] = deque()
         self.doing: tuple[int, Step | str] = (0, "the beginning")
@@ -210,6 +211,7 @@ class TorchPlayer:
         }.get(how, [list(range(n))])
         limit = timedelta(seconds=self._comm.timeout_s)  # torch's own is half an hour
         made = [self._dist.new_group(ranks, timeout=limit) for ranks in parts if ranks]
+        self.groups_of_torch += sum(me in ranks for ranks in parts)
         return next((group for group, ranks in zip(made, filter(None, parts), strict=True) if me in ranks), None)
 
 
