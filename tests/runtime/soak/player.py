@@ -23,6 +23,8 @@ class Wrong(Exception):
 class Player:
     """Makes the steps of a script on `world`, and on the groups that the script opens."""
 
+    groups_of_torch = 0
+
     def __init__(self, world: Communicator, tables: Tables) -> None:
         self._world = world
         self._arenas = Arenas(world)

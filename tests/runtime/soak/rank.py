@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import gc
 import pickle
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -28,9 +29,9 @@ SILENCE_FACTOR = 3.0
 
 @dataclass(frozen=True)
 class SoakSettings:
-    """Parameters of a soak of one world; the same on all ranks. Growth counts from the resources after `warm_s`.
-    `threads` of each rank have a group and a script of their own. `folder`: where ranks meet that call
-    torch.distributed; "" for those that call ringtree."""
+    """Parameters of a soak of one world; the same on all ranks. Growth counts from the resources after `warm_s`, and
+    from those half way. `threads` of each rank have a group and a script of their own. `folder`: where ranks meet that
+    call torch.distributed; "" for those that call ringtree."""
 
     seconds: float
     warm_s: float
@@ -42,10 +43,16 @@ class SoakSettings:
     threads: int = 1
     folder: str = ""
 
+    @property
+    def half_s(self) -> float:
+        """When half of the time is over."""
+        return max(self.seconds / 2, self.warm_s)
+
 
 @dataclass
 class Report:
-    """How a rank's soak went. `cpu_s`: of all its threads. `wrong` is "" where nothing was."""
+    """How a rank's soak went. `cpu_s`: of all its threads. `warm`, `half`: the most of each until then; `most`: at any
+    time. `wrong` is "" where nothing was."""
 
     rank: int
     calls: int = 0
@@ -53,6 +60,7 @@ class Report:
     took_s: float = 0.0
     cpu_s: float = 0.0
     warm: Figures | None = None
+    half: Figures | None = None
     most: Figures | None = None
     end: Figures | None = None
     wrong: str = ""
@@ -87,7 +95,8 @@ class Soak:
             self.report.took_s, self.report.cpu_s = now - begun, time.process_time() - begun_cpu_s
             if self._thread:
                 continue
-            self._look(warm=now - begun > self._parameters.warm_s and chapter - first >= once)
+            all_set_up, took_s = chapter - first >= once, now - begun
+            self._look(all_set_up and took_s > self._parameters.warm_s, all_set_up and took_s > self._parameters.half_s)
             if self._parameters.progress and self._world.rank == 0 and now - printed_s > PROGRESS_S:
                 printed_s = now
                 print(f"{self._world.size} ranks: {self.brief()}", flush=True)
@@ -109,15 +118,29 @@ class Soak:
         self._player.doing = self._player.doing[0], "rank 0 broadcasts whether the time is over"
         return bool(self._world.broadcast(over, 0)[0])
 
-    def _look(self, warm: bool) -> None:
-        """Notes what this rank holds; raises where that has grown."""
-        report, now = self.report, figures([self._world])  # of all threads
+    def _look(self, warm: bool, half: bool) -> None:
+        """Notes what this rank holds; raises where that has grown. `warm`, `half`: whether it is past these times."""
+        report, now = self.report, self._figures()
         report.end = now
-        if report.warm is None or not warm:
-            report.warm = now if report.warm is None else report.warm.most(now)
         report.most = now if report.most is None else report.most.most(now)
-        if wrong := grown(report.warm, now, self._parameters.threads - 1):
-            raise Wrong(wrong)
+        if report.warm is None or not warm:
+            report.warm = report.most
+        if report.half is None or not half:
+            report.half = report.most
+        if self._grown():
+            gc.collect()  # what only waits for the collector is no leak
+            report.end = self._figures()
+            if wrong := self._grown():
+                raise Wrong(wrong)
+
+    def _figures(self) -> Figures:
+        """Of all threads, but for the calls."""
+        return figures([self._world], self.report.calls, self._player.groups_of_torch)
+
+    def _grown(self) -> str:
+        report, parameters = self.report, self._parameters
+        assert report.warm is not None and report.half is not None and report.end is not None
+        return grown(report.warm, report.half, report.end, parameters.threads, bool(parameters.folder))
 
 
 @dataclass(frozen=True)

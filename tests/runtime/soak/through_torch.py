@@ -18,6 +18,10 @@ from tests.runtime.soak.player import MOST_PENDING, Wrong
 from tests.runtime.soak.script import MOST_GROUPS, Call, Close, Exchange, Open, Step, Window
 from tests.runtime.soak.values import Tables, Values, differing
 
+MOST_CHANNELS = 256
+"""Tags of messages that a group counts: so few that they are there when the warm-up ends. With the 16,384 of a program,
+a soak of minutes could not tell a bound from none."""
+
 
 def missing() -> str:
     """Why nothing can go through torch here; "" where it can."""
@@ -34,7 +38,9 @@ def begin(comm: Communicator, folder: Path, timeout_s: float) -> None:
     import torch.distributed as dist
 
     import ringtree.torch_backend  # noqa: F401
+    from ringtree.torch_backend.flight import recorder
 
+    recorder.MOST_CHANNELS = MOST_CHANNELS
     torch.set_num_threads(1)
     os.environ["TORCH_FR_DUMP_TEMP_FILE"] = str(folder / "dump-")
     store = dist.FileStore(str(folder / "store"), comm.size)
@@ -74,6 +80,7 @@ class TorchPlayer:
         self._dist: Any = dist
         self._comm, self._tables = comm, tables
         self._data = Caller(tables, Arenas.__new__(Arenas))._data
+        self.groups_of_torch = 0  # that this rank was ever in
         self._groups: list[Any] = []  # opened; None where this rank is in none of them
         self._pending: deque[tuple[int, Step, Any, list[tuple[Any, Values]]]] = deque()
         self.doing: tuple[int, Step | str] = (0, "the beginning")
@@ -204,6 +211,7 @@ class TorchPlayer:
         }.get(how, [list(range(n))])
         limit = timedelta(seconds=self._comm.timeout_s)  # torch's own is half an hour
         made = [self._dist.new_group(ranks, timeout=limit) for ranks in parts if ranks]
+        self.groups_of_torch += sum(me in ranks for ranks in parts)
         return next((group for group, ranks in zip(made, filter(None, parts), strict=True) if me in ranks), None)
 
 
