@@ -336,14 +336,17 @@ void Bridge::sleep_until_called(std::int64_t ns) {
   ppoll(&called, 1, &limit, nullptr);
 }
 
-// Before leaving: a peer that still waits for this rank is to learn why it leaves, not only that it did.
-void Bridge::pass_failure_on() {
+// Before leaving: a peer that still waits is to learn after which call this rank leaves, and why.
+void Bridge::take_leave() {
   std::lock_guard lock(mutex_);
   guard([&] {
     auto failure = endpoint_.health().failure();
     auto reported = endpoint_.health().reported_by(rank_);
+    auto call = endpoint_.health().last_call(rank_);
+    auto print = endpoint_.health().call_of(rank_, call);
     for (int peer = 0; peer < endpoint_.ranks(); peer++) {
       if (!peers_[peer] || !wire_->connected(peer)) continue;
+      if (print) announce_to(peer, call, *print);
       if (reported) send_cause(peer, *reported);
       if (failure && peer != failure->rank) send_failure(peer, failure->kind, failure->rank, failure->what());
     }
@@ -359,7 +362,7 @@ void Bridge::close() {
     std::lock_guard lock(mutex_);
     guard([&] { (wire_.get()->*announce)(); });
   };
-  pass_failure_on();
+  take_leave();
   step(&Wire::leave);
   for (auto moved_ns = now_ns();; usleep(50)) {
     std::lock_guard lock(mutex_);

@@ -107,7 +107,7 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
   void relay(int peer);
   void send_failure(int to, Failure kind, int rank, const std::string& text);
   void send_cause(int to, const FirstCause& cause);
-  void pass_failure_on();
+  void take_leave();
   void announce_to(int peer, std::uint64_t call, const Fingerprint& print);
   bool is_first_of_host(int rank) const;
   void answer();

@@ -55,10 +55,15 @@ std::optional<Fingerprint> Health::call_of(int rank, std::uint64_t call) const {
   return Fingerprint{count, static_cast<std::uint32_t>(both >> 32), static_cast<std::uint32_t>(both)};
 }
 
+std::uint64_t Health::last_call(int rank) const {
+  std::uint64_t last = 0;
+  for (auto& record : member(rank).calls)
+    last = std::max(last, record.version.load(std::memory_order_acquire) / 2);  // pairs as in call_of()
+  return last;
+}
+
 bool Health::has_begun(int rank, std::uint64_t call) const {
-  return std::ranges::any_of(member(rank).calls, [&](auto& record) {
-    return record.version.load(std::memory_order_acquire) / 2 >= call;  // pairs as in call_of()
-  });
+  return last_call(rank) >= call;
 }
 
 bool Health::died(int rank) const {

@@ -84,17 +84,17 @@ void Interpreter::check_last_call() {
   }
 }
 
-// Whether a rank has left without this call. Of one on another host that is not known here.
+// Whether a rank has left without this call.
 bool Interpreter::never_comes(int peer) const {
   auto& health = endpoint_.health();
-  return !endpoint_.elsewhere(peer) && health.left(peer) && !health.has_begun(peer, call_);
+  return health.left(peer) && !health.has_begun(peer, call_);
 }
 
 // A rank that has closed the group makes no more calls: this one's last, if it only sent, has not reached it. That is
 // no mismatch where it left because of a failure, which it has reported.
 void Interpreter::check_came(int peer) {
   auto& health = endpoint_.health();
-  if (!never_comes(peer) || health.by_error(peer)) return;
+  if (endpoint_.elsewhere(peer) || !never_comes(peer) || health.by_error(peer)) return;
   auto text = endpoint_.name(peer) + " left the group without call " + std::to_string(call_) + ", which " +
               endpoint_.name(endpoint_.rank()) + " made: " + describe(plan_->print, endpoint_.names());
   auto cause = health.reported_by(peer);

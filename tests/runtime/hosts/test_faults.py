@@ -165,6 +165,29 @@ def test_one_who_left_is_not_waited_for(ranks: Ranks, wire: str) -> None:
         assert kind == PeerDied.__name__ and f"rank {VICTIM} left the group" in message, message
 
 
+def test_who_waits_for_a_slow_rank_hears_of_one_that_left(ranks: Ranks, wire: str, tmp_path: Path) -> None:
+    """0 is late; 1 and 2 wait for it, and 3 has left without their call."""
+
+    def rank(comm: Communicator) -> list[str]:
+        comm.all_to_all(np.ones(4))  # they are connected
+        if comm.rank == VICTIM:
+            raise ValueError("boom")
+        if comm.rank == 0:
+            until(lambda: len(list(tmp_path.iterdir())) == 2)
+        try:
+            comm.broadcast(np.ones(10), 0)
+        except Exception as error:  # noqa: BLE001
+            (tmp_path / str(comm.rank)).touch()
+            return [type(error).__name__, str(error)]
+        return ["none", ""]
+
+    found = survivors(ranks(LAYOUT, rank, wires=[wire]).finish())
+    for other in (0, 1, 2):
+        kind, message = found[other]
+        assert kind == PeerDied.__name__ and message.startswith(f"rank {VICTIM} left the group"), message
+        assert message.endswith(f"; the first cause: rank {VICTIM} failed with ValueError: boom"), message
+
+
 def test_the_first_cause_crosses_groups_and_hosts(ranks: Ranks, wire: str) -> None:
     """3 fails, 2 waits for it in a pair, 0 for 2 in another pair: all on hosts of their own."""
 
