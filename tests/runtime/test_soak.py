@@ -27,7 +27,7 @@ from tests.runtime.conftest import available
 from tests.runtime.soak.__main__ import main
 from tests.runtime.soak.figures import FILLING_CALLS, MIB, OF_A_CALL, Allowance, Figures, allowances, figures, grown
 from tests.runtime.soak.player import Wrong
-from tests.runtime.soak.rank import Report, Soak, SoakSettings
+from tests.runtime.soak.rank import LOOKS, Report, Soak, SoakSettings
 from tests.runtime.soak.script import MIXES, PLACES, SPLITS, STYLES, Call, Exchange, Open, Window, mix_of, steps
 from tests.runtime.soak.values import Tables
 from tests.runtime.soak.worlds import Failed, Kind, run
@@ -194,7 +194,13 @@ def test_a_leak_that_begins_late_is_found_in_the_second_half() -> None:
         kept = [bytearray(MIB // 2)]
         life._look(True, False)
         life._look(True, True)
+        under_way = bytearray(4 * MIB)  # of a call that ends: no leak
+        life._look(True, True)
+        del under_way
+        life._look(True, True)
         kept.append(bytearray(3 * MIB + MIB // 4))
+        for _ in range(LOOKS - 1):
+            life._look(True, True)
         with pytest.raises(Wrong) as wrong:
             life._look(True, True)
         return life.report, str(wrong.value)

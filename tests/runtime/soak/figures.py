@@ -10,7 +10,7 @@ import ctypes
 import os
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.soak.script import MOST_GROUPS
@@ -83,6 +83,16 @@ class Figures:
     def most(self, other: Figures) -> Figures:
         """The larger of each."""
         return Figures(*(max(getattr(self, f.name), getattr(other, f.name)) for f in fields(Figures)))
+
+    def with_least_memory(self, lately: Iterable[Figures]) -> Figures:
+        """These, with the least memory of those looks: what is in use by calls that are under way comes and goes."""
+        looks = [self, *lately]
+        return replace(
+            self,
+            resident_nbytes=min(look.resident_nbytes for look in looks),
+            heap_nbytes=min(look.heap_nbytes for look in looks),
+            objects=min(look.objects for look in looks),
+        )
 
     def __str__(self) -> str:
         return (

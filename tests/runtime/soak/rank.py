@@ -6,6 +6,7 @@ import faulthandler
 import gc
 import pickle
 import time
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,8 @@ from tests.runtime.soak.through_torch import TorchPlayer
 from tests.runtime.soak.values import Tables
 
 PROGRESS_S = 10.0
+LOOKS = 4
+"""Looks of which the one with the least memory counts."""
 SILENCE_FACTOR = 3.0
 """Timeouts without the end of a chapter after which a rank prints its position and ends: no wait lasts as long."""
 
@@ -73,6 +76,7 @@ class Soak:
         self._world, self._parameters, self._at, self._thread = world, parameters, at, thread
         self._player = TorchPlayer(world, tables) if parameters.folder else Player(world, tables)
         self.report = Report(world.rank)
+        self._lately: deque[Figures] = deque(maxlen=LOOKS)
 
     def run(self) -> None:
         """Chapters until the time is over; raises where something is wrong."""
@@ -122,6 +126,7 @@ class Soak:
         """Notes what this rank holds; raises where that has grown. `warm`, `half`: whether it is past these times."""
         report, now = self.report, self._figures()
         report.end = now
+        self._lately.append(now)
         report.most = now if report.most is None else report.most.most(now)
         if report.warm is None or not warm:
             report.warm = report.most
@@ -129,7 +134,7 @@ class Soak:
             report.half = report.most
         if self._grown():
             gc.collect()  # what only waits for the collector is no leak
-            report.end = self._figures()
+            report.end = self._lately[-1] = self._figures()
             if wrong := self._grown():
                 raise Wrong(wrong)
 
@@ -140,7 +145,8 @@ class Soak:
     def _grown(self) -> str:
         report, parameters = self.report, self._parameters
         assert report.warm is not None and report.half is not None and report.end is not None
-        return grown(report.warm, report.half, report.end, parameters.threads, bool(parameters.folder))
+        settled = report.end.with_least_memory(self._lately)
+        return grown(report.warm, report.half, settled, parameters.threads, bool(parameters.folder))
 
 
 @dataclass(frozen=True)
