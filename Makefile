@@ -139,9 +139,10 @@ growth: $(built) ## 100,000 calls of ever-new sizes, 10,000 groups, 1,000 worlds
 	@mkdir -p build
 	@$(py) -m tests.runtime.growth --json build/growth.json $(ARGS)
 
-chaos: $(built) ## 1,000 random faults, and 100 by torch: no hang, wrong result, leak (four minutes; ARGS="--count 9"); build/chaos.json
+chaos: $(built) ## 1,000 random faults, 100 over hosts, 100 by torch: no hang, wrong result, leak (minutes; ARGS="--count 9"); build/chaos*.json
 	@mkdir -p build
 	@$(py) -m tests.runtime.chaos --json build/chaos.json $(ARGS)
+	$(if $(ARGS),,@$(py) -m tests.runtime.chaos --hosts --count 100 --json build/chaos_hosts.json)
 	$(if $(ARGS),,@$(py) -m tests.runtime.chaos --torch --count 100 --json build/chaos_torch.json)
 
 fuzz: $(built) $(fuzzing) ## inputs of any bytes for the core (needs clang) and every reader (ARGS="--seconds 10"; 20 minutes)

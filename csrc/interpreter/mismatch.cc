@@ -94,7 +94,7 @@ bool Interpreter::never_comes(int peer) const {
 // no mismatch where it left because of a failure, which it has reported.
 void Interpreter::check_came(int peer) {
   auto& health = endpoint_.health();
-  if (endpoint_.elsewhere(peer) || !never_comes(peer) || health.by_error(peer)) return;
+  if (!never_comes(peer) || health.by_error(peer)) return;
   auto text = endpoint_.name(peer) + " left the group without call " + std::to_string(call_) + ", which " +
               endpoint_.name(endpoint_.rank()) + " made: " + describe(plan_->print, endpoint_.names());
   auto cause = health.reported_by(peer);

@@ -26,9 +26,10 @@ from tests.runtime.chaos.case import drawn, drawn_over_hosts, drawn_through_torc
 from tests.runtime.chaos.leftovers import files
 from tests.runtime.chaos.summary import Summary, failure
 from tests.runtime.chaos.verdict import Verdict
+from tests.runtime.hosts.lab import missing as missing_hosts
 from tests.runtime.soak.through_torch import missing as missing_torch
 
-MOST_MISNAMED = 0.10
+MOST_MISNAMED = 0.05
 """The share of survivors' errors that may name another rank than the culprit."""
 MOST_MISNAMED_OVER_HOSTS = 0.5
 """The same over hosts, in a dozen cases: one in which a rank never comes has many."""
@@ -43,6 +44,9 @@ def main(arguments: list[str] | None = None) -> int:
     draw = drawn_over_hosts if options.hosts else drawn_through_torch if options.torch else drawn
     if options.torch and (why := missing_torch()):
         print(f"not run: ranks that call torch.distributed: {why}")
+        return 0
+    if options.hosts and (why := missing_hosts()):
+        print(f"not run: ranks on several hosts: {why}")
         return 0
     timeout_s = options.timeout_s or (TIMEOUT_OVER_HOSTS_S if options.hosts else TIMEOUT_S)
     for verdict in campaign([draw(seed + number) for number in range(options.count)], options.jobs, timeout_s):
