@@ -22,6 +22,7 @@ from ringtree.runtime.bootstrap.acceptor import STRANGERS, Acceptor
 from ringtree.runtime.bootstrap.addresses import listen_everywhere
 from ringtree.runtime.bootstrap.connection import MOST_BYTES, Connection, closed_in_children
 from ringtree.runtime.bootstrap.interfaces import chosen_interface
+from ringtree.runtime.bootstrap.limits import start_thread
 from ringtree.runtime.linux import after_fork_in_child
 
 MOST_BROKEN = 3
@@ -73,7 +74,7 @@ class Post:
         self._acceptor = Acceptor(self._listener, self._selector, STRANGERS, PROVE_S)
         closed_in_children(self._listener)
         closed_in_children(self._selector)
-        threading.Thread(target=self._serve, name="ringtree rendezvous", daemon=True).start()
+        start_thread(self._serve, "rendezvous")
 
     def know(self, job: str, proof_of: Callable[..., bytes]) -> None:
         """Serves a job's processes, too. `proof_of`: makes 32 bytes that only they can make."""
@@ -254,7 +255,7 @@ class Correspondent:
     def __init__(self, to: Addressee, key: str, rank: int) -> None:
         self._to, self._key, self._rank = to, key, rank
         self.answer, self._stopping = Answer(self.UNKNOWN, 0.0), False
-        threading.Thread(target=self._ask, name="ringtree rendezvous", daemon=True).start()
+        start_thread(self._ask, "rendezvous")
 
     def stop(self) -> None:
         """Asks no more."""

@@ -12,7 +12,6 @@ import hmac
 import secrets
 import selectors
 import socket
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ from ringtree.runtime.bootstrap.connection import (
     other_size,
     proof,
 )
+from ringtree.runtime.bootstrap.limits import start_thread
 
 PROVE_S = 5.0
 """Seconds that a connection may take to prove that it knows the secret."""
@@ -99,7 +99,7 @@ class RendezvousServer:
         closed_in_children(listener)
         closed_in_children(self._selector)
         self._stopping = self._retiring = False
-        threading.Thread(target=self._serve, name="ringtree rendezvous", daemon=True).start()
+        start_thread(self._serve, "rendezvous")
 
     def close(self) -> None:
         """Ends the service, and frees its address. Where the job failed, when all ranks have come, heard of it and
