@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "bridge/heads.h"
+#include "memory/limits.h"
 
 namespace ringtree {
 
@@ -62,7 +63,7 @@ Bridge::Bridge(Endpoint& endpoint, const Network& network)
   endpoint_.set_relay(this);
   endpoint_.health().observe(this);
   enlist();
-  thread_ = std::thread([this] { loop(); });
+  thread_ = start_thread("that serves other hosts", [this] { loop(); });
 }
 
 Bridge::~Bridge() {

@@ -2,6 +2,8 @@
 
 #include <chrono>
 
+#include "memory/limits.h"
+
 namespace ringtree {
 
 namespace {
@@ -14,6 +16,7 @@ std::uint64_t Worker::start(Job job, bool at_once) {
   std::unique_lock lock(mutex_);
   if (stopping_) throw Error(Failure::poisoned, -1, "the group is closed");
   at_once = at_once && jobs_.empty() && !running_;
+  if (!at_once && !thread_.joinable()) thread_ = start_thread("of non-blocking calls", [this] { loop(); });
   jobs_.push_back(std::move(job));
   auto ticket = issued_.fetch_add(1, std::memory_order_relaxed) + 1;
   if (at_once) {
@@ -21,7 +24,6 @@ std::uint64_t Worker::start(Job job, bool at_once) {
     perform(lock, none);
     return ticket;
   }
-  if (!thread_.joinable()) thread_ = std::thread([this] { loop(); });
   more_.notify_one();
   return ticket;
 }

@@ -45,12 +45,13 @@ void Exchange::check_open() const {
 
 // Takes operations back whose call ends by an exception: nobody may write into them after they are gone. If a send was
 // under way, the group is broken.
-void Exchange::take_back(std::span<Operation> operations) {
+void Exchange::take_back(std::span<Operation> operations, const std::string& why) {
   bool whole = true;
   for (auto& o : operations) whole &= withdraw(o);
   if (!whole)
-    endpoint_.health().report_failure(Failure::poisoned, -1,
-                                      endpoint_.name(endpoint_.rank()) + " failed within a message that it sent");
+    endpoint_.health().report_failure(
+        Failure::poisoned, -1,
+        endpoint_.name(endpoint_.rank()) + " failed within a message that it sent" + (why.empty() ? why : ": " + why));
 }
 
 // While a thread waits here, it moves all messages; afterwards the progress thread moves the rest.
@@ -287,14 +288,20 @@ std::uint64_t Exchange::post(Operation operation) {
     number = ++issued_;
     posted_[number] = kept;
     unfinished_.fetch_add(1);
+    auto undo = [&](const std::string& why) {
+      if (!kept->complete) unfinished_.fetch_sub(1);
+      take_back({kept.get(), 1}, why);
+      posted_.erase(number);
+    };
     try {
       begin(*kept);
       if (kept->complete) return number;
       start_progress_thread();
+    } catch (const std::system_error& error) {  // no thread: the others hear of the limit, too
+      undo(error.what());
+      throw;
     } catch (...) {
-      if (!kept->complete) unfinished_.fetch_sub(1);
-      take_back({kept.get(), 1});
-      posted_.erase(number);
+      undo("");
       throw;
     }
   }

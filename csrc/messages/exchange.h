@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -69,7 +70,7 @@ class Exchange : Background, ProgressThread::Duty {
   struct Wanted;
 
   void check_open() const;
-  void take_back(std::span<Operation> operations);
+  void take_back(std::span<Operation> operations, const std::string& why = "");
   void start_progress_thread();
   Kept find(std::uint64_t number);
   int await(Awaited& awaited, Endpoint::Patience patience, double limit_s, Hooks& hooks);

@@ -1,6 +1,7 @@
 #include "messages/progress_thread.h"
 
 #include "machine.h"
+#include "memory/limits.h"
 
 namespace ringtree {
 
@@ -13,7 +14,7 @@ constexpr std::int64_t sleep_ns = 1'000'000'000;
 }  // namespace
 
 void ProgressThread::start() {
-  thread_ = std::thread([this] { loop(); });
+  thread_ = start_thread("that moves messages", [this] { loop(); });
 }
 
 void ProgressThread::arm() {

@@ -169,7 +169,8 @@ void TcpWire::write(Connection& c) {
     if (written < 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN || errno == ENOTCONN) break;
-      return fail(c, why_failed("cannot be sent to", errno));
+      auto why = why_failed("cannot be sent to", errno);
+      return errno == ECONNRESET || errno == EPIPE ? closed(c, why) : fail(c, why);
     }
     c.sent_ns = now_ns();
     for (auto left = static_cast<std::size_t>(written); left > 0;) {
@@ -212,11 +213,14 @@ bool TcpWire::read(Connection& c) {
     auto got = recvmsg(c.fd, &message, MSG_DONTWAIT);
     if (got < 0) {
       if (errno == EINTR) continue;
-      if (errno != EAGAIN) fail(c, why_failed("cannot be reached", errno));
+      if (errno == ECONNRESET)
+        closed(c, why_failed("cannot be reached", errno));
+      else if (errno != EAGAIN)
+        fail(c, why_failed("cannot be reached", errno));
       return moved;
     }
     if (got == 0) {
-      fail(c, c.greeted ? "closed its connection" : "refused the connection");
+      closed(c, c.greeted ? "closed its connection" : "refused the connection");
       return moved;
     }
     moved = true;

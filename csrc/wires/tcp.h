@@ -54,6 +54,7 @@ class TcpWire final : public Wire {
 
   Connection* dial(int peer, std::uint32_t stream);
   void accept_all();
+  void make_room(std::size_t most);
   bool greet(Connection& c);
   bool answered(Connection& c);
   bool hello(Connection& c);
@@ -86,6 +87,7 @@ class TcpWire final : public Wire {
   void watch(Connection& c);
   void pause(Connection& c, bool paused);
   void discard(Connection& c);
+  void closed(Connection& c, const std::string& why);
   void fail(Connection& c, const std::string& why);
   void lose(int peer, const std::string& why);
   void announce_to_all(Frame::Kind kind);

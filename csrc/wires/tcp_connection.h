@@ -112,6 +112,7 @@ struct Streams {
 struct Link {
   Connection* connection = nullptr;     // carries frames, both ways
   Connection* connecting = nullptr;     // made here, and not yet answered
+  int redials = 0;                      // after the peer had closed such a connection
   std::int64_t crossed_ns = 0;          // since when the peer's own connection is expected in place of that
   std::deque<Sending> waiting;          // for a connection
   std::uint32_t sent = 0, arrived = 0;  // the next turns

@@ -4,6 +4,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <iterator>
@@ -19,6 +20,7 @@ using tcp::Answer, tcp::Connection, tcp::Hello, tcp::Sending, tcp::Streams, tcp:
 namespace {
 
 constexpr int stream_timeout_ms = 3000;
+constexpr std::size_t strangers = 64;  // connections beyond the peers' that may not have brought their proof
 
 // Length of the address, 0 if the text is none.
 socklen_t parse(const std::string& host, std::uint16_t port, sockaddr_storage& address) {
@@ -85,13 +87,13 @@ Connection* TcpWire::dial(int peer, std::uint32_t stream) {
 }
 
 void TcpWire::accept_all() {
-  for (;;) {
+  for (std::size_t turn = 0; turn < strangers; turn++) {  // epoll asks again where there are more
     int fd = accept4(options_.listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {  // until the next tick: the listener stays readable
       full_ = true;
       epoll_ctl(events_, EPOLL_CTL_DEL, options_.listener, nullptr);
     }
-    if (fd < 0) return;
+    if (fd < 0) break;
     int on = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     auto c = std::make_unique<Connection>();
@@ -99,6 +101,18 @@ void TcpWire::accept_all() {
     auto& made = *connections_.emplace_back(std::move(c));
     epoll_event event{EPOLLIN, {&made}};
     epoll_ctl(events_, EPOLL_CTL_ADD, fd, &event);
+  }
+  make_room(options_.peers.size() + strangers);
+}
+
+// Closes the oldest of too many accepted connections that have not brought their proof, so that strangers do not use up
+// the descriptors.
+void TcpWire::make_room(std::size_t most) {
+  auto unknown = [](auto& c) { return c->peer < 0 && !c->dead; };
+  for (auto n = static_cast<std::size_t>(std::ranges::count_if(connections_, unknown)); n > most; n--) {
+    auto& oldest = **std::ranges::find_if(connections_, unknown);
+    read(oldest);  // it may be there by now
+    if (oldest.peer < 0) discard(oldest);
   }
 }
 

@@ -12,6 +12,12 @@ namespace ringtree {
 
 using tcp::Connection, tcp::Sending;
 
+namespace {
+
+constexpr int most_redials = 3;
+
+}  // namespace
+
 // Since when a connection has brought nothing of what it owes: now, where it owes nothing.
 std::int64_t TcpWire::silent_since(const Connection& c, std::int64_t now) const {
   if (c.holds) return now;
@@ -75,6 +81,14 @@ void TcpWire::discard(Connection& c) {
   c.dead = any_dead_ = true;
   epoll_ctl(events_, EPOLL_CTL_DEL, c.fd, nullptr);
   shutdown(c.fd, SHUT_RDWR);
+}
+
+// A peer that needed room closes a connection whose proof it has not read yet: there is another one.
+void TcpWire::closed(Connection& c, const std::string& why) {
+  bool first = c.outgoing && !c.greeted && !c.stream && !c.dead && !leaving_;
+  if (!first || links_[c.peer].redials++ >= most_redials) return fail(c, why);
+  discard(c);
+  links_[c.peer].connecting = dial(c.peer, 0);
 }
 
 void TcpWire::fail(Connection& c, const std::string& why) {

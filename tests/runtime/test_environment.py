@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ringtree import init
-from ringtree.runtime.bootstrap.environment import World, detect
+from ringtree.runtime.bootstrap.environment import World, detect, secret_bytes
 from ringtree.runtime.engines.engine import native_module
 
 RINGTREE = {"RINGTREE_RANK": "1", "RINGTREE_WORLD_SIZE": "4", "RINGTREE_JOB": "j"}
@@ -84,11 +84,32 @@ def test_a_batch_script_is_one_process_though_slurm_numbers_it() -> None:
         ({**RINGTREE, "RINGTREE_WORLD_SIZE": "0"}, "expected at least 1 rank"),
         ({**RINGTREE, "RINGTREE_RANK": "one"}, "RINGTREE_RANK is 'one'"),
         ({"RINGTREE_RANK": "0"}, "RINGTREE_WORLD_SIZE is not set"),
+        ({**RINGTREE, "RINGTREE_WORLD_SIZE": "4097"}, "RINGTREE_WORLD_SIZE is '4097'; expected 1 to 4096"),
+        ({**TORCHRUN, "WORLD_SIZE": "100000000000"}, "^WORLD_SIZE is '100000000000'; expected 1 to 4096"),
+        ({**OPEN_MPI, "OMPI_COMM_WORLD_SIZE": "1" * 20}, "OMPI_COMM_WORLD_SIZE is '1{20}'; expected 1 to 4096"),
+        ({**HYDRA, "PMI_SIZE": "5000"}, "PMI_SIZE is '5000'; expected 1 to 4096"),
+        ({**SRUN, "SLURM_NTASKS": "5000"}, "SLURM_NTASKS is '5000'; expected 1 to 4096"),
+        ({**RINGTREE, "RINGTREE_RANK": "9" * 5000}, "RINGTREE_RANK is '9{40}...'; expected a whole number"),
+        ({**SRUN, "SLURM_NNODES": "x"}, "SLURM_NNODES is 'x'; expected a whole number"),
+        ({**SRUN, "SLURM_NNODES": "2", "SLURM_TASKS_PER_NODE": "x"}, "SLURM_TASKS_PER_NODE is 'x'; expected numbers"),
+        ({**SRUN, "SLURM_NNODES": "2", "SLURM_TASKS_PER_NODE": ""}, "SLURM_TASKS_PER_NODE is ''; expected numbers"),
     ],
 )
 def test_contradictory_environments_are_refused(env: Mapping[str, str], expected: str) -> None:
     with pytest.raises(ValueError, match=expected.replace("(", r"\(")):
         detect(env)
+
+
+@pytest.mark.parametrize(
+    ("env", "name"), [(RINGTREE, "RINGTREE_JOB"), (TORCHRUN, "MASTER_ADDR"), (OPEN_MPI, "PMIX_NAMESPACE")]
+)
+def test_a_jobs_name_may_have_any_bytes(env: Mapping[str, str], name: str) -> None:
+    """As os.environ gives them; the name goes into keys as UTF-8."""
+    assert detect({**env, name: "a\udcffb"}).job.startswith("a\\xffb")
+
+
+def test_a_secret_may_have_any_bytes() -> None:
+    assert secret_bytes("a\udcffb") == b"a\xffb" and secret_bytes(None) == b""
 
 
 def launcher(peer: str, program: str) -> str:

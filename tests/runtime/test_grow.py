@@ -159,6 +159,14 @@ def test_mistakes(count: int, at: Any, expected: str) -> None:
     spawn(act, 1)
 
 
+def test_a_file_that_cannot_be_written_is_named_as_it_was_given(tmp_path: Path) -> None:
+    def act(comm: Communicator) -> None:
+        with pytest.raises(RuntimeError, match=r"rank 0 cannot write at=file:///.*none/x .there is no folder"):
+            comm.grow(at=f"file://{tmp_path}/none/x", timeout_s=5)
+
+    spawn(act, 1)
+
+
 def test_two_groups_do_not_take_in_at_one_file(tmp_path: Path) -> None:
     """The second hears of the first, which is served all the same."""
     file = tmp_path / "board"

@@ -138,7 +138,58 @@ def test_a_receive_that_could_not_begin_leaves_its_array_alone() -> None:
             comm.recv(taken, 0)
         return why, refused[0], taken[0]
 
-    assert spawn(rank, 2, timeout_s=10)[1] == ("Resource temporarily unavailable", 0, 1)
+    why, refused, taken = spawn(rank, 2, timeout_s=10)[1]
+    assert re.match(r"cannot start the thread that moves messages \(RLIMIT_AS is \d+: raise it, ulimit -v\)", why), why
+    assert (refused, taken) == (0, 1)
+
+
+def test_the_launcher_names_the_limit_of_descriptors(program: str) -> None:
+    words = [
+        "sh",
+        "-c",
+        'ulimit -n 20; exec "$@"',
+        "sh",
+        sys.executable,
+        "-m",
+        "ringtree.cli",
+        "run",
+        "-n",
+        "9",
+        program,
+    ]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done.stderr
+    assert re.search(r"Too many open files \(RLIMIT_NOFILE is 20: raise it, ulimit -n\)", done.stderr), done.stderr
+
+
+THREADLESS = """
+import os, resource, numpy as np, ringtree
+comm = ringtree.init(timeout_s=10)
+comm.sendrecv(np.ones(9), (comm.rank + 1) % 2, np.empty(9), (comm.rank + 1) % 2)
+try:
+    if comm.rank == 1:
+        resource.setrlimit(resource.RLIMIT_NPROC, (1, resource.getrlimit(resource.RLIMIT_NPROC)[1]))
+        os.setuid(65534)  # whom the limit binds
+        comm.isend(np.ones(10_000_000), 0).wait()
+    else:
+        comm.recv(np.empty(10_000_000), 1)
+except Exception as error:
+    print(type(error).__name__, str(error), flush=True)
+os._exit(0)
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_every_rank_learns_that_one_may_start_no_thread(tmp_path: Path) -> None:
+    (tmp_path / "rank.py").write_text(THREADLESS)
+    out, seconds = ran([str(tmp_path / "rank.py")])
+    why = r"cannot start the thread that moves messages \(RLIMIT_NPROC is 1: raise it, ulimit -u\)"
+    for rank, expected in enumerate(
+        (f"Poisoned rank 1 failed within a message that it sent: {why}", f".*Error .*{why}")
+    ):
+        (line,) = lines(out, rank)
+        assert re.match(expected, line), out
+    assert seconds < 15
 
 
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can make control groups and mounts")

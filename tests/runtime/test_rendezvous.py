@@ -162,7 +162,11 @@ def test_another_service_is_no_rank_0() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["host", "host:", ":1", "host:port", "host:0", "host:70000", "fd00::1:29400", "file://name"]
+    "text",
+    [
+        *("host", "host:", ":1", "host:port", "host:0", "host:70000", "fd00::1:29400", "file://name"),
+        *("host:\u00b2", "host:" + "9" * 5000, "..a..:4000", "x" * 70 + ":4000", "\udcff:4000"),
+    ],
 )
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected host:port"):

@@ -191,6 +191,8 @@ def test_a_file_that_is_named_must_be_there(
     assert tuned.parameters_here() is None and tuned.parameters_here() is None
     stderr = capfd.readouterr().err
     assert stderr.count("\n") == 1 and "none.json: no such file; expected what" in stderr
+    monkeypatch.setenv(tuned.VARIABLE, "x\033[31m")
+    assert tuned.parameters_here() is None and "\033" not in capfd.readouterr().err
 
 
 PROGRAM = """

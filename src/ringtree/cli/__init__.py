@@ -121,6 +121,10 @@ def one_line(error: Exception) -> str:
     message = "".join(c if c.isprintable() else "?" for c in " ".join(str(error).split()))
     if isinstance(error, FileNotFoundError) and error.filename is not None:
         return f"no such file: {error.filename}"
+    if isinstance(error, OSError) and sys.platform == "linux" and error.strerror == os.strerror(error.errno or 0):
+        from ringtree.runtime.bootstrap.limits import explained  # late: few errors come of limits
+
+        message = explained(error)
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, (ValueError, OSError, RuntimeError, ImportError)) and message:

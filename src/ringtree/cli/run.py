@@ -9,7 +9,7 @@ from importlib import import_module
 
 from ringtree.cli import arguments
 from ringtree.runtime import settings
-from ringtree.runtime.bootstrap.environment import INTERFACE
+from ringtree.runtime.bootstrap.environment import INTERFACE, MOST_RANKS
 from ringtree.runtime.launch import launch
 
 OVER_HOSTS = "ringtree.cli.run_hosts"
@@ -43,6 +43,8 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"--{alone} is for ranks on several hosts; expected --hosts beside it")
     if args.ranks is None:
         raise ValueError("expected a number of ranks (-n N) or hosts (--hosts a:4,b:4)")
+    if args.ranks > MOST_RANKS:
+        raise ValueError(f"-n/--ranks {args.ranks}: expected at most {MOST_RANKS}, the most ranks of a group")
     algorithm = proved(args.algorithm, args.ranks)
     return launch.run(
         program,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ringtree.runtime.bootstrap.abstract_socket import ABSTRACT_SOCKET
 from ringtree.runtime.bootstrap.boards.store_board import StoreBoard
 from ringtree.runtime.bootstrap.contact import Contact
-from ringtree.runtime.bootstrap.environment import SECRET
+from ringtree.runtime.bootstrap.environment import SECRET, secret_bytes
 from ringtree.runtime.bootstrap.hosts import MultiHostBootstrap
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import GroupParameters, default_engine
@@ -49,7 +49,7 @@ class KeyValueBoard(StoreBoard):
     where = "Ray's store of keys"
 
     def __init__(self, group: str) -> None:
-        super().__init__(KeyValueStore(), group, os.environ.get(SECRET, "").encode())
+        super().__init__(KeyValueStore(), group, secret_bytes(os.environ.get(SECRET)))
 
     def announce(self, contact: Contact) -> None:
         """Sets the key. The address by which Ray reaches this node is the first that others try."""

@@ -23,8 +23,10 @@ KNOWN = tuple(PREFIX + name for name in (*NAMES, *OF_DEVELOPMENT))
 RULES = {
     "RINGTREE_ACCUMULATE": ("ringtree.runtime.communicator.calls.ordering", "accumulate_of"),
     "RINGTREE_ADDRESS": ("ringtree.runtime.bootstrap.environment", "rendezvous_address"),
+    "RINGTREE_ALGORITHM": ("ringtree.runtime.communicator.calls.defaults", "forced_of"),
     "RINGTREE_CHECK": ("ringtree.runtime.engines.shm", "checks"),
     "RINGTREE_CONNECTIONS": ("ringtree.runtime.engines.wires.tcp", "connections"),
+    "RINGTREE_DEBUG": ("ringtree.runtime.communicator.calls.reporting", "debug_of"),
     "RINGTREE_DETERMINISTIC": ("ringtree.runtime.communicator.calls.ordering", "deterministic_of"),
     "RINGTREE_DEVICE_ENGINE": ("ringtree.runtime.engines.engine", "device_engine"),
     "RINGTREE_DEVICE_STAGING": ("ringtree.runtime.engines.device.cuda", "staged"),

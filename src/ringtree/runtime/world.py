@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from ringtree.runtime import bootstrap, tracing, tuned
 from ringtree.runtime.bootstrap.abstract_socket import ABSTRACT_SOCKET
-from ringtree.runtime.bootstrap.environment import SECRET, World, detect, patience, rendezvous_address, trace_folder
+from ringtree.runtime.bootstrap.environment import (
+    SECRET,
+    World,
+    detect,
+    patience,
+    rendezvous_address,
+    secret_bytes,
+    trace_folder,
+)
 from ringtree.runtime.bootstrap.siblings import Siblings, started_with
 from ringtree.runtime.communicator import membership
 from ringtree.runtime.communicator.communicator import Communicator
@@ -78,7 +86,7 @@ def _of_mpi(comm: Any) -> World:
 
 def _board(world: World, store: bootstrap.Store | None, mpi: Any) -> bootstrap.Board | None:
     """The board on which this rank finds rank 0; None where all ranks are on one host."""
-    secret = os.environ.get(SECRET, "").encode()
+    secret = secret_bytes(os.environ.get(SECRET))
     if store is not None and mpi is not None:
         raise ValueError("ringtree.init takes store or mpi, not both")
     if mpi is not None:

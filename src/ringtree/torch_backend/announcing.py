@@ -16,7 +16,7 @@ from typing import Any
 
 from ringtree.runtime.bootstrap.bootstrap import Abandoned
 from ringtree.runtime.bootstrap.contact import Contact
-from ringtree.runtime.bootstrap.environment import SECRET
+from ringtree.runtime.bootstrap.environment import SECRET, secret_bytes
 from ringtree.torch_backend.locality import Host
 
 ANNOUNCED = "ringtree/announced"
@@ -56,7 +56,7 @@ class StoreEntry:
 
     def __init__(self, store: Any, entry: Announced, check: Callable[[], None]) -> None:
         self._store, self._entry, self._check = store, entry, check
-        self.secret = os.environ.get(SECRET, "").encode()
+        self.secret = secret_bytes(os.environ.get(SECRET))
 
     def announce(self, contact: Contact) -> None:
         """Writes the contact: first the address at which the ranks have reached the store, if it is this host's."""

@@ -7,6 +7,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -234,6 +235,39 @@ def test_strangers_at_the_ports_disturb_nobody(ranks: Ranks, wire: str, lab: Lab
         return [str(total[0])]
 
     assert set(map(tuple, survivors(ranks(LAYOUT, rank, wires=[wire]).finish()).values())) == {("4.0",)}
+
+
+def test_silent_strangers_take_few_descriptors_of_a_rank(ranks: Ranks, lab: Lab) -> None:
+    """They hold hundreds of connections to each port of rank 0's host that the ranks use, and send nothing."""
+    each = 300
+
+    def rank(comm: Communicator) -> list[int]:
+        comm.all_to_all(np.ones(4 * comm.size))
+        before, held = len(os.listdir("/proc/self/fd")), []
+        comm.barrier()
+        if comm.rank == VICTIM:
+            with open("/proc/net/tcp") as table:
+                peers = [line.split()[2].split(":") for line in list(table)[1:]]
+            address = lab.address(0)
+            host = socket.inet_aton(address)[::-1].hex().upper()
+            for port in sorted({int(port, 16) for there, port in peers if there == host}):
+                for _ in range(each):
+                    with suppress(OSError):
+                        held.append(socket.create_connection((address, port), timeout=1))
+        comm.barrier()
+        time.sleep(0.3)
+        comm.all_reduce(np.ones(10_000))
+        comm.barrier()
+        taken = len(os.listdir("/proc/self/fd")) - before
+        comm.barrier()
+        for each_one in held:
+            each_one.close()
+        return [int(comm.all_reduce(np.ones(100_000))[0]), taken, len(held)]
+
+    found = survivors(ranks(LAYOUT, rank, wires=["tcp"]).finish())
+    assert {total for total, *_ in found.values()} == {4}
+    assert found[VICTIM][2] >= each, found
+    assert found[0][1] < each, found
 
 
 def test_a_wrong_secret_is_refused(lab: Lab, ranks: Ranks) -> None:

@@ -12,7 +12,6 @@ import hashlib
 import hmac
 import json
 import secrets
-import selectors
 import socket
 import struct
 import time
@@ -30,6 +29,8 @@ HELLO_BYTES = 1 << 10
 """The same before a rank has proved who it is."""
 SEND_S = 5.0
 """Seconds that a message may wait for a peer that does not read."""
+BUSY = {"busy": True}
+"""The last message of a connection that had to make room for others: a rank tries again."""
 
 _open: weakref.WeakSet[Any] = weakref.WeakSet()
 """The sockets that a forked child closes: its copies would keep connections open that this process ends."""
@@ -59,6 +60,10 @@ def _after_fork_in_child() -> None:
 
 
 after_fork_in_child(_after_fork_in_child)
+
+
+class Busy(OSError):
+    """The other side had no room for this connection."""
 
 
 class Connection:
@@ -95,6 +100,18 @@ class Connection:
         message = self.next()
         while message is None:
             message = self.receive()
+        return message
+
+    def answer(self, hello: dict[str, Any]) -> dict[str, Any]:
+        """The other side's answer to a hello with this side's proof. Busy: it had no room, and the connection ends."""
+        try:
+            self.send(hello)
+            message, why = self.whole(), "too many connections without a proof are open there"
+        except (ConnectionResetError, BrokenPipeError) as error:  # it closed before it had read the hello
+            message, why = BUSY, str(error)
+        if message == BUSY:
+            self.wire.close()
+            raise Busy(why)
         return message
 
     def put_back(self, message: dict[str, Any]) -> None:
@@ -134,10 +151,3 @@ class Connection:
             return str(self.wire.getpeername()[0]).removeprefix("::ffff:")
         except OSError:
             return "unknown"
-
-
-def unproved(selector: selectors.BaseSelector, within_s: float) -> list[Connection]:
-    """The accepted connections in a selector, as its data, whose peers have proved nothing within that time."""
-    before_s = time.monotonic() - within_s
-    found = (key.data for key in selector.get_map().values())
-    return [each for each in found if each is not None and not each.proved and each.accepted_s < before_s]

@@ -6,6 +6,7 @@ Read in this order: `ringtree run`, torchrun, Open MPI, MPICH's hydra, srun. Non
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -22,6 +23,12 @@ TIMEOUT_S = 300.0
 LONGEST_S = 1e6
 """Eleven days: the kernel counts a wait's milliseconds in 31 bits."""
 FILE = "file://"
+MOST_RANKS = 4096
+"""The most ranks of a group."""
+MOST_SHOWN = 40
+"""The most characters of a value that an error repeats."""
+TASKS = re.compile(r"(\d{1,7})(\(x\d{1,7}\))?(,\d{1,7}(\(x\d{1,7}\))?)*")
+"""Slurm's numbers of tasks, node by node, as in 2(x3),1."""
 SPAWNED = "spawn-"
 """The prefix of the job of ranks that spawn() started."""
 RAY = "ray-"
@@ -62,7 +69,17 @@ def detect(env: Mapping[str, str] | None = None, *, meets: bool = False) -> Worl
             f"set {ADDRESS}=host:port for all ranks, an address of rank 0's host that the others reach, or "
             "file:///path, a file that the hosts share"
         )
-    return world
+    return world._replace(job=plain(world.job))
+
+
+def plain(text: str) -> str:
+    """The text of a variable, in which bytes that are no UTF-8 are spelled out."""
+    return secret_bytes(text).decode(errors="backslashreplace")
+
+
+def secret_bytes(text: str | None) -> bytes:
+    """The bytes of a variable, whichever they are."""
+    return (text or "").encode(errors="surrogateescape")
 
 
 def rendezvous_address(env: Mapping[str, str] | None = None) -> tuple[str, int] | str | None:
@@ -76,11 +93,20 @@ def rendezvous_address(env: Mapping[str, str] | None = None) -> tuple[str, int] 
     host, _, port = text.rpartition(":")
     bare = host.removeprefix("[").removesuffix("]") if host.startswith("[") and host.endswith("]") else host
     ambiguous = ":" in host and host == bare
-    if not bare or ambiguous or not port.isdigit() or not 0 < int(port) < 1 << 16:
+    number = int(port) if re.fullmatch("[0-9]{1,5}", port) else 0
+    if not _is_name(bare) or ambiguous or not 0 < number < 1 << 16:
         raise ValueError(
-            f"{ADDRESS} is {text!r}; expected host:port, as in 10.0.0.1:29400 or [fd00::1]:29400, or file:///path"
+            f"{ADDRESS} is {_shown(text)}; expected host:port, as in 10.0.0.1:29400 or [fd00::1]:29400, or file:///path"
         )
-    return bare, int(port)
+    return bare, number
+
+
+def _is_name(host: str) -> bool:
+    """Whether a name can be looked up: its labels have 1 to 63 characters."""
+    try:
+        return bool(host.encode("idna"))
+    except UnicodeError:
+        return False
 
 
 def leave_launcher() -> None:
@@ -106,7 +132,7 @@ def launched(env: Mapping[str, str]) -> bool:
 def _ringtree(env: Mapping[str, str]) -> World | None:
     if "RINGTREE_RANK" not in env:
         return None
-    rank, size = _number(env, "RINGTREE_RANK"), _number(env, "RINGTREE_WORLD_SIZE")
+    rank, size = _number(env, "RINGTREE_RANK"), _size(env, "RINGTREE_WORLD_SIZE")
     job = env.get("RINGTREE_JOB", "")
     starter = next((name for prefix, name in STARTERS.items() if job.startswith(prefix)), "ringtree run")
     return World(rank, size, size, job, starter)
@@ -116,7 +142,7 @@ def _torchrun(env: Mapping[str, str]) -> World | None:
     if "RANK" not in env or "WORLD_SIZE" not in env:
         return None
     keys = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT")
-    size = _number(env, "WORLD_SIZE")
+    size = _size(env, "WORLD_SIZE")
     local = _number(env, "LOCAL_WORLD_SIZE") if "LOCAL_WORLD_SIZE" in env else size
     return World(_number(env, "RANK"), size, local, "/".join(env.get(k, "") for k in keys), "torchrun")
 
@@ -124,7 +150,7 @@ def _torchrun(env: Mapping[str, str]) -> World | None:
 def _open_mpi(env: Mapping[str, str]) -> World | None:
     if "OMPI_COMM_WORLD_RANK" not in env:
         return None
-    size = _number(env, "OMPI_COMM_WORLD_SIZE")
+    size = _size(env, "OMPI_COMM_WORLD_SIZE")
     local = _number(env, "OMPI_COMM_WORLD_LOCAL_SIZE") if "OMPI_COMM_WORLD_LOCAL_SIZE" in env else size
     job = env.get("PMIX_NAMESPACE") or env.get("OMPI_MCA_ess_base_jobid") or f"parent-{os.getppid()}"
     return World(_number(env, "OMPI_COMM_WORLD_RANK"), size, local, job, "Open MPI")
@@ -135,7 +161,7 @@ def _hydra(env: Mapping[str, str]) -> World | None:
     share."""
     if "PMI_RANK" not in env or "PMI_SIZE" not in env:
         return None
-    size = _number(env, "PMI_SIZE")
+    size = _size(env, "PMI_SIZE")
     local = _number(env, "MPI_LOCALNRANKS") if "MPI_LOCALNRANKS" in env else size
     return World(_number(env, "PMI_RANK"), size, local, _ancestor("hydra_pmi_proxy"), "MPICH")
 
@@ -144,14 +170,35 @@ def _srun(env: Mapping[str, str]) -> World | None:
     """Only inside a step: a batch script has SLURM_PROCID too, but it is one process."""
     if "SLURM_PROCID" not in env or "SLURM_STEP_ID" not in env:
         return None
-    size = _number(env, "SLURM_STEP_NUM_TASKS" if "SLURM_STEP_NUM_TASKS" in env else "SLURM_NTASKS")
-    nodes = int(env.get("SLURM_STEP_NUM_NODES", env.get("SLURM_NNODES", "1")))
-    tasks = env.get("SLURM_STEP_TASKS_PER_NODE", env.get("SLURM_TASKS_PER_NODE", str(size)))
-    local = size if nodes == 1 else int(tasks.replace("(", ",").split(",")[0])
+    size = _size(env, _first_set(env, "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"))
+    nodes = _first_set(env, "SLURM_STEP_NUM_NODES", "SLURM_NNODES")
+    per_node = _first_set(env, "SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE")
+    local = size
+    if nodes in env and _number(env, nodes) != 1 and per_node in env:
+        if not (tasks := TASKS.fullmatch(env[per_node])):
+            raise ValueError(f"{per_node} is {_shown(env[per_node])}; expected numbers of tasks, as in 2(x3),1")
+        local = int(tasks[1])
     return World(_number(env, "SLURM_PROCID"), size, local, f"{env.get('SLURM_JOB_ID')}.{env['SLURM_STEP_ID']}", "srun")
 
 
 _LAUNCHERS: tuple[Callable[[Mapping[str, str]], World | None], ...] = (_ringtree, _torchrun, _open_mpi, _hydra, _srun)
+
+
+def _first_set(env: Mapping[str, str], name: str, other: str) -> str:
+    """The variable that is set, the first of the two where both or none are."""
+    return name if name in env or other not in env else other
+
+
+def _size(env: Mapping[str, str], name: str) -> int:
+    """The number of ranks. ValueError: for more than a group can have, before anything is made for each."""
+    size = _number(env, name)
+    if size > MOST_RANKS:
+        raise ValueError(f"{name} is {_shown(env[name])}; expected 1 to {MOST_RANKS}, the most ranks of a group")
+    return size
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}...")
 
 
 def _number(env: Mapping[str, str], name: str) -> int:
@@ -159,7 +206,7 @@ def _number(env: Mapping[str, str], name: str) -> int:
     try:
         return int(text or "")
     except ValueError:
-        found = "is not set" if text is None else f"is {text!r}"
+        found = "is not set" if text is None else f"is {_shown(text)}"
         raise ValueError(f"{name} {found}; expected a whole number, as the launcher sets it") from None
 
 

@@ -18,9 +18,11 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from ringtree.runtime.bootstrap.acceptor import STRANGERS, Acceptor
 from ringtree.runtime.bootstrap.addresses import listen_everywhere
-from ringtree.runtime.bootstrap.connection import MOST_BYTES, Connection, closed_in_children, unproved
+from ringtree.runtime.bootstrap.connection import MOST_BYTES, Connection, closed_in_children
 from ringtree.runtime.bootstrap.interfaces import chosen_interface
+from ringtree.runtime.bootstrap.limits import start_thread
 from ringtree.runtime.linux import after_fork_in_child
 
 MOST_BROKEN = 3
@@ -69,11 +71,10 @@ class Post:
         self._leaders: dict[str, dict[Connection, tuple[int, float]]] = {}
         self._attempts: dict[str, str] = {}
         self._selector = selectors.DefaultSelector()
-        self._selector.register(self._listener, selectors.EVENT_READ)
-        self._listener.setblocking(False)
+        self._acceptor = Acceptor(self._listener, self._selector, STRANGERS, PROVE_S)
         closed_in_children(self._listener)
         closed_in_children(self._selector)
-        threading.Thread(target=self._serve, name="ringtree rendezvous", daemon=True).start()
+        start_thread(self._serve, "rendezvous")
 
     def know(self, job: str, proof_of: Callable[..., bytes]) -> None:
         """Serves a job's processes, too. `proof_of`: makes 32 bytes that only they can make."""
@@ -131,16 +132,13 @@ class Post:
 
     def _serve(self) -> None:
         while True:
-            for key, _ in self._selector.select(1.0):
-                if key.data is None:
-                    with contextlib.suppress(OSError):
-                        connection = Connection(self._listener.accept()[0])
-                        connection.wire.settimeout(PROVE_S)
-                        self._selector.register(connection.wire, selectors.EVENT_READ, connection)
-                        connection.send({"nonce": connection.nonce})
-                else:
+            for key, _ in self._selector.select(self._acceptor.wait_s(1.0)):
+                if key.data is not None:
                     self._hear(key.data)
-            for connection in unproved(self._selector, PROVE_S):
+                    continue
+                for connection in self._acceptor.accept():
+                    self._drop(connection)
+            for connection in self._acceptor.overdue():
                 self._drop(connection)
 
     def _hear(self, connection: Connection) -> None:
@@ -225,8 +223,7 @@ def dial(to: Addressee) -> Connection:
         wire.settimeout(SILENT_S)
         theirs = connection.whole()["nonce"]
         mine = to.proof_of("come", theirs, connection.nonce).hex()
-        connection.send({"job": to.job, "nonce": connection.nonce, "proof": mine})
-        answer = connection.whole()
+        answer = connection.answer({"job": to.job, "nonce": connection.nonce, "proof": mine})
         if not hmac.compare_digest(to.proof_of("post", connection.nonce, theirs).hex(), answer.get("proof", "")):
             raise ConnectionError("who listens there is none of the job's")
         connection.most_bytes = MOST_BYTES
@@ -258,7 +255,7 @@ class Correspondent:
     def __init__(self, to: Addressee, key: str, rank: int) -> None:
         self._to, self._key, self._rank = to, key, rank
         self.answer, self._stopping = Answer(self.UNKNOWN, 0.0), False
-        threading.Thread(target=self._ask, name="ringtree rendezvous", daemon=True).start()
+        start_thread(self._ask, "rendezvous")
 
     def stop(self) -> None:
         """Asks no more."""

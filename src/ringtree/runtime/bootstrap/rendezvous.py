@@ -17,7 +17,7 @@ from typing import Any
 from ringtree.errors import PeerDied
 from ringtree.runtime.bootstrap.addresses import is_loopback
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
-from ringtree.runtime.bootstrap.connection import MOST_BYTES, PROTOCOL, Connection, other_size, proof
+from ringtree.runtime.bootstrap.connection import MOST_BYTES, PROTOCOL, Busy, Connection, other_size, proof
 from ringtree.runtime.bootstrap.contact import Board, Contact, Known, shown
 from ringtree.runtime.bootstrap.server import PROVE_S, READY
 
@@ -197,11 +197,19 @@ class Rendezvous:
     def _connect(self, timeout_s: float) -> Connection:
         """One more connection to the rank 0 that this rank has met."""
         assert self.reached is not None
-        return self._prove(socket.create_connection(self.reached, timeout_s), self._secret)
+        late_s = time.monotonic() + timeout_s
+        while True:
+            try:
+                return self._prove(socket.create_connection(self.reached, timeout_s), self._secret)
+            except Busy:
+                if time.monotonic() > late_s:
+                    raise
+                time.sleep(RETRY_S)
 
     def _find(self, timeout_s: float) -> Connection:
         late_s = time.monotonic() + timeout_s
         tried: dict[str, str] = {}
+        busy = False
         while True:
             contact = self._board.read(max(late_s - time.monotonic(), RETRY_S))
             for address in contact.addresses if contact else ():
@@ -215,10 +223,11 @@ class Rendezvous:
                     if self.job and isinstance(error, _NotRank0):
                         raise RuntimeError(f"in a forked child: {error}") from None
                     tried[shown(address, contact.port)] = str(error)
+                    busy = isinstance(error, Busy)
                     continue
                 self.reached, self._secret = (address, contact.port), contact.secret + self._board.secret
                 return connection
-            if self.job and tried:  # a parent's job: its rank 0 was there, and does not come again
+            if self.job and tried and not busy:  # a parent's job: its rank 0 was there, and does not come again
                 raise self.ended("the job")
             if time.monotonic() > late_s:
                 raise TimeoutError(self._unreached(timeout_s, tried))
@@ -230,6 +239,8 @@ class Rendezvous:
         wire = socket.create_connection((address, contact.port), timeout=most_s)
         try:
             return self._prove(wire, contact.secret + self._board.secret)
+        except Busy:
+            raise
         except (KeyError, TypeError, ValueError, OSError) as error:
             wire.close()
             if self._board.given is None:
@@ -262,7 +273,7 @@ class Rendezvous:
         wire.settimeout(PROVE_S)
         connection = Connection(wire)
         theirs = connection.whole()["nonce"]
-        connection.send(
+        answer = connection.answer(
             {
                 "nonce": connection.nonce,
                 "proof": proof(secret, "rank", theirs, connection.nonce).hex(),
@@ -273,7 +284,6 @@ class Rendezvous:
                 "generation": self._generation,
             }
         )
-        answer = connection.whole()
         if "refused" in answer:
             wire.close()
             why = answer["refused"]

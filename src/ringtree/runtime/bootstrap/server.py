@@ -12,12 +12,12 @@ import hmac
 import secrets
 import selectors
 import socket
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ringtree.runtime.bootstrap.acceptor import STRANGERS, Acceptor
 from ringtree.runtime.bootstrap.connection import (
     MOST_BYTES,
     PROTOCOL,
@@ -25,8 +25,8 @@ from ringtree.runtime.bootstrap.connection import (
     closed_in_children,
     other_size,
     proof,
-    unproved,
 )
+from ringtree.runtime.bootstrap.limits import start_thread
 
 PROVE_S = 5.0
 """Seconds that a connection may take to prove that it knows the secret."""
@@ -95,12 +95,11 @@ class RendezvousServer:
         self._complete: set[int] = set()  # generations that have made a world
         self._refused = ""  # the last connection that knew another secret
         self._selector = selectors.DefaultSelector()
-        self._selector.register(listener, selectors.EVENT_READ)
-        listener.setblocking(False)
+        self._acceptor = Acceptor(listener, self._selector, size + STRANGERS, PROVE_S)
         closed_in_children(listener)
         closed_in_children(self._selector)
         self._stopping = self._retiring = False
-        threading.Thread(target=self._serve, name="ringtree rendezvous", daemon=True).start()
+        start_thread(self._serve, "rendezvous")
 
     def close(self) -> None:
         """Ends the service, and frees its address. Where the job failed, when all ranks have come, heard of it and
@@ -120,11 +119,12 @@ class RendezvousServer:
             if self._retiring and not self._proved:
                 return self._listener.close()
             for key, _ in self._selector.select(CHECK_S):
-                if key.data is None:
-                    self._accept()
-                else:
+                if key.data is not None:
                     self._hear(key.data)
-            for connection in unproved(self._selector, PROVE_S):
+                    continue
+                for connection in self._acceptor.accept():
+                    self._drop(connection)
+            for connection in self._acceptor.overdue():
                 self._drop(connection)
             now = time.monotonic()
             for name in [name for name, m in self._meetings.items() if any(now > late for _, _, late in m.waiting)]:
@@ -132,12 +132,6 @@ class RendezvousServer:
             for meeting in self._meetings.values():
                 self._remind(meeting, now)
         return None
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            connection = Connection(self._listener.accept()[0])
-            self._selector.register(connection.wire, selectors.EVENT_READ, connection)
-            self._answer(connection, {"nonce": connection.nonce})
 
     def _hear(self, connection: Connection) -> None:
         try:

@@ -1,5 +1,4 @@
-"""Memory that has no name: reserved before it is used, so that no later write ends the process for want of it; and the
-limits of this process and its control group, for the errors that come of them."""
+"""Memory that has no name: reserved before it is used, so that no later write ends the process for want of it."""
 
 from __future__ import annotations
 
@@ -9,17 +8,13 @@ import os
 import sys
 from collections.abc import Iterator
 
+from ringtree.runtime.bootstrap.limits import MOUNTED, explained, number_in
+
 MARGIN_BYTES = 64 << 20
 """Left to others when memory is reserved."""
 
 SHM_FOLDER = "/dev/shm"
 
-LIMITS = {
-    errno.EFBIG: ("Max file size", "RLIMIT_FSIZE, which bounds shared memory,", "ulimit -f"),
-    errno.ENOMEM: ("Max address space", "RLIMIT_AS", "ulimit -v"),
-}
-"""The limit of an error: its name in /proc, that of the system's call, and the remedy."""
-MOUNTED = "/sys/fs/cgroup"
 VERSIONS = {
     "": ("", "memory.max", "memory.current", "inactive_file"),
     "memory": ("/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
@@ -92,19 +87,6 @@ def _no_room(nbytes: int, what: str, why: str) -> MemoryError:
     return MemoryError(f"no room for {nbytes} bytes of shared memory ({what}): {why}{remedy}")
 
 
-def explained(error: OSError) -> str:
-    """The error in words, with the limit that it comes from and the remedy where there is one."""
-    why = str(error.strerror or error)
-    if error.errno == errno.EMFILE:  # no file of /proc can be opened, either
-        return f"{why} (RLIMIT_NOFILE is {os.sysconf('SC_OPEN_MAX')}: raise it, ulimit -n)"
-    what, name, remedy = LIMITS.get(error.errno or 0, ("", "", ""))
-    with contextlib.suppress(OSError, ValueError), open("/proc/self/limits") as lines:
-        found = next((line[len(what) :].split()[0] for line in lines if what and line.startswith(what)), "unlimited")
-        if found != "unlimited":
-            return f"{why} ({name} is {found}: raise it, {remedy})"
-    return why
-
-
 def _control_group_room_bytes() -> tuple[int, str] | None:
     """The least that this process's control group, and those around it, have left, and the file with the limit. None
     where no group has one."""
@@ -121,20 +103,14 @@ def _rooms() -> Iterator[tuple[int, str]]:
                 while True:  # a container hides the groups around its own, so that not all of them exist
                     folder = f"{MOUNTED}{mount}/{inner}".rstrip("/")
                     with contextlib.suppress(OSError, ValueError):
-                        yield _number(f"{folder}/{limit}") - _used(folder, used, dropped), f"{folder}/{limit}"
+                        yield number_in(f"{folder}/{limit}") - _used(folder, used, dropped), f"{folder}/{limit}"
                     if not inner:
                         break
                     inner = inner.rpartition("/")[0]
 
 
-def _number(path: str) -> int:
-    """ValueError: for "max", which is no limit."""
-    with open(path) as file:
-        return int(file.read())
-
-
 def _used(folder: str, used: str, dropped: str) -> int:
-    nbytes = _number(f"{folder}/{used}")
+    nbytes = number_in(f"{folder}/{used}")
     with contextlib.suppress(OSError, ValueError), open(f"{folder}/memory.stat") as lines:
         nbytes -= next((int(line.split()[1]) for line in lines if line.startswith(f"{dropped} ")), 0)
     return nbytes

@@ -9,7 +9,7 @@ from typing import Any
 
 from ringtree.errors import PeerDied
 from ringtree.runtime.bootstrap.bootstrap import Abandoned, BootstrapGroup
-from ringtree.runtime.bootstrap.shared_memory import explained
+from ringtree.runtime.bootstrap.limits import explained
 from ringtree.runtime.bootstrap.socket_names import NAMES, Holder
 from ringtree.runtime.bootstrap.unix_socket import UnixSocket
 

@@ -20,6 +20,7 @@ from weakref import WeakSet
 import numpy as np
 
 from ringtree.runtime import tracing
+from ringtree.runtime.bootstrap.environment import patience
 from ringtree.runtime.communicator import calls, lifetime
 from ringtree.runtime.communicator.arguments import whole
 from ringtree.runtime.communicator.collectives.coalesced import Coalesced
@@ -179,13 +180,12 @@ class Communicator(Elastic, OneSided, PointToPoint, Objects, Coalesced):
     def set_timeout(self, timeout_s: float) -> None:
         """Bounds every wait of this group that begins from now on, on this rank, in seconds. ValueError: unless above
         0."""
-        if not timeout_s > 0:
-            raise ValueError(f"timeout_s is {timeout_s!r}; expected a positive number of seconds")
+        timeout_s = patience(timeout_s)
         for group in (self, *self._besides.values()):
-            group._parameters = group._parameters._replace(timeout_s=float(timeout_s))
+            group._parameters = group._parameters._replace(timeout_s=timeout_s)
             if used := group._used_calls():
                 used._parameters = group._parameters
-            group._endpoint.set_timeout(float(timeout_s))
+            group._endpoint.set_timeout(timeout_s)
 
     def set_reductions(self, *, deterministic: bool | str = False, accumulate: str | None = None) -> None:
         """Asks of all reductions of this group from now on what a call asks for by these arguments (see `all_reduce`),

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from threading import Thread
 
+from ringtree.runtime.bootstrap.limits import named
 from ringtree.runtime.launch.torch_variables import rank_variables
 from ringtree.runtime.launch.whole_lines import Take, WholeLines
 
@@ -58,7 +59,10 @@ class RankProcesses:
             own = {**env, "RINGTREE_RANK": str(rank), **rank_variables(rank, size, place, len(ranks))}
             core = cores[place] if len(ranks) <= len(cores) else None
             self._started[rank] = (words, own, core)
-            self._begin(rank, words, own, core, reads=rank == reader)
+            try:
+                self._begin(rank, words, own, core, reads=rank == reader)
+            except OSError as error:
+                raise named(f"rank {rank} could not be started", error) from None
             if not begun(rank):
                 break
 

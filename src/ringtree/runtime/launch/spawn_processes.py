@@ -15,6 +15,7 @@ from multiprocessing.connection import Connection, Pipe, wait
 from typing import NoReturn
 
 from ringtree.runtime.bootstrap.environment import ADDRESS
+from ringtree.runtime.bootstrap.limits import named
 from ringtree.runtime.bootstrap.siblings import Siblings
 from ringtree.runtime.communicator import lifetime
 from ringtree.runtime.communicator.communicator import Communicator
@@ -45,9 +46,9 @@ class Processes:
                 theirs.close()
                 self._pids.append(pid)
                 processes.add(terms_of_rank.rank, pid)
-        except OSError:  # too many processes, or files
+        except OSError as error:  # too many processes, or files
             self.stop()
-            raise
+            raise named(f"rank {len(self._pids)} could not be started", error) from None
 
     def start(self, task: Task) -> None:
         """Sends every rank the task, pickled."""

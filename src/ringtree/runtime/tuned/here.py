@@ -45,5 +45,6 @@ def tuned_here(env: Mapping[str, str] | None = None) -> Tuned | None:
         if path not in _warned:
             _warned.add(path)
             remedy = "built-in cost parameters are used, and `ringtree tune` measures this machine"
-            print(f"ringtree: {error}; {remedy}", file=sys.stderr, flush=True)
+            why = "".join(c if c.isprintable() else "?" for c in str(error))
+            print(f"ringtree: {why}; {remedy}", file=sys.stderr, flush=True)
         return None

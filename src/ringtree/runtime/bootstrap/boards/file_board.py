@@ -19,6 +19,7 @@ from pathlib import Path
 
 from ringtree.files.file_bytes import first_bytes
 from ringtree.runtime.bootstrap.contact import Contact
+from ringtree.runtime.bootstrap.environment import ADDRESS
 
 MOST_BYTES = 1 << 16
 READ_S = 0.05
@@ -28,13 +29,14 @@ BEGINS = b'{"job": '
 
 class FileBoard:
     """A Board. `path`: the file, or a folder that may have the files of several jobs. `job`: a text that all ranks
-    share and no other job has; "" where there is none. `secret`: joined to the one in the file."""
+    share and no other job has; "" where there is none. `secret`: joined to the one in the file. `named`: the variable,
+    or the argument, that names it."""
 
     given: Contact | None = None
     several = True
 
-    def __init__(self, path: str | Path, job: str, secret: bytes) -> None:
-        self.where = f"RINGTREE_ADDRESS=file://{path}"
+    def __init__(self, path: str | Path, job: str, secret: bytes, named: str = ADDRESS) -> None:
+        self.where = f"{named}=file://{path}"
         self.secret = secret
         self._path, self._job, self._written = Path(path), hashlib.sha256(job.encode()).hexdigest() if job else "", b""
 

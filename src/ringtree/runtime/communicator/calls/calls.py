@@ -66,7 +66,7 @@ class Calls:
         self._pending: deque[tuple[int, Any]] = deque()  # keeps arrays alive until done
         self._nowhere = np.empty(1, np.int64)  # of synchronizations
         self._defaults = Defaults(parameters.reductions)
-        self._logs = parameters.rank == 0 and os.environ.get("RINGTREE_DEBUG") in ("info", "trace")
+        self._logs = reporting.debug_of(os.environ) and parameters.rank == 0
         if self._logs:
             reporting.group(joined, engine, parameters)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ class Defaults:
     def __init__(self, reductions: tuple[bool | str, str | None] | None) -> None:
         """`reductions`: the group's; None takes the environment's."""
         self.named = os.environ.get("RINGTREE_ALGORITHM") or None
-        self.forced = _serving(self.named) if self.named is not None else {}
+        self.forced = forced_of(os.environ)
         self.reductions = reductions or (deterministic_of(os.environ), accumulate_of(os.environ))
 
     def keeping(self, collective: str, dtype: Dtype) -> str | Schedule | None:
@@ -32,6 +33,12 @@ class Defaults:
             return None
         order = rounded_once(accumulate, deterministic, dtype)
         return kept_order(order, collective, self.forced.get(collective)) if order else None
+
+
+def forced_of(env: Mapping[str, str]) -> dict[str, str]:
+    """The algorithms that RINGTREE_ALGORITHM names, by collective. ValueError: for a name that is none."""
+    named = env.get("RINGTREE_ALGORITHM")
+    return _serving(named) if named else {}
 
 
 @cache

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ringtree.runtime.communicator.calls.binding import BoundPlan
     from ringtree.runtime.engines.engine import GroupParameters, JoinedGroup
     from ringtree.runtime.types import Dtype
+
+LOGS = ("info", "trace")
+
+
+def debug_of(env: Mapping[str, str]) -> bool:
+    """Whether calls are logged: RINGTREE_DEBUG. ValueError: for a word that is none of its own."""
+    given = env.get("RINGTREE_DEBUG") or ""
+    if given and given not in LOGS:
+        raise ValueError(f"RINGTREE_DEBUG is {given!r}: expected info, or trace for a command's tracebacks as well")
+    return bool(given)
 
 
 def group(joined: JoinedGroup, engine: str, parameters: GroupParameters) -> None:

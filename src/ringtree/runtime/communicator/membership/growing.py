@@ -26,7 +26,15 @@ from ringtree.runtime.bootstrap.door import (
     local_door,
     local_knock,
 )
-from ringtree.runtime.bootstrap.environment import FILE, SECRET, detect, patience, rendezvous_address
+from ringtree.runtime.bootstrap.environment import (
+    FILE,
+    SECRET,
+    detect,
+    patience,
+    plain,
+    rendezvous_address,
+    secret_bytes,
+)
 from ringtree.runtime.bootstrap.hosts import MultiHostBootstrap
 from ringtree.runtime.communicator.arguments import described
 from ringtree.runtime.communicator.communicator import Communicator
@@ -131,11 +139,11 @@ def _named(at: str | None) -> str:
 
 def _where(at: str | None) -> str | FileBoard:
     """The door: a name on this machine, or the board that announces it."""
-    secret = os.environ.get(SECRET, "").encode()
+    secret = secret_bytes(os.environ.get(SECRET))
     if not isinstance(at, str | None):
         raise TypeError(f"at is {described(at)}; expected a name on this machine, or file:///path")
     if at is None:
-        address, job = rendezvous_address(), os.environ.get(JOB, "")
+        address, job = rendezvous_address(), plain(os.environ.get(JOB, ""))
         if isinstance(address, str):
             return FileBoard(address, f"{job or detect(meets=True).job_on_all_hosts}/join", secret)
         if address is None and not job:
@@ -148,7 +156,7 @@ def _where(at: str | None) -> str | FileBoard:
             )
         return job
     if at.startswith(FILE) and at.removeprefix(FILE).startswith("/"):
-        return FileBoard(at.removeprefix(FILE), "", secret)
+        return FileBoard(at.removeprefix(FILE), "", secret, "at")
     if not at or at.startswith("file:") or "://" in at:
         raise ValueError(f"at is {at!r}; expected a name on this machine, or file:///path of a file of all hosts")
     return at

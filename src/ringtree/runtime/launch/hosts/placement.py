@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ringtree.files.file_bytes import file_bytes
 from ringtree.runtime.bootstrap.addresses import is_loopback
+from ringtree.runtime.bootstrap.environment import MOST_RANKS
 from ringtree.runtime.bootstrap.interfaces import interface_addresses
 
 NAME = re.compile(r"[^\s,:\[\]-][^\s,:\[\]]*")
@@ -18,8 +19,6 @@ ENTRY = re.compile(rf"(?P<name>{NAME.pattern}|\[(?P<v6>[0-9a-fA-F:.%\w]+)\])(?::
 LINE = re.compile(rf"(?P<name>{NAME.pattern}|(?P<v6>[0-9a-fA-F:.]+))\s+slots\s*=\s*(?P<slots>\d+)")
 MOST_BYTES = 1 << 20
 """The most of a hostfile."""
-MOST_RANKS = 4096
-"""The most ranks of a group."""
 
 Slots = tuple[str, int]
 """A host's name and its number of ranks."""
