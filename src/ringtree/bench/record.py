@@ -14,7 +14,7 @@ from ringtree.bench.measure import Effort, Sample, measure
 from ringtree.bench.sweep import SweepCase
 from ringtree.files.file_bytes import file_bytes
 from ringtree.files.json_values import json_value, shown
-from ringtree.formats.replacing import replace_with_json
+from ringtree.files.replacing import replace_with_json
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.collective import collective as find_collective
 

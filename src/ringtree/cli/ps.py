@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from importlib import import_module
 
 from ringtree.cli.arguments.destination import check_destination
-from ringtree.formats.replacing import replace_with_json
+from ringtree.files.replacing import replace_with_json
 from ringtree.ir.units import duration
 from ringtree.runtime.linux import require_linux
 from ringtree.runtime.observing.worlds import LongWait, ObservedRank, ObservedWorld, worlds

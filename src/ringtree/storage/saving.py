@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ringtree.files.json_values import json_value
+from ringtree.files.unfinished import create, unfinished_path
 from ringtree.storage.elements import OF_NPY, WRITTEN, ElementType, element_of, raw_bytes
 from ringtree.storage.gathering import PIECE_BYTES, Progress
 from ringtree.storage.header import METADATA, Entry, digest_of, npy_bytes, safetensors_bytes
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 Shape = tuple[int, ...]
 MOST_TABLE_BYTES = 100_000_000
-MOST_NAME_BYTES = 200
-"""Bytes of a file's name that the unfinished one's has, so that it fits in the 255 of a file system."""
 
 
 class _Written(NamedTuple):
@@ -75,8 +74,7 @@ def save(
     if not written:
         raise AssertionError("agree raises what the stage met")
     token = int(comm.broadcast(np.frombuffer(os.urandom(8), np.int64).copy())[0])
-    name = os.fsencode(where.name)[:MOST_NAME_BYTES].decode(errors="ignore")
-    unfinished = where.with_name(f".{name}.{token & (1 << 64) - 1:016x}.unfinished")
+    unfinished = unfinished_path(where, token)
     try:
         _write(unfinished, where, written, whole, comm, stage, progress)
     except BaseException:  # also Ctrl-C, and the end of another rank: whoever is left takes it away
@@ -189,7 +187,7 @@ def _planned(
 
 def _created(unfinished: Path, where: Path, written: _Written) -> int:
     """The new file, as long as it will be, with the permissions of the one it replaces, and its owner's to write."""
-    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    descriptor = create(unfinished)
     try:
         _give_permissions(descriptor, where, stat.S_IRUSR | stat.S_IWUSR)
         end = written.entries[-1].end if written.entries else len(written.first_bytes)
