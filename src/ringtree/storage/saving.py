@@ -6,7 +6,7 @@ import json
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -96,24 +96,39 @@ def _write(
     try:
         with stage.attempt():
             if comm.rank == 0:
-                descriptor = _created(unfinished, where, written)
+                with _naming(where):
+                    descriptor = _created(unfinished, where, written)
         stage.agree(where.name)
         with stage.attempt():
             if comm.rank != 0:
-                descriptor = _joined(unfinished)
-            _write_own(descriptor, written, tensors, comm.rank, progress)
-            os.fsync(descriptor)
+                with _naming(where):
+                    descriptor = _joined(unfinished)
+            for piece, at in _own_pieces(written, tensors, comm.rank, progress):
+                with _naming(where):
+                    _write_all(descriptor, piece, at)
+            with _naming(where):
+                os.fsync(descriptor)
         stage.agree(where.name)
         with stage.attempt():
             if comm.rank == 0:
-                if _give_permissions(descriptor, where):
-                    os.fsync(descriptor)
-                os.rename(unfinished, where)
-                _settle(where.parent)
+                with _naming(where):
+                    if _give_permissions(descriptor, where):
+                        os.fsync(descriptor)
+                    os.rename(unfinished, where)
+                    _settle(where.parent)
         stage.agree(where.name)
     finally:
         if descriptor >= 0:
             os.close(descriptor)
+
+
+@contextmanager
+def _naming(where: Path) -> Iterator[None]:
+    """Raises the kernel's errors with the name of the file that is saved, which those of a descriptor do not have."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(where)) from error if error.strerror else None
 
 
 def _table(tensors: Mapping[str, Any], named: bool) -> dict[str, tuple[str, Shape]]:
@@ -206,14 +221,17 @@ def _joined(unfinished: Path) -> int:
         raise ValueError(f"{unfinished.parent}: not the folder of rank 0; expected one that all ranks share") from None
 
 
-def _write_own(descriptor: int, written: _Written, tensors: Mapping[str, Any], rank: int, progress: Progress) -> None:
+def _own_pieces(
+    written: _Written, tensors: Mapping[str, Any], rank: int, progress: Progress
+) -> Iterator[tuple[memoryview, int]]:
+    """This rank's bytes and their places in the file. `progress` is called when a piece has been written."""
     parts = list(_parts(written, rank))
     done, total = 0, sum(end - begin for _, begin, end in parts)
     for entry, begin, end in parts:
         raw = memoryview(raw_bytes(tensors[entry.name]))
         for at in range(begin, end, PIECE_BYTES):
             piece = raw[at - entry.begin : min(at + PIECE_BYTES, end) - entry.begin]
-            _write_all(descriptor, piece, at)
+            yield piece, at
             done += len(piece)
             if progress is not None:
                 progress(done, total)
