@@ -144,31 +144,31 @@ EXPECTED = "a bench record, as `ringtree bench --json` writes"
 MOST_BYTES = 1 << 25
 
 
-class Kind(NamedTuple):
-    """What a field's value has to be, in words and as a test."""
+class FieldKind(NamedTuple):
+    """The values that a field may have, in words and as a test."""
 
     expected: str
     has: Callable[[object], bool]
 
 
-def whole(low: int) -> Kind:
+def whole(low: int) -> FieldKind:
     """Whole numbers from `low` on that a float and 64 bits have."""
-    return Kind(
+    return FieldKind(
         f"a whole number, at least {low}",
         lambda value: isinstance(value, int) and not isinstance(value, bool) and low <= value < 2**53,
     )
 
 
-def or_null(kind: Kind) -> Kind:
+def or_null(kind: FieldKind) -> FieldKind:
     """The same, or None: there is no such side, or no check."""
-    return Kind(kind.expected, lambda value: value is None or kind.has(value))
+    return FieldKind(kind.expected, lambda value: value is None or kind.has(value))
 
 
-NAME = Kind("its name", lambda value: isinstance(value, str))
-WORDS = Kind("text", lambda value: isinstance(value, str))
-LIST = Kind("a list of texts", lambda value: isinstance(value, list) and all(isinstance(v, str) for v in value))
-FLAG = Kind("true or false", lambda value: isinstance(value, bool))
-FIGURE = Kind("a number, at least 0", lambda value: _is_number(value) and 0 <= value < float("inf"))
+NAME = FieldKind("its name", lambda value: isinstance(value, str))
+WORDS = FieldKind("text", lambda value: isinstance(value, str))
+LIST = FieldKind("a list of texts", lambda value: isinstance(value, list) and all(isinstance(v, str) for v in value))
+FLAG = FieldKind("true or false", lambda value: isinstance(value, bool))
+FIGURE = FieldKind("a number, at least 0", lambda value: _is_number(value) and 0 <= value < float("inf"))
 NEEDED = {"collective": NAME, "dtype": NAME, "op": NAME, "ranks": whole(1), "nbytes": whole(0)}
 """Fields that a row must have, beside a time."""
 OPTIONAL = {
@@ -213,8 +213,8 @@ def _lacking(row: object) -> str:
     return ""
 
 
-def _mistaken(fields: Mapping[str, object], kinds: Mapping[str, Kind]) -> str:
-    """What is wrong with the first of the fields that is not of its kind; empty where they all are."""
+def _mistaken(fields: Mapping[str, object], kinds: Mapping[str, FieldKind]) -> str:
+    """The fault of the first of the fields that is not of its kind; empty where they all are."""
     for name, kind in kinds.items():
         if name in fields and not kind.has(fields[name]):
             return f"{name}: got {shown(fields[name])}; expected {kind.expected}"

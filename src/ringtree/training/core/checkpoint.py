@@ -130,7 +130,7 @@ def _kinds(reader: TensorReader) -> dict[str, dict[str, torch.Size]]:
 
 
 class _Facts(NamedTuple):
-    """What a checkpoint's training.json says. `files`: the digests of all others, by their names."""
+    """The content of a checkpoint's training.json. `files`: the digests of all others, by their names."""
 
     steps: int
     shape: dict[str, Any]
