@@ -27,7 +27,7 @@ from statistics import mean, median
 from typing import Any
 
 from ringtree.bench.machine import describe
-from ringtree.formats.replacing import replace_with_json
+from ringtree.files.replacing import replace_with_json
 from ringtree.training import ParallelLayout, Shape, TrainingPlan, TrainingSettings
 
 HERE = Path(__file__).parent

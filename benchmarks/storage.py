@@ -31,7 +31,7 @@ import numpy as np
 import ringtree
 import ringtree.storage
 from ringtree.bench.machine import describe
-from ringtree.formats.replacing import replace_with_json
+from ringtree.files.replacing import replace_with_json
 
 PAGE = 4096
 TENSORS = 32

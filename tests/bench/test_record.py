@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from ringtree.bench.record import read
+from ringtree.bench.machine import MachineDescription
+from ringtree.bench.measure import Effort
+from ringtree.bench.record import EFFORT, MACHINE, NEEDED, OPTIONAL, TIMES, BenchRow, read
 
 ROW = {"collective": "all_reduce", "ranks": 2, "nbytes": 8, "dtype": "float32", "op": "sum", "time_us": 1.5}
 KEPT = Path(__file__).parents[2] / "benchmarks" / "all_reduce_2_ranks.json"
@@ -45,9 +47,27 @@ def test_a_row_of_another_program_needs_little(tmp_path: Path) -> None:
         ({"machine": {}, "rows": [ROW | {"time_us": 5e-324}]}, "row 0: expected time_us or in_place_time_us"),
         ({"machine": {}, "rows": [ROW | {"time_us": 10**400}]}, "row 0: expected time_us or in_place_time_us"),
         ({"machine": {}, "rows": [ROW], "effort": "much"}, "effort: expected an object"),
-        ({"machine": {"cores": float("inf")}, "rows": [ROW]}, "expected figures that are finite, and text"),
+        ({"machine": {"clock_Hz": float("inf")}, "rows": [ROW]}, "expected figures that are finite, and text"),
         ({"machine": {"cpu": "\ud800"}, "rows": [ROW]}, "expected figures that are finite, and text"),
         ({"machine": {}, "rows": [ROW | {"wrong": "no"}]}, "row 0: wrong: got 'no'; expected a whole number"),
+        ({"machine": {}, "rows": [ROW, ROW | {"threads": 2 * 10**8}]}, "row 1: threads: got 200000000; expected true"),
+        ({"machine": {}, "rows": [ROW | {"threads": None}]}, "row 0: threads: got None; expected true or false"),
+        (
+            {"machine": {}, "rows": [ROW | {"out_of_place": "x"}]},
+            "row 0: out_of_place: got 'x'; expected true or false",
+        ),
+        ({"machine": {}, "rows": [ROW | {"root": []}]}, "row 0: root: got []; expected a whole number, at least -1"),
+        ({"machine": {}, "rows": [ROW | {"ranks": True}]}, "row 0: ranks: got True; expected a whole number"),
+        ({"machine": {}, "rows": [ROW | {"time_min_us": True}]}, "row 0: expected time_us or in_place_time_us"),
+        ({"machine": {}, "rows": [ROW | {"in_place_time_us": []}]}, "row 0: expected time_us or in_place_time_us"),
+        (
+            {"machine": {}, "rows": [ROW | {"busbw_GBps": -1}]},
+            "row 0: busbw_GBps: got -1; expected a number, at least 0",
+        ),
+        ({"machine": {}, "rows": [ROW | {"predicted_us": {}}]}, "row 0: predicted_us: got {}; expected a number"),
+        ({"machine": {"caches": [[]]}, "rows": [ROW]}, "machine: caches: got [[]]; expected a list of texts"),
+        ({"machine": {"cores": "2"}, "rows": [ROW]}, "machine: cores: got '2'; expected a whole number"),
+        ({"machine": {}, "rows": [ROW], "effort": {"across": None}}, "effort: across: got None; expected a whole"),
     ],
 )
 def test_something_else_is_refused(tmp_path: Path, record: Any, expected: str) -> None:
@@ -56,6 +76,12 @@ def test_something_else_is_refused(tmp_path: Path, record: Any, expected: str) -
     with pytest.raises(ValueError, match=re.escape(f"{path}: ")) as error:
         read(path)
     assert expected in str(error.value) and "\n" not in str(error.value)
+
+
+def test_every_field_of_a_written_row_is_checked() -> None:
+    assert set(BenchRow.__annotations__) == {*NEEDED, *OPTIONAL, *TIMES} - {"library", "predicted_us"}
+    assert set(MachineDescription.__annotations__) == set(MACHINE)
+    assert set(Effort.__slots__) == set(EFFORT)
 
 
 @pytest.mark.parametrize(

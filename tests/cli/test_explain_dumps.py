@@ -94,12 +94,36 @@ def test_mistakes_are_one_line(ringtree: Ringtree, tmp_path: Path) -> None:
         (str(log),): "no --topology",
         (str(evil),): "would run code (os system): refused",
         (str(pipe), "--topology", "dgx-h100"): "a pipe",
+        (str(pipe), dump): "pipe_rank_0: a pipe; expected a flight recorder's dump, or a log",
         (str(tmp_path / "gone"), "--topology", "dgx-h100"): "no such file",
+        (str(tmp_path / "gone"),): "gone: no such file; expected a flight recorder's dump, or a log",
+        (dump, str(tmp_path / "gone")): "gone: no such file",
+        (os.devnull, dump): "null: a device",
         (dump, "--json", dump): "is read or written by this command already",
     }.items():
         result = ringtree("explain", *words)
         assert result.code == 1 and result.out == ""
         assert expected in result.err and result.err.count("\n") == 1 and "internal" not in result.err
+
+
+@pytest.mark.parametrize("what", ["empty", "a link to nothing", "a pipe"])
+def test_a_dump_in_a_folder_that_cannot_be_read_is_no_dead_rank(ringtree: Ringtree, tmp_path: Path, what: str) -> None:
+    waits = [entry("all_reduce", 3, "started")]
+    files = written(tmp_path, waits, [], waits)
+    (tmp_path / "folder_7").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    assert "rank 1 never came" in ringtree("explain", str(tmp_path)).out
+    Path(files[1]).unlink()
+    make = {"empty": Path.touch, "a link to nothing": lambda path: path.symlink_to("gone"), "a pipe": os.mkfifo}
+    make[what](Path(files[1]))
+    result = ringtree("explain", str(tmp_path))
+    assert (result.code, result.out) == (1, "")
+    reason = {"a link to nothing": "no such file"}.get(what, what)
+    assert result.err == (
+        f"ringtree explain: {files[1]}: {reason}; expected a flight recorder's dump, or a log of nccl-tests; "
+        "to compare the others, name them\n"
+    )
+    assert "rank 1 left no dump" in ringtree("explain", files[0], files[2]).out
 
 
 @pytest.mark.parametrize("protocol", [2, 5])

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
+
+from ringtree.cli import one_line
+from ringtree.cli.ps import lines
+from ringtree.runtime.observing.worlds import ObservedWorld
 from tests.cli.conftest import Ringtree
 from tests.runtime.hanging import hanging_job
 
@@ -29,3 +37,25 @@ def test_ps_shows_each_rank_and_who_holds_up_whom(ringtree: Ringtree, tmp_path: 
         assert re.fullmatch(rf" +{pattern}", line), line
     groups = json.loads((tmp_path / "groups.json").read_text())["groups"]
     assert world.job in [group["job"] for group in groups]
+
+
+def test_a_text_of_the_jobs_moves_no_cursor() -> None:
+    world = ObservedWorld("job", "train\x1b[2J", True, "rank 0: \x1b]0;title\x07gone", (), ())
+    text = "".join(lines(world, 0))
+    assert text.isprintable() and "failed: rank 0: \N{REPLACEMENT CHARACTER}]0;title" in text
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_standard_output_is_named(unbuffered: str) -> None:
+    environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "ringtree.cli", "ps"]
+        done = subprocess.run(command, env=environment, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr == "ringtree ps: standard output: No space left on device\n"
+
+
+def test_a_name_of_a_file_in_an_error_moves_no_cursor() -> None:
+    for error in (FileNotFoundError(2, "x", "a\x1b[2J"), PermissionError(13, "no\x1b[2J", "a\nb\x1b[2J")):
+        assert one_line(error).isprintable()

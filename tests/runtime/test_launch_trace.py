@@ -80,6 +80,23 @@ def test_of_a_rank_that_is_killed_the_others_are_left(tmp_path: Path, capfd: pyt
     assert [n >= 20 for n in sends(trace)] == [True, False, True]
 
 
+def test_a_rank_without_room_for_its_events_says_so(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A limit on the length of files stands for a full disk."""
+    text = """
+import resource, signal
+if comm.rank == 1:
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+"""
+    code, file = traced(tmp_path, CALLS + text, 3)
+    trace = chrome.read(file)
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith(f"ringtree run: {file} has nothing of rank 1: a recording could not be written to ")
+    assert line.endswith(": File too large")
+    assert (code, trace.facts["missing"]) == (1, "rank 1")
+    assert [n >= 20 for n in sends(trace)] == [True, False, True]
+
+
 @pytest.mark.parametrize("text", ["", "import ringtree\nos.environ.pop('RINGTREE_TRACE_FOLDER')\nringtree.init()\n"])
 def test_a_trace_without_ranks_is_reported(tmp_path: Path, capfd: pytest.CaptureFixture[str], text: str) -> None:
     code, file = traced(tmp_path, text, 2)

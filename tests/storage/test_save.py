@@ -167,7 +167,7 @@ def test_a_full_disk_leaves_the_earlier_file(tmp_path: Path) -> None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, resource.RLIM_INFINITY))
         return caught(lambda: ringtree.storage.save({"x": np.zeros(1 << 20)}, path, comm))
 
-    assert ringtree.spawn(work, 2, timeout_s=60) == ["OSError: rank 1: File too large"] * 2
+    assert ringtree.spawn(work, 2, timeout_s=60) == [f"OSError: rank 1: {path}: File too large"] * 2
     assert same(load_file(path), {"x": np.ones(3)}) and os.listdir(tmp_path) == ["m"]
 
 

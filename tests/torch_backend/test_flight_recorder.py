@@ -167,19 +167,57 @@ def test_a_dump_as_json(tmp_path: Path) -> None:
     assert "_fails" in frames  # where the rank is that did not come
 
 
-def test_a_dump_that_cannot_be_written_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dump_that_cannot_be_written_is_none(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     from ringtree.torch_backend.flight import dump as flight_dump
 
-    for prefix in ("/", "/proc/none/rank_"):
+    for prefix, why in (("/", "has an empty name"), ("/proc/none/rank_", "No such file or directory")):
         monkeypatch.setenv("TORCH_FR_DUMP_TEMP_FILE", prefix)
         assert flight_dump.dump(0) is None
+        line = capfd.readouterr().err
+        assert line.startswith(f"ringtree: rank 0: the flight recorder's dump {prefix}0 is not written: ")
+        assert why in line and line.count("\n") == 1
+
+
+LONGER_THAN_MAY_BE = """
+import resource, signal
+from ringtree.torch_backend.flight.dump import dump
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+assert dump(0) is None
+"""
+
+
+def test_a_dump_without_room_leaves_nothing_of_it(tmp_path: Path) -> None:
+    environment = os.environ | {"TORCH_FR_DUMP_TEMP_FILE": f"{tmp_path}/rank_"}
+    command = [sys.executable, "-c", LONGER_THAN_MAY_BE]
+    done = subprocess.run(command, env=environment, check=True, stderr=subprocess.PIPE, text=True)
+    assert (
+        done.stderr
+        == f"ringtree: rank 0: the flight recorder's dump {tmp_path}/rank_0 is not written: File too large\n"
+    )
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_dump_takes_the_place_of_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ringtree.torch_backend.flight import dump as flight_dump
+
+    victim, folder = tmp_path / "victim", tmp_path / "dumps"
+    victim.write_text("kept")
+    folder.mkdir()
+    for name in ("rank_0", "rank.0.json", f".{os.getpid()}.part"):
+        (folder / name).symlink_to(victim)
+    monkeypatch.setenv("TORCH_FR_DUMP_TEMP_FILE", f"{folder}/rank_")
+    assert flight_dump.dump(0) == folder / "rank_0"
+    assert victim.read_text() == "kept" and not (folder / "rank_0").is_symlink()
 
 
 ENDS_WHILE_IT_WRITES = """
-import pathlib, threading, time
+import os, threading, time
 from ringtree.torch_backend.flight.dump import dump
-replace, begun = pathlib.Path.replace, threading.Event()
-pathlib.Path.replace = lambda *paths: (begun.set(), time.sleep(0.3), replace(*paths))
+replace, begun = os.replace, threading.Event()
+os.replace = lambda *paths: (begun.set(), time.sleep(0.3), replace(*paths))
 threading.Thread(target=dump, args=(0,), daemon=True).start()
 begun.wait()
 """

@@ -202,7 +202,13 @@ def _names_a_file_elsewhere(metadata: Any, made: Path) -> Any:
     return metadata
 
 
+def _names_a_place_that_is_no_number(metadata: Any, made: Path) -> Any:
+    next(iter(metadata.storage_data.values())).offset = "0"
+    return metadata
+
+
 HOSTILE = {
+    _names_a_place_that_is_no_number: r"no table of contents of a checkpoint .can only concatenate str",
     _names_a_function: r"names posix.mkdir; expected a table of tensors",
     _names_a_function_beside_its_table: r"names posix.mkdir; expected a table of tensors",
     _names_an_attribute: r"names builtins.getattr of .*PosixPath.*; expected a table of tensors",
@@ -235,8 +241,67 @@ def test_members_of_enumerations_are_read_as_any_python_writes_them() -> None:
 def test_a_pipe_in_a_checkpoint_is_not_waited_for(tmp_path: Path) -> None:
     checkpoint = _write(plan_of(ParallelLayout()), tmp_path)
     os.mkfifo(checkpoint / "pipe")
+    facts = checkpoint / "training.json"
+    written = json.loads(facts.read_text())
+    facts.write_text(json.dumps(written | {"files": written["files"] | {"pipe": ""}}))
     with pytest.raises(ValueError, match="a pipe; expected a file of a checkpoint"):
         _go_on(plan_of(ParallelLayout()), tmp_path)
+
+
+@pytest.mark.timeout(60)
+def test_a_file_that_is_none_of_a_checkpoints_is_not_read(tmp_path: Path) -> None:
+    """To read a file of 4 TB would take an hour."""
+    checkpoint = _write(plan_of(ParallelLayout()), tmp_path)
+    with (checkpoint / "more").open("wb") as file:
+        file.truncate(1 << 42)
+    _go_on(plan_of(ParallelLayout()), tmp_path)
+    _rewritten_facts(checkpoint, lambda facts: facts["files"].pop("__0_0.distcp"))
+    with pytest.raises(ValueError, match=r"names '__0_0.distcp'; expected files of its own folder"):
+        _go_on(plan_of(ParallelLayout()), tmp_path)
+
+
+def _rewritten_facts(checkpoint: Path, change: Callable[[Any], Any]) -> None:
+    facts = json.loads((checkpoint / "training.json").read_text())
+    change(facts)
+    (checkpoint / "training.json").write_text(json.dumps(facts))
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        ([], r"got \[\]; expected an object"),
+        (1, "got 1; expected an object"),
+        ({"files": []}, r"files: got \[\]; expected an object"),
+        ({"files": 1}, "files: got 1; expected an object"),
+        ({"files": {"x": 1}}, "files: got 'x': 1; expected a file's name and its digest"),
+        ({"files": {"../x": ""}}, "files: got '../x': ''; expected a file's name"),
+        ({"shape": None}, "shape: got None; expected an object"),
+        ({"settings": []}, r"settings: got \[\]; expected an object"),
+        ({"steps": "x"}, "steps: got 'x'; expected a whole number"),
+        ({"steps": 1e308}, r"steps: got 1e\+308; expected a whole number"),
+        ({"steps": -1}, "steps: got -1; expected a whole number"),
+    ],
+)
+def test_facts_of_another_type_are_refused(facts: Any, reason: str, tmp_path: Path) -> None:
+    file = _write(plan_of(ParallelLayout()), tmp_path) / "training.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | facts if isinstance(facts, dict) else facts))
+    with pytest.raises(ValueError, match=f"no finished checkpoint: its training.json cannot be read .{reason}"):
+        _go_on(plan_of(ParallelLayout()), tmp_path)
+
+
+def test_a_file_cut_short_and_one_of_something_else_are_named(tmp_path: Path) -> None:
+    checkpoint = _write(plan_of(ParallelLayout()), tmp_path)
+    file = checkpoint / "__0_0.distcp"
+    length = file.stat().st_size
+    os.truncate(file, length - 1)
+    _rewritten(checkpoint, lambda metadata: metadata)
+    with pytest.raises(ValueError, match=re.escape(f"{file}: cut short; expected tensors as ")):
+        _go_on(plan_of(ParallelLayout()), tmp_path)
+    file.write_bytes(pickle.dumps(_Runs(tmp_path / "made")).ljust(length, b"."))
+    _rewritten(checkpoint, lambda metadata: metadata)
+    with pytest.raises(OSError, match=r"cannot be read: rank 0: \S+"):
+        _go_on(plan_of(ParallelLayout()), tmp_path)
+    assert not (tmp_path / "made").exists()
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

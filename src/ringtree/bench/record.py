@@ -4,9 +4,9 @@ measuring to planning is this file."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeGuard
 
 from ringtree.bench.data import datatype
 from ringtree.bench.machine import MachineDescription, describe
@@ -14,7 +14,7 @@ from ringtree.bench.measure import Effort, Sample, measure
 from ringtree.bench.sweep import SweepCase
 from ringtree.files.file_bytes import file_bytes
 from ringtree.files.json_values import json_value, shown
-from ringtree.formats.replacing import replace_with_json
+from ringtree.files.replacing import replace_with_json
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.collective import collective as find_collective
 
@@ -125,6 +125,9 @@ def read(path: Path) -> dict[str, Any]:
         )
     if not isinstance(record.get("effort", {}), dict):
         raise ValueError(f"{path}: effort: expected an object, as `ringtree bench --json` writes")
+    for part, kinds in (("machine", MACHINE), ("effort", EFFORT)):
+        if wrong := _mistaken(record.get(part, {}), kinds):
+            raise ValueError(f"{path}: {part}: {wrong}")
     if not rows:
         raise ValueError(f"{path}: `rows` is empty; expected a row at least")
     for number, row in enumerate(rows):
@@ -139,10 +142,55 @@ def read(path: Path) -> dict[str, Any]:
 
 EXPECTED = "a bench record, as `ringtree bench --json` writes"
 MOST_BYTES = 1 << 25
-NAMES = {"collective": True, "dtype": True, "op": True, "library": False, "algorithm": False, "program": False}
-"""Fields of a row that are words, and whether it must have them."""
-COUNTS = {"ranks": 1, "nbytes": 0}
-"""Fields that a row must have, and the least of each."""
+
+
+class FieldKind(NamedTuple):
+    """The values that a field may have, in words and as a test."""
+
+    expected: str
+    has: Callable[[object], bool]
+
+
+def whole(low: int) -> FieldKind:
+    """Whole numbers from `low` on that a float and 64 bits have."""
+    return FieldKind(
+        f"a whole number, at least {low}",
+        lambda value: isinstance(value, int) and not isinstance(value, bool) and low <= value < 2**53,
+    )
+
+
+def or_null(kind: FieldKind) -> FieldKind:
+    """The same, or None: there is no such side, or no check."""
+    return FieldKind(kind.expected, lambda value: value is None or kind.has(value))
+
+
+NAME = FieldKind("its name", lambda value: isinstance(value, str))
+WORDS = FieldKind("text", lambda value: isinstance(value, str))
+LIST = FieldKind("a list of texts", lambda value: isinstance(value, list) and all(isinstance(v, str) for v in value))
+FLAG = FieldKind("true or false", lambda value: isinstance(value, bool))
+FIGURE = FieldKind("a number, at least 0", lambda value: _is_number(value) and 0 <= value < float("inf"))
+NEEDED = {"collective": NAME, "dtype": NAME, "op": NAME, "ranks": whole(1), "nbytes": whole(0)}
+"""Fields that a row must have, beside a time."""
+OPTIONAL = {
+    **dict.fromkeys(("library", "algorithm", "program"), NAME),
+    **dict.fromkeys(("count", "iterations"), whole(0)),
+    **dict.fromkeys(("wrong", "in_place_wrong"), or_null(whole(0))),
+    **dict.fromkeys(("algbw_GBps", "busbw_GBps", "in_place_algbw_GBps", "in_place_busbw_GBps"), or_null(FIGURE)),
+    **dict.fromkeys(("out_of_place", "threads"), FLAG),
+    "root": whole(-1),
+    "predicted_us": or_null(FIGURE),
+}
+MACHINE = {
+    **dict.fromkeys(("cpu", "kernel", "python", "numpy", "ringtree"), WORDS),
+    **dict.fromkeys(("cores", "numa_nodes", "memory_bytes"), whole(0)),
+    "caches": LIST,
+}
+EFFORT = {
+    "warmup": whole(0),
+    "iterations": or_null(whole(1)),
+    **dict.fromkeys(("check", "symmetric"), FLAG),
+    "across": whole(0),
+}
 TIMES = ("time_us", "time_min_us", "in_place_time_us", "in_place_time_min_us")
 SHORTEST_US, LONGEST_US = 1e-6, 1e15
 
@@ -151,23 +199,27 @@ def _lacking(row: object) -> str:
     """The reason why a row cannot be shown; empty where it can."""
     if not isinstance(row, Mapping):
         return "expected an object"
-    for name, needed in NAMES.items():
-        if (needed or name in row) and not isinstance(value := row.get(name), str):
-            return f"{name}: got {shown(value)}; expected its name"
-    for name, low in COUNTS.items():
-        if not _counts(value := row.get(name), low):
-            return f"{name}: got {shown(value)}; expected a whole number, at least {low}"
-    for name in ("wrong", "in_place_wrong"):
-        if (value := row.get(name)) is not None and not _counts(value, 0):
-            return f"{name}: got {shown(value)}; expected a whole number, at least 0"
+    for name, kind in NEEDED.items():
+        if not kind.has(value := row.get(name)):
+            return f"{name}: got {shown(value)}; expected {kind.expected}"
+    if wrong := _mistaken(row, OPTIONAL):
+        return wrong
     if row["collective"] not in COLLECTIVES:
         return f"collective: got {shown(row['collective'])}; expected one of {', '.join(COLLECTIVES)}"
-    times = [row.get(name) or 0 for name in TIMES]
-    numbers = all(isinstance(t, (int, float)) for t in times)
+    times = [0 if row.get(name) is None else row[name] for name in TIMES]
+    numbers = all(_is_number(t) for t in times)
     if not numbers or not any(times) or not all(t == 0 or SHORTEST_US < t < LONGEST_US for t in times):
         return "expected time_us or in_place_time_us, in microseconds"
     return ""
 
 
-def _counts(value: object, low: int) -> bool:
-    return isinstance(value, int) and low <= value < 2**53
+def _mistaken(fields: Mapping[str, object], kinds: Mapping[str, FieldKind]) -> str:
+    """The fault of the first of the fields that is not of its kind; empty where they all are."""
+    for name, kind in kinds.items():
+        if name in fields and not kind.has(fields[name]):
+            return f"{name}: got {shown(fields[name])}; expected {kind.expected}"
+    return ""
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -112,23 +112,49 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get("RINGTREE_DEBUG") == "trace":
             raise
-        print(f"ringtree {args.command}: {one_line(error)}", file=sys.stderr)
+        what = "standard output: " if isinstance(error, OSError) and _has_lost_output() else ""
+        print(f"ringtree {args.command}: {what}{one_line(error)}", file=sys.stderr)
         return 1
+
+
+def _has_lost_output() -> bool:
+    """Whether what was printed cannot be written: its disk is full. Then nothing more is tried to be."""
+    try:
+        sys.stdout.flush()
+        os.write(sys.stdout.fileno(), b"")  # without a buffer, what was lost is not there any more
+    except ValueError:  # no file, or a closed one
+        return False
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return True
+    return False
 
 
 def one_line(error: Exception) -> str:
     """Returns the error as one line: the message of a user's mistake, or an internal error with its type."""
-    message = "".join(c if c.isprintable() else "?" for c in " ".join(str(error).split()))
+    message = _on_a_line(str(error))
     if isinstance(error, FileNotFoundError) and error.filename is not None:
-        return f"no such file: {error.filename}"
-    if isinstance(error, OSError) and sys.platform == "linux" and error.strerror == os.strerror(error.errno or 0):
-        from ringtree.runtime.bootstrap.limits import explained  # late: few errors come of limits
-
-        message = explained(error)
+        return f"no such file: {_on_a_line(os.fsdecode(error.filename))}"
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        return f"{error.filename}: {error.strerror}"
+        return _on_a_line(f"{os.fsdecode(error.filename)}: {error.strerror}")
+    if isinstance(error, OSError) and error.strerror:
+        return _on_a_line(_with_limit(error))
     if isinstance(error, (ValueError, OSError, RuntimeError, ImportError)) and message:
         return message
     if isinstance(error, MemoryError):
         return f"not enough memory: {message or 'expected a smaller problem'}"
     return f"internal error, {type(error).__name__}: {message} (RINGTREE_DEBUG=trace shows where)"
+
+
+def _with_limit(error: OSError) -> str:
+    """The reason of an error of the system, with the limit behind it where there is one."""
+    if sys.platform != "linux" or error.strerror != os.strerror(error.errno or 0):
+        return str(error.strerror)
+    from ringtree.runtime.bootstrap.limits import explained  # late: few errors come of limits
+
+    return explained(error)
+
+
+def _on_a_line(text: str) -> str:
+    """The text in one line, without what moves a terminal's cursor."""
+    return "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))

@@ -6,8 +6,8 @@ import argparse
 
 from ringtree.cli.arguments import subject
 from ringtree.cli.arguments.destination import check_destination
+from ringtree.files.replacing import replacing
 from ringtree.formats import WRITERS, parse, text_of
-from ringtree.formats.replacing import replacing
 from ringtree.ir.lower import lower
 from ringtree.verify import prove, prove_programs
 

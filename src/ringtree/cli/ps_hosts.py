@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from ringtree.cli import ps
-from ringtree.formats.replacing import replace_with_json
+from ringtree.files.replacing import replace_with_json
 from ringtree.runtime.launch.hosts.link import SSH
 from ringtree.runtime.launch.hosts.placement import hosts_of, placed
 from ringtree.runtime.observing.hosts import listings

@@ -1,1 +1,1 @@
-"""Files that somebody else wrote: how they are opened, unpacked and parsed, in bounded memory and time."""
+"""Files: those that somebody else wrote, opened and parsed in bounded memory and time; new ones, there once whole."""

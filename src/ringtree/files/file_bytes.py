@@ -102,6 +102,18 @@ def file_bytes(path: str | Path, expected: str, most: int, unpack: bool = False)
     return data
 
 
+def beginning(path: str | Path, expected: str, nbytes: int) -> bytes:
+    """The first bytes of a plain file. ValueError, in one line: if it is none, cannot be read, or is empty."""
+    with opened(path, expected) as file:
+        try:
+            data = file.read(nbytes)
+        except OSError as error:
+            raise ValueError(f"{path}: {_reason(error)}; expected {expected}") from None
+    if not data:
+        raise ValueError(f"{path}: empty; expected {expected}")
+    return data
+
+
 def first_bytes(path: str | Path, nbytes: int, unpack: bool = False) -> bytes:
     """The first bytes of a plain file, by which its form is recognized; b"" of anything else."""
     try:

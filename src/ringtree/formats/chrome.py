@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from ringtree.files.file_bytes import first_bytes
 from ringtree.files.json_rows import JsonRows
 from ringtree.files.json_values import shown
+from ringtree.files.replacing import replacing
 from ringtree.formats.imported import FormatError
 from ringtree.formats.lanes import Ints, lanes
-from ringtree.formats.replacing import replacing
 from ringtree.ir import units
 from ringtree.ir.host_clocks import hosts_of
 from ringtree.ir.host_links import crossing

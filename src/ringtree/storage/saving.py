@@ -6,13 +6,14 @@ import json
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ringtree.files.json_values import json_value
+from ringtree.files.unfinished import create, unfinished_path
 from ringtree.storage.elements import OF_NPY, WRITTEN, ElementType, element_of, raw_bytes
 from ringtree.storage.gathering import PIECE_BYTES, Progress
 from ringtree.storage.header import METADATA, Entry, digest_of, npy_bytes, safetensors_bytes
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 Shape = tuple[int, ...]
 MOST_TABLE_BYTES = 100_000_000
-MOST_NAME_BYTES = 200
-"""Bytes of a file's name that the unfinished one's has, so that it fits in the 255 of a file system."""
 
 
 class _Written(NamedTuple):
@@ -75,8 +74,7 @@ def save(
     if not written:
         raise AssertionError("agree raises what the stage met")
     token = int(comm.broadcast(np.frombuffer(os.urandom(8), np.int64).copy())[0])
-    name = os.fsencode(where.name)[:MOST_NAME_BYTES].decode(errors="ignore")
-    unfinished = where.with_name(f".{name}.{token & (1 << 64) - 1:016x}.unfinished")
+    unfinished = unfinished_path(where, token)
     try:
         _write(unfinished, where, written, whole, comm, stage, progress)
     except BaseException:  # also Ctrl-C, and the end of another rank: whoever is left takes it away
@@ -98,24 +96,39 @@ def _write(
     try:
         with stage.attempt():
             if comm.rank == 0:
-                descriptor = _created(unfinished, where, written)
+                with _naming(where):
+                    descriptor = _created(unfinished, where, written)
         stage.agree(where.name)
         with stage.attempt():
             if comm.rank != 0:
-                descriptor = _joined(unfinished)
-            _write_own(descriptor, written, tensors, comm.rank, progress)
-            os.fsync(descriptor)
+                with _naming(where):
+                    descriptor = _joined(unfinished)
+            for piece, at in _own_pieces(written, tensors, comm.rank, progress):
+                with _naming(where):
+                    _write_all(descriptor, piece, at)
+            with _naming(where):
+                os.fsync(descriptor)
         stage.agree(where.name)
         with stage.attempt():
             if comm.rank == 0:
-                if _give_permissions(descriptor, where):
-                    os.fsync(descriptor)
-                os.rename(unfinished, where)
-                _settle(where.parent)
+                with _naming(where):
+                    if _give_permissions(descriptor, where):
+                        os.fsync(descriptor)
+                    os.rename(unfinished, where)
+                    _settle(where.parent)
         stage.agree(where.name)
     finally:
         if descriptor >= 0:
             os.close(descriptor)
+
+
+@contextmanager
+def _naming(where: Path) -> Iterator[None]:
+    """Raises the kernel's errors with the name of the file that is saved, which those of a descriptor do not have."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(where)) from error if error.strerror else None
 
 
 def _table(tensors: Mapping[str, Any], named: bool) -> dict[str, tuple[str, Shape]]:
@@ -189,7 +202,7 @@ def _planned(
 
 def _created(unfinished: Path, where: Path, written: _Written) -> int:
     """The new file, as long as it will be, with the permissions of the one it replaces, and its owner's to write."""
-    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    descriptor = create(unfinished)
     try:
         _give_permissions(descriptor, where, stat.S_IRUSR | stat.S_IWUSR)
         end = written.entries[-1].end if written.entries else len(written.first_bytes)
@@ -208,14 +221,17 @@ def _joined(unfinished: Path) -> int:
         raise ValueError(f"{unfinished.parent}: not the folder of rank 0; expected one that all ranks share") from None
 
 
-def _write_own(descriptor: int, written: _Written, tensors: Mapping[str, Any], rank: int, progress: Progress) -> None:
+def _own_pieces(
+    written: _Written, tensors: Mapping[str, Any], rank: int, progress: Progress
+) -> Iterator[tuple[memoryview, int]]:
+    """This rank's bytes and their places in the file. `progress` is called when a piece has been written."""
     parts = list(_parts(written, rank))
     done, total = 0, sum(end - begin for _, begin, end in parts)
     for entry, begin, end in parts:
         raw = memoryview(raw_bytes(tensors[entry.name]))
         for at in range(begin, end, PIECE_BYTES):
             piece = raw[at - entry.begin : min(at + PIECE_BYTES, end) - entry.begin]
-            _write_all(descriptor, piece, at)
+            yield piece, at
             done += len(piece)
             if progress is not None:
                 progress(done, total)

@@ -83,7 +83,7 @@ def replace(name: str = "gloo") -> None:
 
 def dump_flight_recorder() -> Path | None:
     """Writes the last operations of this rank's groups, as is done when a call fails, and returns the file's path. None
-    where nothing is recorded (TORCH_FR_BUFFER_SIZE=0), or it cannot be written."""
+    where nothing is recorded (TORCH_FR_BUFFER_SIZE=0), or it cannot be written: a line on standard error says why."""
     import torch.distributed as dist
 
     path: Path | None = import_module(DUMPS).dump(dist.get_rank())

@@ -20,7 +20,7 @@ from datetime import date
 from pathlib import Path
 
 from ringtree.bench.machine import describe, usable_cores
-from ringtree.formats.replacing import replace_with_json
+from ringtree.files.replacing import replace_with_json
 from tests.runtime.chaos.campaign import TIMEOUT_OVER_HOSTS_S, TIMEOUT_S, campaign
 from tests.runtime.chaos.case import drawn, drawn_over_hosts, drawn_through_torch
 from tests.runtime.chaos.leftovers import files

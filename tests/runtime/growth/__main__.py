@@ -15,7 +15,7 @@ from datetime import date
 from pathlib import Path
 
 from ringtree.bench.machine import describe
-from ringtree.formats.replacing import replace_with_json
+from ringtree.files.replacing import replace_with_json
 from tests.runtime.growth.limits import excess, grown_by, held, warm
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from ringtree.bench.machine import describe, usable_cores
-from ringtree.formats.replacing import replace_with_json
+from ringtree.files.replacing import replace_with_json
 from tests.runtime.soak.rank import Report, SoakSettings
 from tests.runtime.soak.script import MIXES
 from tests.runtime.soak.worlds import Failed, Kind, run

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryFile
 
-from ringtree.formats.replacing import descriptor_of, replacing
+from ringtree.files.replacing import descriptor_of, replacing
 
 
 def check_destination(path: Path, *others: str | Path) -> None:

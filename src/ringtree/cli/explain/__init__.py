@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ringtree.cli.explain import dumps, log
-from ringtree.files.file_bytes import first_bytes
-from ringtree.formats.flight.dumps import is_dump
+from ringtree.files.file_bytes import beginning
+from ringtree.formats.flight.dumps import is_dump, rank_in
 
 BEGINNING = 1 << 16
 """Bytes by which a file is recognized."""
+EXPECTED = "a flight recorder's dump, or a log of nccl-tests"
 
 
 def run(args: argparse.Namespace) -> int:
@@ -30,17 +31,30 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _files(paths: Sequence[Path]) -> Iterator[Path]:
-    """The files, and those dumps that lie in folders."""
+    """The files, and those dumps that lie in folders. ValueError: for a file of a folder that has a rank in its name
+    and cannot be read; without it, its rank would seem dead."""
     for path in paths:
         if not path.is_dir():
             yield path
             continue
-        inside = [file for file in sorted(path.iterdir()) if file.name[0] != "." and _is_dump(file)]
+        inside = [file for file in sorted(path.iterdir()) if file.name[0] != "." and _is_dump_inside(file)]
         if not inside:
             raise ValueError(f"{path}: no dumps of flight recorders in this folder")
         yield from inside
 
 
 def _is_dump(path: Path) -> bool:
-    """Whether a file is a dump, by its first bytes. False for what cannot be read, which its reader says more about."""
-    return is_dump(first_bytes(path, BEGINNING))
+    """Whether a file is a dump, by its first bytes. ValueError, in one line: where it has none that can be read."""
+    return is_dump(beginning(path, EXPECTED, BEGINNING))
+
+
+def _is_dump_inside(path: Path) -> bool:
+    """The same of a file or folder in a folder."""
+    if path.is_dir():
+        return False
+    try:
+        return _is_dump(path)
+    except ValueError as error:
+        if rank_in(path.name) is None:
+            return False
+        raise ValueError(f"{error}; to compare the others, name them") from None

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from ringtree.cli.arguments.destination import check_destination
+from ringtree.files.replacing import replace_with_json
 from ringtree.formats.flight.divergence import Findings, Hang, HangKind, compare
 from ringtree.formats.flight.dumps import Dump, Operation, read
-from ringtree.formats.replacing import replace_with_json
 
 MOST_FRAMES = 4
 """Frames of a stack that is shown."""

@@ -13,7 +13,7 @@ from ringtree.cli.arguments.destination import check_destination
 from ringtree.cli.arguments.subject import THEIRS
 from ringtree.cli.plan import records
 from ringtree.cli.plan.table import describe
-from ringtree.formats.replacing import replace_with_json
+from ringtree.files.replacing import replace_with_json
 from ringtree.ir.units import bandwidth, duration, size
 from ringtree.machines.files.reading import find
 from ringtree.nccl.explain import Diagnosis, Explanation, Suspect, explain

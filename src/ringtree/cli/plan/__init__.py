@@ -15,7 +15,7 @@ from ringtree.cli.arguments.subject import THEIRS
 from ringtree.cli.plan import records
 from ringtree.cli.plan import table as plan_table
 from ringtree.draw import machine_words
-from ringtree.formats.replacing import replace_with_json, replacing
+from ringtree.files.replacing import replace_with_json, replacing
 from ringtree.machines.machine import NoteKind
 from ringtree.machines.nics import as_shown
 from ringtree.nccl.cluster_plan import ClusterPlan, Planned

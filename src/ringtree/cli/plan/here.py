@@ -14,7 +14,7 @@ from ringtree.bench.predicted import shared_memory
 from ringtree.bench.record import bandwidths
 from ringtree.cli import table
 from ringtree.cli.arguments.byte_sizes import byte_sizes
-from ringtree.formats.replacing import replace_with_json
+from ringtree.files.replacing import replace_with_json
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.units import count, duration, size
 from ringtree.plan import Candidate, candidates, choose, shortlist, steps_for

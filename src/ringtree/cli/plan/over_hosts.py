@@ -15,7 +15,7 @@ from ringtree.cli.arguments.byte_sizes import byte_sizes, parse_bytes, sizes
 from ringtree.cli.arguments.hosts import host_of_ranks, latency, link_rate
 from ringtree.cli.arguments.subject import option_name
 from ringtree.cli.plan import records
-from ringtree.formats.replacing import replace_with_json
+from ringtree.files.replacing import replace_with_json
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.units import bandwidth, count, duration, line_rate, size
 from ringtree.plan import HostCandidate, candidates_over_hosts

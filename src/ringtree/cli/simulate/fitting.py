@@ -14,7 +14,7 @@ from ringtree.cli.arguments.topology import machine_of, topology
 from ringtree.cli.simulate.device_programs import OF_EVENTS, ON_LINKS, WRITTEN, pair, refuse_options, subject_program
 from ringtree.cli.terminal import progress
 from ringtree.draw.text.tables import aligned
-from ringtree.formats.replacing import replacing
+from ringtree.files.replacing import replacing
 from ringtree.ir.units import count, duration, size
 from ringtree.machines.parts import GPUS
 from ringtree.simulate.device.constants import ConstantsFile, DeviceConstants, dumps

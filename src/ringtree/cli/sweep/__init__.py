@@ -17,7 +17,7 @@ from ringtree.cli.arguments.destination import check_destination, write_page
 from ringtree.cli.arguments.subject import THEIRS
 from ringtree.cli.options.subject import MOST_RANKS
 from ringtree.cli.sweep.table import SweepLine, lines
-from ringtree.formats.replacing import replace_with_json
+from ringtree.files.replacing import replace_with_json
 from ringtree.machines.clusters import Cluster
 from ringtree.pages.report_page import report_page
 from ringtree.plan import growth

@@ -14,7 +14,7 @@ from ringtree.draw.text.lines import Line, TextSpan
 from ringtree.draw.text.machine import head_line, link_lines, note_lines, tree_lines
 from ringtree.draw.text.machine_matrix import matrix_lines, verdict_lines
 from ringtree.draw.text.machine_routes import channel_lines, copy_lines
-from ringtree.formats.replacing import replacing
+from ringtree.files.replacing import replacing
 from ringtree.ir import units
 from ringtree.machines.channels import Channels
 from ringtree.machines.clusters import Cluster

@@ -15,7 +15,7 @@ from ringtree.cli import terminal
 from ringtree.cli.train.elastic import Roll
 from ringtree.cli.train.session import Keeping, reporting
 from ringtree.errors import PeerDied, TimedOut
-from ringtree.formats.replacing import replace_with_json
+from ringtree.files.replacing import replace_with_json
 from ringtree.ir import units
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.launch.launch import RESTART

@@ -13,8 +13,8 @@ from ringtree.cli import terminal
 from ringtree.cli.arguments.destination import write_page
 from ringtree.cli.terminal import Bar
 from ringtree.cli.train import report as train_report
+from ringtree.files.replacing import replace_with_json, replacing
 from ringtree.formats import chrome
-from ringtree.formats.replacing import replace_with_json, replacing
 from ringtree.pages.train_page import train_page
 from ringtree.training import TrainingPlan
 from ringtree.training.core.checkpoint import latest, load, save

@@ -18,7 +18,7 @@ from ringtree.cli.arguments.byte_sizes import parse_bytes
 from ringtree.cli.arguments.destination import check_destination
 from ringtree.cli.options.subject import span
 from ringtree.cli.terminal import progress
-from ringtree.formats.replacing import replacing
+from ringtree.files.replacing import replacing
 from ringtree.ir.units import count, duration, size
 from ringtree.price import CostParameters, NetworkCost
 from ringtree.price.memory.fitting import errors, fit

@@ -16,7 +16,7 @@ from ringtree.cli.arguments.byte_sizes import parse_bytes
 from ringtree.cli.arguments.destination import check_destination
 from ringtree.cli.table import aligned
 from ringtree.cli.terminal import progress
-from ringtree.formats.replacing import replacing
+from ringtree.files.replacing import replacing
 from ringtree.ir.units import bandwidth, count, duration, size
 from ringtree.machines.detect import detect
 from ringtree.machines.detect.nvml import INSTALL

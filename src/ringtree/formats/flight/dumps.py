@@ -101,7 +101,9 @@ def read(path: Path) -> Dump:
     """The dump in a file, whose rank is in its name. DumpError, in one line, where it is none."""
     try:
         data = file_bytes(path, EXPECTED, LARGEST_BYTES)
-        return _dump(path, _rank_in(path.name), _value(data, path))
+        if (rank := rank_in(path.name)) is None:
+            raise DumpError("no rank in the file's name; expected one such as comm_lib_trace_rank_3")
+        return _dump(path, rank, _value(data, path))
     except plain_pickle.PickleError as error:
         raise DumpError(f"{path}: a pickle that {error}; expected {EXPECTED}") from None
     except DumpError as error:
@@ -115,12 +117,11 @@ def _value(data: bytes, path: Path) -> Any:
     return plain_pickle.load(data) if data[:1] == b"\x80" else json_value(data, str(path), EXPECTED)
 
 
-def _rank_in(name: str) -> int:
-    """The number behind "rank", else the last one: comm_lib_trace_rank_3, nccl_trace_rank3.pkl, rank.3.json, dump_3."""
+def rank_in(name: str) -> int | None:
+    """The number behind "rank" in a file's name, else the last one: comm_lib_trace_rank_3, nccl_trace_rank3.pkl,
+    rank.3.json, dump_3. None where there is none."""
     found = re.findall(r"rank[._-]?(\d{1,7})(?!\d)", name) or re.findall(r"(\d{1,7})(?!\d)", name)
-    if not found or int(found[-1]) >= MOST_RANKS:
-        raise DumpError("no rank in the file's name; expected one such as comm_lib_trace_rank_3")
-    return int(found[-1])
+    return int(found[-1]) if found and int(found[-1]) < MOST_RANKS else None
 
 
 class _Reading:

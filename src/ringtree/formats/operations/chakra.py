@@ -19,12 +19,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ringtree.files.file_bytes import content
+from ringtree.files.replacing import replacing
 from ringtree.formats.imported import FormatError
 from ringtree.formats.operations import wire
 from ringtree.formats.operations.communicators import COLLECTIVES, NO_COMMUNICATORS, Communicators, matched
 from ringtree.formats.operations.limits import MOST_BYTES, MOST_RANKS, check_size
 from ringtree.formats.operations.wire import Field, fields, message, messages, packed_varint
-from ringtree.formats.replacing import replacing
 from ringtree.ir.operations import GraphBuilder, OperationGraph, OperationKind
 
 EXPECTED = "a Chakra execution trace"

@@ -22,9 +22,9 @@ from pathlib import Path
 import numpy as np
 
 from ringtree.files.file_bytes import content
+from ringtree.files.replacing import replacing
 from ringtree.formats.imported import FormatError
 from ringtree.formats.operations.limits import MOST_BYTES, MOST_RANKS, check_size
-from ringtree.formats.replacing import replacing
 from ringtree.ir.operations import ANY, GraphBuilder, OperationGraph, OperationKind
 
 EXPECTED = "a GOAL schedule"

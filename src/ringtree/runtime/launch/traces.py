@@ -27,16 +27,18 @@ def write_trace(
     world: str = "",
     later: LaterReadings = no_readings,
 ) -> int:
-    """Writes what the ranks recorded; returns 1 where there is nothing. `words`: started the program; `world`, `later`:
-    as for gather."""
+    """Writes what the ranks recorded; returns 1 where there is nothing, or a rank could not write its part. `words`:
+    started the program; `world`, `later`: as for gather."""
     gathered = gather(folder, ranks, world, later)
     if gathered is None:
         complain(f"{file} is not written: no rank called ringtree.init()")
         return 1
+    for why, unable in gathered.unwritten.items():
+        complain(f"{file} has nothing of {named(unable)}: a recording could not be written to {folder}: {why}")
     if gathered.silent:
         complain(f"{file} has nothing of {named(list(gathered.silent))}: a killed rank leaves nothing")
     if dropped := gathered.trace.facts.get("dropped"):
         complain(f"{file} is incomplete: {dropped} events were dropped")
     name = " ".join(words[1:] if words[0] == sys.executable else words)
     chrome.write(replace(gathered.trace, facts={"name": name, **gathered.trace.facts}), file)
-    return 0
+    return 1 if gathered.unwritten else 0

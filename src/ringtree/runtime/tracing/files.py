@@ -6,6 +6,9 @@ import atexit
 import json
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from io import BytesIO
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,6 +24,9 @@ if TYPE_CHECKING:
     from ringtree.runtime.communicator.communicator import Communicator
 
 COLUMNS = Recorded._fields[:-2]
+UNWRITTEN = ".error"
+"""The suffix of the file of a rank that could not write its recording; the error's number follows: a full disk has room
+for no text."""
 FIRST_WORLD = "/init1"
 """The end of the key of a process's first world."""
 
@@ -30,7 +36,7 @@ _recordings: list[Recording] = []
 def record_until_exit(communicator: Communicator, folder: str | Path) -> None:
     """Records this world, and the groups made from it. All its ranks call it, and over several hosts read their clocks.
     Writes the recording to `folder` when this process ends; a killed process leaves only the file that marks its
-    beginning."""
+    beginning, and one whose disk is full a file that names the error."""
     recording = Recording(communicator)
     recording.read_clocks()
     recording.start()
@@ -58,12 +64,17 @@ def _leave(path: Path, process: int) -> None:
         }
         for part in parts
     ]
+    first, data = _recordings[0], BytesIO()  # a zip that meets a full disk half-way fails again as it is closed
+    written = {"facts": first.facts(), "hosts": first.hosts, "clocks": first.clocks, "parts": recorded}
+    np.savez(data, parts=np.array(json.dumps(written)), **columns)
     begun = path.with_suffix(".begun")
-    with begun.open("wb") as file:
-        first = _recordings[0]
-        written = {"facts": first.facts(), "hosts": first.hosts, "clocks": first.clocks, "parts": recorded}
-        np.savez(file, parts=np.array(json.dumps(written)), **columns)
-    begun.rename(path)
+    try:
+        begun.write_bytes(data.getbuffer())
+        begun.rename(path)
+    except OSError as error:
+        with suppress(OSError):  # the folder has gone: nobody asks any more
+            os.truncate(begun, 0)
+            begun.rename(path.with_suffix(f"{UNWRITTEN}{error.errno}"))
 
 
 LaterReadings = Callable[[Sequence[int]], Sequence[ClockReading]]
@@ -75,10 +86,12 @@ def no_readings(hosts: Sequence[int]) -> Sequence[ClockReading]:
 
 
 class Gathered(NamedTuple):
-    """The files that ranks left. `silent`: ranks that recorded and left none, for they were killed."""
+    """The files that ranks left. `silent`: ranks that recorded and left none, for they were killed; `unwritten`: those
+    that could not write theirs, by the reason."""
 
     trace: Trace
     silent: tuple[int, ...]
+    unwritten: dict[str, list[int]]
 
 
 def gather(folder: Path, ranks: int, group: str = "", later: LaterReadings = no_readings) -> Gathered | None:
@@ -89,17 +102,26 @@ def gather(folder: Path, ranks: int, group: str = "", later: LaterReadings = no_
     parts = [part for file in files for part in file.parts]
     facts = dict(files[-1].facts) if files else {}
     silent = tuple(sorted(int(path.stem) for path in folder.glob("*.begun")))
-    if not parts and not silent:
+    unwritten = _unwritten(folder)
+    if not parts and not silent and not unwritten:
         return None
-    if silent:
-        facts["missing"] = f"{'ranks' if len(silent) > 1 else 'rank'} {', '.join(map(str, silent))}"
+    if missing := sorted([*silent, *chain.from_iterable(unwritten.values())]):
+        facts["missing"] = f"{'ranks' if len(missing) > 1 else 'rank'} {', '.join(map(str, missing))}"
     hosts = next((file.hosts for file in files if len(file.hosts) == ranks), [])
     clocks = NONE_APART
     if len(set(hosts)) > 1:
         until_s = {hosts[part.rank]: float(part.recorded.end_s.max(initial=0.0)) for part in parts}
         clocks = held_until(until_s, [reading for file in files for reading in file.clocks], later(hosts))
     trace = merge(ranks, parts, _world(parts, group), {"source": "measured", **facts}, hosts, clocks)
-    return Gathered(trace, silent)
+    return Gathered(trace, silent, unwritten)
+
+
+def _unwritten(folder: Path) -> dict[str, list[int]]:
+    """The ranks that could not write their recordings, by the reason."""
+    found: dict[str, list[int]] = {}
+    for path in sorted(folder.glob(f"*{UNWRITTEN}*"), key=lambda path: int(path.stem)):
+        found.setdefault(os.strerror(int(path.suffix.removeprefix(UNWRITTEN))), []).append(int(path.stem))
+    return found
 
 
 def _world(parts: Sequence[RankRecording], group: str) -> str:

@@ -17,10 +17,12 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ringtree import __version__
+from ringtree.files.replacing import renaming
 from ringtree.torch_backend.flight.recorder import RING, Described, FlightEntry, FlightRecorder, living
 
 VERSION = "2.10"
@@ -78,7 +80,7 @@ def prefix() -> Path:
 
 def dump(rank: int) -> Path | None:
     """Writes the last operations of this process's groups: the pickle that the analyser reads, whose path it returns,
-    and the same as JSON. None where nothing is recorded, or it cannot be written."""
+    and the same as JSON. None where nothing is recorded, or it cannot be written: a line on standard error says why."""
     if RING.maxlen == 0:
         return None
     path = prefix()
@@ -89,7 +91,12 @@ def dump(rank: int) -> Path | None:
             _write(json_path(path, rank), json.dumps(made).encode())
             pickled = path.with_name(f"{path.name}{rank}")
             _write(pickled, pickle.dumps(made))
-        except (OSError, ValueError):  # the prefix may be no name of a file
+        except (OSError, ValueError) as error:  # the prefix may be no name of a file
+            why = getattr(error, "strerror", None) or error
+            with suppress(OSError, ValueError):  # standard error may be closed, or as full
+                sys.stderr.write(
+                    f"ringtree: rank {rank}: the flight recorder's dump {path}{rank} is not written: {why}\n"
+                )
             return None
     return pickled
 
@@ -101,9 +108,8 @@ def json_path(prefix: Path, rank: int) -> Path:
 
 def _write(path: Path, data: bytes) -> None:
     """Writes the file at once: a reader never finds a part of it."""
-    part = path.with_name(f".{os.getpid()}.part")
-    part.write_bytes(data)
-    part.replace(path)
+    with renaming(path) as file:
+        file.write(data)
 
 
 def document() -> dict[str, Any]:

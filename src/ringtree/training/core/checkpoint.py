@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -27,7 +27,7 @@ from torch import Tensor
 from torch.distributed.checkpoint.api import CheckpointException
 
 from ringtree.files.file_bytes import file_bytes, opened
-from ringtree.files.json_values import json_value
+from ringtree.files.json_values import json_value, shown
 from ringtree.training.core.checkpoint_reader import TensorReader
 from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.core.stages import named
@@ -80,9 +80,10 @@ def save(trainer: Trainer, folder: Path) -> Path:
 def load(trainer: Trainer, checkpoint: Path) -> None:
     """Loads a checkpoint of any layout into a trainer; all ranks call it. ValueError, with the difference: if the
     checkpoint is not whole, or another model's or optimizer's."""
-    steps = _on_first(lambda: _checked(checkpoint, trainer.plan))
+    facts = _on_first(lambda: _checked(checkpoint, trainer.plan))
+    reader = TensorReader(checkpoint, facts.files)
     state = holder(trainer.optimizer).state
-    for name, kinds in _kinds(checkpoint).items():
+    for name, kinds in _kinds(reader).items():
         parameter = _changed(trainer).get(name)
         if parameter is not None:
             # A state is as its parameter, divided as that is, or a number.
@@ -93,11 +94,11 @@ def load(trainer: Trainer, checkpoint: Path) -> None:
     with _one_line(f"the checkpoint {checkpoint} cannot be read"):
         dcp.load(
             _weights(trainer) | _state(trainer),
-            storage_reader=TensorReader(checkpoint),
+            storage_reader=reader,
             no_dist=not dist.is_initialized(),
         )
     trainer.hand_out()
-    trainer.steps_done = steps
+    trainer.steps_done = facts.steps
 
 
 def _weights(trainer: Trainer) -> dict[str, Tensor]:
@@ -118,48 +119,76 @@ def _changed(trainer: Trainer) -> dict[str, Tensor]:
     return {name: value for name, value in named(trainer.model).items() if id(value) in its}
 
 
-def _kinds(checkpoint: Path) -> dict[str, dict[str, torch.Size]]:
+def _kinds(reader: TensorReader) -> dict[str, dict[str, torch.Size]]:
     """The whole shapes of the optimizer's states that a checkpoint has, by the parameter's name and their kind."""
     kinds: dict[str, dict[str, torch.Size]] = {}
-    for key, value in TensorReader(checkpoint).read_metadata().state_dict_metadata.items():
+    for key, value in reader.read_metadata().state_dict_metadata.items():
         what, name, *kind = key.split("/")
         if what == "optimizer":
             kinds.setdefault(name, {})[kind[0]] = value.size
     return kinds
 
 
-def _checked(checkpoint: Path, plan: TrainingPlan) -> int:
-    """The steps of a checkpoint that is whole, and one of what the plan trains."""
+class _Facts(NamedTuple):
+    """The content of a checkpoint's training.json. `files`: the digests of all others, by their names."""
+
+    steps: int
+    shape: dict[str, Any]
+    optimizer: object
+    files: dict[str, str]
+
+
+def _facts(checkpoint: Path) -> _Facts:
+    """The facts, each of its type. ValueError where they cannot be read."""
     try:
-        facts: dict[str, Any] = json_value(file_bytes(checkpoint / FACTS, "its facts", MOST_BYTES), FACTS, "its facts")
-        files, digests = facts["files"], _digests(checkpoint)
-    except (OSError, ValueError, KeyError) as error:
+        given = json_value(file_bytes(checkpoint / FACTS, "its facts", MOST_BYTES), FACTS, "its facts")
+        if not isinstance(given, dict):
+            raise ValueError(f"got {shown(given)}; expected an object")
+        for name in ("files", "shape", "settings"):
+            if not isinstance(given.get(name), dict):
+                raise ValueError(f"{name}: got {shown(given.get(name))}; expected an object")
+        for name, digest in given["files"].items():
+            if Path(name).name != name or name == FACTS or not isinstance(digest, str):
+                raise ValueError(f"files: got {shown(name)}: {shown(digest)}; expected a file's name and its digest")
+        steps = given.get("steps")
+        if not isinstance(steps, int) or isinstance(steps, bool) or not 0 <= steps < 1 << 53:
+            raise ValueError(f"steps: got {shown(steps)}; expected a whole number, at least 0")
+    except (OSError, ValueError) as error:
         raise ValueError(f"{checkpoint} is no finished checkpoint: its {FACTS} cannot be read ({error})") from None
-    broken = sorted(name for name in files if digests.get(name) != files[name])
-    if broken:
-        how = "is not as it was written" if broken[0] in digests else "is missing"
-        raise ValueError(
-            f"the checkpoint {checkpoint} is broken: {broken[0]} {how}; without its folder, an earlier one is taken"
-        )
-    shape, was = asdict(plan.shape), facts["shape"]
-    differs = [f"{k} {was.get(k)} instead of {shape[k]}" for k in shape if was.get(k) != shape[k]]
-    if facts["settings"]["optimizer"] != plan.settings.optimizer:
-        differs.append(f"optimizer {facts['settings']['optimizer']} instead of {plan.settings.optimizer}")
+    return _Facts(steps, given["shape"], given["settings"].get("optimizer"), given["files"])
+
+
+def _checked(checkpoint: Path, plan: TrainingPlan) -> _Facts:
+    """The facts of a checkpoint that is whole, and one of what the plan trains. Files that they do not name, nobody
+    reads."""
+    facts = _facts(checkpoint)
+    for name, digest in sorted(facts.files.items()):
+        there = os.path.lexists(checkpoint / name)
+        if not there or _digest(checkpoint / name) != digest:
+            how = "is not as it was written" if there else "is missing"
+            raise ValueError(
+                f"the checkpoint {checkpoint} is broken: {name} {how}; without its folder, an earlier one is taken"
+            )
+    shape, was = asdict(plan.shape), facts.shape
+    differs = [f"{k} {shown(was.get(k))} instead of {shape[k]}" for k in shape if was.get(k) != shape[k]]
+    if facts.optimizer != plan.settings.optimizer:
+        optimizer = facts.optimizer if isinstance(facts.optimizer, str) else shown(facts.optimizer)
+        differs.append(f"optimizer {optimizer[:40]} instead of {plan.settings.optimizer}")
     if differs:
         raise ValueError(f"the checkpoint {checkpoint} is of another training: {', '.join(differs)}")
-    return int(facts["steps"])
+    return facts
 
 
 def _digests(folder: Path) -> dict[str, str]:
-    digests = {}
-    for file in sorted(folder.iterdir()):
-        if file.name != FACTS:
-            digest = blake2b(digest_size=16)
-            with opened(file, "a file of a checkpoint") as stream:
-                while piece := stream.read(1 << 20):
-                    digest.update(piece)
-            digests[file.name] = digest.hexdigest()
-    return digests
+    return {file.name: _digest(file) for file in sorted(folder.iterdir()) if file.name != FACTS}
+
+
+def _digest(file: Path) -> str:
+    digest = blake2b(digest_size=16)
+    with opened(file, "a file of a checkpoint") as stream:
+        while piece := stream.read(1 << 20):
+            digest.update(piece)
+    return digest.hexdigest()
 
 
 def _write(file: Path, text: str) -> None:
@@ -202,4 +231,4 @@ def _one_line(what: str) -> Iterator[None]:
             yield
     except CheckpointException as failed:
         rank, (error, _) = min(failed.failures.items())
-        raise OSError(f"{what}: rank {rank}: {error}") from None
+        raise OSError(f"{what}: rank {rank}: {str(error) or type(error).__name__}") from None

@@ -8,6 +8,7 @@ which torch reads without running anything (weights_only).
 from __future__ import annotations
 
 import pickle
+from collections.abc import Collection
 from enum import Enum
 from pathlib import Path
 from typing import IO, Any
@@ -17,6 +18,7 @@ import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.metadata import Metadata, StorageMeta, TensorStorageMetadata
 
 from ringtree.files.file_bytes import file_bytes, opened
+from ringtree.files.json_values import shown
 
 CONTENTS = ".metadata"
 MOST_BYTES = 1 << 28
@@ -41,12 +43,12 @@ CLASSES = {
 
 
 class TensorReader(dcp.FileSystemReader):
-    """torch's reader of a checkpoint's folder, without what runs code. ValueError: for a checkpoint that holds
-    something else than tensors."""
+    """torch's reader of a checkpoint's folder, without what runs code. `files`: the names of its files. ValueError: for
+    a checkpoint that holds something else than tensors."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, files: Collection[str]) -> None:
         super().__init__(folder)
-        self._folder = folder
+        self._folder, self._files = folder, files
 
     def read_metadata(self, *_: Any, **__: Any) -> Metadata:
         """The table of contents."""
@@ -55,21 +57,30 @@ class TensorReader(dcp.FileSystemReader):
         with opened(file, "a checkpoint's table of contents") as stream:
             try:
                 metadata = _Tables(stream).load()
+                self._check(file, metadata)
             except (EOFError, AttributeError, IndexError, KeyError, TypeError, MemoryError) as error:
                 raise ValueError(f"{file}: no table of contents of a checkpoint ({error})") from None
             except pickle.UnpicklingError as error:
                 raise ValueError(f"{file}: {error}") from None
+        metadata.storage_meta = metadata.storage_meta or StorageMeta()
+        metadata.storage_meta.load_id = self.load_id
+        return metadata
+
+    def _check(self, file: Path, metadata: Any) -> None:
+        """ValueError, or what an attribute of another type raises: for a table that is none of tensors in `files`."""
         if not isinstance(metadata, Metadata):
             raise ValueError(f"{file}: no table of contents of a checkpoint")
         for name, entry in metadata.state_dict_metadata.items():
             if not isinstance(entry, TensorStorageMetadata):
                 raise ValueError(f"{file}: {str(name)[:80]!r} is a {type(entry).__name__}; expected tensors alone")
+        sizes = {name: (self._folder / name).stat().st_size for name in self._files}
         for where in (metadata.storage_data or {}).values():
-            if Path(where.relative_path).name != where.relative_path:
-                raise ValueError(f"{file}: names {where.relative_path[:80]!r}; expected files of its own folder")
-        metadata.storage_meta = metadata.storage_meta or StorageMeta()
-        metadata.storage_meta.load_id = self.load_id
-        return metadata
+            if where.relative_path not in sizes:
+                raise ValueError(f"{file}: names {shown(where.relative_path)}; expected files of its own folder")
+            if where.offset + where.length > sizes[where.relative_path]:
+                raise ValueError(
+                    f"{self._folder / where.relative_path}: cut short; expected tensors as {file} has them"
+                )
 
 
 class _Tables(pickle.Unpickler):

@@ -12,12 +12,12 @@ import contextlib
 import hashlib
 import json
 import os
-import secrets
 import stat
 import time
 from pathlib import Path
 
 from ringtree.files.file_bytes import first_bytes
+from ringtree.files.unfinished import create, unfinished_path
 from ringtree.runtime.bootstrap.contact import Contact
 from ringtree.runtime.bootstrap.environment import ADDRESS
 
@@ -46,9 +46,9 @@ class FileBoard:
         self._check_free()
         self._written = json.dumps({"job": self._job, "contact": contact.text()}).encode()
         file = self._file()
-        fresh = file.with_name(f"{file.name}.{secrets.token_hex(8)}")
+        fresh = unfinished_path(file)
         try:
-            fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            fd = create(fresh, 0o600)
             with os.fdopen(fd, "wb") as made:
                 made.write(self._written)
                 made.flush()

@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from ringtree.files.replacing import renaming
 from ringtree.ir.digest import sha256
 from ringtree.runtime.engines.device.element_types import DeviceTypes
 from ringtree.runtime.engines.engine import native_module
@@ -47,9 +48,8 @@ def compiled(types: DeviceTypes | None, capability: tuple[int, int]) -> bytes:
     code = _compiled(library, sources, types, capability)
     with suppress(OSError):
         kept.parent.mkdir(parents=True, exist_ok=True)
-        begun = kept.with_suffix(f".{os.getpid()}")
-        begun.write_bytes(code)
-        begun.replace(kept)
+        with renaming(kept) as file:
+            file.write(code)
     return code
 
 

@@ -28,7 +28,7 @@ LEAVE_S = 5.0
 """Seconds without a word that agents have to end in, when all ranks have ended."""
 ANSWER_S = 5.0
 """Seconds from SIGKILL until an agent that does not report its ranks' ends is given up."""
-TRACE = re.compile(r"\d+\.(npz|begun)")
+TRACE = re.compile(r"\d+\.(npz|begun|error\d{1,4})")
 """The names of files that an agent may send."""
 
 

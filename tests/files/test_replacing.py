@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from ringtree.cli.arguments.destination import check_destination
-from ringtree.formats.replacing import replacing
+from ringtree.files.replacing import replacing
+from ringtree.files.unfinished import create
 
 
 def test_the_new_is_there_at_the_end_and_not_before(tmp_path: Path) -> None:
@@ -42,6 +43,40 @@ def test_a_link_stays_a_link_and_a_device_a_device(tmp_path: Path) -> None:
     with replacing(Path(os.devnull)) as file:
         file.write(b"new")
     assert not Path(os.devnull).is_file()
+
+
+def test_what_lies_beside_by_a_name_of_its_own_is_never_written_to(tmp_path: Path) -> None:
+    """A link that another user puts there leads nowhere."""
+    path, victim, beside = tmp_path / "x", tmp_path / "victim", tmp_path / ".x.part"
+    victim.write_text("kept")
+    beside.symlink_to(victim)
+    with replacing(path) as file:
+        file.write(b"new")
+    assert (victim.read_text(), path.read_text(), beside.is_symlink()) == ("kept", "new", True)
+    with pytest.raises(FileExistsError):
+        create(beside)
+
+
+def test_two_that_write_one_path_leave_one_file_whole(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    with replacing(path) as first:
+        first.write(b"first begins, ")
+        first.flush()
+        with replacing(path) as second:
+            second.write(b"second")
+        assert path.read_bytes() == b"second"
+        first.write(b"first ends")
+    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("x", "first begins, first ends")]
+
+
+def test_the_new_file_has_the_mode_that_the_umask_leaves(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        with replacing(tmp_path / "x") as file:
+            file.write(b"new")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "x").stat().st_mode & 0o777 == 0o640
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")

@@ -8,9 +8,11 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
+
+from ringtree.files.unfinished import create, unfinished_path
 
 _DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/([0-9]{1,6})")
 _STANDARD = {"/dev/stdout": 1, "/dev/stderr": 2}
@@ -49,14 +51,23 @@ def _replacing(path: Path) -> Iterator[IO[bytes]]:
         with _pipe(path) if path.is_fifo() else open(path, "wb") as file:
             yield file
         return
-    target = path.resolve()
-    beside = target.with_name(f".{target.name}.part")
+    with renaming(path.resolve()) as file:
+        yield file
+
+
+@contextmanager
+def renaming(path: Path) -> Iterator[IO[bytes]]:
+    """A new file to write that has the name `path` from the end of the block on, in the place of what had it, a link
+    too; if the block fails, nothing is left of it. Two that write one path at once leave one's file, whole."""
+    unfinished = unfinished_path(path)
+    file = open(create(unfinished), "wb")  # noqa: SIM115  # outside the block: what another made is not unlinked
     try:
-        with open(beside, "wb") as file:
+        with file:
             yield file
-        os.replace(beside, target)
+        os.replace(unfinished, path)
     except BaseException:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):
+            unfinished.unlink()
         raise
 
 
