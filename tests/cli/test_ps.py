@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 from pathlib import Path
 
 from tests.cli.conftest import Ringtree
@@ -29,3 +31,17 @@ def test_ps_shows_each_rank_and_who_holds_up_whom(ringtree: Ringtree, tmp_path: 
         assert re.fullmatch(rf" +{pattern}", line), line
     groups = json.loads((tmp_path / "groups.json").read_text())["groups"]
     assert world.job in [group["job"] for group in groups]
+
+
+def test_ps_shows_a_rank_that_is_stopped(ringtree: Ringtree, tmp_path: Path) -> None:
+    with hanging_job(tmp_path) as world:
+        pid = world.ranks[1].pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            result = ringtree("ps")
+        finally:
+            os.kill(pid, signal.SIGCONT)
+    mine = result.out[result.out.index(f"{world.job}: 3 ranks, ") :].split("\n\n")[0]
+    assert re.search(rf"1 +{pid}  its process is stopped: kill -CONT lets it go on\n", mine)
+    assert "rank 1 holds up rank 0" in mine
