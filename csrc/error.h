@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace ringtree {
 
@@ -15,6 +16,8 @@ struct Error : std::runtime_error {
   Failure kind;
   int rank;    // the rank that died, else -1
   bool again;  // of a group that failed before
+  // Whether a rank was interrupted, as by Ctrl-C.
+  bool of_interrupt() const { return std::string_view(what()).find(" was interrupted in ") != std::string_view::npos; }
 };
 
 // The host asked a wait to stop (a signal handler raised); the host knows why.

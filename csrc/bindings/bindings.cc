@@ -5,6 +5,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <chrono>
+#include <thread>
+
 #include "bindings/device.h"
 #include "bindings/group_object.h"
 
@@ -54,7 +57,23 @@ ringtree::Group& group_of(PyObject* endpoint) {
   return nb::inst_ptr<GroupObject>(endpoint)->group();
 }
 
+// A Ctrl-C that all ranks get may come to this one only after another has failed the group because of it. Its handler
+// would then run wherever Python looks for signals next, which is often within the report of the error.
+static bool signalled(const ringtree::Error& error) {
+  constexpr auto longest = std::chrono::milliseconds(20), step = std::chrono::milliseconds(1);
+  if (PyErr_CheckSignals() != 0) return true;
+  if (error.again || !error.of_interrupt() || getpid() != syscall(SYS_gettid)) return false;
+  for (auto waited = step; waited <= longest; waited += step) {
+    Py_BEGIN_ALLOW_THREADS;
+    std::this_thread::sleep_for(step);
+    Py_END_ALLOW_THREADS;
+    if (PyErr_CheckSignals() != 0) return true;
+  }
+  return false;
+}
+
 void set_error(const ringtree::Error& error) {
+  if (signalled(error)) return;
   auto& types = error_types();
   PyObject* type = error.kind == Failure::died        ? types.died
                    : error.kind == Failure::mismatch  ? types.mismatch

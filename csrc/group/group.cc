@@ -116,7 +116,7 @@ Group::~Group() {
 }
 
 void Group::check_usable() const {
-  if (!open_) throw Error(Failure::poisoned, -1, "the group is closed");
+  if (!open_) throw endpoint_->health().closed();
   check_home();
   if (endpoint_->health().failed()) endpoint_->health().raise_failure();
 }

@@ -23,7 +23,7 @@ void Group::await(const TicketLock::Ticket& ticket, Hooks& hooks, const Prepared
       }
     }
   }
-  if (endpoint_->stopping.load(std::memory_order_relaxed)) throw Error(Failure::poisoned, -1, "the group is closed");
+  if (endpoint_->stopping.load(std::memory_order_relaxed)) throw endpoint_->health().closed();
 }
 
 // Fails the group where another thread is in a call: which of the two comes first may differ from rank to rank, and

@@ -17,7 +17,7 @@ constexpr std::int64_t old_ns = 10'000'000'000, lately_ns = 1'000'000'000;
 }  // namespace
 
 std::string with_cause(const std::string& text, const std::optional<FirstCause>& cause) {
-  if (!cause) return text;
+  if (!cause || text.find(cause->text) != std::string::npos) return text;
   auto age_ns = cause->since_ns ? now_ns() - cause->since_ns : 0;
   if (age_ns < old_ns) return text + mark + cause->text;
   return text + mark + "(" + std::to_string(age_ns / 1'000'000'000) + before + cause->text;

@@ -24,7 +24,8 @@ struct FirstCause {
   std::int64_t since_ns = 0;
 };
 
-// An error's text, and what it has of its first cause: all of it, where it is the first itself.
+// An error's text, and its first cause, unless it says the same; and what a text has of its first cause: all of it,
+// where it is the first itself.
 std::string with_cause(const std::string& text, const std::optional<FirstCause>& cause);
 std::string cause_in(const std::string& text);
 

@@ -141,6 +141,10 @@ std::optional<FirstCause> Health::cause_of_failure() const {
   return FirstCause{poison.culprit, cause_in(poison.text), poison.since_ns};
 }
 
+Error Health::closed() const {
+  return Error(Failure::poisoned, -1, with_cause("the group is closed", cause_of_failure()));
+}
+
 void Health::report_cause(int rank, const FirstCause& cause) {
   auto& reported = member(rank).cause;
   std::uint32_t none = 0;

@@ -70,6 +70,7 @@ class Health {
   // meanwhile.
   std::optional<FirstCause> cause_of_leaving(int rank) const;
   std::optional<FirstCause> cause_of_failure() const;
+  Error closed() const;        // the error of a group that is closed, and why it had failed before
   int number(int rank) const;  // in the world
   std::optional<int> rank_of(int number) const;
   int rank() const { return rank_; }

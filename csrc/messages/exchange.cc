@@ -40,7 +40,7 @@ void Exchange::close() {
 }
 
 void Exchange::check_open() const {
-  if (closed_) throw Error(Failure::poisoned, -1, "the group is closed");
+  if (closed_) throw endpoint_.health().closed();
 }
 
 // Takes operations back whose call ends by an exception: nobody may write into them after they are gone. If a send was

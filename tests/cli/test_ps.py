@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -59,3 +60,17 @@ def test_a_full_standard_output_is_named(unbuffered: str) -> None:
 def test_a_name_of_a_file_in_an_error_moves_no_cursor() -> None:
     for error in (FileNotFoundError(2, "x", "a\x1b[2J"), PermissionError(13, "no\x1b[2J", "a\nb\x1b[2J")):
         assert one_line(error).isprintable()
+
+
+def test_ps_shows_a_rank_that_is_stopped(ringtree: Ringtree, tmp_path: Path) -> None:
+    with hanging_job(tmp_path) as world:
+        pid = world.ranks[1].pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            result = ringtree("ps")
+        finally:
+            os.kill(pid, signal.SIGCONT)
+    mine = result.out[result.out.index(f"{world.job}: 3 ranks, ") :].split("\n\n")[0]
+    assert re.search(rf"1 +{pid}  its process is stopped: kill -CONT lets it go on\n", mine)
+    assert "rank 1 holds up rank 0" in mine

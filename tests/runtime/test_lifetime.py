@@ -10,13 +10,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from ringtree import init, spawn
+from ringtree import Poisoned, init, spawn
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import GroupParameters, in_threads
 from tests.runtime.conftest import available
@@ -248,3 +249,41 @@ def test_a_rank_that_ends_leaves_all_its_groups() -> None:
         return int(other.group([1, 2]).all_reduce(1))
 
     assert spawn(rank, 3, timeout_s=60) == [0, 2, 2]
+
+
+def test_ctrl_c_counts_for_a_rank_that_hears_of_anothers_first() -> None:
+    """The others' error, with this rank's own interrupt while it is printed, would be no report of either."""
+
+    def act(comm: Communicator) -> str:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # Python has none where it is started to ignore it
+        process = int(comm.all_gather(np.array([os.getpid()]))[1, 0])
+        comm.barrier()  # the next one is a call of the engine's alone
+        try:
+            if comm.rank == 0:
+                comm._fail("was interrupted in barrier")
+                time.sleep(0.005)
+                os.kill(process, signal.SIGINT)
+            comm.barrier()
+            time.sleep(1)
+            return "nothing"
+        except (KeyboardInterrupt, Poisoned) as error:
+            return type(error).__name__
+
+    assert spawn(act, 2) == ["Poisoned", "KeyboardInterrupt"]
+
+
+def test_programs_that_a_rank_starts_have_no_descriptor_of_its_groups() -> None:
+    def act(comm: Communicator) -> list[str]:
+        half = comm.split(0)
+        array = comm.empty(3)
+        found = []
+        for name in os.listdir("/proc/self/fd"):
+            with suppress(OSError):  # that of the listing itself
+                if os.readlink(f"/proc/self/fd/{name}").startswith("/memfd:ringtree"):
+                    found.append("inherited" if os.get_inheritable(int(name)) else "own")
+        del array, half
+        return found
+
+    for found in spawn(act, 2):
+        assert found
+        assert "inherited" not in found

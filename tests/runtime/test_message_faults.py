@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from ringtree import ANY, PeerDied, TimedOut, spawn, wait_all, wait_any
+from ringtree import ANY, PeerDied, Poisoned, TimedOut, spawn, wait_all, wait_any
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.communicator.messages.work import Message
 from tests.runtime.conftest import Pools, available
+from tests.runtime.outlived import Ranks, end
 from tests.runtime.test_faults import outcomes
+from tests.runtime.test_shrink import until_it_fails
 
 
 def arrived(comm: Communicator) -> Message:
@@ -174,3 +177,25 @@ def test_messages_sent_before_leaving_are_received() -> None:
                 pair.close()
 
     spawn(rank, 2)
+
+
+@pytest.mark.skipif(not available("shm"), reason="the native engine is not built")
+def test_a_message_of_a_closed_group_names_who_had_died() -> None:
+    def act(comm: Communicator) -> list[str]:
+        comm.barrier()
+        if comm.rank == 1:
+            end()
+        pending = comm.irecv(np.zeros(2), 1, 3), comm.isend(np.ones(1 << 20), 1, 4)
+        until_it_fails(comm)
+        comm.close()
+        found = []
+        for message in pending:
+            with pytest.raises(Poisoned) as raised:
+                message.wait()
+            found.append(str(raised.value))
+        return found
+
+    with Ranks(2, act) as ranks:
+        found = ranks.reports()
+    for text in found[0]:
+        assert re.match(r"the group is closed; the first cause: rank 1 (died|left)", text)

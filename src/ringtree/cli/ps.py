@@ -74,7 +74,9 @@ def _lines(world: ObservedWorld, now_ns: int, absent: bool) -> Iterator[str]:
 
 def states(rank: ObservedRank, now_ns: int) -> Iterator[str]:
     """Lines on what a rank does: one for each long wait, or its last call."""
-    if rank.state != "running":
+    if rank.state == "stopped":
+        yield "its process is stopped: kill -CONT lets it go on"
+    elif rank.state != "running":
         yield {"absent": "not here: not attached yet, or on another host", "lost": "out of reach"}.get(
             rank.state, rank.state
         )

@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 
 from ringtree.files.file_bytes import opened
+from ringtree.runtime.communicator.composite import CompositeCall
 from ringtree.storage.buffers import arrays_in, fits, mapped, private
 from ringtree.storage.device import check_device, copied, read_into, reads_directly, tensors_in
 from ringtree.storage.elements import named_element, torch_dtype
@@ -66,7 +67,7 @@ def load(
     """
     where, stage, plan = Path(), JointStage(comm), None
     how = _How(_usual(comm, device) if memory is None else memory, framework, device, direct, progress)
-    with ExitStack() as files:
+    with CompositeCall(comm._fail, "load", alike=(Exception,)), ExitStack() as files:
         with stage.attempt():
             where = Path(path)
             _check(how)

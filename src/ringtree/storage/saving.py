@@ -14,6 +14,7 @@ import numpy as np
 
 from ringtree.files.json_values import json_value
 from ringtree.files.unfinished import create, unfinished_path
+from ringtree.runtime.communicator.composite import CompositeCall
 from ringtree.storage.elements import OF_NPY, WRITTEN, ElementType, element_of, raw_bytes
 from ringtree.storage.gathering import PIECE_BYTES, Progress
 from ringtree.storage.header import METADATA, Entry, digest_of, npy_bytes, safetensors_bytes
@@ -55,6 +56,17 @@ def save(
     shape, or `path` is no plain file. TypeError: for a tensor of a type that the file does not have. OSError: if it
     cannot be written.
     """
+    with CompositeCall(comm._fail, "save", alike=(Exception,)):
+        _save(tensors, path, comm, metadata, progress)
+
+
+def _save(
+    tensors: Any,
+    path: str | os.PathLike[str],
+    comm: Communicator,
+    metadata: Mapping[str, str] | None,
+    progress: Progress,
+) -> None:
     where, stage = Path(), JointStage(comm)
     whole = tensors if isinstance(tensors, Mapping) else {"": tensors}
     table: dict[str, tuple[str, Shape]] = {}

@@ -42,7 +42,9 @@ class UnixSocket(_socket.socket):
     def receive_with(self, most_bytes: int) -> tuple[bytes, int]:
         """The next message, b"" at the end, and the descriptor that came with it, -1 where none did. OSError: where
         this process can have no further descriptor."""
-        message, ancillary, flags, _ = self.recvmsg(most_bytes, _socket.CMSG_LEN(_DESCRIPTOR.size))
+        message, ancillary, flags, _ = self.recvmsg(
+            most_bytes, _socket.CMSG_LEN(_DESCRIPTOR.size), _socket.MSG_CMSG_CLOEXEC
+        )  # without the flag, programs that this process starts would have it too
         for level, kind, data in ancillary:
             if (level, kind) == (_socket.SOL_SOCKET, _socket.SCM_RIGHTS):
                 return message, _DESCRIPTOR.unpack_from(data)[0]

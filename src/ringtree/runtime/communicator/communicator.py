@@ -201,10 +201,13 @@ class Communicator(Elastic, OneSided, PointToPoint, Objects, Coalesced):
     def abort(self, why: str = "") -> None:
         """Fails the group for all its ranks; any thread may. A rank that waits in the group gets Poisoned at once,
         and so does every later call."""
+        self._fail("aborted the group" + (f": {why}" if why else ""))
+
+    def _fail(self, what: str) -> None:
         if isinstance(self._endpoint, lifetime.Gone):
             return
         for group in (self, *self._besides.copy().values()):
-            group._endpoint.poison(f"rank {self._name} aborted the group" + (f": {why}" if why else ""))
+            group._endpoint.poison(f"rank {self._name} {what}")
 
     @property
     def _name(self) -> str:

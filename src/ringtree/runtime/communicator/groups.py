@@ -9,6 +9,7 @@ from weakref import WeakSet
 from ringtree.errors import TimedOut
 from ringtree.runtime.communicator.arguments import int64, whole
 from ringtree.runtime.communicator.collectives.collectives import Collectives
+from ringtree.runtime.communicator.composite import CompositeCall
 from ringtree.runtime.communicator.lifetime import Gone
 from ringtree.runtime.communicator.mesh import Mesh
 from ringtree.runtime.engines.engine import GroupParameters
@@ -44,13 +45,14 @@ class Groups(Collectives):
         ranks that gave None. Both are whole numbers of 64 bits (else TypeError, ValueError). All ranks of this group
         call it."""
         mine = (0, 0, 0) if color is None else (1, int64(color, "color"), int64(key, "key"))
-        table = self._agreed("a split", mine).tolist()
-        self._made += 1
-        if color is None:
-            return None
-        colors = sorted({c for here, c, _ in table if here})
-        members = sorted((k, r) for r, (here, c, k) in enumerate(table) if here and c == mine[1])
-        return self._communicator([r for _, r in members], f"{self._made}.{colors.index(mine[1])}", "split")
+        with CompositeCall(self._fail, "split", alike=(Exception,)):
+            table = self._agreed("a split", mine).tolist()
+            self._made += 1
+            if color is None:
+                return None
+            colors = sorted({c for here, c, _ in table if here})
+            members = sorted((k, r) for r, (here, c, k) in enumerate(table) if here and c == mine[1])
+            return self._communicator([r for _, r in members], f"{self._made}.{colors.index(mine[1])}", "split")
 
     def group(
         self,
@@ -87,21 +89,24 @@ class Groups(Collectives):
 
     def duplicate(self) -> Communicator:
         """Another communicator of the same ranks, whose calls do not wait for this one's. All ranks call it."""
-        self._agreed("a duplicate")
-        self._made += 1
-        return self._communicator(range(self.size), str(self._made), "duplicate")
+        with CompositeCall(self._fail, "duplicate", alike=(Exception,)):
+            self._agreed("a duplicate")
+            self._made += 1
+            return self._communicator(range(self.size), str(self._made), "duplicate")
 
     def mesh(self, **axes: int) -> Mesh:
         """This group as a grid, as in `mesh(dp=2, tp=4)`: the last axis varies fastest, and one length may be -1: the
         remaining factor. All ranks call it; see Mesh. ValueError: if the lengths' product is not `size`."""
-        self._agreed("a mesh of " + ", ".join(f"{name}={whole(length, name)}" for name, length in axes.items()))
-        self._made += 1
-        made = self._made
+        request = "a mesh of " + ", ".join(f"{name}={whole(length, name)}" for name, length in axes.items())
+        with CompositeCall(self._fail, "mesh", alike=(Exception,)):
+            self._agreed(request)
+            self._made += 1
+            made = self._made
 
-        def make(ranks: Sequence[int], name: str) -> Communicator:
-            return self._communicator(ranks, f"{made}.{name}", f"mesh[{name.rpartition('.')[0]}]")
+            def make(ranks: Sequence[int], name: str) -> Communicator:
+                return self._communicator(ranks, f"{made}.{name}", f"mesh[{name.rpartition('.')[0]}]")
 
-        return Mesh(axes, self.rank, self.size, make)
+            return Mesh(axes, self.rank, self.size, make)
 
     def _communicator(
         self,

@@ -53,6 +53,10 @@ class Member:
         """The slow path, where a call has taken it."""
         return vars(self).get("_calls")
 
+    def _fail(self, what: str) -> None:
+        """Fails the group, and those beside it, for all ranks. `what`: what this rank did, as in "left"."""
+        raise NotImplementedError
+
     def beside(self, what: str, slots: int = 0, engine: str = "") -> Any:
         """See Communicator."""
         raise NotImplementedError

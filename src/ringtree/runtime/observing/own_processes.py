@@ -45,12 +45,23 @@ def shared_memories() -> list[HeldMemory]:
 
 def start_of(pid: int) -> int:
     """The start of a process, in clock ticks after boot; 0 if there is none, or only a zombie."""
+    fields = _stat(pid)
+    return 0 if not fields or fields[0] in "ZX" else int(fields[19])
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a signal, or a debugger, has stopped the process."""
+    fields = _stat(pid)
+    return bool(fields) and fields[0] in "Tt"
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields of a process from its state on; none where it has ended."""
     try:
         with open(f"{PROC}/{pid}/stat") as file:
-            fields = file.read().rpartition(")")[2].split()
+            return file.read().rpartition(")")[2].split()
     except OSError:
-        return 0
-    return 0 if fields[0] in "ZX" else int(fields[19])
+        return []
 
 
 def space_of(pid: int) -> int:

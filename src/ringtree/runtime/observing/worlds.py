@@ -12,6 +12,7 @@ from ringtree.runtime.engines.engine import native_module
 from ringtree.runtime.observing.own_processes import (
     HeldMemory,
     command_of,
+    is_stopped,
     number_inside,
     shared_memories,
     space_of,
@@ -34,9 +35,9 @@ class LongWait:
 
 @dataclass(frozen=True, slots=True)
 class ObservedRank:
-    """A rank of a world. `state`: absent (not here yet, or on another host), running, left, lost (out of reach) or
-    ended. `pid`: None where it is not on this host. `calls`: collectives that it has begun in the world, the `last` of
-    them as text, where it can be read."""
+    """A rank of a world. `state`: absent (not here yet, or on another host), running, stopped (by a signal, or a
+    debugger), left, lost (out of reach) or ended. `pid`: None where it is not on this host. `calls`: collectives that
+    it has begun in the world, the `last` of them as text, where it can be read."""
 
     rank: int
     state: str
@@ -59,9 +60,10 @@ class ObservedWorld:
     holders: tuple[int, ...]
 
     def stragglers(self) -> tuple[int, ...]:
-        """The ranks that others wait for and that are in no long wait themselves: who holds up the rest."""
+        """The ranks that others wait for and that are stopped, or in no long wait themselves: who holds up the rest."""
         waited = {wait.peer for rank in self.ranks for wait in rank.waits if wait.peer is not None}
-        return tuple(rank for rank in sorted(waited) if rank < len(self.ranks) and not self.ranks[rank].waits)
+        seen = [self.ranks[rank] for rank in sorted(waited) if rank < len(self.ranks)]
+        return tuple(rank.rank for rank in seen if rank.state == "stopped" or not rank.waits)
 
 
 def worlds() -> list[ObservedWorld]:
@@ -98,7 +100,9 @@ def _in_threads(members: Sequence[Mapping[str, Any]]) -> bool:
 
 def _rank(rank: int, member: Mapping[str, Any], holders: Mapping[int, str]) -> ObservedRank:
     pid = _pid_here(member, holders) if member["process"] else None
-    state = {"attached": "running" if pid is not None else "ended"}.get(member["state"], member["state"])
+    state = member["state"]
+    if state == "attached":
+        state = "ended" if pid is None else "stopped" if is_stopped(pid) else "running"
     return ObservedRank(
         rank, state, pid, member["calls"], member["last"], tuple(_waits(member["waits"])) if pid is not None else ()
     )

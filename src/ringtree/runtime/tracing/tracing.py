@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ringtree.ir.trace import Trace
 from ringtree.ir.units import count
+from ringtree.runtime.communicator.composite import CompositeCall
 from ringtree.runtime.communicator.lifetime import Gone
 from ringtree.runtime.engines.protocols import Recorded
 from ringtree.runtime.tracing.clocks import ClockReading, aligned, read_clocks
@@ -51,8 +52,9 @@ class Recording:
     def __enter__(self) -> Self:
         if self._before or self._parts:
             raise RuntimeError("a recording records once; comm.trace() makes another")
-        self.read_clocks()
-        self.start()
+        with CompositeCall(self._communicator._fail, "trace", alike=(Exception,)):
+            self.read_clocks()
+            self.start()
         return self
 
     def __exit__(
@@ -67,7 +69,10 @@ class Recording:
             parts = self.stop()
             self._trace = merge(whole.size, parts, whole._parameters.key, self.facts(), whole.hosts)
         if error is None and not isinstance(whole._endpoint, Gone):
-            gathered = whole.all_gather_object((parts, self.clocks, read_clocks(whole)))
+            with CompositeCall(whole._fail, "trace"):
+                # a rank whose block raised, and which makes another call here, raises Mismatch
+                whole._calls.synchronize_for("the end of a trace", False)
+                gathered = whole.all_gather_object((parts, self.clocks, read_clocks(whole)))
             clocks = aligned(*gathered[0][1:])
             everybodys = [part for given, _, _ in gathered for part in given]
             self._trace = merge(whole.size, everybodys, whole._parameters.key, self.facts(), whole.hosts, clocks)
@@ -105,8 +110,8 @@ class Recording:
 
     def leave(self, communicator: Communicator) -> None:
         """Takes what this group recorded; it goes on only where another recording wants it."""
+        communicator._recordings.remove(self)  # first: the group's close leaves it, too, and may come meanwhile
         before = self._before.pop(communicator)
-        communicator._recordings.remove(self)
         recorded = _recorded(communicator)
         if not communicator._recordings:
             communicator._endpoint.record(0)

@@ -37,6 +37,7 @@ from ringtree.runtime.communicator.calls.operations import Op, as_named, as_op
 from ringtree.runtime.communicator.calls.ordering import kept_order
 from ringtree.runtime.communicator.calls.plans import Given, Offsets, Plans, Same
 from ringtree.runtime.communicator.calls.request import CallRequest
+from ringtree.runtime.communicator.composite import CompositeCall
 from ringtree.runtime.communicator.messages.work import Work
 from ringtree.runtime.engines.engine import GroupParameters, JoinedGroup, device_engine
 from ringtree.runtime.types import Dtype, op_code
@@ -159,9 +160,17 @@ class Calls:
         part, _ = self._part(request.collective, request.root, request.x.nbytes, algorithm, whole=True)
         calls.check_function(part.program, op, op.commutative or self._in_rank_order(part, algorithm))
         request.x, request.out = as_named(request.x), None if request.out is None else as_named(request.out)
-        self._synchronize(request, part)
-        apart = self._beside("functions")._endpoint
-        calls.reduce_by_function(part.program, op, request, apart, (apart, self._endpoint), self._parameters)
+        groups: list[Endpoint] = [self._endpoint]
+
+        def fail(what: str) -> None:
+            for group in groups:
+                group.poison(f"rank {self._parameters.names[self._parameters.rank]} {what}")
+
+        with CompositeCall(fail, request.collective):
+            self._synchronize(request, part)
+            apart = self._beside("functions")._endpoint
+            groups.insert(0, apart)
+            calls.reduce_by_function(part.program, op, request, apart, tuple(groups), self._parameters)
         return request.result
 
     def _synchronize(self, request: CallRequest, part: RankProgram) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from ringtree.runtime.communicator import calls
 from ringtree.runtime.communicator.collectives.uneven import UnevenCollectives
+from ringtree.runtime.communicator.composite import CompositeCall
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,8 +32,9 @@ class Objects(UnevenCollectives):
         here = self.rank == root
         data = _written(obj) if here else np.empty(0, np.uint8)
         length = np.array([data.size], np.int64)
-        self.broadcast(length, root)
-        data = self.broadcast(data if here else np.empty(int(length[0]), np.uint8), root)
+        with CompositeCall(self._fail, "broadcast_object"):
+            self.broadcast(length, root)
+            data = self.broadcast(data if here else np.empty(int(length[0]), np.uint8), root)
         return obj if here else pickle.loads(data)
 
     def gather_object(self, obj: Any, root: int = 0) -> list[Any] | None:
@@ -40,35 +42,41 @@ class Objects(UnevenCollectives):
         among ranks that trust each other."""
         root = self._root(root)
         data = _written(obj)
-        lengths = self.all_gather(np.array([data.size], np.int64)).reshape(-1)
-        joined = self.gather_v(data, root, lengths)
+        with CompositeCall(self._fail, "gather_object"):
+            lengths = self.all_gather(np.array([data.size], np.int64)).reshape(-1)
+            joined = self.gather_v(data, root, lengths)
         return None if joined is None else _read(joined, lengths)
 
     def all_gather_object(self, obj: Any) -> list[Any]:
         """All ranks' objects in a list [size], on every rank. Unpickling runs code of the sender: only among ranks that
         trust each other."""
         data = _written(obj)
-        lengths = self.all_gather(np.array([data.size], np.int64)).reshape(-1)
-        return _read(self.all_gather_v(data, lengths), lengths)
+        with CompositeCall(self._fail, "all_gather_object"):
+            lengths = self.all_gather(np.array([data.size], np.int64)).reshape(-1)
+            joined = self.all_gather_v(data, lengths)
+        return _read(joined, lengths)
 
     def scatter_object(self, objs: Sequence[Any] | None = None, root: int = 0) -> Any:
         """Object `rank` of the root's list, which has one a rank (else ValueError); elsewhere `objs` is ignored.
         Unpickling runs code of the root's: only among ranks that trust it."""
         root = self._root(root)
         length = np.empty(1, np.int64)
-        if self.rank != root:
-            self.scatter(None, root, length)
-            return pickle.loads(self.scatter_v(None, None, root, out=np.empty(int(length[0]), np.uint8)))
-        data, lengths = _joined([_written(o) for o in self._one_a_rank(objs)])
-        self.scatter(lengths, root, length)
-        return pickle.loads(self.scatter_v(data, lengths, root))
+        data, lengths = None, None
+        if self.rank == root:
+            data, lengths = _joined([_written(o) for o in self._one_a_rank(objs)])
+        with CompositeCall(self._fail, "scatter_object"):
+            self.scatter(lengths, root, length)
+            mine = self.scatter_v(data, lengths, root, out=np.empty(int(length[0]), np.uint8))
+        return pickle.loads(mine)
 
     def all_to_all_object(self, objs: Sequence[Any]) -> list[Any]:
         """Sends object i of the list [size] to rank i; object i of the result came from rank i. ValueError: if the list
         has another length. Unpickling runs code of the sender: only among ranks that trust each other."""
         data, lengths = _joined([_written(o) for o in self._one_a_rank(objs)])
-        table = self.all_gather(lengths)
-        return _read(self.all_to_all_v(data, table), table[:, self.rank])
+        with CompositeCall(self._fail, "all_to_all_object"):
+            table = self.all_gather(lengths)
+            joined = self.all_to_all_v(data, table)
+        return _read(joined, table[:, self.rank])
 
     def reduce_object(self, obj: Any, op: Callable[[Any, Any], Any], root: int = 0) -> Any:
         """The objects folded in rank order, op(op(rank 0's, rank 1's), rank 2's) and so on, at the root; None

@@ -17,6 +17,7 @@ from ringtree.errors import Mismatch
 from ringtree.runtime import arrays
 from ringtree.runtime.communicator import calls
 from ringtree.runtime.communicator.collectives.collectives import Collectives
+from ringtree.runtime.communicator.composite import CompositeCall
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,10 +41,11 @@ class UnevenCollectives(Collectives):
         numbers: each rank's rows, which a small call gathers where it is None. ValueError: if counts[rank] is not the
         rows of `x`. Mismatch: if rows differ in length between ranks."""
         a = _rowed(x, "x")
-        known = self._gathered(a) if counts is None else self._stated(counts, a)
-        b = arrays.target(out, a, (int(known.sum()), *a.shape[1:]))
-        request = self._uneven("all_gather", known, a, b, b.owner if out is None else out)
-        return self._calls.perform(request, algorithm, async_op)
+        with CompositeCall(self._fail, "all_gather_v", counts is None):
+            known = self._gathered(a) if counts is None else self._stated(counts, a)
+            b = arrays.target(out, a, (int(known.sum()), *a.shape[1:]))
+            request = self._uneven("all_gather", known, a, b, b.owner if out is None else out)
+            return self._calls.perform(request, algorithm, async_op)
 
     def gather_v(
         self,
@@ -59,13 +61,14 @@ class UnevenCollectives(Collectives):
         Arguments and errors as in all_gather_v."""
         root = self._root(root)
         a = _rowed(x, "x")
-        known = self._gathered(a) if counts is None else self._stated(counts, a)
-        if self.rank != root:
-            request = self._uneven("gather", known, a, None, None, root=root)
+        with CompositeCall(self._fail, "gather_v", counts is None):
+            known = self._gathered(a) if counts is None else self._stated(counts, a)
+            if self.rank != root:
+                request = self._uneven("gather", known, a, None, None, root=root)
+                return self._calls.perform(request, algorithm, async_op)
+            b = arrays.target(out, a, (int(known.sum()), *a.shape[1:]))
+            request = self._uneven("gather", known, a, b, b.owner if out is None else out, root=root)
             return self._calls.perform(request, algorithm, async_op)
-        b = arrays.target(out, a, (int(known.sum()), *a.shape[1:]))
-        request = self._uneven("gather", known, a, b, b.owner if out is None else out, root=root)
-        return self._calls.perform(request, algorithm, async_op)
 
     def scatter_v(
         self,
@@ -94,22 +97,24 @@ class UnevenCollectives(Collectives):
             if announced[:-1].sum() != a.shape[0]:
                 raise ValueError(f"x has {a.shape[0]} rows; expected {announced[:-1].sum()}, the sum of counts")
             b = arrays.target(out, a, (int(announced[root]), *a.shape[1:]))
-            self.broadcast(announced, root)
-            request = self._uneven("scatter", announced[:-1], a, b, b.owner if out is None else out, root=root)
-            return self._calls.perform(request, algorithm, async_op)
+            with CompositeCall(self._fail, "scatter_v"):
+                self.broadcast(announced, root)
+                request = self._uneven("scatter", announced[:-1], a, b, b.owner if out is None else out, root=root)
+                return self._calls.perform(request, algorithm, async_op)
         if out is None:
             raise ValueError(f"scatter_v needs out on rank {self.rank}: only the root, {root}, knows what it sends")
         b = arrays.writable(out, on_device=True)
-        self.broadcast(announced, root)
-        mine = int(announced[self.rank])
-        if b.count != mine * announced[-1] or (counts is not None and not np.array_equal(counts, announced[:-1])):
-            listed = np.asarray(counts).tolist()
-            found = f"out has {b.count} elements" if b.count != mine * announced[-1] else f"counts are {listed}"
-            self._at_odds(
-                f"{found} on rank {self.rank}; rank {root} sends {mine} rows of {announced[-1]} elements", alone=True
-            )
-        request = self._uneven("scatter", announced[:-1], None, b, out, root=root, width=int(announced[-1]))
-        return self._calls.perform(request, algorithm, async_op)
+        with CompositeCall(self._fail, "scatter_v"):
+            self.broadcast(announced, root)
+            mine, width = int(announced[self.rank]), int(announced[-1])
+            if b.count != mine * width or (counts is not None and not np.array_equal(counts, announced[:-1])):
+                listed = np.asarray(counts).tolist()
+                found = f"out has {b.count} elements" if b.count != mine * width else f"counts are {listed}"
+                self._at_odds(
+                    f"{found} on rank {self.rank}; rank {root} sends {mine} rows of {width} elements", alone=True
+                )
+            request = self._uneven("scatter", announced[:-1], None, b, out, root=root, width=width)
+            return self._calls.perform(request, algorithm, async_op)
 
     def reduce_scatter_v(
         self,
@@ -154,20 +159,22 @@ class UnevenCollectives(Collectives):
         the rows of `x`. Mismatch: if `out_counts` [size], the rows that this rank expects from each, differ.
         """
         a = _rowed(x, "x")
-        given = np.asarray(counts)
+        given, wanted = np.asarray(counts), None if out_counts is None else self._listed(out_counts, "out_counts")
         if given.ndim == 2:
             matrix = np.stack([self._listed(row, "counts") for row in self._listed_rows(given)])
-            wanted = None if out_counts is None else self._listed(out_counts, "out_counts")
             if wanted is not None:
                 self._compare(matrix, self.rank, wanted, alone=True)
+            sent = matrix[self.rank]
         else:
-            matrix = self._joined(a, self._listed(counts), out_counts)
-        mine = int(matrix[self.rank].sum())
-        if mine != a.shape[0]:
-            raise ValueError(f"x has {a.shape[0]} rows; expected {mine}, the sum of its counts")
-        b = arrays.target(out, a, (int(matrix[:, self.rank].sum()), *a.shape[1:]))
-        request = self._uneven("all_to_all", matrix, a, b, b.owner if out is None else out)
-        return self._calls.perform(request, algorithm, async_op)
+            sent = self._listed(counts)
+        if sent.sum() != a.shape[0]:
+            raise ValueError(f"x has {a.shape[0]} rows; expected {sent.sum()}, the sum of its counts")
+        with CompositeCall(self._fail, "all_to_all_v", given.ndim != 2):
+            if given.ndim != 2:
+                matrix = self._joined(a, sent, wanted)
+            b = arrays.target(out, a, (int(matrix[:, self.rank].sum()), *a.shape[1:]))
+            request = self._uneven("all_to_all", matrix, a, b, b.owner if out is None else out)
+            return self._calls.perform(request, algorithm, async_op)
 
     # -- how many rows each rank has
 
@@ -210,13 +217,13 @@ class UnevenCollectives(Collectives):
         rows: RowCounts = table[:, 1].copy()
         return rows
 
-    def _joined(self, x: Array, sent: RowCounts, out_counts: Rows) -> RowCounts:
+    def _joined(self, x: Array, sent: RowCounts, out_counts: RowCounts | None) -> RowCounts:
         """All ranks' counts of what they send, by a small call; Mismatch, on all of them, where one expects other."""
         n = self.size
         mine = np.full(1 + 2 * n, -1, np.int64)
         mine[0], mine[1 : n + 1] = _width(x), sent
         if out_counts is not None:
-            mine[n + 1 :] = self._listed(out_counts, "out_counts")
+            mine[n + 1 :] = out_counts
         table = self.all_gather(mine)
         _agree(table[:, 0])
         matrix: RowCounts = table[:, 1 : n + 1].copy()

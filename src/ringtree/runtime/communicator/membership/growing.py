@@ -38,6 +38,7 @@ from ringtree.runtime.bootstrap.environment import (
 from ringtree.runtime.bootstrap.hosts import MultiHostBootstrap
 from ringtree.runtime.communicator.arguments import described
 from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.communicator.composite import CompositeCall
 from ringtree.runtime.communicator.membership.shrinking import OF_OTHERS, close_tree
 from ringtree.runtime.engines.engine import GroupParameters
 
@@ -82,13 +83,12 @@ class _Plan(NamedTuple):
 def grow_group(comm: Communicator, count: int | None, at: str | None, timeout_s: float) -> Communicator:
     """See Communicator.grow."""
     where = _where(at)
-    comm._agreed(f"grow({count}, at={at!r})")
-    comm._made += 1
-    with _opened(comm, where) as door:
-        came = _came(comm, door, count, timeout_s)
-        if not came:
-            return comm
-        return _made(comm, where, door, came, timeout_s)
+    with CompositeCall(comm._fail, "grow") as call:
+        comm._agreed(f"grow({count}, at={at!r})")
+        comm._made += 1
+        with _opened(comm, where, call) as door:
+            came = _came(comm, door, count, timeout_s, call)
+            return _made(comm, where, door, came, timeout_s, call) if came else comm
 
 
 def join_group(at: str | None, timeout_s: float | None) -> Communicator:
@@ -163,7 +163,7 @@ def _where(at: str | None) -> str | FileBoard:
 
 
 @contextmanager
-def _opened(comm: Communicator, where: str | FileBoard) -> Iterator[Door | None]:
+def _opened(comm: Communicator, where: str | FileBoard, call: CompositeCall) -> Iterator[Door | None]:
     """Rank 0's door, None on other ranks; RuntimeError on all where it cannot be opened."""
     door: AbstractContextManager[Door | None] = nullcontext()
     opened, why = None, ""
@@ -175,13 +175,13 @@ def _opened(comm: Communicator, where: str | FileBoard) -> Iterator[Door | None]
             door, why = nullcontext(), str(error)
     try:
         if why := comm.broadcast_object(why):
-            raise RuntimeError(why)
+            raise call.raised_by_all(RuntimeError(why))
         yield opened
     finally:
         door.__exit__(None, None, None)
 
 
-def _came(comm: Communicator, door: Door | None, count: int | None, timeout_s: float) -> int:
+def _came(comm: Communicator, door: Door | None, count: int | None, timeout_s: float, call: CompositeCall) -> int:
     """The number of newcomers to take in, once there are `count`; without one, of those who wait now. TimedOut, on all
     ranks: there are fewer."""
     until_s = time.monotonic() + (OPEN_S if count is None else timeout_s)
@@ -195,10 +195,8 @@ def _came(comm: Communicator, door: Door | None, count: int | None, timeout_s: f
         if over and (count is None or came == count):
             return came
         if over:
-            raise TimedOut(
-                f"{came} of {count} processes came to join within {timeout_s:g} s; the group is as before: have they "
-                "called ringtree.join() with the same `at`?"
-            )
+            late = f"{came} of {count} processes came to join within {timeout_s:g} s; the group is as before"
+            raise call.raised_by_all(TimedOut(f"{late}: have they called ringtree.join() with the same `at`?"))
 
 
 def _look(door: Door, count: int | None, until_s: float) -> tuple[int, bool]:
@@ -212,7 +210,9 @@ def _look(door: Door, count: int | None, until_s: float) -> tuple[int, bool]:
         time.sleep(LOOK_S)
 
 
-def _made(comm: Communicator, where: str | FileBoard, door: Door | None, came: int, timeout_s: float) -> Communicator:
+def _made(
+    comm: Communicator, where: str | FileBoard, door: Door | None, came: int, timeout_s: float, call: CompositeCall
+) -> Communicator:
     """The new group, once members and newcomers have it."""
     over_hosts = isinstance(where, FileBoard) or comm._parameters.bootstrap is not ABSTRACT_SOCKET
     board = HandedOn() if over_hosts else None
@@ -240,26 +240,25 @@ def _made(comm: Communicator, where: str | FileBoard, door: Door | None, came: i
         made = _group(plan, parameters, _handed(plan.contact, None), way)
     except OF_OTHERS as error:
         why = str(error)
-    if comm.rank == 0:
-        leads[0] = made is not None
-        for rank in range(1, comm.size):
-            outcome.send(leads, rank)
-    for message in heard:
-        message.wait()
     try:
+        if comm.rank == 0:
+            leads[0] = made is not None
+            for rank in range(1, comm.size):
+                outcome.send(leads, rank)
+        for message in heard:
+            message.wait()
         all_have = bool(comm.all_reduce(np.array([made is not None]), "min")[0])
+        for newcomer in newcomers:
+            newcomer.answer({"made": all_have})
+        if all_have and made is not None:
+            close_tree(comm)
+            return made
+        none = f"no group of {plan.size} ranks was made: {why or 'another rank has none'}; the group is as before"
+        raise call.raised_by_all(TimedOut(none))
     except BaseException:
         if made is not None:
             made.close()
         raise
-    for newcomer in newcomers:
-        newcomer.answer({"made": all_have})
-    if all_have and made is not None:
-        close_tree(comm)
-        return made
-    if made is not None:
-        made.close()
-    raise TimedOut(f"no group of {plan.size} ranks was made: {why or 'another rank has none'}; the group is as before")
 
 
 def _plan(comm: Communicator, came: int, timeout_s: float, board: HandedOn | None) -> _Plan:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ringtree.runtime import arrays
+from ringtree.runtime.communicator.composite import CompositeCall
 from ringtree.runtime.communicator.messages.messages import (
     Batch,
     MessageStatus,
@@ -144,11 +145,12 @@ class PointToPoint(Member):
                 operations.append(((False, rank, PARTS, out.address, out.nbytes, int(out.dtype), False), out))
         if not operations:
             return Together([], outs) if async_op else outs
-        barrier = self._calls.synchronize_for("exchange_parts", async_op)
-        if barrier is not None:
-            return Together([barrier, *(self._mail.post(*operation, None) for operation in operations)], outs)
-        self._exchange([operation for operation, _ in operations])
-        return outs
+        with CompositeCall(self._fail, "exchange_parts"):
+            barrier = self._calls.synchronize_for("exchange_parts", async_op)
+            if barrier is not None:
+                return Together([barrier, *(self._mail.post(*operation, None) for operation in operations)], outs)
+            self._exchange([operation for operation, _ in operations])
+            return outs
 
     def send_object(self, obj: Any, dst: int, tag: int = 0) -> None:
         """Sends any object that pickle can write. ValueError: as in send."""

@@ -11,6 +11,7 @@ from ringtree.runtime import arrays
 from ringtree.runtime.communicator import windows
 from ringtree.runtime.communicator.arguments import int64, whole
 from ringtree.runtime.communicator.collectives.collectives import Collectives
+from ringtree.runtime.communicator.composite import CompositeCall
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -41,14 +42,15 @@ class OneSided(Collectives):
         else as CuPy's array."""
         lengths = tuple(whole(n, "shape") for n in (shape if isinstance(shape, tuple | list) else (shape,)))
         wanted = arrays.dtype_named(dtype)
-        self._agreed(windows.request(lengths, wanted))  # a rank that died or asks for else is noticed here
-        if device is not None:
-            return self._on_device(lengths, str(getattr(wanted, "name", wanted)), wanted.itemsize, device)
-        self._made += 1
-        key = f"{self._parameters.key}/{self._made}"
-        number, array = windows.allocate(self._endpoint, self._parameters, key, lengths, wanted)
-        windows.insert(self._windows, array, number)
-        return array
+        with CompositeCall(self._fail, "empty", alike=(Exception,)):
+            self._agreed(windows.request(lengths, wanted))  # a rank that died or asks for else is noticed here
+            if device is not None:
+                return self._on_device(lengths, str(getattr(wanted, "name", wanted)), wanted.itemsize, device)
+            self._made += 1
+            key = f"{self._parameters.key}/{self._made}"
+            number, array = windows.allocate(self._endpoint, self._parameters, key, lengths, wanted)
+            windows.insert(self._windows, array, number)
+            return array
 
     def _on_device(self, shape: tuple[int, ...], label: str, itemsize: int, device: str) -> Any:
         if device != "cuda":
