@@ -14,11 +14,10 @@ import os
 import select
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ringtree.errors import Mismatch, PeerDied, Poisoned
 from ringtree.runtime.bootstrap.bootstrap import Abandoned, BootstrapGroup
-from ringtree.runtime.bootstrap.doorbell import RETRY_S, Doorbell
 from ringtree.runtime.bootstrap.shared_memory import reserve
 from ringtree.runtime.bootstrap.socket_messages import (
     MESSAGE_BYTES,
@@ -38,12 +37,14 @@ from ringtree.runtime.bootstrap.socket_messages import (
 from ringtree.runtime.bootstrap.socket_names import NAMES, Holder, address, doorbell, listener, reach
 from ringtree.runtime.bootstrap.unix_socket import UnixSocket, connection, connectionless
 
+if TYPE_CHECKING:
+    from ringtree.runtime.bootstrap.doorbell import Doorbell
+
 CHECK_S = 0.1
 """Seconds between two checks of a waiting member whether the others live."""
 
 GRACE_S = 1.0
 """Seconds that a leader which gives up stays to answer later members with the reason."""
-
 
 STRANGERS = 64
 """Connections beyond the members' that may wait to be taken in, or say nothing."""
@@ -252,7 +253,7 @@ class Leader:
                     try:
                         self._accept(listener, poll)
                     except OSError:  # no descriptor yet
-                        time.sleep(RETRY_S)
+                        time.sleep(CHECK_S)
                 elif (late := self._silent.pop(fd, None)) is not None:
                     if message := heard(late, poll):
                         send({0: late}, why)
@@ -297,6 +298,8 @@ class Follower:
         answer = self._visit(hello)
         if answer is not None:
             return answer
+        from ringtree.runtime.bootstrap.doorbell import Doorbell  # late: the leader, and who comes after it, have none
+
         with Doorbell(self._group) as bell:
             while (answer := self._visit(hello)) is None:
                 self._sleep(bell)

@@ -6,7 +6,6 @@ import contextlib
 import errno
 import os
 import resource
-import threading
 from collections.abc import Callable, Iterator
 
 LIMITS = {
@@ -38,6 +37,8 @@ def named(what: str, error: OSError) -> OSError:
 
 def start_thread(target: Callable[[], None], name: str) -> None:
     """Starts a daemon thread. OSError names the limit where none can be started."""
+    import threading  # late: a rank without other hosts loads it with its first call
+
     try:
         threading.Thread(target=target, name=f"ringtree {name}", daemon=True).start()
     except RuntimeError:
