@@ -121,7 +121,7 @@ def at_each_line(comm: Communicator, call: Callable[[Communicator], Any], ended:
                 with suppress(Poisoned, PeerDied):
                     call(group)
                 ended[0].set()
-            more = bool(comm.broadcast(np.array([where != ""]), 1)[0])
+            more = bool(comm.broadcast(np.array([where != "" and not wrong]), 1)[0])
             if comm.rank == 0:
                 ended[0].clear()
             comm.barrier()
