@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -39,9 +40,14 @@ def found(program: Path) -> list[ObservedWorld]:
     return [world for world in worlds() if str(program) in world.command]
 
 
+def calls_of(world: ObservedWorld) -> list[str]:
+    """The calls in which the ranks wait."""
+    return [" ".join(re.split("[, ]", wait.where)[0] for wait in rank.waits) for rank in world.ranks]
+
+
 @contextmanager
 def hanging_job(folder: Path, **env: str) -> Iterator[ObservedWorld]:
-    """The job's world, once two of its ranks are in long waits."""
+    """The job's world, once two of its ranks are in the waits that do not end."""
     program = folder / "program.py"
     program.write_text(PROGRAM)
     process = subprocess.Popen(
@@ -52,12 +58,12 @@ def hanging_job(folder: Path, **env: str) -> Iterator[ObservedWorld]:
     )
     try:
 
-        def hangs() -> bool:
+        def hang() -> list[ObservedWorld]:
             assert process.poll() is None
-            return any(sum(bool(rank.waits) for rank in world.ranks) == 2 for world in found(program))
+            return [world for world in found(program) if calls_of(world) == ["broadcast", "recv", ""]]
 
-        until(hangs)
-        (world,) = found(program)
+        until(lambda: bool(hang()))
+        (world,) = hang()
         yield world
     finally:
         process.terminate()

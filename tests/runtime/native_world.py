@@ -58,8 +58,10 @@ def endpoint(
 def segment(ranks: int, slots: int = SLOTS, slot_bytes: int = SLOT_BYTES) -> Iterator[int]:
     fd = os.memfd_create("test")
     os.ftruncate(fd, _native.segment_bytes(ranks, slots, slot_bytes))
-    yield fd
-    os.close(fd)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
 
 
 def _attempt(fn: Callable[[], Any]) -> Ended:
