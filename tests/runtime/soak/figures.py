@@ -49,8 +49,8 @@ def allowances(threads: int, torch: bool) -> tuple[Allowance, Allowance]:
     resident = (48 if torch else 16 + 12 * others) * MIB
     arrays = 6 * others * MIB  # of the other threads' calls, which go on: up to four of 400,000 elements
     return (
-        Allowance(resident, 4 * MIB + arrays, 12_000 + 6_000 * others),
-        Allowance(resident * 3 // 4, 3 * MIB + arrays, 8_000 + 4_000 * others),
+        Allowance(resident, 8 * MIB + arrays, 12_000 + 6_000 * others),
+        Allowance(resident * 3 // 4, 6 * MIB + arrays, 8_000 + 4_000 * others),
     )
 
 
