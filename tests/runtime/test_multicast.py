@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 
@@ -76,5 +77,6 @@ def left_alone(comm: Communicator, nbytes: int) -> str:
 def test_a_rank_that_has_left_is_missed(nbytes: int) -> None:
     began_s = time.monotonic()
     for rank, heard in enumerate(ringtree.spawn(left_alone, 4, nbytes)):
-        assert heard.startswith("rank 2 left the group while rank 0 waited for it in broadcast") or rank == 2, heard
+        left = re.match(r"rank 2 left the group while rank [013] waited for it in broadcast, call \d+", heard)
+        assert left or rank == 2, heard
     assert time.monotonic() - began_s < 30

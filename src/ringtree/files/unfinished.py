@@ -21,4 +21,5 @@ def unfinished_path(target: Path, token: int | None = None) -> Path:
 def create(path: Path, mode: int = 0o666) -> int:
     """The descriptor of a new file, to write to, of this mode as the umask leaves it. OSError: where anything has the
     name, were it a link to nothing."""
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    binary = getattr(os, "O_BINARY", 0)  # of Windows alone, where plans and simulations run
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | binary, mode)

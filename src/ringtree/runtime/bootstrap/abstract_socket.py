@@ -14,10 +14,11 @@ import os
 import select
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ringtree.errors import Mismatch, PeerDied, Poisoned
 from ringtree.runtime.bootstrap.bootstrap import Abandoned, BootstrapGroup
+from ringtree.runtime.bootstrap.doorbell import Doorbell
 from ringtree.runtime.bootstrap.shared_memory import reserve
 from ringtree.runtime.bootstrap.socket_messages import (
     MESSAGE_BYTES,
@@ -36,9 +37,6 @@ from ringtree.runtime.bootstrap.socket_messages import (
 )
 from ringtree.runtime.bootstrap.socket_names import NAMES, Holder, address, doorbell, listener, reach
 from ringtree.runtime.bootstrap.unix_socket import UnixSocket, connection, connectionless
-
-if TYPE_CHECKING:
-    from ringtree.runtime.bootstrap.doorbell import Doorbell
 
 CHECK_S = 0.1
 """Seconds between two checks of a waiting member whether the others live."""
@@ -298,8 +296,6 @@ class Follower:
         answer = self._visit(hello)
         if answer is not None:
             return answer
-        from ringtree.runtime.bootstrap.doorbell import Doorbell  # late: the leader, and who comes after it, have none
-
         with Doorbell(self._group) as bell:
             while (answer := self._visit(hello)) is None:
                 self._sleep(bell)

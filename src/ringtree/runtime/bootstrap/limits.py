@@ -5,16 +5,15 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import resource
 from collections.abc import Callable, Iterator
 
 LIMITS = {
-    errno.EFBIG: (resource.RLIMIT_FSIZE, "RLIMIT_FSIZE, which bounds shared memory,", "ulimit -f"),
-    errno.ENOMEM: (resource.RLIMIT_AS, "RLIMIT_AS", "ulimit -v"),
-    errno.EMFILE: (resource.RLIMIT_NOFILE, "RLIMIT_NOFILE", "ulimit -n"),
+    errno.EFBIG: ("RLIMIT_FSIZE", ", which bounds shared memory,", "ulimit -f"),
+    errno.ENOMEM: ("RLIMIT_AS", "", "ulimit -v"),
+    errno.EMFILE: ("RLIMIT_NOFILE", "", "ulimit -n"),
 }
-"""The limit of an error, its name, and the remedy."""
-PROCESSES = (resource.RLIMIT_NPROC, "RLIMIT_NPROC", "ulimit -u")
+"""The limit of an error, its meaning where its name is no help, and the remedy."""
+PROCESSES = ("RLIMIT_NPROC", "", "ulimit -u")
 STACK_BYTES = 8 << 20
 """The stack of a thread where RLIMIT_STACK says nothing."""
 MOUNTED = "/sys/fs/cgroup"
@@ -46,10 +45,18 @@ def start_thread(target: Callable[[], None], name: str) -> None:
         raise named(f"cannot start the thread of the {name}", again) from None
 
 
-def _limit(number: int, name: str, remedy: str) -> str:
+def _limit(name: str, meaning: str, remedy: str) -> str:
     """ "" where there is none."""
-    soft, _ = resource.getrlimit(number)
-    return "" if soft == resource.RLIM_INFINITY else f" ({name} is {soft}: raise it, {remedy})"
+    soft = _soft(name)
+    return "" if soft is None else f" ({name}{meaning} is {soft}: raise it, {remedy})"
+
+
+def _soft(name: str) -> int | None:
+    """The limit of that name; None where there is none."""
+    import resource  # late: other systems than Linux, where no ranks run, need not have it
+
+    soft, _ = resource.getrlimit(getattr(resource, name))
+    return None if soft == resource.RLIM_INFINITY else soft
 
 
 def _of_threads() -> str:
@@ -65,10 +72,10 @@ def _of_threads() -> str:
 
 def _no_room_for_a_stack() -> bool:
     with contextlib.suppress(OSError, ValueError), open("/proc/self/statm") as file:
-        used = int(file.read().split()[0]) * resource.getpagesize()
-        stack, _ = resource.getrlimit(resource.RLIMIT_STACK)
-        nbytes = STACK_BYTES if stack == resource.RLIM_INFINITY else stack
-        return used + 2 * nbytes > resource.getrlimit(resource.RLIMIT_AS)[0]  # the allocator takes some with a thread
+        used = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+        stack, most = _soft("RLIMIT_STACK"), _soft("RLIMIT_AS")
+        nbytes = STACK_BYTES if stack is None else stack
+        return most is not None and used + 2 * nbytes > most  # the allocator takes some with a thread
     return False
 
 
