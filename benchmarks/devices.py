@@ -9,6 +9,7 @@ import os
 import statistics
 import sys
 from collections.abc import Callable
+from ctypes import CDLL
 from importlib.util import find_spec
 from typing import Any
 
@@ -47,12 +48,14 @@ def beside_torch(comm: Communicator, sizes: tuple[int, ...], rounds: int, peers:
 
 
 def lacking_device() -> str:
-    """The reason why this host measures nothing; "" where it does."""
+    """The reason why this host measures nothing; "" where it does. CUDA is left to the ranks, which are forked."""
     if not find_spec("torch"):
         return "no torch is installed; expected one that was built for CUDA"
-    import torch
-
-    return "" if torch.cuda.is_available() else f"torch {torch.__version__} sees no GPU; expected one to measure"
+    try:
+        CDLL("libcuda.so.1")
+    except OSError as error:
+        return f"no GPU: {error}; expected one to measure"
+    return ""
 
 
 def _torch_group(comm: Communicator) -> str:
