@@ -5,7 +5,9 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
+#include <vector>
 
+#include "device/flagged.h"
 #include "device/interpreter.h"
 #include "kernels/kernels.h"
 
@@ -33,6 +35,10 @@ struct Host {
   }
   static uint64_t read(const uint64_t* at) { return __atomic_load_n(at, __ATOMIC_RELAXED); }
   template <class T>
+  static void write(T* at, T value) {
+    __atomic_store_n(at, value, __ATOMIC_RELAXED);
+  }
+  template <class T>
   static void release(T* at, T value) {
     __atomic_store_n(at, value, __ATOMIC_RELEASE);
   }
@@ -50,16 +56,79 @@ struct Host {
       if (shared.at(t) != shared.at(source)) std::memmove(shared.at(t), shared.at(source), static_cast<size_t>(nbytes));
   }
 
-  static void reduce(const Call& call, Registers& shared, int targets, int first, int sources, int64_t elements) {
+  static void reduce(const Arithmetic& arithmetic, Registers& shared, int targets, int first, int sources,
+                     int64_t elements, int64_t nbytes) {
     const void* from[most_operands];
     for (int s = 0; s < sources; s++) from[s] = shared.at(first + s);
     auto count = static_cast<size_t>(elements);
-    kernels().reduce[call.program->dtype][call.program->op](shared.at(0), from, sources, count);
-    for (int t = 1; t < targets; t++) std::memcpy(shared.at(t), shared.at(0), count * call.program->item);
+    kernels().reduce[arithmetic.dtype][arithmetic.op](shared.at(0), from, sources, count);
+    for (int t = 1; t < targets; t++) std::memcpy(shared.at(t), shared.at(0), static_cast<size_t>(nbytes));
   }
 
-  static void finish(const Call& call, uint8_t* data, int64_t elements, int ranks) {
-    kernels().finish[call.program->dtype][call.program->op](data, static_cast<size_t>(elements), ranks);
+  template <int number>
+  static void bring(const Piece (&pieces)[number]) {
+    for (auto& piece : pieces)
+      if (piece.nbytes) std::memcpy(piece.to, piece.from, static_cast<size_t>(piece.nbytes));
+  }
+
+  // As of Cuda: flagged sources are gathered, and what is made of all is sent to targets that are flagged.
+  template <class MayCome>
+  static bool exchange(const Arithmetic& arithmetic, const Step& step, uint8_t* const* at, const uint64_t* marks,
+                       MayCome may_come) {
+    auto nbytes = static_cast<size_t>(step.nbytes), whole = (nbytes + 15) / 16 * 16;
+    std::vector<std::vector<uint8_t>> gathered;
+    std::vector<const void*> from;
+    for (int s = step.targets; s < step.targets + step.sources; s++) {
+      from.push_back(at[s]);
+      if (!marks[s]) continue;
+      gathered.emplace_back(whole);
+      if (!gather(at[s], marks[s], gathered.back(),
+                  [&](uint32_t turn, uint64_t& since_ns) { return may_come(s, turn, since_ns); }))
+        return false;
+      from.back() = gathered.back().data();
+    }
+    std::vector<uint8_t> result(whole);
+    if (step.kind == reducing)
+      kernels().reduce[arithmetic.dtype][arithmetic.op](result.data(), from.data(), static_cast<int>(from.size()),
+                                                        static_cast<size_t>(step.elements));
+    else
+      std::memcpy(result.data(), from[0], nbytes);
+    for (int t = 0; t < step.targets; t++)
+      if (marks[t])
+        scatter(at[t], marks[t], result);
+      else
+        std::memcpy(at[t], result.data(), nbytes);
+    return true;
+  }
+
+  // Flagged words: the bytes are written first, and read last.
+  static void put(FlaggedWord* to, FlaggedWord word) {
+    __atomic_store_n(&to->bytes, word.bytes, __ATOMIC_RELAXED);
+    __atomic_store_n(&to->mark, word.mark, __ATOMIC_RELEASE);
+  }
+  template <class MayCome>
+  static bool gather(const uint8_t* from, uint64_t mark, std::vector<uint8_t>& to, MayCome may_come) {
+    auto words = reinterpret_cast<const FlaggedWord*>(from);
+    uint64_t since_ns = 0;
+    for (size_t k = 0; k < to.size() / 8; k++) {
+      for (uint32_t turn = 1; acquire(&words[k].mark) != mark; turn++)
+        if (!may_come(turn, since_ns)) return false;
+      uint64_t bytes = read(&words[k].bytes);
+      std::memcpy(to.data() + k * 8, &bytes, 8);
+    }
+    return true;
+  }
+  static void scatter(uint8_t* to, uint64_t mark, const std::vector<uint8_t>& from) {
+    auto words = reinterpret_cast<FlaggedWord*>(to);
+    for (size_t k = 0; k < from.size() / 8; k++) {
+      uint64_t bytes;
+      std::memcpy(&bytes, from.data() + k * 8, 8);
+      put(words + k, {bytes, mark});
+    }
+  }
+
+  static void finish(const Arithmetic& arithmetic, uint8_t* data, int64_t elements, int ranks) {
+    kernels().finish[arithmetic.dtype][arithmetic.op](data, static_cast<size_t>(elements), ranks);
   }
 };
 
@@ -67,10 +136,14 @@ struct Host {
 
 void run_on_host(const Call& call) {
   auto shared = std::make_unique<Registers>();
+  auto resolved = std::make_unique<Resolved>();
   auto kept = std::make_unique<KeptTables>();
   for (int block = 0; block < call.blocks && call.status->outcome == fine; block++) {
-    Tables<Host> tables(call, *kept);
-    Interpreter<Host>(call, tables, *shared, block).run();
+    Tables<Host> tables(call, *kept, block);
+    if (call.flagged)
+      FlaggedInterpreter<Host>(call, tables, *resolved, block).run(block);
+    else
+      Interpreter<Host>(call, tables, *shared, block).run();
   }
 }
 

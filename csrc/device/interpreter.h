@@ -8,23 +8,29 @@
 
 #include "device/addresses.h"
 #include "device/kept_tables.h"
+#include "device/waits.h"
 
 namespace ringtree::device {
 
 template <class Platform>
-class Interpreter : private Addresses {
+class Interpreter : private Addresses, private Waits<Platform> {
  public:
   Interpreter(const Call& call, const Tables<Platform>& tables, Registers& shared, int block)
-      : Addresses(call, tables.program(), tables.lanes(), shared, block),
-        counters_(l_.counters + static_cast<int64_t>(block) * l_.ranks) {}
+      : Addresses(call, tables.program(), tables.lanes(), tables.regions(), shared, block),
+        Waits<Platform>(call, tables.lanes(), tables.regions(), tables.counters(), block),
+        tables_(tables),
+        counters_(tables.counters()) {}
 
   void run() {
-    if (!Platform::any(Platform::thread() == 0 && Platform::stop(call_.stop))) interpret();
+    if (!tables_.stopped()) interpret();
     bool last = call_.to == p_.length && call_.last_window == p_.windows;
-    if (block_ == 0 && last && Platform::thread() == 0) Platform::post(&call_.status->ended, ++*l_.ended);
+    if (block_ == 0 && last && Platform::thread() == 0) Platform::post(&call_.status->ended, call_.number);
   }
 
  private:
+  using Waits<Platform>::arrival, Waits<Platform>::credit, Waits<Platform>::fail, Waits<Platform>::has_room;
+  using Waits<Platform>::returned, Waits<Platform>::until;
+
   void interpret() {
     if (call_.from > 0) load_registers();
     for (int64_t window = call_.first_window; window < call_.last_window; window++) {
@@ -36,15 +42,19 @@ class Interpreter : private Addresses {
       }
       if (call_.to == p_.length && p_.finishes && !finish(window)) return;
     }
-    if (call_.to < p_.length)
+    if (call_.to < p_.length) {
       save_registers();
-    else if (call_.last_window == p_.windows && !l_.tolls)
-      settle_all(call_.to);
+    } else {
+      Platform::barrier();  // the counters are up to date
+      if (call_.last_window == p_.windows && !l_.tolls && !settle_all(call_.to)) return;
+    }
+    tables_.keep_counters();
   }
 
-  // The counters of messages to a peer when the window began: what `settles` count from.
-  void begin_window(int64_t) {
+  // The counters of messages to a peer when the window began: where `settles` count from.
+  void begin_window(int64_t window) {
     if (call_.from > 0) return;
+    if (window > call_.first_window) Platform::barrier();  // the counters are up to date
     for (int peer = Platform::thread(); peer < l_.ranks; peer += Platform::threads()) {
       shared_.base(peer) = counters_[peer].sent;
       shared_.home(peer) = nowhere;
@@ -54,7 +64,7 @@ class Interpreter : private Addresses {
 
   // Runs an instruction, or a run of them; returns the next one's number, -1 where the call has failed.
   int step(int at, int64_t window) {
-    const Instruction& i = p_.instructions[at];
+    const Instruction& i = instruction(at);
     switch (i.kind) {
       case copy:
       case reduce:
@@ -71,77 +81,47 @@ class Interpreter : private Addresses {
 
   // ---- messages
 
-  Descriptor* arrival(uint8_t* region, int sender, uint32_t number) const {
-    auto lane = reinterpret_cast<Descriptor*>(region + l_.arrivals) +
-                (static_cast<int64_t>(sender) * l_.blocks + block_) * l_.slots;
-    return lane + number % l_.slots;
-  }
-  Credit* credit(uint8_t* region, int receiver) const {
-    return reinterpret_cast<Credit*>(region + l_.credits) + static_cast<int64_t>(receiver) * l_.blocks + block_;
-  }
   // Of this rank, at a peer.
-  Toll* toll(uint8_t* region) const { return reinterpret_cast<Toll*>(region + l_.tolls) + l_.rank; }
-  uint32_t returned(int peer) const { return Platform::acquire(&credit(l_.regions[l_.rank], peer)->given); }
-
-  // Waits in this thread; false where the call has failed. Waits hold no block: all others of the rank go on.
-  template <class Ready>
-  bool until(int at, int peer, Ready ready) {
-    if (ready()) return true;
-    uint64_t begun_ns = Platform::now_ns();
-    for (uint32_t turn = 1;; turn++) {
-      if (ready()) return true;
-      if (turn % Platform::turns) continue;
-      if (Platform::stop(call_.stop)) return fail(stopped, at, peer, 0);
-      if (Platform::now_ns() - begun_ns > call_.limit_ns) return fail(late, at, peer, 0);
-      Platform::pause(turn);
-    }
-  }
-
-  bool fail(Outcome outcome, int at, int peer, uint32_t print) {
-    if (outcome != stopped) Platform::report(call_.status, Status{outcome, peer, at, block_, print, 0});
-    *call_.stop = 1;
-    return false;
-  }
+  Toll* toll(int peer) const { return reinterpret_cast<Toll*>(regions_[peer] + l_.tolls) + l_.rank; }
 
   // The signals of a run, each by a thread of its own.
   bool send(int at, int run) {
     Platform::barrier();  // the slot's bytes are written
     bool failed = false;
     for (int k = Platform::thread(); k < run; k += Platform::threads()) {
-      const Instruction& i = p_.instructions[at + k];
+      const Instruction& i = instruction(at + k);
       Counters& c = counters_[i.peer];
-      failed |= c.sent - c.credited >= static_cast<uint32_t>(l_.slots) && !until(at + k, i.peer, [&] {
-                  c.credited = returned(i.peer);
-                  return c.sent - c.credited < static_cast<uint32_t>(l_.slots);
-                });
-      if (failed) continue;
-      Descriptor* d = arrival(l_.regions[i.peer], l_.rank, c.sent);
+      if (!has_room(at + k, i.peer, c.sent + 1, l_.slots)) {
+        failed = true;
+        continue;
+      }
+      Descriptor* d = arrival(i.peer, l_.rank, c.sent);
       c.sent++;
       d->home = static_cast<uint64_t>(call_.output_place);
-      if (i.tiny) {
-        d->place = shared_.tiny_slot(i.reg);
-      } else if (i.reg >= 0) {
-        d->place = shared_.slot(i.reg);
-        int held = shared_.held(i.reg);
-        if (held == has_landed)
-          d->place = there;
-        else if (held >= 0)
-          l_.slot_until[(static_cast<int64_t>(block_) * l_.slots + held) * l_.ranks + i.peer] = c.sent;
-        else
-          c.pending = c.sent;
-      }
-      Platform::release(&d->mark, static_cast<uint64_t>(p_.print) << 32 | c.sent);
-      if (l_.tolls) Platform::add(&toll(l_.regions[i.peer])->arrived);
+      if (i.reg >= 0) d->place = sent_from(i, c);
+      Platform::release(&d->mark, mark_of(p_.print, c.sent));
+      if (l_.tolls) Platform::add(&toll(i.peer)->arrived);
     }
     return !Platform::any(failed);
+  }
+
+  // Where the bytes of a signal's message lie, and until when they must.
+  uint64_t sent_from(const Instruction& i, Counters& c) {
+    const Slot& s = shared_.slot(i.reg);
+    if (s.held == has_landed) return there;
+    if (s.held >= 0)
+      l_.slot_until[(static_cast<int64_t>(block_) * l_.slots + s.held) * l_.ranks + i.peer] = c.sent;
+    else
+      c.pending = c.sent;
+    return s.place;
   }
 
   bool receive(int at, int run) {
     bool failed = false;
     for (int k = Platform::thread(); k < run; k += Platform::threads()) {
-      const Instruction& i = p_.instructions[at + k];
+      const Instruction& i = instruction(at + k);
       Counters& c = counters_[i.peer];
-      Descriptor* d = arrival(l_.regions[l_.rank], i.peer, c.taken);
+      Descriptor* d = arrival(l_.rank, i.peer, c.taken);
       uint64_t mark = 0;
       failed |= !until(at + k, i.peer, [&] {
         mark = Platform::acquire(&d->mark);
@@ -153,21 +133,12 @@ class Interpreter : private Addresses {
         continue;
       }
       c.taken++;
-      shared_.home(i.peer) = static_cast<int64_t>(Platform::read(&d->home));
-      if (i.tiny) {
-        shared_.tiny_message(i.reg) = Platform::read(&d->place);
-        shared_.packed(i.reg) = in_descriptor;
-      } else if (i.reg >= 0) {
-        auto place = Platform::read(&d->place);
-        if (place == there) {
-          shared_.packed(i.reg) = has_landed;
-          continue;
-        }
-        shared_.message(i.reg) =
-            reinterpret_cast<int64_t>(l_.regions[static_cast<int64_t>(place >> region_shift) * l_.ranks + i.peer] +
-                                      (place & ((uint64_t{1} << region_shift) - 1)));
-        shared_.packed(i.reg) = (place >> region_shift) == 0;
-      }
+      uint64_t home = Platform::read(&d->home), place = Platform::read(&d->place);
+      shared_.home(i.peer) = static_cast<int64_t>(home);
+      if (i.reg < 0) continue;
+      Message m{nullptr, landed, 0};
+      if (place != there) m = {region(place, i.peer), place >> region_shift ? lying : packed, 0};
+      shared_.message(i.reg) = m;
     }
     return !Platform::any(failed);
   }
@@ -175,12 +146,10 @@ class Interpreter : private Addresses {
   void give_back(int at, int run) {
     Platform::barrier();  // the messages' bytes are read
     for (int k = Platform::thread(); k < run; k += Platform::threads()) {
-      const Instruction& i = p_.instructions[at + k];
-      Counters& c = counters_[i.peer];
-      Platform::release(&credit(l_.regions[i.peer], l_.rank)->given, ++c.given);
-      if (l_.tolls) Platform::add(&toll(l_.regions[i.peer])->returned);
+      const Instruction& i = instruction(at + k);
+      Platform::release(&credit(i.peer, l_.rank)->given, ++counters_[i.peer].given);
+      if (l_.tolls) Platform::add(&toll(i.peer)->returned);
     }
-    Platform::barrier();
   }
 
   // ---- slots
@@ -205,8 +174,8 @@ class Interpreter : private Addresses {
       });
       if (!failed) {
         last = found;
-        shared_.held(reg) = found;
-        shared_.slot(reg) = l_.staging + found * l_.slot_bytes + block_ * (l_.slot_bytes / call_.blocks / 16 * 16);
+        int64_t own = block_ * (l_.slot_bytes / call_.blocks / 16 * 16);
+        shared_.slot(reg) = {static_cast<uint64_t>(l_.staging + found * l_.slot_bytes + own), found, 0};
       }
     }
     return !Platform::any(failed);
@@ -217,7 +186,7 @@ class Interpreter : private Addresses {
     int which = call_.same ? 1 : 0;
     bool failed = false;
     for (int k = Platform::thread(); k < i.settles[which]; k += Platform::threads()) {
-      const Settle& s = p_.settles[i.settle[which] + k];
+      const Settle& s = settles(i.settle[which])[k];
       uint32_t number = shared_.base(s.peer) + s.nth;
       if (static_cast<int32_t>(counters_[s.peer].pending - number) < 0) continue;  // it was staged
       failed |= !until(at, s.peer, [&] { return static_cast<int32_t>(returned(s.peer) - number) >= 0; });
@@ -238,55 +207,62 @@ class Interpreter : private Addresses {
 
   // ---- bytes
 
-  bool move(int at, const Instruction& i, int64_t window) {
-    const Operand* o = p_.operands + i.operand;
-    if (i.kind == copy && o[i.targets].space == message && shared_.packed(o[i.targets].index) == has_landed)
-      return true;
-    bool lies = false;
-    int landing = 0;
-    if (i.tiny) {
-      Platform::barrier();
-      if (Platform::thread() == 0) shared_.held(i.reg) = tiny_slot;
-      Platform::barrier();
-    } else if (i.reg >= 0 && all_land(i)) {
-      lies = true;
-      landing = i.lands;
-      Platform::barrier();
-      if (Platform::thread() == 0) shared_.held(i.reg) = has_landed;
-      Platform::barrier();
-    } else if (i.reg >= 0) {
-      int64_t place = place_of(i, window);
-      lies = place != nowhere;
-      if (lies) {
-        Platform::barrier();
-        if (Platform::thread() == 0) {
-          shared_.held(i.reg) = in_arrays;
-          shared_.slot(i.reg) = place;
-        }
-      } else if (!take_slot(at, i.reg)) {
-        return false;
-      }
-      Platform::barrier();
+  // What an instruction writes: `own` of its targets, a slot last, and `more` places at peers.
+  struct Targets {
+    int own, more;
+  };
+
+  // Chooses where the messages of an instruction's slot go; false where the call has failed.
+  bool choose(int at, const Instruction& i, int64_t window, Targets& found) {
+    found = {i.targets, 0};
+    if (i.reg < 0) return true;
+    int64_t place = nowhere;
+    int held = in_arrays;
+    if (all_land(i)) {
+      found = {i.targets - 1, i.lands};
+      held = has_landed;
+      place = 0;
+    } else if ((place = place_of(i, window)) != nowhere) {
+      found.own--;
     }
+    if (place == nowhere) return take_slot(at, i.reg);
+    if (Platform::thread() == 0) shared_.slot(i.reg) = {static_cast<uint64_t>(place), held, 0};
+    return true;
+  }
+
+  bool move(int at, const Instruction& i, int64_t window) {
+    const Operand* o = operands(i);
+    Platform::barrier();  // what the instructions before have written
+    if (i.kind == copy && o[i.targets].space == message && shared_.message(o[i.targets].index).form == landed)
+      return true;
+    Targets found;
+    if (!choose(at, i, window, found)) return false;
     if (i.settles[call_.same ? 1 : 0] && !settle(at, i)) return false;
-    int own = lies ? i.targets - 1 : i.targets, targets = own + landing;  // a slot is the last target
+    int targets = found.own + found.more;
     if (targets == 0) return true;
     for (int piece = 0; piece < o->count; piece++) {
       int64_t begin, end;
-      share(p_.sizes[o->label + piece], window, begin, end);
+      share(size(o->label + piece), window, begin, end);
       if (begin == end) continue;
       if (piece) Platform::barrier();
-      for (int k = Platform::thread(); k < targets + i.sources; k += Platform::threads())
-        shared_.at(k) = k < own       ? address(o[k], piece, window, begin)
-                        : k < targets ? landing_at(p_.lands[i.land + k - own], *o, piece, window, begin)
-                                      : address(o[i.targets + k - targets], piece, window, begin);
-      Platform::barrier();
+      find_addresses(i, found, piece, window, begin);
       if (i.kind == copy)
         Platform::copy(shared_, targets, targets, (end - begin) * p_.item);
       else
-        Platform::reduce(call_, shared_, targets, targets, i.sources, end - begin);
+        Platform::reduce(p_.arithmetic, shared_, targets, targets, i.sources, end - begin, (end - begin) * p_.item);
     }
     return true;
+  }
+
+  // Puts the addresses of what an instruction works on beside the registers, each by a thread of its own.
+  void find_addresses(const Instruction& i, const Targets& found, int piece, int64_t window, int64_t begin) {
+    const Operand* o = operands(i);
+    int own = found.own, targets = own + found.more;
+    for (int k = Platform::thread(); k < targets + i.sources; k += Platform::threads())
+      shared_.at(k) = k < own       ? address(o[k], piece, window, begin)
+                      : k < targets ? landing_at(lands(i)[k - own], *o, piece, window, begin)
+                                    : address(o[i.targets + k - targets], piece, window, begin);
+    Platform::barrier();
   }
 
   // The end of an average, of this rank's results of the window.
@@ -295,9 +271,9 @@ class Interpreter : private Addresses {
     if (!settle_all(p_.length)) return false;
     for (int k = 0; k < p_.runs; k++) {
       int64_t begin, end;
-      share(p_.outputs[k].size, window, begin, end);
+      share(written(k).size, window, begin, end);
       if (begin < end)
-        Platform::finish(call_, call_.output + (p_.outputs[k].offset + window * p_.window + begin) * p_.item,
+        Platform::finish(p_.arithmetic, call_.output + (written(k).offset + window * p_.window + begin) * p_.item,
                          end - begin, l_.ranks);
     }
     Platform::barrier();
@@ -306,17 +282,18 @@ class Interpreter : private Addresses {
 
   // ---- a program in several launches
 
+  int64_t* saved() const { return l_.registers + static_cast<int64_t>(block_) * Registers::words; }
+
   void load_registers() {
-    auto kept = l_.registers + static_cast<int64_t>(block_) * Registers::words;
-    for (int k = Platform::thread(); k < Registers::words; k += Platform::threads()) shared_.set(k, kept[k]);
+    for (int k = Platform::thread(); k < Registers::words; k += Platform::threads()) shared_.all()[k] = saved()[k];
     Platform::barrier();
   }
   void save_registers() {
     Platform::barrier();
-    auto kept = l_.registers + static_cast<int64_t>(block_) * Registers::words;
-    for (int k = Platform::thread(); k < Registers::words; k += Platform::threads()) kept[k] = shared_.get(k);
+    for (int k = Platform::thread(); k < Registers::words; k += Platform::threads()) saved()[k] = shared_.all()[k];
   }
 
+  const Tables<Platform>& tables_;
   Counters* counters_;
 };
 

@@ -1,5 +1,6 @@
-// A program's tables and the lanes' description, kept beside a block's registers where they are short. An interpreter
-// follows them pointer after pointer; brought at once, they take one trip to the device's memory.
+// What a block reads at the begin of a call: a program's tables, the lanes' description and its counters, kept beside
+// its registers where they are short. They are brought together, in one trip to the device's memory, as an interpreter
+// follows them pointer after pointer.
 #pragma once
 
 #include "device/program.h"
@@ -8,64 +9,61 @@ namespace ringtree::device {
 
 struct KeptTables {
   static constexpr int most_program_bytes = 12 << 10, most_regions = 256;  // of all ranks together
+  static constexpr int most_ranks_counted = 64;
   alignas(16) uint8_t program[most_program_bytes];
   alignas(16) Lanes lanes;
-  uint8_t* regions[most_regions];
+  alignas(16) uint8_t* regions[most_regions];
+  Counters counters[most_ranks_counted];
 };
 
-// The tables that a block reads: those kept, or the device's.
+// The tables that a block reads: those kept, or the device's. `stopped`: whether the group has failed.
 template <class Platform>
 class Tables {
  public:
-  Tables(const Call& call, KeptTables& kept) : program_(call.program), lanes_(call.lanes) {
-    bool keeps_program = call.program_bytes > 0 && call.program_bytes <= KeptTables::most_program_bytes;
+  Tables(const Call& call, KeptTables& kept, int block) : call_(call), kept_(kept), block_(block) {
+    bool stop = Platform::thread() == 0 && Platform::stop(call.stop);
+    keeps_program_ = call.program_bytes > 0 && call.program_bytes <= KeptTables::most_program_bytes;
     int regions = call.regions * call.ranks;
-    bool keeps_lanes = regions > 0 && regions <= KeptTables::most_regions;
-    if (keeps_program) bring(kept.program, call.program, call.program_bytes);
-    if (keeps_lanes) {
-      bring(&kept.lanes, call.lanes, sizeof(Lanes));
-      bring(kept.regions, call.region_table, regions * static_cast<int>(sizeof(uint8_t*)));
-    }
-    Platform::barrier();
-    if (Platform::thread() == 0) {
-      if (keeps_program) follow(*reinterpret_cast<Program*>(kept.program), kept.program, call.program);
-      if (keeps_lanes) kept.lanes.regions = kept.regions;
-    }
-    Platform::barrier();
-    if (keeps_program) program_ = reinterpret_cast<const Program*>(kept.program);
-    if (keeps_lanes) lanes_ = &kept.lanes;
+    keeps_regions_ = regions > 0 && regions <= KeptTables::most_regions;
+    const Piece pieces[] = {
+        {call.lanes, &kept.lanes, sizeof(Lanes)},
+        {reinterpret_cast<const uint8_t*>(call.program) + (call.flagged ? block * call.program_bytes : 0), kept.program,
+         keeps_program_ ? call.program_bytes : 0},
+        {call.region_table, kept.regions, keeps_regions_ ? (regions + 1) / 2 * 16 : 0},
+        {call.counters + static_cast<int64_t>(block) * call.ranks, kept.counters,
+         keeps_counters() ? call.ranks * static_cast<int>(sizeof(Counters)) : 0}};
+    Platform::bring(pieces);
+    stopped_ = Platform::any(stop);
   }
 
-  const Program& program() const { return *program_; }
-  const Lanes& lanes() const { return *lanes_; }
+  bool stopped() const { return stopped_; }
+  const Program& program() const {
+    return keeps_program_ ? *reinterpret_cast<const Program*>(kept_.program) : *call_.program;
+  }
+  // A flagged program is always kept.
+  const FlaggedProgram& flagged_program() const { return *reinterpret_cast<const FlaggedProgram*>(kept_.program); }
+  const Lanes& lanes() const { return kept_.lanes; }
+  uint8_t* const* regions() const { return keeps_regions_ ? kept_.regions : call_.region_table; }
+  Counters* counters() const { return keeps_counters() ? kept_.counters : in_memory(); }
+
+  int block() const { return block_; }
+
+  // Writes counters back, for the next launch.
+  void keep_counters() const {
+    for (int peer = Platform::thread(); peer < call_.ranks; peer += Platform::threads()) keep_counter(peer);
+  }
+  void keep_counter(int peer) const {
+    if (keeps_counters()) in_memory()[peer] = kept_.counters[peer];
+  }
 
  private:
-  // Whole words of 64 bits.
-  static void bring(void* to, const void* from, int nbytes) {
-    for (int k = Platform::thread(); k < nbytes / 8; k += Platform::threads())
-      static_cast<uint64_t*>(to)[k] = static_cast<const uint64_t*>(from)[k];
-  }
+  bool keeps_counters() const { return call_.ranks <= KeptTables::most_ranks_counted; }
+  Counters* in_memory() const { return call_.counters + static_cast<int64_t>(block_) * call_.ranks; }
 
-  // Lets the pointers of a program that was brought point to the tables that were brought with it.
-  static void follow(Program& p, uint8_t* to, const Program* from) {
-    auto move = [&](auto& pointer) {
-      using Pointer = decltype(pointer + 0);
-      auto at = reinterpret_cast<const uint8_t*>(pointer) - reinterpret_cast<const uint8_t*>(from);
-      pointer = reinterpret_cast<Pointer>(to + at);
-    };
-    move(p.instructions);
-    move(p.operands);
-    move(p.settles);
-    move(p.lands);
-    move(p.sizes);
-    move(p.starts);
-    move(p.input_offsets);
-    move(p.output_offsets);
-    move(p.outputs);
-  }
-
-  const Program* program_;
-  const Lanes* lanes_;
+  const Call& call_;
+  KeptTables& kept_;
+  int block_;
+  bool keeps_program_, keeps_regions_, stopped_;
 };
 
 }  // namespace ringtree::device

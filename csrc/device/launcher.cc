@@ -32,6 +32,7 @@ Call Launcher::call_on(const Launch& launch, std::uint8_t* input, std::uint8_t* 
 }
 
 bool Launcher::launch(const Launch& launch, Call& call, void* stream) const {
+  call.number = static_cast<std::uint32_t>(launches());
   if (!launch_kernel_) {
     run_on_host(call);
     return true;

@@ -6,6 +6,8 @@ import json
 import os
 import signal
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import numpy as np
 
 from ringtree.errors import PeerDied
 from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.engines.device.element_types import types_of
 from ringtree.runtime.types import OPS, Dtype, supported
 
 TYPES = (
@@ -69,6 +72,22 @@ def compare(comm: Communicator, calls: list[tuple[str, str, str, int, str | None
         if wanted is not None and (bad := differing(torch, found, wanted)):
             wrong.append(f"rank {comm.rank} of {comm.size}: {collective} {label} {op} {count} {algorithm}: {bad} bytes")
     return wrong
+
+
+def compile_ahead(calls: list[tuple[str, str, str, int, str | None]]) -> None:
+    """Compiles what the calls reduce with by all cores: one after the other, a hundred take minutes."""
+    kinds = sorted({(label, op) for _, label, op, _, _ in calls})
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        list(pool.map(_compile, kinds))
+
+
+def _compile(kind: tuple[str, str]) -> None:
+    from ringtree.runtime.engines.device.compiling import compiled
+    from ringtree.runtime.engines.device.driver import attribute, call
+
+    device = call("cuDeviceGet", 0)
+    capability = attribute(device, "COMPUTE_CAPABILITY_MAJOR"), attribute(device, "COMPUTE_CAPABILITY_MINOR")
+    compiled(types_of(Dtype[kind[0].upper()], kind[1]), capability)
 
 
 def every_type(collective: str, ranks: int) -> list[tuple[str, str, str, int, str | None]]:

@@ -54,6 +54,7 @@ def test_every_algorithm_gives_the_bits_of_the_host(ranks: int) -> None:
 @pytest.mark.parametrize("collective", ["all_reduce", "reduce_scatter"])
 def test_every_type_and_reduction_gives_the_bits_of_the_host(collective: str) -> None:
     calls = on_gpu.every_type(collective, 2)
+    on_gpu.compile_ahead(calls)
     assert not [line for lines in spawn(on_gpu.compare, 2, calls, timeout_s=60) for line in lines]
 
 

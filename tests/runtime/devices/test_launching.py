@@ -54,7 +54,7 @@ class Device:
     def know(self, offset: int | None = 0) -> None:
         """Of calls of four float64, plan 7 is known, and was launched."""
         self.calls.remember(0, "d", int(Dtype.FLOAT64), "sum", -1, 4, 4, 7, offset)
-        call = CALL.pack(11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 3, 0, 5, 0, 1, 2, 22, 23, 1, 2)
+        call = CALL.pack(11, 12, 30, 13, 14, 15, 16, 17, 18, 19, 20, 21, 3, 0, 5, 0, 1, 2, 22, 23, 1, 2, 0, 0, 0)
         self.calls.launched(7, call, 0xABC, 64, 32, 32, "a call")
 
     def call(self, x: Any = X, out: Any = OUT) -> bool:
@@ -72,7 +72,28 @@ def test_a_known_plan_is_launched_on_other_arrays() -> None:
     device.calls.add_region(address(OUT), address(OUT) + 32, 6)
     assert device.call()
     where = (address(X), address(OUT), 15, NOWHERE, 6 << REGION_SHIFT, 77)
-    call = (11, 12, *where, 19, 20, 0, 3, 0, 5, 0, 1, 2, 22, 23, 7, 2)  # with the region that came since
+    call = (
+        11,
+        12,
+        30,
+        *where,
+        19,
+        20,
+        0,
+        3,
+        0,
+        5,
+        0,
+        1,
+        2,
+        22,
+        23,
+        7,
+        2,
+        1,
+        0,
+        0,
+    )  # the first, with the region that came since
     assert device.launched == [(0xABC, [3, 1, 1, 64, 1, 1, 0], None, call)]
     assert device.calls.launches == device.calls.runs == 1 and device.calls.idle and device.calls.text == "a call"
     assert device.calls.taken_runs() == [(7, 1)] and device.calls.taken_runs() == []
@@ -82,7 +103,7 @@ def test_arrays_that_are_one_are_launched_as_such() -> None:
     device = Device()
     device.know()
     assert device.call(X, X) and device.call()
-    assert [call[10] for *_, call in device.launched] == [1, 0]
+    assert [call[11] for *_, call in device.launched] == [1, 0]
 
 
 def test_places_are_those_of_the_region_around() -> None:

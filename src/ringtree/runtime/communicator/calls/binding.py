@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.digest import sha256
 from ringtree.ir.landing import Landing, landings
 from ringtree.ir.lower import lower, lower_rank
+from ringtree.ir.plain_messages import PlainMessages, plain_messages
 from ringtree.ir.program import Program
 from ringtree.ir.schedule import COLUMNS, Schedule
 from ringtree.plan.tuning import CallTuning
@@ -118,7 +119,7 @@ def bind(
     where = (rank, p.ranks, p.chunks, max(root, 0))
     given, gotten = sizes[promise.precondition_labels(*where)], sizes[promise.postcondition_labels(*where)]
     instructions, operands = part.tables
-    lands = {"lands": _lands(part, rank, sizes)} if getattr(joined.endpoint, "takes_landings", False) else {}
+    known = _known_of_messages(part, rank, sizes) if getattr(joined.endpoint, "takes_landings", False) else {}
     plan = joined.endpoint.prepare(
         instructions,
         operands,
@@ -134,7 +135,7 @@ def bind(
         count,
         part.digest ^ packed ^ (0 if counts is None else zlib.crc32(counts.astype(np.int64).tobytes())),
         part.single_copy,
-        **lands,
+        **known,
     )
     moved = promise.transposes and counts is not None  # a position of the input is elsewhere in the output
     return BoundPlan(
@@ -180,6 +181,12 @@ def bind_own(
     )
 
 
+def _known_of_messages(part: RankProgram, rank: int, sizes: Ints) -> dict[str, Any]:
+    """The facts of a rank's messages that the programs of all ranks prove, as an engine of devices takes them."""
+    plain = None if part.schedule is None else _plain_messages_of(Same(part.schedule))
+    return {"lands": _lands(part, rank, sizes), "plain": plain}
+
+
 def _lands(part: RankProgram, rank: int, sizes: Ints) -> tuple[Land, ...]:
     """The messages of this rank that may land in their receivers' output."""
     if part.schedule is None:
@@ -189,6 +196,11 @@ def _lands(part: RankProgram, rank: int, sizes: Ints) -> tuple[Land, ...]:
         labels = promise.postcondition_labels(peer, p.ranks, p.chunks, p.root or 0)
         found.append(Land(instruction, peer, int(sizes[labels][: target.index].sum())))
     return tuple(found)
+
+
+@lru_cache(maxsize=64)
+def _plain_messages_of(schedule: Same) -> PlainMessages | None:
+    return plain_messages(lower(schedule.schedule))
 
 
 @lru_cache(maxsize=64)

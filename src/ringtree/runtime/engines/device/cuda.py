@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from ctypes import POINTER, addressof, c_char, c_int32, c_uint32, c_void_p, cast, create_string_buffer, memmove
 from dataclasses import replace
 from mmap import mmap
@@ -15,20 +16,18 @@ from ringtree.price.devices import Devices
 from ringtree.runtime.engines.device.compiling import compiled
 from ringtree.runtime.engines.device.driver import CudaError, address_of, attribute, call, driver
 from ringtree.runtime.engines.device.element_types import DeviceTypes
-from ringtree.runtime.engines.device.lanes import CALL, STATUS, TOLL_BYTES
+from ringtree.runtime.engines.device.lanes import CALL, PART_AT, STATUS, TOLL_BYTES
 from ringtree.runtime.engines.device.processor import Ending, Launched
 from ringtree.runtime.engines.engine import GroupParameters, native_module
 
 MOST_BLOCKS = 64
-LATENCY_S, TURN_S, LAUNCH_S = 3e-6, 300e-6, 4e-6
+LATENCY_S, TURN_S, LAUNCH_S = 1.5e-6, 300e-6, 4e-6
 """Seconds until another rank's kernel sees a signal; the same where ranks take turns on a device; of a launch."""
 MEMORY_SHARE, MEMORY_BPS, NVLINK_BPS, PCIE_BPS = 0.88, 1e12, 300e9, 20e9
 """The share of a memory's nominal rate that a copy reaches (H200), and rates for want of better ones."""
 ARENA_BYTES, ALIGNED = 1 << 22, 256
 """Small memory is taken from larger pieces, in multiples of ALIGNED."""
 ARRIVED, RETURNED = 0, 1
-PART_AT = 88
-"""The offset of a call's part: its first instruction, the one after its last, and the same of windows."""
 WAITS = "RINGTREE_DEVICE_WAITS"
 """The variable that says who waits for peers on the same device: "kernel" or "stream"; by default kernels where the
 Multi-Process Service runs."""
@@ -68,6 +67,7 @@ class CudaProcessor:
         ]
         sharing = max(sum(placed.device == other.device for other in self.rank_devices) for placed in self.rank_devices)
         self.blocks = max(1, min(MOST_BLOCKS, min(placed.multiprocessors for placed in self.rank_devices) // sharing))
+        self.most_flagged_bytes = min(parameters.ranks << 19, 1 << 21)
         self.takes_turns = any(placed.takes_turns for placed in self.rank_devices) and sharing > 1
         self.costs: Devices | None = self._costs()
         self._arena = self._arena_left = 0
@@ -79,7 +79,7 @@ class CudaProcessor:
         self._words = int(call("cuMemHostGetDevicePointer", words, 0))
         launching = self.number, address_of("cuLaunchKernel")
         self.native = native_module().DeviceCalls(parameters.ranks, words, *launching)
-        self._functions: dict[DeviceTypes | None, Any] = {}
+        self._functions: dict[tuple[DeviceTypes | None, bool], Any] = {}
         self._buffer = create_string_buffer(CALL.size)
         self._arguments = (c_void_p * 1)(addressof(self._buffer))
         self._stream = -1
@@ -209,12 +209,13 @@ class CudaProcessor:
 
     def stop(self) -> None:
         """See DeviceProcessor."""
-        call("cuCtxSetCurrent", self._context)
         self.native.stopped = True
-        self._poke(self.stop_word, 1)
-        for peer in range(self._parameters.ranks) if self.takes_turns else ():
-            for which in (ARRIVED, RETURNED):
-                self._poke(self._toll(peer, which), (self._due[which][peer] + (1 << 30)) & 0xFFFFFFFF)
+        with suppress(CudaError):  # in a context that has failed nothing waits
+            call("cuCtxSetCurrent", self._context)
+            self._poke(self.stop_word, 1)
+            for peer in range(self._parameters.ranks) if self.takes_turns else ():
+                for which in (ARRIVED, RETURNED):
+                    self._poke(self._toll(peer, which), (self._due[which][peer] + (1 << 30)) & 0xFFFFFFFF)
 
     def awaits(self, peer: int) -> bool:
         """See DeviceProcessor."""
@@ -277,25 +278,26 @@ class CudaProcessor:
         """Starts the kernel for these instructions of a window, by default for all of all windows."""
         if begin is not None:
             pack_into("=2i2q", self._buffer, PART_AT, begin, end, window, window + 1)
-        function = self._functions.get(plan.types) or self._load(plan.types)
+        function = self._functions.get((plan.types, plan.flagged)) or self._load(plan.types)[plan.flagged]
         arguments = addressof(self._arguments)
         (result,) = driver().cuLaunchKernel(function, plan.blocks, 1, 1, plan.threads, 1, 1, 0, stream, arguments, 0)
         if int(result):
             raise CudaError("cuLaunchKernel", result.name)
 
-    def kernel(self, types: DeviceTypes | None) -> int:
+    def kernel(self, types: DeviceTypes | None, flagged: bool) -> int:
         """See DeviceProcessor."""
-        return int(self._functions[types])
+        return int(self._functions[types, flagged])
 
     def _await_toll(self, stream: int, peer: int, which: int, count: int) -> None:
         """Lets the stream wait until so many more messages of a peer have come, or have been given back by it."""
         due = self._due[which][peer] = (self._due[which][peer] + count) & 0xFFFFFFFF
         call("cuStreamWaitValue32", stream, self._toll(peer, which), due, 0)
 
-    def _load(self, types: DeviceTypes | None) -> Any:
+    def _load(self, types: DeviceTypes | None) -> tuple[Any, Any]:
         module = call("cuModuleLoadData", compiled(types, self._capability))
-        found = self._functions[types] = call("cuModuleGetFunction", module, b"run_program")
-        return found
+        for flagged, name in enumerate((b"run_program", b"run_flagged")):
+            self._functions[types, bool(flagged)] = call("cuModuleGetFunction", module, name)
+        return self._functions[types, False], self._functions[types, True]
 
     def _current_stream(self) -> int:
         torch = sys.modules.get("torch")

@@ -29,6 +29,7 @@ class EmulatedProcessor:
     costs: Devices | None = None
     takes_turns = False
     least_lying_bytes = 0
+    most_flagged_bytes = 1 << 14  # two blocks at most, so that tests of more bytes reach other messages
     tolls = 0
     stop_word = 0
 
@@ -93,7 +94,7 @@ class EmulatedProcessor:
         self.native.launches += 1
         self._run(call)
 
-    def kernel(self, types: DeviceTypes | None) -> int:
+    def kernel(self, types: DeviceTypes | None, flagged: bool) -> int:
         """See DeviceProcessor."""
         return 0
 

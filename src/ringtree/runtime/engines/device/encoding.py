@@ -17,8 +17,7 @@ from ringtree.runtime.engines.protocols import Land
 from ringtree.runtime.types import LOGICAL, OPS, Dtype
 
 MOST_OPERANDS, MOST_REGISTERS = 80, 512
-TINY_BYTES = 8
-INSTRUCTION, OPERAND = 16, 4
+INSTRUCTION, OPERAND = 15, 4
 """Words of an instruction, and of an operand."""
 
 Ints = NDArray[np.int64]
@@ -99,10 +98,10 @@ class ProgramEncoder:
         """The tables. `item`: bytes of an element; `least_lying_bytes`: of a window's messages together, less are
         staged. ValueError for a program that no device has room for."""
         rows, operands, settles = list[list[int]](), list[list[int]](), list[tuple[int, int]]()
-        runs, tiny = self._runs(), set[int]()
+        runs = self._runs()
         self.lies_still = self._staged_bytes(item) >= least_lying_bytes
         for at, (kind, peer, register, first, targets, sources, _) in enumerate(self.code):
-            row = [kind, peer, register, len(operands), targets, sources, runs[at], *([0] * 9)]
+            row = [kind, peer, register, len(operands), targets, sources, runs[at], *([0] * 8)]
             if kind in (Kind.COPY, Kind.REDUCE):
                 if targets + sources > MOST_OPERANDS:
                     raise ValueError(f"instruction {at} has {targets + sources} operands; a device has {MOST_OPERANDS}")
@@ -114,22 +113,11 @@ class ProgramEncoder:
                     row[9 + same], row[11 + same] = len(settles), len(owed)
                     settles += owed
                 mine = [k for k, land in enumerate(self.lands) if land.instruction == at]
-                row[14:] = [mine[0], len(mine)] if mine and self.lies_still else [0, 0]
-                row[13] = int(own[-1][0] == Space.SLOT and self._tiny(own[-1], item))
-                row[7], row[8] = (0, 0) if row[13] else self._write_slot(at, own, read)
-                if row[13]:
-                    self.lies[own[-1][1]] = None, None
-                    tiny.add(own[-1][1])
-                elif row[2] >= 0:
-                    tiny.discard(row[2])
+                row[13:] = [mine[0], len(mine)] if mine and self.lies_still else [0, 0]
+                row[7], row[8] = self._write_slot(at, own, read)
                 operands += own + read
             elif kind == Kind.SIGNAL:
                 self._send(peer, register)
-                row[13] = int(register in tiny)
-            elif kind == Kind.WAIT and register >= 0:
-                reader = self._reading(register, at)
-                row[13] = int(reader is not None and self._tiny(reader, item))
-                row[2] = register if reader is not None else -1
             if row[2] >= MOST_REGISTERS:
                 raise ValueError(f"instruction {at} names register {row[2]}; a device has {MOST_REGISTERS}")
             rows.append(row)
@@ -161,21 +149,6 @@ class ProgramEncoder:
         """Bytes that slots take in a window, were all messages staged."""
         slots = (o for o in self.operands if o[0] == Space.SLOT)
         return sum(min(int(self.sizes[o[2] + k]), self.window) for o in slots for k in range(o[3])) * item
-
-    def _tiny(self, o: list[int], item: int) -> bool:
-        """Whether a message of these chunks travels in its descriptor."""
-        return self.windows == 1 and (self.starts[o[2] + o[3]] - self.starts[o[2]]) * item <= TINY_BYTES
-
-    def _reading(self, register: int, at: int) -> list[int] | None:
-        """The operand that reads the message which the instruction waits for; None where nothing does."""
-        for kind, _, named, first, targets, sources, _ in self.code[at + 1 :]:
-            if kind == Kind.WAIT and named == register:
-                return None
-            if kind in (Kind.COPY, Kind.REDUCE):
-                for o in self.operands[first + targets : first + targets + sources]:
-                    if o[0] == Space.MESSAGE and o[1] == register:
-                        return o
-        return None
 
     def _targets(self, first: int, targets: int) -> list[list[int]]:
         """An instruction's targets, a slot last."""

@@ -11,13 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.errors import Mismatch, PeerDied, Poisoned, TimedOut
+from ringtree.ir.plain_messages import PlainMessages
 from ringtree.runtime.engines.device.calls_by_digest import CallsByDigest, call_text, digest_of
 from ringtree.runtime.engines.device.element_types import types_of
-from ringtree.runtime.engines.device.encoding import DeviceCode, Ints, ProgramEncoder, finishes
+from ringtree.runtime.engines.device.encoding import Ints, ProgramEncoder
 from ringtree.runtime.engines.device.fast_path import RepeatedCalls
-from ringtree.runtime.engines.device.lanes import CALL, PROGRAM, STOP_AT, LaneLayout, OwnLayout
+from ringtree.runtime.engines.device.flagging import VECTOR_BYTES, fits, shares
+from ringtree.runtime.engines.device.lanes import CALL, STOP_AT, LaneLayout, OwnLayout
 from ringtree.runtime.engines.device.plan import DevicePlan
 from ringtree.runtime.engines.device.processor import LATE, MISMATCH, DeviceProcessor
+from ringtree.runtime.engines.device.tables import Meaning, flagged_tables, program_tables
 from ringtree.runtime.engines.device.watch import Watch
 from ringtree.runtime.engines.protocols import Land
 from ringtree.runtime.types import OPS, Dtype
@@ -27,8 +30,9 @@ if TYPE_CHECKING:
 
 FEW_THREADS, MOST_THREADS, FEW_BYTES = 64, 512, 1 << 10
 """Threads of a block, and the bytes of a chunk up to which they are few."""
-BLOCK_BYTES = 1 << 14
-"""Bytes of a call for each thread block that works on it, at least."""
+BLOCK_BYTES, FLAGGED_BLOCK_BYTES, FEWEST_THREADS = 1 << 14, 1 << 13, 32
+"""Bytes of a call for each thread block that works on it, at least; the same of a call whose messages are flagged, and
+the fewest threads of such a block."""
 OP_NAMES = {code: name for name, code in OPS.items()}
 
 
@@ -44,7 +48,7 @@ class DeviceEndpoint(RepeatedCalls):
         self._native.limit_ns = int(self._timeout_s * 1e9)
         self._lanes, own = lanes, OwnLayout(lanes)
         self._own = processor.take(own.nbytes)
-        self._regions_at = self._own + own.regions
+        self._counters_at, self._regions_at = self._own + own.counters, self._own + own.regions
         self._regions: list[list[int]] = []
         self._add_region(processor.share(lanes.nbytes), 0)
         processor.write(self._own, own.describe(self.rank, self._own, processor.takes_turns))
@@ -83,84 +87,68 @@ class DeviceEndpoint(RepeatedCalls):
         digest: int,
         single_copy: bool = False,
         lands: tuple[Land, ...] = (),
+        plain: PlainMessages | None = None,
     ) -> int:
-        """As Group.prepare. `lands`: the messages that may be written where their receivers would copy them."""
-        kind = Dtype(dtype)
-        known = collective.split(" ")[0]
+        """As Group.prepare. `lands`: the messages that may be written where their receivers would copy them. `plain`:
+        of the programs of all ranks."""
+        kind, known = Dtype(dtype), collective.split(" ")[0]
         encoder = ProgramEncoder(
             instructions, operands, sizes, input_offsets, output_offsets, window, known, self.ranks, lands
         )
-        code = encoder.encode(kind.itemsize, self._processor.least_lying_bytes)
         text = call_text(collective, OP_NAMES.get(op, ""), kind.label, count, root)
-        digest = digest_of(text, digest)
-        self._texts.add(digest, text)
-        extents = code.extents[0] * kind.itemsize, code.extents[1] * kind.itemsize
-        reduces = op >= 0
-        types = types_of(kind, OP_NAMES[op]) if reduces else None
-        blocks = max(1, min(self._lanes.blocks, int(sizes.sum()) * kind.itemsize // BLOCK_BYTES))
-        share = -(-encoder.window // blocks)
-        part_bytes = -(-share // 64) * 64 * kind.itemsize
-        widest = encoder.widest
-        if widest * part_bytes > self._lanes.slot_stride // blocks // 16 * 16:
-            raise ValueError(
-                f"a message of {widest} chunks of {part_bytes} bytes a block does not fit a slot of "
-                f"{self._lanes.slot_bytes} bytes"
-            )
+        meaning = Meaning(kind, op, digest_of(text, digest))
+        self._texts.add(meaning.digest, text)
+        nbytes = int(sizes.sum()) * kind.itemsize
+        shared = shares(sizes, self._blocks(nbytes, FLAGGED_BLOCK_BYTES))
+        flagged = self._flags(nbytes, encoder.windows) and fits(plain, shared, kind.itemsize, self._lanes.flagged_bytes)
+        blocks = self._blocks(nbytes, FLAGGED_BLOCK_BYTES if flagged else BLOCK_BYTES)
+        part_bytes = shares(np.array([encoder.window]), blocks).part * kind.itemsize
+        code = encoder.encode(kind.itemsize, self._processor.least_lying_bytes)
+        if flagged:
+            tables, each = flagged_tables(encoder, code, shared, scratch, meaning, self.rank, self._lanes)
+        else:
+            self._check_slot(encoder.widest, part_bytes, blocks)
+            tables, each = program_tables(encoder, code, meaning)
         plan = DevicePlan(
-            *self._write(encoder, code, kind, op, digest),
+            self._put(tables),
+            each,
             code,
             encoder.windows,
-            types,
+            types_of(kind, OP_NAMES[op]) if op >= 0 else None,
             blocks,
-            FEW_THREADS if blocks == 1 and encoder.window * kind.itemsize <= FEW_BYTES else MOST_THREADS,
+            _threads(flagged, blocks, part_bytes, encoder.window * kind.itemsize),
             len(code.instructions),
             code.waits,
             code.sent,
             scratch,
             scratch * blocks * part_bytes,
-            extents,
+            (code.extents[0] * kind.itemsize, code.extents[1] * kind.itemsize),
             text,
             not self._processor.takes_turns,
+            flagged,
         )
         self._made += 1
         self._plans[self._made] = plan
         return self._made
 
-    def _write(self, encoder: ProgramEncoder, code: DeviceCode, kind: Dtype, op: int, digest: int) -> tuple[int, int]:
-        """Puts a program into the processor's memory; returns its address and its bytes."""
-        offsets = [np.asarray(encoder.offsets[space], np.int64) for space in encoder.offsets]
-        tables: list[NDArray[Any]] = [
-            code.instructions,
-            code.operands,
-            code.settles,
-            code.lands,
-            encoder.sizes.astype(np.int64),
-            np.asarray(encoder.starts, np.int64),
-            *offsets,
-            code.outputs,
-        ]
-        parts, at = list[bytes](), PROGRAM.size + -PROGRAM.size % 64
-        places = []
-        for table in tables:
-            data = table.tobytes()
-            places.append(at)
-            parts.append(data + bytes(-len(data) % 64))
-            at += len(parts[-1])
-        address = self._processor.take(at)
-        head = PROGRAM.pack(
-            *(address + place for place in places),
-            encoder.window,
-            encoder.windows,
-            len(code.instructions),
-            len(code.outputs) if op >= 0 else 0,
-            kind.itemsize,
-            int(op >= 0 and finishes(kind, op)),
-            digest,
-            int(kind),
-            op,
-        )
-        self._processor.write(address, head + bytes(-len(head) % 64) + b"".join(parts))
-        return address, at
+    def _flags(self, nbytes: int, windows: int) -> bool:
+        """Whether calls of so many bytes have flagged messages. Without a byte, nothing would be waited for."""
+        return 0 < nbytes <= self._processor.most_flagged_bytes and windows == 1 and not self._processor.takes_turns
+
+    def _put(self, data: bytes) -> int:
+        address = self._processor.take(len(data))
+        self._processor.write(address, data)
+        return address
+
+    def _blocks(self, nbytes: int, each: int) -> int:
+        return max(1, min(self._lanes.blocks, nbytes // each))
+
+    def _check_slot(self, chunks: int, part_bytes: int, blocks: int) -> None:
+        if chunks * part_bytes > self._lanes.slot_stride // blocks // 16 * 16:
+            raise ValueError(
+                f"a message of {chunks} chunks of {part_bytes} bytes a block does not fit a slot of "
+                f"{self._lanes.slot_bytes} bytes"
+            )
 
     def run(self, plan: int, input: int, output: int) -> None:
         """As Group.run; on a device, begins the program on the caller's stream."""
@@ -191,6 +179,7 @@ class DeviceEndpoint(RepeatedCalls):
         return CALL.pack(
             plan.address,
             self._own,
+            self._counters_at,
             input,
             output,
             self._scratch,
@@ -210,6 +199,9 @@ class DeviceEndpoint(RepeatedCalls):
             plan.nbytes,
             len(self._regions),
             self.ranks,
+            (self._native.launches + 1) & 0xFFFFFFFF,
+            int(plan.flagged),
+            0,
         )
 
     # -- what peers reach
@@ -338,3 +330,10 @@ class DeviceEndpoint(RepeatedCalls):
             self._processor.close()
             self._texts.close()
         self._plans.clear()
+
+
+def _threads(flagged: bool, blocks: int, part_bytes: int, chunk_bytes: int) -> int:
+    """The number of a block's threads."""
+    if flagged:
+        return max(FEWEST_THREADS, min(MOST_THREADS, part_bytes // VECTOR_BYTES))
+    return FEW_THREADS if blocks == 1 and chunk_bytes <= FEW_BYTES else MOST_THREADS

@@ -62,7 +62,7 @@ class RepeatedCalls(OnHost):
         self._counted += plan.code.received
         if plan.native and number not in self._launched:
             self._launched.add(number)
-            kernel = self._processor.kernel(plan.types)
+            kernel = self._processor.kernel(plan.types, plan.flagged)
             self._native.launched(number, call, kernel, plan.threads, *plan.extents, plan.text)
 
     def forget(self, plan: int) -> None:

@@ -5,28 +5,34 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-LANES = struct.Struct("=4i5q6Q")
-CALL = struct.Struct("=5Q2q3Q4i3qQ3i4x")
+LANES = struct.Struct("=4i7q5Q")
+_CALL = "=6Q2q3Q2i", "2i3qQ3iI2i"
+CALL, PART_AT = struct.Struct("".join(_CALL)), struct.calcsize(_CALL[0])
+"""A call, and the offset of its part in it: the first instruction, the one after the last, and the same of windows."""
 STATUS = struct.Struct("=4iI")
-PROGRAM = struct.Struct("=9Q2q4iI2i4x")
+PROGRAM = struct.Struct("=2q13iI2i")
 DESCRIPTOR_BYTES, CREDIT_BYTES, COUNTERS_BYTES, TOLL_BYTES = 32, 16, 32, 128
-REGISTER_WORDS = 6 * 512 + 2 * 256
+MESSAGES_IN_LANE = 8
+"""The flagged messages for which a lane has room."""
+REGISTER_WORDS = (512 * 16 + 512 * 16 + 256 * 8 + 256 * 4) // 8
 ALIGNED = 1 << 12
-STOP_AT, ENDED_AT = 1024, 1088
-"""In a rank's own memory, behind the lanes' description: the word that ends waits, and the number of ended calls."""
+STOP_AT = 1024
+"""In a rank's own memory, behind the lanes' description: the word that ends waits."""
 NOWHERE = -1
 REGION_SHIFT = 48
 MOST_REGIONS = 1 << 12
 
 
 class LaneLayout(NamedTuple):
-    """A rank's memory that its peers reach, region 0: descriptors from each sender, credits from each receiver, and
-    staging slots. `blocks`: the most thread blocks of a call; each has lanes of its own."""
+    """A rank's memory that its peers reach, region 0: descriptors and flagged messages from each sender, credits from
+    each receiver, and staging slots. `blocks`: the most thread blocks of a call; each has lanes of its own.
+    `flagged_bytes`: of a flagged message at most, for each block; 0: there are none."""
 
     ranks: int
     blocks: int
     slots: int
     slot_bytes: int
+    flagged_bytes: int
 
     @property
     def credits(self) -> int:
@@ -39,9 +45,18 @@ class LaneLayout(NamedTuple):
         return self.credits + _aligned(self.ranks * self.blocks * CREDIT_BYTES)
 
     @property
+    def flagged(self) -> int:
+        """The offset of flagged messages: half of each of their words is the message's mark."""
+        return self.tolls + _aligned(self.ranks * TOLL_BYTES)
+
+    @property
     def staging(self) -> int:
         """The offset of the slots."""
-        return self.tolls + _aligned(self.ranks * TOLL_BYTES)
+        return self.flagged + _aligned(self.ranks * self.blocks * MESSAGES_IN_LANE * 2 * self.flagged_bytes)
+
+    def flagged_lane(self, sender: int, block: int) -> int:
+        """The offset of a block's flagged messages from a rank."""
+        return self.flagged + (sender * self.blocks + block) * MESSAGES_IN_LANE * 2 * self.flagged_bytes
 
     @property
     def slot_stride(self) -> int:
@@ -94,8 +109,9 @@ class OwnLayout(NamedTuple):
         """The lanes' description for a rank whose own memory begins at the address `own`. `takes_turns`: streams wait,
         not kernels."""
         lanes = self.lanes
-        addresses = (self.regions, self.counters, self.slot_until, ENDED_AT, self.registers, self.last_slot)
-        sizes = lanes.slot_stride, 0, lanes.credits, lanes.staging, lanes.tolls if takes_turns else 0
+        addresses = (self.regions, self.counters, self.slot_until, self.registers, self.last_slot)
+        tolls = lanes.tolls if takes_turns else 0
+        sizes = lanes.slot_stride, 0, lanes.credits, lanes.staging, tolls, lanes.flagged, lanes.flagged_bytes
         return LANES.pack(rank, lanes.ranks, lanes.blocks, lanes.slots, *sizes, *(own + at for at in addresses))
 
 

@@ -9,8 +9,9 @@ from ringtree.runtime.engines.device.encoding import DeviceCode, Pause
 
 
 class DevicePlan(NamedTuple):
-    """A program in the processor's memory: see Launched. `nbytes`: with its tables; `scratch_bytes`: of all blocks;
-    `extents`: those of input and output that it touches. `native`: native calls may launch it again, as one kernel."""
+    """A program in the processor's memory: see Launched. `nbytes`: with its tables, of a small call each block's;
+    `scratch_bytes`: of all blocks; `extents`: those of input and output that it touches. `native`: native calls may
+    launch it again, as one kernel."""
 
     address: int
     nbytes: int
@@ -27,3 +28,4 @@ class DevicePlan(NamedTuple):
     extents: tuple[int, int]
     text: str
     native: bool
+    flagged: bool

@@ -39,6 +39,11 @@ class Launched(Protocol):
         ...
 
     @property
+    def flagged(self) -> bool:
+        """Whether it is a small call's, whose messages are flagged."""
+        ...
+
+    @property
     def threads(self) -> int:
         """The number of a block's threads."""
         ...
@@ -71,6 +76,8 @@ class DeviceProcessor(Protocol):
     """The most thread blocks of a call."""
     costs: Devices | None
     """The costs of calls here, equal on all ranks; None: as in the host's memory."""
+    most_flagged_bytes: int
+    """Bytes of a call up to which its messages travel in flagged words, and none is read where it lies."""
     runs_ahead: bool
     """Whether `launch` returns before the call has ended."""
     native: Any
@@ -123,7 +130,7 @@ class DeviceProcessor(Protocol):
         """Begins a call, in order with the caller's own work; it may end later."""
         ...
 
-    def kernel(self, types: DeviceTypes | None) -> int:
+    def kernel(self, types: DeviceTypes | None, flagged: bool) -> int:
         """The function that `launch` launched for such types."""
         ...
 

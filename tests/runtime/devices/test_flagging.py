@@ -1,0 +1,128 @@
+"""Small calls on devices, whose messages travel in flagged words, by the engine that stands in a device's place."""
+
+from __future__ import annotations
+
+from ctypes import c_uint32
+from multiprocessing import get_context
+from multiprocessing.synchronize import Barrier
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ringtree.ir.plain_messages import PlainMessages
+from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.engines.device.flagging import Shares, fits, shares
+from ringtree.runtime.engines.device.lanes import COUNTERS_BYTES, CREDIT_BYTES
+from ringtree.runtime.launch.spawn import spawn
+
+WORDS = 8
+"""Of a block's counters of a peer."""
+SENT, TAKEN, GIVEN, CREDITED, RENEWED = 0, 1, 2, 4, 5
+
+
+def last_plan(comm: Communicator) -> Any:
+    endpoint: Any = comm._endpoint
+    return list(endpoint._plans.values())[-1]
+
+
+@pytest.mark.parametrize(("count", "flagged"), [(1, True), (1000, True), (4096, True), (4097, False)])
+def test_small_calls_are_flagged(count: int, flagged: bool) -> None:
+    def act(comm: Communicator) -> bool:
+        found = comm.all_reduce(np.arange(count, dtype=np.float32) + comm.rank)
+        assert np.array_equal(found, np.arange(count, dtype=np.float32) * 2 + 1)
+        return bool(last_plan(comm).flagged)
+
+    assert spawn(act, 2, engine="emulated") == [flagged] * 2
+
+
+def test_a_call_with_more_messages_than_a_lane_holds_is_not_flagged() -> None:
+    def act(comm: Communicator) -> tuple[bool, bool]:
+        x = np.ones(100)
+        comm.all_reduce(x, algorithm="ring")
+        ring = last_plan(comm).flagged
+        comm.all_reduce(x, algorithm="two_shot")
+        return ring, last_plan(comm).flagged
+
+    assert spawn(act, 6, engine="emulated") == [(False, True)] * 6
+
+
+def counters(comm: Communicator, block: int, peer: int) -> Any:
+    """A block's counters of the lanes to and from a peer, in place."""
+    endpoint: Any = comm._endpoint
+    at = endpoint._counters_at + (block * comm.size + peer) * COUNTERS_BYTES
+    return (c_uint32 * WORDS).from_address(at)
+
+
+def count_from(comm: Communicator, together: Barrier, number: int, renewed: int) -> None:
+    """Lets the messages of all lanes have been `number`, on all ranks, which come together before and after."""
+    together.wait()
+    endpoint: Any = comm._endpoint
+    for block in range(endpoint._lanes.blocks):
+        for peer in range(comm.size):
+            found = counters(comm, block, peer)
+            for word in (SENT, TAKEN, GIVEN, CREDITED):
+                found[word] = number
+            found[RENEWED] = renewed
+            credit = endpoint._lanes.credits + (peer * endpoint._lanes.blocks + block) * CREDIT_BYTES
+            c_uint32.from_address(endpoint._regions[0][comm.rank] + credit).value = number
+    together.wait()
+
+
+def test_numbers_of_messages_wrap() -> None:
+    together = get_context("fork").Barrier(2)
+
+    def act(comm: Communicator) -> list[int]:
+        count_from(comm, together, (1 << 32) - 5, (1 << 32) - 5)
+        wrong = []
+        for turn in range(20):
+            count = (1000, 3, 2500)[turn % 3]
+            found = comm.all_reduce(np.arange(count, dtype=np.float32) * turn + comm.rank)
+            wrong += [turn] * (not np.array_equal(found, np.arange(count, dtype=np.float32) * turn * 2 + 1))
+        return wrong
+
+    assert spawn(act, 2, engine="emulated", timeout_s=20) == [[], []]
+
+
+def test_a_word_of_a_message_of_the_same_number_long_ago_is_not_taken() -> None:
+    """2**32 messages later a message has the mark of an old one; its words have lost that mark by then."""
+    together = get_context("fork").Barrier(2)
+
+    def act(comm: Communicator) -> bool:
+        comm.all_reduce(np.zeros(1000, np.float32))
+        number = int(counters(comm, 0, 1 - comm.rank)[SENT])
+        count_from(comm, together, (number - 2) & 0xFFFFFFFF, (number - (1 << 31)) & 0xFFFFFFFF)
+        comm.all_reduce(np.zeros(3, np.float32))
+        found = comm.all_reduce(np.full(1000, 7 + comm.rank, np.float32))
+        return bool((found == 15).all())
+
+    assert spawn(act, 2, engine="emulated", timeout_s=20) == [True, True]
+
+
+@given(st.lists(st.integers(0, 5000), min_size=1, max_size=6), st.integers(1, 9))
+def test_blocks_share_each_chunk_without_gap_or_overlap(sizes: list[int], blocks: int) -> None:
+    found = shares(np.array(sizes, np.int64), blocks)
+    assert (found.begin[0] == 0).all() and found.end[-1].tolist() == sizes
+    assert (found.begin[1:] == found.end[:-1]).all() and (found.begin <= found.end).all()
+    assert (found.end - found.begin).max() <= found.part
+
+
+ROOM: Shares = shares(np.array([1000, 1000]), 2)
+
+
+@pytest.mark.parametrize(
+    ("plain", "item", "room", "fitting"),
+    [
+        (PlainMessages(8, 1, 100), 4, 2048, True),
+        (PlainMessages(9, 1, 100), 4, 2048, False),
+        (PlainMessages(8, 2, 100), 4, 2048, False),
+        (PlainMessages(8, 2, 100), 4, 4096, True),
+        (PlainMessages(8, 1, 383), 4, 2048, False),
+        (PlainMessages(8, 1, 100), 8, 2048, False),
+        (None, 4, 2048, False),
+    ],
+)
+def test_messages_fit_their_places(plain: PlainMessages | None, item: int, room: int, fitting: bool) -> None:
+    assert fits(plain, ROOM, item, room) is fitting
