@@ -167,10 +167,11 @@ void TcpWire::write(Connection& c) {
     message.msg_iovlen = n;
     auto written = sendmsg(c.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (written < 0) {
-      if (errno == EINTR) continue;
-      if (errno == EAGAIN || errno == ENOTCONN) break;
-      auto why = why_failed("cannot be sent to", errno);
-      return errno == ECONNRESET || errno == EPIPE ? closed(c, why) : fail(c, why);
+      int error = errno;  // which a text made of it may change
+      if (error == EINTR) continue;
+      if (error == EAGAIN || error == ENOTCONN) break;
+      auto why = why_failed("cannot be sent to", error);
+      return error == ECONNRESET || error == EPIPE ? closed(c, why) : fail(c, why);
     }
     c.sent_ns = now_ns();
     for (auto left = static_cast<std::size_t>(written); left > 0;) {
