@@ -10,7 +10,7 @@
 namespace ringtree::device {
 
 // What a block of a small call works on, beside its tables: addresses; the marks of flagged messages, else 0; and, of
-// those that come, their descriptors, which name another call that its sender has made.
+// those that come, the descriptor of the first of the call, which names another call that the sender has made.
 struct Resolved {
   uint8_t* at[most_resolved];
   uint64_t marks[most_resolved];
@@ -59,7 +59,7 @@ class FlaggedInterpreter {
     if (flagged) base = regions_[o.space == slot ? o.peer : l_.rank] + number % messages_in_lane * 2 * l_.flagged_bytes;
     resolved_.at[k] = base + o.offset;
     resolved_.marks[k] = flagged ? mark_of(p_.print, number) : 0;
-    if (o.space == message) resolved_.descriptors[k] = waits_.arrival(l_.rank, o.peer, number - 1);
+    if (o.space == message) resolved_.descriptors[k] = waits_.arrival(l_.rank, o.peer, c.taken);
   }
 
   // Waits until the lane to a peer has room for all messages of the call, which peers give back at the end of calls,
@@ -79,8 +79,6 @@ class FlaggedInterpreter {
 
   // Numbers are of 32 bits, and a word may lie for as long as no message is as long as the one that wrote it: once in
   // so many messages a lane's words lose their marks.
-  static constexpr uint32_t renewed_after = uint32_t{1} << 30;
-
   bool renew(int peer) {
     Counters& c = waits_.counters(peer);
     if (!waits_.until(0, peer, [&] { return static_cast<int32_t>(waits_.returned(peer) - c.sent) >= 0; })) return false;
@@ -88,7 +86,9 @@ class FlaggedInterpreter {
     auto words =
         reinterpret_cast<FlaggedWord*>(regions_[peer] + l_.flagged + lane * messages_in_lane * 2 * l_.flagged_bytes);
     for (int64_t k = 0; k < messages_in_lane * l_.flagged_bytes / 8; k++) Platform::put(words + k, FlaggedWord{0, 0});
-    c.renewed = c.sent;
+    for (int k = 0; k < l_.slots; k++)  // what the general interpreter compares numbers with
+      l_.slot_until[(static_cast<int64_t>(tables_.block()) * l_.slots + k) * l_.ranks + peer] = c.sent;
+    c.pending = c.renewed = c.sent;
     return true;
   }
 
@@ -101,13 +101,15 @@ class FlaggedInterpreter {
     }
     return Platform::exchange(p_.arithmetic, step, at, marks, [&](int k, uint32_t turn, uint64_t& since_ns) {
       int operand = step.first + k;
-      return may_come(call_, resolved_.descriptors[operand], resolved_.marks[operand],
-                      Status{fine, p_.operand(l_.ranks)[operand].peer, number, tables_.block(), 0, 0}, turn, since_ns);
+      const Resolving& o = p_.operand(l_.ranks)[operand];
+      uint64_t first = mark_of(p_.print, static_cast<uint32_t>(resolved_.marks[operand]) - o.nth + 1);
+      return may_come(call_, resolved_.descriptors[operand], first, Status{fine, o.peer, number, tables_.block(), 0, 0},
+                      turn, since_ns);
     });
   }
 
-  // Asked, turn after turn, by a thread that does not find a flagged message: false where it will not come. `at`: whose
-  // it is, and where it is read.
+  // Asked, turn after turn, by a thread that does not find a flagged message: false where it will not come. `mark`: of
+  // the sender's first message of the call; `at`: whose it is, and where the message is read.
   RINGTREE_APART static bool may_come(const Call& call, const Descriptor* descriptor, uint64_t mark, Status at,
                                       uint32_t turn, uint64_t& since_ns) {
     if (turn == 1) since_ns = Platform::now_ns();

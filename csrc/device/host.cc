@@ -35,8 +35,8 @@ struct Host {
   }
   static uint64_t read(const uint64_t* at) { return __atomic_load_n(at, __ATOMIC_RELAXED); }
   template <class T>
-  static void write(T* at, T value) {
-    __atomic_store_n(at, value, __ATOMIC_RELAXED);
+  static void write(T* at, T value) {  // a GPU's reads before have ended
+    __atomic_store_n(at, value, __ATOMIC_RELEASE);
   }
   template <class T>
   static void release(T* at, T value) {

@@ -125,7 +125,7 @@ class Interpreter : private Addresses, private Waits<Platform> {
       uint64_t mark = 0;
       failed |= !until(at + k, i.peer, [&] {
         mark = Platform::acquire(&d->mark);
-        return static_cast<uint32_t>(mark) == c.taken + 1;
+        return mark && static_cast<uint32_t>(mark) == c.taken + 1;
       });
       if (failed) continue;
       if (static_cast<uint32_t>(mark >> 32) != p_.print) {
@@ -198,9 +198,11 @@ class Interpreter : private Addresses, private Waits<Platform> {
   bool settle_all(int at) {
     bool failed = false;
     for (int peer = Platform::thread(); peer < l_.ranks; peer += Platform::threads()) {
-      uint32_t number = counters_[peer].pending;
-      if (peer != l_.rank && number)
+      Counters& c = counters_[peer];
+      uint32_t number = c.sent - c.pending < renewed_after ? c.pending : c.sent;  // numbers wrap
+      if (peer != l_.rank && c.pending)
         failed |= !until(at, peer, [&] { return static_cast<int32_t>(returned(peer) - number) >= 0; });
+      if (number == c.sent && c.pending) c.pending = number;
     }
     return !Platform::any(failed);
   }

@@ -33,6 +33,9 @@ struct alignas(16) FlaggedWord {
   uint64_t bytes, mark;
 };
 
+// Messages of a lane after which numbers kept from long ago are brought up to date: they are of 32 bits, and wrap.
+constexpr uint32_t renewed_after = uint32_t{1} << 30;
+
 // The mark of a message: its number in the lane, and a digest of its sender's call above. Never 0, as a digest is not.
 constexpr uint64_t mark_of(uint32_t print, uint32_t number) {
   return static_cast<uint64_t>(print) << 32 | number;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from ctypes import c_uint32
 from multiprocessing import get_context
 from multiprocessing.synchronize import Barrier
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ringtree.errors import Mismatch, Poisoned
 from ringtree.ir.plain_messages import PlainMessages
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.device.flagging import Shares, fits, shares
@@ -49,6 +51,38 @@ def test_a_call_with_more_messages_than_a_lane_holds_is_not_flagged() -> None:
     assert spawn(act, 6, engine="emulated") == [(False, True)] * 6
 
 
+def test_a_call_with_an_empty_message_is_not_flagged() -> None:
+    """Who waits for nothing would not find that a peer makes another call."""
+
+    def act(comm: Communicator) -> str:
+        try:
+            if comm.rank:
+                comm.all_gather_v(np.ones(5), [0, 5])
+            else:
+                comm.broadcast(np.ones(5), 0)
+            comm.barrier()
+        except (Mismatch, Poisoned) as error:
+            return str(error)
+        return "no error"
+
+    for text in spawn(act, 2, engine="emulated", timeout_s=5):
+        assert "all_gather(float64" in text and ("broadcast(float64" in text or "barrier(" in text)
+
+
+def test_calls_of_several_sizes_share_no_part_of_a_slot() -> None:
+    """Blocks have the same part of a slot in each call: what one has staged, no other overwrites until it is read."""
+
+    def act(comm: Communicator) -> list[int]:
+        sizes = [3500, 5000, 2100, 9000, 2200]
+        if comm.rank:
+            time.sleep(0.3)  # the root goes ahead
+        given = [np.arange(n, dtype=np.float64) + n for n in sizes]
+        found = [comm.broadcast(x if not comm.rank else np.zeros(len(x)), 0) for x in given]
+        return [n for n, x, y in zip(sizes, given, found, strict=True) if not np.array_equal(x, y)]
+
+    assert spawn(act, 2, engine="emulated", timeout_s=10) == [[], []]
+
+
 def counters(comm: Communicator, block: int, peer: int) -> Any:
     """A block's counters of the lanes to and from a peer, in place."""
     endpoint: Any = comm._endpoint
@@ -57,17 +91,17 @@ def counters(comm: Communicator, block: int, peer: int) -> Any:
 
 
 def count_from(comm: Communicator, together: Barrier, number: int, renewed: int) -> None:
-    """Lets the messages of all lanes have been `number`, on all ranks, which come together before and after."""
+    """Lets the messages of the first block's lanes have been `number`, on all ranks, which come together before and
+    after."""
     together.wait()
     endpoint: Any = comm._endpoint
-    for block in range(endpoint._lanes.blocks):
-        for peer in range(comm.size):
-            found = counters(comm, block, peer)
-            for word in (SENT, TAKEN, GIVEN, CREDITED):
-                found[word] = number
-            found[RENEWED] = renewed
-            credit = endpoint._lanes.credits + (peer * endpoint._lanes.blocks + block) * CREDIT_BYTES
-            c_uint32.from_address(endpoint._regions[0][comm.rank] + credit).value = number
+    for peer in range(comm.size):
+        found = counters(comm, 0, peer)
+        for word in (SENT, TAKEN, GIVEN, CREDITED):
+            found[word] = number
+        found[RENEWED] = renewed
+        credit = endpoint._lanes.credits + peer * endpoint._lanes.blocks * CREDIT_BYTES
+        c_uint32.from_address(endpoint._regions[0][comm.rank] + credit).value = number
     together.wait()
 
 
@@ -75,10 +109,10 @@ def test_numbers_of_messages_wrap() -> None:
     together = get_context("fork").Barrier(2)
 
     def act(comm: Communicator) -> list[int]:
-        count_from(comm, together, (1 << 32) - 5, (1 << 32) - 5)
+        count_from(comm, together, (1 << 32) - 5, (1 << 32) - 5 - (1 << 30))
         wrong = []
         for turn in range(20):
-            count = (1000, 3, 2500)[turn % 3]
+            count = (1000, 3, 20_000, 2500)[turn % 4]  # the third is not flagged
             found = comm.all_reduce(np.arange(count, dtype=np.float32) * turn + comm.rank)
             wrong += [turn] * (not np.array_equal(found, np.arange(count, dtype=np.float32) * turn * 2 + 1))
         return wrong

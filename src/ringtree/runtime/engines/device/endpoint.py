@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 FEW_THREADS, MOST_THREADS, FEW_BYTES = 64, 512, 1 << 10
 """Threads of a block, and the bytes of a chunk up to which they are few."""
-BLOCK_BYTES, FLAGGED_BLOCK_BYTES, FEWEST_THREADS = 1 << 14, 1 << 13, 32
-"""Bytes of a call for each thread block that works on it, at least; the same of a call whose messages are flagged, and
-the fewest threads of such a block."""
+BLOCK_BYTES, FEWEST_THREADS = 1 << 13, 32
+"""Bytes of a call whose messages are flagged, for each thread block that works on it, at least, and the fewest threads
+of a block. All other calls have all blocks: a block has the same part of a slot in each of them."""
 OP_NAMES = {code: name for name, code in OPS.items()}
 
 
@@ -99,9 +99,9 @@ class DeviceEndpoint(RepeatedCalls):
         meaning = Meaning(kind, op, digest_of(text, digest))
         self._texts.add(meaning.digest, text)
         nbytes = int(sizes.sum()) * kind.itemsize
-        shared = shares(sizes, self._blocks(nbytes, FLAGGED_BLOCK_BYTES))
+        shared = shares(sizes, max(1, min(self._lanes.blocks, nbytes // BLOCK_BYTES)))
         flagged = self._flags(nbytes, encoder.windows) and fits(plain, shared, kind.itemsize, self._lanes.flagged_bytes)
-        blocks = self._blocks(nbytes, FLAGGED_BLOCK_BYTES if flagged else BLOCK_BYTES)
+        blocks = len(shared.begin) if flagged else self._lanes.blocks if nbytes else 1
         part_bytes = shares(np.array([encoder.window]), blocks).part * kind.itemsize
         code = encoder.encode(kind.itemsize, self._processor.least_lying_bytes)
         if flagged:
@@ -116,7 +116,7 @@ class DeviceEndpoint(RepeatedCalls):
             encoder.windows,
             types_of(kind, OP_NAMES[op]) if op >= 0 else None,
             blocks,
-            _threads(flagged, blocks, part_bytes, encoder.window * kind.itemsize),
+            _threads(flagged, part_bytes, encoder.window * kind.itemsize),
             len(code.instructions),
             code.waits,
             code.sent,
@@ -139,9 +139,6 @@ class DeviceEndpoint(RepeatedCalls):
         address = self._processor.take(len(data))
         self._processor.write(address, data)
         return address
-
-    def _blocks(self, nbytes: int, each: int) -> int:
-        return max(1, min(self._lanes.blocks, nbytes // each))
 
     def _check_slot(self, chunks: int, part_bytes: int, blocks: int) -> None:
         if chunks * part_bytes > self._lanes.slot_stride // blocks // 16 * 16:
@@ -332,8 +329,8 @@ class DeviceEndpoint(RepeatedCalls):
         self._plans.clear()
 
 
-def _threads(flagged: bool, blocks: int, part_bytes: int, chunk_bytes: int) -> int:
+def _threads(flagged: bool, part_bytes: int, chunk_bytes: int) -> int:
     """The number of a block's threads."""
     if flagged:
         return max(FEWEST_THREADS, min(MOST_THREADS, part_bytes // VECTOR_BYTES))
-    return FEW_THREADS if blocks == 1 and chunk_bytes <= FEW_BYTES else MOST_THREADS
+    return FEW_THREADS if chunk_bytes <= FEW_BYTES else MOST_THREADS

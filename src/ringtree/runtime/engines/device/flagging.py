@@ -65,9 +65,11 @@ def shares(sizes: Ints, blocks: int) -> Shares:
 
 def fits(plain: PlainMessages | None, shares: Shares, item: int, flagged_bytes: int) -> bool:
     """Whether the messages of a program fit their places; all ranks say the same, of the widest message of all, were it
-    of the largest chunks."""
+    of the largest chunks. No chunk may be empty: who waits for nothing would not find another call of a peer."""
     labels = shares.end.shape[1]
     if plain is None or plain.messages > MESSAGES_IN_LANE or plain.operands + labels > MOST_OPERANDS:
+        return False
+    if not shares.end[-1].all():
         return False
     largest = int((shares.end - shares.begin).max(initial=0)) * item
     return plain.chunks * -(-largest // VECTOR_BYTES) * VECTOR_BYTES <= flagged_bytes

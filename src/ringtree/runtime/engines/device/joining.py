@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 FEWEST_SLOTS = 8
 FLAGGED_BYTES, MESSAGE_BYTES, MOST_RANKS_FLAGGED = 1 << 26, 1 << 15, 64
 """Bytes of flagged messages that a rank has room for, together and in a block's part of each, and the ranks of a group
-that has any."""
+that has any. Their words take twice the room."""
 
 
 def join_with(
@@ -29,7 +29,7 @@ def join_with(
     joined = join_host(parameters)
     try:
         processor = make(parameters)
-        slots = max(FEWEST_SLOTS, parameters.ranks, parameters.slots)
+        slots = 1 << (max(FEWEST_SLOTS, parameters.ranks, parameters.slots) - 1).bit_length()  # numbers of 32 bits wrap
         slot_bytes = max(staging_bytes // slots // 4096 * 4096, 4096)
         flagged_bytes = _flagged_bytes(parameters.ranks, processor.blocks)
         lanes = LaneLayout(parameters.ranks, processor.blocks, slots, slot_bytes, flagged_bytes)
