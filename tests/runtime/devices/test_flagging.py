@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from ctypes import c_uint32
-from multiprocessing import get_context
-from multiprocessing.synchronize import Barrier
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.device.flagging import Shares, fits, shares
 from ringtree.runtime.engines.device.lanes import COUNTERS_BYTES, CREDIT_BYTES
 from ringtree.runtime.launch.spawn import spawn
+from tests.waiting import until
 
 WORDS = 8
 """Of a block's counters of a peer."""
@@ -90,10 +90,16 @@ def counters(comm: Communicator, block: int, peer: int) -> Any:
     return (c_uint32 * WORDS).from_address(at)
 
 
-def count_from(comm: Communicator, together: Barrier, number: int, renewed: int) -> None:
+def come_together(comm: Communicator, folder: Path, name: str) -> None:
+    """Waits for all ranks without a message."""
+    (folder / f"{name} {comm.rank}").touch()
+    until(lambda: all((folder / f"{name} {rank}").exists() for rank in range(comm.size)))
+
+
+def count_from(comm: Communicator, folder: Path, number: int, renewed: int) -> None:
     """Lets the messages of the first block's lanes have been `number`, on all ranks, which come together before and
     after."""
-    together.wait()
+    come_together(comm, folder, "before")
     endpoint: Any = comm._endpoint
     for peer in range(comm.size):
         found = counters(comm, 0, peer)
@@ -102,14 +108,12 @@ def count_from(comm: Communicator, together: Barrier, number: int, renewed: int)
         found[RENEWED] = renewed
         credit = endpoint._lanes.credits + peer * endpoint._lanes.blocks * CREDIT_BYTES
         c_uint32.from_address(endpoint._regions[0][comm.rank] + credit).value = number
-    together.wait()
+    come_together(comm, folder, "after")
 
 
-def test_numbers_of_messages_wrap() -> None:
-    together = get_context("fork").Barrier(2)
-
+def test_numbers_of_messages_wrap(tmp_path: Path) -> None:
     def act(comm: Communicator) -> list[int]:
-        count_from(comm, together, (1 << 32) - 5, (1 << 32) - 5 - (1 << 30))
+        count_from(comm, tmp_path, (1 << 32) - 5, (1 << 32) - 5 - (1 << 30))
         wrong = []
         for turn in range(20):
             count = (1000, 3, 20_000, 2500)[turn % 4]  # the third is not flagged
@@ -120,14 +124,13 @@ def test_numbers_of_messages_wrap() -> None:
     assert spawn(act, 2, engine="emulated", timeout_s=20) == [[], []]
 
 
-def test_a_word_of_a_message_of_the_same_number_long_ago_is_not_taken() -> None:
+def test_a_word_of_a_message_of_the_same_number_long_ago_is_not_taken(tmp_path: Path) -> None:
     """2**32 messages later a message has the mark of an old one; its words have lost that mark by then."""
-    together = get_context("fork").Barrier(2)
 
     def act(comm: Communicator) -> bool:
         comm.all_reduce(np.zeros(1000, np.float32))
         number = int(counters(comm, 0, 1 - comm.rank)[SENT])
-        count_from(comm, together, (number - 2) & 0xFFFFFFFF, (number - (1 << 31)) & 0xFFFFFFFF)
+        count_from(comm, tmp_path, (number - 2) & 0xFFFFFFFF, (number - (1 << 31)) & 0xFFFFFFFF)
         comm.all_reduce(np.zeros(3, np.float32))
         found = comm.all_reduce(np.full(1000, 7 + comm.rank, np.float32))
         return bool((found == 15).all())
