@@ -51,10 +51,12 @@ def lacking_device() -> str:
     """The reason why this host measures nothing; "" where it does. CUDA is left to the ranks, which are forked."""
     if not find_spec("torch"):
         return "no torch is installed; expected one that was built for CUDA"
+    import torch
+
     try:
         CDLL("libcuda.so.1")
-    except OSError as error:
-        return f"no GPU: {error}; expected one to measure"
+    except OSError:
+        return f"torch {torch.__version__} sees no GPU; expected one to measure"
     return ""
 
 
