@@ -33,6 +33,8 @@ TIMEOUT_S = 120.0
 """Default timeout of a call in seconds."""
 CONNECTS_S = 5.0
 """Seconds in which an address of rank 0's store answers."""
+REPORTS_S = 10.0
+"""Seconds that rank 0 has to report an error of all ranks: torchrun and mpirun end it once another rank has failed."""
 SESSION, ELASTIC = "ringtree.cli.train.session", "ringtree.cli.train.elastic_session"
 """The modules that train, which need torch: each rank loads one, the starting process does not."""
 
@@ -96,6 +98,7 @@ def take_part(work: Callable[[], None], world: World, ranks: int, timeout_s: flo
     if world.size != ranks:
         alone = world.launcher == "torchrun" and "TORCHELASTIC_RUN_ID" not in os.environ  # variables that were left
         if world.rank and not alone:
+            time.sleep(REPORTS_S)
             return 1
         raise ValueError(f"the layout is for {ranks} ranks, and {world.launcher} started {world.size}")
 
