@@ -179,6 +179,9 @@ class GroupObject {
   void check_liveness(const std::string& what, const std::vector<int>& ranks, const std::vector<int>& absent) {
     group_.check_liveness(what, ranks, absent);
   }
+  std::string give_up(const std::string& text, const std::vector<int>& ranks) const {
+    return group_.give_up(text, ranks);
+  }
   void fail_if_bereft(const std::string& what) { group_.fail_if_bereft(what); }
   void poison(const std::string& message) { group_.poison(message); }
   void tell_cause(const std::string& text) { group_.tell_cause(text); }

@@ -142,6 +142,23 @@ void Group::check_liveness(const std::string& what, const std::vector<int>& rank
   endpoint_->check_liveness(ranks, missing, elsewhere);
 }
 
+std::string Group::give_up(const std::string& text, const std::vector<int>& ranks) const {
+  if (!open_ || home_ != this_process()) return text;
+  FirstCause why{-1, text, now_ns()};
+  std::string caused = text;
+  for (int rank : ranks) {
+    check_rank(rank);
+    auto cause = endpoint_->cause_of_delay(rank);
+    caused = with_cause(text, cause);
+    if (caused == text) continue;
+    why.culprit = cause->culprit;
+    why.text = cause->text;
+    break;
+  }
+  endpoint_->health().family().gave_up(why);
+  return caused;
+}
+
 void Group::fail_if_bereft(const std::string& what) {
   Elsewhere elsewhere(what);
   if (open_ && home_ == this_process()) endpoint_->fail_if_bereft(elsewhere);

@@ -83,6 +83,9 @@ class Group {
   // Throws if the group failed, or one of these members died, for a wait for them in `what`. `absent`: the positions
   // in that list of members that have not come yet: they must not have left either.
   void check_liveness(const std::string& what, const std::vector<int>& ranks, const std::vector<int>& absent);
+  // This process gives up a wait elsewhere for members with these ranks, by an error of this text: the text with the
+  // cause, where it can be seen. Where groups are closed in the next second, that is why.
+  std::string give_up(const std::string& text, const std::vector<int>& ranks) const;
   // Fails the group for those who still wait in it, if one of its ranks died or left by an error. `what`: as above.
   void fail_if_bereft(const std::string& what);
   void poison(const std::string& message);

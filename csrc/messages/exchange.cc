@@ -130,6 +130,11 @@ class Exchange::Awaited : public Situation {
     std::lock_guard lock(exchange_.mutex_);
     return text();
   }
+  std::string noticed() const override {
+    std::lock_guard lock(exchange_.mutex_);
+    auto o = open();
+    return o ? instead(*o) : "";
+  }
 
   void inspect() override {
     if (bereft()) exchange_.endpoint_.health().raise_failure();
@@ -157,7 +162,7 @@ class Exchange::Awaited : public Situation {
       if (!who) continue;
       exchange_.progress();  // what was sent before it left
       if (o->complete || found() >= 0) continue;
-      endpoint.report_departure(*who, text());
+      endpoint.report_departure(*who, text() + instead(*o));
       return true;
     }
     return false;
@@ -172,12 +177,12 @@ class Exchange::Awaited : public Situation {
     return (o->is_send            ? "send to "
             : until_ == one_begun ? "probe for a message from "
                                   : "recv from ") +
-           who + ", " + (o->tag == any ? "any tag" : "tag " + std::to_string(o->tag)) + instead(*o);
+           who + ", " + (o->tag == any ? "any tag" : "tag " + std::to_string(o->tag));
   }
 
   // A message that nobody here waits for may be the awaited one, by a wrong tag.
   std::string instead(const Operation& o) const {
-    auto other = o.is_send ? nullptr : exchange_.matching_.find(o.peer, any);
+    auto other = o.is_send || o.tag < any ? nullptr : exchange_.matching_.find(o.peer, any);
     if (!other) return "";
     return " (a message of " + exchange_.endpoint_.name(other->envelope.source) + " with tag " +
            std::to_string(other->envelope.tag) + " has come and waits for its recv)";

@@ -86,7 +86,7 @@ bool Endpoint::Wait::check_often() {
   if (endpoint_.stopping.load(std::memory_order_relaxed))
     throw Error(Failure::poisoned, -1,
                 with_cause(endpoint_.name(endpoint_.rank_) + " closed its group while in " + situation_.where(),
-                           endpoint_.health_.reported_by(endpoint_.rank_)));
+                           endpoint_.why_leaving()));
   return now_ns_ >= next_check_ns_ || now_ns_ >= deadline_ns_;
 }
 
@@ -120,7 +120,7 @@ void Endpoint::Wait::give_up() {
   char seconds[32];
   std::snprintf(seconds, sizeof seconds, "%g", patience_.seconds);
   auto text = endpoint_.name(endpoint_.rank_) + " waited " + seconds + " s for " +
-              (peer_ < 0 ? "its peers" : endpoint_.name(peer_)) + " in " + situation_.where();
+              (peer_ < 0 ? "its peers" : endpoint_.name(peer_)) + " in " + situation_.where() + situation_.noticed();
   auto cause = endpoint_.cause_of_delay(peer_);
   gave_up_ = true;
   auto& health = endpoint_.health_;
@@ -143,8 +143,8 @@ void Endpoint::Wait::write_down() {
   if (endpoint_.options_.made_from_another)
     for (auto& name : endpoint_.names()) group += (group.empty() ? "" : ", ") + name;
   auto peer = peer_ < 0 ? -1 : world.bytes[peer_];
-  written_down_ =
-      world.waits->begin(begun_ns_, deadline_ns_, peer, situation_.where(), group, endpoint_.segment_.number());
+  written_down_ = world.waits->begin(begun_ns_, deadline_ns_, peer, situation_.where() + situation_.noticed(), group,
+                                     endpoint_.segment_.number());
 }
 
 void Endpoint::Wait::end_long() {
@@ -178,7 +178,7 @@ void Endpoint::Wait::warn() {
   }
   dprintf(STDERR_FILENO, "ringtree: %s has waited %.3g s of at most %.3g s for %s in %s%s\n",
           name(endpoint_.rank_).c_str(), static_cast<double>(now_ns_ - begun_ns_) * 1e-9, patience_.seconds,
-          whom.c_str(), situation_.where().c_str(), further.c_str());
+          whom.c_str(), (situation_.where() + situation_.noticed()).c_str(), further.c_str());
 }
 
 void Endpoint::check_liveness(std::span<const int> ranks, std::span<const int> absent, Situation& situation) {
@@ -234,6 +234,12 @@ void Endpoint::report_departure(int rank, const std::string& where) {
   health_.report_failure(Failure::died, rank, with_cause(text, cause), culprit);
 }
 
+// What this rank heard of, or the wait that it gave up lately: it may leave for that.
+std::optional<FirstCause> Endpoint::why_leaving() {
+  auto reported = health_.reported_by(rank_);
+  return reported ? reported : health_.family().gave_up_lately();
+}
+
 // The first that members have reported which have left.
 std::optional<FirstCause> Endpoint::first_cause_of_leaving() const {
   std::optional<FirstCause> first;
@@ -267,7 +273,7 @@ std::optional<FirstCause> Endpoint::cause_of_delay(int peer) const {
   std::string way;
   for (std::size_t k = 0; k + 1 < found->all.size(); k++) {
     way += (k ? ", " : " (") + family.name(found->all[k]) + " waits for " + family.name(found->all[k + 1]);
-    if (found->circle) way += " in " + found->where[k];
+    if (found->circle || found->where[k].ends_with(')')) way += " in " + found->where[k];
   }
   if (!way.empty()) way += ")";
   if (found->circle) return FirstCause{-1, "they wait for each other" + way};

@@ -27,6 +27,7 @@ struct Hooks {
 struct Situation {
   virtual ~Situation() = default;
   virtual std::string where() const = 0;                // as in "all_reduce, call 17"
+  virtual std::string noticed() const { return ""; }    // in parentheses: what lies there and may be why it waits
   virtual bool help() { return false; }                 // does work that others may wait for; whether there was any
   virtual bool helps_at_once() const { return false; }  // whether a spin should ask for that work, too
   virtual void inspect() {}                             // looks for what will never come, and throws
@@ -118,6 +119,8 @@ class Endpoint {
   void check_liveness(std::span<const int> ranks, std::span<const int> absent, Situation& situation);
   // Fails the group if a member died, without throwing; `peer`: the awaited rank (-1: any).
   void check_for_dead(int peer, Situation& situation);
+  // Why `peer` (-1: any) has not come, as far as it can be seen from here.
+  std::optional<FirstCause> cause_of_delay(int peer) const;
   // Fails the group if a member died or left by an error, without throwing: for a rank that makes no more calls in it.
   void fail_if_bereft(Situation& situation);
   // Fails the group because `rank` has left, or (-1) every other rank.
@@ -214,7 +217,7 @@ class Endpoint {
   // Whether one of `ranks` died; fails the group then.
   template <class Ranks>
   bool found_dead(const Ranks& ranks, int peer, Situation& situation);
-  std::optional<FirstCause> cause_of_delay(int peer) const;
+  std::optional<FirstCause> why_leaving();
   std::optional<FirstCause> first_cause_of_leaving() const;
 
   Segment& segment_;

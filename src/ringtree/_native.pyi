@@ -432,6 +432,11 @@ class Group:
         """Checks the members that a wait in `what` is for: raises if one has died, or the group has failed, or one has
         left that has not come yet. `absent`: the positions of those in `ranks`."""
 
+    def give_up(self, text: str, ranks: list[int]) -> str:
+        """For a rank that gives up a wait elsewhere for members with these ranks: returns its error's text with the
+        cause, where this host shows it: `rank 4 did not come: its process is stopped (rank 2 waits for rank 4)`. Peers
+        whose calls end because this process then closes its groups have the cause in their errors."""
+
     def fail_if_bereft(self, what: str) -> None:
         """Fails the group for those who still wait in it, if one of its ranks has died or left by an error; raises
         nothing. For a rank that makes no more calls in it, and waits elsewhere, in `what`."""

@@ -284,31 +284,6 @@ def test_ranks_that_wait_for_each_other_are_told_so(threads: bool) -> None:
     assert spawn(rank, 2, threads=threads)[0].endswith(f"; the first cause: {circle}")
 
 
-@pytest.mark.parametrize("stays_s", [0.0, 1.2])
-def test_who_leaves_after_a_wait_that_it_gave_up_names_it(stays_s: float, tmp_path: Path) -> None:
-    """1 waits in vain for 2, and closes its groups: at once, or after a second of other things."""
-
-    def rank(comm: Communicator) -> None:
-        pair = comm.split(None if comm.rank == 0 else 0)
-        comm.barrier()
-        if comm.rank == 1:
-            assert pair is not None
-            pair.set_timeout(0.3)
-            with pytest.raises(TimedOut):
-                pair.recv(X.copy(), 1, tag=6)
-            time.sleep(stays_s)
-        else:
-            with contextlib.suppress(RuntimeError):
-                on_record(tmp_path, comm, lambda c: c.recv(X.copy(), 1) if c.rank == 0 else time.sleep(2))
-        comm.close()
-
-    spawn(rank, 3, timeout_s=60)
-    _, text, _, _ = recorded(tmp_path, 0)
-    left = "rank 1 left the group while rank 0 waited for it in recv from rank 1, tag 0"
-    cause = "" if stays_s else "; the first cause: rank 1 waited 0.3 s for rank 2 in recv from rank 2, tag 6"
-    assert text == left + cause
-
-
 @pytest.mark.parametrize("threads", [False, True])
 @pytest.mark.parametrize(
     ("act", "cause"), [(fail, "; the first cause: rank 2 failed with ValueError: boom"), (lambda c: c.close(), "")]

@@ -143,7 +143,8 @@ class Groups(Collectives):
         try:
             return self._made_from_here(self._of(parameters))
         except TimeoutError as late:
-            raise TimedOut(f"{call}: {late}; expected ranks {_shown(parameters.names)} to make it alike") from None
+            text = f"{call}: {late}; expected ranks {_shown(parameters.names)} to make it alike"
+            raise TimedOut(endpoint.give_up(text, list(members))) from None
 
     def _made_from_here(self, made: Communicator) -> Communicator:
         """Adds a group made from this one, also to the recordings of this one's calls."""

@@ -48,7 +48,10 @@ class OneSided(Collectives):
                 return self._on_device(lengths, str(getattr(wanted, "name", wanted)), wanted.itemsize, device)
             self._made += 1
             key = f"{self._parameters.key}/{self._made}"
-            number, array = windows.allocate(self._endpoint, self._parameters, key, lengths, wanted)
+            try:
+                number, array = windows.allocate(self._endpoint, self._parameters, key, lengths, wanted)
+            except TimeoutError as late:
+                raise TimeoutError(self._endpoint.give_up(str(late), list(range(self.size)))) from None
             windows.insert(self._windows, array, number)
             return array
 
