@@ -54,6 +54,10 @@ std::byte* Bridge::place(int from, const Frame& frame, std::shared_ptr<void>& ke
       if (frame.nbytes > (frame.kind == Frame::Kind::cause ? sizeof(ReportedCause::text) : sizeof(Poison::text)))
         return nullptr;
       return reinterpret_cast<std::byte*>(peer.text.data());
+    case Frame::Kind::waits:
+      if (frame.nbytes % sizeof(WaitHead) != 0 || frame.nbytes > most_waits * sizeof(WaitHead)) return nullptr;
+      peer.waits.resize(frame.nbytes);
+      return peer.waits.data();
     default:
       return nullptr;
   }
@@ -99,6 +103,11 @@ bool Bridge::arrived(int from, const Frame& frame) {
       endpoint_.health().report_cause(from, {static_cast<std::int32_t>(static_cast<std::uint32_t>(frame.number)),
                                              text_of(frame, peer.text), now_ns()});
       return true;
+    case Frame::Kind::ask_waits:
+      send_waits(from);
+      return true;
+    case Frame::Kind::waits:
+      return take_waits(frame, peer);
     default:
       return true;
   }

@@ -136,7 +136,9 @@ void Bridge::probe(int peer) noexcept {
   std::lock_guard lock(mutex_);
   guard([&] {
     probed_ = peer;
-    if (wire_ && !wire_->connected(peer)) wire_->connect(peer);
+    if (!wire_) return;
+    if (!wire_->connected(peer)) wire_->connect(peer);
+    ask_for_waits(peer);
   });
 }
 

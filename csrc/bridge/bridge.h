@@ -81,7 +81,9 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
     std::uint64_t asked = 0, answered = 0;               // the last call announced for its host, and to it for this one
     bool owes = false;                                   // whether it is in owing_
     std::array<char, sizeof(Poison::text)> text{};       // of a failure that arrives
-    std::uint64_t missing = 0;                           // bytes of the message whose pieces arrive
+    std::vector<std::byte> waits{};                      // those that arrive
+    std::int64_t asked_for_waits_ns = 0;
+    std::uint64_t missing = 0;                                   // bytes of the message whose pieces arrive
     std::map<std::uint64_t, std::unique_ptr<std::byte[]>> puts;  // that the wire still sends, by number
     std::atomic<std::size_t> put_bytes = 0;
   };
@@ -119,6 +121,9 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
   bool publish(int from, const Frame& frame, Peer& peer);
   bool publish_piece(int from, const Frame& frame, Peer& peer);
   bool take_failure(const Frame& frame, const Peer& peer);
+  void ask_for_waits(int peer);
+  void send_waits(int to);
+  bool take_waits(const Frame& frame, const Peer& peer);
   std::byte* in_own_window(const Frame& frame);
   Frame access_frame(int to, Frame::Kind kind, std::uint64_t number, const AccessHead& head);
   std::shared_ptr<Fetched> ask(int from, int window, std::size_t offset, std::size_t nbytes);

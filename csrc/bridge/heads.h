@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "memory/segment.h"
+#include "waits/long_waits.h"
 #include "wires/wire.h"
 
 namespace ringtree {
@@ -27,6 +28,13 @@ struct CallHead {
 static_assert(sizeof(CallHead) == sizeof(Frame::head));
 // In the number of a cause, beside the culprit: the sender leaves by an error of its program.
 constexpr std::uint64_t by_error = 1ull << 32;
+// A wait, as its host tells another of it: how long ago it began, ends, and was seen to go on.
+struct WaitHead {
+  std::int32_t rank, peer;
+  std::int64_t age_ns, left_ns, seen_ns;
+  char where[sizeof(WaitRecord::where)];
+};
+constexpr std::size_t most_waits = 8;  // in a frame
 // Of a put, a get and its answer: the bytes of a window that are meant.
 struct AccessHead {
   std::uint32_t window, nbytes;

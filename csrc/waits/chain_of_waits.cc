@@ -48,4 +48,17 @@ ChainOfWaits chain_of_waits(const LongWaits& waits, int me, int first, std::uint
   }
 }
 
+std::vector<Link> links_of(const LongWaits& waits, int first, std::uint64_t memory, std::size_t most) {
+  std::vector<Link> links;
+  auto now = now_ns();
+  for (int rank = first; rank >= 0 && links.size() < most;) {
+    if (std::ranges::find(links, rank, &Link::rank) != links.end()) break;  // a circle
+    auto wait = wait_of(waits, rank, memory, now);
+    if (!wait) break;
+    links.push_back({rank, *wait});
+    rank = wait->peer;
+  }
+  return links;
+}
+
 }  // namespace ringtree

@@ -27,4 +27,11 @@ struct ChainOfWaits {
 ChainOfWaits chain_of_waits(const LongWaits& waits, int me, int first, std::uint64_t memory,
                             const std::function<bool(int)>& stopped);
 
+// The waits of that chain, with who waits, as far as they are known here; at most `most`.
+struct Link {
+  int rank;
+  WaitRecord wait;
+};
+std::vector<Link> links_of(const LongWaits& waits, int first, std::uint64_t memory, std::size_t most);
+
 }  // namespace ringtree

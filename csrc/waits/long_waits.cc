@@ -49,7 +49,7 @@ int LongWaits::begin(std::int64_t since_ns, std::int64_t deadline_ns, int peer, 
     record.thread = static_cast<std::int32_t>(syscall(SYS_gettid));
     put(record.where, where);
     put(record.group, group);
-    if (write(place, record)) return place;
+    if (write(rank_, place, record)) return place;
     taken_[place].store(false, std::memory_order_release);
     return -1;
   }
@@ -58,22 +58,27 @@ int LongWaits::begin(std::int64_t since_ns, std::int64_t deadline_ns, int peer, 
 
 void LongWaits::end(int place) noexcept {
   WaitRecord none{};
-  write(place, none);
+  write(rank_, place, none);
   taken_[place].store(false, std::memory_order_release);
 }
 
 void LongWaits::give_up(int place, std::int64_t now_ns) noexcept {
   WaitRecord record;
-  if (pread(fd_, &record, sizeof record, at(place)) == static_cast<ssize_t>(sizeof record)) {
+  if (pread(fd_, &record, sizeof record, at(rank_, place)) == static_cast<ssize_t>(sizeof record)) {
     record.gave_up_ns = now_ns;
-    write(place, record);
+    write(rank_, place, record);
   }
   taken_[place].store(false, std::memory_order_release);
 }
 
-bool LongWaits::write(int place, WaitRecord& record) noexcept {
+// In a place of this rank's own, as far as there are places.
+void LongWaits::note_elsewhere(int rank, WaitRecord record) noexcept {
+  write(rank, static_cast<int>(rank_ % records), record);
+}
+
+bool LongWaits::write(int rank, int place, WaitRecord& record) noexcept {
   record.number = record.again = written_.fetch_add(1, std::memory_order_relaxed) + 1;
-  return pwrite(fd_, &record, sizeof record, at(place)) == static_cast<ssize_t>(sizeof record);
+  return pwrite(fd_, &record, sizeof record, at(rank, place)) == static_cast<ssize_t>(sizeof record);
 }
 
 std::optional<WaitRecord> LongWaits::given_up(int rank) const {

@@ -47,6 +47,9 @@ class LongWaits {
   // It ended in vain: that can be read until a later wait takes the place.
   void give_up(int place, std::int64_t now_ns) noexcept;
 
+  // Writes down a wait of a `rank` of another host, as it was at `gave_up_ns`: it can be read as one that gave up then.
+  void note_elsewhere(int rank, WaitRecord record) noexcept;
+
   // The waits of a rank of this host that go on; none of one elsewhere.
   std::vector<WaitRecord> of(int rank) const { return read(fd_, first_ + rank * page); }
   // The wait of its that gave up last.
@@ -55,8 +58,8 @@ class LongWaits {
   static std::vector<WaitRecord> read(int fd, std::size_t at);
 
  private:
-  bool write(int place, WaitRecord& record) noexcept;
-  off_t at(int place) const { return static_cast<off_t>(first_ + rank_ * page + place * sizeof(WaitRecord)); }
+  bool write(int rank, int place, WaitRecord& record) noexcept;
+  off_t at(int rank, int place) const { return static_cast<off_t>(first_ + rank * page + place * sizeof(WaitRecord)); }
 
   int fd_;
   std::size_t first_;

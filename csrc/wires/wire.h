@@ -28,7 +28,9 @@ struct Frame {
     get,
     got,
     signal,
-    cause
+    cause,
+    ask_waits,
+    waits
   };
 
   Kind kind;

@@ -85,6 +85,39 @@ void follow_chains(int fd) {
   check(is(chain(1), {1, 2, 3, 1}, true), "no circle");
   waits_for(5, 0, second, 10 * second);
   check(is(chain(5), {5, 0}, true), "no circle with the rank that asks");
+
+  auto links = [&](int first, std::size_t most) {
+    std::vector<int> ranks;
+    for (auto& [rank, wait] : links_of(of[0], first, 1, most)) ranks.push_back(rank);
+    return ranks;
+  };
+  check(links(1, 9) == std::vector{1, 2, 3}, "links of a circle");
+  check(links(1, 2) == std::vector{1, 2}, "more links than may be");
+  check(links(0, 9).empty(), "links of a rank that waits for nobody");
+}
+
+// Waits of rank 1, which is elsewhere, as two ranks of this host were last told of them.
+void note_waits_elsewhere(int fd) {
+  constexpr std::int64_t second = 1'000'000'000;
+  LongWaits mine(fd, 0, 0), others(fd, 0, 2);
+  auto note = [&](LongWaits& by, int peer, std::int64_t ago_ns) {
+    auto now = ringtree::now_ns();
+    ringtree::WaitRecord record{};
+    record.since_ns = now - 3 * second;
+    record.deadline_ns = now + 9 * second;
+    record.gave_up_ns = now - ago_ns;
+    record.peer = peer;
+    by.note_elsewhere(1, record);
+  };
+  auto chain = [&] { return chain_of_waits(mine, 0, 1, 1, [](int) { return false; }).all; };
+  note(mine, 3, second / 2);
+  check(chain() == std::vector{1, 3}, "a wait elsewhere that was seen half a second ago does not count");
+  note(others, 2, second / 4);
+  check(chain() == std::vector{1, 2}, "of two that were seen the later does not count");
+  note(mine, 3, second * 3 / 2);
+  note(others, 2, second * 5 / 4);
+  check(chain() == std::vector{1}, "a wait elsewhere counts for more than a second");
+  check(LongWaits::read(fd, LongWaits::page).empty(), "a wait elsewhere goes on");
 }
 
 }  // namespace
@@ -120,5 +153,8 @@ int main() {
   int chains = memfd_create("chains", 0);
   check(chains >= 0 && ftruncate(chains, 6 * LongWaits::page) == 0, "no memory");
   follow_chains(chains);
+  int elsewhere = memfd_create("elsewhere", 0);
+  check(elsewhere >= 0 && ftruncate(elsewhere, 4 * LongWaits::page) == 0, "no memory");
+  note_waits_elsewhere(elsewhere);
   std::printf("long waits: %d seen while they were written, all whole\n", seen);
 }

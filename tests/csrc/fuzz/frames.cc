@@ -29,7 +29,7 @@ class Brought : public ringtree::Wire {
     auto place = frame.nbytes ? sink_.place(peer, frame, keeps) : nullptr;
     if (place) {
       std::memset(place, 'x', frame.nbytes);
-      input_.fill(place, std::min<std::size_t>(frame.nbytes, 4));
+      input_.fill(place, frame.kind == Frame::Kind::waits ? frame.nbytes : std::min<std::size_t>(frame.nbytes, 4));
     }
     if ((frame.nbytes && !place) || !sink_.arrived(peer, frame)) {
       lost_[peer] = true;
@@ -100,6 +100,13 @@ std::vector<std::string> fuzz::seeds() {
   add({receives, 0, 4}, {{Kind::failure, 0, 40, 2, 0, 0}});
   add({receives, 0, 4}, {{Kind::cause, 0, 40, 1, 0, 0}, {Kind::left, 0, 0, 0, 0, 0}, {Kind::gone, 0, 0, 0, 0, 0}});
   add({receives, 0, 4}, {{Kind::call, 0, 0, 1, 1, 5}});
+  for (int rank : {1, 2, 0, -1}) {
+    Seed waits;
+    waits.small(waits_for_message, 0, 4, 1, 0, Kind::waits, 0).put(std::uint16_t{2 * sizeof(ringtree::WaitHead)});
+    waits.small(0, 0, 0, 0);
+    for (int peer : {2, -1}) waits.put(ringtree::WaitHead{rank, peer, 1 << 30, 1 << 30, 0, "recv"});
+    seeds.push_back(waits.small(0, Kind::ask_waits, 0).put(std::uint16_t{0}).small(0, 0, 0, 0).bytes);
+  }
   // Faults that were found: a message that nothing began, one longer than it has announced, one whose sender waits for
   // an answer that no tag can have, a failure of a rank that does not exist.
   add({waits_for_message, 0, 4, 1}, {{Kind::piece, 0, 224, 0, 0, 4}});

@@ -85,6 +85,9 @@ class Rank {
   static ringtree::InheritedLiveness members() {
     ringtree::InheritedLiveness members;
     members.bytes = {0, 1, 2};
+    static int fd = memfd_create("waits", MFD_CLOEXEC);
+    if (ftruncate(fd, ranks * ringtree::LongWaits::page) == 0)
+      members.waits = std::make_shared<ringtree::LongWaits>(fd, 0, 0);
     return members;
   }
   static ringtree::Endpoint::Options options() {
