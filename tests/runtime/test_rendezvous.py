@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -56,6 +59,31 @@ def test_one_who_does_not_come_is_named(served: tuple[RendezvousServer, tuple[st
     found = together(*(lambda r=r: clients[r].exchange(group(r, timeout_s=0.5), r) for r in range(2)))
     for error in found:
         assert str(error).startswith("rank 2 did not come to a test within 0.5 s; ranks on other hosts do not reach")
+
+
+class SlowServer(RendezvousServer):
+    """Has little of a core to itself."""
+
+    def _answer(self, connection: Connection, message: dict[str, Any]) -> None:
+        super()._answer(connection, message)
+        time.sleep(0.1)
+
+
+def test_the_rank_that_serves_ends_after_the_others_have_their_answer() -> None:
+    """Its own answer ends its process, and the service with it; it was the first to come."""
+    listener = listen("127.0.0.1", 0)
+    address = listener.getsockname()[:2]
+    size = 6
+    if (process := os.fork()) == 0:
+        SlowServer(listener, SECRET, size)
+        with suppress(TimeoutError):
+            client(address, 0, size=size).exchange(group(0, size=size, timeout_s=2.0))
+        os._exit(0)
+    listener.close()
+    clients = [client(address, rank, size=size) for rank in range(1, size - 1)]
+    found = together(*(lambda c=c, r=r: c.exchange(group(r, size=size)) for r, c in enumerate(clients, 1)))
+    os.waitpid(process, 0)
+    assert all(str(error).startswith("rank 5 did not come to a test within 5 s") for error in found), found
 
 
 def test_ranks_that_contradict_each_other_are_refused(served: tuple[RendezvousServer, tuple[str, int]]) -> None:

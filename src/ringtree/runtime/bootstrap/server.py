@@ -241,7 +241,9 @@ class RendezvousServer:
                 self._end_meeting(key, message, sent)
 
     def _end_meeting(self, key: str, message: dict[str, Any], but: Sequence[Connection] = ()) -> None:
-        for _, connection, _ in self._meetings.pop(key).waiting:
+        meeting = self._meetings.pop(key)
+        # The rank in whose process this is comes last: once it has its answer it may end, and the service with it.
+        for _, connection, _ in sorted(meeting.waiting, key=lambda one: meeting.names[one[0]] == self._names[0]):
             if connection not in but:
                 self._answer(connection, message)
 
