@@ -155,7 +155,7 @@ std::string Group::give_up(const std::string& text, const std::vector<int>& rank
     why.text = cause->text;
     break;
   }
-  endpoint_->health().family().gave_up(why);
+  endpoint_->health().family().raises(why);
   return caused;
 }
 
@@ -405,7 +405,7 @@ void Group::close() {
     error = std::current_exception();
   }
   auto& health = endpoint_->health();
-  if (auto cause = health.family().gave_up_lately()) health.tell_cause(*cause);
+  if (auto cause = health.why_leaving()) health.tell_cause(*cause);
   exchange_->close();
   signals_->end();
   if (bridge_) bridge_->close();

@@ -48,14 +48,15 @@ void Family::tell(const FirstCause& cause) {
   for (auto group : groups_) group->tell_cause(cause);
 }
 
-void Family::gave_up(const FirstCause& cause) {
+void Family::raises(const FirstCause& cause) {
   std::lock_guard lock(mutex_);
-  gave_up_ = cause;
+  raised_ = cause;
+  raised_ns_ = now_ns();
 }
 
-std::optional<FirstCause> Family::gave_up_lately() {
+std::optional<FirstCause> Family::raised_lately(std::int64_t since_ns) {
   std::lock_guard lock(mutex_);
-  return gave_up_ && now_ns() - gave_up_->since_ns <= lately_ns ? gave_up_ : std::nullopt;
+  return raised_ && raised_ns_ >= std::max(since_ns, now_ns() - lately_ns) ? raised_ : std::nullopt;
 }
 
 std::optional<FirstCause> Family::failure_since(std::int64_t ns) {

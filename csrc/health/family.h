@@ -36,9 +36,10 @@ class Family {
 
   // In all groups: that this process heard of a failure.
   void tell(const FirstCause& cause);
-  // This process gave up a wait, which left the group whole: why it leaves, if it does so in the next second.
-  void gave_up(const FirstCause& cause);
-  std::optional<FirstCause> gave_up_lately();
+  // This process raises an error, or gives up a wait, which leaves its group whole: if it leaves groups in the next
+  // second that were made before, that is why.
+  void raises(const FirstCause& cause);
+  std::optional<FirstCause> raised_lately(std::int64_t since_ns);
   // The first failure of a group since then, also of one whose failure this process has not heard of yet.
   std::optional<FirstCause> failure_since(std::int64_t ns);
 
@@ -50,7 +51,8 @@ class Family {
   std::mutex mutex_;  // guards all below; a group's own lock is never taken with it
   std::set<Health*> groups_;
   std::map<int, std::string> names_;
-  std::optional<FirstCause> gave_up_;
+  std::optional<FirstCause> raised_;
+  std::int64_t raised_ns_ = 0;
 };
 
 }  // namespace ringtree

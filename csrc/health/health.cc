@@ -127,7 +127,13 @@ void Health::raise_failure() {
   if (raised_.exchange(true, std::memory_order_relaxed))
     throw Error(Failure::poisoned, -1,
                 std::string("this group failed before (") + poison.text + "); close it and make another", true);
+  kept_is_raised();
   throw Error(static_cast<Failure>(poison.kind), poison.rank, poison.text);
+}
+
+void Health::kept_is_raised() {
+  raised_.store(true, std::memory_order_relaxed);
+  if (auto cause = cause_of_failure()) family().raises(*cause);
 }
 
 void Health::hear() {
@@ -165,6 +171,11 @@ std::optional<FirstCause> Health::cause_of_leaving(int rank) const {
   if (auto reported = reported_by(rank)) return reported;
   if (auto heard = reported_by(rank_)) return heard;
   return family().failure_since(made_ns_);
+}
+
+std::optional<FirstCause> Health::why_leaving() const {
+  auto reported = reported_by(rank_);
+  return reported ? reported : family().raised_lately(made_ns_);
 }
 
 int Health::number(int rank) const {

@@ -69,6 +69,8 @@ class Health {
   // Why a member left, as far as anything is known: what it reported, what this process has heard, what failed
   // meanwhile.
   std::optional<FirstCause> cause_of_leaving(int rank) const;
+  // Why this rank leaves: what it has reported, or what it has raised in the last second, in any group.
+  std::optional<FirstCause> why_leaving() const;
   std::optional<FirstCause> cause_of_failure() const;
   Error closed() const;        // the error of a group that is closed, and why it had failed before
   int number(int rank) const;  // in the world
@@ -91,7 +93,7 @@ class Health {
     if (!error.again) raised_.store(false, std::memory_order_relaxed);
   }
   // Marks the failure that keep() kept as raised to the caller that waited.
-  void kept_is_raised() { raised_.store(true, std::memory_order_relaxed); }
+  void kept_is_raised();
 
   // The end of this rank's part in the group.
   void leave();

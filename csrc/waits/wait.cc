@@ -86,7 +86,7 @@ bool Endpoint::Wait::check_often() {
   if (endpoint_.stopping.load(std::memory_order_relaxed))
     throw Error(Failure::poisoned, -1,
                 with_cause(endpoint_.name(endpoint_.rank_) + " closed its group while in " + situation_.where(),
-                           endpoint_.why_leaving()));
+                           endpoint_.health_.why_leaving()));
   return now_ns_ >= next_check_ns_ || now_ns_ >= deadline_ns_;
 }
 
@@ -109,7 +109,7 @@ void Endpoint::Wait::check_closely(AnyQuestion question) {
   if (left) work();
   if (question()) return;  // what a peer sent before it left still counts
   if (left) {
-    endpoint_.report_departure(peer_, situation_.where());
+    endpoint_.report_departure(peer_, situation_.where() + situation_.noticed());
     endpoint_.health_.raise_failure();
   }
   situation_.inspect();
@@ -127,7 +127,7 @@ void Endpoint::Wait::give_up() {
   auto culprit = cause ? cause->culprit : peer_ < 0 ? -1 : health.number(peer_);
   if (situation_.abandon()) {
     auto why = !cause ? text : cause->culprit < 0 ? text + ", as " + cause->text : cause->text;
-    health.family().gave_up({culprit, why, now_ns_});
+    health.family().raises({culprit, why, now_ns_});
     throw Error(Failure::timed_out, -1, with_cause(text, cause));
   }
   text = with_cause(text, cause);
@@ -232,12 +232,6 @@ void Endpoint::report_departure(int rank, const std::string& where) {
   int culprit = cause ? cause->culprit : -1;
   if (auto member = culprit < 0 ? std::nullopt : health_.rank_of(culprit)) rank = *member;
   health_.report_failure(Failure::died, rank, with_cause(text, cause), culprit);
-}
-
-// What this rank heard of, or the wait that it gave up lately: it may leave for that.
-std::optional<FirstCause> Endpoint::why_leaving() {
-  auto reported = health_.reported_by(rank_);
-  return reported ? reported : health_.family().gave_up_lately();
 }
 
 // The first that members have reported which have left.

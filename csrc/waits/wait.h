@@ -217,7 +217,6 @@ class Endpoint {
   // Whether one of `ranks` died; fails the group then.
   template <class Ranks>
   bool found_dead(const Ranks& ranks, int peer, Situation& situation);
-  std::optional<FirstCause> why_leaving();
   std::optional<FirstCause> first_cause_of_leaving() const;
 
   Segment& segment_;

@@ -15,7 +15,7 @@ import pytest
 from ringtree import ANY, PeerDied, Poisoned, RankFailed, TimedOut, spawn
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.communicator.windows import symmetric
-from tests.waiting import Event
+from tests.waiting import Event, until
 
 pytest.importorskip("ringtree._native")
 
@@ -190,3 +190,59 @@ def test_a_link_of_a_chain_says_which_message_lies_there() -> None:
     )
     cause = f"; the first cause: rank 2 did not come ({way}recv), rank 1 waits for rank 2)"
     assert spawn(rank, 4, timeout_s=60)[3] == f"rank 3 waited 0.5 s for rank 0 in recv from rank 0, tag 0{cause}"
+
+
+def test_a_group_made_before_an_error_is_raised_hears_of_it() -> None:
+    """1 makes a group with 2 while a call of its fails, and raises that call's error after it."""
+    ready, heard = Event(), Event()
+
+    def rank(comm: Communicator) -> str:
+        pair = None if comm.rank == 2 else comm.group([0, 1])
+        comm.barrier()
+        if comm.rank == 0:
+            assert pair is not None
+            ready.wait()
+            pair.abort("on purpose")
+            heard.wait()
+        elif comm.rank == 1:
+            assert pair is not None
+            call = pair.all_reduce(X, async_op=True)
+            ready.set()
+            until(lambda: pair._endpoint.failure)
+            other = comm.group([1, 2])
+            other.barrier()
+            with pytest.raises(Poisoned, match="on purpose"):
+                call.wait()
+            comm.close()
+            other.close()
+        else:
+            other = comm.group([1, 2])
+            other.barrier()
+            with pytest.raises(PeerDied) as raised:
+                other.barrier()
+            heard.set()
+            return str(raised.value)
+        return ""
+
+    text = spawn(rank, 3, timeout_s=60)[2]
+    left = "rank 1 left the group while rank 2 waited for it in barrier, call 2; the first cause: "
+    assert text == left + "rank 0 aborted the group: on purpose"
+
+
+def test_a_departure_is_explained_by_a_message_with_another_tag() -> None:
+    def rank(comm: Communicator) -> str:
+        pair = None if comm.rank == 2 else comm.group([0, 1])
+        comm.barrier()
+        text = ""
+        if pair is not None:
+            if comm.rank == 0:
+                pair.send(X, 1, tag=7)
+            else:
+                with pytest.raises(PeerDied) as raised:
+                    pair.recv(X.copy(), 0, tag=6)
+                text = str(raised.value)
+            pair.close()
+        return text
+
+    left = "rank 0 left the group while rank 1 waited for it in recv from rank 0, tag 6 (a message of rank 0 with tag 7 "
+    assert spawn(rank, 3, timeout_s=60)[1] == left + "has come and waits for its recv)"
