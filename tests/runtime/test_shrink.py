@@ -21,6 +21,7 @@ from ringtree.runtime.engines.engine import in_threads
 from tests.runtime.chaos.leftovers import open_here
 from tests.runtime.conftest import available
 from tests.runtime.outlived import Ranks, end
+from tests.waiting import Event
 
 native = pytest.mark.skipif(not available("shm"), reason="the native engine is not built")
 FAILURES = (PeerDied, Poisoned, TimedOut, Mismatch)
@@ -236,6 +237,30 @@ def test_one_that_stands_still_is_left_out_and_hears_of_it() -> None:
     error, left_out = found[1]
     assert "rank 1" in error
     assert "have gone on without rank 1" in left_out
+
+
+@native
+def test_a_machine_that_stood_still_leaves_nobody_out() -> None:
+    """All stand still for longer than the survivors wait for each other, and 2 has yet to come."""
+    comes = Event()
+
+    def act(comm: Communicator) -> Any:
+        if comm.rank == 3:
+            end()
+        until_it_fails(comm)
+        if comm.rank == 2:
+            comes.wait()
+        after = comm.shrink(timeout_s=1.5)
+        return after.former_ranks, works(after)
+
+    with Ranks(4, act) as ranks:
+        time.sleep(0.7)
+        for still in (signal.SIGSTOP, signal.SIGCONT):
+            for rank in range(3):
+                ranks.signal(rank, still)
+            time.sleep(1.6 if still == signal.SIGSTOP else 0.2)
+        comes.set()
+        assert [ranks.report(rank) for rank in range(3)] == [((0, 1, 2), True)] * 3
 
 
 @native

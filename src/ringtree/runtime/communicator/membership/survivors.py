@@ -19,6 +19,9 @@ LOOK_S = 0.01
 """Seconds between two looks at who lives."""
 SHORTEST_NAP_S, LONGEST_NAP_S = 1e-4, 2e-3
 """Seconds that a survivor sleeps which waits for others, the longer the longer it has."""
+STALL_S = 0.2
+"""Seconds between two looks from which on this process, or its machine, stood still meanwhile: such seconds do not count,
+as the other ranks may have stood still, too."""
 DEPUTY_S = 0.02
 """Seconds after which any survivor makes a decision that the lowest of them could have made."""
 
@@ -64,7 +67,8 @@ class Survivors:
     def _decided(self, ready: bool, propose: Callable[[int, bool, bool], Verdict | None]) -> Verdict:
         turn = self._turn + 1
         self._endpoint.arrive(turn, ready, self._shunned)
-        until_s = time.monotonic() + self._timeout_s
+        now_s = time.monotonic()
+        until_s = now_s + self._timeout_s
         nap_s, look_s, complete_s = SHORTEST_NAP_S, 0.0, 0.0
         while True:
             at, made, members = self._endpoint.decision()
@@ -73,7 +77,9 @@ class Survivors:
                 if self._rank not in members:
                     raise self._left_out()
                 return Verdict(made, members)
-            now_s = time.monotonic()
+            looked_s, now_s = now_s, time.monotonic()
+            if now_s - looked_s > STALL_S:
+                until_s += now_s - looked_s
             looks = now_s >= look_s
             if looks:
                 look_s = now_s + LOOK_S
