@@ -21,8 +21,8 @@ from tests.runtime.soak.script import steps
 from tests.runtime.soak.values import Tables
 
 STILL_S = 2.0
-"""Seconds after which one that stands still is left out: on a busy machine ranks hear of a failure a second apart. Where
-a rank has several threads, one may begin a call just before that ends for the others, and hears a timeout later."""
+"""Seconds after which one that stands still is left out: on a busy machine ranks hear of a failure a second apart.
+Where a rank has several threads, one may begin a call just before the others', and hears a timeout later."""
 CHAPTER, STEPS = 1000, 12
 FAILURES = (Mismatch, PeerDied, Poisoned, TimedOut)
 

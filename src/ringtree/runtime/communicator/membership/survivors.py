@@ -20,8 +20,8 @@ LOOK_S = 0.01
 SHORTEST_NAP_S, LONGEST_NAP_S = 1e-4, 2e-3
 """Seconds that a survivor sleeps which waits for others, the longer the longer it has."""
 STALL_S = 0.2
-"""Seconds between two looks from which on this process, or its machine, stood still meanwhile: such seconds do not count,
-as the other ranks may have stood still, too."""
+"""Seconds between two looks from which on this process, or its machine, stood still meanwhile. Such seconds do not
+count: the other ranks may have stood still, too."""
 DEPUTY_S = 0.02
 """Seconds after which any survivor makes a decision that the lowest of them could have made."""
 
