@@ -27,9 +27,32 @@ CHAPTER, STEPS = 1000, 12
 FAILURES = (Mismatch, PeerDied, Poisoned, TimedOut)
 
 
+class Course:
+    """The steps of one survivor, with their times: a failure tells in which of them the time went."""
+
+    def __init__(self) -> None:
+        self._began_s = time.monotonic()
+        self._steps: list[str] = []
+
+    def comes_to(self, step: str) -> None:
+        """The survivor begins a step."""
+        self._steps.append(f"{step} at {time.monotonic() - self._began_s:.3f} s")
+
+    def __str__(self) -> str:
+        return f"{', '.join(self._steps)}; failed at {time.monotonic() - self._began_s:.3f} s"
+
+
 def go_on(world: Communicator, case: Case, tables: Tables) -> tuple[list[Communicator], float]:
     """The groups that the survivors had, and when the first call in the first was done, by time.time(). Raises for what
-    is not as it must be."""
+    is not as it must be, with the survivor's course."""
+    course = Course()
+    try:
+        return _go_on(world, case, tables, course)
+    except Exception as error:
+        raise AssertionError(f"{type(error).__name__}: {error}; {course}") from error
+
+
+def _go_on(world: Communicator, case: Case, tables: Tables, course: Course) -> tuple[list[Communicator], float]:
     if case.second is not None and world.rank == case.second[0]:
         threading.Timer(case.second[1], lambda: os.kill(os.getpid(), signal.SIGKILL)).start()
     at_s, comm, groups = 0.0, world, list[Communicator]()
@@ -37,6 +60,7 @@ def go_on(world: Communicator, case: Case, tables: Tables) -> tuple[list[Communi
     while True:
         known = [rank for rank in case.culprits if rank in origins] if case.fault == "host stopped" else []
         still_s = STILL_S if case.threads == 1 else STILL_S + comm.timeout_s
+        course.comes_to("shrinks")
         comm = comm.shrink([origins.index(rank) for rank in known], timeout_s=still_s if case.stands_still else None)
         groups.append(comm)
         origins = [origins[rank] for rank in comm.former_ranks]
@@ -44,15 +68,19 @@ def go_on(world: Communicator, case: Case, tables: Tables) -> tuple[list[Communi
         if not everybody and (case.second is None or origins != sorted([*case.survivors, case.second[0]])):
             raise AssertionError(f"the survivors are {origins}; expected {case.survivors} of {case}")
         try:
+            course.comes_to("sums")
             total = comm.all_reduce(np.ones(1))
             at_s = at_s or time.time()
             _check(total[0], comm.size, "the first sum")
+            course.comes_to("plays")
             _play(comm, case, tables)
+            course.comes_to("has played")
             while not everybody:
                 comm.barrier()
-        except FAILURES:
+        except FAILURES as error:
             if everybody:
                 raise
+            course.comes_to(f"hears {type(error).__name__}")
         else:
             return groups, at_s
 
