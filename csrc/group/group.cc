@@ -30,13 +30,6 @@ std::uint64_t this_process() {
   return mine->load(std::memory_order_relaxed);
 }
 
-// A wait that is not the engine's.
-struct Elsewhere : Situation {
-  explicit Elsewhere(const std::string& what) : what(what) {}
-  std::string where() const override { return what; }
-  const std::string& what;
-};
-
 }  // namespace
 
 Group::Group(FileDescriptor file, int rank, int ranks, Options options)
@@ -106,9 +99,9 @@ Group::~Group() {
     close();
   } catch (...) {  // a caller that needs the error calls close()
   }
-  if (home_ == this_process()) endpoint_->health().family().leave(endpoint_->health());
+  if (at_home()) endpoint_->health().family().leave(endpoint_->health());
   // Memory is given back only now: arrays in it, and threads that leave it, keep this object until here.
-  if (home_ != this_process()) {  // their threads are the parent's
+  if (!at_home()) {  // their threads are the parent's
     (void)worker_.release();
     (void)exchange_.release();
     (void)bridge_.release();
@@ -121,47 +114,15 @@ void Group::check_usable() const {
   if (endpoint_->health().failed()) endpoint_->health().raise_failure();
 }
 
+bool Group::at_home() const {
+  return home_ == this_process();
+}
+
 void Group::check_home() const {
-  if (home_ != this_process())
+  if (!at_home())
     throw Error(Failure::poisoned, -1,
                 "this process was forked from " + endpoint_->name(endpoint_->rank()) +
                     " and has no endpoint in the group: only the parent may call it");
-}
-
-InheritedLiveness Group::inherited(const std::vector<int>& ranks) const {
-  check_usable();
-  return endpoint_->health().inherited().of(ranks);
-}
-
-void Group::check_liveness(const std::string& what, const std::vector<int>& ranks, const std::vector<int>& absent) {
-  Elsewhere elsewhere(what);
-  check_usable();
-  for (int rank : ranks) check_rank(rank);
-  std::vector<int> missing;
-  for (int position : absent) missing.push_back(ranks.at(position));
-  endpoint_->check_liveness(ranks, missing, elsewhere);
-}
-
-std::string Group::give_up(const std::string& text, const std::vector<int>& ranks) const {
-  if (!open_ || home_ != this_process()) return text;
-  FirstCause why{-1, text, now_ns()};
-  std::string caused = text;
-  for (int rank : ranks) {
-    check_rank(rank);
-    auto cause = endpoint_->cause_of_delay(rank);
-    caused = with_cause(text, cause);
-    if (caused == text) continue;
-    why.culprit = cause->culprit;
-    why.text = cause->text;
-    break;
-  }
-  endpoint_->health().family().raises(why);
-  return caused;
-}
-
-void Group::fail_if_bereft(const std::string& what) {
-  Elsewhere elsewhere(what);
-  if (open_ && home_ == this_process()) endpoint_->fail_if_bereft(elsewhere);
 }
 
 std::shared_ptr<PreparedProgram> Group::prepare(const Encoded& program, const Binding& binding) {
@@ -326,20 +287,6 @@ void Group::get(int window, std::size_t offset, int peer, std::span<std::byte> t
   if (!target.empty()) std::memmove(target.data(), there, target.size());
 }
 
-void Group::poison(const std::string& message) {
-  if (!open_) return;
-  auto& health = endpoint_->health();
-  health.report_failure(Failure::poisoned, -1, with_cause(message, health.reported_by(rank())), health.number(rank()));
-}
-
-void Group::tell_cause(const std::string& text) {
-  if (!open_ || home_ != this_process()) return;
-  leaves_by_error_ = true;
-  auto& health = endpoint_->health();
-  health.tell_cause({health.number(rank()), cause_in(text), now_ns()});
-  health.report_error(rank());
-}
-
 std::vector<Group::Counted> Group::received() const {
   std::vector<Counted> counted(ranks_);
   for (auto by : {&interpreter_->received, &exchange_->received})
@@ -348,18 +295,6 @@ std::vector<Group::Counted> Group::received() const {
       counted[peer].messages += (*by)[peer].messages.load(std::memory_order_relaxed);
     }
   return counted;
-}
-
-std::vector<Group::Peer> Group::peers() {
-  std::vector<Peer> found;
-  auto& health = endpoint_->health();
-  for (int peer = 0; peer < ranks_; peer++) {
-    auto& waited = endpoint_->waited(peer);
-    auto state = health.left(peer) ? "left" : health.died(peer) ? "died" : "running";
-    found.push_back({state, waited.waits.load(std::memory_order_relaxed),
-                     static_cast<double>(waited.ns.load(std::memory_order_relaxed)) * 1e-9});
-  }
-  return found;
 }
 
 void Group::reset_received() {
@@ -393,7 +328,7 @@ void Group::check_last_call() {
 }
 
 void Group::close() {
-  if (!open_.exchange(false) || home_ != this_process()) return;
+  if (!open_.exchange(false) || !at_home()) return;
   std::exception_ptr error;
   endpoint_->stopping.store(true, std::memory_order_relaxed);
   worker_->stop();

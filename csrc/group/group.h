@@ -153,6 +153,7 @@ class Group {
   void sit(int rank, Options& options, InheritedLiveness inherited);
   void check_usable() const;
   void note_caller() { caller_.store(static_cast<std::uint64_t>(pthread_self()), std::memory_order_relaxed); }
+  bool at_home() const;  // and not in a process that was forked from the one that joined
   void check_home() const;
   void execute(const std::shared_ptr<PreparedProgram>& plan, std::byte* input, std::byte* output, Hooks& hooks);
   void await(const TicketLock::Ticket& ticket, Hooks& hooks, const PreparedProgram* alone = nullptr);

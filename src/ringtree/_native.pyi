@@ -433,7 +433,7 @@ class Group:
         left that has not come yet. `absent`: the positions of those in `ranks`."""
 
     def give_up(self, text: str, ranks: list[int]) -> str:
-        """For a rank that gives up a wait elsewhere for members with these ranks: returns its error's text with the
+        """Gives up a wait elsewhere for members with these ranks, by an error of that text. Returns the text with the
         cause, where this host shows it: `rank 4 did not come: its process is stopped (rank 2 waits for rank 4)`. Peers
         whose calls end because this process then closes its groups have the cause in their errors."""
 

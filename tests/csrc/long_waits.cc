@@ -96,7 +96,7 @@ void follow_chains(int fd) {
   check(links(0, 9).empty(), "links of a rank that waits for nobody");
 }
 
-// Waits of rank 1, which is elsewhere, as two ranks of this host were last told of them.
+// Waits of rank 1, which is elsewhere, as two ranks of this host last heard of them.
 void note_waits_elsewhere(int fd) {
   constexpr std::int64_t second = 1'000'000'000;
   LongWaits mine(fd, 0, 0), others(fd, 0, 2);

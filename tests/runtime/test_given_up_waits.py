@@ -14,7 +14,6 @@ import pytest
 
 from ringtree import ANY, PeerDied, Poisoned, RankFailed, TimedOut, spawn
 from ringtree.runtime.communicator.communicator import Communicator
-from ringtree.runtime.communicator.windows import symmetric
 from tests.waiting import Event, until
 
 pytest.importorskip("ringtree._native")
@@ -99,7 +98,7 @@ def test_an_array_that_a_rank_did_not_come_to_is_why_another_leaves() -> None:
             return str(raised.value)
         assert pair is not None
         if comm.rank == 2:  # it has agreed on the array, and goes no further
-            symmetric.allocate = lambda *_: heard.wait()
+            comm.empty.__func__.__globals__["windows"].allocate = lambda *_: heard.wait()
             with contextlib.suppress(Exception):
                 pair.empty(8)
         else:

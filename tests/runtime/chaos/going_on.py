@@ -42,6 +42,13 @@ class Course:
         return f"{', '.join(self._steps)}; failed at {time.monotonic() - self._began_s:.3f} s"
 
 
+def awaited_s(case: Case, timeout_s: float) -> float:
+    """For how many seconds survivors wait for a rank that does not come. `timeout_s`: of the groups."""
+    if not case.stands_still:
+        return timeout_s
+    return STILL_S if case.threads == 1 else STILL_S + timeout_s
+
+
 def go_on(world: Communicator, case: Case, tables: Tables) -> tuple[list[Communicator], float]:
     """The groups that the survivors had, and when the first call in the first was done, by time.time(). Raises for what
     is not as it must be, with the survivor's course."""
@@ -59,9 +66,8 @@ def _go_on(world: Communicator, case: Case, tables: Tables, course: Course) -> t
     origins = list(range(case.ranks))
     while True:
         known = [rank for rank in case.culprits if rank in origins] if case.fault == "host stopped" else []
-        still_s = STILL_S if case.threads == 1 else STILL_S + comm.timeout_s
         course.comes_to("shrinks")
-        comm = comm.shrink([origins.index(rank) for rank in known], timeout_s=still_s if case.stands_still else None)
+        comm = comm.shrink([origins.index(rank) for rank in known], timeout_s=awaited_s(case, comm.timeout_s))
         groups.append(comm)
         origins = [origins[rank] for rank in comm.former_ranks]
         everybody = origins == case.survivors

@@ -16,6 +16,7 @@ from ringtree.runtime.launch.spawn_processes import Processes
 from tests.runtime.chaos.board import Board
 from tests.runtime.chaos.case import BEFORE_ALL_HAVE_MET, Case
 from tests.runtime.chaos.faults import Doomed
+from tests.runtime.chaos.going_on import awaited_s
 from tests.runtime.chaos.leftovers import children, open_here, sockets
 from tests.runtime.chaos.rank import STARTING, Raised, Report, live
 from tests.runtime.chaos.verdict import Verdict, judge
@@ -100,7 +101,7 @@ class _Watch:
 
     def _until_s(self) -> float:
         if happened_s := self._board.happened_s:
-            again_s = self._timeout_s if self._case.shrinks else 0.0
+            again_s = max(self._timeout_s, awaited_s(self._case, self._timeout_s)) if self._case.shrinks else 0.0
             return happened_s + self._timeout_s + again_s + self._case.pause_s + MARGIN_S
         return self._began_s + UNDISTURBED_S
 

@@ -48,10 +48,7 @@ class OneSided(Collectives):
                 return self._on_device(lengths, str(getattr(wanted, "name", wanted)), wanted.itemsize, device)
             self._made += 1
             key = f"{self._parameters.key}/{self._made}"
-            try:
-                number, array = windows.allocate(self._endpoint, self._parameters, key, lengths, wanted)
-            except TimeoutError as late:
-                raise TimeoutError(self._endpoint.give_up(str(late), list(range(self.size)))) from None
+            number, array = windows.allocate(self._endpoint, self._parameters, key, lengths, wanted)
             windows.insert(self._windows, array, number)
             return array
 

@@ -56,9 +56,7 @@ def allocate(
         group = BootstrapGroup(
             key, parameters.rank, parameters.names, subject, parameters.timeout_s, check_liveness, inherited=True
         )
-        several = len(set(parameters.bootstrap.hosts(group))) > 1  # then each rank's part exists on its own host only
-        whole = share * parameters.ranks
-        fd, _ = parameters.bootstrap.share(group, whole, reserved=0, needed=share if several else whole)
+        fd = _shared(endpoint, parameters, group, share)
     window = address = 0
     failure = ""
     try:
@@ -75,6 +73,17 @@ def allocate(
     memory: Any = (c_char * share).from_address(address)
     memory.endpoint = endpoint
     return window, np.frombuffer(memory, np.uint8)[:nbytes].view(dtype).reshape(shape)
+
+
+def _shared(endpoint: Endpoint, parameters: GroupParameters, group: BootstrapGroup, share: int) -> int:
+    """A descriptor of the memory with all ranks' shares."""
+    several = len(set(parameters.bootstrap.hosts(group))) > 1  # then each rank's part exists on its own host only
+    whole = share * parameters.ranks
+    try:
+        fd, _ = parameters.bootstrap.share(group, whole, reserved=0, needed=share if several else whole)
+    except TimeoutError as late:
+        raise TimeoutError(endpoint.give_up(str(late), list(range(parameters.ranks)))) from None
+    return fd
 
 
 def insert(windows: list[Window], array: NDArray[Any], number: int) -> None:
