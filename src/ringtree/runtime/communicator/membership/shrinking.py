@@ -57,8 +57,8 @@ def _made_here(comm: Communicator, leave_out: list[int], timeout_s: float) -> Ma
         members = survivors.members()
 
         def check_liveness(_: list[int], members: list[int] = members) -> None:
-            if len(survivors.running(members)) < len(members):
-                raise Abandoned("a survivor ended while the survivors made their group")
+            if survivors.gave_up() or len(survivors.running(members)) < len(members):
+                raise Abandoned("a survivor ended, or failed, while the survivors made their group")
 
         digest = sha256(f"{comm.key}/shrink{survivors.turn}".encode()).hexdigest()
         made: Communicator | None = None

@@ -54,6 +54,11 @@ class Survivors:
         states = self._endpoint.peers()
         return [rank for rank in ranks if states[rank][0] == "running"]
 
+    def gave_up(self) -> bool:
+        """Whether others have decided already that the members have not made their group."""
+        turn, _, _ = self._endpoint.decision()
+        return turn > self._turn
+
     def members(self) -> list[int]:
         """The members that go on: who has come when all have that can, or time is up. Poisoned: without this rank."""
         while self._turn % 2 == 1:  # it came too late to say that it has made its group
