@@ -61,9 +61,12 @@ class Survivors:
 
     def members(self) -> list[int]:
         """The members that go on: who has come when all have that can, or time is up. Poisoned: without this rank."""
-        while self._turn % 2 == 1:  # it came too late to say that it has made its group
-            self.made(False)
-        return self._decided(False, self._those_who_came).members
+        while True:
+            while self._turn % 2 == 1:  # it came too late to say that it has made its group
+                self.made(False)
+            members = self._decided(False, self._those_who_came).members
+            if self._turn % 2 == 1:  # else others have made an attempt without it already, and given it up
+                return members
 
     def made(self, ready: bool) -> bool:
         """Whether all members have made their group. `ready`: this rank has."""
