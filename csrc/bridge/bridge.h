@@ -82,8 +82,8 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
     bool owes = false;                                   // whether it is in owing_
     std::array<char, sizeof(Poison::text)> text{};       // of a failure that arrives
     std::vector<std::byte> waits{};                      // those that arrive
-    std::int64_t asked_for_waits_ns = 0;
-    std::uint64_t missing = 0;                                   // bytes of the message whose pieces arrive
+    std::int64_t asked_for_waits_ns = 0;                 // when it last was
+    std::uint64_t missing = 0;                           // bytes of the message whose pieces arrive
     std::map<std::uint64_t, std::unique_ptr<std::byte[]>> puts;  // that the wire still sends, by number
     std::atomic<std::size_t> put_bytes = 0;
   };
