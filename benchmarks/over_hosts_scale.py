@@ -37,8 +37,8 @@ EXCHANGED = (
     [99_999, 1.4e-05],
     ["ff", None, None, ["10.99.255.255", 65535, "0" * 32], None],
 )
-"""Values as long as those of a rank: bootstrap.hosts names its host's socket, and the lowest rank that it reaches;
-engines.shm offers its address."""
+"""Values as long as those of a rank: bootstrap.network.hosts names its host's socket, and the lowest rank that it
+reaches; engines.shm offers its address."""
 
 
 def setup(ranks: int) -> list[str]:

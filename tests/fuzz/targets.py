@@ -32,7 +32,7 @@ from ringtree.machines.files import reading
 from ringtree.nccl.files import graph_xml, nccl_tests, tuner_csv
 from ringtree.price import BUILT_IN
 from ringtree.runtime import tuned
-from ringtree.runtime.bootstrap import connection, contact
+from ringtree.runtime.bootstrap.network import connection, contact
 from ringtree.runtime.launch.hosts import messages, placement
 from ringtree.simulate import Job, StuckError
 from ringtree.simulate.as_operations import as_operations

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ringtree import Mismatch, TimedOut
-from ringtree.runtime.bootstrap import abstract_socket
+from ringtree.runtime.bootstrap.local import leader
 from ringtree.runtime.communicator.agreement import TEXT_BYTES, agreed
 from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.conftest import Pools
@@ -40,7 +40,7 @@ def test_different_requests_raise_at_once(pools: Pools, engine: str) -> None:
 
 
 def test_a_group_of_a_list_that_differs_names_the_call(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(abstract_socket, "GRACE_S", 0.1)
+    monkeypatch.setattr(leader, "GRACE_S", 0.1)
 
     def act(comm: Communicator) -> None:
         comm.group([0, 1] if comm.rank else [1, 0])
@@ -52,7 +52,7 @@ def test_a_group_of_a_list_that_differs_names_the_call(engine: str, monkeypatch:
 
 
 def test_a_group_that_came_too_late_can_be_tried_again(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(abstract_socket, "GRACE_S", 0.1)
+    monkeypatch.setattr(leader, "GRACE_S", 0.1)
 
     def act(comm: Communicator) -> None:
         for attempt in range(10):

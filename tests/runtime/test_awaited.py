@@ -7,7 +7,7 @@ from math import inf
 
 import pytest
 
-from ringtree.runtime.bootstrap.post import ATTENDS, AWAY, LEADS, LEFT, MAKES, Answer, Correspondent
+from ringtree.runtime.bootstrap.network.post import ATTENDS, AWAY, LEADS, LEFT, MAKES, Answer, Correspondent
 from ringtree.runtime.communicator.membership.awaited import awaited, gives_way
 
 UNTIL_S = 10.0

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from ringtree.runtime.bootstrap.abstract_socket import doorbell
-from ringtree.runtime.bootstrap.unix_socket import connectionless
+from ringtree.runtime.bootstrap.local.socket_names import doorbell
+from ringtree.runtime.bootstrap.local.unix_socket import connectionless
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import GroupParameters
 from tests.runtime.chaos import trial

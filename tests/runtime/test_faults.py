@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from ringtree import ANY, Mismatch, PeerDied, Poisoned, RankFailed, TimedOut, spawn, wait_any
-from ringtree.runtime.bootstrap.abstract_socket import AbstractSocket
+from ringtree.runtime.bootstrap.local.abstract_socket import AbstractSocket
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.communicator.messages.work import Message
 from ringtree.runtime.engines.engine import in_threads

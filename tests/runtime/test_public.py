@@ -91,7 +91,7 @@ def test_one_rank_of_a_job_loads_planner_and_prover() -> None:
     assert sum("ringtree.plan.choice" in modules for modules in loaded) == 1
     for modules in loaded:
         assert "ringtree.runtime.communicator.communicator" in modules
-        late = "price.pricing", "topology.graph", "runtime.tracing.parts", "runtime.bootstrap.hosts"
+        late = "price.pricing", "topology.graph", "runtime.tracing.parts", "runtime.bootstrap.network.hosts"
         assert not modules & {f"ringtree.{module}" for module in late}
     assert sum("ringtree.verify.schedules" in modules for modules in loaded) <= 1
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ringtree.runtime.bootstrap.contact import Contact
+from ringtree.runtime.bootstrap.network.contact import Contact
 from tests.torch_backend.conftest import Worlds
 
 HERE = Path(__file__)
@@ -121,7 +121,7 @@ def test_remains_of_an_earlier_attempt_are_not_joined(worlds: Worlds, tmp_path: 
 DIES = """
 import os, sys, threading
 from ringtree._native import BUILD
-from ringtree.runtime.bootstrap.abstract_socket import ABSTRACT_SOCKET
+from ringtree.runtime.bootstrap.local.abstract_socket import ABSTRACT_SOCKET
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
 place = sys.argv[1]
 threading.Timer(0.5, os._exit, [1]).start()

@@ -142,7 +142,7 @@ def test_no_secret_stays_in_the_store(worlds_over_hosts: Worlds) -> None:
 def test_the_address_of_the_store_is_tried_first(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch.distributed as dist
 
-    from ringtree.runtime.bootstrap.contact import Contact
+    from ringtree.runtime.bootstrap.network.contact import Contact
     from ringtree.torch_backend.announcing import Announced, StoreEntry
     from ringtree.torch_backend.locality import Host
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ringtree.runtime.bootstrap.abstract_socket import ABSTRACT_SOCKET
-from ringtree.runtime.bootstrap.boards.store_board import StoreBoard
-from ringtree.runtime.bootstrap.contact import Contact
 from ringtree.runtime.bootstrap.environment import SECRET, secret_bytes
-from ringtree.runtime.bootstrap.hosts import MultiHostBootstrap
+from ringtree.runtime.bootstrap.local.abstract_socket import ABSTRACT_SOCKET
+from ringtree.runtime.bootstrap.network.boards.store_board import StoreBoard
+from ringtree.runtime.bootstrap.network.contact import Contact
+from ringtree.runtime.bootstrap.network.hosts import MultiHostBootstrap
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import GroupParameters, default_engine
 from ringtree.runtime.tuned import tuned_here

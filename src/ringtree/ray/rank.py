@@ -7,7 +7,7 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
-from ringtree.runtime.bootstrap.contact import shown
+from ringtree.runtime.bootstrap.network.contact import shown
 from ringtree.runtime.communicator import lifetime
 from ringtree.runtime.launch.crew import Outcome, Task
 from ringtree.runtime.launch.spawn_processes import attempt, failure

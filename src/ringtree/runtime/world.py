@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ringtree.runtime import bootstrap, tracing, tuned
-from ringtree.runtime.bootstrap.abstract_socket import ABSTRACT_SOCKET
 from ringtree.runtime.bootstrap.environment import (
     SECRET,
     World,
@@ -17,7 +16,8 @@ from ringtree.runtime.bootstrap.environment import (
     secret_bytes,
     trace_folder,
 )
-from ringtree.runtime.bootstrap.siblings import Siblings, started_with
+from ringtree.runtime.bootstrap.local.abstract_socket import ABSTRACT_SOCKET
+from ringtree.runtime.bootstrap.local.siblings import Siblings, started_with
 from ringtree.runtime.communicator import membership
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import GroupParameters, default_engine

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ringtree.runtime.bootstrap.shared_memory import memory_available_bytes
+from ringtree.runtime.bootstrap.local.shared_memory import memory_available_bytes
 from ringtree.storage.elements import numpy_dtype, torch_dtype
 from ringtree.storage.header import Entry
 

@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ringtree.runtime.bootstrap.bootstrap import Abandoned
-from ringtree.runtime.bootstrap.contact import Contact
 from ringtree.runtime.bootstrap.environment import SECRET, secret_bytes
+from ringtree.runtime.bootstrap.network.contact import Contact
 from ringtree.torch_backend.locality import Host
 
 ANNOUNCED = "ringtree/announced"

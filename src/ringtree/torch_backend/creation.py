@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from ringtree.errors import TimedOut
-from ringtree.runtime.bootstrap.abstract_socket import ABSTRACT_SOCKET
 from ringtree.runtime.bootstrap.bootstrap import Abandoned
 from ringtree.runtime.bootstrap.environment import detect, trace_folder
-from ringtree.runtime.bootstrap.hosts import MultiHostBootstrap
+from ringtree.runtime.bootstrap.local.abstract_socket import ABSTRACT_SOCKET
+from ringtree.runtime.bootstrap.network.hosts import MultiHostBootstrap
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import GroupParameters, default_engine
 from ringtree.runtime.tracing.files import record_until_exit

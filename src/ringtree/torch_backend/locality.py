@@ -1,7 +1,7 @@
 """The hosts of a group's members, as far as the system names them, and the members that cannot reach the first one.
 
-A successful bootstrap (runtime.bootstrap.abstract_socket) proves that ranks are on one machine. A member that cannot
-reach the first member there reports so in the store; the members then meet over hosts.
+A successful bootstrap (runtime.bootstrap.local.abstract_socket) proves that ranks are on one machine. A member that
+cannot reach the first member there reports so in the store; the members then meet over hosts.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ringtree.runtime.bootstrap.abstract_socket import AbstractSocket
+from ringtree.runtime.bootstrap.local.abstract_socket import AbstractSocket
 from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.chaos.board import Board
 from tests.runtime.chaos.case import OF_A_HOST

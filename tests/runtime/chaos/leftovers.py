@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 
-from ringtree.runtime.bootstrap.abstract_socket import address, doorbell
+from ringtree.runtime.bootstrap.local.socket_names import address, doorbell
 
 ENDING_S = 2.0
 

@@ -13,8 +13,8 @@ import pytest
 
 from ringtree.price import CostParameters  # noqa: F401  # loaded before ranks are forked
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
-from ringtree.runtime.bootstrap.contact import GivenAddress
-from ringtree.runtime.bootstrap.hosts import MultiHostBootstrap
+from ringtree.runtime.bootstrap.network.contact import GivenAddress
+from ringtree.runtime.bootstrap.network.hosts import MultiHostBootstrap
 from ringtree.runtime.engines.engine import GroupParameters
 from ringtree.runtime.engines.wires import DEFAULT, VARIABLE, WIRES
 from ringtree.runtime.launch.crew import Outcome

@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 
 import ringtree
-from ringtree.runtime.bootstrap.addresses import listen
-from ringtree.runtime.bootstrap.boards.file_board import FileBoard
-from ringtree.runtime.bootstrap.contact import Contact
-from ringtree.runtime.bootstrap.interfaces import candidates
-from ringtree.runtime.bootstrap.server import RendezvousServer
+from ringtree.runtime.bootstrap.network.addresses import listen
+from ringtree.runtime.bootstrap.network.boards.file_board import FileBoard
+from ringtree.runtime.bootstrap.network.contact import Contact
+from ringtree.runtime.bootstrap.network.interfaces import candidates
+from ringtree.runtime.bootstrap.network.server import RendezvousServer
+from tests.runtime.bootstrap.test_environment import launcher
 from tests.runtime.hosts.conftest import host_of, made_lab
 from tests.runtime.hosts.lab import Lab, missing
 from tests.runtime.hosts.started import Started, joined, variables_of
-from tests.runtime.test_environment import launcher
 from tests.waiting import until
 
 LAYOUT = (2, 1)
@@ -170,7 +170,7 @@ def test_addresses_of_containers_come_last(started: Started, lab: Lab) -> None:
 def test_the_loopback_address_is_for_hosts_without_another() -> None:
     if why := missing():
         pytest.skip(why)
-    program = "from ringtree.runtime.bootstrap.interfaces import candidates; print(candidates())"
+    program = "from ringtree.runtime.bootstrap.network.interfaces import candidates; print(candidates())"
     command = ["unshare", "--net", "sh", "-c", f"ip link set lo up; exec {sys.executable} -c '{program}'"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert "127.0.0.1" in done.stdout, done.stderr

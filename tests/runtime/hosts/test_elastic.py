@@ -18,8 +18,8 @@ import pytest
 
 import ringtree
 from ringtree.errors import Poisoned
-from ringtree.runtime.bootstrap.connection import Connection
-from ringtree.runtime.bootstrap.server import READY, RendezvousServer
+from ringtree.runtime.bootstrap.network.connection import Connection
+from ringtree.runtime.bootstrap.network.server import READY, RendezvousServer
 from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.hosts.conftest import HostCrew, Layout, Ranks, made_lab
 from tests.runtime.hosts.lab import Lab

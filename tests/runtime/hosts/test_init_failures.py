@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 import ringtree
-from ringtree.runtime.bootstrap import abstract_socket, connection, rendezvous, server
-from ringtree.runtime.bootstrap.hosts import MultiHostBootstrap
+from ringtree.runtime.bootstrap.local import abstract_socket
+from ringtree.runtime.bootstrap.network import connection, rendezvous, server
+from ringtree.runtime.bootstrap.network.hosts import MultiHostBootstrap
 from ringtree.runtime.engines.engine import native_module
 from tests.runtime.hosts.conftest import host_of
 from tests.runtime.hosts.lab import Lab

@@ -13,7 +13,7 @@ from tests.runtime.hosts.lab import Lab
 
 ASK = """
 import sys
-from ringtree.runtime.bootstrap.interfaces import leading_interface
+from ringtree.runtime.bootstrap.network.interfaces import leading_interface
 found, why = leading_interface(sys.argv[1], {"RINGTREE_INTERFACE": sys.argv[2]} if sys.argv[2] else {})
 print(found and found.name, found and found.address, why, sep="|")
 """

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from ringtree.price import Hosts
+from tests.runtime.bootstrap.test_environment import launcher
 from tests.runtime.hosts.lab import Lab
-from tests.runtime.test_environment import launcher
 
 BENCH = ("bench", "all_reduce", "-b", "8", "-e", "64K", "-f", "64", "--iters", "3", "-w", "1")
 SIZES = [8, 512, 32768]

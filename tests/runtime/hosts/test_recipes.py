@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.runtime.bootstrap.test_environment import launcher
 from tests.runtime.hosts.lab import Lab
-from tests.runtime.test_environment import launcher
 from tests.test_multi_node import ROOT, indented
 
 PORT = 29900

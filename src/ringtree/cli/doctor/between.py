@@ -15,7 +15,7 @@ from ringtree.cli.doctor.shown import named
 from ringtree.ir.units import bandwidth, duration, line_rate
 from ringtree.machines.host.interfaces import NetworkInterface
 from ringtree.runtime.bootstrap.environment import INTERFACE
-from ringtree.runtime.bootstrap.interfaces import VIRTUAL
+from ringtree.runtime.bootstrap.network.interfaces import VIRTUAL
 
 SECTION = "hosts"
 LOW_PART = 0.5

@@ -10,7 +10,7 @@ from typing import Any
 from ringtree.bench.host_links import HostLinks, all_gather_json, gather_json, measure_host_links
 from ringtree.bench.network import first_ranks
 from ringtree.cli.doctor.network import addresses_by_name
-from ringtree.runtime.bootstrap.connections import connections_to
+from ringtree.runtime.bootstrap.network.connections import connections_to
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.world import init
 

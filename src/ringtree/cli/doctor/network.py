@@ -9,9 +9,9 @@ from dataclasses import asdict
 from ringtree.cli.doctor.check import Check, CheckedHost, State
 from ringtree.ir.units import count, line_rate
 from ringtree.machines.host.interfaces import NetworkInterface, network_interfaces
-from ringtree.runtime.bootstrap.addresses import is_loopback
 from ringtree.runtime.bootstrap.environment import ADDRESS, INTERFACE, rendezvous_address
-from ringtree.runtime.bootstrap.interfaces import VIRTUAL, interface_addresses, leading_interface
+from ringtree.runtime.bootstrap.network.addresses import is_loopback
+from ringtree.runtime.bootstrap.network.interfaces import VIRTUAL, interface_addresses, leading_interface
 
 SECTION = "network"
 FASTER = 1.5

@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 import ringtree
 from ringtree.cli import one_line
 from ringtree.runtime.bootstrap.environment import World, detect
-from ringtree.runtime.bootstrap.interfaces import candidates
+from ringtree.runtime.bootstrap.network.interfaces import candidates
 from ringtree.runtime.launch import launch
 from ringtree.training import TrainingPlan
 

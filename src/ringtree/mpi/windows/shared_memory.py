@@ -8,7 +8,7 @@ import os
 import numpy as np
 
 from ringtree.mpi.types.memory import NumpyArray
-from ringtree.runtime.bootstrap.shared_memory import reserve
+from ringtree.runtime.bootstrap.local.shared_memory import reserve
 from ringtree.runtime.communicator.communicator import Communicator
 
 

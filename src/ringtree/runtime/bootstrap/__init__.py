@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 from ringtree import late
 
 if TYPE_CHECKING:
-    from ringtree.runtime.bootstrap.boards.file_board import FileBoard
-    from ringtree.runtime.bootstrap.boards.mpi_board import MpiBoard
-    from ringtree.runtime.bootstrap.boards.store_board import Store, StoreBoard
-    from ringtree.runtime.bootstrap.contact import Board, GivenAddress
-    from ringtree.runtime.bootstrap.hosts import MultiHostBootstrap
+    from ringtree.runtime.bootstrap.network.boards.file_board import FileBoard
+    from ringtree.runtime.bootstrap.network.boards.mpi_board import MpiBoard
+    from ringtree.runtime.bootstrap.network.boards.store_board import Store, StoreBoard
+    from ringtree.runtime.bootstrap.network.contact import Board, GivenAddress
+    from ringtree.runtime.bootstrap.network.hosts import MultiHostBootstrap
 
 _NAMES = {
-    "boards.file_board": ("FileBoard",),
-    "boards.mpi_board": ("MpiBoard",),
-    "boards.store_board": ("Store", "StoreBoard"),
-    "contact": ("Board", "GivenAddress"),
-    "hosts": ("MultiHostBootstrap",),
+    "network.boards.file_board": ("FileBoard",),
+    "network.boards.mpi_board": ("MpiBoard",),
+    "network.boards.store_board": ("Store", "StoreBoard"),
+    "network.contact": ("Board", "GivenAddress"),
+    "network.hosts": ("MultiHostBootstrap",),
 }
 
 __all__ = ["Board", "FileBoard", "GivenAddress", "MpiBoard", "MultiHostBootstrap", "Store", "StoreBoard"]

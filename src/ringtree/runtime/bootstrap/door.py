@@ -14,14 +14,14 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from ringtree.runtime.bootstrap.boards.file_board import FileBoard
-from ringtree.runtime.bootstrap.connection import Connection, proof
-from ringtree.runtime.bootstrap.contact import Contact
-from ringtree.runtime.bootstrap.interfaces import candidates
-from ringtree.runtime.bootstrap.post import Addressee, Come, dial, post
-from ringtree.runtime.bootstrap.socket_messages import MESSAGE_BYTES, read, written
-from ringtree.runtime.bootstrap.socket_names import NAMES, address, listener, reach
-from ringtree.runtime.bootstrap.unix_socket import UnixSocket, connection
+from ringtree.runtime.bootstrap.local.socket_messages import MESSAGE_BYTES, read, written
+from ringtree.runtime.bootstrap.local.socket_names import NAMES, address, listener, reach
+from ringtree.runtime.bootstrap.local.unix_socket import UnixSocket, connection
+from ringtree.runtime.bootstrap.network.boards.file_board import FileBoard
+from ringtree.runtime.bootstrap.network.connection import Connection, proof
+from ringtree.runtime.bootstrap.network.contact import Contact
+from ringtree.runtime.bootstrap.network.interfaces import candidates
+from ringtree.runtime.bootstrap.network.post import Addressee, Come, dial, post
 
 RETRY_S = 0.02
 BACKLOG = 256

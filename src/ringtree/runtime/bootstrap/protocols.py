@@ -1,8 +1,7 @@
 """The interfaces by which members of a group meet before they have lanes: they exchange small values.
 
-`ringtree.runtime.bootstrap.abstract_socket` serves the processes of one machine, and hands them memory in common as
-well; `in_process` serves the threads of one process. What brings members of several machines together is another.
-Only the type checker reads them.
+`local.abstract_socket` serves the processes of one host, and hands them memory in common as well; `network.hosts`
+serves those of several hosts, `in_process` the threads of one process. Only the type checker reads them.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import ringtree
 from ringtree.ir.digest import sha256
-from ringtree.runtime.bootstrap.abstract_socket import ABSTRACT_SOCKET
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
+from ringtree.runtime.bootstrap.local.abstract_socket import ABSTRACT_SOCKET
 
 if TYPE_CHECKING:
     from ringtree.price import CostParameters, Devices, NetworkCost

@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from ringtree.runtime.bootstrap.environment import ADDRESS
 from ringtree.runtime.bootstrap.limits import named
-from ringtree.runtime.bootstrap.siblings import Siblings
+from ringtree.runtime.bootstrap.local.siblings import Siblings
 from ringtree.runtime.communicator import lifetime
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import GroupParameters

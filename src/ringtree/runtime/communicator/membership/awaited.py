@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import inf
 
-from ringtree.runtime.bootstrap.post import AWAY, LEFT, Answer, Correspondent
+from ringtree.runtime.bootstrap.network.post import AWAY, LEFT, Answer, Correspondent
 
 LOST = (Correspondent.ENDED, Correspondent.SILENT, LEFT)
 """The states of a rank that does not come."""

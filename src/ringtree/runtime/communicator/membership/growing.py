@@ -13,10 +13,6 @@ import numpy as np
 
 from ringtree.errors import TimedOut
 from ringtree.ir.digest import sha256
-from ringtree.runtime.bootstrap.abstract_socket import ABSTRACT_SOCKET
-from ringtree.runtime.bootstrap.boards.file_board import FileBoard
-from ringtree.runtime.bootstrap.boards.handed_on import HandedOn
-from ringtree.runtime.bootstrap.contact import Contact
 from ringtree.runtime.bootstrap.door import (
     LEADS_AT,
     Door,
@@ -35,7 +31,11 @@ from ringtree.runtime.bootstrap.environment import (
     rendezvous_address,
     secret_bytes,
 )
-from ringtree.runtime.bootstrap.hosts import MultiHostBootstrap
+from ringtree.runtime.bootstrap.local.abstract_socket import ABSTRACT_SOCKET
+from ringtree.runtime.bootstrap.network.boards.file_board import FileBoard
+from ringtree.runtime.bootstrap.network.boards.handed_on import HandedOn
+from ringtree.runtime.bootstrap.network.contact import Contact
+from ringtree.runtime.bootstrap.network.hosts import MultiHostBootstrap
 from ringtree.runtime.communicator.arguments import described
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.communicator.composite import CompositeCall

@@ -16,11 +16,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ringtree.errors import Poisoned
-from ringtree.runtime.bootstrap.boards.handed_on import HandedOn
-from ringtree.runtime.bootstrap.connection import Connection
-from ringtree.runtime.bootstrap.contact import Contact
-from ringtree.runtime.bootstrap.hosts import MultiHostBootstrap
-from ringtree.runtime.bootstrap.post import (
+from ringtree.runtime.bootstrap.network.boards.handed_on import HandedOn
+from ringtree.runtime.bootstrap.network.connection import Connection
+from ringtree.runtime.bootstrap.network.contact import Contact
+from ringtree.runtime.bootstrap.network.hosts import MultiHostBootstrap
+from ringtree.runtime.bootstrap.network.post import (
     ATTENDS,
     AWAY,
     GIVEN_UP,

@@ -9,8 +9,8 @@ from weakref import finalize
 
 from ringtree.errors import Mismatch, PeerDied, Poisoned, TimedOut
 from ringtree.ir.digest import sha256
-from ringtree.runtime.bootstrap.abstract_socket import ABSTRACT_SOCKET
 from ringtree.runtime.bootstrap.bootstrap import Abandoned
+from ringtree.runtime.bootstrap.local.abstract_socket import ABSTRACT_SOCKET
 from ringtree.runtime.communicator.membership import over_hosts
 from ringtree.runtime.communicator.membership.survivors import Survivors
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from ringtree.errors import Mismatch, PeerDied, Poisoned
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
-from ringtree.runtime.bootstrap.shared_memory import memory_available_bytes
+from ringtree.runtime.bootstrap.local.shared_memory import memory_available_bytes
 from ringtree.runtime.communicator.seated import Member
 
 PAGE_BYTES = 4096

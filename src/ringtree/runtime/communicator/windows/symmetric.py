@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
-from ringtree.runtime.bootstrap.shared_memory import reserve
+from ringtree.runtime.bootstrap.local.shared_memory import reserve
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,10 +7,10 @@ import socket
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ringtree.runtime.bootstrap.addresses import is_loopback
-from ringtree.runtime.bootstrap.contact import shown
 from ringtree.runtime.bootstrap.environment import INTERFACE
-from ringtree.runtime.bootstrap.interfaces import interface_of
+from ringtree.runtime.bootstrap.network.addresses import is_loopback
+from ringtree.runtime.bootstrap.network.contact import shown
+from ringtree.runtime.bootstrap.network.interfaces import interface_of
 from ringtree.runtime.engines.engine import native_module
 from ringtree.runtime.engines.wires import Remote
 

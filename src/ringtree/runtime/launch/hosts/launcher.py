@@ -13,8 +13,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from ringtree.runtime.bootstrap.contact import shown
 from ringtree.runtime.bootstrap.environment import ADDRESS, INTERFACE, SECRET, TRACE_FOLDER, rendezvous_address
+from ringtree.runtime.bootstrap.network.contact import shown
 from ringtree.runtime.launch.hosts.agents import Agents, SetupEnded
 from ringtree.runtime.launch.hosts.link import SSH, AgentLink, command_for
 from ringtree.runtime.launch.hosts.messages import Message

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ringtree.files.file_bytes import file_bytes
-from ringtree.runtime.bootstrap.addresses import is_loopback
 from ringtree.runtime.bootstrap.environment import MOST_RANKS
-from ringtree.runtime.bootstrap.interfaces import interface_addresses
+from ringtree.runtime.bootstrap.network.addresses import is_loopback
+from ringtree.runtime.bootstrap.network.interfaces import interface_addresses
 
 NAME = re.compile(r"[^\s,:\[\]-][^\s,:\[\]]*")
 """A host's name: it may not begin as an option does."""

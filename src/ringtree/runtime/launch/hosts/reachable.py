@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from ringtree.runtime.bootstrap.addresses import listen_everywhere
 from ringtree.runtime.bootstrap.environment import ADDRESS, rendezvous_address
-from ringtree.runtime.bootstrap.interfaces import candidates
+from ringtree.runtime.bootstrap.network.addresses import listen_everywhere
+from ringtree.runtime.bootstrap.network.interfaces import candidates
 
 TRY_S = 3.0
 """Seconds until an address is taken as one that is out of reach."""

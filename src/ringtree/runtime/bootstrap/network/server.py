@@ -17,8 +17,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ringtree.runtime.bootstrap.acceptor import STRANGERS, Acceptor
-from ringtree.runtime.bootstrap.connection import (
+from ringtree.runtime.bootstrap.limits import start_thread
+from ringtree.runtime.bootstrap.network.acceptor import STRANGERS, Acceptor
+from ringtree.runtime.bootstrap.network.connection import (
     MOST_BYTES,
     PROTOCOL,
     Connection,
@@ -26,7 +27,6 @@ from ringtree.runtime.bootstrap.connection import (
     other_size,
     proof,
 )
-from ringtree.runtime.bootstrap.limits import start_thread
 
 PROVE_S = 5.0
 """Seconds that a connection may take to prove that it knows the secret."""

@@ -8,7 +8,7 @@ import selectors
 import socket
 import time
 
-from ringtree.runtime.bootstrap.connection import BUSY, Connection
+from ringtree.runtime.bootstrap.network.connection import BUSY, Connection
 
 STRANGERS = 64
 """Connections beyond the members' that may be unproved."""

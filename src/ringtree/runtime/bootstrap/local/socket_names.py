@@ -12,7 +12,7 @@ import time
 from typing import NamedTuple
 
 from ringtree.ir.digest import sha256
-from ringtree.runtime.bootstrap.unix_socket import UnixSocket, connection
+from ringtree.runtime.bootstrap.local.unix_socket import UnixSocket, connection
 
 NAMES = 4
 """The names at which a leader may be found, tried in this order."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ringtree.runtime.bootstrap.contact import Contact
+from ringtree.runtime.bootstrap.network.contact import Contact
 
 
 class MpiBoard:

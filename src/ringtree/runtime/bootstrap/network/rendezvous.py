@@ -15,11 +15,11 @@ from types import TracebackType
 from typing import Any
 
 from ringtree.errors import PeerDied
-from ringtree.runtime.bootstrap.addresses import is_loopback
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
-from ringtree.runtime.bootstrap.connection import MOST_BYTES, PROTOCOL, Busy, Connection, other_size, proof
-from ringtree.runtime.bootstrap.contact import Board, Contact, Known, shown
-from ringtree.runtime.bootstrap.server import PROVE_S, READY
+from ringtree.runtime.bootstrap.network.addresses import is_loopback
+from ringtree.runtime.bootstrap.network.connection import MOST_BYTES, PROTOCOL, Busy, Connection, other_size, proof
+from ringtree.runtime.bootstrap.network.contact import Board, Contact, Known, shown
+from ringtree.runtime.bootstrap.network.server import PROVE_S, READY
 
 MIN_RTT_AT = 148
 """The offset of tcpi_min_rtt, in microseconds, in Linux's struct tcp_info."""

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from ringtree.files.file_bytes import first_bytes
 from ringtree.files.unfinished import create, unfinished_path
-from ringtree.runtime.bootstrap.contact import Contact
 from ringtree.runtime.bootstrap.environment import ADDRESS
+from ringtree.runtime.bootstrap.network.contact import Contact
 
 MOST_BYTES = 1 << 16
 READ_S = 0.05

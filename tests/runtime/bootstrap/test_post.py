@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ringtree.runtime.bootstrap.connection import Connection, proof
-from ringtree.runtime.bootstrap.post import (
+from ringtree.runtime.bootstrap.network.connection import Connection, proof
+from ringtree.runtime.bootstrap.network.post import (
     AWAY,
     GIVEN_UP,
     LEADS,

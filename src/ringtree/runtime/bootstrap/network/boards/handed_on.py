@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ringtree.runtime.bootstrap.contact import Contact
+from ringtree.runtime.bootstrap.network.contact import Contact
 
 
 class HandedOn:

@@ -10,10 +10,14 @@ from typing import Any
 from ringtree.errors import PeerDied
 from ringtree.runtime.bootstrap.bootstrap import Abandoned, BootstrapGroup
 from ringtree.runtime.bootstrap.limits import explained
-from ringtree.runtime.bootstrap.socket_names import NAMES, Holder
-from ringtree.runtime.bootstrap.unix_socket import UnixSocket
+from ringtree.runtime.bootstrap.local.socket_names import NAMES, Holder
+from ringtree.runtime.bootstrap.local.unix_socket import UnixSocket
 
 MESSAGE_BYTES = 1 << 18
+
+CHECK_S = 0.1
+"""Seconds between two checks of a waiting member whether the others live."""
+
 RAISED: dict[str, type[Exception]] = {
     "TimeoutError": TimeoutError,
     "MemoryError": MemoryError,

@@ -6,7 +6,7 @@ import time
 from datetime import timedelta
 from typing import Any, Protocol
 
-from ringtree.runtime.bootstrap.contact import Contact
+from ringtree.runtime.bootstrap.network.contact import Contact
 
 READ_S = 1.0
 

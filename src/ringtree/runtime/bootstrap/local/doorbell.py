@@ -10,8 +10,8 @@ import time
 from contextlib import suppress
 
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
-from ringtree.runtime.bootstrap.socket_names import doorbell
-from ringtree.runtime.bootstrap.unix_socket import UnixSocket, connectionless
+from ringtree.runtime.bootstrap.local.socket_names import doorbell
+from ringtree.runtime.bootstrap.local.unix_socket import UnixSocket, connectionless
 
 RETRY_S = 0.02
 """Seconds that a member which came before the leader sleeps, unless the leader rings."""

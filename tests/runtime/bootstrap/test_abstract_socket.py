@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from ringtree.errors import PeerDied
-from ringtree.runtime.bootstrap import abstract_socket
-from ringtree.runtime.bootstrap.abstract_socket import ABSTRACT_SOCKET
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
-from ringtree.runtime.bootstrap.shared_memory import reserve
-from ringtree.runtime.bootstrap.socket_names import doorbell
-from ringtree.runtime.bootstrap.unix_socket import UnixSocket, connectionless
+from ringtree.runtime.bootstrap.local import leader, socket_names
+from ringtree.runtime.bootstrap.local.abstract_socket import ABSTRACT_SOCKET
+from ringtree.runtime.bootstrap.local.shared_memory import reserve
+from ringtree.runtime.bootstrap.local.socket_names import doorbell
+from ringtree.runtime.bootstrap.local.unix_socket import UnixSocket, connectionless
 from tests.waiting import Naps
 
 numbers = count()
@@ -53,7 +53,7 @@ def gather(*tasks: Callable[[], Any]) -> list[Any]:
 
 @pytest.fixture
 def key(monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(abstract_socket, "GRACE_S", 0.1)  # ranks here come before the leader gives up
+    monkeypatch.setattr(leader, "GRACE_S", 0.1)  # ranks here come before the leader gives up
     return f"test-{os.getpid()}-{next(numbers)}"
 
 
@@ -106,7 +106,7 @@ def test_a_leader_that_stands_still_is_waited_for_once(key: str) -> None:
     """The kernel takes connections for it. This member stays a second longer than the leader would."""
     group = members(key, 1, 2, timeout_s=1.0)._replace(check_liveness=lambda absent: None)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as leader, Naps(lambda: True) as naps:
-        leader.bind(abstract_socket.address(key))
+        leader.bind(socket_names.address(key))
         leader.listen()
         with pytest.raises(TimeoutError, match="rank 100 did not come to the test group within 1 s"):
             meet(group, 0)
@@ -144,7 +144,7 @@ def test_a_member_that_ends_while_waiting_is_named(key: str) -> None:
     def come_and_go() -> None:
         time.sleep(0.05)
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
-            connection.connect(abstract_socket.address(key))
+            connection.connect(socket_names.address(key))
             hello = {"member": 2, "members": 3, "name": "102", "subject": "the test group", "offer": None}
             connection.send(marshal.dumps(hello))
             time.sleep(0.05)
@@ -175,7 +175,7 @@ def test_the_peer_is_read_from_the_kernel() -> None:
 def test_a_process_that_says_something_else_is_an_error_for_all(key: str, message: bytes) -> None:
     def come() -> None:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
-            while connection.connect_ex(abstract_socket.address(key)):
+            while connection.connect_ex(socket_names.address(key)):
                 time.sleep(0.01)
             connection.send(message)
             connection.recv(1)

@@ -14,8 +14,8 @@ import pytest
 
 import ringtree
 from ringtree import RankFailed, spawn
-from ringtree.runtime.bootstrap.abstract_socket import AbstractSocket
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
+from ringtree.runtime.bootstrap.local.abstract_socket import AbstractSocket
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines import shm
 from tests.waiting import Event, Naps
@@ -29,7 +29,7 @@ if rank == victim and moment == "before init":
     time.sleep(0.6)  # the others have looked who is there by then
     os.kill(os.getpid(), signal.SIGKILL)
 import ringtree
-from ringtree.runtime.bootstrap.abstract_socket import AbstractSocket
+from ringtree.runtime.bootstrap.local.abstract_socket import AbstractSocket
 share = AbstractSocket.share
 def late(*arguments, **more):
     time.sleep(0.6)

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ringtree.runtime.bootstrap.abstract_socket import ABSTRACT_SOCKET
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
 from ringtree.runtime.bootstrap.in_process import IN_PROCESS, InProcess
+from ringtree.runtime.bootstrap.local.abstract_socket import ABSTRACT_SOCKET
+from ringtree.runtime.bootstrap.local.shared_memory import reserve
 from ringtree.runtime.bootstrap.protocols import Bootstrap
-from ringtree.runtime.bootstrap.shared_memory import reserve
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import GroupParameters
 

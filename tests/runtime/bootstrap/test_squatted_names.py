@@ -13,11 +13,11 @@ from itertools import count
 
 import pytest
 
-from ringtree.runtime.bootstrap import abstract_socket, socket_names
-from ringtree.runtime.bootstrap.abstract_socket import ABSTRACT_SOCKET
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
-from ringtree.runtime.bootstrap.socket_names import NAMES, address, doorbell
-from tests.runtime.test_abstract_socket import gather, members
+from ringtree.runtime.bootstrap.local import leader, socket_names
+from ringtree.runtime.bootstrap.local.abstract_socket import ABSTRACT_SOCKET
+from ringtree.runtime.bootstrap.local.socket_names import NAMES, address, doorbell
+from tests.runtime.bootstrap.test_abstract_socket import gather, members
 
 NOBODY = 65534
 numbers = count()
@@ -30,7 +30,7 @@ Attack = Callable[[str], None]
 
 @pytest.fixture
 def key(monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(abstract_socket, "GRACE_S", 0.1)
+    monkeypatch.setattr(leader, "GRACE_S", 0.1)
     return f"squatted-{os.getpid()}-{next(numbers)}"
 
 

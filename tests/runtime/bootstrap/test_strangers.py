@@ -12,14 +12,14 @@ from functools import partial
 
 import pytest
 
-from ringtree.runtime.bootstrap.acceptor import STRANGERS
-from ringtree.runtime.bootstrap.addresses import listen
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
-from ringtree.runtime.bootstrap.connection import Busy, Connection, proof
-from ringtree.runtime.bootstrap.contact import GivenAddress
-from ringtree.runtime.bootstrap.post import AWAY, Addressee, dial, post
-from ringtree.runtime.bootstrap.rendezvous import Rendezvous
-from ringtree.runtime.bootstrap.server import RendezvousServer
+from ringtree.runtime.bootstrap.network.acceptor import STRANGERS
+from ringtree.runtime.bootstrap.network.addresses import listen
+from ringtree.runtime.bootstrap.network.connection import Busy, Connection, proof
+from ringtree.runtime.bootstrap.network.contact import GivenAddress
+from ringtree.runtime.bootstrap.network.post import AWAY, Addressee, dial, post
+from ringtree.runtime.bootstrap.network.rendezvous import Rendezvous
+from ringtree.runtime.bootstrap.network.server import RendezvousServer
 from tests.waiting import until
 
 SECRET = b"a secret"

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from ringtree.errors import PeerDied
-from ringtree.runtime.bootstrap.addresses import listen
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
-from ringtree.runtime.bootstrap.connection import Connection, proof
-from ringtree.runtime.bootstrap.contact import GivenAddress
 from ringtree.runtime.bootstrap.environment import rendezvous_address
-from ringtree.runtime.bootstrap.rendezvous import Rendezvous
-from ringtree.runtime.bootstrap.server import RendezvousServer
+from ringtree.runtime.bootstrap.network.addresses import listen
+from ringtree.runtime.bootstrap.network.connection import Connection, proof
+from ringtree.runtime.bootstrap.network.contact import GivenAddress
+from ringtree.runtime.bootstrap.network.rendezvous import Rendezvous
+from ringtree.runtime.bootstrap.network.server import RendezvousServer
 
 SECRET = b"a secret"
 

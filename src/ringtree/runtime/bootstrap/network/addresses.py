@@ -8,7 +8,7 @@ import ipaddress
 import os
 import socket
 
-from ringtree.runtime.bootstrap.contact import shown
+from ringtree.runtime.bootstrap.network.contact import shown
 
 
 def is_loopback(host: str) -> bool:

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from ringtree.runtime.bootstrap.connections import connections_to
+from ringtree.runtime.bootstrap.network.connections import connections_to
 
 
 def joined(host: str, family: socket.AddressFamily, nbytes: int, dualstack: bool = False) -> list[socket.socket]:
