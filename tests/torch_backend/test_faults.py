@@ -191,7 +191,7 @@ def _begins_again(rank: int, folder: str) -> None:
         dist.destroy_process_group()
         store = dist.FileStore(f"{folder}/{turn}", 2)
         dist.init_process_group("ringtree", store=store, rank=rank, world_size=2)
-    assert [thread.name for thread in threading.enumerate()].count("ringtree-alarm") == 1
+    assert [thread.name for thread in threading.enumerate()].count("ringtree alarm") == 1
 
 
 def test_one_thread_listens_for_failures_however_often_a_program_begins_again(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ processes needs an atomic instruction. An access is a message to this thread, th
 from __future__ import annotations
 
 import pickle
-import threading
 from collections import deque
 from typing import Any, NamedTuple
 
@@ -19,6 +18,7 @@ from ringtree.mpi.op import ON_ARRAYS
 from ringtree.mpi.types.layout import Layout
 from ringtree.mpi.types.memory import NumpyArray, memory_at
 from ringtree.mpi.types.packed import gathered, way_back
+from ringtree.runtime.bootstrap.limits import start_thread
 from ringtree.runtime.communicator.communicator import Communicator
 
 REQUEST, BODY, POSTED, COMPLETED, REPLY = range(5)
@@ -69,8 +69,7 @@ class Target:
         self._waiting: deque[tuple[int, Access]] = deque()
         self._answers: deque[Any] = deque()  # replies under way
         self._failed: dict[int, str] = {}  # what went wrong with an access that had no reply, by its origin
-        self._thread = threading.Thread(target=self._serve, name="window", daemon=True)
-        self._thread.start()
+        self._thread = start_thread(self._serve, "window")
 
     def stop(self, timeout_s: float | None = None) -> None:
         """Ends the thread, which first makes all the accesses that have come."""

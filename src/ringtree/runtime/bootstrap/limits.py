@@ -6,6 +6,10 @@ import contextlib
 import errno
 import os
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import threading
 
 LIMITS = {
     errno.EFBIG: ("RLIMIT_FSIZE", ", which bounds shared memory,", "ulimit -f"),
@@ -34,15 +38,17 @@ def named(what: str, error: OSError) -> OSError:
     return OSError(error.errno, f"{what}: {explained(error)}")
 
 
-def start_thread(target: Callable[[], None], name: str) -> None:
-    """Starts a daemon thread. OSError names the limit where none can be started."""
+def start_thread(target: Callable[[], None], name: str) -> threading.Thread:
+    """A daemon thread that has started. OSError names the limit where none can be started."""
     import threading  # late: a rank without other hosts loads it with its first call
 
+    thread = threading.Thread(target=target, name=f"ringtree {name}", daemon=True)
     try:
-        threading.Thread(target=target, name=f"ringtree {name}", daemon=True).start()
+        thread.start()
     except RuntimeError:
         again = OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
         raise named(f"cannot start the thread of the {name}", again) from None
+    return thread
 
 
 def _limit(name: str, meaning: str, remedy: str) -> str:

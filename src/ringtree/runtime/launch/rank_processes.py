@@ -11,9 +11,8 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from threading import Thread
 
-from ringtree.runtime.bootstrap.limits import named
+from ringtree.runtime.bootstrap.limits import named, start_thread
 from ringtree.runtime.launch.torch_variables import rank_variables
 from ringtree.runtime.launch.whole_lines import Take, WholeLines
 
@@ -161,7 +160,7 @@ def end_of(pid: int) -> int:
             os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
         os.close(alive)
 
-    Thread(target=wait, name="ringtree-end-of-rank", daemon=True).start()
+    start_thread(wait, "end of a rank")
     return gone
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import torch
 
+from ringtree.runtime.bootstrap.limits import start_thread
 from ringtree.runtime.communicator.calls.operations import Operation
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.torch_backend.calls.launching import Launching, Prepared
@@ -68,7 +69,7 @@ class SparseCall:
         self._run, self._before = run, before
         self._ended = threading.Event()
         self._error: Exception | None = None
-        threading.Thread(target=self._work, name="ringtree-sparse", daemon=True).start()
+        start_thread(self._work, "sparse call")
 
     def done(self) -> bool:
         """Whether the operation has ended, well or with an error."""

@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ringtree.errors import Mismatch, TimedOut
+from ringtree.runtime.bootstrap.limits import start_thread
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.torch_backend.failures import FAILURES
 from ringtree.torch_backend.flight.dump import dump, prefix
@@ -41,7 +42,11 @@ class Alarm:
             _alarms.add(self)
             watched, _watched = _watched, True
         if not watched:
-            threading.Thread(target=_watch, name="ringtree-alarm", daemon=True).start()
+            try:
+                start_thread(_watch, "alarm")
+            except OSError:
+                _watched = False
+                raise
 
     def close(self) -> None:
         """Ends the watch of this group and frees its communicator."""

@@ -13,9 +13,11 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from ringtree.runtime.bootstrap.limits import start_thread
 from ringtree.runtime.communicator import lifetime
 
 IDLE_S = 5.0
@@ -45,7 +47,7 @@ class Completions:
             self._led = True
         try:
             _threads.run(self._lead)
-        except RuntimeError:
+        except OSError:
             with self._lock:
                 self._waiting.remove(work)
                 self._led = False
@@ -93,8 +95,8 @@ class _Threads:
             self._tasks.put(task)
         else:
             try:
-                threading.Thread(target=self._work, args=(task,), name="ringtree-futures", daemon=True).start()
-            except RuntimeError:
+                start_thread(partial(self._work, task), "futures")
+            except OSError:
                 with self._lock:
                     self._busy -= 1
                 raise

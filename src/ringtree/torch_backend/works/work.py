@@ -213,7 +213,7 @@ class Pending(GroupWork):
                     return self._future
                 try:
                     self._completions.add(self)
-                except RuntimeError:  # no thread can be had: there is no future
+                except OSError:  # no thread can be had: there is no future
                     self._future = self._promise = None
                     self._under_way.completed(self)
                     raise

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ringtree.errors import Mismatch, PeerDied, Poisoned, TimedOut
+from ringtree.runtime.bootstrap.limits import start_thread
 from ringtree.runtime.engines.device.processor import DeviceProcessor
 
 LOOK_S = 0.05
@@ -37,8 +38,7 @@ class Watch:
     def begin(self) -> None:
         """A call is about to be launched, the first or another; each wakes the thread."""
         if self._thread is None and len(self._everyone) > 1:
-            self._thread = threading.Thread(target=self._look, name="ringtree-watch", daemon=True)
-            self._thread.start()
+            self._thread = start_thread(self._look, "watch")
 
     def _look(self) -> None:
         found: BaseException | None = None

@@ -20,6 +20,7 @@ from ringtree.errors import Mismatch, PeerDied, Poisoned
 from ringtree.ir.program import Kind, Space
 from ringtree.ir.trace import Event
 from ringtree.runtime.bootstrap.in_process import IN_PROCESS
+from ringtree.runtime.bootstrap.limits import start_thread
 from ringtree.runtime.engines.engine import GroupParameters, JoinedGroup
 from ringtree.runtime.engines.reference.fast_path import KnownCalls
 from ringtree.runtime.engines.reference.group import Fingerprint, ReferenceGroup, StagingSlot
@@ -116,8 +117,7 @@ class ReferenceEndpoint(KnownCalls, ReferenceMessages, ReferenceWindows, Referen
     def start(self, plan: int, input: int, output: int) -> int:
         found = self._find(plan)
         if self.worker is None:
-            self.worker = threading.Thread(target=self._work, name=f"ringtree-{self.rank}", daemon=True)
-            self.worker.start()
+            self.worker = start_thread(self._work, "reference engine")
         self.issued += 1
         ticket = self.issued
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from ringtree.runtime.bootstrap.limits import start_thread
 from ringtree.runtime.launch.hosts.cause import cause, contradiction
 from ringtree.runtime.launch.hosts.clocks import AgentClocks
 from ringtree.runtime.launch.hosts.link import AgentLink
@@ -61,7 +62,7 @@ class Agents:
         for host, command in commands:
             self.home.update(dict.fromkeys(host.ranks, host.name))
             self.links.append(AgentLink(host, command, self.selector, self))
-        threading.Thread(target=self._beat, daemon=True).start()
+        start_thread(self._beat, "heartbeat")
         for link, answer in self._awaited(self.links).items():
             if why := contradiction(answer["greeting"]):
                 raise SetupEnded(f"host {link.host.name} {why}")
