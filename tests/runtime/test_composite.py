@@ -29,7 +29,7 @@ pytestmark = pytest.mark.skipif(not available("shm"), reason="the native engine 
 
 UNTRACED = ("__init__", "__del__", "forget")
 """Functions that the collector of garbage calls, whose errors reach nobody, and what they need to be complete."""
-TRACED = tuple(f"{os.sep}{folder}{os.sep}" for folder in ("communicator", "storage", "tracing"))
+TRACED = tuple(f"{os.sep}{folder}{os.sep}" for folder in ("communicator", "mpi", "storage", "tracing"))
 
 
 class InterruptAt:

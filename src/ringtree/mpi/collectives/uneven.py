@@ -19,6 +19,7 @@ from ringtree.mpi.types.buffers import block, checked, derived_of, octets, place
 from ringtree.mpi.types.memory import NumpyArray
 from ringtree.mpi.types.packed import gathered, way_back
 from ringtree.mpi.types.typed import TypedBlocks
+from ringtree.runtime.communicator.composite import CompositeCall
 from ringtree.runtime.communicator.messages.work import Work
 
 
@@ -82,13 +83,14 @@ class UnevenForms(Connected):
         comm = self._comm
         into = Blocks(recvbuf, comm.size, writable=True) if comm.rank == root else None
         x = into.of(root) if into is not None and in_place(sendbuf) else octets(sendbuf)
-        sent = comm.all_gather(np.array([x.size])).ravel().tolist()
-        if into is None:
-            return comm.gather_v(x, root, sent, **how)
-        if into.counts != sent:
-            raise Exception(ERR_TRUNCATE, f"Gatherv: the ranks send {sent} bytes; expected {into.counts}")
-        room = into.packed()
-        return _unpacking(comm.gather_v(x, root, sent, out=room, **how), into, room)
+        with CompositeCall(comm._fail, "Gatherv"):
+            sent = comm.all_gather(np.array([x.size])).ravel().tolist()
+            if into is None:
+                return comm.gather_v(x, root, sent, **how)
+            if into.counts != sent:
+                raise Exception(ERR_TRUNCATE, f"Gatherv: the ranks send {sent} bytes; expected {into.counts}")
+            room = into.packed()
+            return _unpacking(comm.gather_v(x, root, sent, out=room, **how), into, room)
 
     def Scatterv(self, sendbuf: Any, recvbuf: Any, root: int = 0, **how: Any) -> Any:
         """Sends each rank its block of the root's `sendbuf`, by its counts and displacements."""
@@ -122,14 +124,16 @@ class UnevenForms(Connected):
         lies in `recvbuf`, and the result at its start."""
         comm = self._comm
         out = checked(block(recvbuf))
-        if recvcounts is None:
-            recvcounts = comm.all_gather(np.array([out.size])).ravel().tolist()
         x = out if in_place(sendbuf) else block(sendbuf)
-        if is_foreign(x, op):
-            start = sum(recvcounts[: comm.rank])
-            part = slice(start, start + recvcounts[comm.rank])
-            return landed(joined(comm, x, op, out[: recvcounts[comm.rank]], part, comm.size, how), out)
-        return landed(comm.reduce_scatter_v(x, recvcounts, native(op), out=out[: recvcounts[comm.rank]], **how), out)
+        with CompositeCall(comm._fail, "Reduce_scatter", several=recvcounts is None):
+            if recvcounts is None:
+                recvcounts = comm.all_gather(np.array([out.size])).ravel().tolist()
+            mine = out[: recvcounts[comm.rank]]
+            if is_foreign(x, op):
+                start = sum(recvcounts[: comm.rank])
+                part = slice(start, start + recvcounts[comm.rank])
+                return landed(joined(comm, x, op, mine, part, comm.size, how), out)
+            return landed(comm.reduce_scatter_v(x, recvcounts, native(op), out=mine, **how), out)
 
     def Alltoallw(self, sendbuf: Any, recvbuf: Any, **how: Any) -> Any:
         """Alltoallv with a type for each block, [array, counts, displacements, types]; displacements in bytes."""

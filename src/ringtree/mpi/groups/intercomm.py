@@ -18,6 +18,7 @@ from ringtree.mpi.groups.group import Group
 from ringtree.mpi.info import Info
 from ringtree.mpi.missing import missing_between_groups
 from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.communicator.composite import CompositeCall
 
 
 @translating
@@ -48,8 +49,9 @@ class Intercomm(CollectivesBetweenGroups, Comm):  # type: ignore[misc]  # collec
         begins = joint.ranks.index(there[0])
         made = cls()
         made._comm = Across(joint, begins, len(there))  # type: ignore[assignment]
-        ours = joint.split(int(begins == 0), joint.rank)
-        made._take(here, there, Intracomm(joint.duplicate()), Intracomm(ours))
+        with CompositeCall(joint._fail, "the making of an Intercomm"):
+            ours = joint.split(int(begins == 0), joint.rank)
+            made._take(here, there, Intracomm(joint.duplicate()), Intracomm(ours))
         return made
 
     def _take(self, here: tuple[int, ...], there: tuple[int, ...], everyone: Intracomm, ours: Intracomm) -> None:
@@ -124,15 +126,16 @@ class Intercomm(CollectivesBetweenGroups, Comm):  # type: ignore[misc]  # collec
     def Split(self, color: int = 0, key: int = 0) -> Comm:
         """The Intercomm of the ranks of both groups that pass the same `color`, each ordered by `key`; COMM_NULL where
         one group has none, or for UNDEFINED."""
-        alike = sorted((k, place) for place, (c, k) in enumerate(self._all.allgather((color, key))) if c == color)
-        places = {side: [place for _, place in alike if self._beyond(place) == side] for side in (False, True)}
-        if color == UNDEFINED or not all(places.values()):
-            self._all._comm.split(None)
-            return COMM_NULL
-        ranks = self._all._comm.ranks
-        here, there = ([ranks[p] for p in places[side]] for side in (False, True))
-        order = [*here, *there] if min(here) < min(there) else [*there, *here]
-        joint = self._all._comm.split(color, order.index(self._here[self.rank]))
+        with CompositeCall(self._all._comm._fail, "Split"):
+            alike = sorted((k, place) for place, (c, k) in enumerate(self._all.allgather((color, key))) if c == color)
+            places = {side: [place for _, place in alike if self._beyond(place) == side] for side in (False, True)}
+            if color == UNDEFINED or not all(places.values()):
+                self._all._comm.split(None)
+                return COMM_NULL
+            ranks = self._all._comm.ranks
+            here, there = ([ranks[p] for p in places[side]] for side in (False, True))
+            order = [*here, *there] if min(here) < min(there) else [*there, *here]
+            joint = self._all._comm.split(color, order.index(self._here[self.rank]))
         assert joint is not None
         return self._of(joint, tuple(here), tuple(there))
 
@@ -157,13 +160,14 @@ class Intercomm(CollectivesBetweenGroups, Comm):  # type: ignore[misc]  # collec
 def between(comm: Intracomm, leader: int, peer: Comm, remote_leader: int, tag: int) -> Intercomm:
     """Intracomm.Create_intercomm. The communicator of both is made in `peer` where all ranks pass the same one, else in
     COMM_WORLD."""
-    keys = set(comm.allgather(peer._comm.key if isinstance(peer, Intracomm) and peer else None))
-    common = keys.pop() if len(keys) == 1 else None
-    known: Any = None
-    if comm.rank == leader:
-        mine = comm._comm.ranks, common, uuid.uuid4().hex
-        known = peer.sendrecv(mine, remote_leader, tag, None, remote_leader, tag), mine[2]
-    (there, its, label), mark = comm.bcast(known, leader)
+    with CompositeCall(comm._comm._fail, "Create_intercomm"):
+        keys = set(comm.allgather(peer._comm.key if isinstance(peer, Intracomm) and peer else None))
+        common = keys.pop() if len(keys) == 1 else None
+        known: Any = None
+        if comm.rank == leader:
+            mine = comm._comm.ranks, common, uuid.uuid4().hex
+            known = peer.sendrecv(mine, remote_leader, tag, None, remote_leader, tag), mine[2]
+        (there, its, label), mark = comm.bcast(known, leader)
     parent = peer if common is not None and common == its else COMM_WORLD
     return Intercomm._over(parent._comm, comm._comm.ranks, there, f"groups {min(label, mark)}")
 

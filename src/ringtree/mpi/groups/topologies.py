@@ -10,6 +10,7 @@ from ringtree.mpi.comm import COMM_NULL, Comm, Intracomm
 from ringtree.mpi.constants import CART, DIST_GRAPH, GRAPH, PROC_NULL, UNDEFINED, WEIGHTS_EMPTY
 from ringtree.mpi.errors import translating
 from ringtree.mpi.groups.neighbours import NeighbourCollectives
+from ringtree.runtime.communicator.composite import CompositeCall
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -333,13 +334,15 @@ def scattered(
     weighted = isinstance(weights, Sequence)
     heads = [source for source, degree in zip(sources, degrees, strict=True) for _ in range(degree)]
     costs = list(weights) if weighted else [1] * len(heads)
-    known = comm.allgather((list(zip(heads, destinations, costs, strict=True)), weighted))
-    edges = [edge for part, _ in known for edge in part]
-    inward = [(a, w) for a, b, w in edges if b == comm.rank]
-    outward = [(b, w) for a, b, w in edges if a == comm.rank]
-    both = [w for _, w in inward], [w for _, w in outward]
-    facts = ([a for a, _ in inward], [b for b, _ in outward], both if any(w for _, w in known) else None)
-    return Distgraphcomm._over(comm.Dup(), facts)
+    mine = list(zip(heads, destinations, costs, strict=True)), weighted
+    with CompositeCall(comm._comm._fail, "Create_dist_graph"):
+        known = comm.allgather(mine)
+        edges = [edge for part, _ in known for edge in part]
+        inward = [(a, w) for a, b, w in edges if b == comm.rank]
+        outward = [(b, w) for a, b, w in edges if a == comm.rank]
+        both = [w for _, w in inward], [w for _, w in outward]
+        facts = ([a for a, _ in inward], [b for b, _ in outward], both if any(w for _, w in known) else None)
+        return Distgraphcomm._over(comm.Dup(), facts)
 
 
 def Compute_dims(nnodes: int, dims: int | Sequence[int]) -> list[int]:

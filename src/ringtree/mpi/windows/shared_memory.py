@@ -10,6 +10,7 @@ import numpy as np
 from ringtree.mpi.types.memory import NumpyArray
 from ringtree.runtime.bootstrap.local.shared_memory import reserve
 from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.communicator.composite import CompositeCall
 
 
 def shared(comm: Communicator, nbytes: int) -> list[NumpyArray]:
@@ -20,26 +21,27 @@ def shared(comm: Communicator, nbytes: int) -> list[NumpyArray]:
         raise OSError(
             "Allocate_shared over several hosts: expected the ranks of one, as of Split_type(COMM_TYPE_SHARED)"
         )
-    sizes = comm.all_gather_object(nbytes)
-    total = max(sum(sizes), 1)
-    fd = _made(total) if comm.rank == 0 else None
-    path, error = comm.broadcast_object((f"/proc/{os.getpid()}/fd/{fd[0]}", fd[1]) if fd else None, 0)
-    memory = None
-    if not error:
-        try:
-            opened = os.open(path, os.O_RDWR) if fd is None else fd[0]
+    with CompositeCall(comm._fail, "Allocate_shared"):
+        sizes = comm.all_gather_object(nbytes)
+        total = max(sum(sizes), 1)
+        fd = _made(total) if comm.rank == 0 else None
+        path, error = comm.broadcast_object((f"/proc/{os.getpid()}/fd/{fd[0]}", fd[1]) if fd else None, 0)
+        memory = None
+        if not error:
             try:
-                if nbytes:
-                    os.posix_fallocate(opened, sum(sizes[: comm.rank]), nbytes)
-                memory = mmap.mmap(opened, total)
-            finally:
-                if fd is None:
-                    os.close(opened)
-        except OSError as failure:
-            error = f"rank {comm.rank}: {failure}"
-    errors = [text for text in comm.all_gather_object(error) if text]  # all have mapped it, or failed
-    if fd and fd[0] >= 0:
-        os.close(fd[0])
+                opened = os.open(path, os.O_RDWR) if fd is None else fd[0]
+                try:
+                    if nbytes:
+                        os.posix_fallocate(opened, sum(sizes[: comm.rank]), nbytes)
+                    memory = mmap.mmap(opened, total)
+                finally:
+                    if fd is None:
+                        os.close(opened)
+            except OSError as failure:
+                error = f"rank {comm.rank}: {failure}"
+        errors = [text for text in comm.all_gather_object(error) if text]  # all have mapped it, or failed
+        if fd and fd[0] >= 0:
+            os.close(fd[0])
     if errors or memory is None:
         raise OSError(f"no {total} bytes of shared memory: {errors[0]}; expected ranks that share a process namespace")
     line = np.frombuffer(memory, np.uint8)

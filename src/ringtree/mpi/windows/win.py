@@ -35,6 +35,7 @@ from ringtree.mpi.windows.accesses import Accesses
 from ringtree.mpi.windows.shared_memory import shared
 from ringtree.mpi.windows.window_target import COMPLETED, POSTED, Access, Target
 from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.communicator.composite import CompositeCall
 
 _open: WeakSet[Win] = WeakSet()
 _NOTHING = np.empty(0, np.uint8)
@@ -66,10 +67,11 @@ class Win(Accesses, Hinted):
         made = cls()
         made.name, made._comm, made._memory, made._unit, made._flavor = "", comm, memory, unit, flavor
         made._attached, made._kept, made._parts = {} if flavor == WIN_FLAVOR_DYNAMIC else None, {}, []
-        made._extents = comm.all_gather_object(None if flavor == WIN_FLAVOR_DYNAMIC else (memory.size, unit))
         made._exposed_to = made._reaching = None
         made._begin()
-        made._target = Target(comm, memory, unit, made._attached)
+        with CompositeCall(comm._fail, "the making of a window"):
+            made._extents = comm.all_gather_object(None if flavor == WIN_FLAVOR_DYNAMIC else (memory.size, unit))
+            made._target = Target(comm, memory, unit, made._attached)
         if info:
             made.Set_info(info)
         _open.add(made)
@@ -136,10 +138,11 @@ class Win(Accesses, Hinted):
 
     def Free(self) -> None:
         """Closes the window, after all accesses of all ranks; all call it. This is WIN_NULL from then on."""
-        self._settle_all()
-        self._comm.barrier()
-        self._target.stop()
-        self._comm.barrier()  # who leaves while another's thread still listens ends it with an error
+        with CompositeCall(self._comm._fail, "Free"):
+            self._settle_all()
+            self._comm.barrier()
+            self._target.stop()
+            self._comm.barrier()  # who leaves while another's thread still listens ends it with an error
         self._comm.close()
         _open.discard(self)
         self.__dict__.clear()
