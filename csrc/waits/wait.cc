@@ -212,6 +212,7 @@ bool Endpoint::found_dead(const Ranks& ranks, int peer, Situation& situation) {
 }
 
 void Endpoint::fail_if_bereft(Situation& situation) {
+  if (auto cause = health_.why_leaving()) health_.tell_cause(*cause);
   found_dead(std::views::iota(0, ranks()), -1, situation);
   for (int peer = 0; peer < ranks(); peer++)
     if (peer != rank_ && health_.left(peer) && health_.by_error(peer)) report_departure(peer, situation.where());
@@ -219,6 +220,7 @@ void Endpoint::fail_if_bereft(Situation& situation) {
 }
 
 void Endpoint::report_departure(int rank, const std::string& where) {
+  if (rank < 0 && ranks() == 2) rank = 1 - rank_;
   auto who = rank < 0 ? std::string("every other rank") : name(rank);
   std::optional<FirstCause> cause;
   if (rank >= 0) {
@@ -264,6 +266,8 @@ std::optional<FirstCause> Endpoint::cause_of_delay(int peer) const {
   }
   bool known = found && (found->stopped || !found->last_waits_in.empty());
   if (!found || (found->all.size() == 1 && !known && peer >= 0)) return first_cause_of_leaving();
+  if (peer < 0 && !found->last_waits_in.empty())  // it is no later than this rank: missed are those that have left
+    if (auto left = first_cause_of_leaving()) return left;
   std::string way;
   for (std::size_t k = 0; k + 1 < found->all.size(); k++) {
     way += (k ? ", " : " (") + family.name(found->all[k]) + " waits for " + family.name(found->all[k + 1]);

@@ -85,7 +85,8 @@ def test_a_call_that_ends_because_its_group_is_closed_says_why_it_is() -> None:
     assert re.fullmatch(closed + re.escape(WAITED), text), text
 
 
-def test_an_array_that_a_rank_did_not_come_to_is_why_another_leaves() -> None:
+@pytest.mark.parametrize("step", ["its making", "its mapping"])
+def test_an_array_that_a_rank_did_not_come_to_is_why_another_leaves(step: str) -> None:
     heard = Event()
 
     def rank(comm: Communicator) -> str:
@@ -98,7 +99,10 @@ def test_an_array_that_a_rank_did_not_come_to_is_why_another_leaves() -> None:
             return str(raised.value)
         assert pair is not None
         if comm.rank == 2:  # it has agreed on the array, and goes no further
-            comm.empty.__func__.__globals__["windows"].allocate = lambda *_: heard.wait()
+            if step == "its making":
+                comm.empty.__func__.__globals__["windows"].allocate = lambda *_: heard.wait()
+            else:
+                type(pair._parameters.bootstrap).exchange = lambda *_: heard.wait()
             with contextlib.suppress(Exception):
                 pair.empty(8)
         else:
@@ -246,3 +250,44 @@ def test_a_departure_is_explained_by_a_message_with_another_tag() -> None:
     left = "rank 0 left the group while rank 1 waited for it in recv from rank 0, tag 6"
     message = " (a message of rank 0 with tag 7 has come and waits for its recv)"
     assert spawn(rank, 3, timeout_s=60)[1] == left + message
+
+
+def test_who_waits_for_anyone_misses_those_that_have_left() -> None:
+    """3 leaves all groups, and 2, which hears of it in another; 0 and 1 wait for any rank."""
+    heard = [Event(), Event()]
+
+    def rank(comm: Communicator) -> str:
+        others = comm.duplicate()
+        comm.barrier()
+        if comm.rank == 3:
+            comm.close()
+            others.close()
+        elif comm.rank == 2:
+            with pytest.raises(PeerDied):
+                comm.recv(X.copy(), 3)
+            others.close()
+            comm.close()
+        else:
+            others.set_timeout(0.5)
+            with pytest.raises(TimedOut) as raised:
+                others.recv(X.copy(), ANY)
+            heard[comm.rank].set()
+            heard[1 - comm.rank].wait()
+            return str(raised.value)
+        return ""
+
+    waited = "waited 0.5 s for its peers in recv from any rank, tag 0"
+    left = "rank 3 left the group while rank 2 waited for it in recv from rank 3, tag 0"
+    assert spawn(rank, 4, timeout_s=60)[:2] == [f"rank {r} {waited}; the first cause: {left}" for r in (0, 1)]
+
+
+def test_the_one_other_rank_is_named() -> None:
+    def rank(comm: Communicator) -> str:
+        if comm.rank == 0:
+            with pytest.raises(PeerDied) as raised:
+                comm.recv(X.copy(), ANY)
+            return str(raised.value)
+        comm.close()
+        return ""
+
+    assert spawn(rank, 2)[0] == "rank 1 left the group while rank 0 waited for it in recv from any rank, tag 0"

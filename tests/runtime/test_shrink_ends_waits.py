@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import re
 import time
 from contextlib import suppress
+from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import numpy as np
 import pytest
 
-from ringtree import spawn
+from ringtree import RankFailed, spawn
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import in_threads
 from tests.runtime.conftest import available
 from tests.runtime.test_shrink import FAILURES, ONES, works
+from tests.waiting import Event
 
 ENGINES = [pytest.param("shm", marks=pytest.mark.skipif(not available("shm"), reason="not built")), "reference"]
 
@@ -101,3 +106,32 @@ def test_who_shrinks_a_healthy_group_disturbs_nobody(engine: str) -> None:
 
     found = spawn(act, 3, engine=engine, threads=in_threads(engine), timeout_s=60)
     assert found == [(got, (0, 1, 2), True) for got in ([], [1.0, 2.0], [1.0, 3.0])]
+
+
+def test_the_death_of_a_rank_that_shrinks_does_not_hide_why_it_does(tmp_path: Path) -> None:
+    """0 and 2 have given up 3, and shrink; there 0 ends, which ends the wait of 1 for 3."""
+    heard = Event()
+
+    def act(comm: Communicator) -> None:
+        comm.barrier()
+        if comm.rank == 3:
+            heard.wait()
+            return
+        comm.set_timeout(60 if comm.rank == 1 else 0.3)
+        with pytest.raises(FAILURES) as raised:
+            comm.recv(ONES.copy(), 3, tag=6)
+        if comm.rank == 1:
+            (tmp_path / "error").write_text(str(raised.value))
+            heard.set()
+            return
+        if comm.rank == 0:
+            Timer(0.3, os._exit, (1,)).start()
+        comm.shrink(timeout_s=60)
+
+    with pytest.raises(RankFailed):
+        spawn(act, 4, timeout_s=60)
+    assert re.match(
+        r"rank 0 died \(process \d+ ended\) while rank 2 waited for its peers in shrink; the first cause: "
+        "rank 0 waited 0.3 s for rank 3 in recv from rank 3, tag 6$",
+        (tmp_path / "error").read_text(),
+    )

@@ -6,6 +6,8 @@ import math
 import operator
 import os
 from bisect import bisect_right, insort
+from collections.abc import Iterator
+from contextlib import contextmanager
 from ctypes import c_char
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -56,7 +58,8 @@ def allocate(
         group = BootstrapGroup(
             key, parameters.rank, parameters.names, subject, parameters.timeout_s, check_liveness, inherited=True
         )
-        fd = _shared(endpoint, parameters, group, share)
+        with _given_up_aloud(endpoint, parameters.ranks):
+            fd = _shared(parameters, group, share)
     window = address = 0
     failure = ""
     try:
@@ -67,7 +70,8 @@ def allocate(
         os.close(fd)
     failures = [failure]
     if parameters.ranks > 1:  # others may write into it at once
-        failures = parameters.bootstrap.exchange(group._replace(key=f"{key}/mapped"), failure)
+        with _given_up_aloud(endpoint, parameters.ranks):
+            failures = parameters.bootstrap.exchange(group._replace(key=f"{key}/mapped"), failure)
     if any(failures):
         raise MemoryError(f"no room for {subject}: {next(filter(None, failures))}")
     memory: Any = (c_char * share).from_address(address)
@@ -75,15 +79,21 @@ def allocate(
     return window, np.frombuffer(memory, np.uint8)[:nbytes].view(dtype).reshape(shape)
 
 
-def _shared(endpoint: Endpoint, parameters: GroupParameters, group: BootstrapGroup, share: int) -> int:
+def _shared(parameters: GroupParameters, group: BootstrapGroup, share: int) -> int:
     """A descriptor of the memory with all ranks' shares."""
     several = len(set(parameters.bootstrap.hosts(group))) > 1  # then each rank's part exists on its own host only
     whole = share * parameters.ranks
-    try:
-        fd, _ = parameters.bootstrap.share(group, whole, reserved=0, needed=share if several else whole)
-    except TimeoutError as late:
-        raise TimeoutError(endpoint.give_up(str(late), list(range(parameters.ranks)))) from None
+    fd, _ = parameters.bootstrap.share(group, whole, reserved=0, needed=share if several else whole)
     return fd
+
+
+@contextmanager
+def _given_up_aloud(endpoint: Endpoint, ranks: int) -> Iterator[None]:
+    """A wait for all ranks: where this one gives it up, the others read that, and why, in what they raise for it."""
+    try:
+        yield
+    except TimeoutError as late:
+        raise TimeoutError(endpoint.give_up(str(late), list(range(ranks)))) from None
 
 
 def insert(windows: list[Window], array: NDArray[Any], number: int) -> None:
