@@ -15,15 +15,14 @@ ENDING_S = 2.0
 
 
 def left_here() -> list[str]:
-    """What this process still has of groups that it closed."""
-    found = [f"descriptor {name}" for name in _descriptors() if re.match(r"/?memfd:|/dev/shm/", name)]
-    with open("/proc/self/maps", encoding="utf-8") as maps:
-        found += [f"mapping {line.split(maxsplit=5)[-1].strip()}" for line in maps if "memfd:" in line]
+    """What this process still has of groups that it closed. What its threads hold counts once they have ended."""
     deadline_s = time.monotonic() + ENDING_S  # a joined thread is Python's no more, and may yet be the kernel's
     while (count := _threads_beside()) and time.monotonic() < deadline_s:
         time.sleep(0.001)
-    if count:
-        found.append(f"{count} threads beside the main one")
+    found = [f"{count} threads beside the main one"] if count else []
+    found += [f"descriptor {name}" for name in _descriptors() if re.match(r"/?memfd:|/dev/shm/", name)]
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        found += [f"mapping {line.split(maxsplit=5)[-1].strip()}" for line in maps if "memfd:" in line]
     return found
 
 

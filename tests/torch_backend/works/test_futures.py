@@ -137,3 +137,28 @@ def _without_threads() -> list[float]:
 
 def test_no_thread_to_be_had(worlds: Worlds) -> None:
     assert worlds(2).run(_without_threads) == [[2.0, 0.0, 2.0, 4.0]] * 2
+
+
+def _first_task_of_an_idle_thread() -> bool:
+    import threading
+    import weakref
+
+    from ringtree.torch_backend.works import completion
+    from tests.waiting import until
+
+    class Task:
+        def __call__(self) -> None:
+            pass
+
+    completion.dismiss()
+    until(lambda: all(thread.name != "ringtree futures" for thread in threading.enumerate()))
+    task = Task()
+    gone = weakref.ref(task)
+    completion.run(task)
+    del task
+    until(lambda: gone() is None)
+    return any(thread.name == "ringtree futures" for thread in threading.enumerate())
+
+
+def test_an_idle_thread_keeps_nothing_of_what_it_did(worlds: Worlds) -> None:
+    assert worlds(2).run(_first_task_of_an_idle_thread) == [True, True]

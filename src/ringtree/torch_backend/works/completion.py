@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -91,15 +90,14 @@ class _Threads:
             self._busy += 1
             taken = self._spare > 0
             self._spare -= taken
-        if taken:
-            self._tasks.put(task)
-        else:
+        if not taken:
             try:
-                start_thread(partial(self._work, task), "futures")
+                start_thread(self._work, "futures")  # which takes it from there: its arguments are kept until it ends
             except OSError:
                 with self._lock:
                     self._busy -= 1
                 raise
+        self._tasks.put(task)
 
     def dismiss(self) -> None:
         """Ends the threads that are idle, and the others after what they do now."""
@@ -114,9 +112,9 @@ class _Threads:
         while self._busy and time.monotonic() < until:
             time.sleep(0.001)
 
-    def _work(self, task: Callable[[], None] | None) -> None:
+    def _work(self) -> None:
         self._local.working = True
-        while task is not None:
+        while (task := self._next()) is not None:
             task()
             del task  # an idle thread keeps nothing of its last task
             with self._lock:
@@ -125,7 +123,6 @@ class _Threads:
                     self._dismissed -= 1
                     return
                 self._spare += 1
-            task = self._next()
 
     def _next(self) -> Callable[[], None] | None:
         while True:
