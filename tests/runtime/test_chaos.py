@@ -33,8 +33,9 @@ from tests.runtime.chaos.case import (
 )
 from tests.runtime.chaos.deviations import DEVIATIONS
 from tests.runtime.chaos.leftovers import files
+from tests.runtime.chaos.rank import Raised
 from tests.runtime.chaos.summary import Summary, failure
-from tests.runtime.chaos.verdict import Verdict
+from tests.runtime.chaos.verdict import Heard, Verdict
 from tests.runtime.conftest import available
 from tests.runtime.soak.player import Player
 from tests.runtime.soak.script import CALLS, MIXES, mix_of, steps
@@ -189,6 +190,16 @@ def test_a_wrong_name_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial, "parameters_of", renamed)
     verdict = verdict_of(KILLED)
     assert [heard.named for heard in verdict.misnamed] == [{2}, {2}]
+
+
+def test_a_second_death_counts_beside_a_rank_that_stands_still() -> None:
+    def misnamed(fault: str, text: str) -> int:
+        case = replace(KILLED, fault=fault, culprit=1, second=(2, 0.0))
+        raised = Raised(0, 0, "barrier", "PeerDied", text, 0.0)
+        return len(Verdict(case, heard=[Heard(0, raised, 0.1, frozenset(blamed(text)))]).misnamed)
+
+    died, waited = "rank 2 died (process 7 ended) while rank 0 waited for it", "rank 0 waited 3 s for rank 2 in barrier"
+    assert [misnamed(fault, text) for text in (died, waited) for fault in ("stop", "kill")] == [0, 1, 1, 1]
 
 
 @native

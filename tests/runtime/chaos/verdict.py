@@ -41,8 +41,16 @@ class Verdict:
 
     @property
     def misnamed(self) -> list[Heard]:
-        """Errors that do not name the culprit."""
-        return [heard for heard in self.heard if not heard.named & {*self.case.culprits}]
+        """Errors that do not name the culprit; nor, where that stands still, one that died while others waited."""
+        return [heard for heard in self.heard if not heard.named & {*self.case.culprits} | self._seconds_in(heard)]
+
+    def _seconds_in(self, heard: Heard) -> set[int]:
+        """The rank whose death that error reports, of a case in which a second one dies: those whose time comes later
+        than its own hear of the death first."""
+        if self.case.second is None or not self.case.stands_still:
+            return set()
+        rank = self.case.second[0]
+        return {rank} if f"rank {rank} died" in heard.raised.text else set()
 
 
 def judge(case: Case, what: str, happened_s: float, reports: list[Report], most_s: float) -> Verdict:
