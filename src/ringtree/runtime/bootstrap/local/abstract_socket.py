@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ringtree.runtime.bootstrap import local
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
-from ringtree.runtime.bootstrap.local.follower import Follower
-from ringtree.runtime.bootstrap.local.leader import Leader
 from ringtree.runtime.bootstrap.local.socket_messages import with_limit
 
 
@@ -46,9 +45,9 @@ ABSTRACT_SOCKET = AbstractSocket()
 
 
 def _meet(group: BootstrapGroup, memory: tuple[int, int, int] | None, value: Any) -> tuple[int, list[Any]]:
-    """`memory` as in `Leader.meet`."""
+    """`memory` as in `Leader.meet`. A rank is one of the two, and loads the other only where it makes groups."""
     try:
-        return Leader(group).meet(memory, value) if group.rank == 0 else Follower(group).meet(value)
+        return local.Leader(group).meet(memory, value) if group.rank == 0 else local.Follower(group).meet(value)
     except OSError as error:
         explained = with_limit(group, error)
         if explained is error:

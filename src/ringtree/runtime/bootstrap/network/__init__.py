@@ -1,1 +1,1 @@
-"""How ranks of several hosts find each other: rank 0's server, the boards that announce it, the posts of processes."""
+"""The meeting of ranks of several hosts: rank 0's server, the boards that announce it, and the posts of processes."""
