@@ -57,7 +57,10 @@ def test_ranks_that_did_not_agree_are_left_alone(ringtree: Ringtree, tmp_path: P
 def test_stacks_by_py_spy(ringtree: Ringtree, tmp_path: Path) -> None:
     with hanging_job(tmp_path) as world:
         result = ringtree("stack", world.job, "--rank", "2")
+        native = ringtree("stack", world.job, "--rank", "0", "--native")
     assert "outside_of_calls" in result.out or "py-spy failed" in result.out
+    waits = r"^ +ringtree::wait_slowly \(_native\.[^)]+\)$"
+    assert re.search(waits, native.out, re.MULTILINE) or "py-spy failed" in native.out, native.out
 
 
 @pytest.mark.parametrize("job", ["w0", "1", "nothing", ""])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -27,6 +28,9 @@ LOOK_S, QUIET_S, LONGEST_S = 0.01, 0.1, 3.0
 """Seconds between two looks; without more text, which is the end of it; at most."""
 MOST_BYTES = 1 << 20
 PY_SPY_S = 20.0
+
+_OF_A_LIBRARY, _INNERMOST = re.compile(r" \([^()]*\.so[.\w]*\)\s*$"), re.compile(r"<[^<>()]*>|\([^<>()]*\)")
+"""The end of a line of a function that is not Python's; arguments, or those of a template, without others in them."""
 
 _written: list[int] = []
 """The descriptor that this process's stacks go to."""
@@ -88,7 +92,17 @@ def _by_py_spy(spy: str, pid: int, native: bool) -> str:
     if done.returncode != 0:
         reason = next((line for line in done.stderr.splitlines() if line.strip()), f"code {done.returncode}")
         raise NoStack(f"py-spy failed ({reason.removeprefix('Error: ').strip()})")
-    return done.stdout
+    return "".join(map(_short, done.stdout.splitlines(keepends=True)))
+
+
+def _short(frame: str) -> str:
+    """A line of a stack, without the types that a function of C++ takes: those may have thousands of letters."""
+    if not (library := _OF_A_LIBRARY.search(frame)):
+        return frame
+    name = frame[: library.start()]
+    while (shorter := _INNERMOST.sub("", name)) != name:
+        name = shorter
+    return name + library[0]
 
 
 def _by_signal(pid: int) -> str:
