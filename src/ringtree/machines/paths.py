@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from heapq import heappop, heappush
 from math import inf
 
@@ -159,6 +159,12 @@ class Paths:
                 taken[position] = taken.get(position, 0) + 1
             out.append(position)
         return tuple(out)
+
+
+@lru_cache(maxsize=64)
+def paths_of(machine: Machine) -> Paths:
+    """The machine's paths, for all who ask: an estimate needs them often, and that of an interval for many machines."""
+    return Paths(machine)
 
 
 class _Tree:

@@ -16,7 +16,7 @@ from ringtree.ir.collective import COLLECTIVES
 from ringtree.machines.channels import Pattern
 from ringtree.machines.clusters import Cluster
 from ringtree.machines.machine import NoteKind
-from ringtree.machines.paths import Paths, p2p
+from ringtree.machines.paths import p2p, paths_of
 from ringtree.nccl.cluster_plan import ClusterPlan, Planned
 from ringtree.nccl.estimate import Estimate
 from ringtree.nccl.faster import Reason, reasons
@@ -302,7 +302,7 @@ def _copied(cluster: Cluster) -> bool:
     """Whether a kernel or a CPU copies data in a cluster without faults."""
     if cluster.nodes > 1:
         return cluster.fabric is not None and not cluster.fabric.rdma
-    paths, gpus = Paths(cluster.machine), range(len(cluster.machine.gpus))
+    paths, gpus = paths_of(cluster.machine), range(len(cluster.machine.gpus))
     return not any(p2p(paths, a, b).applies for a in gpus for b in gpus if a != b)
 
 

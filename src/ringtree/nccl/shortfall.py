@@ -10,7 +10,7 @@ from ringtree.machines.channels import Channels, Pattern
 from ringtree.machines.clusters import Cluster
 from ringtree.machines.machine import LinkKind
 from ringtree.machines.nics import as_shown
-from ringtree.machines.paths import NEAR_GPUS, Paths, gdr, p2p
+from ringtree.machines.paths import NEAR_GPUS, Paths, gdr, p2p, paths_of
 from ringtree.nccl.estimate import Estimate
 from ringtree.nccl.tuning.communicator import NcclCommunicator
 
@@ -40,7 +40,7 @@ def _kept_from(comm: NcclCommunicator, pick: Estimate) -> Iterator[str]:
         yield f"a connection has no more than {limit}"
     graph = None if pick.algorithm == "p2p" else comm.graph(pick.algorithm)
     if graph is not None:
-        paths = Paths(cluster.machine)
+        paths = paths_of(cluster.machine)
         yield from _staged(comm, graph, paths)
         yield from _unused(comm, graph)
     if pick.bottleneck.startswith("copying"):

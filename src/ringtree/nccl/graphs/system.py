@@ -11,7 +11,7 @@ from functools import cached_property
 from ringtree.machines.clusters import Cluster
 from ringtree.machines.machine import DeviceKind, LinkKind, PathKind
 from ringtree.machines.parts import cpu_maker
-from ringtree.machines.paths import Path, Paths, gdr, p2p
+from ringtree.machines.paths import Path, gdr, p2p, paths_of
 from ringtree.nccl.link_speeds import LOCAL_GBps, nic_GBps, runs_rccl, seen
 
 RCCL_SM = 90
@@ -58,7 +58,7 @@ class System:
 
     def __init__(self, cluster: Cluster) -> None:
         self.machine = seen(cluster.machine)
-        self.paths, self.fabric = Paths(self.machine), cluster.fabric
+        self.paths, self.fabric = paths_of(self.machine), cluster.fabric
         self.devices, self.gpus = self.machine.devices, self.machine.gpus
         self.inter = cluster.nodes > 1
         self.nets = range(len(self.machine.nics) if self.inter else 0)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ringtree.machines.channels import Channels, Pattern
 from ringtree.machines.clusters import Cluster
 from ringtree.machines.machine import LinkKind, PathKind
-from ringtree.machines.paths import Paths, p2p
+from ringtree.machines.paths import p2p, paths_of
 from ringtree.nccl.link_speeds import runs_rccl
 from ringtree.nccl.tuning.figures import GENERATIONS
 
@@ -86,5 +86,5 @@ def within(cluster: Cluster, graphs: Mapping[Pattern, Channels]) -> str:
     if ring is not None and ring.intra <= PathKind.C2C:
         kinds = {machine.links[n].kind for n in machine.leaving(machine.gpus[0])}
         return "xgmi" if LinkKind.XGMI in kinds else "nvlink"
-    paths, gpus = Paths(machine), range(len(machine.gpus))
+    paths, gpus = paths_of(machine), range(len(machine.gpus))
     return "pcie" if any(p2p(paths, a, b).applies for a in gpus for b in gpus if a != b) else "host"

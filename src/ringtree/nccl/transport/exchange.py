@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from functools import lru_cache
 
-from ringtree.machines.machine import LinkKind, Machine
-from ringtree.machines.paths import Paths
+from ringtree.machines.machine import LinkKind
+from ringtree.machines.paths import paths_of
 from ringtree.nccl.estimate import Estimate
 from ringtree.nccl.link_speeds import link_GBps
 from ringtree.nccl.transport.figures import PEER_CHUNK_bytes, PEER_LL_bytes
@@ -76,7 +75,7 @@ def _loads(comm: NcclCommunicator, collective: str) -> Iterator[tuple[float, flo
         for number in gpu_path(machine, a, b).links:
             loads[number] += share
     for a, b in _to_nics(comm, collective):
-        for number in _paths(machine).between(a, b).links:
+        for number in paths_of(machine).between(a, b).links:
             loads[number] += (comm.ranks - comm.per_node) / comm.ranks
     for n, load in loads.items():
         link = machine.links[n]
@@ -116,7 +115,7 @@ def _to_nics(comm: NcclCommunicator, collective: str) -> Iterator[tuple[int, int
     if comm.nodes == 1 or collective == "send_recv":
         return
     for position, gpu in enumerate(machine.gpus if collective == "all_to_all" else machine.gpus[:1]):
-        near = _paths(machine).nearest_nics(position)
+        near = paths_of(machine).nearest_nics(position)
         nic = machine.nics[near[position % len(near)]]
         if collective != "gather":
             yield gpu, nic
@@ -129,17 +128,12 @@ def _nics(comm: NcclCommunicator, collective: str) -> tuple[float, float, str]:
     all."""
     machine, fabric = comm.cluster.machine, comm.cluster.fabric
     assert fabric is not None
-    positions = range(len(machine.nics)) if collective == "all_to_all" else _paths(machine).nearest_nics(0)
+    positions = range(len(machine.nics)) if collective == "all_to_all" else paths_of(machine).nearest_nics(0)
     wires = nics_limit(machine, fabric, list(positions))
     GBps = min(wires.GBps, fabric.kernel_Bps / 1e9 * (comm.per_node if collective == "all_to_all" else 1))
     away = (comm.ranks - comm.per_node) / comm.ranks
     load = {"send_recv": 1.0, "all_to_all": comm.per_node * away}.get(collective, away)
     return load, GBps / comm.cluster.thinned, wires.words
-
-
-@lru_cache(maxsize=8)
-def _paths(machine: Machine) -> Paths:
-    return Paths(machine)
 
 
 _LINKS = {

@@ -9,7 +9,7 @@ from ringtree.machines.channels import Channels
 from ringtree.machines.clusters import Cluster
 from ringtree.machines.link_figures import data_Bps
 from ringtree.machines.machine import DeviceKind, LinkKind
-from ringtree.machines.paths import Path, Paths
+from ringtree.machines.paths import Path, paths_of
 
 _SLOTS = (LinkKind.PCIE, LinkKind.C2C)
 
@@ -17,7 +17,7 @@ _SLOTS = (LinkKind.PCIE, LinkKind.C2C)
 def gpu_slots_GBps(cluster: Cluster, graph: Channels) -> float:
     """Bandwidth of the slots through which a graph's channels leave their GPUs for NICs, or enter them: of the
     direction that has less; no limit where none lies on the way. `graph` has NICs."""
-    machine, paths = cluster.machine, Paths(cluster.machine)
+    machine, paths = cluster.machine, paths_of(cluster.machine)
 
     def slots(path: Path) -> Iterator[int]:
         for number in path.links:

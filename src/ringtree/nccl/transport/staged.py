@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from ringtree.machines.channels import Channels
 from ringtree.machines.machine import LinkKind, Machine, PathKind
-from ringtree.machines.paths import Path, Paths, p2p
+from ringtree.machines.paths import Path, p2p, paths_of
 from ringtree.nccl.transport.figures import HOST_BLOCK_GBps
 from ringtree.nccl.transport.limit import Limit
 from ringtree.nccl.transport.shared_links import channel_GBps, hops
@@ -38,7 +38,7 @@ def staged_limit(comm: NcclCommunicator, graph: Channels, chain: bool) -> Limit:
 
 def gpu_path(machine: Machine, a: int, b: int) -> Path:
     """The path of data between GPUs by local rank: through a CPU where they have no peer access, and there is one."""
-    paths = _paths(machine)
+    paths = paths_of(machine)
     if not _direct(machine, a, b):
         path = paths.through_cpu(machine.gpus[a], machine.gpus[b])
         if path.kind is not PathKind.DIS:
@@ -48,9 +48,4 @@ def gpu_path(machine: Machine, a: int, b: int) -> Path:
 
 @lru_cache(maxsize=1024)
 def _direct(machine: Machine, a: int, b: int) -> bool:
-    return p2p(_paths(machine), a, b).applies
-
-
-@lru_cache(maxsize=8)
-def _paths(machine: Machine) -> Paths:
-    return Paths(machine)
+    return p2p(paths_of(machine), a, b).applies
