@@ -123,6 +123,15 @@ def test_a_put_goes_through_scratch_where_its_target_may_be_in_use(moves: str, s
     check_races(wired, play(wired).runs)
 
 
+def test_the_signal_of_a_port_channel_shows_nothing_of_another_channels_put() -> None:
+    """Rank 0 hears of 1, whose put to 2 may still read the chunk that 0 writes next."""
+    rounds = "0 data[0] -> 1 scratch[0]", "1 data[0] -> 0; 1 scratch[0] -> 2 data[0]", "0 data[0] -> 1 scratch[0]"
+    moves = "\n".join(f"  round {number}: {each}" for number, each in enumerate(rounds))
+    text = text_of(parse_schedule(f"schedule x all_reduce: 3 ranks, 1 chunks, 1 scratch\nonce:\n{moves}"), "mscclpp", 1)
+    wired = wire(mscclpp.from_bytes(Path("x"), text.encode()).programs)
+    check_races(wired, play(wired).runs)
+
+
 Drawn = tuple[int, int, int, int, int, int, int, bool, bool]
 """Source, target, buffers and chunks at both ends, count; whether it adds, and whether a round begins: as far as they
 make sense."""

@@ -4,7 +4,9 @@ Each stream of the schedule is a thread block on every gpu. A transfer is a put 
 signal: into the target's chunk where it is stored there and all that touched that chunk before is known to be done, by
 the signals so far; else into scratch, from where the target's thread block copies it or adds it. At the start every
 target signals that it has begun. One nop stands between moving data and signalling, and between waiting and moving.
-What port channels' proxies put is flushed at once, before other signals, so that nobody overwrites what they read.
+What port channels' proxies put is flushed at once, before signals of memory channels, so that nobody overwrites what
+they read; a port channel's own signal shows that its puts are done, and nothing of other port channels' since the flush
+before.
 
 The limits are the executor's: 64 operations of a thread block, 16 channels of a type, 8 of them in an operation.
 """
@@ -37,8 +39,10 @@ MOST_SOURCES = 8
 STREAMS = (8, 4, 2, 1, 16, 32, 64)
 """Numbers of streams, tried in this order."""
 
-Clock = dict[int, int]
-"""The number of moves of each gpu's thread block of the stream that are done for certain."""
+Author = tuple[int, int]
+"""Who does a move: a gpu's thread block of the stream, as (gpu, gpu), or the proxy of its port channel to a peer."""
+Clock = dict[Author, int]
+"""The number of each author's moves that are done for certain."""
 Reference = dict[str, Any]
 KINDS = ("memory", "port")
 """The types of channel: within a node, and between nodes."""
@@ -91,6 +95,8 @@ class _Block:
     sources: list[int] = field(default_factory=list)
     targets: list[int] = field(default_factory=list)
     clock: Clock = field(default_factory=dict)
+    flushed: Clock = field(default_factory=dict)
+    """Of its proxies' moves, those that it has flushed."""
     recent: set[Cell] = field(default_factory=set)
     """Chunks of this gpu that copies and additions touched since the last nop."""
 
@@ -103,7 +109,7 @@ class _Writer:
         """The peers of each gpu's channels, by type of channel."""
         self.channel: dict[tuple[int, int, int], int] = {}  # (gpu, stream, peer) -> the gpu's channel
         self.scratch = [schedule.scratch] * schedule.ranks
-        self.touched: dict[Cell, Clock] = {}  # by gpu: its last move that read or wrote the chunk
+        self.touched: dict[Cell, Clock] = {}  # by author: its last move that read or wrote the chunk
 
     def _block(self, gpu: int, stream: int) -> _Block:
         if (gpu, stream) not in self.blocks:
@@ -138,7 +144,7 @@ class _Writer:
         """The put of a move, in place if the round allows it (`direct`) and all that touched the chunks is done."""
         block = self._block(move.source, move.stream)
         certain = all(
-            block.clock.get(gpu, 0) >= at for cell in move.written for gpu, at in self.touched.get(cell, {}).items()
+            block.clock.get(who, 0) >= at for cell in move.written for who, at in self.touched.get(cell, {}).items()
         )
         staged = -1
         if move.reduce or not direct or not certain:
@@ -162,7 +168,8 @@ class _Writer:
             channel_type=kind,
             **({"channel_ids": [channel]} if kind == "port" else {}),
         )
-        self._touch(move.source, move.stream, [*move.read, *(move.written if staged < 0 else [])])
+        author = move.source, move.target if kind == "port" else move.source
+        self._touch(author, move.stream, [*move.read, *(move.written if staged < 0 else [])])
         return _Message(move, staged)
 
     def _connect(self, move: StreamMove) -> None:
@@ -198,7 +205,15 @@ class _Writer:
                 self._nop(block)
             self._synchronize(block, "signal", gpu, stream, [peer for peer in peers if peer not in far])
         for message in sent:
-            message.clock = dict(self._block(message.move.source, message.move.stream).clock)
+            gpu, peer = message.move.source, message.move.target
+            block = self._block(gpu, message.move.stream)
+            message.clock = dict(block.clock)
+            if self._kind(gpu, peer) == "port":
+                others = [who for who in block.clock if who[0] == gpu and who[1] not in (gpu, peer)]
+                message.clock.update((who, block.flushed.get(who, 0)) for who in others)
+        for gpu, stream in targets:
+            block = self._block(gpu, stream)
+            block.flushed = {who: at for who, at in block.clock.items() if who[0] == gpu}
 
     def _wait(self, sent: Sequence[_Message]) -> None:
         sources: dict[tuple[int, int], dict[int, None]] = {}
@@ -211,8 +226,8 @@ class _Writer:
             self._nop(block)
         for message in sent:
             block = self._block(message.move.target, message.move.stream)
-            for gpu, at in message.clock.items():
-                block.clock[gpu] = max(block.clock.get(gpu, 0), at)
+            for who, at in message.clock.items():
+                block.clock[who] = max(block.clock.get(who, 0), at)
 
     def _take(self, move: StreamMove, message: _Message | None) -> None:
         """Adds what the target's thread block does with a message, or a move within a gpu."""
@@ -223,14 +238,14 @@ class _Writer:
         target = self._own(move.target_buffer, move.target_chunk, move.count)
         mine = [*(move.read if move.local else []), *move.written]
         if move.reduce and message and self._joined(block, target, source):
-            self._touch(move.target, move.stream, mine)
+            self._touch((move.target, move.target), move.stream, mine)
             return
         self._separate(block, mine)
         if move.reduce:
             self._add(block, "re", src_buff=[target, source], dst_buff=[target], reduce_op="sum")
         else:
             self._add(block, "copy", src_buff=[source], dst_buff=[target])
-        self._touch(move.target, move.stream, mine)
+        self._touch((move.target, move.target), move.stream, mine)
         block.recent.update(mine)
 
     def _joined(self, block: _Block, target: Reference, source: Reference) -> bool:
@@ -244,12 +259,12 @@ class _Writer:
     def _own(self, buffer: int, chunk: int, count: int) -> Reference:
         return {"type": letter(self.schedule, buffer), "index": chunk, "size": count}
 
-    def _touch(self, gpu: int, stream: int, cells: Sequence[Cell]) -> None:
-        block = self._block(gpu, stream)
-        at = block.clock.get(gpu, 0) + 1
-        block.clock[gpu] = at
+    def _touch(self, author: Author, stream: int, cells: Sequence[Cell]) -> None:
+        block = self._block(author[0], stream)
+        at = block.clock.get(author, 0) + 1
+        block.clock[author] = at
         for cell in cells:
-            self.touched.setdefault(cell, {})[gpu] = at
+            self.touched.setdefault(cell, {})[author] = at
 
     def _separate(self, block: _Block, cells: Sequence[Cell]) -> None:
         """A nop, where the next operation touches chunks that one since the last nop did."""
