@@ -96,7 +96,7 @@ class _Block:
     targets: list[int] = field(default_factory=list)
     clock: Clock = field(default_factory=dict)
     flushed: Clock = field(default_factory=dict)
-    """Of its proxies' moves, those that it has flushed."""
+    """The moves of its proxies that it has flushed."""
     recent: set[Cell] = field(default_factory=set)
     """Chunks of this gpu that copies and additions touched since the last nop."""
 
