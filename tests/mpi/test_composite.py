@@ -62,6 +62,18 @@ def test_counts_that_the_root_refuses_reach_the_others_at_once() -> None:
     assert f"rank 0 failed in Gatherv: Exception: {first}" in second
 
 
+def test_a_leader_that_alone_fails_in_create_intercomm_ends_it_for_its_group() -> None:
+    def work(comm: Communicator) -> str:
+        world = MPI.Intracomm(comm)
+        with pytest.raises(MPI.Exception) as caught:
+            world.Create_intercomm(0, world, 99 if comm.rank == 0 else 1, 7)
+        return str(caught.value)
+
+    mine, theirs = spawn(work, 2, timeout_s=60)
+    assert mine.startswith("no rank 99")
+    assert f"rank 0 failed in Create_intercomm: Exception: {mine}" in theirs
+
+
 def test_a_rank_that_alone_fails_in_the_making_of_a_window_ends_it_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     def work(comm: Communicator) -> str:
         if comm.rank == 1:

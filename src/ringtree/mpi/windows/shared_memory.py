@@ -29,14 +29,7 @@ def shared(comm: Communicator, nbytes: int) -> list[NumpyArray]:
         memory = None
         if not error:
             try:
-                opened = os.open(path, os.O_RDWR) if fd is None else fd[0]
-                try:
-                    if nbytes:
-                        os.posix_fallocate(opened, sum(sizes[: comm.rank]), nbytes)
-                    memory = mmap.mmap(opened, total)
-                finally:
-                    if fd is None:
-                        os.close(opened)
+                memory = _mapped(path, -1 if fd is None else fd[0], sum(sizes[: comm.rank]), nbytes, total)
             except OSError as failure:
                 error = f"rank {comm.rank}: {failure}"
         errors = [text for text in comm.all_gather_object(error) if text]  # all have mapped it, or failed
@@ -47,6 +40,19 @@ def shared(comm: Communicator, nbytes: int) -> list[NumpyArray]:
     line = np.frombuffer(memory, np.uint8)
     ends = np.cumsum(sizes).tolist()
     return [line[end - size : end] for size, end in zip(sizes, ends, strict=True)]
+
+
+def _mapped(path: str, own: int, begin: int, nbytes: int, total: int) -> mmap.mmap:
+    """The memory of all ranks, in which this one's part exists. `own`: its descriptor on the rank that made it; -1
+    elsewhere, where it is opened by `path`."""
+    opened = own if own >= 0 else os.open(path, os.O_RDWR)
+    try:
+        if nbytes:
+            os.posix_fallocate(opened, begin, nbytes)
+        return mmap.mmap(opened, total)
+    finally:
+        if own < 0:
+            os.close(opened)
 
 
 def _made(nbytes: int) -> tuple[int, str]:

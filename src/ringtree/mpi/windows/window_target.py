@@ -18,8 +18,8 @@ from ringtree.mpi.op import ON_ARRAYS
 from ringtree.mpi.types.layout import Layout
 from ringtree.mpi.types.memory import NumpyArray, memory_at
 from ringtree.mpi.types.packed import gathered, way_back
-from ringtree.runtime.bootstrap.limits import start_thread
 from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.limits import start_thread
 
 REQUEST, BODY, POSTED, COMPLETED, REPLY = range(5)
 """Tags of a window's messages; replies have tags from REPLY on."""
