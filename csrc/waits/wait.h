@@ -121,7 +121,8 @@ class Endpoint {
   void check_for_dead(int peer, Situation& situation);
   // Why `peer` (-1: any) has not come, as far as it can be seen from here.
   std::optional<FirstCause> cause_of_delay(int peer) const;
-  // Fails the group if a member died or left by an error, without throwing: for a rank that makes no more calls in it.
+  // For a rank that makes no more calls in the group: its reason, if it has one, is that of its end from here on. Fails
+  // the group if a member died or left by an error, without throwing.
   void fail_if_bereft(Situation& situation);
   // Fails the group because `rank` has left, or (-1) every other rank.
   void report_departure(int rank, const std::string& where);

@@ -439,7 +439,8 @@ class Group:
 
     def fail_if_bereft(self, what: str) -> None:
         """Fails the group for those who still wait in it, if one of its ranks has died or left by an error; raises
-        nothing. For a rank that makes no more calls in it, and waits elsewhere, in `what`."""
+        nothing. For a rank that makes no more calls in it, and waits elsewhere, in `what`: an error that it has just
+        raised is the first cause of its end from here on."""
 
     def poison(self, message: str) -> None:
         """Fails the group for every member, with this message. From any thread; waits of others end within milliseconds."""

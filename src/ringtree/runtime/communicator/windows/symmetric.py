@@ -58,7 +58,7 @@ def allocate(
         group = BootstrapGroup(
             key, parameters.rank, parameters.names, subject, parameters.timeout_s, check_liveness, inherited=True
         )
-        with _given_up_aloud(endpoint, parameters.ranks):
+        with _reporting_timeouts(endpoint, parameters.ranks):
             fd = _shared(parameters, group, share)
     window = address = 0
     failure = ""
@@ -70,7 +70,7 @@ def allocate(
         os.close(fd)
     failures = [failure]
     if parameters.ranks > 1:  # others may write into it at once
-        with _given_up_aloud(endpoint, parameters.ranks):
+        with _reporting_timeouts(endpoint, parameters.ranks):
             failures = parameters.bootstrap.exchange(group._replace(key=f"{key}/mapped"), failure)
     if any(failures):
         raise MemoryError(f"no room for {subject}: {next(filter(None, failures))}")
@@ -88,8 +88,8 @@ def _shared(parameters: GroupParameters, group: BootstrapGroup, share: int) -> i
 
 
 @contextmanager
-def _given_up_aloud(endpoint: Endpoint, ranks: int) -> Iterator[None]:
-    """A wait for all ranks: where this one gives it up, the others read that, and why, in what they raise for it."""
+def _reporting_timeouts(endpoint: Endpoint, ranks: int) -> Iterator[None]:
+    """A wait for all ranks: where this one gives up, those whose waits end for it have that as the first cause."""
     try:
         yield
     except TimeoutError as late:
