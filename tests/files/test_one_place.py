@@ -25,7 +25,7 @@ FOREIGN = {
     "pages/__init__.py": "the package's own files",
     "runtime/bootstrap/network/addresses.py": "/proc",
     "runtime/bootstrap/environment.py": "/proc",
-    "runtime/bootstrap/limits.py": "/proc and /sys",
+    "runtime/limits.py": "/proc and /sys",
     "runtime/bootstrap/local/siblings.py": "/proc",
     "runtime/observing/own_processes.py": "/proc",
     "runtime/observing/stacks.py": "/proc, and a rank's own stacks",

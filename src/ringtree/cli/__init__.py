@@ -150,7 +150,7 @@ def _with_limit(error: OSError) -> str:
     """The reason of an error of the system, with the limit behind it where there is one."""
     if sys.platform != "linux" or error.strerror != os.strerror(error.errno or 0):
         return str(error.strerror)
-    return str(import_module("ringtree.runtime.bootstrap.limits").explained(error))
+    return str(import_module("ringtree.runtime.limits").explained(error))
 
 
 def _on_a_line(text: str) -> str:

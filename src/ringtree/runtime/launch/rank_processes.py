@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
-from ringtree.runtime.bootstrap.limits import named, start_thread
 from ringtree.runtime.launch.torch_variables import rank_variables
 from ringtree.runtime.launch.whole_lines import Take, WholeLines
+from ringtree.runtime.limits import named, start_thread
 
 DRAIN_S = 0.5
 """Seconds that output is still read when all ranks have ended: a grandchild may hold the pipe."""
@@ -160,7 +160,12 @@ def end_of(pid: int) -> int:
             os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
         os.close(alive)
 
-    start_thread(wait, "end of a rank")
+    try:
+        start_thread(wait, f"wait for the end of process {pid}")
+    except OSError:
+        os.close(gone)
+        os.close(alive)
+        raise
     return gone
 
 

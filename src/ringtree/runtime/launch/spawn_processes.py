@@ -15,13 +15,13 @@ from multiprocessing.connection import Connection, Pipe, wait
 from typing import NoReturn
 
 from ringtree.runtime.bootstrap.environment import ADDRESS
-from ringtree.runtime.bootstrap.limits import named
 from ringtree.runtime.bootstrap.local.siblings import Siblings
 from ringtree.runtime.communicator import lifetime
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import GroupParameters
 from ringtree.runtime.launch.crew import Outcome, Pin, Task
 from ringtree.runtime.launch.job import ending
+from ringtree.runtime.limits import named
 
 _parents_ends: weakref.WeakSet[Connection] = weakref.WeakSet()
 """A child closes all of them: a pipe that a sibling holds open would not signal the end of its parent."""

@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import torch
 
-from ringtree.runtime.bootstrap.limits import start_thread
 from ringtree.runtime.communicator.calls.operations import Operation
 from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.limits import start_thread
 from ringtree.torch_backend.calls.launching import Launching, Prepared
 from ringtree.torch_backend.flight.recorder import FlightRecorder
 

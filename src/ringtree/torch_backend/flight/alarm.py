@@ -15,8 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from ringtree.errors import Mismatch, TimedOut
-from ringtree.runtime.bootstrap.limits import start_thread
 from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.limits import start_thread
 from ringtree.torch_backend.failures import FAILURES
 from ringtree.torch_backend.flight.dump import dump, prefix
 

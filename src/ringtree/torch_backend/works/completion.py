@@ -16,8 +16,8 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from ringtree.runtime.bootstrap.limits import start_thread
 from ringtree.runtime.communicator import lifetime
+from ringtree.runtime.limits import start_thread
 
 IDLE_S = 5.0
 """Seconds that a thread without work stays."""

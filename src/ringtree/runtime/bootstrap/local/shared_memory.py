@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Iterator
 
-from ringtree.runtime.bootstrap.limits import MOUNTED, explained, number_in
+from ringtree.runtime.limits import MOUNTED, explained, number_in
 
 MARGIN_BYTES = 64 << 20
 """Left to others when memory is reserved."""

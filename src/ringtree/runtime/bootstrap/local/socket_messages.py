@@ -9,9 +9,9 @@ from typing import Any
 
 from ringtree.errors import PeerDied
 from ringtree.runtime.bootstrap.bootstrap import Abandoned, BootstrapGroup
-from ringtree.runtime.bootstrap.limits import explained
 from ringtree.runtime.bootstrap.local.socket_names import NAMES, Holder
 from ringtree.runtime.bootstrap.local.unix_socket import UnixSocket
+from ringtree.runtime.limits import explained
 
 MESSAGE_BYTES = 1 << 18
 

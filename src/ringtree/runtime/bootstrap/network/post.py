@@ -18,11 +18,11 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from ringtree.runtime.bootstrap.limits import start_thread
 from ringtree.runtime.bootstrap.network.acceptor import STRANGERS, Acceptor
 from ringtree.runtime.bootstrap.network.addresses import listen_everywhere
 from ringtree.runtime.bootstrap.network.connection import MOST_BYTES, Connection, closed_in_children
 from ringtree.runtime.bootstrap.network.interfaces import chosen_interface
+from ringtree.runtime.limits import start_thread
 from ringtree.runtime.linux import after_fork_in_child
 
 MOST_BROKEN = 3

@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ringtree.runtime.bootstrap.limits import start_thread
 from ringtree.runtime.bootstrap.network.acceptor import STRANGERS, Acceptor
 from ringtree.runtime.bootstrap.network.connection import (
     MOST_BYTES,
@@ -27,6 +26,7 @@ from ringtree.runtime.bootstrap.network.connection import (
     other_size,
     proof,
 )
+from ringtree.runtime.limits import start_thread
 
 PROVE_S = 5.0
 """Seconds that a connection may take to prove that it knows the secret."""

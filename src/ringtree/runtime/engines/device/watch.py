@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ringtree.errors import Mismatch, PeerDied, Poisoned, TimedOut
-from ringtree.runtime.bootstrap.limits import start_thread
 from ringtree.runtime.engines.device.processor import DeviceProcessor
+from ringtree.runtime.limits import start_thread
 
 LOOK_S = 0.05
 GONE_LOOKS = 4

@@ -20,7 +20,6 @@ from ringtree.errors import Mismatch, PeerDied, Poisoned
 from ringtree.ir.program import Kind, Space
 from ringtree.ir.trace import Event
 from ringtree.runtime.bootstrap.in_process import IN_PROCESS
-from ringtree.runtime.bootstrap.limits import start_thread
 from ringtree.runtime.engines.engine import GroupParameters, JoinedGroup
 from ringtree.runtime.engines.reference.fast_path import KnownCalls
 from ringtree.runtime.engines.reference.group import Fingerprint, ReferenceGroup, StagingSlot
@@ -30,6 +29,7 @@ from ringtree.runtime.engines.reference.plan import ChunkRange, DecodedInstructi
 from ringtree.runtime.engines.reference.recorder import Note, Recordings
 from ringtree.runtime.engines.reference.survival import ReferenceSurvival
 from ringtree.runtime.engines.reference.windows import ReferenceWindows
+from ringtree.runtime.limits import start_thread
 
 SLOTS = 8
 SLOT_BYTES = 1 << 14

@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ringtree.runtime.bootstrap.limits import start_thread
 from ringtree.runtime.launch.hosts.cause import cause, contradiction
 from ringtree.runtime.launch.hosts.clocks import AgentClocks
 from ringtree.runtime.launch.hosts.link import AgentLink
@@ -21,6 +20,7 @@ from ringtree.runtime.launch.hosts.placement import HostRanks
 from ringtree.runtime.launch.job import STOP_S, JobCourse, named
 from ringtree.runtime.launch.rank_processes import STDOUT, turn
 from ringtree.runtime.launch.whole_lines import printed
+from ringtree.runtime.limits import start_thread
 from ringtree.runtime.tracing.clocks import ClockReading
 
 START_S = 60.0
