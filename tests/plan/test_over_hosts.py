@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,8 @@ from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.schedule import Schedule
 from ringtree.plan import choose_over_hosts
 from ringtree.plan.choice import shortlist
+from ringtree.plan.nesting import nestings
+from ringtree.plan.over_hosts import INNER, OUTER, _priced_nestings
 from ringtree.price import Hosts, SharedMemory, seconds
 from ringtree.verify import prove
 
@@ -88,3 +92,19 @@ def test_a_longer_delay_changes_the_choice() -> None:
 def test_rank_order_leaves_what_agrees_to_the_last_bit() -> None:
     found = choose_over_hosts("all_reduce", hosts((0, 0, 1, 1)), None, 1 << 20, rank_order=True)
     assert found.algorithm in ("one_shot", "two_shot")
+
+
+@pytest.mark.parametrize("layout", [(0, 0, 1, 1), (0, 1, 2, 2, 2, 2, 2), (0, 0, 0, 1, 2, 2)], ids=str)
+@pytest.mark.parametrize(
+    ("collective", "root"), [("all_reduce", None), ("all_gather", None), ("broadcast", 0), ("reduce", 0)]
+)
+def test_the_quickest_nesting_of_all_is_considered(collective: str, root: int | None, layout: tuple[int, ...]) -> None:
+    for latency_s, nbytes in ((5e-6, 1 << 16), (1e-3, 1 << 10), (30e-6, 1 << 21)):
+        where, all_s = hosts(layout, latency_s), []
+        for options in nestings(layout, INNER, OUTER):
+            with suppress(ValueError):
+                schedule = build("hierarchical", collective, len(layout), root, **dict(options))
+                all_s.append(seconds(schedule, where, nbytes))
+        found = [c.time_s for c in _priced_nestings(collective, where, root, nbytes)]
+        assert min(found) == min(all_s)
+        assert len(found) < len(all_s) or len(all_s) <= len(INNER) + len(OUTER)

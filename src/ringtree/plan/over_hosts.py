@@ -7,9 +7,10 @@ the order of their hosts).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import product
 
 from ringtree.algorithms import find
 from ringtree.ir.schedule import Schedule
@@ -61,8 +62,8 @@ def choose_over_hosts(
 ) -> HostChoice:
     """Returns the algorithm for a call on a whole vector of `nbytes`; every rank must pass the same values.
 
-    `rank_order` and `balance` as in `choose`. Cost: up to a second or two for the first
-    size between two powers of two over 64 ranks, then a cache look-up."""
+    `rank_order` and `balance` as in `choose`. Cost: tenths of a second for the first size between two powers of two
+    over up to 64 ranks, then a cache look-up."""
     return _choose(collective, hosts, root, _rounded(nbytes), rank_order, balance)
 
 
@@ -79,10 +80,7 @@ def quickest_as(algorithm: str, collective: str, hosts: Hosts, root: int | None,
     """Returns the named algorithm with its quickest tuning for a whole vector of `nbytes`, whether calls consider it or
     not. ValueError: if it does not serve the collective."""
     nbytes = _rounded(nbytes)
-    found = [
-        HostCandidate(algorithm, steps, seconds(schedule, hosts, nbytes))
-        for steps, schedule in _tunings(algorithm, collective, hosts, root, nbytes)
-    ]
+    found = _priced(algorithm, collective, hosts, root, nbytes)
     if not found:
         raise ValueError(f"{algorithm} does not serve {collective} over {len(set(hosts.host_of))} hosts")
     best = _widened(min(found, key=lambda c: c.time_s), collective, hosts, root, nbytes)
@@ -127,11 +125,7 @@ def _ranked(
     names = tuple(name for name in names if name != NESTED)  # its own groups are none of hosts
     if not (rank_order or balance) and even(hosts.host_of) != 1 and collective in find(NESTED).serves:
         names += (NESTED,)
-    found = [
-        HostCandidate(name, steps, seconds(schedule, hosts, nbytes))
-        for name in names
-        for steps, schedule in _tunings(name, collective, hosts, root, nbytes, balance)
-    ]
+    found = [c for name in names for c in _priced(name, collective, hosts, root, nbytes, balance)]
     least_s = min((c.time_s for c in found), default=0.0) or 1.0
     found.sort(key=lambda c: round(c.time_s / least_s / NOTEWORTHY))  # among equals the first
     wide = [_widened(c, collective, hosts, root, nbytes) for c in found[:WIDENED]] + found[WIDENED:]
@@ -139,24 +133,50 @@ def _ranked(
     return tuple(wide)
 
 
-def _tunings(
+def _priced(
     name: str, collective: str, hosts: Hosts, root: int | None, nbytes: int, balance: bool = False
-) -> Iterator[tuple[CallTuning, Schedule]]:
-    """The tunings of an algorithm that are priced, with their schedules."""
-    ranks = len(hosts.host_of)
-    if name != NESTED:
-        steps = CallTuning(_pieces(name, collective, nbytes), balanced=balance)
-        yield steps, _built(name, collective, ranks, root, steps)
-        pieces = min(1 << max(nbytes // PIECES_NBYTES, 1).bit_length() - 1, hosts.memory.slots // 2)
-        if find(name).costs[collective].pipelines and pieces > 1:
-            steps = replace(steps, pipeline=pieces)
-            yield steps, _built(name, collective, ranks, root, steps)
-        return
-    for steps in map(CallTuning, nestings(hosts.host_of, INNER, OUTER)):
-        try:
-            yield steps, _built(NESTED, collective, ranks, root, steps)
-        except ValueError:  # one of them does not serve what the nesting asks
-            continue
+) -> list[HostCandidate]:
+    """The tunings of an algorithm that are considered, priced."""
+    if name == NESTED:
+        return _priced_nestings(collective, hosts, root, nbytes)
+    steps = CallTuning(_pieces(name, collective, nbytes), balanced=balance)
+    found = [_candidate(name, collective, hosts, root, nbytes, steps)]
+    pieces = min(1 << max(nbytes // PIECES_NBYTES, 1).bit_length() - 1, hosts.memory.slots // 2)
+    if find(name).costs[collective].pipelines and pieces > 1:
+        found.append(_candidate(name, collective, hosts, root, nbytes, replace(steps, pipeline=pieces)))
+    return found
+
+
+def _priced_nestings(collective: str, hosts: Hosts, root: int | None, nbytes: int) -> list[HostCandidate]:
+    """Nested candidates: all algorithms between hosts beside one inside, then all inside beside the quickest between
+    hosts, then all between beside the quickest inside. The two parts' times nearly add up, so the quickest of all pairs
+    is among these, which are fewer."""
+    found: dict[tuple[str, str], HostCandidate] = {}
+    looked_at: set[tuple[str, str]] = set()
+
+    def quickest(inner: tuple[str, ...], outer: tuple[str, ...]) -> tuple[str, str] | None:
+        pairs = list(product(inner, outer))
+        for inside, between in pairs:
+            if (inside, between) in looked_at:
+                continue
+            looked_at.add((inside, between))
+            [options] = nestings(hosts.host_of, (inside,), (between,))
+            with suppress(ValueError):  # one of them does not serve what the nesting asks
+                steps = CallTuning(options)
+                found[inside, between] = _candidate(NESTED, collective, hosts, root, nbytes, steps)
+        return min((pair for pair in pairs if pair in found), key=lambda pair: found[pair].time_s, default=None)
+
+    best = next(filter(None, (quickest((inside,), OUTER) for inside in INNER)), None)
+    if best and (best := quickest(INNER, best[1:])):
+        quickest(best[:1], OUTER)
+    return [found[pair] for pair in product(INNER, OUTER) if pair in found]
+
+
+def _candidate(
+    name: str, collective: str, hosts: Hosts, root: int | None, nbytes: int, steps: CallTuning
+) -> HostCandidate:
+    schedule = _built(name, collective, len(hosts.host_of), root, steps)
+    return HostCandidate(name, steps, seconds(schedule, hosts, nbytes))
 
 
 def _widened(found: HostCandidate, collective: str, hosts: Hosts, root: int | None, nbytes: int) -> HostCandidate:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from ringtree.ir.schedule import Block, Schedule
 from ringtree.price import clocks
 from ringtree.price.queues import STATE
-from ringtree.price.rounds import NOTHING, MessageRound, RoutedPairs, distinct, read, written
+from ringtree.price.reading import NOTHING, read, written
+from ringtree.price.rounds import MessageRound, RoutedPairs, distinct
 from ringtree.topology import Topology
 
 Ints = NDArray[np.int64]
@@ -48,9 +49,9 @@ class _Part:
     times: int
     weight: float
 
-    def with_queues(self, links: Ints) -> _Part:
-        """The part with queues at these links alone."""
-        first, others = (tuple(r.with_queues(links) for r in rounds) for rounds in (self.first, self.others))
+    def with_queues(self, at: NDArray[np.bool_]) -> _Part:
+        """The part with queues at these links alone; `at` [links]."""
+        first, others = (tuple(r.with_queues(at) for r in rounds) for rounds in (self.first, self.others))
         return replace(self, first=first, others=others)
 
 
@@ -82,7 +83,9 @@ class Priced:
         rounds = [r for p in self._parts for r in p.first]
         self._ports = distinct(np.concatenate([r.port for r in rounds])) if rounds else np.zeros(0, np.int64)
         self._queues = _queues(rounds, topology)
-        self._parts = [p.with_queues(self._queues) for p in self._parts]
+        at = np.zeros(topology.links, np.bool_)
+        at[self._queues] = True
+        self._parts = [p.with_queues(at) for p in self._parts]
         queued = [r.sender[hop.row] for p in self._parts for r in p.first for hop in r.hops]
         self._senders = distinct(np.concatenate(queued)) if queued else clocks.NO_LINKS
 
@@ -252,17 +255,12 @@ def _routes(topology: Topology, blocks: list[Block]) -> RoutedPairs:
 
 def _read(block: Block, weight: float, routes: RoutedPairs, before: Ints, lengths: Ints) -> tuple[_Part, Ints]:
     """The block's rounds, and the ranges that its last one writes."""
-    edges = np.searchsorted(block.rows.round, np.arange(block.rounds + 1))
-    first, ready = list[MessageRound](), before
-    for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-        if high > low:
-            rows = block.rows.take(slice(low, high))
-            first.append(read(rows, routes, ready))
-            ready = written(rows)
-    others, shift = first, block.shift
+    rows, shift = block.rows, block.shift
+    first = read(rows, routes, before)
+    opening, closing = (rows.take(rows.round == rows.round[at]) for at in (0, -1))
+    ready, others = written(closing), first
     if block.times > 1 and _copies(routes.topology):
-        rows = block.rows.take(slice(int(edges[0]), int(edges[1])))
-        others = [read(rows, routes, _moved(ready, lengths, -shift.source_chunk)), *first[1:]]
+        others = [*read(opening, routes, _moved(ready, lengths, -shift.source_chunk)), *first[1:]]
     last = _moved(ready, lengths, (block.times - 1) * shift.target_chunk)
     return _Part(tuple(first), tuple(others), block.times, weight), last
 
