@@ -63,6 +63,7 @@ def raced(given: argparse.Namespace, ranks: int, sizes: list[int]) -> Times:
         for op in given.ops.split(","):
             for peer in given.peers.split(","):
                 what = [op, ",".join(map(str, sizes if op != "barrier" else sizes[:1])), str(given.seconds)]
+                what += ["written"] * given.written
                 found = {} if peer in out else run([command(peer, ranks, given.home, what)], given.limit)
                 if not found:
                     out.add(peer)
@@ -97,6 +98,7 @@ def main() -> None:
     parser.add_argument("--sizes", default="8,256,4K,64K,1M,16M,64M")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.2, help="of calls, for each size")
+    parser.add_argument("--written", action="store_true", help="what is sent is written before each call, untimed")
     parser.add_argument("--limit", type=float, default=600, help="seconds of a run, after which a peer is left out")
     parser.add_argument("--home", type=Path, default=Path.home() / ".cache/peers")
     parser.add_argument("--json", type=Path)

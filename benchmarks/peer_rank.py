@@ -1,5 +1,8 @@
-"""One rank of over_hosts.py or beside_peers.py: `PEER OPS SIZES SECONDS`. Knows nothing of ringtree unless that is the
-peer. Rank 0 is the root; `nbytes` is the whole vector's, as in nccl-tests."""
+"""One rank of over_hosts.py or beside_peers.py: `PEER OPS SIZES SECONDS [written]`.
+
+Knows nothing of ringtree unless that is the peer. Rank 0 is the root; `nbytes` is the whole vector's, as in nccl-tests.
+`written`: a rank writes what it sends before each call, as a program does; the writing is not in the times.
+"""
 
 from __future__ import annotations
 
@@ -108,7 +111,7 @@ def arrays(op: str, nbytes: int, size: int) -> tuple[Any, Any]:
     return x, x
 
 
-def measured(peer: Any, op: str, nbytes: int, seconds: float) -> float:
+def measured(peer: Any, op: str, nbytes: int, seconds: float, written: bool) -> float:
     """Seconds of a call: the median of several stretches, of the slowest rank each."""
     x, out = arrays(op, nbytes, peer.size)
     call = peer.call(op, x, out)
@@ -126,19 +129,36 @@ def measured(peer: Any, op: str, nbytes: int, seconds: float) -> float:
     stretches = []
     for _ in range(5):
         peer.most(0.0)
-        began = time.perf_counter()
-        for _ in range(calls):
-            call()
-        stretches.append(peer.most(time.perf_counter() - began) / calls)
+        took_s = after_writing(call, x, calls) if written else back_to_back(call, calls)
+        stretches.append(peer.most(took_s) / calls)
     return sorted(stretches)[2]
 
 
+def back_to_back(call: Call, calls: int) -> float:
+    """Seconds of so many calls, each of which sends the bytes of the one before."""
+    began = time.perf_counter()
+    for _ in range(calls):
+        call()
+    return time.perf_counter() - began
+
+
+def after_writing(call: Call, x: Any, calls: int) -> float:
+    """Seconds of so many calls, before each of which `x` is written."""
+    took_s = 0.0
+    for _ in range(calls):
+        x.fill(0.0)
+        began = time.perf_counter()
+        call()
+        took_s += time.perf_counter() - began
+    return took_s
+
+
 def main() -> None:
-    name, ops, sizes, seconds = sys.argv[1:]
+    name, ops, sizes, seconds, *further = sys.argv[1:]
     peer: Any = {"ringtree": Ringtree, "gloo": Gloo}.get(name, Mpi)()
     for op in ops.split(","):
         for nbytes in map(int, sizes.split(",")):
-            found = measured(peer, op, nbytes, float(seconds))
+            found = measured(peer, op, nbytes, float(seconds), further == ["written"])
             if peer.rank == 0:
                 print(json.dumps({f"{op} {nbytes}": found}), flush=True)
     peer.end()

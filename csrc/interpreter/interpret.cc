@@ -77,7 +77,7 @@ void Interpreter::run(const std::shared_ptr<PreparedProgram>& shared, std::uint6
 bool Interpreter::exceeds_caches(const std::byte* input, const std::byte* output) const {
   auto nbytes =
       input == output ? std::max(plan_->input_bytes, plan_->output_bytes) : plan_->input_bytes + plan_->output_bytes;
-  return static_cast<std::size_t>(nbytes) * ranks_here_ >= cache_bytes_;
+  return static_cast<std::size_t>(nbytes) * ranks_here_ > cache_bytes_;
 }
 
 void Interpreter::run_windows() {

@@ -20,7 +20,7 @@ def shared_memory(ranks: int, cores: int | None = None, parameters: CostParamete
     else at the built-in ones, as this kernel's rate of single copies makes them."""
     longest, reads_Bps = single_copies_here(ranks)
     cores = cores or usable_cores()
-    parameters = parameters or parameters_here() or built_in(reads_Bps, ranks <= cores and on_a_mesh())
+    parameters = parameters or parameters_here() or built_in(reads_Bps, on_a_mesh(), ranks > cores)
     return SharedMemory(cores, *staging(ranks), parameters, longest)
 
 

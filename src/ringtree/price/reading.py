@@ -22,7 +22,7 @@ MOST_AT_ONCE = 1 << 16
 FEW = 16
 """Runs of up to so many rows are added up row by row, which does not lose the digits of short ones behind long ones."""
 MOST_KEY = 1 << 62
-"""What keys of rows stay below."""
+"""The bound of a row's key."""
 
 
 def written(rows: Transfers) -> Ints:

@@ -145,20 +145,28 @@ ON_A_MESH = replace(
 """Measured on 2 cores of an Intel Xeon (family 6, model 207) of bytes that the other core had just written: its lines
 come over the mesh from the other's caches, one way at 10 to 16 GB/s however they are read, and a copy past the second
 cache is a third as fast as on that EPYC. fetch_Bps and attach_Bps are less the writing, and estimates at 128 MiB."""
-MESH_READS_BPS = 15e9
-"""The kernel of that Xeon reads small pages at 19 to 21e9; below this one it is slower for another reason."""
+SHARED_ON_A_MESH = replace(
+    BUILT_IN,
+    copy_Bps=(93e9, 40e9, 10e9, 14e9, 8e9),
+    attach_Bps=(6.5e9, 4.2e9, 4.4e9, 7.6e9, 5.5e9),
+    oversubscribed_fetch_Bps=(20e9, 12e9, 11e9, 7.4e9, 7e9),
+    source="built-in cost parameters of a Xeon whose cores ranks share",
+)
+"""Costs of ranks that share the cores of that Xeon: estimates from 4 and 8 ranks on 2 of them, by which all_to_all,
+scatter and gather are single copies from about the sizes on where they took less time (decision 0084)."""
+MESH_READS_BPS = 12e9
+"""The kernel of that Xeon reads small pages at 14 to 21e9; below this one it is slower for another reason."""
 
 
 @lru_cache(maxsize=4)
-def built_in(reads_Bps: float, on_a_mesh: bool = False) -> CostParameters:
+def built_in(reads_Bps: float, on_a_mesh: bool = False, cores_are_shared: bool = False) -> CostParameters:
     """The built-in parameters where the kernel reads a peer's memory at that rate, as native.reads_Bps() finds it: in
-    this core's caches, so that what comes from another's takes the time of that in addition. `on_a_mesh`: of ranks that
-    have a core each of a processor as ON_A_MESH."""
+    this core's caches, so that what comes from another's takes the time of that in addition. `on_a_mesh`: of cores of a
+    processor as ON_A_MESH; `cores_are_shared`: by several ranks each."""
     if on_a_mesh:
+        known = SHARED_ON_A_MESH if cores_are_shared else ON_A_MESH
         share = min(reads_Bps / MESH_READS_BPS, 1.0) if reads_Bps else 1.0
-        return (
-            ON_A_MESH if share == 1 else replace(ON_A_MESH, attach_Bps=tuple(a * share for a in ON_A_MESH.attach_Bps))
-        )
+        return known if share == 1 else replace(known, attach_Bps=tuple(a * share for a in known.attach_Bps))
     if not 0 < reads_Bps < READS_BPS:
         return BUILT_IN
     share = reads_Bps / READS_BPS

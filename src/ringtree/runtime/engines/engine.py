@@ -95,8 +95,8 @@ class JoinedGroup(NamedTuple):
     The rest is the same for all members: `cores`, how many cores the members on a machine may use between them (the
     least of all machines); `cost`; where there are several hosts, `hosts`, the number of each member's, and `network`;
     `single_copy_bytes`, the longest message that may be read where it lies in its sender's memory, 0 where none is, and
-    `reads_Bps`, the rate at which the kernel does so, as rank 0 has found it; `on_a_mesh`, whether each rank has a core
-    of a processor whose cores a mesh joins, as rank 0's is;
+    `reads_Bps`, the rate at which the kernel does so, as rank 0 has found it; `on_a_mesh`, whether a mesh joins the
+    cores of rank 0; `cores_are_shared`, whether a machine has more members than cores;
     `nodes`, each member's NUMA node, where all are known, on one host, and several; `speed` of the slowest core, as a
     share of the fastest of its machine. `devices`: of an engine whose programs work on arrays in devices' memory;
     `stages`: messages wait in staging slots, else any number may be under way; `own`: the collectives that the engine
@@ -118,6 +118,7 @@ class JoinedGroup(NamedTuple):
     stages: bool = True
     own: OwnCollectives | None = None
     on_a_mesh: bool = False
+    cores_are_shared: bool = False
 
 
 def join(engine: str, parameters: GroupParameters) -> JoinedGroup:

@@ -101,8 +101,8 @@ def _join(parameters: GroupParameters) -> JoinedGroup:
 
 
 def _cores(offers: Sequence[list[Any]], turns: float) -> dict[str, Any]:
-    """The speed of the slowest core, and whether each rank has one that rank 0's mesh joins."""
-    return {"speed": min(o[5][1] for o in offers), "on_a_mesh": turns <= 1 and offers[0][7]}
+    """The speed of the slowest core, whether a mesh joins rank 0's, and whether ranks share them."""
+    return {"speed": min(o[5][1] for o in offers), "on_a_mesh": offers[0][7], "cores_are_shared": turns > 1}
 
 
 def _single_copies(

@@ -325,7 +325,7 @@ class Calls:
     def _memory(self) -> SharedMemory:
         """The memory and costs that calls are planned for; equal on all ranks."""
         joined = self._joined
-        cost = self._parameters.cost or built_in(joined.reads_Bps, joined.on_a_mesh)
+        cost = self._parameters.cost or built_in(joined.reads_Bps, joined.on_a_mesh, joined.cores_are_shared)
         return SharedMemory(
             self.cores, *self._room, cost, joined.single_copy_bytes, node_of=joined.nodes, speed=joined.speed
         )
