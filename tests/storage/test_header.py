@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import struct
@@ -18,7 +19,7 @@ import ringtree
 import ringtree.storage
 from ringtree.files.file_bytes import opened
 from ringtree.storage.elements import ELEMENTS
-from ringtree.storage.header import Header, read_header, safetensors_bytes
+from ringtree.storage.header import LONG_HEADER_BYTES, Header, read_header, safetensors_bytes
 from tests.storage.files import caught, written
 
 X = {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]}
@@ -218,3 +219,19 @@ def test_a_header_of_many_tensors_is_read_in_time(tmp_path: Path) -> None:
     names = {f"{k}": {"dtype": "U8", "shape": [1], "data_offsets": [k, k + 1]} for k in range(100_000)}
     path = written(tmp_path / "m", json.dumps(names).encode(), bytes(100_000))
     assert len(read(path).entries) == 100_000
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        read(path)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_a_long_header_that_is_refused_leaves_the_collector_as_it_was(tmp_path: Path) -> None:
+    names = {f"{k}": {"dtype": "U8", "shape": [1], "data_offsets": [k, k + 1]} for k in range(30_000)}
+    path = written(tmp_path / "m", json.dumps({**names, "x": {**X, "shape": [True]}}).encode(), bytes(30_004))
+    assert path.stat().st_size > LONG_HEADER_BYTES
+    with pytest.raises(ValueError, match="tensor 'x' has shape"):
+        read(path)
+    assert gc.isenabled()

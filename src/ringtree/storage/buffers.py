@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -61,27 +61,27 @@ def arrays_in(
     """The tensors by their names. `at`: the place in `memory` of a byte of the file. A tensor whose place is no
     multiple of its elements' size is copied to one that is."""
     make = _tensor if framework == "torch" else _array
-    found = {}
+    first, found = memory.ctypes.data, {}
     for entry in entries:
         begin = at(entry.begin) if entry.end > entry.begin else 0
-        raw = memory[begin : begin + entry.end - entry.begin]
-        if raw.ctypes.data % min(entry.element.itemsize, ALIGNMENT):
-            raw = raw.copy()
-        found[entry.name] = make(raw, entry)
+        aligned = not (first + begin) % min(entry.element.itemsize, ALIGNMENT)
+        found[entry.name] = make(memory, begin, entry, aligned)
     return found
 
 
-def _array(raw: NDArray[np.uint8], entry: Entry) -> NDArray[Any]:
-    shape = entry.shape[::-1] if entry.transposed else entry.shape
-    array: NDArray[Any] = raw.view(numpy_dtype(entry.element)).reshape(shape)
-    return array.T if entry.transposed else array
+def _array(memory: NDArray[np.uint8], begin: int, entry: Entry, aligned: bool) -> NDArray[Any]:
+    order: Literal["F", "C"] = "F" if entry.transposed else "C"
+    array: NDArray[Any] = np.ndarray(entry.shape, numpy_dtype(entry.element), memory, begin, order=order)
+    return array if aligned else array.copy("A")
 
 
-def _tensor(raw: NDArray[np.uint8], entry: Entry) -> Any:
+def _tensor(memory: NDArray[np.uint8], begin: int, entry: Entry, aligned: bool) -> Any:
+    """A tensor of a storage of its own bytes alone, which is what torch saves of it."""
     import torch
 
+    raw = memory[begin : begin + entry.end - entry.begin]
     shape = entry.shape[::-1] if entry.transposed else entry.shape
-    tensor = torch.from_numpy(raw).view(torch_dtype(entry.element)).reshape(shape)
+    tensor = torch.from_numpy(raw if aligned else raw.copy()).view(torch_dtype(entry.element)).reshape(shape)
     return tensor.permute(*range(len(shape) - 1, -1, -1)) if entry.transposed else tensor
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -76,6 +77,7 @@ def named_element(dtype: Any) -> ElementType:
     return BY_LABEL.get(label) or ElementType(label, label, dtype_named(label).itemsize)
 
 
+@cache
 def numpy_dtype(element: ElementType) -> np.dtype[Any]:
     """Numpy's type. Of the short floats that numpy does not have: ml_dtypes' where that is installed, else the
     unsigned integers of their bits, which calls take with `dtype=`."""
@@ -88,6 +90,7 @@ def numpy_dtype(element: ElementType) -> np.dtype[Any]:
     return np.dtype(getattr(ml_dtypes, element.label, f"u{element.itemsize}"))
 
 
+@cache
 def torch_dtype(element: ElementType) -> Any:
     """Torch's type. TypeError: if this torch has none such."""
     import torch

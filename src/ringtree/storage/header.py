@@ -7,14 +7,16 @@ header is taken only where all of that holds for the file as it is.
 from __future__ import annotations
 
 import ast
+import gc
 import json
 import math
 import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from hashlib import blake2b
 from io import BytesIO
-from operator import index
+from operator import attrgetter, index
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -26,6 +28,8 @@ from ringtree.storage.elements import ELEMENTS, ORDER, ElementType, of_array
 EXPECTED = "a safetensors file"
 MOST_HEADER_BYTES = 100_000_000
 """The most that safetensors itself takes."""
+LONG_HEADER_BYTES = 1 << 20
+"""Some 10,000 tensors."""
 METADATA = "__metadata__"
 """The name of the texts among the tensors of a header."""
 NPY = b"\x93NUMPY"
@@ -33,6 +37,9 @@ MOST_NPY_BYTES = 10_000
 """The most that numpy itself takes as safe."""
 ALIGNMENT = 8
 """Written headers end at multiples of these bytes, so that tensors of 8-byte elements lie aligned."""
+DESCRIBED = frozenset(("dtype", "shape", "data_offsets"))
+"""The names of a tensor's description."""
+MOST_COUNT = (1 << 63) - 1
 MOST_DIMENSIONS = 64
 """The most of an array of numpy's."""
 EXPECTED_SHAPE = f"expected at most {MOST_DIMENSIONS} lengths of 0 or more, of fewer than 2**63 bytes"
@@ -81,11 +88,12 @@ def read_header(file: IO[bytes], path: Path) -> Header:
     text = file.read(length)
     if not text.startswith(b"{"):
         raise ValueError(f"{path}: its header begins with {shown(text[:8])}; expected {EXPECTED}, and {{ there")
-    try:
-        table = json_value(text.decode(), str(path), EXPECTED, most=MOST_HEADER_BYTES, unique=True)
-    except UnicodeDecodeError:
-        raise ValueError(f"{path}: its header is not UTF-8; expected {EXPECTED}") from None
-    entries, metadata = _entries(table, path, 8 + length)
+    with _collected_later() if length > LONG_HEADER_BYTES else nullcontext():
+        try:
+            table = json_value(text.decode(), str(path), EXPECTED, most=MOST_HEADER_BYTES, unique=True)
+        except UnicodeDecodeError:
+            raise ValueError(f"{path}: its header is not UTF-8; expected {EXPECTED}") from None
+        entries, metadata = _entries(table, path, 8 + length)
     _check_bytes(entries, path, 8 + length, size)
     return Header(path, size, entries, metadata, digest_of(size, start, text))
 
@@ -141,6 +149,19 @@ def npy_bytes(element: ElementType, shape: tuple[int, ...]) -> tuple[bytes, tupl
     return text.getvalue(), (Entry("", element, shape, begin, begin + math.prod(shape) * element.itemsize),)
 
 
+@contextmanager
+def _collected_later() -> Iterator[None]:
+    """Python's collector of cycles does not look through the containers again and again as they become many: that is
+    half of the time of 100,000 tensors, which have no cycles."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
 def _entries(table: Any, path: Path, begin: int) -> tuple[tuple[Entry, ...], dict[str, str]]:
     """The tensors in the order of their bytes, each checked by itself, and the metadata."""
     if not isinstance(table, dict):
@@ -150,37 +171,50 @@ def _entries(table: Any, path: Path, begin: int) -> tuple[tuple[Entry, ...], dic
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise ValueError(f"{path}: __metadata__ is {shown(metadata)}; expected an object of texts")
     entries = [_entry(name, value, path, begin) for name, value in table.items()]
-    return tuple(sorted(entries, key=lambda e: (e.begin, e.end))), metadata
+    return tuple(sorted(entries, key=attrgetter("begin", "end"))), metadata
 
 
 def _entry(name: str, value: Any, path: Path, begin: int) -> Entry:
-    where = f"{path}: tensor {shown(name)}"
-    if not isinstance(value, dict) or value.keys() != {"dtype", "shape", "data_offsets"}:
-        raise ValueError(f"{where} is {shown(value)}; expected dtype, shape and data_offsets")
+    if fault := _fault(name, value):
+        raise ValueError(f"{path}: tensor {shown(name)} {fault}")
+    first, end = value["data_offsets"]
+    return Entry(name, ELEMENTS[value["dtype"]], tuple(value["shape"]), begin + first, begin + end)
+
+
+def _fault(name: str, value: Any) -> str:
+    """The fault of a tensor's description, in words; "" where it has none."""
+    if not isinstance(value, dict) or value.keys() != DESCRIBED:
+        return f"is {shown(value)}; expected dtype, shape and data_offsets"
     if not name.isascii() and name.encode(errors="replace").decode() != name:
-        raise ValueError(f"{where} has half a character in its name; expected UTF-8")
+        return "has half a character in its name; expected UTF-8"
     dtype, shape, offsets = value["dtype"], value["shape"], value["data_offsets"]
     if not isinstance(dtype, str) or dtype not in ELEMENTS:
-        raise ValueError(f"{where} has dtype {shown(dtype)}; expected one of {', '.join(ELEMENTS)}")
-    if not _counts(shape) or not _fits(shape, ELEMENTS[dtype].itemsize):
-        raise ValueError(f"{where} has shape {shown(shape)}; {EXPECTED_SHAPE}")
+        return f"has dtype {shown(dtype)}; expected one of {', '.join(ELEMENTS)}"
+    itemsize = ELEMENTS[dtype].itemsize
+    if not _counts(shape) or not _fits(shape, itemsize):
+        return f"has shape {shown(shape)}; {EXPECTED_SHAPE}"
     if not _counts(offsets) or len(offsets) != 2 or offsets[0] > offsets[1]:
-        raise ValueError(f"{where} has data_offsets {shown(offsets)}; expected its begin and its end")
-    element, nbytes = ELEMENTS[dtype], offsets[1] - offsets[0]
-    if math.prod(shape) * element.itemsize != nbytes:
-        raise ValueError(
-            f"{where} has {nbytes:,} bytes; expected shape {shown(shape)} of {dtype}, {element.itemsize} bytes each"
-        )
-    return Entry(name, element, tuple(shape), begin + offsets[0], begin + offsets[1])
+        return f"has data_offsets {shown(offsets)}; expected its begin and its end"
+    nbytes = offsets[1] - offsets[0]
+    if math.prod(shape) * itemsize != nbytes:
+        return f"has {nbytes:,} bytes; expected shape {shown(shape)} of {dtype}, {itemsize} bytes each"
+    return ""
 
 
 def _counts(value: Any) -> bool:
-    return isinstance(value, list) and all(type(n) is int and 0 <= n < 1 << 63 for n in value)
+    if not isinstance(value, list):
+        return False
+    for n in value:  # noqa: SIM110  # all() of a generator takes three times as long, and a header may have 600,000 lists
+        if type(n) is not int or n < 0 or n > MOST_COUNT:
+            return False
+    return True
 
 
 def _fits(shape: Sequence[int], itemsize: int) -> bool:
     """Whether numpy has arrays of that shape; it leaves out lengths of 0."""
-    return len(shape) <= MOST_DIMENSIONS and math.prod(n for n in shape if n) * itemsize < 1 << 63
+    if len(shape) > MOST_DIMENSIONS:
+        return False
+    return math.prod(filter(None, shape) if 0 in shape else shape) * itemsize <= MOST_COUNT
 
 
 def _check_bytes(entries: tuple[Entry, ...], path: Path, begin: int, size: int) -> None:
