@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,52 @@ def test_the_new_file_has_the_mode_that_the_umask_leaves(tmp_path: Path) -> None
     finally:
         os.umask(before)
     assert (tmp_path / "x").stat().st_mode & 0o777 == 0o640
+
+
+def test_permissions_are_kept_and_nobody_else_reads_the_unfinished_file(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_text("old")
+    path.chmod(0o600)
+    with replacing(path) as file:
+        file.write(b"new")
+        assert [p.stat().st_mode & 0o777 for p in tmp_path.iterdir()] == [0o600, 0o600]
+    assert path.read_text() == "new" and path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="files of other users are root's to make")
+def test_owner_and_group_are_kept_where_this_user_may(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_text("old")
+    os.chown(path, 1234, 2345)
+    path.chmod(0o2750)
+    with replacing(path) as file:
+        file.write(b"new")
+    found = path.stat()
+    assert (found.st_uid, found.st_gid, found.st_mode & 0o7777) == (1234, 2345, 0o2750)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="files of other users are root's to make")
+def test_the_file_of_another_user_is_replaced_by_ones_own() -> None:
+    with tempfile.TemporaryDirectory() as folder:  # pytest's own folders are closed to others
+        os.chmod(folder, 0o777)
+        _replace_as_another_user(Path(folder) / "x")
+
+
+def _replace_as_another_user(path: Path) -> None:
+    path.write_text("old")
+    path.chmod(0o664)
+    script = f"""
+import os
+from pathlib import Path
+from ringtree.files.replacing import replacing
+os.setgroups([2345]); os.setgid(3456); os.setuid(1234)
+with replacing(Path({str(path)!r})) as file:
+    file.write(b"new")
+"""
+    os.chown(path, 0, 2345)
+    subprocess.run([sys.executable, "-c", script], check=True)
+    found = path.stat()
+    assert path.read_text() == "new" and (found.st_uid, found.st_gid, found.st_mode & 0o777) == (1234, 2345, 0o664)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from ringtree.files.unfinished import create, unfinished_path
+from ringtree.files.unfinished import create, keep_access, unfinished_path
 
 _DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/([0-9]{1,6})")
 _STANDARD = {"/dev/stdout": 1, "/dev/stderr": 2}
@@ -27,9 +27,10 @@ def descriptor_of(path: Path) -> int | None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write that becomes `path` at the end of the block; if the block fails, `path` is as it was. A path that
-    is no plain file (a pipe, a device, /dev/stdout) is written to; a link is followed. OSError names `path`, a full
-    disk's too, and a pipe's that nobody reads, which is not waited for."""
+    """A file to write that becomes `path` at the end of the block; if the block fails, `path` is as it was. Permissions
+    are kept, and owner and group as far as this user may. A path that is no plain file (a pipe, a device, /dev/stdout)
+    is written to; a link is followed. OSError names `path`, a full disk's too, and a pipe's that nobody reads, which is
+    not waited for."""
     try:
         with _replacing(path) as file:
             yield file
@@ -51,7 +52,9 @@ def _replacing(path: Path) -> Iterator[IO[bytes]]:
         with _pipe(path) if path.is_fifo() else open(path, "wb") as file:
             yield file
         return
-    with renaming(path.resolve()) as file:
+    where = path.resolve()
+    with renaming(where) as file:
+        keep_access(file.fileno(), where)
         yield file
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ringtree.files.json_values import json_value
-from ringtree.files.unfinished import create, unfinished_path
+from ringtree.files.unfinished import create, keep_access, unfinished_path
 from ringtree.runtime.communicator.composite import CompositeCall
 from ringtree.storage.elements import OF_NPY, WRITTEN, ElementType, element_of, raw_bytes
 from ringtree.storage.gathering import PIECE_BYTES, Progress
@@ -124,7 +124,7 @@ def _write(
         with stage.attempt():
             if comm.rank == 0:
                 with _naming(where):
-                    if _give_permissions(descriptor, where):
+                    if keep_access(descriptor, where):
                         os.fsync(descriptor)
                     os.rename(unfinished, where)
                     _settle(where.parent)
@@ -216,7 +216,7 @@ def _created(unfinished: Path, where: Path, written: _Written) -> int:
     """The new file, as long as it will be, with the permissions of the one it replaces, and its owner's to write."""
     descriptor = create(unfinished)
     try:
-        _give_permissions(descriptor, where, stat.S_IRUSR | stat.S_IWUSR)
+        keep_access(descriptor, where, stat.S_IRUSR | stat.S_IWUSR)
         end = written.entries[-1].end if written.entries else len(written.first_bytes)
         os.posix_fallocate(descriptor, 0, end)
         _write_all(descriptor, memoryview(written.first_bytes), 0)
@@ -273,16 +273,6 @@ def _write_all(descriptor: int, data: memoryview, offset: int) -> None:
     while data:
         count = os.pwrite(descriptor, data, offset)
         data, offset = data[count:], offset + count
-
-
-def _give_permissions(descriptor: int, where: Path, more: int = 0) -> bool:
-    """Gives a file those of the replaced one, and `more`. Whether that changed anything."""
-    with suppress(FileNotFoundError):
-        mode = stat.S_IMODE(where.stat().st_mode) | more
-        if mode != stat.S_IMODE(os.fstat(descriptor).st_mode):
-            os.fchmod(descriptor, mode)
-            return True
-    return False
 
 
 def _settle(folder: Path) -> None:
