@@ -147,13 +147,13 @@ come over the mesh from the other's caches, one way at 10 to 16 GB/s however the
 cache is a third as fast as on that EPYC. fetch_Bps and attach_Bps are less the writing, and estimates at 128 MiB."""
 SHARED_ON_A_MESH = replace(
     BUILT_IN,
-    copy_Bps=(93e9, 40e9, 10e9, 14e9, 8e9),
-    attach_Bps=(6.5e9, 4.2e9, 4.4e9, 7.6e9, 5.5e9),
-    oversubscribed_fetch_Bps=(20e9, 12e9, 11e9, 7.4e9, 7e9),
+    copy_Bps=(190e9, 50e9, 10e9, 14e9, 8e9),
+    attach_Bps=(6e9, 3.5e9, 4e9, 7.4e9, 5.5e9),
+    oversubscribed_fetch_Bps=(22e9, 9e9, 8e9, 7e9, 7e9),
     source="built-in cost parameters of a Xeon whose cores ranks share",
 )
-"""Costs of ranks that share the cores of that Xeon: estimates from 4 and 8 ranks on 2 of them, by which all_to_all,
-scatter and gather are single copies from about the sizes on where they took less time (decision 0084)."""
+"""Costs of ranks that share the cores of that Xeon: estimates from calls of 4 and 8 ranks on 2 of them, by which single
+copies and algorithms are chosen about where they took less time (decision 0084)."""
 MESH_READS_BPS = 12e9
 """The kernel of that Xeon reads small pages at 14 to 21e9; below this one it is slower for another reason."""
 
