@@ -16,7 +16,7 @@ from ringtree.cli import one_line
 from ringtree.cli.ps import lines
 from ringtree.runtime.observing.worlds import ObservedWorld
 from tests.cli.conftest import Ringtree
-from tests.runtime.hanging import hanging_job
+from tests.runtime.observing.hanging import hanging_job
 
 
 def test_ps_shows_each_rank_and_who_holds_up_whom(ringtree: Ringtree, tmp_path: Path) -> None:

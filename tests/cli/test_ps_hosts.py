@@ -16,8 +16,8 @@ from ringtree.runtime.observing import hosts
 from ringtree.runtime.observing.listing import MARK, Listing, line_of, listing_in
 from ringtree.runtime.observing.worlds import LongWait, ObservedRank, ObservedWorld
 from tests.cli.conftest import Ringtree
-from tests.runtime.hanging import hanging_job
 from tests.runtime.hosts.launched import ssh
+from tests.runtime.observing.hanging import hanging_job
 from tests.waiting import until
 
 WAIT = LongWait(100, 300_000_000_100, None, 12, "recv", "0, 1")

@@ -11,7 +11,7 @@ import pytest
 
 from ringtree.runtime.observing import stacks
 from tests.cli.conftest import Ringtree
-from tests.runtime.hanging import hanging_job
+from tests.runtime.observing.hanging import hanging_job
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 // Every reduction of every type on bytes of every value: the largest and the smallest numbers, NaN, and what is no
 // value of the type at all. The sanitizer for undefined behaviour looks; what must come out,
-// tests/runtime/test_any_bits.py knows.
+// tests/runtime/communicator/collectives/test_any_bits.py knows.
 #include <cstdio>
 #include <cstdlib>
 #include <vector>

@@ -13,8 +13,8 @@ import pytest
 
 from ringtree import Communicator, Poisoned, spawn
 from ringtree import mpi as MPI
+from tests.runtime.communicator.test_composite import at_each_line
 from tests.runtime.conftest import available
-from tests.runtime.test_composite import at_each_line
 
 pytestmark = pytest.mark.skipif(not available("shm"), reason="the native engine is not built")
 

@@ -9,8 +9,16 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
-TESTS = ("test_native_exchange", "test_native", "test_calls", "test_mismatches", "test_native_faults",
-         "test_first_cause", "test_messages", "test_agreement")  # fmt: skip
+TESTS = (
+    "engines/test_native_exchange",
+    "engines/test_native",
+    "communicator/calls/test_calls",
+    "faults/test_mismatches",
+    "engines/test_native_faults",
+    "faults/test_first_cause",
+    "communicator/messages/test_messages",
+    "communicator/test_agreement",
+)
 """Files of tests/runtime, the quickest to notice first; the others follow, all at once."""
 LIMIT_S = 150.0
 OTHERS_LIMIT_S = 900.0

@@ -191,7 +191,7 @@ def test_a_device_needs_a_function_that_launches() -> None:
 
 
 def test_a_door_leads_arrays_of_the_host_to_its_group() -> None:
-    from tests.runtime.native_world import endpoint, segment
+    from tests.runtime.engines.native_world import endpoint, segment
 
     device = Device()
     device.know()

@@ -8,9 +8,9 @@ import pytest
 
 from ringtree.ir.collective import COLLECTIVES
 from tests.runtime.cases import Case, kinds, sweep
+from tests.runtime.engines.pairs import pairwise
+from tests.runtime.engines.test_contract import case_of, columns
 from tests.runtime.hosts.conftest import HostPools, Layout
-from tests.runtime.pairs import pairwise
-from tests.runtime.test_contract import case_of, columns
 
 LAYOUTS: tuple[Layout, ...] = ((1, 1), (2, 1), (1, 1, 2))
 """Of the quick tests."""

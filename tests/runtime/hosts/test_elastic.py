@@ -21,10 +21,10 @@ from ringtree.errors import Poisoned
 from ringtree.runtime.bootstrap.network.connection import Connection
 from ringtree.runtime.bootstrap.network.server import READY, RendezvousServer
 from ringtree.runtime.communicator.communicator import Communicator
+from tests.runtime.communicator.membership.test_shrink import FAILURES, until_it_fails, works
 from tests.runtime.hosts.conftest import HostCrew, Layout, Ranks, made_lab
 from tests.runtime.hosts.lab import Lab
 from tests.runtime.outlived import end
-from tests.runtime.test_shrink import FAILURES, until_it_fails, works
 
 SLOW_S = 20.0
 """The longest that survivors may take on a busy machine."""

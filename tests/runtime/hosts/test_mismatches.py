@@ -6,9 +6,9 @@ from functools import partial
 
 import pytest
 
+from tests.runtime.faults.mismatches import play_all
+from tests.runtime.faults.test_mismatches import wrongly_heard
 from tests.runtime.hosts.conftest import Ranks
-from tests.runtime.mismatches import play_all
-from tests.runtime.test_mismatches import wrongly_heard
 
 
 @pytest.mark.parametrize("layout", [(1, 1), (2, 1, 1)])

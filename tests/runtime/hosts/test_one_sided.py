@@ -10,8 +10,15 @@ import pytest
 
 from ringtree.errors import PeerDied, TimedOut
 from ringtree.runtime.communicator.communicator import Communicator
+from tests.runtime.communicator.test_one_sided import (
+    Act,
+    counts,
+    in_sub_groups,
+    ping_pong,
+    puts_and_gets,
+    several_waiters,
+)
 from tests.runtime.hosts.conftest import HostPools, Layout, Ranks
-from tests.runtime.test_one_sided import Act, counts, in_sub_groups, ping_pong, puts_and_gets, several_waiters
 
 
 @pytest.mark.parametrize("act", [puts_and_gets, counts, several_waiters])

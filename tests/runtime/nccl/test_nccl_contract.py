@@ -10,8 +10,8 @@ import pytest
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.runtime.launch.spawn import Pool
 from tests.runtime.cases import Case, kinds, sweep
-from tests.runtime.pairs import pairwise
-from tests.runtime.test_contract import FEW, case_of, columns
+from tests.runtime.engines.pairs import pairwise
+from tests.runtime.engines.test_contract import FEW, case_of, columns
 
 pytestmark = pytest.mark.torch
 PAIRS = ("minloc", "maxloc")

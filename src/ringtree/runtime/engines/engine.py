@@ -1,8 +1,8 @@
 """The table of engines. An engine gives a rank an endpoint in a group, which runs programs (see `protocols`).
 
 An engine is one line in ENGINES: a module with `join(parameters) -> JoinedGroup`, and with `IN_THREADS = True` where
-ranks can only be threads of one process. All engines pass the same contract suite (tests/runtime/test_contract.py),
-which reads this table.
+ranks can only be threads of one process. All engines pass the same contract suite, which reads this table
+(tests/runtime/engines/test_contract.py).
 """
 
 from __future__ import annotations

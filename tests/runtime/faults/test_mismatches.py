@@ -1,0 +1,66 @@
+"""A mismatched call is reported to every rank: in the call, in the next one, or when it closes the group."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ringtree import spawn
+from ringtree.errors import Mismatch, TimedOut
+from ringtree.runtime.communicator.communicator import Communicator
+from tests.runtime.conftest import available
+from tests.runtime.faults.mismatches import Heard, play_all
+
+pytestmark = pytest.mark.skipif(not available("shm"), reason="the native engine is not built")
+
+
+@pytest.mark.parametrize("check", [False, True])
+@pytest.mark.parametrize("ranks", [2, 4, *(pytest.param(n, marks=pytest.mark.slow) for n in (3, 5))])
+def test_every_rank_hears_of_a_mismatch(ranks: int, check: bool) -> None:
+    wrong = wrongly_heard(spawn(play_all, ranks, check, timeout_s=60), check)
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("nbytes", [8, 65_536])
+def test_a_root_that_is_not_the_others_is_reported_though_they_go_on(nbytes: int) -> None:
+    """They run ahead of the rank that waits for its root until no staging slot is free."""
+    for rank, text in enumerate(spawn(broadcast_on, 4, nbytes, timeout_s=20)):
+        assert text.startswith("Mismatch: ") and "rank 2 called broadcast(" in text and "root 3)" in text, (rank, text)
+
+
+def broadcast_on(comm: Communicator, nbytes: int) -> str:
+    x = np.ones(nbytes // 4, np.float32)
+    try:
+        comm.broadcast(x, 3 if comm.rank == 2 else 0)
+        for _ in range(1000):
+            comm.broadcast(x, 0)
+    except (Mismatch, TimedOut) as error:
+        return f"{type(error).__name__}: {error}"
+    return "nothing"
+
+
+def wrongly_heard(
+    all_heard: list[list[tuple[str, str, int, str, Heard]]], check: bool, hosts: bool = False
+) -> list[str]:
+    """What ranks heard too late, or not at all, or as another error. `hosts`: they are on several, where nobody
+    hears of a last call that one rank did not make, if the others did not wait for it."""
+    wrong = []
+    for rank, heard in enumerate(all_heard):
+        for kind, row, culprit, ends, (when, text) in heard:
+            here = f"{row} of rank {culprit}, then {ends}: rank {rank} heard {when}: {text}"
+            left = kind in ("skipped", "extra") and text.startswith("PeerDied: ")  # who makes no more calls
+            late = when not in {"before"} | _expected(kind, ends, check, rank == culprit, hosts)
+            if late or (when != "never" and not left and not text.startswith("Mismatch: ")):
+                wrong.append(here)
+    return wrong
+
+
+def _expected(kind: str, ends: str, check: bool, culprit: bool, hosts: bool) -> set[str]:
+    """When a rank may hear. One that makes no such call hears in its next; one that makes no further call cannot be
+    missed by itself. Over hosts a rank may be through its next call before another has read the message that shows it.
+    """
+    makes_none = (kind == "skipped" and culprit) or (kind == "extra" and not culprit)
+    if makes_none:
+        return {"next"} if ends == "next" else {"never", "close"}
+    never = {"never"} if hosts and ends == "close" and kind in ("skipped", "extra") else set[str]()
+    return never | ({"call"} if check else {"call", ends, "close"} if hosts else {"call", ends})

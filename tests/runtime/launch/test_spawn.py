@@ -1,0 +1,179 @@
+"""Ranks from a running program: results, failures, pools."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ringtree
+from ringtree import Pool, RankFailed, spawn
+from ringtree.runtime.communicator.communicator import Communicator
+from tests.runtime.communicator.test_lifetime import children
+from tests.runtime.conftest import available
+
+
+def kinds() -> list[dict[str, Any]]:
+    options: list[dict[str, Any]] = [{"engine": "reference", "threads": True}]
+    return [*options, {}, {"threads": True}] if available("shm") else options
+
+
+way = pytest.mark.parametrize("way", kinds(), ids=lambda w: "-".join(map(str, w.values())) or "processes")
+
+
+@way
+def test_results_come_in_order_of_ranks(way: dict[str, Any]) -> None:
+    secret = 40  # a closure
+    assert spawn(lambda comm, a: comm.rank * 10 + a + secret, 4, 2, **way) == [42, 52, 62, 72]
+    assert spawn(lambda comm: comm.all_gather(comm.rank).tolist(), 2, **way) == [[0, 1], [0, 1]]
+
+
+@way
+def test_arrays_come_back(way: dict[str, Any]) -> None:
+    big = spawn(lambda comm: np.full(300_000, comm.rank), 3, **way)
+    assert [int(x[-1]) for x in big] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("n", [0, -1])
+def test_no_ranks_is_a_mistake(n: int) -> None:
+    with pytest.raises(ValueError, match=f"{n} ranks: expected at least 1"):
+        spawn(print, n)
+
+
+def test_unknown_engines_are_a_mistake() -> None:
+    with pytest.raises(ValueError, match="no engine 'magic': expected one of shm, reference"):
+        spawn(print, 1, engine="magic", threads=True)
+
+
+def test_the_reference_engine_wants_threads() -> None:
+    with pytest.raises(ValueError, match="threads=True"):
+        spawn(print, 2, engine="reference")
+
+
+LAUNCHED = {
+    "ringtree run": {"RINGTREE_RANK": "1", "RINGTREE_WORLD_SIZE": "4", "RINGTREE_JOB": "f00d"},
+    "ringtree.spawn": {"RINGTREE_RANK": "1", "RINGTREE_WORLD_SIZE": "4", "RINGTREE_JOB": "spawn-7-0"},
+    "torchrun": {"RANK": "1", "WORLD_SIZE": "4"},
+    "Open MPI": {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "4"},
+}
+
+
+@pytest.mark.parametrize("start", [spawn, lambda fn, n: Pool(n)], ids=["spawn", "Pool"])
+@pytest.mark.parametrize("launcher", LAUNCHED)
+def test_a_launched_rank_starts_no_ranks_of_its_own(
+    launcher: str, start: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in LAUNCHED[launcher].items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ValueError, match=rf"in rank 1 of the 4 that {launcher} started .*expected comm = "):
+        start(print, 3)
+
+
+@way
+def test_a_world_of_one_may_start_ranks(way: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a step of srun -n 1."""
+    monkeypatch.setenv("RINGTREE_RANK", "0")
+    monkeypatch.setenv("RINGTREE_WORLD_SIZE", "1")
+    assert spawn(lambda comm: comm.all_reduce(1), 2, **way) == [2, 2]
+
+
+@way
+def test_a_pool_keeps_its_ranks(way: dict[str, Any]) -> None:
+    with Pool(3, **way) as pool:
+        first = pool.run(identity)
+        assert pool.run(identity) == first
+        assert pool.run(total, 5) == [15, 15, 15]
+        assert pool.alive
+    with pytest.raises(RuntimeError, match="this pool has ended"):
+        pool.run(identity)
+
+
+def identity(comm: Communicator) -> tuple[int, int]:
+    return os.getpid(), threading.get_ident()
+
+
+def total(comm: Communicator, x: int) -> int:
+    return int(comm.all_reduce(x))
+
+
+def fail(comm: Communicator) -> None:
+    if comm.rank == 1:
+        raise LookupError("not here")
+    comm.barrier()
+
+
+@way
+def test_a_failure_ends_a_pool(way: dict[str, Any]) -> None:
+    pool = Pool(3, timeout_s=60, **way)
+    with pytest.raises(RankFailed, match="rank 1 of 3 failed: LookupError: not here") as caught:
+        pool.run(fail)
+    assert isinstance(caught.value.__cause__, LookupError)
+    assert not pool.alive
+
+
+def test_the_end_of_a_process_is_described() -> None:
+    pytest.importorskip("ringtree._native")
+    with pytest.raises(RankFailed, match="rank 0 of 2 failed: its process exited with code 7"):
+        spawn(lambda comm: os._exit(7) if comm.rank == 0 else None, 2)
+    with pytest.raises(RankFailed, match="rank 1 of 2 failed: SystemExit: 3"):
+        spawn(lambda comm: sys.exit(3) if comm.rank == 1 else None, 2)
+    with pytest.raises(RankFailed, match="its result cannot be pickled"):
+        spawn(lambda comm: lambda: 0, 2)
+
+
+def test_a_rank_that_hangs_after_a_failure_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ringtree._native")
+    monkeypatch.setattr("ringtree.runtime.launch.spawn.GRACE_S", 0.3)
+    before = children()
+    with pytest.raises(RankFailed, match="ValueError: gone"):
+        spawn(hang, 3)
+    assert children() == before
+
+
+def hang(comm: Communicator) -> None:
+    if comm.rank == 0:
+        raise ValueError("gone")
+    time.sleep(1000)
+
+
+def test_ranks_are_pinned_when_they_fit() -> None:
+    pytest.importorskip("ringtree._native")
+    cores = len(os.sched_getaffinity(0))
+
+    def mine(comm: Communicator) -> list[int]:
+        return sorted(os.sched_getaffinity(0))
+
+    pinned = spawn(mine, cores, pin=True)
+    assert sorted(core for (core,) in pinned) == sorted(os.sched_getaffinity(0))
+    assert {len(own) for own in spawn(mine, cores + 1, pin=True)} == {cores}
+
+
+def test_init_in_a_spawned_rank_is_that_world() -> None:
+    pytest.importorskip("ringtree._native")
+
+    def again(comm: Communicator) -> tuple[int, int]:
+        with ringtree.init() as world:
+            return world.rank, int(world.all_reduce(1))
+
+    assert spawn(again, 3) == [(0, 3), (1, 3), (2, 3)]
+
+
+def test_pools_live_side_by_side() -> None:
+    pytest.importorskip("ringtree._native")
+    with Pool(2) as one, Pool(3) as two:
+        assert one.run(total, 1) == [2, 2]
+        assert two.run(total, 1) == [3, 3, 3]
+        one.close()
+        assert two.run(total, 2) == [6, 6, 6]
+
+
+def test_spawned_ranks_share_a_host_though_their_parents_job_has_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ringtree._native")
+    monkeypatch.setenv("RINGTREE_ADDRESS", "192.0.2.1:29400")
+    assert ringtree.spawn(lambda comm: ringtree.init(timeout_s=20).size, 2) == [2, 2]
