@@ -95,11 +95,11 @@ def test_owner_and_group_are_kept_where_this_user_may(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_text("old")
     os.chown(path, 1234, 2345)
-    path.chmod(0o2750)
+    path.chmod(0o6750)
     with replacing(path) as file:
         file.write(b"new")
     found = path.stat()
-    assert (found.st_uid, found.st_gid, found.st_mode & 0o7777) == (1234, 2345, 0o2750)
+    assert (found.st_uid, found.st_gid, found.st_mode & 0o7777) == (1234, 2345, 0o750)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="files of other users are root's to make")

@@ -29,7 +29,8 @@ def create(path: Path, mode: int = 0o666) -> int:
 
 def keep_access(descriptor: int, replaced: Path, more: int = 0) -> bool:
     """Gives a new file the permissions of the one that it replaces, if there is one, and `more`; and its owner and
-    group, as far as this user may. Whether that changed anything."""
+    group, as far as this user may. That somebody runs it as its owner is no permission, and is not kept. Whether that
+    changed anything."""
     if not hasattr(os, "fchown"):  # on Windows
         return False
     try:
@@ -37,7 +38,7 @@ def keep_access(descriptor: int, replaced: Path, more: int = 0) -> bool:
     except FileNotFoundError:
         return False
     moved = (before.st_uid, before.st_gid) != (now.st_uid, now.st_gid) and _give(descriptor, before)
-    mode = stat.S_IMODE(before.st_mode) | more
+    mode = before.st_mode & 0o777 | more
     if not moved and mode == stat.S_IMODE(now.st_mode):
         return False
     os.fchmod(descriptor, mode)  # also after a change of owner, which takes some away

@@ -195,9 +195,9 @@ class _Batch:
             link = routes.link[first[row] + k]
             lasts_s = self._chunks[row] / routes.topology.bandwidth_Bps[link]
             lasts, edges = LinearCost(np.zeros(len(row)), lasts_s), self._edges(self._round[row])
-            begin = self._edges(self._round)
+            begin = self._edges(self._round)[:-1]
             parts = [slice(*edges[at : at + 2]) for at in range(self._count)]
-            hops.append([Hop(row[p] - low, link[p], lasts.of(p)) for p, low in zip(parts, begin, strict=False)])
+            hops.append([Hop(row[p] - low, link[p], lasts.of(p)) for p, low in zip(parts, begin, strict=True)])
         return hops
 
     def _handed(self, before: Ints) -> LinearCost:
