@@ -29,8 +29,7 @@ def create(path: Path, mode: int = 0o666) -> int:
 
 def keep_access(descriptor: int, replaced: Path, more: int = 0) -> bool:
     """Gives a new file the permissions of the one that it replaces, if there is one, and `more`; and its owner and
-    group, as far as this user may. That somebody runs it as its owner is no permission, and is not kept. Whether that
-    changed anything."""
+    group, as far as this user may; not set-user and set-group bits. Whether that changed anything."""
     if not hasattr(os, "fchown"):  # on Windows
         return False
     try:

@@ -18,7 +18,7 @@ Bools = NDArray[np.bool_]
 NOTHING = np.zeros((0, 4), np.int64)
 """The ranges written before the first round."""
 MOST_AT_ONCE = 1 << 16
-"""Rows; it bounds the memory."""
+"""The most rows of several rounds that are read at once, which bounds the memory."""
 FEW = 16
 """Runs of up to so many rows are added up row by row, which does not lose the digits of short ones behind long ones."""
 MOST_KEY = 1 << 62
@@ -32,7 +32,7 @@ def written(rows: Transfers) -> Ints:
 
 def read(rows: Transfers, routes: RoutedPairs, before: Ints, at_once: int = MOST_AT_ONCE) -> list[MessageRound]:
     """The rounds that have rows, priced. `before`: the ranges written by the round before them, which are ready to be
-    sent. `at_once`: the most rows of several rounds that are read at once."""
+    sent. `at_once`: as MOST_AT_ONCE."""
     found = list[MessageRound]()
     edges = Runs.of(rows.round).first
     for low, high in _batches(np.append(edges, len(rows)), at_once):
