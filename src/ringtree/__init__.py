@@ -13,6 +13,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ringtree import mpi as mpi
+    from ringtree import storage as storage
     from ringtree.errors import Mismatch, PeerDied, Poisoned, RankFailed, TimedOut
     from ringtree.runtime.balanced_sum import balanced_sum
     from ringtree.runtime.communicator.calls.operations import Op, scaled
@@ -44,6 +46,8 @@ _HOME = {
     "wait_any": "ringtree.runtime.communicator.messages.work",
 }
 
+_DOORS = ("mpi", "storage")
+
 __all__ = [
     "ANY",
     "Communicator",
@@ -69,6 +73,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         value = getattr(import_module(_HOME[name]), name)
+    elif name in _DOORS:
+        value = import_module(f"ringtree.{name}")
     elif name == "__version__":
         from importlib.metadata import PackageNotFoundError, version
 
@@ -83,4 +89,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_DOORS})

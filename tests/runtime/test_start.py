@@ -60,6 +60,12 @@ def test_init_loads_few_modules() -> None:
         assert len(others) <= MOST_OTHERS, sorted(others)
 
 
+@pytest.mark.parametrize("name", ["storage.load", "mpi.COMM_WORLD", "spawn"])
+def test_the_package_has_names_and_doors_by_attribute(name: str) -> None:
+    program = f"import ringtree; assert 'storage' in dir(ringtree); ringtree.{name}"
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
 def test_the_slow_path_is_made_by_the_first_call_that_takes_it() -> None:
     with ringtree.init() as comm:
         assert comm._used_calls() is None
