@@ -48,16 +48,16 @@ pytest = $(py) -m pytest -n $(JOBS) --dist worksteal
 # Where the tests of a mark are, unless ARGS names others: to look through all takes each worker four seconds.
 within = $(if $(filter tests/%,$(ARGS)),,$(1))
 
-test: $(built) ## run the tests (5 minutes on 2 cores; ARGS="-k name" for some of them)
+test: $(built) ## run the tests (12 minutes on 2 cores; ARGS="-k name" for some of them)
 	@$(pytest) -m "not slow and not torch and not ray and not sglang and not vllm and not browser and not hosts and not docs and not wheels" $(ARGS)
 
 test-docs: $(built) ## run what README, pages and examples show, and compare what they print (half a minute)
 	@$(pytest) -m "docs and not slow and not torch" $(call within,$(wildcard tests/test_*.py)) $(ARGS)
 
-test-hosts: $(built) ## run the tests over several hosts, which are namespaces of this machine and need root (a minute)
+test-hosts: $(built) ## run the tests over several hosts, which are namespaces of this machine and need root (three minutes)
 	@$(pytest) -m "hosts and not slow and not torch" $(call within,tests/runtime/hosts tests/storage) $(ARGS)
 
-test-pages: $(built) ## run the tests of the pages in a browser, which `make browser` prepares (under a minute)
+test-pages: $(built) ## run the tests of the pages in a browser, which `make browser` prepares (two minutes)
 	@$(pytest) -m "browser and not slow" tests/pages $(ARGS)
 
 test-torch: $(built) $(torch) ## install torch into .venv, and run the tests that need it (PIP_INDEX_URL says from where)
