@@ -96,7 +96,7 @@ FILES: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
     "lines": (lambda: b"\n" * (100 * M), ("explain", "--fit")),
     "receives": (lambda: b"num_ranks 1\nrank 0 {" + b"recv 8b from 0\n" * 300_000 + b"}", ("simulate, operations",)),
     "comments": (lambda: b"num_ranks 1\n" + b"/*//" * (20 * M), ("simulate, operations",)),
-    "rows": (lambda: b"# size\n" + NUMBERS * M, ("explain",)),
+    "rows": (lambda: b"# size\n" + NUMBERS * M, ("explain", "--fit")),
 }
 """Hostile files, and the commands whose readers they are made for."""
 
