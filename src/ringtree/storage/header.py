@@ -133,7 +133,7 @@ def safetensors_bytes(
     if len(text) > MOST_HEADER_BYTES or count_values(text) > MOST_VALUES:
         raise ValueError(
             f"a header of {len(tensors):,} tensors in {len(text):,} bytes; expected {MOST_VALUES:,} values (some "
-            f"300,000 tensors) in {MOST_HEADER_BYTES:,} bytes at most: save several files"
+            f"300,000 tensors of few dimensions) in {MOST_HEADER_BYTES:,} bytes at most: save several files"
         )
     begin = 8 + len(text)
     moved = tuple(e._replace(begin=begin + e.begin, end=begin + e.end) for e in entries)
