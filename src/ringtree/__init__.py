@@ -46,7 +46,7 @@ _HOME = {
     "wait_any": "ringtree.runtime.communicator.messages.work",
 }
 
-_DOORS = ("mpi", "storage")
+_DOORS = ("mpi", "storage")  # packages that need no extra
 
 __all__ = [
     "ANY",
