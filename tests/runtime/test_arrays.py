@@ -212,3 +212,21 @@ def test_torch_itself() -> None:
         assert comm.all_gather(torch.arange(3), out=out) is out
 
     spawn(ranks, 2, timeout_s=60)
+
+
+class OfJax:
+    """An array on the host whose type has what arrays on devices have, as JAX's arrays do."""
+
+    shape, dtype = (3,), np.dtype(np.float32)
+
+    @property
+    def __cuda_array_interface__(self) -> object:
+        raise AttributeError("only defined for GPU buffers")
+
+    def __array__(self, *_: object, **__: object) -> np.ndarray:
+        return np.arange(3, dtype=np.float32)
+
+
+def test_an_array_of_jax_on_the_host_is_read_there() -> None:
+    seen = readable(OfJax(), on_device=True)
+    assert seen.device is None and seen.owner.tolist() == [0, 1, 2]

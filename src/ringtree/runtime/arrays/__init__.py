@@ -19,16 +19,19 @@ if TYPE_CHECKING:
         target,
         writable,
     )
-    from ringtree.runtime.arrays.device import DeviceMemory, in_library
+    from ringtree.runtime.arrays.device import DeviceMemory, delivered, in_library
+    from ringtree.runtime.arrays.jax_arrays import is_jax
 
 __all__ = [
     "PAIR_DTYPES",
     "Array",
     "DeviceMemory",
     "blank",
+    "delivered",
     "dtype_named",
     "dtype_of",
     "in_library",
+    "is_jax",
     "new",
     "readable",
     "shape_of",
@@ -36,8 +39,7 @@ __all__ = [
     "writable",
 ]
 
-_ON_DEVICE = ("DeviceMemory", "in_library")
+_HOMES = {"device": ("DeviceMemory", "delivered", "in_library"), "jax_arrays": ("is_jax",)}
+_ON_HOST = tuple(name for name in __all__ if not any(name in names for names in _HOMES.values()))
 
-__getattr__ = late.names(
-    __name__, {"array": tuple(name for name in __all__ if name not in _ON_DEVICE), "device": _ON_DEVICE}
-)
+__getattr__ = late.names(__name__, {"array": _ON_HOST, **_HOMES})

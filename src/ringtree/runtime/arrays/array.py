@@ -141,7 +141,7 @@ def target(out: Any, like: Array, shape: tuple[int, ...]) -> Array:
     """`out` as the array for `shape` elements of the type of `like`; a new array of that kind where it is None."""
     if out is None:
         return new(like, shape)
-    if out is like.owner and not like.copied and (_is_tensor(out) or out.flags.writeable):
+    if out is like.owner and not like.copied and (_is_tensor(out) or (like.device is None and out.flags.writeable)):
         array = like
     else:
         array = writable(out, "out", like.named, like.device is not None)

@@ -1,5 +1,5 @@
-"""Arrays in the memory of CUDA devices, other than torch's: whatever has __cuda_array_interface__, as CuPy, Numba and
-JAX arrays have it (https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html)."""
+"""Arrays in the memory of CUDA devices, other than torch's: JAX's, and whatever has __cuda_array_interface__, as CuPy's
+and Numba's arrays have it (https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import sys
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from ringtree.runtime.arrays import jax_arrays
+from ringtree.runtime.arrays.jax_arrays import is_jax
 
 
 class DeviceArray(NamedTuple):
@@ -23,12 +26,25 @@ class DeviceArray(NamedTuple):
 
 def is_array(x: Any) -> bool:
     """Whether `x` is in a device's memory."""
-    return not isinstance(x, np.ndarray) and hasattr(type(x), "__cuda_array_interface__")
+    if isinstance(x, np.ndarray):
+        return False
+    if isinstance(x, jax_arrays.Blank) or is_jax(x):
+        return True
+    # An array of JAX's on the host has the name in its type alone.
+    return hasattr(type(x), "__cuda_array_interface__") and hasattr(x, "__cuda_array_interface__")
 
 
 def look(x: Any, what: str, writes: bool) -> DeviceArray:
     """`x` as its memory. It is copied where it is not contiguous, unless `writes`: then that is a ValueError, as a
     read-only array is."""
+    if isinstance(x, jax_arrays.Blank):
+        return DeviceArray(x, x.address, x.shape, str(x.dtype), False, x.device)
+    if is_jax(x):
+        if writes:
+            raise ValueError(f"{what} is an array of JAX's, which is read-only; expected one that can be written")
+        device = jax_arrays.device_number(x, what)
+        address = jax_arrays.address(x, current_stream(device))
+        return DeviceArray(x, address, tuple(x.shape), str(x.dtype), False, device)
     seen = x.__cuda_array_interface__
     copied = False
     if not _contiguous(seen):
@@ -52,10 +68,25 @@ def blank(like: Any, shape: tuple[int, ...]) -> Any:
     if cupy is not None and isinstance(like, cupy.ndarray):
         with like.device:
             return cupy.empty(shape, like.dtype)
+    if is_jax(like):
+        return jax_arrays.Blank(like, shape, current_stream(jax_arrays.device_number(like, "the array")))
     made = getattr(like, "blank", None)
     if made is None:
         raise TypeError(f"a {type(like).__name__} has no way to make one that can be written: give out=")
     return made(shape)
+
+
+def delivered(result: Any) -> Any:
+    """The result of a call that has begun, for its caller: itself, or JAX's array of it."""
+    return result.delivered() if isinstance(result, jax_arrays.Blank) else result
+
+
+def current_stream(device: int) -> int:
+    """The stream of the caller's work on a device: torch's, else CuPy's, else the default one, 0."""
+    torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
+    if torch is not None and torch.cuda.is_initialized():
+        return int(torch._C._cuda_getCurrentRawStream(device))
+    return int(cupy.cuda.get_current_stream().ptr) if cupy is not None else 0
 
 
 def _contiguous(seen: dict[str, Any]) -> bool:

@@ -81,8 +81,10 @@ class Calls:
         if request.device is not None and self._joined.devices is None:
             what = device_engine(os.environ, self._joined.network is not None)
             return self._beside(what, engine=what).perform(request, algorithm, async_op)
-        at = self._by_address(request, algorithm, async_op)
-        if at is not None:
+        if request.is_kept and not async_op:
+            return self.perform(request, algorithm, True).result()
+        offset = 0 if algorithm is None else self.offsets.find(algorithm)
+        if offset is not None and (at := request.by_address(offset, async_op)):
             if not async_op and self._endpoint.call_at(*at):
                 return request.result
             if async_op and (ticket := self._endpoint.start_at(*at)):
@@ -109,21 +111,6 @@ class Calls:
                 beside._room = self._room
                 return beside._make(request, algorithm, async_op)
         return self._make(request, algorithm, async_op)
-
-    def _by_address(
-        self, request: CallRequest, algorithm: str | Schedule | None, async_op: bool
-    ) -> tuple[Any, ...] | None:
-        """The arguments of the fast path by addresses; None for calls that it never knows, and for synchronous ones of
-        plain buffers, which were tried as such."""
-        r, shown = request, request.x or request.out
-        offset = 0 if algorithm is None else self.offsets.find(algorithm)
-        if offset is None or r.counts is not None or r.packed or shown is None:
-            return None
-        if not (async_op or shown.copied or shown.format() is None):
-            return None
-        x = (0, 0) if r.x is None else (r.x.address, r.x.count)
-        out = (0, 0) if r.out is None else (r.out.address, r.out.count)
-        return (CODE[r.collective] + offset, r.dtype, r.op, r.root, *x, *out)
 
     def _make(self, request: CallRequest, algorithm: str | Schedule | None, async_op: bool) -> Any:
         r = request

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ringtree.ir.collective import collective as find_collective
-from ringtree.runtime.arrays import dtype_of
+from ringtree.runtime.arrays import delivered, dtype_of, is_jax
+from ringtree.runtime.communicator.calls.codes import CODE
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -21,7 +22,7 @@ class CallRequest:
     uneven blocks, as `bind` takes them. `packed`: a digest of how several arrays lie in it, alike on all ranks; 0 where
     it is one."""
 
-    __slots__ = ("collective", "count", "counts", "dtype", "op", "out", "packed", "result", "root", "x")
+    __slots__ = ("collective", "count", "counts", "dtype", "op", "out", "packed", "root", "written", "x")
 
     def __init__(
         self,
@@ -35,17 +36,39 @@ class CallRequest:
         counts: Ints | None = None,
         packed: int = 0,
     ) -> None:
-        self.collective, self.count, self.x, self.out, self.result = collective, count, x, out, result
+        self.collective, self.count, self.x, self.out, self.written = collective, count, x, out, result
         self.op, self.root, self.counts, self.packed = op, root, counts, packed
         array = x or out
         assert array is not None
         self.dtype: Dtype = array.dtype
 
     @property
+    def result(self) -> Any:
+        """The caller's result of the call, once that has begun."""
+        return self.written if self.device is None else delivered(self.written)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether its arrays, of a library that does not know the stream of the call, are kept until it has ended."""
+        return self.device is not None and is_jax(self.x and self.x.owner)
+
+    @property
     def device(self) -> int | None:
         """The number of the device whose memory the arrays are in; None on the host."""
         array = self.x or self.out
         return None if array is None else array.device
+
+    def by_address(self, offset: int, async_op: bool) -> tuple[Any, ...] | None:
+        """The arguments of the fast path by addresses; None for calls that it never knows, and for synchronous ones of
+        plain buffers, which were tried as such. `offset`: added to the collective's code, for the algorithm."""
+        shown = self.x or self.out
+        if self.counts is not None or self.packed or shown is None:
+            return None
+        if not (async_op or shown.copied or shown.format() is None):
+            return None
+        x = (0, 0) if self.x is None else (self.x.address, self.x.count)
+        out = (0, 0) if self.out is None else (self.out.address, self.out.count)
+        return (CODE[self.collective] + offset, self.dtype, self.op, self.root, *x, *out)
 
 
 def plan_key(collective: str, dtype: DTypeLike, op: str, root: int) -> tuple[str, Dtype, str, int]:
