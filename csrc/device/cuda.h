@@ -55,7 +55,6 @@ struct Cuda {
   }
   static void add(uint32_t* word) { asm volatile("red.release.sys.global.add.u32 [%0], 1;" ::"l"(word) : "memory"); }
   // Writes to the host's memory; to read there takes a microsecond a warp.
-  static void post(uint32_t* there, uint32_t value) { *const_cast<volatile uint32_t*>(there) = value; }
   static void report(Status* status, const Status& found) {
     volatile Status* s = status;
     if (s->outcome) return;

@@ -31,7 +31,7 @@ class FlaggedInterpreter {
 
   void run(int block) {
     if (!tables_.stopped()) interpret();
-    if (block == 0 && Platform::thread() == 0) Platform::post(&call_.status->ended, call_.number);
+    if (block == 0 && Platform::thread() == 0) *call_.ended = call_.number;
   }
 
  private:
@@ -40,11 +40,14 @@ class FlaggedInterpreter {
     for (int k = Platform::thread(); k < p_.operands; k += Platform::threads()) resolve(k);
     for (int peer = Platform::thread(); peer < l_.ranks; peer += Platform::threads()) failed |= !announce(peer);
     if (Platform::any(failed)) return;
+    // No step waits for the one before it: what a thread reads of memory, it has written itself, as it has the same
+    // part of a chunk in each step but the end of an average.
     for (int k = 0; k < p_.steps; k++) {
       const Step& step = p_.step(l_.ranks)[k];
-      failed = !perform(k, step);
-      if (Platform::any(failed)) return;
+      if (step.kind == finishing && Platform::any(failed)) return;
+      failed = failed || !perform(k, step);
     }
+    if (Platform::any(failed)) return;
     for (int peer = Platform::thread(); peer < l_.ranks; peer += Platform::threads()) conclude(peer);
   }
 

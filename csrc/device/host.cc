@@ -43,7 +43,6 @@ struct Host {
     __atomic_store_n(at, value, __ATOMIC_RELEASE);
   }
   static void add(uint32_t* word) { __atomic_fetch_add(word, 1, __ATOMIC_RELEASE); }
-  static void post(uint32_t* there, uint32_t value) { *there = value; }
   static void report(Status* status, const Status& found) {
     if (status->outcome != fine) return;
     auto ended = status->ended;

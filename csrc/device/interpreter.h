@@ -24,7 +24,7 @@ class Interpreter : private Addresses, private Waits<Platform> {
   void run() {
     if (!tables_.stopped()) interpret();
     bool last = call_.to == p_.length && call_.last_window == p_.windows;
-    if (block_ == 0 && last && Platform::thread() == 0) Platform::post(&call_.status->ended, call_.number);
+    if (block_ == 0 && last && Platform::thread() == 0) *call_.ended = call_.number;
   }
 
  private:
@@ -53,12 +53,14 @@ class Interpreter : private Addresses, private Waits<Platform> {
 
   // The counters of messages to a peer when the window began: where `settles` count from.
   void begin_window(int64_t window) {
+    taken_to_ = 0;
     if (call_.from > 0) return;
     if (window > call_.first_window) Platform::barrier();  // the counters are up to date
     for (int peer = Platform::thread(); peer < l_.ranks; peer += Platform::threads()) {
       shared_.base(peer) = counters_[peer].sent;
       shared_.home(peer) = nowhere;
     }
+    for (int k = Platform::thread(); k < l_.slots; k += Platform::threads()) shared_.named_until(k) = -1;
     Platform::barrier();
   }
 
@@ -72,6 +74,8 @@ class Interpreter : private Addresses, private Waits<Platform> {
       case signal:
         return send(at, i.run) ? at + i.run : -1;
       case wait:
+        if (at >= taken_to_ && i.takes > 1 && at + 3 * i.takes <= call_.to && !take(at, i.takes)) return -1;
+        if (at < taken_to_ && shared_.taken((at - taken_from_) / 3)) return at + 3;
         return receive(at, i.run) ? at + i.run : -1;
       default:
         give_back(at, i.run);
@@ -110,7 +114,7 @@ class Interpreter : private Addresses, private Waits<Platform> {
     const Slot& s = shared_.slot(i.reg);
     if (s.held == has_landed) return there;
     if (s.held >= 0)
-      l_.slot_until[(static_cast<int64_t>(block_) * l_.slots + s.held) * l_.ranks + i.peer] = c.sent;
+      slot_until(s.held)[i.peer] = c.sent;
     else
       c.pending = c.sent;
     return s.place;
@@ -120,21 +124,9 @@ class Interpreter : private Addresses, private Waits<Platform> {
     bool failed = false;
     for (int k = Platform::thread(); k < run; k += Platform::threads()) {
       const Instruction& i = instruction(at + k);
-      Counters& c = counters_[i.peer];
-      Descriptor* d = arrival(l_.rank, i.peer, c.taken);
-      uint64_t mark = 0;
-      failed |= !until(at + k, i.peer, [&] {
-        mark = Platform::acquire(&d->mark);
-        return mark && static_cast<uint32_t>(mark) == c.taken + 1;
-      });
+      failed |= !arrives(at + k, i.peer);
       if (failed) continue;
-      if (static_cast<uint32_t>(mark >> 32) != p_.print) {
-        failed = !fail(mismatch, at + k, i.peer, static_cast<uint32_t>(mark >> 32));
-        continue;
-      }
-      c.taken++;
-      uint64_t home = Platform::read(&d->home), place = Platform::read(&d->place);
-      shared_.home(i.peer) = static_cast<int64_t>(home);
+      uint64_t place = accept(i.peer);
       if (i.reg < 0) continue;
       Message m{nullptr, landed, 0};
       if (place != there) m = {region(place, i.peer), place >> region_shift ? lying : packed, 0};
@@ -143,39 +135,89 @@ class Interpreter : private Addresses, private Waits<Platform> {
     return !Platform::any(failed);
   }
 
+  // The descriptor of the next message from a peer.
+  Descriptor* next_from(int peer) const { return arrival(l_.rank, peer, counters_[peer].taken); }
+
+  // Waits in this thread for the next message from a peer; false where the call has failed.
+  bool arrives(int at, int peer) {
+    const Counters& c = counters_[peer];
+    Descriptor* d = next_from(peer);
+    uint64_t mark = 0;
+    bool has_come = until(at, peer, [&] {
+      mark = Platform::acquire(&d->mark);
+      return mark && static_cast<uint32_t>(mark) == c.taken + 1;
+    });
+    if (!has_come || static_cast<uint32_t>(mark >> 32) == p_.print) return has_come;
+    return fail(mismatch, at, peer, static_cast<uint32_t>(mark >> 32));
+  }
+
+  // Counts a message that has come; the place of its bytes.
+  uint64_t accept(int peer) {
+    Descriptor* d = next_from(peer);
+    counters_[peer].taken++;
+    shared_.home(peer) = static_cast<int64_t>(Platform::read(&d->home));
+    return Platform::read(&d->place);
+  }
+
+  // Messages of several peers that are copied to the output: those that have landed there are given back at once, each
+  // by a thread of its own, and of the others nothing is done.
+  bool take(int at, int takes) {
+    bool failed = false;
+    for (int k = Platform::thread(); k < takes; k += Platform::threads()) {
+      int peer = instruction(at + 3 * k).peer;
+      failed |= !arrives(at + 3 * k, peer);
+      bool is_here = !failed && Platform::read(&next_from(peer)->place) == there;
+      shared_.taken(k) = is_here;
+      if (!is_here) continue;
+      accept(peer);
+      give_back_to(peer);
+    }
+    taken_from_ = at;
+    taken_to_ = at + 3 * takes;
+    return !Platform::any(failed);
+  }
+
   void give_back(int at, int run) {
     Platform::barrier();  // the messages' bytes are read
-    for (int k = Platform::thread(); k < run; k += Platform::threads()) {
-      const Instruction& i = instruction(at + k);
-      Platform::release(&credit(i.peer, l_.rank)->given, ++counters_[i.peer].given);
-      if (l_.tolls) Platform::add(&toll(i.peer)->returned);
-    }
+    for (int k = Platform::thread(); k < run; k += Platform::threads()) give_back_to(instruction(at + k).peer);
+  }
+
+  void give_back_to(int peer) {
+    Platform::release(&credit(peer, l_.rank)->given, ++counters_[peer].given);
+    if (l_.tolls) Platform::add(&toll(peer)->returned);
   }
 
   // ---- slots
 
-  bool free_slot(int number) const {
-    auto until = l_.slot_until + (static_cast<int64_t>(block_) * l_.slots + number) * l_.ranks;
+  uint32_t* slot_until(int number) const {
+    return l_.slot_until + (static_cast<int64_t>(block_) * l_.slots + number) * l_.ranks;
+  }
+
+  // Whether an instruction may have a slot: no other names it from then on, and no peer reads it.
+  bool free_slot(int at, int number) const {
+    if (shared_.named_until(number) >= at) return false;
+    auto until = slot_until(number);
     for (int peer = 0; peer < l_.ranks; peer++)
       if (peer != l_.rank && static_cast<int32_t>(returned(peer) - until[peer]) < 0) return false;
     return true;
   }
 
   // Takes a slot that no peer reads any more, the next in turn if that is free.
-  bool take_slot(int at, int reg) {
+  bool take_slot(int at, const Instruction& i) {
     bool failed = false;
     if (Platform::thread() == 0) {
       int& last = l_.last_slot[block_];
       int found = -1;
       failed = !until(at, -1, [&] {
         for (int k = 1; k <= l_.slots && found < 0; k++)
-          if (int number = (last + k) % l_.slots; free_slot(number)) found = number;
+          if (int number = (last + k) % l_.slots; free_slot(at, number)) found = number;
         return found >= 0;
       });
       if (!failed) {
         last = found;
+        shared_.named_until(found) = i.named_until;
         int64_t own = block_ * (l_.slot_bytes / call_.blocks / 16 * 16);
-        shared_.slot(reg) = {static_cast<uint64_t>(l_.staging + found * l_.slot_bytes + own), found, 0};
+        shared_.slot(i.reg) = {static_cast<uint64_t>(l_.staging + found * l_.slot_bytes + own), found, 0};
       }
     }
     return !Platform::any(failed);
@@ -227,7 +269,7 @@ class Interpreter : private Addresses, private Waits<Platform> {
     } else if ((place = place_of(i, window)) != nowhere) {
       found.own--;
     }
-    if (place == nowhere) return take_slot(at, i.reg);
+    if (place == nowhere) return take_slot(at, i);
     if (Platform::thread() == 0) shared_.slot(i.reg) = {static_cast<uint64_t>(place), held, 0};
     return true;
   }
@@ -297,6 +339,7 @@ class Interpreter : private Addresses, private Waits<Platform> {
 
   const Tables<Platform>& tables_;
   Counters* counters_;
+  int taken_from_ = 0, taken_to_ = 0;  // the instructions of messages that were taken together
 };
 
 }  // namespace ringtree::device

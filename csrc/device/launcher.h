@@ -35,7 +35,7 @@ class Launcher {
   void stop() { stopped_.store(true); }
   bool stopped() const { return stopped_.load(); }
   bool has_failed() const { return status_->outcome != fine || stopped(); }
-  // Whether all that was launched has ended.
+  // Whether all that was launched has ended, as far as was looked.
   bool idle() const { return ended() == static_cast<std::uint32_t>(launches()); }
   std::uint32_t ended() const { return status_->ended; }
   // Whether launching waits for the end of the call.

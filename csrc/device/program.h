@@ -19,6 +19,7 @@ enum Space : int32_t { input, output, scratch, slot, message };
 constexpr int most_operands = 80;  // of an instruction
 constexpr int most_ranks = 256;
 constexpr int most_registers = 512;  // of a program, for slots and for messages
+constexpr int most_slots = 512;      // of a rank
 constexpr int64_t nowhere = -1;      // the place of memory that peers do not reach
 constexpr int region_shift = 48;     // a place: the region's number above, the offset in it below
 
@@ -50,6 +51,9 @@ struct Instruction {
   int32_t settles[2];  // how many
   int32_t land,
       lands;  // the first of `lands` of the messages that its slot is for, and how many: all may land, or none
+  int32_t named_until;  // the last instruction that names its slot: until then no other has the slot
+  int32_t takes;        // of a wait: it, the copy of its message to the output and the release are the first of so many
+                        // such three, of a peer each
 };
 
 struct Operand {
@@ -181,7 +185,7 @@ enum Outcome : int32_t { fine, late, stopped, mismatch };
 struct Status {
   int32_t outcome, peer, instruction, block;
   uint32_t print;  // of a mismatch: the peer's
-  uint32_t ended;  // calls, by the first block
+  uint32_t ended;  // calls, as far as the host has looked at the word that they write
 };
 
 struct Call {
@@ -204,6 +208,8 @@ struct Call {
   uint32_t number;         // among this rank's calls
   int32_t flagged;         // the program is a FlaggedProgram: `program_bytes` for each block
   int32_t apart;
+  uint32_t* ended;  // the number of the last call that has ended, by the first block; in the device's memory, as a
+                    // kernel ends only when what it wrote to the host's has come there
 };
 
 }  // namespace ringtree::device

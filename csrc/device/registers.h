@@ -29,6 +29,7 @@ class alignas(16) Registers {
     Slot slots[most_registers];
     int64_t homes[most_ranks];  // the places of peers' output, as far as they are known
     uint32_t bases[most_ranks];
+    int32_t named_until[most_slots];
   };
   static constexpr int words = sizeof(Kept) / sizeof(int64_t);
 
@@ -36,13 +37,18 @@ class alignas(16) Registers {
   Slot& slot(int reg) { return kept_.slots[reg]; }
   int64_t& home(int peer) { return kept_.homes[peer]; }
   uint32_t& base(int peer) { return kept_.bases[peer]; }
+  // The instruction up to which a slot is that of who took it; -1: nobody has, in this window.
+  int32_t& named_until(int slot) { return kept_.named_until[slot]; }
   // The addresses that an instruction works on, targets first.
   uint8_t*& at(int k) { return at_[k]; }
+  // Of messages that are taken together: whether one has been.
+  bool& taken(int k) { return taken_[k]; }
   int64_t* all() { return reinterpret_cast<int64_t*>(&kept_); }
 
  private:
   Kept kept_;
   uint8_t* at_[most_operands];
+  bool taken_[most_ranks];
 };
 
 }  // namespace ringtree::device

@@ -16,6 +16,7 @@ import numpy as np
 from ringtree.errors import PeerDied
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.device.element_types import types_of
+from ringtree.runtime.engines.device.lanes import OwnLayout
 from ringtree.runtime.types import OPS, Dtype, supported
 
 TYPES = (
@@ -125,6 +126,120 @@ def on_streams(comm: Communicator, count: int) -> list[str]:
             wanted = comm.size * (comm.size + 1) / 2
             if not bool((y == wanted).all()) or not bool((work.result() == wanted).all()):
                 wrong.append(f"{stream}: {y[:3].tolist()}, {work.result()[:3].tolist()}")
+    return wrong
+
+
+SIZES = (1, 3, 900, 7000, 10_000, 70_000, 300_000, 1_500_000)
+"""Elements of mixed calls: with empty chunks, small, of one block and of more, staged and cut."""
+
+
+def mixed(comm: Communicator, seed: int, calls: int) -> list[str]:
+    """Calls one behind the other, of several collectives and sizes, which no rank waits for; between them each rank's
+    device is now and then busy with other work. Results are looked at in the end."""
+    torch = torch_on_gpu()
+    drawn, own = np.random.default_rng(seed), np.random.default_rng(seed + 1 + comm.rank)
+    found = list[tuple[str, Any, Any]]()
+    for _ in range(calls):
+        collective = str(drawn.choice(["all_reduce", "broadcast", "all_gather", "reduce_scatter", "all_to_all"]))
+        count = int(drawn.choice(SIZES))
+        whole = -(-count // comm.size) * comm.size if collective in ("reduce_scatter", "all_to_all") else count
+        rows = [(torch.arange(whole) + r * 3) % 8 for r in range(comm.size)]
+        root = int(drawn.integers(comm.size))
+        x = rows[comm.rank].float().cuda()
+        if own.random() < 0.2:
+            torch.cuda._sleep(int(own.integers(200_000)))
+        method = getattr(comm, collective)
+        y = method(x, root) if collective == "broadcast" else method(x)
+        found.append((f"{collective} of {whole}", y, _expected(torch, collective, rows, comm.rank, root)))
+    return [f"rank {comm.rank}: {name}" for name, y, wanted in found if differing(torch, y.ravel(), wanted.float())]
+
+
+def _expected(torch: Any, collective: str, rows: list[Any], rank: int, root: int) -> Any:
+    if collective == "broadcast":
+        return rows[root]
+    if collective == "all_gather":
+        return torch.cat(rows)
+    if collective == "all_to_all":
+        return torch.cat([row.chunk(len(rows))[rank] for row in rows])
+    total = sum(rows[1:], rows[0])
+    return total if collective == "all_reduce" else total.chunk(len(rows))[rank]
+
+
+def from_number(comm: Communicator, number: int, renewed: int) -> list[str]:
+    """Small calls and others, of which the first follows `number` messages in all lanes."""
+    torch = torch_on_gpu()
+    x = torch.arange(1000, device="cuda").float()
+    comm.all_reduce(x)
+    torch.cuda.synchronize()
+    comm.barrier()
+    endpoint: Any = comm.beside("cuda")._endpoint
+    lanes = endpoint._lanes
+    counters = np.zeros((lanes.blocks * comm.size, 8), np.uint32)
+    counters[:, [0, 1, 2, 4]], counters[:, 5] = number, renewed
+    credits = np.zeros((lanes.blocks * comm.size, 4), np.uint32)
+    credits[:, 0] = number
+    endpoint._processor.write(endpoint._counters_at, counters.tobytes())
+    endpoint._processor.write(endpoint._regions[0][comm.rank] + lanes.credits, credits.tobytes())
+    until = np.full((lanes.blocks, lanes.slots, comm.size), number, np.uint32)
+    endpoint._processor.write(endpoint._own + OwnLayout(lanes).slot_until, until.tobytes())
+    comm.barrier()
+    wrong = []
+    for turn in range(40):
+        y = (torch.arange((1000, 3, 3_000_000, 2500)[turn % 4]) * turn % 1000).float()
+        if differing(torch, comm.all_reduce(y.cuda()), y * comm.size):
+            wrong.append(f"rank {comm.rank}: {turn}")
+    return wrong
+
+
+def with_cupy(comm: Communicator) -> list[str]:
+    """CuPy's arrays, without torch: on its streams, out of and in place, and in memory that peers read."""
+    import cupy
+
+    wrong = []
+    streams = [cupy.cuda.Stream.null, cupy.cuda.Stream(non_blocking=True)]
+    for stream in streams:
+        with stream:
+            for count in (5, 1000, 1 << 20):
+                x = cupy.arange(count, dtype=np.float32) + comm.rank
+                wanted = np.arange(count, dtype=np.float32) * comm.size + sum(range(comm.size))
+                y = comm.all_reduce(x)
+                z = comm.empty(count, np.float32, device="cuda")
+                z[...] = x
+                comm.all_reduce(z, out=z)
+                gathered = comm.all_gather(x[:5])
+                named = (("private", y, wanted), ("symmetric", z, wanted))
+                wrong += [f"{n} {count}" for n, found, w in named if not np.array_equal(cupy.asnumpy(found), w)]
+                rows = [np.arange(5, dtype=np.float32) + r for r in range(comm.size)]
+                flat = cupy.asnumpy(gathered).ravel()
+                wrong += [f"gathered {count}"] * (not np.array_equal(flat, np.concatenate(rows)))
+                wrong += [f"a {type(y)}"] * (type(y) is not cupy.ndarray or type(z) is not cupy.ndarray)
+    return wrong
+
+
+def with_jax(comm: Communicator) -> list[str]:
+    """JAX's arrays, without torch."""
+    import os
+
+    os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"  # several processes share the device
+    import jax
+    import jax.numpy as jnp
+
+    wrong = []
+    for count in (5, 1000, 1 << 20):
+        x = jnp.arange(count, dtype=jnp.float32) + comm.rank
+        y = comm.all_reduce(jnp.sin(x) * 0 + x)
+        wanted = np.arange(count, dtype=np.float32) * comm.size + sum(range(comm.size))
+        wrong += [f"{count}: {y}"] * (not np.array_equal(np.asarray(y + 0), wanted))
+        work = comm.all_reduce((x % 8).astype(jnp.bfloat16), async_op=True)
+        short = np.asarray(x % 8) * 0 + sum((np.arange(count) + r) % 8 for r in range(comm.size))
+        wrong += [f"{count}: {work.result()}"] * (
+            not np.array_equal(np.asarray(work.result().astype(jnp.float32)), short)
+        )
+        rows = comm.all_gather(x)
+        wrong += [f"{count}: gathered {rows}"] * (
+            not np.array_equal(np.asarray(rows)[-1], wanted * 0 + np.arange(count) + comm.size - 1)
+        )
+        wrong += [f"a {type(y)}"] * (not isinstance(y, jax.Array))
     return wrong
 
 

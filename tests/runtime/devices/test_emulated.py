@@ -104,3 +104,40 @@ def test_survivors_name_the_dead_within_two_seconds(tmp_path: Path) -> None:
     for rank in (0, 1):
         error, waited_s = json.loads((tmp_path / str(rank)).read_text())
         assert "rank 2" in error and waited_s < 2, (error, waited_s)
+
+
+@pytest.mark.parametrize(("algorithm", "count"), [("ring", 800_024), ("torus", 80_024), ("torus_3d", 80_024)])
+def test_a_slot_is_no_others_until_it_has_been_sent(algorithm: str, count: int) -> None:
+    """Where peers still read all other slots, an instruction waits for them, however early the last slot was taken."""
+
+    def act(comm: Communicator) -> int:
+        found = comm.all_reduce((np.arange(count) % 4 + comm.rank).astype(np.float32), algorithm=algorithm)
+        return int((found != np.arange(count) % 4 * 8 + 28).sum())
+
+    assert spawn(act, 8, engine="emulated", timeout_s=60) == [0] * 8
+
+
+def test_messages_land_at_some_peers_and_are_copied_from_others() -> None:
+    """Rank 1 has arrays of its own: nothing lands there, and who sends to it lands nowhere."""
+
+    def act(comm: Communicator) -> list[int]:
+        x, y = (comm.empty(40_000, np.float64) for _ in range(2))
+        if comm.rank == 1:
+            x, y = np.empty(40_000), np.empty(40_000)
+        wrong = []
+        for turn in range(5):
+            x[:] = np.arange(40_000) % 7 + comm.rank + turn
+            comm.all_reduce(x, out=y, algorithm="two_shot")
+            wrong += [turn] * (not np.array_equal(y, 4 * (np.arange(40_000) % 7 + turn) + 6))
+        return wrong
+
+    assert spawn(act, 4, engine="emulated", timeout_s=30) == [[]] * 4
+
+
+def test_a_group_has_no_more_slots_than_a_device() -> None:
+    def act(comm: Communicator) -> str:
+        with pytest.raises(ValueError, match="needs 1000 staging slots of a rank; a device has 512"):
+            comm.beside("many", 1000)
+        return str(comm.all_reduce(np.ones(3)))
+
+    assert spawn(act, 2, engine="emulated", timeout_s=10) == ["[2. 2. 2.]"] * 2

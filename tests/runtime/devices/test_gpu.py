@@ -5,17 +5,18 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from ringtree.algorithms import serving
 from ringtree.errors import RankFailed
+from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.launch.spawn import spawn
 from tests.runtime.devices import on_gpu
 
-RANKS = (2, 4)
+RANKS = (2, 4, 8)
 
 
 def lacking() -> str:
@@ -66,6 +67,23 @@ def test_symmetric_memory_is_reduced_where_it_lies(ranks: int, count: int) -> No
 
 def test_calls_are_in_order_with_the_callers_streams() -> None:
     assert not [line for lines in spawn(on_gpu.on_streams, 2, 1 << 20, timeout_s=60) for line in lines]
+
+
+@pytest.mark.parametrize("ranks", RANKS)
+def test_calls_that_no_rank_waits_for_keep_apart(ranks: int) -> None:
+    assert not [line for lines in spawn(on_gpu.mixed, ranks, 7 * ranks, 60, timeout_s=60) for line in lines]
+
+
+@pytest.mark.parametrize("number", [(1 << 31) - 20, (1 << 32) - 20])
+def test_numbers_of_messages_wrap(number: int) -> None:
+    found = spawn(on_gpu.from_number, 2, number, number - (1 << 30), timeout_s=60)
+    assert not [line for lines in found for line in lines]
+
+
+@pytest.mark.parametrize(("module", "act"), [("cupy", on_gpu.with_cupy), ("jax", on_gpu.with_jax)])
+def test_arrays_of_other_libraries(module: str, act: Callable[[Communicator], list[str]]) -> None:
+    pytest.importorskip(module)
+    assert not [line for lines in spawn(act, 2, timeout_s=60) for line in lines]
 
 
 def test_messages_pass_through_the_hosts_memory_where_asked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,7 +54,7 @@ class Device:
     def know(self, offset: int | None = 0) -> None:
         """Of calls of four float64, plan 7 is known, and was launched."""
         self.calls.remember(0, "d", int(Dtype.FLOAT64), "sum", -1, 4, 4, 7, offset)
-        call = CALL.pack(11, 12, 30, 13, 14, 15, 16, 17, 18, 19, 20, 21, 3, 0, 5, 0, 1, 2, 22, 23, 1, 2, 0, 0, 0)
+        call = CALL.pack(11, 12, 30, 13, 14, 15, 16, 17, 18, 19, 20, 21, 3, 0, 5, 0, 1, 2, 22, 23, 1, 2, 0, 0, 0, 24)
         self.calls.launched(7, call, 0xABC, 64, 32, 32, "a call")
 
     def call(self, x: Any = X, out: Any = OUT) -> bool:
@@ -93,6 +93,7 @@ def test_a_known_plan_is_launched_on_other_arrays() -> None:
         1,
         0,
         0,
+        24,
     )  # the first, with the region that came since
     assert device.launched == [(0xABC, [3, 1, 1, 64, 1, 1, 0], None, call)]
     assert device.calls.launches == device.calls.runs == 1 and device.calls.idle and device.calls.text == "a call"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from ctypes import POINTER, addressof, c_char, c_int32, c_uint32, c_void_p, cast, create_string_buffer, memmove
@@ -13,10 +12,11 @@ from struct import pack_into
 from typing import Any, NamedTuple
 
 from ringtree.price.devices import Devices
+from ringtree.runtime.arrays.device import current_stream
 from ringtree.runtime.engines.device.compiling import compiled
 from ringtree.runtime.engines.device.driver import CudaError, address_of, attribute, call, driver
 from ringtree.runtime.engines.device.element_types import DeviceTypes
-from ringtree.runtime.engines.device.lanes import CALL, PART_AT, STATUS, TOLL_BYTES
+from ringtree.runtime.engines.device.lanes import CALL, ENDED_IN_STATUS, PART_AT, STATUS, TOLL_BYTES
 from ringtree.runtime.engines.device.processor import Ending, Launched
 from ringtree.runtime.engines.engine import GroupParameters, native_module
 
@@ -83,7 +83,7 @@ class CudaProcessor:
         self._buffer = create_string_buffer(CALL.size)
         self._arguments = (c_void_p * 1)(addressof(self._buffer))
         self._stream = -1
-        self.tolls = self.stop_word = 0
+        self.tolls = self.stop_word = self.ended_word = 0
         self._side: Any = None
         self._due = [[0] * parameters.ranks, [0] * parameters.ranks]
 
@@ -217,6 +217,13 @@ class CudaProcessor:
                 for which in (ARRIVED, RETURNED):
                     self._poke(self._toll(peer, which), (self._due[which][peer] + (1 << 30)) & 0xFFFFFFFF)
 
+    def look(self) -> None:
+        """See DeviceProcessor."""
+        with suppress(CudaError):  # in a context that has failed nothing ends
+            call("cuCtxSetCurrent", self._context)
+            call("cuMemcpyDtoHAsync", self._host_words + ENDED_IN_STATUS, self.ended_word, 4, self._beside())
+            call("cuStreamSynchronize", self._beside())
+
     def awaits(self, peer: int) -> bool:
         """See DeviceProcessor."""
         call("cuCtxSetCurrent", self._context)
@@ -247,7 +254,7 @@ class CudaProcessor:
 
     def launch(self, call_bytes: bytes, plan: Launched) -> None:
         """See DeviceProcessor."""
-        stream = self._current_stream()
+        stream = current_stream(self.number)
         if stream != self._stream:
             self._follow(stream)
         memmove(self._buffer, call_bytes, CALL.size)
@@ -299,13 +306,6 @@ class CudaProcessor:
             self._functions[types, bool(flagged)] = call("cuModuleGetFunction", module, name)
         return self._functions[types, False], self._functions[types, True]
 
-    def _current_stream(self) -> int:
-        torch = sys.modules.get("torch")
-        if torch is not None and torch.cuda.is_initialized():
-            return int(torch._C._cuda_getCurrentRawStream(self.number))
-        cupy = sys.modules.get("cupy")
-        return int(cupy.cuda.get_current_stream().ptr) if cupy is not None else 0
-
     def _follow(self, stream: int) -> None:
         """Calls of a group run one after the other, on whichever streams."""
         call("cuCtxSetCurrent", self._context)
@@ -326,7 +326,7 @@ class CudaProcessor:
 
     def await_mark(self, mark: Any) -> None:
         """See DeviceProcessor."""
-        call("cuStreamWaitEvent", self._current_stream(), mark, 0)
+        call("cuStreamWaitEvent", current_stream(self.number), mark, 0)
 
     def close(self) -> None:
         """See DeviceProcessor. Memory that peers may still have mapped goes with the process."""

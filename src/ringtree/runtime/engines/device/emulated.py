@@ -11,7 +11,7 @@ from ctypes import addressof, c_char, memmove, string_at
 from typing import TYPE_CHECKING, Any
 
 from ringtree.runtime.engines.device.element_types import DeviceTypes
-from ringtree.runtime.engines.device.lanes import STATUS
+from ringtree.runtime.engines.device.lanes import ENDED_IN_STATUS, STATUS
 from ringtree.runtime.engines.device.processor import Ending, Launched
 from ringtree.runtime.engines.engine import GroupParameters, native_module
 
@@ -31,7 +31,7 @@ class EmulatedProcessor:
     least_lying_bytes = 0
     most_flagged_bytes = 1 << 14  # two blocks at most, so that tests of more bytes reach other messages
     tolls = 0
-    stop_word = 0
+    stop_word = ended_word = 0
 
     def __init__(self, parameters: GroupParameters) -> None:
         self.blocks = BLOCKS
@@ -84,6 +84,10 @@ class EmulatedProcessor:
         """See DeviceProcessor."""
         self.native.stopped = True
         self.write(self.stop_word, bytes((1, 0, 0, 0)))
+
+    def look(self) -> None:
+        """See DeviceProcessor."""
+        memmove(self._words + ENDED_IN_STATUS, self.ended_word, 4)
 
     def awaits(self, peer: int) -> bool:
         """See DeviceProcessor."""

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.program import Kind, Space
+from ringtree.runtime.engines.device.gathering import gathered
 from ringtree.runtime.engines.protocols import Land
 from ringtree.runtime.types import LOGICAL, OPS, Dtype
 
 MOST_OPERANDS, MOST_REGISTERS = 80, 512
-INSTRUCTION, OPERAND = 15, 4
+INSTRUCTION, OPERAND = 17, 4
 """Words of an instruction, and of an operand."""
 
 Ints = NDArray[np.int64]
@@ -79,8 +80,7 @@ class ProgramEncoder:
         lands: tuple[Land, ...] = (),
     ) -> None:
         self.lands = lands
-        self.code: list[list[int]] = instructions.tolist()
-        self.operands: list[list[int]] = operands.tolist()
+        self.code, self.operands, self.order = gathered(instructions.tolist(), operands.tolist(), ranks)
         self.sizes = sizes
         self.starts = np.concatenate([[0], np.cumsum(sizes)]).tolist()
         self.offsets = {Space.INPUT: input_offsets.tolist(), Space.OUTPUT: output_offsets.tolist()}
@@ -98,10 +98,10 @@ class ProgramEncoder:
         """The tables. `item`: bytes of an element; `least_lying_bytes`: of a window's messages together, less are
         staged. ValueError for a program that no device has room for."""
         rows, operands, settles = list[list[int]](), list[list[int]](), list[tuple[int, int]]()
-        runs = self._runs()
+        runs, takes = self._runs(), self._takes()
         self.lies_still = self._staged_bytes(item) >= least_lying_bytes
         for at, (kind, peer, register, first, targets, sources, _) in enumerate(self.code):
-            row = [kind, peer, register, len(operands), targets, sources, runs[at], *([0] * 8)]
+            row = [kind, peer, register, len(operands), targets, sources, runs[at], *([0] * 10)]
             if kind in (Kind.COPY, Kind.REDUCE):
                 if targets + sources > MOST_OPERANDS:
                     raise ValueError(f"instruction {at} has {targets + sources} operands; a device has {MOST_OPERANDS}")
@@ -112,12 +112,15 @@ class ProgramEncoder:
                     owed = self._overwritten(own, same)
                     row[9 + same], row[11 + same] = len(settles), len(owed)
                     settles += owed
-                mine = [k for k, land in enumerate(self.lands) if land.instruction == at]
-                row[13:] = [mine[0], len(mine)] if mine and self.lies_still else [0, 0]
+                mine = [k for k, land in enumerate(self.lands) if land.instruction == self.order[at]]
+                row[13:15] = [mine[0], len(mine)] if mine and self.lies_still else [0, 0]
+                row[15] = self._named_until(at, row[2]) if row[2] >= 0 else 0
                 row[7], row[8] = self._write_slot(at, own, read)
                 operands += own + read
             elif kind == Kind.SIGNAL:
                 self._send(peer, register)
+            elif kind == Kind.WAIT:
+                row[16] = takes[at]
             if row[2] >= MOST_REGISTERS:
                 raise ValueError(f"instruction {at} names register {row[2]}; a device has {MOST_REGISTERS}")
             rows.append(row)
@@ -211,19 +214,36 @@ class ProgramEncoder:
                 runs[begin] += 1
         return runs
 
+    def _takes(self) -> list[int]:
+        """The number, for each wait, of messages from it on that are only copied to the output, and given back then:
+        one behind the other, each of another peer."""
+        found, peers = [0] * (len(self.code) + 3), set[int]()
+        for at in range(len(self.code) - 3, -1, -1):
+            if not self._is_taken(at):
+                continue
+            peer = self.code[at][1]
+            peers = {peer, *peers} if found[at + 3] and peer not in peers else {peer}
+            found[at] = len(peers)
+        return found
+
+    def _is_taken(self, at: int) -> bool:
+        wait, copy, release = self.code[at : at + 3]
+        if (wait[0], copy[0], release[0]) != (Kind.WAIT, Kind.COPY, Kind.RELEASE) or copy[4] != 1:
+            return False
+        target, source = self.operands[copy[3] : copy[3] + 2]
+        is_read = source[:2] == [Space.MESSAGE, wait[2]]
+        return wait[1] == release[1] and is_read and target[0] == Space.OUTPUT
+
     def _lies_at(self, at: int, targets: list[list[int]]) -> int:
-        """1 + the operand whose bytes the slot would hold, where only signals that follow at once name the slot, and
-        the bytes are in the arrays; else 0."""
+        """1 + the operand whose bytes the slot would hold, where only signals name the slot, before an instruction
+        writes an array, and the bytes are in the arrays; else 0."""
         if targets[-1][0] != Space.SLOT:
             return 0
         register, after, signals = targets[-1][1], at + 1, 0
-        while after < len(self.code) and (
-            self.code[after][0] == Kind.RELEASE
-            or (self.code[after][0] == Kind.SIGNAL and self.code[after][2] == register)
-        ):
-            signals += self.code[after][0] == Kind.SIGNAL
+        while after < len(self.code) and self._writes_no_array(after):
+            signals += self.code[after][0] == Kind.SIGNAL and self.code[after][2] == register
             after += 1
-        if not signals or self._named_before_written(register, after):
+        if not signals or self._named_until(at, register) >= after:
             return 0
         kind, _, _, first, count, _, _ = self.code[at]
         given = [targets[0]] if len(targets) > 1 else []
@@ -235,18 +255,27 @@ class ProgramEncoder:
             return 1 + len(targets)
         return 0
 
-    def _named_before_written(self, register: int, after: int) -> bool:
-        """Whether an instruction reads or signals the slot before another writes it."""
-        for kind, _, named, first, targets, sources, _ in self.code[after:]:
+    def _writes_no_array(self, at: int) -> bool:
+        kind, _, _, first, targets, _, _ = self.code[at]
+        if kind in (Kind.COPY, Kind.REDUCE):
+            return targets == 1 and self.operands[first][0] == Space.SLOT
+        return kind in (Kind.SIGNAL, Kind.RELEASE)
+
+    def _named_until(self, at: int, register: int) -> int:
+        """The last instruction that names the slot that the one at `at` writes."""
+        last = at
+        for later, (kind, _, named, first, targets, sources, _) in enumerate(self.code[at + 1 :], at + 1):
             if kind == Kind.SIGNAL and named == register:
-                return True
+                last = later
             if kind in (Kind.COPY, Kind.REDUCE):
-                read = self.operands[first + targets : first + targets + sources]
-                if any(o[0] == Space.SLOT and o[1] == register for o in read):
-                    return True
-                if any(o[0] == Space.SLOT and o[1] == register for o in self.operands[first : first + targets]):
-                    return False
-        return False
+                slots = [
+                    o[0] == Space.SLOT and o[1] == register for o in self.operands[first : first + targets + sources]
+                ]
+                if any(slots[targets:]):
+                    last = later
+                if any(slots[:targets]):
+                    break
+        return last
 
     def _contiguous(self, o: list[int]) -> bool:
         space, index, label, count = o

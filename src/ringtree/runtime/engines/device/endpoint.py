@@ -17,7 +17,7 @@ from ringtree.runtime.engines.device.element_types import types_of
 from ringtree.runtime.engines.device.encoding import Ints, ProgramEncoder
 from ringtree.runtime.engines.device.fast_path import RepeatedCalls
 from ringtree.runtime.engines.device.flagging import VECTOR_BYTES, fits, shares
-from ringtree.runtime.engines.device.lanes import CALL, STOP_AT, LaneLayout, OwnLayout
+from ringtree.runtime.engines.device.lanes import CALL, ENDED_AT, STOP_AT, LaneLayout, OwnLayout
 from ringtree.runtime.engines.device.plan import DevicePlan
 from ringtree.runtime.engines.device.processor import LATE, MISMATCH, DeviceProcessor
 from ringtree.runtime.engines.device.tables import Meaning, flagged_tables, program_tables
@@ -52,7 +52,7 @@ class DeviceEndpoint(RepeatedCalls):
         self._regions: list[list[int]] = []
         self._add_region(processor.share(lanes.nbytes), 0)
         processor.write(self._own, own.describe(self.rank, self._own, processor.takes_turns))
-        processor.stop_word = self._own + STOP_AT
+        processor.stop_word, processor.ended_word = self._own + STOP_AT, self._own + ENDED_AT
         processor.tolls = self._regions[0][self.rank] + lanes.tolls
         self._made = 0
         self._scratch, self._scratch_bytes = 0, 0
@@ -199,6 +199,7 @@ class DeviceEndpoint(RepeatedCalls):
             (self._native.launches + 1) & 0xFFFFFFFF,
             int(plan.flagged),
             0,
+            self._own + ENDED_AT,
         )
 
     # -- what peers reach

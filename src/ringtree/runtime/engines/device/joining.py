@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from ringtree.runtime.engines.device.endpoint import DeviceEndpoint
-from ringtree.runtime.engines.device.lanes import MESSAGES_IN_LANE, LaneLayout
+from ringtree.runtime.engines.device.lanes import MESSAGES_IN_LANE, MOST_SLOTS, LaneLayout
 from ringtree.runtime.engines.device.processor import DeviceProcessor
 from ringtree.runtime.engines.on_host import join_host
 
@@ -25,11 +25,14 @@ def join_with(
     make: Callable[[GroupParameters], DeviceProcessor],
     staging_bytes: int,
 ) -> JoinedGroup:
-    """Returns when all members have come. `staging_bytes`: of a rank's slots together."""
+    """Returns when all members have come. `staging_bytes`: of a rank's slots together. ValueError: for more slots than
+    a device has."""
+    slots = 1 << (max(FEWEST_SLOTS, parameters.ranks, parameters.slots) - 1).bit_length()  # numbers of 32 bits wrap
+    if slots > MOST_SLOTS:
+        raise ValueError(f"a schedule needs {parameters.slots} staging slots of a rank; a device has {MOST_SLOTS}")
     joined = join_host(parameters)
     try:
         processor = make(parameters)
-        slots = 1 << (max(FEWEST_SLOTS, parameters.ranks, parameters.slots) - 1).bit_length()  # numbers of 32 bits wrap
         slot_bytes = max(staging_bytes // slots // 4096 * 4096, 4096)
         flagged_bytes = _flagged_bytes(parameters.ranks, processor.blocks)
         lanes = LaneLayout(parameters.ranks, processor.blocks, slots, slot_bytes, flagged_bytes)

@@ -6,18 +6,21 @@ import struct
 from typing import NamedTuple
 
 LANES = struct.Struct("=4i7q5Q")
-_CALL = "=6Q2q3Q2i", "2i3qQ3iI2i"
+_CALL = "=6Q2q3Q2i", "2i3qQ3iI2iQ"
 CALL, PART_AT = struct.Struct("".join(_CALL)), struct.calcsize(_CALL[0])
 """A call, and the offset of its part in it: the first instruction, the one after the last, and the same of windows."""
-STATUS = struct.Struct("=4iI")
+STATUS, ENDED_IN_STATUS = struct.Struct("=4iI"), struct.calcsize("=4iI")
+"""The end of a call; behind it in the host's memory, the number of those that have ended."""
 PROGRAM = struct.Struct("=2q13iI2i")
 DESCRIPTOR_BYTES, CREDIT_BYTES, COUNTERS_BYTES, TOLL_BYTES = 32, 16, 32, 128
 MESSAGES_IN_LANE = 8
 """The flagged messages for which a lane has room."""
-REGISTER_WORDS = (512 * 16 + 512 * 16 + 256 * 8 + 256 * 4) // 8
+MOST_SLOTS = 512
+REGISTER_WORDS = (512 * 16 + 512 * 16 + 256 * 8 + 256 * 4 + MOST_SLOTS * 4) // 8
 ALIGNED = 1 << 12
-STOP_AT = 1024
-"""In a rank's own memory, behind the lanes' description: the word that ends waits."""
+STOP_AT, ENDED_AT = 1024, 1024 + 128
+"""In a rank's own memory, behind the lanes' description: the word that ends waits, and the number of the last call that
+has ended."""
 NOWHERE = -1
 REGION_SHIFT = 48
 MOST_REGIONS = 1 << 12

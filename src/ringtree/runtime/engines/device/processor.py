@@ -119,8 +119,14 @@ class DeviceProcessor(Protocol):
     work does."""
     stop_word: int
     """The address of the word that calls look at while they wait."""
+    ended_word: int
+    """The address of the word that calls number themselves in when they end."""
     tolls: int
     """The address, in this rank's memory, of the counts that are waited for then."""
+
+    def look(self) -> None:
+        """Finds how many calls have ended, for `native.ended` and `native.idle`."""
+        ...
 
     def awaits(self, peer: int) -> bool:
         """Whether the caller's later work waits for messages of a peer."""

@@ -50,6 +50,7 @@ class Watch:
                 since_s = time.monotonic()
                 continue
             time.sleep(LOOK_S)
+            self._processor.look()
             if ended != self._native.ended:
                 ended, since_s = self._native.ended, time.monotonic()
             if (failure := self._late(time.monotonic() - since_s)) and not self._native.idle:
