@@ -185,6 +185,11 @@ def test_what_fills_and_groups_of_torch_may_have_objects() -> None:
     assert grown(FULL, FULL, with_more(made, "objects", more + 141), 1, True)
 
 
+FREED_NBYTES = 4 << 10
+"""Memory that others of the process may free between two looks, so that the heap grows by less than the leak; 32 bytes
+were seen."""
+
+
 @pytest.mark.skipif(not figures([]).heap_nbytes, reason="the C library does not count its heap")
 def test_a_leak_that_begins_late_is_found_in_the_second_half() -> None:
     def rank(comm: Communicator) -> tuple[Report, str]:
@@ -209,7 +214,9 @@ def test_a_leak_that_begins_late_is_found_in_the_second_half() -> None:
     [(report, wrong)] = spawn(rank, 1)
     assert_matches(wrong, r"the heap grew from .* to .* MiB; expected at most 6 MiB more than half way")
     assert report.warm and report.half and report.end
-    assert report.warm.heap_nbytes + MIB // 2 <= report.half.heap_nbytes < report.end.heap_nbytes - 6 * MIB
+    leaked_early_nbytes = report.half.heap_nbytes - report.warm.heap_nbytes
+    assert leaked_early_nbytes >= MIB // 2 - FREED_NBYTES
+    assert report.end.heap_nbytes > report.half.heap_nbytes + 6 * MIB
 
 
 def test_a_wrong_element_fails_the_soak(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,18 +7,18 @@ with mpirun's or srun's tags), -J's JSON, and CSV with the columns of `CSV_COLUM
 from __future__ import annotations
 
 import csv
-import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from ringtree.files.file_bytes import file_bytes
 from ringtree.files.json_values import json_value
 from ringtree.nccl.files.debug_log import Debug
+from ringtree.nccl.files.row_numbers import are_numbers, measured_side, whole, wrong_elements
 
 LARGEST_BYTES = 1 << 28
 """A file beyond this is refused unread."""
@@ -28,7 +28,6 @@ MOST_LINES = 4_000_000
 MOST_ROWS = 100_000
 MOST_TABLE_LINES = 200_000
 MOST_RANKS = 1 << 20
-SHORTEST_US, LONGEST_US = 1e-3, 1e12
 COLLECTIVES = {
     "all_reduce": "all_reduce", "all_gather": "all_gather", "reduce_scatter": "reduce_scatter",
     "broadcast": "broadcast", "reduce": "reduce", "alltoall": "all_to_all", "sendrecv": "send_recv",
@@ -52,7 +51,9 @@ _TIMES = ("time", "cputime")
 _REDOPS = frozenset({"sum", "prod", "min", "max", "avg", "mulsum", "all", "none"})
 _TYPES = "|".join(TYPE_BYTES)
 _ROW = re.compile(rf"(?<![\w.])(\d{{1,18}})[ \t]{{1,40}}(\d{{1,18}})[ \t]{{1,40}}({_TYPES})[ \t]+(.*)")
-_NUMBER = re.compile(r"-?\d+(\.\d*)?(e[+-]?\d+)?|nan|-?inf|N/A", re.IGNORECASE)
+_TWO_NUMBERS = re.compile(r"\d[ \t]{1,40}\d")
+"""Part of every row that is quicker to look for than a row."""
+_ROOT = re.compile(r"-?\d{1,7}")
 _HEADER = re.compile(r"#\s+size\s+count\s.*busbw")
 _PROGRAM = re.compile(r"\b(" + "|".join(COLLECTIVES) + r")_perf\b")
 _DEVICE = re.compile(r"#\s+Rank\s+(\d+)\s.*?\bon\s+(\S+)\s+device\s+(\d+)\s+\[([^\]]*)\]\s*(.*)")
@@ -141,7 +142,7 @@ class _Reading:
         self.debug = Debug()
         self.programs: dict[str, int] = {}
         self.ranks = 0
-        self.columns: list[str] = []
+        self.columns = _columns([])
         self.csv: list[str] = []
         self.quick: dict[int, NcclTestsRow] = {}
 
@@ -159,15 +160,15 @@ class _Reading:
         if (fact := _CSV_FACT.match(text)) is not None:
             self._fact(fact[1], fact[2], number)
         elif _HEADER.search(text):
-            self.columns = text[text.index("size") :].split()
-        elif found := _ROW.search(text):
+            self.columns = _columns(text[text.index("size") :].split())
+        elif _TWO_NUMBERS.search(text) and (found := _ROW.search(text)):
             self._text_row(found, number)
         elif device := _DEVICE.search(text):
             if len(self.ran) < MOST_RANKS:
                 rank, host, gpu, busid, model = device.groups()
                 self.ran.append(Ran(int(rank[:9]), _shown(host), int(gpu[:9]), _shown(busid), _shown(model)))
         else:
-            if program := _PROGRAM.search(text):
+            if "_perf" in text and (program := _PROGRAM.search(text)):
                 self.programs.setdefault(COLLECTIVES[program[1]], number)
             self.debug.read(text, number)
 
@@ -178,26 +179,25 @@ class _Reading:
                 raise ValueError(f"{self.path}, line {number}: collective {value}: expected one of {', '.join(names)}")
             self.programs.setdefault(names[value], number)
         else:
-            self.ranks = _whole(self.path, number, what, value, 1, MOST_RANKS)
+            self.ranks = whole(self.path, number, what, value, 1, MOST_RANKS)
 
     def _text_row(self, found: re.Match[str], number: int) -> None:
         words = found[4].split()
         redop, root = "none", -1
         if words and words[0] in _REDOPS:
             redop = words.pop(0)
-        has_root = "root" in self.columns if self.columns else len(words) in (5, 9)
-        if has_root and words and re.fullmatch(r"-?\d{1,7}", words[0]):
+        columns = self.columns
+        has_root = len(words) in (5, 9) if columns.root is None else columns.root
+        if has_root and words and _ROOT.fullmatch(words[0]):
             root = int(words.pop(0))
-        first = next((n for n, name in enumerate(self.columns) if name in _TIMES), None)
-        names = ["time", "algbw", "busbw", "#wrong"] * 2 if first is None else self.columns[first:]
-        starts = [n for n, name in enumerate(names) if name in _TIMES]
-        if words and len(words) <= len(names) - starts[-1] and len(starts) == 2:
-            starts = [0]  # in place alone, as for a replayed trace
         if len(words) < 3:
             return  # broken off, or another's output came in between
+        starts = columns.starts
+        if len(words) <= columns.of_last_side and len(starts) == 2:
+            starts = (0,)  # in place alone, as for a replayed trace
         figures = [words[n : n + 4] for n in starts if len(words) >= n + 3]
-        if all(_NUMBER.fullmatch(word) for f in figures for word in f[:3]):
-            self._row(number, (found[1], found[2], found[3], redop, root), figures)
+        if are_numbers(figures):
+            self._row(number, (int(found[1]), int(found[2]), found[3], redop, root), figures)
 
     def _csv_row(self, text: str, number: int) -> None:
         cells = next(csv.reader([text]))
@@ -219,27 +219,28 @@ class _Reading:
 
     def _row(self, number: int, what: tuple[Any, ...], figures: Sequence[Sequence[str]]) -> None:
         """Checks and keeps a row; skips rows of no bytes or without a time."""
-        where = f"{self.path}, line {number}"
         self.taken += 1
         if self.taken > MOST_TABLE_LINES:
-            raise ValueError(f"{where}: more than {MOST_TABLE_LINES:,} lines of figures; expected one test's")
-        nbytes = _whole(self.path, number, "size", what[0], 0, 1 << 60)
-        measured = [m for f in figures if (m := _figures(where, f)) is not None]
+            raise ValueError(
+                f"{self.path}, line {number}: more than {MOST_TABLE_LINES:,} lines of figures; expected one test's"
+            )
+        nbytes = whole(self.path, number, "size", what[0], 0, 1 << 60)
+        measured = [m for f in figures if (m := measured_side(self.path, number, f)) is not None]
         if not nbytes or not measured:
             return
-        quickest = min(measured)
-        wrong = sum(m[3] for m in measured)
-        count = _whole(self.path, number, "count", what[1], 0, 1 << 60)
-        root = _whole(self.path, number, "root", what[4], -1, MOST_RANKS)
-        times = tuple(m[0] for m in measured)
-        row = NcclTestsRow(
-            nbytes, count, str(what[2]), str(what[3]), root, times, quickest[1], quickest[2], wrong, number
-        )
+        count = whole(self.path, number, "count", what[1], 0, 1 << 60)
+        root = whole(self.path, number, "root", what[4], -1, MOST_RANKS)
+        time_s, algbw, busbw, _ = min(measured)
         before = self.quick.get(nbytes)
         if before is None and len(self.quick) >= MOST_ROWS:
-            raise ValueError(f"{where}: more than {MOST_ROWS:,} sizes; expected the table of one test")
-        if before is None or row.time_s < before.time_s:
-            self.quick[nbytes] = row
+            raise ValueError(
+                f"{self.path}, line {number}: more than {MOST_ROWS:,} sizes; expected the table of one test"
+            )
+        if before is None or time_s < before.time_s:
+            times_s, wrong = tuple(m[0] for m in measured), sum(wrong_elements(m[3]) for m in measured)
+            self.quick[nbytes] = NcclTestsRow(
+                nbytes, count, str(what[2]), str(what[3]), root, times_s, algbw, busbw, wrong, number
+            )
 
     def log(self, collective: str) -> Log:
         rows = tuple(self.quick[nbytes] for nbytes in sorted(self.quick))
@@ -262,32 +263,21 @@ class _Reading:
         return Log(self.path, name, ranks, rows, tuple(self.ran), self.debug, tuple(inferred))
 
 
-def _figures(where: str, words: Sequence[str]) -> tuple[float, float, float, int] | None:
-    """Time, algbw, busbw and how many are wrong; None where nothing was measured."""
-    if words[0] in ("N/A", "-"):
-        return None
-    found: list[float] = []
-    for what, word in zip(("time", "algbw", "busbw"), words, strict=False):
-        try:
-            found.append(float(word))
-        except ValueError:
-            raise ValueError(f"{where}: {what} {word[:40]!r}; expected a number") from None
-        if not (math.isfinite(found[-1]) and found[-1] >= 0):
-            raise ValueError(f"{where}: {what} {word[:40]}; expected a number of at least 0")
-    if not found[0]:
-        return None
-    if not SHORTEST_US <= found[0] <= LONGEST_US:
-        raise ValueError(f"{where}: time {words[0][:40]}; expected {SHORTEST_US:g} to {LONGEST_US:g} microseconds")
-    wrong = words[3] if len(words) > 3 else "N/A"
-    bad = float(wrong) if re.fullmatch(r"\d{1,15}(\.\d+)?", wrong) else 0.0
-    return found[0] * 1e-6, found[1], found[2], int(bad)
+class _Columns(NamedTuple):
+    """A text table's columns. `root`: whether it has that column; None without a header. `starts`: where the sides'
+    figures begin, counted from the first side's; `of_last_side`: number of columns from the last side's first."""
+
+    root: bool | None
+    starts: tuple[int, ...]
+    of_last_side: int
 
 
-def _whole(path: Path, line: int, what: str, text: object, least: int, most: int) -> int:
-    word = str(text).strip()
-    if not re.fullmatch(r"-?\d{1,18}", word) or not least <= int(word) <= most:
-        raise ValueError(f"{path}, line {line}: {what} {word[:40]!r}; expected a whole number of {least} to {most}")
-    return int(word)
+def _columns(header: Sequence[str]) -> _Columns:
+    """The columns by the words of the header."""
+    first = next((n for n, name in enumerate(header) if name in _TIMES), None)
+    names = ["time", "algbw", "busbw", "#wrong"] * 2 if first is None else header[first:]
+    starts = tuple(n for n, name in enumerate(names) if name in _TIMES)
+    return _Columns("root" in header if header else None, starts, len(names) - starts[-1])
 
 
 def _per_rank(rows: Sequence[NcclTestsRow]) -> float:

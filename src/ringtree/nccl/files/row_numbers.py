@@ -1,0 +1,65 @@
+"""Checks the numbers in the rows of nccl-tests' tables, which may be hundreds of thousands."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+SHORTEST_US, LONGEST_US = 1e-3, 1e12
+_NUMBER = r"(?:-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|[nN][aA][nN]|-?[iI][nN][fF]|[nN]/[aA])"
+_THREE_NUMBERS = re.compile(rf"{_NUMBER} {_NUMBER} {_NUMBER}")
+_WHOLE = re.compile(r"-?\d{1,18}")
+_WRONG = re.compile(r"\d{1,15}(\.\d+)?")
+
+
+def are_numbers(sides: Iterable[Sequence[str]]) -> bool:
+    """Whether time, algbw and busbw of each side are numbers as nccl-tests prints them; else the line is broken off."""
+    return all(_THREE_NUMBERS.fullmatch(" ".join(words[:3])) for words in sides)
+
+
+def measured_side(path: Path, line: int, words: Sequence[str]) -> tuple[float, float, float, str] | None:
+    """Time, algbw, busbw and how many are wrong, in words; None where nothing was measured."""
+    if words[0] in ("N/A", "-"):
+        return None
+    try:
+        time_us, algbw, busbw = float(words[0]), float(words[1]), float(words[2])
+        sound = 0 <= time_us < math.inf and 0 <= algbw < math.inf and 0 <= busbw < math.inf
+    except ValueError:
+        sound = False
+    if not sound:
+        raise _wrong_side(path, line, words)
+    if not time_us:
+        return None
+    if not SHORTEST_US <= time_us <= LONGEST_US:
+        expected = f"expected {SHORTEST_US:g} to {LONGEST_US:g} microseconds"
+        raise ValueError(f"{path}, line {line}: time {words[0][:40]}; {expected}")
+    return time_us * 1e-6, algbw, busbw, words[3] if len(words) > 3 else "N/A"
+
+
+def wrong_elements(word: str) -> int:
+    """The number in the column of wrong elements; 0 where they were not counted."""
+    return int(float(word)) if _WRONG.fullmatch(word) else 0
+
+
+def _wrong_side(path: Path, line: int, words: Sequence[str]) -> ValueError:
+    """The error for the first of time, algbw and busbw that is no finite number of at least 0."""
+    for what, word in zip(("time", "algbw", "busbw"), words, strict=False):
+        try:
+            if 0 <= float(word) < math.inf:
+                continue
+        except ValueError:
+            return ValueError(f"{path}, line {line}: {what} {word[:40]!r}; expected a number")
+        return ValueError(f"{path}, line {line}: {what} {word[:40]}; expected a number of at least 0")
+    raise AssertionError(words)
+
+
+def whole(path: Path, line: int, what: str, found: object, least: int, most: int) -> int:
+    """The number that was found, as a number or in words."""
+    if type(found) is int and least <= found <= most:
+        return found
+    word = str(found).strip()
+    if not _WHOLE.fullmatch(word) or not least <= int(word) <= most:
+        raise ValueError(f"{path}, line {line}: {what} {word[:40]!r}; expected a whole number of {least} to {most}")
+    return int(word)
