@@ -371,7 +371,9 @@ def test_nothing_is_left_of_the_groups_before(fails: bool) -> None:
         found = ranks.reports()
     assert len(found) == 3
     for levels in found.values():
-        assert levels[-1] == levels[4], levels
+        # Of some levels the least: what has been left may be about to end.
+        before, after = ([min(counted) for counted in zip(*some, strict=True)] for some in (levels[4:9], levels[-5:]))
+        assert all(late <= early for late, early in zip(after, before, strict=True)), levels
 
 
 @native
