@@ -91,7 +91,9 @@ class Interpreter : Situation {
   template <class Holds>
   bool each_receiver(const PreparedProgram::Instruction& i, Holds holds) const {
     auto end = plan_->instructions.data() + plan_->instructions.size();
-    for (auto signal = &i + 1; signal < end && signal->kind == Kind::signal && signal->reg == i.reg; signal++)
+    auto signal = &i + 1;
+    while (signal < end && signal->kind == Kind::release) signal++;
+    for (; signal < end && signal->kind == Kind::signal && signal->reg == i.reg; signal++)
       if (!holds(signal->peer)) return false;
     return true;
   }
