@@ -292,8 +292,13 @@ class Binder {
       std::size_t next = at + 1;
       if (i.kind == Kind::reduce || sent_in_place(plan_, i))
         while (next < all.size() && all[next].kind == Kind::release) next++;
-      while (next < all.size() && all[next].kind == Kind::signal && all[next].reg == i.reg && !all[next].last) next++;
-      i.lazy = next < all.size() && all[next].kind == Kind::signal && all[next].reg == i.reg;
+      std::set<int> peers;
+      bool once = true;
+      for (; next < all.size() && all[next].kind == Kind::signal && all[next].reg == i.reg; next++) {
+        once &= !all[next].multicast && peers.insert(all[next].peer).second;
+        if ((i.lazy = all[next].last)) break;
+      }
+      i.placeable = i.lazy && once && i.kind == Kind::reduce && i.pieces == 1;
     }
   }
 

@@ -39,4 +39,8 @@ inline const PreparedProgram::Operand* sent_in_place(const PreparedProgram& plan
   return left;
 }
 
+// Finds the grants that signals may carry (zero copy by the peer: see placing.cc), for an input and an output that lie
+// so to each other.
+void find_grants(PreparedProgram& plan, std::int64_t aliasing);
+
 }  // namespace ringtree

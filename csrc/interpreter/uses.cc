@@ -82,6 +82,7 @@ void find_uses(PreparedProgram& plan, const std::byte* input, const std::byte* o
   plan.aliasing = aliasing;
   find_overwritten(plan, aliasing);
   find_unread(plan, aliasing);
+  find_grants(plan, aliasing);
 }
 
 }  // namespace ringtree

@@ -73,6 +73,8 @@ struct World {
     if (descriptor.protocol() != ringtree::Protocol::zero_copy) return -1;
     return static_cast<int>(descriptor.location.offset / (2 * most * sizeof(int)));
   }
+  // Whether it lies in an array of its receiver.
+  bool placed(int from, int to, std::uint64_t number) const { return whose(from, to, number) == to; }
 
   int ranks;
   ringtree::Layout layout;
