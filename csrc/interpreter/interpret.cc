@@ -19,6 +19,7 @@ Interpreter::Interpreter(Endpoint& endpoint, std::size_t cache_bytes, std::size_
               endpoint.segment().layout().slot_bytes, !endpoint.oversubscribed()),
       peer_memory_(endpoint.segment(), endpoint.rank(), single_copy_bytes),
       cache_bytes_(cache_bytes),
+      granted_(endpoint.ranks()),
       copied_(endpoint.ranks(), 0) {
   for (int peer = 0; peer < endpoint.ranks(); peer++) {
     out_.to.push_back(endpoint.segment().lane_out(endpoint.rank(), peer));
@@ -55,6 +56,7 @@ void Interpreter::run(const std::shared_ptr<PreparedProgram>& shared, std::uint6
   past_caches_ = exceeds_caches(input, output);
   single_copy_ = plan.single_copy && peer_memory_.least_bytes();
   attached_ = false;
+  forget_grants();
   if (single_copy_) exchange_offers();
   if (zero_copy_ || past_caches_ || single_copy_) find_uses(plan, input, output);
   spaces_[static_cast<int>(Space::input)] = input;
@@ -111,7 +113,7 @@ void Interpreter::run_window(std::int64_t window) {
         break;
       }
       case Kind::signal:
-        i.multicast ? multicast<recorded>(i) : signal<recorded>(i);
+        i.multicast ? multicast<recorded>(i) : signal<recorded>(i, window);
         break;
       case Kind::wait: {
         auto nbytes = wait(i);
@@ -172,11 +174,16 @@ std::size_t Interpreter::move(const PreparedProgram::Instruction& i, std::int64_
     assert(send.slot < 0);
     send.nbytes = nbytes;
     send.protocol = Protocol::inlined;
-    if (!i.lazy || i.pieces != 1 || !send_in_place(i, window, send))
+    if (find_places(i, nbytes))
+      send.protocol = Protocol::zero_copy;
+    else if (!i.lazy || i.pieces != 1 || !send_in_place(i, window, send))
       send.data = staging = nbytes <= Descriptor::room ? send.small : stage(send);
   }
-  bool works = staging || i.targets > i.slots;
-  if (works) apply(i, window, nbytes, staging);
+  bool works = staging || i.targets > i.slots || !placed_.empty();
+  if (!placed_.empty())
+    reduce_into_peers(i, window, nbytes, staging);
+  else if (works)
+    apply(i, window, nbytes, staging);
   if (i.last) close(send_descriptors_[i.reg]);
   for (int k = i.targets; k < i.targets + i.sources; k++)
     if (auto& o = plan_->operands[i.operand + k]; o.last) close(send_descriptors_[o.reg]);
@@ -250,7 +257,7 @@ void Interpreter::ring(int peer) {
 }
 
 template <bool recorded>
-void Interpreter::signal(const PreparedProgram::Instruction& i) {
+void Interpreter::signal(const PreparedProgram::Instruction& i, std::int64_t window) {
   auto& lane = out_[i.peer];
   if (!lane.opened) endpoint_.segment().open(lane, endpoint_.rank(), i.peer);
   if (!lane.room()) {
@@ -265,14 +272,20 @@ void Interpreter::signal(const PreparedProgram::Instruction& i) {
     return;
   }
   auto& send = send_descriptors_[i.reg];
-  fill(lane.blank(), send);
+  auto place = placed_.empty() ? nullptr : placed_at(i.peer);
+  fill(lane.blank(), send, place);
+  if (i.grant >= 0 && !place && send.protocol != Protocol::inlined)
+    lane.blank().location.grant = grant(i, window, send.nbytes);
   auto number = publish<recorded>(i, send.nbytes);
-  if (send.protocol == Protocol::copy)
+  if (send.protocol == Protocol::copy && !place)
     outbox_.signalled(send.slot, i.peer, number);
-  else if (send.protocol != Protocol::inlined)
+  else if (send.protocol != Protocol::inlined && !place)
     zero_copy_sends_.push_back({i.peer, number, send.data, send.data + send.nbytes});
   ring<recorded>(i.peer);
-  if (i.last) close(send);
+  if (i.last) {
+    close(send);
+    placed_.clear();
+  }
 }
 
 // A message to all others, who read one descriptor.
@@ -304,15 +317,16 @@ void Interpreter::multicast(const PreparedProgram::Instruction& i) {
   if (i.last) close(send_descriptors_[i.reg]);
 }
 
-// Writes a message's descriptor, but for its number.
-void Interpreter::fill(Descriptor& descriptor, const SendDescriptor& send) const {
+// Writes a message's descriptor, but for its number. `place`: where the bytes lie at the peer, if they do.
+void Interpreter::fill(Descriptor& descriptor, const SendDescriptor& send, const Place* place) const {
   descriptor.print = plan_->print;
   descriptor.call = static_cast<std::uint32_t>(call_);
-  descriptor.set_protocol(send.protocol, send.nbytes);
-  if (send.protocol == Protocol::copy)
+  auto protocol = place ? Protocol::zero_copy : send.protocol;
+  descriptor.set_protocol(protocol, send.nbytes);
+  if (protocol == Protocol::copy)
     descriptor.location = {outbox_.offset(send.data), 0};
-  else if (send.protocol != Protocol::inlined)
-    descriptor.location = location(send);
+  else if (protocol != Protocol::inlined)
+    descriptor.location = place ? location(place->at, place->region) : location(send.data, send.region);
   else if (send.nbytes)
     std::memcpy(descriptor.payload, send.data, send.nbytes);
 }
@@ -329,6 +343,7 @@ std::size_t Interpreter::wait(const PreparedProgram::Instruction& i) {
   message.number = i.multicast ? 0 : lane.taken();
   message.nbytes = descriptor.nbytes();
   locate(descriptor, message);
+  if (descriptor.protocol() != Protocol::inlined && descriptor.location.grant.number) note_grant(descriptor, message);
   received[i.peer].add(message.nbytes);
   if (i.reg >= 0) messages_[i.reg] = message;
   return message.nbytes;

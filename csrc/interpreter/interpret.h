@@ -76,6 +76,15 @@ class Interpreter : Situation {
     std::uint64_t number;
     const std::byte *begin, *end;
   };
+  // Memory of a peer that it has granted for the message to it of that number; the grant came with message `with`.
+  struct Place {
+    std::byte* at;
+    std::size_t nbytes;
+    int region;
+    std::uint32_t number;
+    std::uint64_t with;
+    bool overwrites;  // the bytes of that message
+  };
   struct Past {
     std::uint64_t call = 0;
     Fingerprint print;
@@ -91,7 +100,9 @@ class Interpreter : Situation {
   template <class Holds>
   bool each_receiver(const PreparedProgram::Instruction& i, Holds holds) const {
     auto end = plan_->instructions.data() + plan_->instructions.size();
-    for (auto signal = &i + 1; signal < end && signal->kind == Kind::signal && signal->reg == i.reg; signal++)
+    auto signal = &i + 1;
+    while (signal < end && signal->kind == Kind::release) signal++;
+    for (; signal < end && signal->kind == Kind::signal && signal->reg == i.reg; signal++)
       if (!holds(signal->peer)) return false;
     return true;
   }
@@ -99,8 +110,16 @@ class Interpreter : Situation {
   void exchange_offers();
   void ring_all();
   bool read_by_peers(const PreparedProgram::Instruction& i);
-  Descriptor::Location location(const SendDescriptor& send) const;
+  Descriptor::Location location(const std::byte* data, int region) const;
   std::byte* stage(SendDescriptor& send);
+  Descriptor::Grant grant(const PreparedProgram::Instruction& i, std::int64_t window, std::size_t nbytes) const;
+  void note_grant(const Descriptor& descriptor, const Message& message);
+  void forget_grants();
+  bool find_places(const PreparedProgram::Instruction& i, std::size_t nbytes);
+  const Place* granted_by(int peer, std::size_t nbytes, int released);
+  const Place* placed_at(int peer) const;
+  void reduce_into_peers(const PreparedProgram::Instruction& i, std::int64_t window, std::size_t nbytes,
+                         std::byte* slot);
   bool spreads() const;
   void close(SendDescriptor& send);
   void apply(const PreparedProgram::Instruction& i, std::int64_t window, std::size_t nbytes, std::byte* slot);
@@ -111,14 +130,14 @@ class Interpreter : Situation {
                         std::size_t done);
   void read(int peer, std::uintptr_t from, std::byte* to, std::size_t nbytes);
   template <bool recorded>
-  void signal(const PreparedProgram::Instruction& i);
+  void signal(const PreparedProgram::Instruction& i, std::int64_t window);
   template <bool recorded>
   std::uint64_t publish(const PreparedProgram::Instruction& i, std::size_t nbytes);
   template <bool recorded>
   void ring(int peer);
   template <bool recorded>
   void multicast(const PreparedProgram::Instruction& i);
-  void fill(Descriptor& descriptor, const SendDescriptor& send) const;
+  void fill(Descriptor& descriptor, const SendDescriptor& send, const Place* place = nullptr) const;
   std::size_t wait(const PreparedProgram::Instruction& i);
   template <bool recorded>
   void release(const PreparedProgram::Instruction& i);
@@ -181,7 +200,10 @@ class Interpreter : Situation {
   std::vector<Message> messages_;
   std::vector<const void*> sources_;
   std::vector<ZeroCopySend> zero_copy_sends_;
-  std::vector<std::uint64_t> copied_;  // of each peer, up to which message copies were made
+  std::vector<std::vector<Place>> granted_;    // to this rank in this call, by each peer
+  bool any_granted_ = false;                   // whether there are any
+  std::vector<std::pair<int, Place>> placed_;  // where the sum that is about to be signalled lies at some of its peers
+  std::vector<std::uint64_t> copied_;          // of each peer, up to which message copies were made
   std::map<std::pair<int, std::uint64_t>, std::vector<std::byte>> copies_;
   std::array<Past, 64> history_{};  // of one's own calls, by call modulo its length
   std::unique_ptr<std::byte[]> scratch_;

@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "interpreter/stretch.h"
+
 namespace ringtree {
 
 namespace {
@@ -280,15 +282,23 @@ class Binder {
   }
 
   // A slot is lazy when its signals follow at once and nothing else names it: its bytes may be sent from where they
-  // are.
+  // are. Messages that are given back in between change nothing in this rank's memory; only what is sent on straight
+  // from a message must be sent before.
   void find_lazy() {
     auto& all = plan_.instructions;
     for (std::size_t at = 0; at < all.size(); at++) {
-      if (!all[at].slots || all[at].last) continue;
+      auto& i = all[at];
+      if (!i.slots || i.last) continue;
       std::size_t next = at + 1;
-      while (next < all.size() && all[next].kind == Kind::signal && all[next].reg == all[at].reg && !all[next].last)
-        next++;
-      all[at].lazy = next < all.size() && all[next].kind == Kind::signal && all[next].reg == all[at].reg;
+      if (i.kind == Kind::reduce || sent_in_place(plan_, i))
+        while (next < all.size() && all[next].kind == Kind::release) next++;
+      std::set<int> peers;
+      bool once = true;
+      for (; next < all.size() && all[next].kind == Kind::signal && all[next].reg == i.reg; next++) {
+        once &= !all[next].multicast && peers.insert(all[next].peer).second;
+        if ((i.lazy = all[next].last)) break;
+      }
+      i.placeable = i.lazy && once && i.kind == Kind::reduce && i.pieces == 1;
     }
   }
 

@@ -67,6 +67,7 @@ struct PreparedProgram {
     bool overwritten = false;  // what it leaves in place is reduced into later, for `aliasing`
     bool multicast = false;    // of a message: goes to all, in the sender's multicast; a signal has no `peer` then
     bool unread = false;       // its first target is output that nothing reads in this call, for `aliasing`
+    bool placeable = false;    // of a lazy slot: a sum of one piece that goes to each of its peers once
     std::int32_t sources = 0;
     std::int32_t peer = -1;  // of a copy or a reduction: whose message it reads
     std::int32_t reg = -1;
@@ -74,6 +75,9 @@ struct PreparedProgram {
     std::uint32_t operand = 0;  // targets, then sources
     std::uint32_t pieces = 0;
     std::uint32_t size = 0;  // the first of `pieces` sizes
+    // Of a signal, for `aliasing`: the operand that it grants to its peer (-1: none), to which a message of that peer
+    // is copied; and how many of the peer's messages are waited for from here on up to that one.
+    std::int32_t grant = -1, ahead = 0;
   };
   struct Run {
     std::int64_t offset, size;
@@ -99,10 +103,10 @@ struct PreparedProgram {
   Fingerprint print;
 };
 
-// Sets `overwritten` and `unread` for an input and an output that begin there. Bytes that are overwritten are not sent
-// without a copy: the ranks of a one-shot or recursive-doubling program would all wait for each other. (Bytes that a
-// later copy overwrites were, in all programs known, given back by then.) Bytes that are unread need no place in a
-// cache.
+// Sets `overwritten`, `unread` and `grant` for an input and an output that begin there. Bytes that are overwritten are
+// not sent without a copy: the ranks of a one-shot or recursive-doubling program would all wait for each other. (Bytes
+// that a later copy overwrites were, in all programs known, given back by then.) Bytes that are unread need no place in
+// a cache. Bytes that are granted are not touched until the message comes that is copied to them.
 void find_uses(PreparedProgram& plan, const std::byte* input, const std::byte* output);
 
 // Throws std::invalid_argument, naming the instruction, for a program that would step outside its memory.

@@ -4,38 +4,17 @@
 #include <map>
 
 #include "interpreter/prepared_program.h"
+#include "interpreter/stretch.h"
 
 namespace ringtree {
 
 namespace {
 
-// A run of bytes, on one axis for input and output; scratch is an axis of its own.
-struct Stretch {
-  bool scratch;
-  std::int64_t begin, end;
-  bool overlaps(const Stretch& o) const { return scratch == o.scratch && begin < o.end && o.begin < end; }
-};
-
-Stretch stretch(const PreparedProgram& plan, const PreparedProgram::Operand& o, std::int64_t elements,
-                std::int64_t aliasing) {
-  auto item = static_cast<std::int64_t>(plan.item);
-  auto begin = plan.offsets[o.first] * item + (o.space == Space::output ? aliasing : 0);
-  return {o.space == Space::scratch, begin, begin + elements * item};
-}
-
-bool in_memory(const PreparedProgram::Operand& o) {
-  return o.space != Space::slot && o.space != Space::message;
-}
-
 void find_overwritten(PreparedProgram& plan, std::int64_t aliasing) {
   for (std::size_t at = 0; at < plan.instructions.size(); at++) {
     auto& i = plan.instructions[at];
     if (!i.lazy || i.pieces != 1) continue;
-    // The operand that may be sent in place: a memory target beside the slot, or the source of a copy.
-    const PreparedProgram::Operand* left = nullptr;
-    for (int k = 0; k < i.targets; k++)
-      if (in_memory(plan.operands[i.operand + k])) left = &plan.operands[i.operand + k];
-    if (!left && i.kind == Kind::copy && in_memory(plan.operands[i.operand + 1])) left = &plan.operands[i.operand + 1];
+    auto left = sent_in_place(plan, i);
     i.overwritten = false;
     if (!left) continue;
     auto mine = stretch(plan, *left, plan.sizes[i.size], aliasing);
@@ -103,6 +82,7 @@ void find_uses(PreparedProgram& plan, const std::byte* input, const std::byte* o
   plan.aliasing = aliasing;
   find_overwritten(plan, aliasing);
   find_unread(plan, aliasing);
+  find_grants(plan, aliasing);
 }
 
 }  // namespace ringtree

@@ -32,10 +32,9 @@ bool Interpreter::leaves_host(const PreparedProgram::Instruction& i) const {
   return each_receiver(i, [&](int peer) { return endpoint_.elsewhere(peer); });
 }
 
-Descriptor::Location Interpreter::location(const SendDescriptor& send) const {
-  if (send.region == anywhere) return {Descriptor::Location::memory, reinterpret_cast<std::uintptr_t>(send.data)};
-  auto offset = static_cast<std::uint64_t>(send.data - regions_[send.region].base);
-  return {static_cast<std::uint64_t>(send.region), offset};
+Descriptor::Location Interpreter::location(const std::byte* data, int region) const {
+  if (region == anywhere) return {Descriptor::Location::memory, reinterpret_cast<std::uintptr_t>(data)};
+  return {static_cast<std::uint64_t>(region), static_cast<std::uint64_t>(data - regions_[region].base)};
 }
 
 // Waits until no peer reads these bytes in place any more.

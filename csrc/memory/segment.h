@@ -27,11 +27,19 @@ enum class Protocol : std::uint32_t { inlined, copy, zero_copy, single_copy };
 // One message of a collective. The first line holds all of a short message, so that 32 bytes cost one cache line.
 struct alignas(cache_line) Descriptor {
   static constexpr std::size_t room = 224;
+  // Where the receiver may write its own message of that number, which has as many bytes, instead of staging it
+  // (interpreter/placing.cc).
+  struct Grant {
+    std::uint64_t offset;
+    std::uint32_t region;
+    std::uint32_t number;  // modulo 2^32; 0: nothing is granted
+  };
   struct Location {
     static constexpr std::uint64_t memory = UINT64_MAX;  // of the sender's process
 
     std::uint64_t base;    // of bytes in the sender's staging; a region; `memory`
     std::uint64_t offset;  // in a region; an address
+    Grant grant{};
   };
 
   Counter number;
@@ -50,6 +58,7 @@ struct alignas(cache_line) Descriptor {
   }
 };
 static_assert(sizeof(Descriptor) == 256 && offsetof(Descriptor, payload) == 32);
+static_assert(offsetof(Descriptor, payload) + sizeof(Descriptor::Location) == cache_line);
 
 // One piece of a point-to-point message; its bytes lie in `payload` or in the piece's own staging.
 struct alignas(cache_line) Piece {

@@ -203,6 +203,53 @@ auto both_ways(int rounds, int ahead) {
   };
 }
 
+// A rank sends its cell to a reader, and then to a peer, to which it grants the cell if the reader has given it back:
+// the peer reads it, writes there, and sends that back (interpreter/placing.cc). `careless` is a bug: it asks no
+// reader.
+template <class S>
+auto granted(int rounds, bool careless = false) {
+  return [=](Checker& checker) {
+    auto cell = std::make_shared<Cell>();
+    auto lanes = std::make_shared<std::vector<std::unique_ptr<Lane<S>>>>();
+    for (int k = 0; k < 3; k++) lanes->push_back(std::make_unique<Lane<S>>(2));
+    checker.thread([=] {
+      auto reader = (*lanes)[0]->sender(), peer = (*lanes)[1]->sender();
+      auto back = (*lanes)[2]->receiver();
+      for (int k = 1; k <= rounds; k++) {
+        cell->write(k);
+        reader.publish();
+        bool grants = careless || reader.released(k);
+        peer.blank().payload.write(grants);
+        peer.publish();
+        until([&] { return back.ready(); });
+        back.take();
+        Checker::instance()->expect(cell->read() == (grants ? -k : k), "another cell than was sent back");
+        back.release();
+        until([&] { return reader.released(k); });
+      }
+    });
+    checker.thread([=] {
+      auto in = (*lanes)[0]->receiver();
+      for (int k = 1; k <= rounds; k++) {
+        until([&] { return in.ready(); });
+        in.take();
+        Checker::instance()->expect(cell->read() == k, "a wrong cell");
+        in.release();
+      }
+    });
+    checker.thread([=] {
+      auto in = (*lanes)[1]->receiver();
+      auto out = (*lanes)[2]->sender();
+      for (int k = 1; k <= rounds; k++) {
+        until([&] { return in.ready(); });
+        if (in.take().payload.read()) cell->write(-cell->read());
+        in.release();
+        out.publish();
+      }
+    });
+  };
+}
+
 int failures = 0;
 
 void check(const char* name, const std::function<void(Checker&)>& scenario, const char* expected = "") {
@@ -215,6 +262,7 @@ void weakened(const char* what) {
   check("  a lane of depth 2", stream<S>(2, 4, 1), "a data race");
   check("  a slot and two receivers", slot<S>(2, 2), "a data race");
   check("  a multicast of depth 1", multicast<S>(2, 1, 2), "a data race");
+  check("  a cell that a peer writes by a grant", granted<S>(2), "a data race");
 }
 
 }  // namespace
@@ -229,6 +277,7 @@ int main() {
   check("a multicast of depth 2 to two receivers, 3 messages", multicast<Right>(2, 2, 3));
   check("a multicast with two slots to two receivers, 3 messages", two_slots<Right>(2, 3));
   check("two ranks send to each other, 4 rounds", both_ways<Right>(4, 1));
+  check("a cell that a peer writes by a grant, twice", granted<Right>(2));
   weakened<WeakPublish>("Sender::publish");
   weakened<WeakObserve>("Receiver::ready");
   weakened<WeakGiveBack>("Receiver::release");
@@ -236,6 +285,7 @@ int main() {
   check("a sender that counts one place too many", stream<Right>(2, 4, 1, 1), "a data race");
   check("a sender that asks only the last receiver", slot<Right>(2, 2, true), "a data race");
   check("a multicast that asks only the last receiver", multicast<Right>(2, 1, 2, true), "a data race");
+  check("a grant that asks no reader", granted<Right>(1, true), "a data race");
   check("two ranks that send more than a lane holds", both_ways<Right>(2, 2), "a deadlock");
   return failures ? EXIT_FAILURE : EXIT_SUCCESS;
 }

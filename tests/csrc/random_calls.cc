@@ -40,7 +40,7 @@ struct Call {
   enum Which { one_shot, two_shot, ring, chain, flat, barrier, puts, messages, posted } which;
   int root, pieces;
   std::int64_t count, window;
-  bool in_place, in_region, asynchronous, average, single_copy;
+  bool in_place, in_region, out_in_region, asynchronous, average, single_copy;
   std::uint32_t stamp;  // what the data are made from
 };
 
@@ -58,7 +58,7 @@ class Rank {
   Rank(Memory& memory, Memory& region, Memory& windows, const Shape& shape, int rank)
       : shape_(shape),
         rank_(rank),
-        region_(static_cast<int*>(region.at) + rank * most),
+        region_(static_cast<int*>(region.at) + 2 * rank * most),
         windows_(static_cast<int*>(windows.at)) {
     ringtree::Endpoint::Options endpoint;
     endpoint.timeout_s = 60;
@@ -67,9 +67,9 @@ class Rank {
     options.cache_bytes = shape.cache_bytes;
     options.single_copy_bytes = rank == 1 && shape.slots % 2 ? 0 : shape.single_copy_bytes;  // one that refuses
     group_ = std::make_unique<Group>(memory.at, rank, shape.ranks, options);
-    group_->add_region({static_cast<std::byte*>(region.at), most * sizeof(int) * shape.ranks}, hooks_);
+    group_->add_region({static_cast<std::byte*>(region.at), region.nbytes}, hooks_);
   }
-  static constexpr std::int64_t most = 3000;
+  static constexpr std::int64_t most = 12'000;
 
   void make(const Call& call) {
     if (call.stamp % 4 == 0) group_->record(call.stamp % 500, hooks_);  // also while asynchronous calls run
@@ -91,7 +91,7 @@ class Rank {
     if (call.in_region && !call.asynchronous)
       input = std::copy(job->input.begin(), job->input.end(), region_) - call.count;
     if (!call.in_place) job->output.resize(call.count);
-    job->at = call.in_place ? input : job->output.data();
+    job->at = call.in_place ? input : call.out_in_region && !call.asynchronous ? region_ + most : job->output.data();
     auto in = reinterpret_cast<std::byte*>(input), out = reinterpret_cast<std::byte*>(job->at);
     auto plan = bind(call);  // let go of while its calls may be queued
     if (call.asynchronous) {
@@ -323,12 +323,13 @@ std::vector<Call> sequence(std::mt19937& random, const Shape& shape) {
     c.which = static_cast<Call::Which>(below(9));
     c.root = below(shape.ranks);
     c.pieces = 1 + below(12);
-    const std::int64_t counts[] = {0, 1, 2, 50, 57, 400, 1100, Rank::most};
-    c.count = c.which == Call::barrier ? 0 : counts[below(8)];
+    const std::int64_t counts[] = {0, 1, 2, 50, 57, 400, 1100, 3000, Rank::most};
+    c.count = c.which == Call::barrier ? 0 : counts[below(9)];
     c.window = 1 + below(static_cast<int>(shape.slot_bytes / sizeof(int)));
     if (c.count > 400 && c.window < 32) c.window = static_cast<std::int64_t>(shape.slot_bytes / sizeof(int));
     c.in_place = below(2);
     c.in_region = below(2);
+    c.out_in_region = below(2);
     c.asynchronous = below(3) == 0;
     c.average = below(4) == 0;
     c.single_copy = below(2);
@@ -346,7 +347,7 @@ void live(unsigned seed) {
   shape.slots = shape.ranks + static_cast<int>(random() % 3);
   shape.slot_bytes = 1024u << random() % 5;
   ringtree::Layout layout(shape.ranks, shape.slots, shape.slot_bytes);
-  Memory memory(layout.total), region(Rank::most * sizeof(int) * shape.ranks),
+  Memory memory(layout.total), region(2 * Rank::most * sizeof(int) * shape.ranks),
       windows(Rank::most * sizeof(int) * shape.ranks);
   auto calls = sequence(random, shape);
   if (shape.ranks == 1) std::erase_if(calls, [](auto& c) { return c.which <= Call::ring; });  // a sum of one is a copy

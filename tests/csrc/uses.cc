@@ -1,5 +1,6 @@
-// What is overwritten in a call and what nothing reads, by where input and output lie. Neither changes a result: the
-// first decides whether bytes are sent from where they are, the second whether they are stored past the caches.
+// What is overwritten in a call, what nothing reads and what peers may write, by where input and output lie. The first
+// decides whether bytes are sent from where they are, the second whether they are stored past the caches; neither
+// changes a result. What peers may write must be touched by nothing else until they have.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -20,13 +21,15 @@ struct At {
 struct Move {
   Kind kind;
   std::vector<At> targets, sources;
+  int again = 0;  // how often more, before the message is given back
 };
 
 constexpr std::int64_t apart = 1000;
 constexpr At slot0{Space::slot, 0, 0}, slot1{Space::slot, 0, 1};
 constexpr At input0{Space::input, 0, 0}, input1{Space::input, 1, 1}, input2{Space::input, 2, 2};
 constexpr At output0{Space::output, 0, 0}, output1{Space::output, 1, 1};
-constexpr At scratch0{Space::scratch, 0, 0}, message0{Space::message, 0, 0}, message1{Space::message, 0, 1};
+constexpr At scratch0{Space::scratch, 0, 0}, scratch1{Space::scratch, 0, 1}, message0{Space::message, 0, 0},
+    message1{Space::message, 0, 1};
 constexpr At inputs{Space::input, 0, 0, 2}, outputs{Space::output, 0, 0, 2}, messages{Space::message, 0, 0, 2};
 
 struct Case {
@@ -52,8 +55,9 @@ struct Tables {
     for (auto& o : move.sources) receives |= o.space == Space::message;
     for (auto& o : move.targets) sends |= o.space == Space::slot;
     if (receives) message(Kind::wait, 0);
-    instructions.push_back({static_cast<int>(move.kind), -1, -1, static_cast<int>(operands.size()),
-                            static_cast<int>(move.targets.size()), static_cast<int>(move.sources.size()), 0});
+    for (int k = 0; k <= move.again; k++)
+      instructions.push_back({static_cast<int>(move.kind), -1, -1, static_cast<int>(operands.size()),
+                              static_cast<int>(move.targets.size()), static_cast<int>(move.sources.size()), 0});
     for (auto& side : {move.targets, move.sources})
       for (auto& o : side) operands.push_back({static_cast<int>(o.space), o.index, o.label, o.count});
     if (sends) message(Kind::signal, 0);
@@ -73,16 +77,17 @@ std::string uses(ringtree::PreparedProgram& plan, std::int64_t output) {
 }
 
 // Chunks of 4, 8 and 4 elements of 4 bytes; contiguous in the input.
-ringtree::PreparedProgram bound(const Case& c) {
+ringtree::PreparedProgram bound(const std::vector<Move>& moves, const std::vector<std::int64_t>& output_offsets,
+                                bool average) {
   const std::vector<std::int64_t> sizes{4, 8, 4}, input_offsets{0, 4, 12};
-  Tables tables(c.moves);
+  Tables tables(moves);
   ringtree::Binding binding;
   binding.sizes = sizes;
   binding.input_offsets = input_offsets;
-  binding.output_offsets = c.output_offsets;
+  binding.output_offsets = output_offsets;
   binding.scratch = 1;
   binding.dtype = static_cast<int>(ringtree::Dtype::float32);
-  binding.op = static_cast<int>(c.average ? ringtree::Op::avg : ringtree::Op::sum);
+  binding.op = static_cast<int>(average ? ringtree::Op::avg : ringtree::Op::sum);
   binding.collective = "all_reduce";
   return bind({tables.instructions, tables.operands}, binding, {0, 2, 1024, 1024, 64});
 }
@@ -93,6 +98,44 @@ const std::vector<Move> forwards{{Kind::reduce, {output0, slot0}, {input0, messa
 const std::vector<Move> twice{{Kind::copy, {output0, slot0}, {input0}}, {Kind::reduce, {output0}, {input0, message0}}};
 const std::vector<Move> whole0{{Kind::copy, {slot0}, {input0}}, {Kind::reduce, {outputs}, {inputs, messages}}};
 const std::vector<Move> whole1{{Kind::copy, {slot1}, {input1}}, {Kind::reduce, {outputs}, {inputs, messages}}};
+
+// What a rank of two sends to its peer and gets back.
+const Move to_peer{Kind::copy, {slot1}, {input1}}, back{Kind::copy, {output1}, {message1}};
+const Move sum_of_mine{Kind::reduce, {output0, slot0}, {input0, message0}};
+
+struct Grants {
+  const char* what;
+  std::vector<Move> moves;
+  std::int64_t output;
+  std::string expected;  // of each signal: by how many messages of the peer what it grants comes later; 0: nothing
+  std::vector<std::int64_t> output_offsets{0, 4};
+};
+
+const Grants grants[] = {
+    {"the sum of what was sent, in place", {to_peer, sum_of_mine, back}, 0, "20"},
+    {"the same, apart", {to_peer, sum_of_mine, back}, apart, "20"},
+    {"the same, in part over what was sent", {to_peer, sum_of_mine, back}, 3, "00"},
+    {"the same behind it", {to_peer, sum_of_mine, back}, 8, "20", {20, 4}},
+    {"sent once more", {to_peer, {Kind::copy, {slot1}, {input1}}, back}, apart, "01"},
+    {"sent once more, in place", {to_peer, {Kind::copy, {slot1}, {input1}}, back}, 0, "01"},
+    {"sent behind another message", {{Kind::copy, {output0}, {message0}}, to_peer, back}, apart, "1"},
+    {"sent back twice", {to_peer, back, {Kind::copy, {input1}, {message1}}}, apart, "1"},
+    {"of another chunk", {to_peer, {Kind::copy, {output0}, {message0}}}, 0, "0"},
+    {"added to, not copied", {to_peer, {Kind::reduce, {output1}, {input1, message1}}}, 0, "0"},
+    {"copied into scratch", {to_peer, {Kind::copy, {scratch1}, {message1}}}, 0, "0"},
+    {"sent on at once", {to_peer, {Kind::copy, {output1, slot1}, {message1}}}, 0, "10"},
+    {"read before it is written", {to_peer, {Kind::copy, {scratch1}, {input1}}, back}, 0, "0"},
+    {"read before it is written, apart", {to_peer, {Kind::copy, {scratch1}, {input1}}, back}, apart, "1"},
+    {"written before", {to_peer, {Kind::copy, {output1}, {scratch1}}, back}, apart, "0"},
+    {"written beside it", {to_peer, {Kind::copy, {output0}, {input0}}, back}, apart, "1"},
+    {"written by the second run of two",
+     {to_peer, {Kind::reduce, {outputs}, {inputs, inputs}}, back},
+     apart,
+     "0",
+     {20, 4}},
+    {"written twice by the copy", {to_peer, {Kind::copy, {output1, input1}, {message1}}}, 0, "0"},
+    {"a message that is copied twice", {to_peer, {Kind::copy, {output1}, {message1}, 1}}, apart, "0"},
+};
 
 const Case cases[] = {
     {"sent and reduced into, apart", one_shot, apart, ".u"},
@@ -157,12 +200,21 @@ const Case cases[] = {
 int main() {
   bool right = true;
   for (auto& c : cases) {
-    auto plan = bound(c);
+    auto plan = bound(c.moves, c.output_offsets, c.average);
     auto found = uses(plan, c.output);
     if (found != c.expected) std::fprintf(stderr, "%s: %s, expected %s\n", c.what, found.c_str(), c.expected.c_str());
     right &= found == c.expected;
   }
-  auto plan = bound(cases[0]);
+  for (auto& g : grants) {
+    auto plan = bound(g.moves, g.output_offsets, false);
+    uses(plan, g.output);
+    std::string found;
+    for (auto& i : plan.instructions)
+      if (i.kind == Kind::signal) found += static_cast<char>('0' + (i.grant < 0 ? 0 : i.ahead));
+    if (found != g.expected) std::fprintf(stderr, "%s: %s, expected %s\n", g.what, found.c_str(), g.expected.c_str());
+    right &= found == g.expected;
+  }
+  auto plan = bound(one_shot, {0, 4}, false);
   for (std::int64_t output : {apart, std::int64_t{0}, apart}) {
     auto expected = output ? ".u" : "o.";
     if (uses(plan, output) == expected) continue;
@@ -170,5 +222,6 @@ int main() {
     right = false;
   }
   if (!right) return EXIT_FAILURE;
-  std::printf("what is overwritten and what is unread: right in %zu programs\n", std::size(cases));
+  std::printf("what is overwritten, what is unread and what is granted: right in %zu programs\n",
+              std::size(cases) + std::size(grants));
 }

@@ -61,6 +61,37 @@ def reused_at_once(comm: Communicator) -> None:
         assert (total == comm.size * turn + comm.size * (comm.size - 1) // 2).all()
 
 
+def sums_that_change(comm: Communicator) -> None:
+    """Sums of ever-new data, in place, out of place, and where some arrays are private; in one window and in many."""
+    n, me = comm.size, comm.rank
+    random = np.random.default_rng(me)
+    for count, dtype in ((8192 * n, np.float32), (65_536, np.int64), (262_147, np.int8), (100_000, np.float64)):
+        x, y = comm.empty(count, dtype), comm.empty(count, dtype)
+        private = np.empty(count, dtype)
+        for turn, op in enumerate(("sum", "max") if np.dtype(dtype).kind == "i" else ("avg", "sum")):
+            for taken, out in ((x, x), (x, y), (private, x), (x, private), (x, x if me % 2 else private)):
+                mine = random.integers(0, 100 // n, count).astype(dtype)
+                taken[:] = mine
+                everyones = comm.all_gather(mine).reshape(n, -1)
+                want = {"sum": np.sum, "avg": np.mean, "max": np.max}[op](everyones, axis=0)
+                assert np.allclose(comm.all_reduce(taken, op, out=out), want), (count, dtype, op, turn)
+                assert out is taken or np.array_equal(taken, mine)
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4, 8])
+def test_sums_of_symmetric_arrays(pools: Pools, engine: str, ranks: int) -> None:
+    pools(engine, ranks).run(sums_that_change)
+
+
+def sums_in_groups(comm: Communicator) -> None:
+    with comm.split(comm.rank % 2) or comm as half:
+        sums_that_change(half)
+
+
+def test_sums_of_symmetric_arrays_in_groups(pools: Pools) -> None:
+    pools("shm", 4).run(sums_in_groups)
+
+
 @pytest.mark.parametrize("act", [arrays, mixed, reused_at_once])
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 def test_symmetric_memory(pools: Pools, engine: str, ranks: int, act: object) -> None:
