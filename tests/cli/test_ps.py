@@ -17,6 +17,7 @@ from ringtree.cli.ps import lines
 from ringtree.runtime.observing.worlds import ObservedWorld
 from tests.cli.conftest import Ringtree
 from tests.runtime.observing.hanging import hanging_job
+from tests.waiting import until
 
 
 def test_ps_shows_each_rank_and_who_holds_up_whom(ringtree: Ringtree, tmp_path: Path) -> None:
@@ -68,6 +69,7 @@ def test_ps_shows_a_rank_that_is_stopped(ringtree: Ringtree, tmp_path: Path) -> 
         assert pid is not None
         os.kill(pid, signal.SIGSTOP)
         try:
+            until(lambda: Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T")
             result = ringtree("ps")
         finally:
             os.kill(pid, signal.SIGCONT)
