@@ -138,16 +138,17 @@ class Interpreter : private Addresses, private Waits<Platform> {
   // The descriptor of the next message from a peer.
   Descriptor* next_from(int peer) const { return arrival(l_.rank, peer, counters_[peer].taken); }
 
+  // Whether the next message from a peer has come, and its mark.
+  bool has_come(int peer, uint64_t& mark) const {
+    mark = Platform::acquire(&next_from(peer)->mark);
+    return mark && static_cast<uint32_t>(mark) == counters_[peer].taken + 1;
+  }
+
   // Waits in this thread for the next message from a peer; false where the call has failed.
   bool arrives(int at, int peer) {
-    const Counters& c = counters_[peer];
-    Descriptor* d = next_from(peer);
     uint64_t mark = 0;
-    bool has_come = until(at, peer, [&] {
-      mark = Platform::acquire(&d->mark);
-      return mark && static_cast<uint32_t>(mark) == c.taken + 1;
-    });
-    if (!has_come || static_cast<uint32_t>(mark >> 32) == p_.print) return has_come;
+    if (!until(at, peer, [&] { return has_come(peer, mark); })) return false;
+    if (static_cast<uint32_t>(mark >> 32) == p_.print) return true;
     return fail(mismatch, at, peer, static_cast<uint32_t>(mark >> 32));
   }
 
@@ -160,14 +161,21 @@ class Interpreter : private Addresses, private Waits<Platform> {
   }
 
   // Messages of several peers that are copied to the output: those that have landed there are given back at once, each
-  // by a thread of its own, and of the others nothing is done.
+  // by a thread of its own. As soon as one comes that has not landed, no other is waited for: it is to be given back
+  // first, as a peer may wait for that before it sends.
   bool take(int at, int takes) {
+    volatile uint32_t& others = shared_.others_came();
+    if (Platform::thread() == 0) others = 0;
+    Platform::barrier();
     bool failed = false;
     for (int k = Platform::thread(); k < takes; k += Platform::threads()) {
       int peer = instruction(at + 3 * k).peer;
-      failed |= !arrives(at + 3 * k, peer);
-      bool is_here = !failed && Platform::read(&next_from(peer)->place) == there;
+      uint64_t mark = 0;
+      failed |= !until(at + 3 * k, peer, [&] { return has_come(peer, mark) || Platform::stop(&others); });
+      bool comes = !failed && has_come(peer, mark), same_call = static_cast<uint32_t>(mark >> 32) == p_.print;
+      bool is_here = comes && same_call && Platform::read(&next_from(peer)->place) == there;
       shared_.taken(k) = is_here;
+      if (comes && !is_here) others = 1;
       if (!is_here) continue;
       accept(peer);
       give_back_to(peer);

@@ -43,12 +43,15 @@ class alignas(16) Registers {
   uint8_t*& at(int k) { return at_[k]; }
   // Of messages that are taken together: whether one has been.
   bool& taken(int k) { return taken_[k]; }
+  // Whether one of them has come that is not taken so.
+  volatile uint32_t& others_came() { return others_came_; }
   int64_t* all() { return reinterpret_cast<int64_t*>(&kept_); }
 
  private:
   Kept kept_;
   uint8_t* at_[most_operands];
   bool taken_[most_ranks];
+  volatile uint32_t others_came_;
 };
 
 }  // namespace ringtree::device
