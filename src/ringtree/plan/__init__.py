@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         nested_candidates,
         predict,
         shortlist,
+        sums_are_written,
     )
     from ringtree.plan.on_devices import DeviceChoice, choose_on_devices
     from ringtree.plan.over_hosts import (
@@ -41,6 +42,7 @@ _NAMES = {
         "nested_candidates",
         "predict",
         "shortlist",
+        "sums_are_written",
     ),
     "on_devices": ("DeviceChoice", "choose_on_devices"),
     "over_hosts": ("HostCandidate", "HostChoice", "candidates_over_hosts", "choose_over_hosts", "quickest_as"),
@@ -73,6 +75,7 @@ __all__ = [
     "quickest_as",
     "shortlist",
     "steps_for",
+    "sums_are_written",
     "workload",
 ]
 

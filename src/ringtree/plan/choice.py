@@ -29,6 +29,8 @@ between two ranks, which must choose alike."""
 MAX_RANKS = 64
 """Above MAX_RANKS, ranks are planned as if there were MAX_RANKS, on a proportional share of the cores: counting the
 messages of more ranks takes too long."""
+WRITTEN_BYTES = 4096
+"""The least bytes of a chunk whose sum a rank writes into the arrays of others (csrc/interpreter/placing.cc)."""
 EIGHT_RANKS = SharedMemory(cores=1 << 20, slots=8, slot_bytes=1 << 17)
 """Default memory: staging slots of 8 ranks, one core per rank, built-in cost parameters."""
 
@@ -111,7 +113,9 @@ def _choose(
     return Choice(
         best.algorithm,
         f"{duration(best.quote.seconds)} predicted{f' for {best.label}' if best in nested else ''}, "
-        f"{duration(next_best.quote.seconds)} for {next_best.label}, by {memory.parameters.source}",
+        f"{duration(next_best.quote.seconds)} for {next_best.label}, by {memory.parameters.source}"
+        + ", for symmetric arrays"
+        * memory.symmetric,
         best.steps.options[:3] if best in nested else (),
     )
 
@@ -162,8 +166,14 @@ def predict(
 ) -> MemoryQuote:
     """Returns the predicted time of a call on a whole vector of `nbytes`, cut by `steps`, corrected where such calls
     were measured."""
-    found = quote(workload(algorithm, collective, ranks, root, steps, memory.node_of), memory, nbytes)
+    symmetric = memory.symmetric and sums_are_written(collective, ranks, nbytes)
+    found = quote(workload(algorithm, collective, ranks, root, steps, memory.node_of, symmetric), memory, nbytes)
     return found.times(memory.parameters.corrections.factor(collective, algorithm, ranks, nbytes))
+
+
+def sums_are_written(collective: str, ranks: int, nbytes: int) -> bool:
+    """Returns whether ranks whose arrays are symmetric may write a chunk's sum where it is wanted (decision 0085)."""
+    return collective == "all_reduce" and nbytes >= ranks * WRITTEN_BYTES
 
 
 def chosen(found: list[Candidate]) -> Candidate:

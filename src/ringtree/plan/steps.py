@@ -185,19 +185,31 @@ def _transfers(
 
 
 def workload(
-    algorithm: str, collective: str, ranks: int, root: int | None, steps: CallTuning, node_of: tuple[int, ...] = ()
+    algorithm: str,
+    collective: str,
+    ranks: int,
+    root: int | None,
+    steps: CallTuning,
+    node_of: tuple[int, ...] = (),
+    symmetric: bool = False,
 ) -> Workload:
     """The algorithm's schedule, cut by these steps, as `price` takes it: what only cuts it is not written out.
-    `node_of`: as of SharedMemory."""
+    `node_of`, `symmetric`: as of SharedMemory."""
     options = tuple((name, 1 if name == "pieces" else value) for name, value in steps.options)
     shape = CallTuning(options, steps.many_source, single_copy=steps.single_copy, balanced=steps.balanced)
-    known = _counted(algorithm, collective, ranks, root, shape, node_of)
+    known = _counted(algorithm, collective, ranks, root, shape, node_of, symmetric)
     return Workload(known, steps.pieces * steps.pipeline * steps.channels, steps.split, steps.single_copy)
 
 
 @lru_cache(maxsize=1024)
 def _counted(
-    algorithm: str, collective: str, ranks: int, root: int | None, steps: CallTuning, node_of: tuple[int, ...]
+    algorithm: str,
+    collective: str,
+    ranks: int,
+    root: int | None,
+    steps: CallTuning,
+    node_of: tuple[int, ...],
+    symmetric: bool,
 ) -> Counts:
     what = algorithm, collective, ranks, root
     if steps.single_copy:
@@ -208,8 +220,8 @@ def _counted(
         or given.keys() - {"pieces"}
         or given.get("pieces", _own(algorithm, collective).get("pieces", 1)) != 1
     ):
-        return counts(steps.apply(*what), node_of)
-    return counts(_gathered(*what) if steps.many_source else _plain(*what), node_of)
+        return counts(steps.apply(*what), node_of, symmetric=symmetric)
+    return counts(_gathered(*what) if steps.many_source else _plain(*what), node_of, symmetric=symmetric)
 
 
 def _own(algorithm: str, collective: str) -> Mapping[str, object]:

@@ -75,6 +75,24 @@ def test_mutual_waiting_is_found() -> None:
     assert counts(build("ring", "all_gather", 5)).mutual
 
 
+@pytest.mark.parametrize("gathered", [False, True])
+def test_a_sum_is_written_into_symmetric_arrays_worked_out_by_hand(gathered: bool) -> None:
+    """Four ranks, two_shot: each reads its chunk where it lies in three arrays, adds up, and writes into three."""
+    schedule = build("two_shot", "all_reduce", 4)
+    schedule = transform.many_source(schedule) if gathered else schedule
+    known, staged = counts(schedule, symmetric=True), counts(schedule)
+    assert np.all(known.total[:, FETCHED] == 3) and np.all(staged.total[:, FETCHED] == 6)
+    assert np.array_equal(known.total[:, MESSAGES], staged.total[:, MESSAGES])
+    summed = staged.work[:2].sum(axis=0)[:, COPIED] - 3
+    assert np.allclose(known.total[:, COPIED], summed + 3), "nothing is staged, and nothing copied out of a slot"
+
+
+@pytest.mark.parametrize("algorithm", ["one_shot", "ring", "recursive_doubling"])
+def test_sums_that_are_not_answers_are_staged_in_symmetric_arrays_too(algorithm: str) -> None:
+    schedule = build(algorithm, "all_reduce", 4)
+    assert np.array_equal(counts(schedule, symmetric=True).work, counts(schedule).work)
+
+
 def test_the_bytes_of_ranks_arrays() -> None:
     assert counts(build("ring", "all_reduce", 4)).held == 2
     assert counts(build("two_shot", "all_gather", 4)).held == 5 / 4

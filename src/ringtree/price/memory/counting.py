@@ -9,6 +9,7 @@ pieces) the others follow at the pace of the busiest rank, as one row of the who
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,9 @@ KINDS = ("messages", "steps", "copied", "fetched", "reduced", "attached")
 wrote into a slot and this rank reads; chunks that are reduced into others; chunks that this rank reads in a peer's own
 memory."""
 MESSAGES, STEPS, COPIED, FETCHED, REDUCED, ATTACHED = range(len(KINDS))
+STAGED, UNSTAGED, READ, WRITTEN = range(4)
+"""The way of a row's bytes: through a slot; by a copy out of the sender's own memory; read where they lie in memory
+that all ranks reach; written by the sender into the receiver's array there."""
 CROSSED, SERVED = len(KINDS), len(KINDS) + 1
 """Chunks that a rank reads from other NUMA nodes, and chunks that ranks of other nodes read from it."""
 
@@ -62,11 +66,18 @@ class Counts:
 
 
 def counts(
-    schedule: Schedule, node_of: tuple[int, ...] = (), *, single_copy: bool = False, in_place: bool = False
+    schedule: Schedule,
+    node_of: tuple[int, ...] = (),
+    *,
+    single_copy: bool = False,
+    in_place: bool = False,
+    symmetric: bool = False,
 ) -> Counts:
     """Counts the work of messages that are staged, or (`single_copy`) that each receiver reads in the sender's memory.
     `node_of`: the NUMA node of each rank where they are on several. `in_place`: of a call whose output holds already
-    what no transfer writes. Cost: O(rows of the blocks) in numpy, times its repetitions where a block's ranks move on.
+    what no transfer writes. `symmetric`: of a call whose arrays all ranks reach: where each message of a round is
+    answered in the next one by the same chunks, the first is read where it lies, and the answer is written into the
+    receiver's array. Cost: O(rows of the blocks) in numpy, times its repetitions where a block's ranks move on.
     ValueError for a schedule with switches, which a memory does not have, and where `node_of` is for another number of
     ranks."""
     s = schedule
@@ -79,12 +90,12 @@ def counts(
     work, times = [np.zeros((0, s.ranks, len(KINDS) + 2 * (len(node) > 0)))], [np.zeros(0)]
     synchronizations, crossings, widest = 0, 0, 1
     links = [(np.zeros(0, np.int64), np.zeros(0, np.int64))]
-    for block in blocks:
+    for block, way in zip(blocks, _ways(blocks, s, single_copy, symmetric), strict=True):
         rows = block.rows
         away = rows.source != rows.target
         links.append((rows.source[away].astype(np.int64), rows.target[away].astype(np.int64)))
         far = node[rows.source] != node[rows.target] if len(node) else away[:0]
-        halves = _halves(rows, away, far, block.rounds, s.ranks, single_copy)
+        halves = _halves(rows, away, far, way, block.rounds, s.ranks)
         waits, crossing = (int(np.count_nonzero(np.bincount(rows.round[each]))) for each in (away, np.flatnonzero(far)))
         widest = max(widest, int(rows.count[away].max(initial=1)))
         if block.times > 1 and not _circular(*links[-1], s.ranks):
@@ -112,11 +123,36 @@ def counts(
     return Counts(done, np.concatenate(times), s.chunks, synchronizations, *also)
 
 
+def _ways(blocks: list[Block], s: Schedule, single_copy: bool, symmetric: bool) -> list[Ints]:
+    """The way of each row's bytes, by block."""
+    ways = [np.full(len(block.rows), UNSTAGED if single_copy else STAGED) for block in blocks]
+    if not symmetric:
+        return ways
+    rounds = []
+    for block, way in zip(blocks, ways, strict=True):
+        away = block.rows.source != block.rows.target
+        each = (np.flatnonzero(away & (block.rows.round == k)) for k in range(block.rounds))
+        rounds += [(block, way, at) for at in each if len(at)]
+    for (block, way, at), (after, its_way, back) in pairwise(rounds):
+        asked, answers = block.rows, after.rows
+        there = asked.source[at], asked.target[at], asked.target_chunk[at], asked.count[at]
+        and_back = answers.target[back], answers.source[back], answers.source_chunk[back], answers.count[back]
+        if block.times == after.times == 1 and _same_rows(there, and_back):
+            way[at], its_way[back] = READ, WRITTEN
+    return ways
+
+
+def _same_rows(some: tuple[NDArray[np.int32], ...], others: tuple[NDArray[np.int32], ...]) -> bool:
+    """Whether columns have the same rows, in any order."""
+    one, other = (np.stack(columns)[:, np.lexsort(columns)] for columns in (some, others))
+    return np.array_equal(one, other)
+
+
 def _halves(
-    rows: Transfers, away: NDArray[np.bool_], far: NDArray[np.bool_], rounds: int, ranks: int, single_copy: bool
+    rows: Transfers, away: NDArray[np.bool_], far: NDArray[np.bool_], way: Ints, rounds: int, ranks: int
 ) -> Floats:
     """[2 * rounds, ranks, kinds]: each round's sending half, then its receiving half. `far`: the rows between nodes,
-    empty where there is one."""
+    empty where there is one. `way`: of each row's bytes, as _ways returns it."""
     work = np.zeros((rounds, 2, ranks, len(KINDS) + 2 * (len(far) > 0)))
     size = rounds * ranks
 
@@ -124,19 +160,21 @@ def _halves(
         work[:, half, :, kind] += np.bincount(at, weights, size).reshape(rounds, ranks)
 
     start = rows.round.astype(np.int64) * ranks
-    sent = (start + rows.source)[away]
-    tally(0, MESSAGES, sent)
-    if not single_copy:
-        once = _first(sent, rows.source_buffer[away], rows.source_chunk[away], rows.count[away])
-        tally(0, STEPS, sent[once])
-        tally(0, COPIED, sent[once], rows.count[away][once])
-    got, count = start + rows.target, rows.count
+    sent, got, count = start + rows.source, start + rows.target, rows.count
+    tally(0, MESSAGES, sent[away])
+    staged = np.flatnonzero(away & (way == STAGED))
+    once = staged[_first(sent[staged], rows.source_buffer[staged], rows.source_chunk[staged], count[staged])]
+    here = np.concatenate([once, np.flatnonzero(way == WRITTEN)])
+    tally(0, STEPS, sent[here])
+    tally(0, COPIED, sent[here], count[here])
     tally(1, MESSAGES, got, away)
-    tally(1, ATTACHED if single_copy else FETCHED, got, count * away)
+    tally(1, ATTACHED, got, count * (away & (way == UNSTAGED)))
+    tally(1, FETCHED, got, count * (away & (way != UNSTAGED) & (way != WRITTEN)))
     tally(1, REDUCED, got, count * rows.reduce)
     if not away.all():
         tally(1, COPIED, got, count * ~away / 2)  # a copy is half reading, half writing
-    once = _first(got, rows.target_buffer, rows.target_chunk, count)
+    left = np.flatnonzero(way != WRITTEN)
+    once = left[_first(got[left], rows.target_buffer[left], rows.target_chunk[left], count[left])]
     tally(1, STEPS, got[once])
     tally(1, COPIED, got[once], count[once] * (1 + rows.reduce[once]) / 2)
     if len(far):

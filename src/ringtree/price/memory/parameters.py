@@ -179,7 +179,8 @@ class SharedMemory:
     """One machine's memory for a group's ranks: the cores that they share, the number of each rank's staging slots, the
     bytes of a slot, and the cost parameters. `single_copy_bytes`: the longest message that may be read where it lies in
     its sender's memory; 0: all are staged. `node_of`: the NUMA node of each rank, where all are known and several are
-    different, else (). `speed`: of the slowest core that they run on, as a share of the machine's fastest."""
+    different, else (). `speed`: of the slowest core that they run on, as a share of the machine's fastest.
+    `symmetric`: the arrays of a call are in memory that all ranks reach, and a sum is written where it is wanted."""
 
     cores: int
     slots: int
@@ -188,3 +189,4 @@ class SharedMemory:
     single_copy_bytes: int = 0
     node_of: tuple[int, ...] = ()
     speed: float = 1.0
+    symmetric: bool = False
