@@ -6,6 +6,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -125,7 +126,16 @@ class GroupObject {
   std::uintptr_t add_region(int fd, std::size_t nbytes, std::size_t offset, std::optional<std::size_t> reserved) {
     PythonHooks hooks;
     hooks.blocking();
-    return reinterpret_cast<std::uintptr_t>(group_.add_region(fd, nbytes, reserved.value_or(nbytes), hooks)) + offset;
+    auto base = group_.add_region(fd, nbytes, reserved.value_or(nbytes), hooks);
+    regions_.push_back({base, nbytes});
+    return reinterpret_cast<std::uintptr_t>(base) + offset;
+  }
+
+  bool in_region(std::uintptr_t address, std::size_t nbytes) const {
+    return std::ranges::any_of(regions_, [&](const ringtree::Region& region) {
+      auto base = reinterpret_cast<std::uintptr_t>(region.base);
+      return base <= address && nbytes <= region.nbytes && address - base <= region.nbytes - nbytes;
+    });
   }
 
   nb::tuple add_window(int fd, std::size_t nbytes) {
@@ -135,6 +145,7 @@ class GroupObject {
       hooks.blocking();
       base = group_.add_shares(fd, nbytes, hooks);
     }
+    regions_.push_back({base, nbytes * group_.ranks()});
     auto window = group_.add_window(base, nbytes);
     return nb::make_tuple(window, reinterpret_cast<std::uintptr_t>(group_.in_window(window, group_.rank(), 0, nbytes)));
   }
@@ -230,6 +241,7 @@ class GroupObject {
   }
 
   ringtree::Group group_;
+  std::vector<ringtree::Region> regions_;
   int prepared_ = 0;  // numbers are not used again
   std::unordered_map<int, std::shared_ptr<ringtree::PreparedProgram>> plans_;
   ringtree::FastPath<ringtree::PreparedProgram> known_;

@@ -347,6 +347,9 @@ class Group:
         """Makes these bytes of a region exist, in large pages where there are. OSError where there is no room, or the
         kernel cannot (before Linux 5.14)."""
 
+    def in_region(self, address: int, nbytes: int) -> bool:
+        """Whether these bytes lie in a region that was added."""
+
     def add_window(self, fd: int, nbytes: int) -> tuple[int, int]:
         """A region of which every rank has a share of `nbytes`, one behind the other: the window's number, which is the same
         on all ranks, and the address of this rank's share. Each rank's share exists from its own call on."""

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import gc
 import resource
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from ml_dtypes import bfloat16
 
 from ringtree import init, spawn
+from ringtree.plan import choose
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import in_threads
 from tests.runtime.conftest import Pools
+from tests.waiting import Event
 
 
 def arrays(comm: Communicator) -> None:
@@ -96,6 +99,27 @@ def test_sums_of_symmetric_arrays_in_groups(pools: Pools) -> None:
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 def test_symmetric_memory(pools: Pools, engine: str, ranks: int, act: object) -> None:
     pools(engine, ranks).run(act)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize("first", [0, 1])
+def test_the_first_rank_of_a_kind_of_sum_decides_by_its_own_output(first: int, symmetric: bool) -> None:
+    decided = Event()
+
+    def rank(comm: Communicator) -> tuple[str, str]:
+        shared, private = comm.empty(2500), np.empty(2500, np.float32)
+        out = shared if symmetric == (comm.rank == first) else private
+        x = np.full(2500, comm.rank + 1, np.float32)
+        if comm.rank != first:
+            decided.wait()
+        work = comm.all_reduce(x, out=out, async_op=True)
+        decided.set()
+        assert (work.result() == 3).all() and (comm.all_reduce(x) == 3).all()
+        best = choose("all_reduce", 2, x.nbytes, memory=replace(comm.where, symmetric=symmetric))  # type: ignore[type-var]
+        return comm.chosen("all_reduce", 2500).part.program.name, best.algorithm
+
+    found = spawn(rank, 2)
+    assert found == [(found[0][1], found[0][1])] * 2
 
 
 def test_an_array_outlives_its_communicator(engine: str) -> None:

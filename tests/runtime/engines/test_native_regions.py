@@ -59,3 +59,24 @@ def test_copies_of_messages_in_a_region_are_given_back() -> None:
     grown = sum(nw.values(nw.world(2, rank_of, slot_bytes=nbytes)))
     assert grown < turns * nbytes // 4, grown
     os.close(shared)
+
+
+def test_what_lies_in_a_region() -> None:
+    def rank_of(group: _native.Group, rank: int) -> list[bool]:
+        before = group.in_region(1 << 40, 8)
+        begin = group.add_region(shared, 8192, 100) - 100
+        _, share = group.add_window(window, 4096)
+        others = begin - 1, begin + 1, share + 8192 - rank * 4096
+        return [
+            before,
+            *(group.in_region(begin, nbytes) for nbytes in (8192, 8193)),
+            *(group.in_region(share - rank * 4096, nbytes) for nbytes in (8192, 8193)),
+            *(group.in_region(address, 8192) for address in others),
+        ]
+
+    shared, window = os.memfd_create("region"), os.memfd_create("window")
+    os.ftruncate(shared, 8192)
+    os.ftruncate(window, 8192)
+    assert nw.values(nw.world(2, rank_of)) == [[False, True, False, True, False, False, False, False]] * 2
+    os.close(shared)
+    os.close(window)

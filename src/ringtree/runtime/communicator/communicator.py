@@ -110,8 +110,8 @@ class Communicator(Elastic, OneSided, PointToPoint, Objects, Coalesced):
     ) -> BoundPlan:
         """The plan of a call on a whole vector of `count` elements of `dtype` (a numpy dtype, or the name of raw bits'
         type, as "bfloat16"): `.part.program` is this rank's program (its `name`, its `digest()`), `.why` the reason for
-        the choice. ValueError: if no such collective, root or algorithm exists. TypeError: if `op` does not apply to
-        `dtype`."""
+        the choice. Asked before the first such call, it decides as for arrays that are not from `empty`. ValueError: if
+        no such collective, root or algorithm exists. TypeError: if `op` does not apply to `dtype`."""
         return self._calls.bound(*calls.plan_key(collective, dtype, op, root), count, algorithm)
 
     @property

@@ -45,6 +45,44 @@ class Memo:
         pass
 
 
+SHORT = 1 << 14
+"""Bytes of a sum that 4 ranks write into symmetric arrays by two_shot, and send by one_shot where those are private."""
+
+
+def short_sum(memo: Memo, symmetric: bool) -> str:
+    memory = SharedMemory(2, 8, 1 << 17, BUILT_IN)
+    return Decisions(memo).decide(GROUP, "all_reduce", -1, SHORT, memory, symmetric=symmetric).algorithm
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_the_rank_that_decides_takes_its_arrays_for_all(first: bool) -> None:
+    memo = Memo(True)
+    expected = "two_shot" if first else "one_shot"
+    assert short_sum(memo, first) == expected
+    (value,) = memo.published.values()
+    assert short_sum(Memo(value), not first) == expected
+
+
+@pytest.mark.parametrize("answer", [None, b""])
+def test_ranks_that_decide_each_for_itself_take_no_array_for_symmetric(answer: bytes | None) -> None:
+    assert short_sum(Memo(answer), True) == "one_shot"
+
+
+def test_a_decision_that_is_too_long_to_publish_takes_no_array_for_symmetric(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decisions, "MOST_BYTES", 100)
+    assert short_sum(Memo(True), True) == "one_shot"
+
+
+def test_a_rank_that_forgot_decides_alike_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decisions, "KEPT", 1)
+    memory, memo = SharedMemory(2, 8, 1 << 17, BUILT_IN), Memo(True)
+    mine = Decisions(memo)
+    first = mine.decide(GROUP, "all_reduce", -1, SHORT, memory, symmetric=True)
+    mine.decide(GROUP, "all_reduce", -1, 2 * SHORT, memory, symmetric=True)
+    memo.answers = [next(iter(memo.published.values()))]
+    assert mine.decide(GROUP, "all_reduce", -1, SHORT, memory, symmetric=False) == first
+
+
 @pytest.fixture(autouse=True)
 def nothing_decided(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decisions, "_decided", {})
@@ -70,9 +108,12 @@ def test_the_claiming_rank_publishes_and_others_read_the_same() -> None:
 
 def test_a_process_asks_once_for_sizes_of_one_kind() -> None:
     memo = Memo(True)
-    assert all_reduce(memo, 1 << 20) is all_reduce(memo, (1 << 19) + 1)
-    assert all_reduce(memo, 1 << 21) is not all_reduce(memo, 1 << 20)
-    assert memo.asked == 2
+    mine = Decisions(memo)
+    for collective in ("all_reduce", "all_gather"):
+        memo.asked = 0
+        some, like, longer = (mine.decide(GROUP, collective, -1, n, MEMORY) for n in (1 << 20, (1 << 19) + 1, 1 << 21))
+        assert some is like and some is not longer
+        assert memo.asked == 2
     assert Decisions(memo).decide(GROUP, "broadcast", 1, 1 << 20, MEMORY) != Decisions(memo).cut(
         GROUP, "chain", "broadcast", 1, 1 << 20, MEMORY
     )
@@ -169,20 +210,24 @@ def test_one_rank_decides_for_all() -> None:
     assert len({why for _, why in made}) == 1
 
 
+def a_ring(decides: bool) -> Decision:
+    return Decision("ring", CallTuning(), "")
+
+
 def dies_with_a_claim(comm: Communicator) -> str:
     """Rank 0 has claimed the key when the others come."""
 
-    def die() -> Decision:
+    def die(decides: bool) -> Decision:
         comm.barrier()
         os._exit(3)
 
     if comm.rank == 0:
-        comm._calls._decisions._shared(comm._parameters, "a question", die)
+        comm._calls._decisions._shared(comm._parameters, "a question", die, "")
     comm.barrier()
     with pytest.raises(
         PeerDied, match=r"rank 0 died .* while rank \d waited for its peers in the choice of an algorithm"
     ):
-        comm._calls._decisions._shared(comm._parameters, "a question", lambda: Decision("ring", CallTuning(), ""))
+        comm._calls._decisions._shared(comm._parameters, "a question", a_ring, "")
     return "named"
 
 
@@ -248,9 +293,7 @@ def waits_for_a_claim(comm: Communicator) -> str:
     comm._endpoint.known(CLAIMED)
     comm.barrier()
     comm.set_timeout(0.05)
-    return comm._calls._decisions._shared(
-        comm._parameters, "claimed", lambda: Decision("ring", CallTuning(), "")
-    ).algorithm
+    return comm._calls._decisions._shared(comm._parameters, "claimed", a_ring, "").algorithm
 
 
 def test_a_rank_waits_for_a_claim_as_long_as_the_group_waits_now() -> None:

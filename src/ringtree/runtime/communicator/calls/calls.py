@@ -114,7 +114,7 @@ class Calls:
 
     def _make(self, request: CallRequest, algorithm: str | Schedule | None, async_op: bool) -> Any:
         r = request
-        bound = self.bound(r.collective, r.dtype, r.op, r.root, r.count, algorithm, r.counts, r.packed)
+        bound = self.bound(r.collective, r.dtype, r.op, r.root, r.count, algorithm, r.counts, r.packed, r.out)
         x = self._apart(request, bound)
         addresses = (0 if x is None else x.address, 0 if request.out is None else request.out.address)
         endpoint = self._endpoint
@@ -207,13 +207,14 @@ class Calls:
         algorithm: str | Schedule | None,
         counts: Ints | None = None,
         packed: int = 0,
+        out: Array | None = None,
     ) -> BoundPlan:
-        """The plan for such a call, made at the first one."""
+        """The plan for such a call, made at the first one, by where that one's output lies."""
         forced = Same(algorithm) if isinstance(algorithm, Schedule) else algorithm
         key = (collective, dtype, op, root, count, forced, None if counts is None else counts.tobytes(), packed)
         found = self.plans.find(key)
         if found is None:
-            found = self._bind(collective, dtype, op, root, count, algorithm, counts, packed)
+            found = self._bind(collective, dtype, op, root, count, algorithm, counts, packed, out)
             self.plans.keep(key, found)
             if self._logs:
                 reporting.plan(found, dtype, root, count)
@@ -229,6 +230,7 @@ class Calls:
         algorithm: str | Schedule | None,
         counts: Ints | None,
         packed: int,
+        out: Array | None,
     ) -> BoundPlan:
         """The plan, made. Where nobody asks for an algorithm, the engine's own means come first."""
         promise = COLLECTIVES[collective]
@@ -240,11 +242,17 @@ class Calls:
             own = bind_own(self._joined, me.ranks, me.rank, collective, dtype, number, root, count)
             if own is not None:
                 return own
-        part, why = self._part(collective, root, count * dtype.itemsize, wished)
+        part, why = self._part(collective, root, count * dtype.itemsize, wished, out=out)
         return bind(self._joined, part, me.rank, dtype, number, count, why, counts, packed)
 
     def _part(
-        self, collective: str, root: int, nbytes: int, algorithm: str | Schedule | None, whole: bool = False
+        self,
+        collective: str,
+        root: int,
+        nbytes: int,
+        algorithm: str | Schedule | None,
+        whole: bool = False,
+        out: Array | None = None,
     ) -> tuple[RankProgram, str]:
         if isinstance(algorithm, Schedule):
             part = self._parts.find(algorithm) or self._parts.keep(algorithm, part_of(algorithm, self._parameters.rank))
@@ -267,7 +275,11 @@ class Calls:
             choice = plan.choose_whole(collective, ranks, *promised)
             name = BALANCED * promised[1] + choice.algorithm
             return self._cut(name, collective, root, nbytes, choice.why + suffix, whole)
-        found = self._decisions.decide(self._parameters, collective, root, nbytes, self.where(), *promised)
+        where, me = self.where(), self._parameters
+        symmetric = (
+            out is not None and isinstance(where, SharedMemory) and self._endpoint.in_region(out.address, out.nbytes)
+        )
+        found = self._decisions.decide(me, collective, root, nbytes, where, *promised, symmetric=symmetric)
         return self._built(found.algorithm, collective, root, found.steps, found.why + suffix)
 
     def _cut(

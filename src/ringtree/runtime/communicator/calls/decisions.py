@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from ringtree.runtime.engines.engine import GroupParameters
     from ringtree.runtime.engines.protocols import SharedMemo
 
+MOST_BYTES = 496
+"""The longest decision that can be published; of a longer one, each rank decides for itself."""
 POLL_S, LONGEST_POLL_S = 2e-4, 2e-2
 """Between polls, at first and at most: hundreds of ranks that poll would keep the one that decides from its core."""
 CHECK_S = 0.05
@@ -49,6 +51,7 @@ class Decisions:
 
     def __init__(self, endpoint: SharedMemo) -> None:
         self.endpoint = endpoint
+        self._by_one_rank: dict[tuple[object, ...], Decision] = {}
 
     def decide(
         self,
@@ -59,18 +62,21 @@ class Decisions:
         where: SharedMemory | Hosts | Devices,
         rank_order: bool = False,
         balance: bool = False,
+        symmetric: bool = False,
     ) -> Decision:
-        """The decision for a whole vector of `nbytes` (root -1: none). `rank_order` and `balance` as in plan.choose."""
+        """The decision for a whole vector of `nbytes` (root -1: none). `rank_order` and `balance` as in plan.choose.
+        `symmetric`: whether this rank's output is in memory that all ranks reach, which ranks need not have in common:
+        the one that decides takes its own for all of theirs, where sums may be written there."""
         ranks, at = group.ranks, root if root >= 0 else None
 
-        def make() -> Decision:
+        def make(alike: bool = False) -> Decision:
             if isinstance(where, Devices):
                 on = plan.choose_on_devices(collective, where, at, nbytes, rank_order, balance)
                 return Decision(on.algorithm, on.steps, on.why)
             if not isinstance(where, SharedMemory):
                 found = plan.choose_over_hosts(collective, where, at, nbytes, rank_order, balance)
                 return Decision(found.algorithm, found.steps, found.why)
-            memory = where
+            memory = replace(where, symmetric=alike)
             choice = plan.choose(collective, ranks, nbytes, rank_order, memory, balance)
             steps = plan.steps_for(choice.algorithm, collective, ranks, at, nbytes, memory, choice.options, balance)
             return Decision(choice.algorithm, steps, choice.why)
@@ -79,9 +85,11 @@ class Decisions:
         question = named, collective, ranks, root, _kind(nbytes), where
         if isinstance(where, Devices):
             return self._once(group, question, make)
-        return self._once(
-            group, question, make, written(where.node_of if isinstance(where, SharedMemory) else where.host_of)
-        )
+        if not isinstance(where, SharedMemory):
+            return self._once(group, question, make, written(where.host_of))
+        if plan.sums_are_written(collective, ranks, nbytes):
+            return self._by_one(group, question, make, symmetric, written(where.node_of))
+        return self._once(group, question, make, written(where.node_of))
 
     def cut(
         self,
@@ -112,13 +120,33 @@ class Decisions:
     ) -> Decision:
         found = _decided.get(question)
         if found is None:
-            found = self._shared(group, repr(question), make, hosts)
+            found = self._shared(group, repr(question), lambda decides: make(), hosts)
             while len(_decided) >= KEPT:
                 _decided.pop(next(iter(_decided)), None)
             _decided[question] = found
         return found
 
-    def _shared(self, group: GroupParameters, question: str, make: Callable[[], Decision], hosts: str = "") -> Decision:
+    def _by_one(
+        self,
+        group: GroupParameters,
+        question: tuple[object, ...],
+        make: Callable[[bool], Decision],
+        mine: bool,
+        hosts: str,
+    ) -> Decision:
+        """The decision by what is true of the rank that makes it, and by False where each rank decides for itself. The
+        memo of a group forgets nothing, so ranks decide alike again when one has forgotten a plan."""
+        found = self._by_one_rank.get(question)
+        if found is None:
+            asked = repr(("sums may be written", question))
+            found = self._shared(group, asked, lambda decides: make(decides and mine), hosts)
+            while len(self._by_one_rank) >= KEPT:
+                self._by_one_rank.pop(next(iter(self._by_one_rank)), None)
+            self._by_one_rank[question] = found
+        return found
+
+    def _shared(self, group: GroupParameters, question: str, make: Callable[[bool], Decision], hosts: str) -> Decision:
+        """The published decision, or what `make` returns, which is called with whether this rank decides for all."""
         key = int.from_bytes(sha256(question.encode()).digest()[:8], "little") or 1
         known = self.endpoint.known(key)
         if known is False:
@@ -127,12 +155,12 @@ class Decisions:
             return _decoded(known, hosts)
         value = b""  # so that the others need not wait, should this rank fail
         try:
-            decision = make()
+            decision = make(known is True)
             value = _encoded(decision, hosts)
-            return decision
         finally:
             if known is True:
                 self.endpoint.publish(key, value)
+        return decision if len(value) <= MOST_BYTES else make(False)
 
     def _awaited(self, group: GroupParameters, key: int) -> bytes | bool | None:
         """The value that the rank which claimed the key publishes; False where it has not within the group's time

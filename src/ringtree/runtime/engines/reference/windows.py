@@ -30,6 +30,10 @@ class ReferenceWindows:
         self.regions.append(memory)
         return addressof(c_char.from_buffer(memory)) + offset
 
+    def in_region(self, address: int, nbytes: int) -> bool:
+        begins = ((addressof(c_char.from_buffer(memory)), len(memory)) for memory in self.regions)
+        return any(begin <= address <= address + nbytes <= begin + length for begin, length in begins)
+
     def add_window(self, fd: int, nbytes: int) -> tuple[int, int]:
         base = self.add_region(fd, nbytes * self.ranks, 0)
         self.windows.append((base, nbytes))
