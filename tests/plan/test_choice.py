@@ -5,9 +5,10 @@ import pytest
 from ringtree.algorithms import build, serving
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.lower import lower
-from ringtree.plan import choose, shortlist, sums_are_written
+from ringtree.plan import choose, shortlist
 from ringtree.plan.choice import choose_whole
 from ringtree.price.memory import SharedMemory, built_in
+from ringtree.price.memory.parameters import sums_are_written
 from ringtree.verify import prove_programs
 from tests.effort import counted
 

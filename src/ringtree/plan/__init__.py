@@ -17,7 +17,6 @@ if TYPE_CHECKING:
         nested_candidates,
         predict,
         shortlist,
-        sums_are_written,
     )
     from ringtree.plan.on_devices import DeviceChoice, choose_on_devices
     from ringtree.plan.over_hosts import (
@@ -42,7 +41,6 @@ _NAMES = {
         "nested_candidates",
         "predict",
         "shortlist",
-        "sums_are_written",
     ),
     "on_devices": ("DeviceChoice", "choose_on_devices"),
     "over_hosts": ("HostCandidate", "HostChoice", "candidates_over_hosts", "choose_over_hosts", "quickest_as"),
@@ -75,7 +73,6 @@ __all__ = [
     "quickest_as",
     "shortlist",
     "steps_for",
-    "sums_are_written",
     "workload",
 ]
 

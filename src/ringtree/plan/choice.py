@@ -18,6 +18,7 @@ from ringtree.plan.properties import COMPARED_RANKS, at_once, balanced, in_rank_
 from ringtree.plan.steps import wanted, workload
 from ringtree.plan.tuning import CallTuning
 from ringtree.price.memory import MemoryQuote, SharedMemory, quote
+from ringtree.price.memory.parameters import sums_are_written
 
 SHORTLIST = 4
 """Candidates taken by fewest rounds, and candidates taken by fewest bytes."""
@@ -29,8 +30,6 @@ between two ranks, which must choose alike."""
 MAX_RANKS = 64
 """Above MAX_RANKS, ranks are planned as if there were MAX_RANKS, on a proportional share of the cores: counting the
 messages of more ranks takes too long."""
-WRITTEN_BYTES = 4096
-"""The least bytes of a chunk whose sum a rank writes into the arrays of others (csrc/interpreter/placing.cc)."""
 EIGHT_RANKS = SharedMemory(cores=1 << 20, slots=8, slot_bytes=1 << 17)
 """Default memory: staging slots of 8 ranks, one core per rank, built-in cost parameters."""
 
@@ -169,11 +168,6 @@ def predict(
     symmetric = memory.symmetric and sums_are_written(collective, ranks, nbytes)
     found = quote(workload(algorithm, collective, ranks, root, steps, memory.node_of, symmetric), memory, nbytes)
     return found.times(memory.parameters.corrections.factor(collective, algorithm, ranks, nbytes))
-
-
-def sums_are_written(collective: str, ranks: int, nbytes: int) -> bool:
-    """Returns whether ranks whose arrays are symmetric may write a chunk's sum where it is wanted (decision 0085)."""
-    return collective == "all_reduce" and nbytes >= ranks * WRITTEN_BYTES
 
 
 def chosen(found: list[Candidate]) -> Candidate:

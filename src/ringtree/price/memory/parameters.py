@@ -174,6 +174,15 @@ def built_in(reads_Bps: float, on_a_mesh: bool = False, cores_are_shared: bool =
     return replace(BUILT_IN, attach_Bps=tuple(min(a * share, 1 / (1 / reads_Bps + 1 / f)) for a, f in pairs))
 
 
+WRITTEN_BYTES = 4096
+"""The least bytes of a chunk whose sum a rank writes into the arrays of others (csrc/interpreter/placing.cc)."""
+
+
+def sums_are_written(collective: str, ranks: int, nbytes: int) -> bool:
+    """Whether ranks whose arrays are symmetric may write a chunk's sum where it is wanted (decision 0085)."""
+    return collective == "all_reduce" and nbytes >= ranks * WRITTEN_BYTES
+
+
 @dataclass(frozen=True, slots=True)
 class SharedMemory:
     """One machine's memory for a group's ranks: the cores that they share, the number of each rank's staging slots, the

@@ -17,7 +17,7 @@ from ringtree.algorithms.groups import written
 from ringtree.ir.digest import sha256
 from ringtree.plan.tuning import CallTuning
 from ringtree.price.devices import Devices
-from ringtree.price.memory.parameters import SharedMemory
+from ringtree.price.memory.parameters import SharedMemory, sums_are_written
 from ringtree.runtime.communicator.calls.binding import slots_needed_by
 from ringtree.runtime.communicator.calls.plans import KEPT
 
@@ -87,7 +87,7 @@ class Decisions:
             return self._once(group, question, make)
         if not isinstance(where, SharedMemory):
             return self._once(group, question, make, written(where.host_of))
-        if plan.sums_are_written(collective, ranks, nbytes):
+        if sums_are_written(collective, ranks, nbytes):
             return self._by_one(group, question, make, symmetric, written(where.node_of))
         return self._once(group, question, make, written(where.node_of))
 
