@@ -24,7 +24,7 @@ class GroupObject {
   GroupObject(int fd, int rank, int ranks, int slots, std::size_t slot_bytes, double timeout_s, bool oversubscribed,
               bool threads, std::vector<std::string> names, std::size_t single_copy_bytes,
               const ringtree::InheritedLiveness* inherited, const ringtree::Network* network, std::vector<int> nodes,
-              int core, double warn_share, double warn_least_s,
+              std::vector<int> cores, double warn_share, double warn_least_s,
               const std::vector<std::vector<std::uint64_t>>& processes, bool confirms, bool takes_turns)
       : group_(ringtree::FileDescriptor(fd), rank, ranks,
                {slots,
@@ -33,7 +33,7 @@ class GroupObject {
                 {timeout_s,
                  oversubscribed,
                  std::move(names),
-                 core,
+                 std::move(cores),
                  threads,
                  confirms,
                  false,

@@ -168,6 +168,7 @@ class Interpreter : Situation {
   void check(int peer, const Descriptor& descriptor);
   void check_unread(int peer, std::int32_t latest);
   [[noreturn]] void mismatch(int peer, std::uint64_t peer_call, const Fingerprint& theirs);
+  std::uint64_t short_exchange() const override { return plan_ && plan_->short_exchange ? call_ : 0; }
   std::string where() const override;
   bool help() override;
   bool helps_at_once() const override { return endpoint_.relay() != nullptr; }

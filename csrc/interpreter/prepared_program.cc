@@ -14,6 +14,7 @@ namespace ringtree {
 namespace {
 
 constexpr std::size_t longest_multicast = 4096;  // bytes of a chunk; what is longer may be read where it lies
+constexpr std::size_t short_bytes = 16384;       // of a call in which a waiting rank may keep its core
 constexpr std::int64_t most_bytes = std::int64_t{1} << 48;  // of an array: no process has more, and sums stay in range
 
 class Binder {
@@ -36,6 +37,7 @@ class Binder {
     find_subjects();
     for (int peer = 0; peer < limits_.ranks; peer++)
       if (sent_.contains(peer) && !sources_.contains(peer)) plan_.silent_peers.push_back(peer);
+    plan_.short_exchange = plan_.moved_bytes <= short_bytes && !sent_.empty() && !sources_.empty();
     for (auto& run : outputs_) plan_.outputs.push_back({run.first, run.second});
     bind_kernels();
     plan_.print = {static_cast<std::uint64_t>(b_.count), pack(b_.collective, b_.dtype, b_.op, b_.root), b_.digest};

@@ -98,6 +98,7 @@ struct PreparedProgram {
   std::size_t scratch_bytes = 0;
   bool single_copy = false;     // whether peers read messages in this process's memory, where they can
   std::size_t moved_bytes = 0;  // of all copies and reductions: small plans are not worth letting go of the host
+  bool short_exchange = false;  // whether the rank sends and receives, and moves little
   Reduce reduce = nullptr;
   Finish finish = nullptr;
   Fingerprint print;

@@ -32,7 +32,8 @@ Endpoint::Endpoint(Segment& segment, int rank, InheritedLiveness inherited, Opti
       timeout_s_(options_.timeout_s),
       health_(segment, rank, std::move(inherited)),
       spins_(options_.oversubscribed ? 0 : most_spins),
-      home_core_(options_.core),
+      home_core_(options_.cores.empty() ? -1 : options_.cores[rank]),
+      neighbours_(segment, rank, options_.cores),
       waited_(segment.layout().ranks) {}
 
 void Endpoint::Wait::begin_slowly() {
@@ -57,7 +58,10 @@ void Endpoint::Wait::begin_clock() {
 
 void Endpoint::Wait::yield() {
   if (endpoint_.options_.oversubscribed) {
-    sched_yield();
+    if (endpoint_.neighbours_.keep_core(peer_, situation_.short_exchange(), questions_))
+      ringtree::pause();
+    else
+      sched_yield();
     return;
   }
   const std::int64_t start = now_ns();

@@ -10,6 +10,7 @@
 #include "health/health.h"
 #include "memory/segment.h"
 #include "waits/home_core.h"
+#include "waits/neighbours.h"
 #include "waits/question.h"
 #include "waits/relay.h"
 #include "waits/waiting.h"
@@ -26,8 +27,9 @@ struct Hooks {
 // The subject of a wait.
 struct Situation {
   virtual ~Situation() = default;
-  virtual std::string where() const = 0;                // as in "all_reduce, call 17"
-  virtual std::string noticed() const { return ""; }    // in parentheses: what lies there and may be why it waits
+  virtual std::string where() const = 0;                      // as in "all_reduce, call 17"
+  virtual std::uint64_t short_exchange() const { return 0; }  // the number of such a call (Neighbours); 0: it is none
+  virtual std::string noticed() const { return ""; }          // in parentheses: what lies there and may be why it waits
   virtual bool help() { return false; }                 // does work that others may wait for; whether there was any
   virtual bool helps_at_once() const { return false; }  // whether a spin should ask for that work, too
   virtual void inspect() {}                             // looks for what will never come, and throws
@@ -41,9 +43,9 @@ class Endpoint {
     double timeout_s = 300;
     bool oversubscribed = false;  // more ranks than cores: yield at once
     std::vector<std::string> names;
-    int core = -1;          // that the rank keeps to, see HomeCore
-    bool threads = false;   // the ranks are threads of one process, and share the host's lock
-    bool confirms = false;  // no call moves anything before all ranks have begun it, and begun the same
+    std::vector<int> cores;  // that each rank of this host keeps to, see HomeCore; -1: of another; empty: none does
+    bool threads = false;    // the ranks are threads of one process, and share the host's lock
+    bool confirms = false;   // no call moves anything before all ranks have begun it, and begun the same
     bool made_from_another = false;
     bool takes_turns = false;  // threads may call at once, each in its turn: else the group fails
     // A wait warns of the rank that it waits for after this share of its limit (0: never), and at least so long.
@@ -169,6 +171,7 @@ class Endpoint {
     }
     void begin_slowly();
     void end_slowly() {
+      endpoint_.neighbours_.came(questions_);
       if (is_long_) end_long();
     }
     // Lets others have the core, and learns from how long that takes whether it is worth to spin.
@@ -206,6 +209,7 @@ class Endpoint {
     Patience patience_;
     bool helps_at_once_;
     bool let_go_ = false, gave_up_ = false;
+    int questions_ = 0;  // for which the core was kept
     std::int64_t now_ns_ = 0, idle_since_ns_ = 0, next_check_ns_ = 0, deadline_ns_ = 0, hold_until_ns_ = 0;
     // From begin_slowly() on: whether it was checked; when its time limit and it itself began; when to write it down
     // and to warn (0: not, or no more); where it is written down.
@@ -228,6 +232,7 @@ class Endpoint {
   Health health_;
   std::atomic<int> spins_;
   HomeCore home_core_;
+  Neighbours neighbours_;
   std::vector<Waited> waited_;
 };
 

@@ -83,7 +83,7 @@ def _join(parameters: GroupParameters) -> JoinedGroup:
         network=network,
         nodes=_numbered(hosts, nodes),
         **warning_of(os.environ),
-        core=_home_core(parameters.rank, machines, [o[0] for o in offers]) if keeps_core else -1,
+        cores=_home_cores(parameters.rank, machines, [o[0] for o in offers]) if keeps_core else [],
         processes=_processes(parameters, hosts, [o[8] for o in offers]),
         **_rules(parameters),
     )
@@ -211,13 +211,18 @@ def checks(env: Mapping[str, str]) -> bool:
     return given == "1"
 
 
-def _home_core(rank: int, machines: Sequence[int], masks: Sequence[str]) -> int:
-    """The core that this rank keeps to where ranks share cores: as many to each, neighbours on one, as trees join them
-    first. -1 where some are pinned apart."""
-    mine = [mask for mask, machine in zip(masks, machines, strict=True) if machine == machines[rank]]
-    cores = [core for core in range(int(mine[0], 16).bit_length()) if int(mine[0], 16) >> core & 1]
-    before = machines[:rank].count(machines[rank])
-    return cores[before * len(cores) // len(mine)] if len(set(mine)) == 1 else -1
+def _home_cores(rank: int, machines: Sequence[int], masks: Sequence[str]) -> list[int]:
+    """The core that each rank of this rank's host keeps to where ranks share cores: as many to each, neighbours on one,
+    as trees join them first. -1 for ranks of other hosts; none where some are pinned apart."""
+    here = [each for each, machine in enumerate(machines) if machine == machines[rank]]
+    if len({masks[each] for each in here}) > 1:
+        return []
+    mask = int(masks[rank], 16)
+    cores = [core for core in range(mask.bit_length()) if mask >> core & 1]
+    homes = [-1] * len(machines)
+    for k, each in enumerate(here):
+        homes[each] = cores[k * len(cores) // len(here)]
+    return homes
 
 
 def _union(masks: list[str]) -> int:
