@@ -143,13 +143,13 @@ NB_MODULE(_native, m) {
   auto group =
       nb::class_<GroupObject>(m, "Group")
           .def(nb::init<int, int, int, int, std::size_t, double, bool, bool, std::vector<std::string>, std::size_t,
-                        const ringtree::InheritedLiveness*, const ringtree::Network*, std::vector<int>, std::vector<int>, double,
-                        double, const std::vector<std::vector<std::uint64_t>>&, bool, bool>(),
+                        const ringtree::InheritedLiveness*, const ringtree::Network*, std::vector<int>,
+                        std::vector<int>, double, double, const std::vector<std::vector<std::uint64_t>>&, bool, bool>(),
                "fd"_a, "rank"_a, "ranks"_a, nb::kw_only(), "slots"_a, "slot_bytes"_a, "timeout_s"_a, "oversubscribed"_a,
                "threads"_a, "names"_a, "single_copy_bytes"_a = 0, "inherited"_a.none() = nb::none(),
-               "network"_a.none() = nb::none(), "nodes"_a = std::vector<int>{}, "cores"_a = std::vector<int>{}, "warn_share"_a = 0.0,
-               "warn_least_s"_a = 0.0, "processes"_a = std::vector<std::vector<std::uint64_t>>{}, "confirms"_a = false,
-               "takes_turns"_a = false)
+               "network"_a.none() = nb::none(), "nodes"_a = std::vector<int>{}, "cores"_a = std::vector<int>{},
+               "warn_share"_a = 0.0, "warn_least_s"_a = 0.0, "processes"_a = std::vector<std::vector<std::uint64_t>>{},
+               "confirms"_a = false, "takes_turns"_a = false)
           .def("prepare", &GroupObject::prepare, "instructions"_a, "operands"_a, "sizes"_a, "input_offsets"_a,
                "output_offsets"_a, "scratch"_a, "window"_a, "dtype"_a, "op"_a, "collective"_a, "root"_a, "count"_a,
                "digest"_a, "single_copy"_a = false)

@@ -4,9 +4,9 @@
 // begun the call that the rank is in, they have sent what they send before they wait, and like it they wait for a rank
 // of another core, which runs. The core would go round among them until that one comes, a context switch each. So the
 // rank that has the core asks some times more before it gives it away, in short exchanges: calls in which it sends and
-// receives, and moves little. In other calls a neighbour has work of its own, or a rank that only sends gets ahead. Where
-// it was in vain (the awaited rank computes, or another program has its core), the next waits do not, more of them each
-// time.
+// receives, and moves little. In other calls a neighbour has work of its own, or a rank that only sends gets ahead.
+// Where it was in vain (the awaited rank computes, or another program has its core), the next waits do not, more of
+// them each time.
 #pragma once
 
 #include <algorithm>
