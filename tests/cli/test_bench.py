@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ringtree.algorithms import serving
 from ringtree.bench import session
+from ringtree.bench.predicted import shared_memory
 from ringtree.bench.record import bandwidths
 from ringtree.formats import chrome
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.trace import Event
+from ringtree.plan import choose, predict, steps_for
 from tests.cli.conftest import Ringtree
 
 QUICK = ("-w", "1", "--iters", "3")
@@ -67,6 +70,21 @@ def test_a_trace_has_one_call_of_each_case(ringtree: Ringtree, tmp_path: Path) -
         assert trace.end_s[trace.call == call].max() < trace.start_s[trace.call == call + 1].min()
     barrier = ringtree("bench", "barrier", "-n", "2", *QUICK, "--trace", str(path))
     assert barrier.code == 0 and len(chrome.read(path).messages()[0]) > 0
+
+
+def test_symmetric_arrays_are_planned_and_predicted_as_such(ringtree: Ringtree, tmp_path: Path) -> None:
+    """Each size is of another kind, and its algorithm is the first call's, which nothing else may decide before."""
+    for symmetric in (False, True):
+        file = tmp_path / f"{symmetric}.json"
+        sizes = ("-b", "16K", "-e", "64K", "-f", "2")
+        ringtree("bench", "all_reduce", "-n", "2", *sizes, *QUICK, "-R", str(2 * symmetric), "--json", str(file))
+        memory = replace(shared_memory(2), symmetric=symmetric)
+        for row in json.loads(file.read_text())["rows"]:
+            candidate = choose("all_reduce", 2, row["nbytes"], memory=memory)
+            assert row["algorithm"] == candidate.algorithm, (symmetric, row["nbytes"])
+            steps = steps_for(row["algorithm"], "all_reduce", 2, None, row["nbytes"], memory)
+            quote = predict(row["algorithm"], "all_reduce", 2, None, row["nbytes"], steps, memory)
+            assert row["predicted_us"] == pytest.approx(quote.seconds * 1e6)
 
 
 def test_threads_symmetric_memory_and_averages(ringtree: Ringtree) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ringtree.algorithms import build
 from ringtree.bench.machine import usable_cores
 from ringtree.bench.record import BenchRow
@@ -31,11 +33,14 @@ class Predicted(BenchRow):
 
 
 def predicted(
-    row: BenchRow, where: SharedMemory | Hosts | Devices | None = None, schedule: Schedule | None = None
+    row: BenchRow,
+    where: SharedMemory | Hosts | Devices | None = None,
+    schedule: Schedule | None = None,
+    symmetric: bool = False,
 ) -> Predicted:
     """The row with its prediction, by the costs of the ranks' own group where they are given, else by the cost
     parameters of this machine's tuned file, else by those built in. `schedule`: what ran, where it is none of a
-    registered algorithm."""
+    registered algorithm. `symmetric`: of arrays from `comm.empty`."""
     if schedule is not None:
         at = where or shared_memory(row["ranks"])
         return Predicted(**row, predicted_us=seconds(schedule, at, row["nbytes"]) * 1e6)
@@ -45,7 +50,7 @@ def predicted(
         return Predicted(**row, predicted_us=seconds(made, where, row["nbytes"]) * 1e6)
     if isinstance(where, Hosts):
         return Predicted(**row, predicted_us=_over_hosts_s(row, where, root) * 1e6)
-    memory = where or shared_memory(row["ranks"])
+    memory = replace(where or shared_memory(row["ranks"]), symmetric=symmetric)
     what = (row["algorithm"], row["collective"], row["ranks"], root, row["nbytes"])
     found = choose(row["collective"], row["ranks"], row["nbytes"], memory=memory) if memory.node_of else None
     options = found.options if found and found.algorithm == row["algorithm"] else ()

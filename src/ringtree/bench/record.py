@@ -93,7 +93,10 @@ def measured(comm: Communicator, case: SweepCase, effort: Effort, threads: bool)
     op = "max" if case.op == "none" else case.op
     count = case.count or 1  # a barrier's token
     root = max(case.root, 0)
-    bound = comm.chosen(case.collective, count, datatype(case.dtype), op=op, root=root, algorithm=case.forced)
+    kind = datatype(case.dtype)
+    bound = comm.chosen(
+        case.collective, count, kind, op=op, root=root, algorithm=case.forced, symmetric=effort.symmetric
+    )
     program = bound.part.program
     return row(case, (program.name, program.digest()), *measure(comm, case, effort), threads=threads)
 

@@ -93,7 +93,8 @@ def _tables(args: argparse.Namespace, tables: list[list[SweepCase]], effort: Eff
         if args.json:
             own = {case.algorithm: case.schedule for table in tables for case in table}
             where = None if comm is None else comm.where
-            write(args.json, [predicted(row, where, own.get(row["algorithm"])) for row in rows], effort)
+            among = [predicted(row, where, own.get(row["algorithm"]), effort.symmetric) for row in rows]
+            write(args.json, among, effort)
         if traces:
             chrome.write(session.in_sequence(traces, f"bench {args.collective}"), args.trace)
         if wrong:

@@ -107,12 +107,14 @@ class Communicator(Elastic, OneSided, PointToPoint, Objects, Coalesced):
         op: str = "sum",
         root: int = 0,
         algorithm: AlgorithmChoice = None,
+        symmetric: bool = False,
     ) -> BoundPlan:
         """The plan of a call on a whole vector of `count` elements of `dtype` (a numpy dtype, or the name of raw bits'
         type, as "bfloat16"): `.part.program` is this rank's program (its `name`, its `digest()`), `.why` the reason for
-        the choice. Asked before the first such call, it decides as for arrays that are not from `empty`. ValueError: if
-        no such collective, root or algorithm exists. TypeError: if `op` does not apply to `dtype`."""
-        return self._calls.bound(*calls.plan_key(collective, dtype, op, root), count, algorithm)
+        the choice. Asked before the first such call, it decides for later ones: `symmetric` as for arrays of `empty`.
+        ValueError: if no such collective, root or algorithm exists. TypeError: if `op` does not apply to `dtype`."""
+        key = calls.plan_key(collective, dtype, op, root)
+        return self._calls.bound(*key, count, algorithm, symmetric=symmetric)
 
     @property
     def hosts(self) -> tuple[int, ...]:

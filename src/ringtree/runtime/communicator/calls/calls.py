@@ -114,7 +114,8 @@ class Calls:
 
     def _make(self, request: CallRequest, algorithm: str | Schedule | None, async_op: bool) -> Any:
         r = request
-        bound = self.bound(r.collective, r.dtype, r.op, r.root, r.count, algorithm, r.counts, r.packed, r.out)
+        symmetric = self._is_symmetric(r.out)
+        bound = self.bound(r.collective, r.dtype, r.op, r.root, r.count, algorithm, r.counts, r.packed, symmetric)
         x = self._apart(request, bound)
         addresses = (0 if x is None else x.address, 0 if request.out is None else request.out.address)
         endpoint = self._endpoint
@@ -207,14 +208,14 @@ class Calls:
         algorithm: str | Schedule | None,
         counts: Ints | None = None,
         packed: int = 0,
-        out: Array | None = None,
+        symmetric: bool = False,
     ) -> BoundPlan:
-        """The plan for such a call, made at the first one, by where that one's output lies."""
+        """The plan for such a call, made at the first one, by whether that one's output is symmetric."""
         forced = Same(algorithm) if isinstance(algorithm, Schedule) else algorithm
         key = (collective, dtype, op, root, count, forced, None if counts is None else counts.tobytes(), packed)
         found = self.plans.find(key)
         if found is None:
-            found = self._bind(collective, dtype, op, root, count, algorithm, counts, packed, out)
+            found = self._bind(collective, dtype, op, root, count, algorithm, counts, packed, symmetric)
             self.plans.keep(key, found)
             if self._logs:
                 reporting.plan(found, dtype, root, count)
@@ -230,7 +231,7 @@ class Calls:
         algorithm: str | Schedule | None,
         counts: Ints | None,
         packed: int,
-        out: Array | None,
+        symmetric: bool,
     ) -> BoundPlan:
         """The plan, made. Where nobody asks for an algorithm, the engine's own means come first."""
         promise = COLLECTIVES[collective]
@@ -242,7 +243,7 @@ class Calls:
             own = bind_own(self._joined, me.ranks, me.rank, collective, dtype, number, root, count)
             if own is not None:
                 return own
-        part, why = self._part(collective, root, count * dtype.itemsize, wished, out=out)
+        part, why = self._part(collective, root, count * dtype.itemsize, wished, symmetric=symmetric)
         return bind(self._joined, part, me.rank, dtype, number, count, why, counts, packed)
 
     def _part(
@@ -252,7 +253,7 @@ class Calls:
         nbytes: int,
         algorithm: str | Schedule | None,
         whole: bool = False,
-        out: Array | None = None,
+        symmetric: bool = False,
     ) -> tuple[RankProgram, str]:
         if isinstance(algorithm, Schedule):
             part = self._parts.find(algorithm) or self._parts.keep(algorithm, part_of(algorithm, self._parameters.rank))
@@ -265,21 +266,14 @@ class Calls:
             return self._cut(
                 self._defaults.forced[collective], collective, root, nbytes, "RINGTREE_ALGORITHM asks for it"
             )
-        suffix = (
-            ""
-            if self._defaults.named is None
-            else f" (RINGTREE_ALGORITHM, {self._defaults.named}, does not serve here)"
-        )
+        named = self._defaults.named
+        suffix = "" if named is None else f" (RINGTREE_ALGORITHM, {named}, does not serve here)"
         promised, ranks = (algorithm == RANK_ORDER, algorithm == BALANCED), self._parameters.ranks
         if whole:
             choice = plan.choose_whole(collective, ranks, *promised)
             name = BALANCED * promised[1] + choice.algorithm
             return self._cut(name, collective, root, nbytes, choice.why + suffix, whole)
-        where, me = self.where(), self._parameters
-        symmetric = (
-            out is not None and isinstance(where, SharedMemory) and self._endpoint.in_region(out.address, out.nbytes)
-        )
-        found = self._decisions.decide(me, collective, root, nbytes, where, *promised, symmetric=symmetric)
+        found = self._decisions.decide(self._parameters, collective, root, nbytes, self.where(), *promised, symmetric)
         return self._built(found.algorithm, collective, root, found.steps, found.why + suffix)
 
     def _cut(
@@ -377,6 +371,12 @@ class Calls:
         """Waits for all asynchronous calls."""
         if self._pending:
             self._endpoint.wait(self._pending[-1][0], -1.0)
+
+    def _is_symmetric(self, out: Array | None) -> bool:
+        """Whether an output is in memory that all ranks reach, where they are on one host."""
+        if out is None or self._joined.devices is not None or self._joined.network is not None:
+            return False
+        return self._endpoint.in_region(out.address, out.nbytes)
 
     def _apart(self, request: CallRequest, bound: BoundPlan) -> Array | None:
         """The input, copied where it overlaps the output in a way that the program does not allow for."""
