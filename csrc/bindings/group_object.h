@@ -124,9 +124,12 @@ class GroupObject {
   }
 
   std::uintptr_t add_region(int fd, std::size_t nbytes, std::size_t offset, std::optional<std::size_t> reserved) {
-    PythonHooks hooks;
-    hooks.blocking();
-    auto base = group_.add_region(fd, nbytes, reserved.value_or(nbytes), hooks);
+    std::byte* base = nullptr;
+    {
+      PythonHooks hooks;
+      hooks.blocking();
+      base = group_.add_region(fd, nbytes, reserved.value_or(nbytes), hooks);
+    }
     regions_.push_back({base, nbytes});
     return reinterpret_cast<std::uintptr_t>(base) + offset;
   }
@@ -241,8 +244,8 @@ class GroupObject {
   }
 
   ringtree::Group group_;
-  std::vector<ringtree::Region> regions_;
-  int prepared_ = 0;  // numbers are not used again
+  std::vector<ringtree::Region> regions_;  // the GIL guards them, and the plans
+  int prepared_ = 0;                       // numbers are not used again
   std::unordered_map<int, std::shared_ptr<ringtree::PreparedProgram>> plans_;
   ringtree::FastPath<ringtree::PreparedProgram> known_;
 };

@@ -109,12 +109,11 @@ def _choose(
     best = chosen(found)
     others = [c for c in found if c is not best]
     next_best = chosen(others)
+    suffix = ", for symmetric arrays" if memory.symmetric else ""
     return Choice(
         best.algorithm,
         f"{duration(best.quote.seconds)} predicted{f' for {best.label}' if best in nested else ''}, "
-        f"{duration(next_best.quote.seconds)} for {next_best.label}, by {memory.parameters.source}"
-        + ", for symmetric arrays"
-        * memory.symmetric,
+        f"{duration(next_best.quote.seconds)} for {next_best.label}, by {memory.parameters.source}{suffix}",
         best.steps.options[:3] if best in nested else (),
     )
 
