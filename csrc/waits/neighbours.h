@@ -30,11 +30,11 @@ class Neighbours {
     }
   }
 
-  // Whether a wait for `peer` (-1: any) in that call (0: in no short exchange) keeps the core for another question.
-  // `questions`: for which it has so far.
+  // Whether a wait for `peer` (-1: any, none) in that call (0: in no short exchange) keeps the core for another
+  // question. `questions`: for which it has so far.
   bool keep_core(int peer, std::uint64_t call, int& questions) {
-    if (ranks_.empty() || call == 0 || questions > most_questions || (peer >= 0 && here_[peer])) return false;
-    if (!std::ranges::all_of(ranks_, [&](int rank) { return has_begun(rank, call); })) return false;
+    if (ranks_.empty() || call == 0 || questions > most_questions || peer < 0 || here_[peer]) return false;
+    if (questions == 0 && !std::ranges::all_of(ranks_, [&](int rank) { return has_begun(rank, call); })) return false;
     if (questions == 0 && skipped_.load(std::memory_order_relaxed) > 0) {
       skipped_.fetch_sub(1, std::memory_order_relaxed);
       questions = most_questions + 1;

@@ -58,7 +58,8 @@ void Endpoint::Wait::begin_clock() {
 
 void Endpoint::Wait::yield() {
   if (endpoint_.options_.oversubscribed) {
-    if (endpoint_.neighbours_.keep_core(peer_, situation_.short_exchange(), questions_))
+    bool here = !endpoint_.relay_;  // a neighbour may have the network's work to do
+    if (here && endpoint_.neighbours_.keep_core(peer_, situation_.short_exchange(), questions_))
       ringtree::pause();
     else
       sched_yield();

@@ -164,8 +164,11 @@ def predict(
 ) -> MemoryQuote:
     """Returns the predicted time of a call on a whole vector of `nbytes`, cut by `steps`, corrected where such calls
     were measured."""
-    symmetric = memory.symmetric and sums_are_written(collective, ranks, nbytes)
-    found = quote(workload(algorithm, collective, ranks, root, steps, memory.node_of, symmetric), memory, nbytes)
+    what = algorithm, collective, ranks, root, steps, memory.node_of
+    work = workload(*what)
+    if memory.symmetric and sums_are_written(collective, work.counts.chunks, nbytes):
+        work = workload(*what, symmetric=True)
+    found = quote(work, memory, nbytes)
     return found.times(memory.parameters.corrections.factor(collective, algorithm, ranks, nbytes))
 
 

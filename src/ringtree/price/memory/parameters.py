@@ -178,9 +178,10 @@ WRITTEN_BYTES = 4096
 """The least bytes of a chunk whose sum a rank writes into the arrays of others (csrc/interpreter/placing.cc)."""
 
 
-def sums_are_written(collective: str, ranks: int, nbytes: int) -> bool:
-    """Whether ranks whose arrays are symmetric may write a chunk's sum where it is wanted (decision 0085)."""
-    return collective == "all_reduce" and nbytes >= ranks * WRITTEN_BYTES
+def sums_are_written(collective: str, chunks: int, nbytes: int) -> bool:
+    """Whether ranks whose arrays are symmetric may write a chunk's sum where it is wanted (decision 0085), of a vector
+    of `nbytes` in so many chunks."""
+    return collective == "all_reduce" and nbytes >= chunks * WRITTEN_BYTES
 
 
 @dataclass(frozen=True, slots=True)

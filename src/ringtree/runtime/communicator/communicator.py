@@ -111,8 +111,9 @@ class Communicator(Elastic, OneSided, PointToPoint, Objects, Coalesced):
     ) -> BoundPlan:
         """The plan of a call on a whole vector of `count` elements of `dtype` (a numpy dtype, or the name of raw bits'
         type, as "bfloat16"): `.part.program` is this rank's program (its `name`, its `digest()`), `.why` the reason for
-        the choice. Asked before the first such call, it decides for later ones: `symmetric` as for arrays of `empty`.
-        ValueError: if no such collective, root or algorithm exists. TypeError: if `op` does not apply to `dtype`."""
+        the choice. Asked before the first such call, it decides for all later ones: `symmetric` says whether their
+        outputs are arrays of `empty`. ValueError: if no such collective, root or algorithm exists. TypeError: if `op`
+        does not apply to `dtype`."""
         key = calls.plan_key(collective, dtype, op, root)
         return self._calls.bound(*key, count, algorithm, symmetric=symmetric)
 

@@ -83,6 +83,19 @@ def test_a_rank_that_forgot_decides_alike_again(monkeypatch: pytest.MonkeyPatch)
     assert mine.decide(GROUP, "all_reduce", -1, SHORT, memory, symmetric=False) == first
 
 
+@pytest.mark.parametrize("node_of", [(), (0, 0, 0, 0, 1, 1, 1, 1)])
+def test_a_sum_has_the_same_bits_whichever_rank_decides(node_of: tuple[int, ...]) -> None:
+    group = GroupParameters("nowhere", 0, tuple(map(str, range(8))), timeout_s=0.01)
+    memory = SharedMemory(1 << 20, 8, 1 << 17, BUILT_IN, node_of=node_of)
+    for nbytes in (1 << k for k in range(15, 25)):
+        found = [
+            Decisions(Memo(True)).decide(group, "all_reduce", -1, nbytes, memory, symmetric=symmetric)
+            for symmetric in (True, False)
+        ]
+        at_once = {one.algorithm for one in found} <= set(plan.at_once("all_reduce"))
+        assert at_once or found[0].steps == found[1].steps, nbytes
+
+
 @pytest.fixture(autouse=True)
 def nothing_decided(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decisions, "_decided", {})

@@ -76,8 +76,12 @@ class Decisions:
             if not isinstance(where, SharedMemory):
                 found = plan.choose_over_hosts(collective, where, at, nbytes, rank_order, balance)
                 return Decision(found.algorithm, found.steps, found.why)
-            memory = replace(where, symmetric=alike)
+            memory = where
             choice = plan.choose(collective, ranks, nbytes, rank_order, memory, balance)
+            if alike:
+                other = plan.choose(collective, ranks, nbytes, rank_order, replace(where, symmetric=True), balance)
+                if {choice.algorithm, other.algorithm} <= set(plan.at_once(collective)):
+                    choice = other  # sums have the same bits, so it does not matter which rank is the first
             steps = plan.steps_for(choice.algorithm, collective, ranks, at, nbytes, memory, choice.options, balance)
             return Decision(choice.algorithm, steps, choice.why)
 
@@ -87,7 +91,7 @@ class Decisions:
             return self._once(group, question, make)
         if not isinstance(where, SharedMemory):
             return self._once(group, question, make, written(where.host_of))
-        if sums_are_written(collective, ranks, nbytes):
+        if ranks > 1 and sums_are_written(collective, ranks, nbytes):
             return self._by_one(group, question, make, symmetric, written(where.node_of))
         return self._once(group, question, make, written(where.node_of))
 
