@@ -187,7 +187,8 @@ class Group:
         that peers read in this process's memory, where the kernel lets them; 0: none is. `network`: where ranks are on
         several hosts; the memory behind `fd` is shared by those of this host, and laid out for all. `nodes`: the NUMA
         node of each member, -1 where it is unknown; empty where all are on one. `cores`: the one that each rank of this
-        host goes back to now and then as it waits, -1 for others; empty: ranks stay where the kernel has them. `processes`: of a world, each member's
+        machine goes back to now and then as it waits, and keeps for a moment where the others of that core wait as it
+        does; -1 for ranks of others; empty: ranks stay where the kernel has them. `processes`: of a world, each member's
         process_identity(), all 0 where it is unknown: so a process is watched before it has made its endpoint. `confirms`:
         no call moves anything before all ranks have begun it, and it is the same on all. `takes_turns`: threads that call
         at once have their turns in order of arrival, where else the group fails."""

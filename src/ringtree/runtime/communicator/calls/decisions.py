@@ -51,7 +51,7 @@ class Decisions:
 
     def __init__(self, endpoint: SharedMemo) -> None:
         self.endpoint = endpoint
-        self._by_one_rank: dict[tuple[object, ...], Decision] = {}
+        self._by_outputs: dict[tuple[object, ...], Decision] = {}
 
     def decide(
         self,
@@ -69,20 +69,19 @@ class Decisions:
         the one that decides takes its own for all of theirs, where sums may be written there."""
         ranks, at = group.ranks, root if root >= 0 else None
 
-        def make(alike: bool = False) -> Decision:
+        def make(all_symmetric: bool = False) -> Decision:
             if isinstance(where, Devices):
                 on = plan.choose_on_devices(collective, where, at, nbytes, rank_order, balance)
                 return Decision(on.algorithm, on.steps, on.why)
             if not isinstance(where, SharedMemory):
                 found = plan.choose_over_hosts(collective, where, at, nbytes, rank_order, balance)
                 return Decision(found.algorithm, found.steps, found.why)
-            memory = where
-            choice = plan.choose(collective, ranks, nbytes, rank_order, memory, balance)
-            if alike:
+            choice = plan.choose(collective, ranks, nbytes, rank_order, where, balance)
+            if all_symmetric:
                 other = plan.choose(collective, ranks, nbytes, rank_order, replace(where, symmetric=True), balance)
                 if {choice.algorithm, other.algorithm} <= set(plan.at_once(collective)):
                     choice = other  # sums have the same bits, so it does not matter which rank is the first
-            steps = plan.steps_for(choice.algorithm, collective, ranks, at, nbytes, memory, choice.options, balance)
+            steps = plan.steps_for(choice.algorithm, collective, ranks, at, nbytes, where, choice.options, balance)
             return Decision(choice.algorithm, steps, choice.why)
 
         named = "any algorithm" + " in rank order" * rank_order + " in a balanced tree" * balance
@@ -92,7 +91,7 @@ class Decisions:
         if not isinstance(where, SharedMemory):
             return self._once(group, question, make, written(where.host_of))
         if ranks > 1 and sums_are_written(collective, ranks, nbytes):
-            return self._by_one(group, question, make, symmetric, written(where.node_of))
+            return self._by_output(group, question, make, symmetric, written(where.node_of))
         return self._once(group, question, make, written(where.node_of))
 
     def cut(
@@ -130,23 +129,24 @@ class Decisions:
             _decided[question] = found
         return found
 
-    def _by_one(
+    def _by_output(
         self,
         group: GroupParameters,
         question: tuple[object, ...],
         make: Callable[[bool], Decision],
-        mine: bool,
+        symmetric: bool,
         hosts: str,
     ) -> Decision:
-        """The decision by what is true of the rank that makes it, and by False where each rank decides for itself. The
-        memo of a group forgets nothing, so ranks decide alike again when one has forgotten a plan."""
-        found = self._by_one_rank.get(question)
+        """The decision by where the output of the rank that makes it lies: `symmetric`, of this one. Where each rank
+        decides for itself, outputs are taken for private. The memo of a group forgets nothing, so ranks decide alike
+        again when one has forgotten a plan."""
+        found = self._by_outputs.get(question)
         if found is None:
             asked = repr(("sums may be written", question))
-            found = self._shared(group, asked, lambda decides: make(decides and mine), hosts)
-            while len(self._by_one_rank) >= KEPT:
-                self._by_one_rank.pop(next(iter(self._by_one_rank)), None)
-            self._by_one_rank[question] = found
+            found = self._shared(group, asked, lambda decides: make(decides and symmetric), hosts)
+            while len(self._by_outputs) >= KEPT:
+                self._by_outputs.pop(next(iter(self._by_outputs)), None)
+            self._by_outputs[question] = found
         return found
 
     def _shared(self, group: GroupParameters, question: str, make: Callable[[bool], Decision], hosts: str) -> Decision:
