@@ -9,7 +9,6 @@
 // for the sum, or fails. A call that fails may end while a peer still writes; so a writer asks, before every block,
 // whether the group has failed.
 #include <algorithm>
-#include <cstring>
 
 #include "interpreter/interpret.h"
 #include "interpreter/stretch.h"
@@ -131,7 +130,7 @@ void Interpreter::reduce_into_peers(const PreparedProgram::Instruction& i, std::
       if (target.past_caches)
         copy_past_caches(to, sum, part);
       else if (to != sum)
-        std::memcpy(to, sum, part);
+        copy_bytes(to, sum, part);
     }
   }
 }

@@ -1,7 +1,6 @@
 #include "interpreter/targets.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "kernels/copies.h"
 
@@ -23,7 +22,7 @@ void copy_to(void* const* targets, int ntargets, const void* source, std::size_t
       if (past_caches && k == 0)
         copy_past_caches(to, from, std::min(part, nbytes - at));
       else
-        std::memcpy(to, from, std::min(part, nbytes - at));
+        copy_bytes(to, from, std::min(part, nbytes - at));
     }
 }
 
@@ -38,7 +37,7 @@ void reduce_to(void* const* targets, int ntargets, const Sum& sum, std::size_t c
     auto first = static_cast<std::byte*>(targets[0]) + at;
     auto filled = past_caches ? passing : first;
     sum.reduce(filled, sum.sources, sum.nsources, part / sum.item);
-    for (int k = 1; k < ntargets; k++) std::memcpy(static_cast<std::byte*>(targets[k]) + at, filled, part);
+    for (int k = 1; k < ntargets; k++) copy_bytes(static_cast<std::byte*>(targets[k]) + at, filled, part);
     if (past_caches) copy_past_caches(first, filled, part);
     for (int k = 0; k < sum.nsources; k++) sum.sources[k] = static_cast<const std::byte*>(sum.sources[k]) + part;
   }

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <string>
 
 #if defined(__SSE2__)
@@ -18,6 +19,34 @@
 namespace ringtree {
 
 #if defined(__SSE2__)
+namespace {
+
+// From the last line to the first: no load is of bytes whose place in a page was just stored to, which a processor
+// takes for the same place until it knows both addresses whole.
+void copy_backwards(std::byte* to, const std::byte* from, std::size_t nbytes) {
+  std::size_t head = -reinterpret_cast<std::uintptr_t>(to) % cache_line;
+  std::size_t end = head + (nbytes - head) / cache_line * cache_line;
+  std::memcpy(to + end, from + end, nbytes - end);
+  for (std::size_t at = end; at > head; at -= cache_line) {
+    __m128i parts[cache_line / sizeof(__m128i)];
+    for (std::size_t k = 0; k < std::size(parts); k++)
+      parts[k] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + at - cache_line) + k);
+    for (std::size_t k = std::size(parts); k-- > 0;)
+      _mm_store_si128(reinterpret_cast<__m128i*>(to + at - cache_line) + k, parts[k]);
+  }
+  std::memcpy(to, from, head);
+}
+
+}  // namespace
+
+void copy_bytes(std::byte* to, const std::byte* from, std::size_t nbytes) {
+  constexpr std::size_t least = 2112, most = 512 << 10;  // of what glibc copies by `rep movsb` there
+  if (nbytes < least || nbytes > most || !is_just_behind(to, from))
+    std::memcpy(to, from, nbytes);
+  else
+    copy_backwards(to, from, nbytes);
+}
+
 void copy_past_caches(std::byte* to, const std::byte* from, std::size_t nbytes) {
   constexpr std::size_t worth = 4 * cache_line;
   if (nbytes < worth) {
@@ -36,6 +65,10 @@ void copy_past_caches(std::byte* to, const std::byte* from, std::size_t nbytes) 
   _mm_sfence();
 }
 #else
+void copy_bytes(std::byte* to, const std::byte* from, std::size_t nbytes) {
+  std::memcpy(to, from, nbytes);
+}
+
 void copy_past_caches(std::byte* to, const std::byte* from, std::size_t nbytes) {
   std::memcpy(to, from, nbytes);
 }

@@ -43,10 +43,12 @@ class PeerMemory {
 
   // Reads from an address of a peer whose offer was answered. 0, or the kernel's error: ESRCH where the peer's process
   // is gone, EFAULT where it has no such memory.
-  int read(int peer, std::uintptr_t from, std::byte* to, std::size_t nbytes) const;
+  int read(int peer, std::uintptr_t from, std::byte* to, std::size_t nbytes);
 
  private:
   enum State : std::uint8_t { unknown, offered, readable, refused };
+
+  int read_at_once(int peer, std::uintptr_t from, std::byte* to, std::size_t nbytes) const;
 
   std::uint8_t state(int from, int to) const { return segment_.attached(from, to).load(std::memory_order_acquire); }
   bool try_reading(std::uint32_t offers);
@@ -57,6 +59,7 @@ class PeerMemory {
   bool offered_ = false;
   std::uint32_t answered_ = 0;       // offers that this rank has seen to
   std::vector<std::uint8_t> tried_;  // by sender
+  std::vector<std::byte> passing_;   // of reads whose target is just behind the source
 };
 
 }  // namespace ringtree

@@ -1,7 +1,7 @@
 // The part of the exchange that moves bytes: out through the pipes, in to the receive that a message goes to.
 #include <algorithm>
-#include <cstring>
 
+#include "kernels/copies.h"
 #include "kernels/kernels.h"
 #include "messages/exchange.h"
 
@@ -110,7 +110,7 @@ bool Exchange::send_some(int to) {
     piece.nbytes = static_cast<std::uint32_t>(nbytes);
     auto staging =
         nbytes <= Piece::room ? piece.payload : endpoint_.segment().piece_staging(endpoint_.rank(), to, index, nbytes);
-    if (nbytes) std::memcpy(staging, o.data + o.moved, nbytes);
+    if (nbytes) copy_bytes(staging, o.data + o.moved, nbytes);
     peer.out.publish();
     ring(to);
     o.started = moved = true;
@@ -138,7 +138,7 @@ bool Exchange::receive_some(int from) {
                                          : endpoint_.segment().piece_staging(from, endpoint_.rank(), index, nbytes);
     auto& so_far = peer.into ? peer.into->moved : peer.unexpected->moved;
     auto target = (peer.into ? peer.into->data : peer.unexpected->bytes.get()) + so_far;
-    if (nbytes) std::memcpy(target, staging, nbytes);
+    if (nbytes) copy_bytes(target, staging, nbytes);
     so_far += nbytes;
     if (so_far == (peer.into ? peer.into->nbytes : peer.unexpected->envelope.nbytes)) {
       if (peer.into) finish(*peer.into);
@@ -177,7 +177,7 @@ void Exchange::send_to_self(Operation& send) {
   } else {
     auto& unexpected = matching_.keep(envelope);
     unexpected.moved = send.nbytes;
-    if (send.nbytes) std::memcpy(unexpected.bytes.get(), send.data, send.nbytes);
+    if (send.nbytes) copy_bytes(unexpected.bytes.get(), send.data, send.nbytes);
   }
   finish(send);
 }
@@ -192,7 +192,7 @@ void Exchange::hand(UnexpectedMessage& unexpected, Operation& receive) {
   }
   UnexpectedMessage taken = matching_.take(unexpected);
   receive.moved = taken.moved;
-  if (taken.moved) std::memcpy(receive.data, taken.bytes.get(), taken.moved);
+  if (taken.moved) copy_bytes(receive.data, taken.bytes.get(), taken.moved);
   if (receive.moved == receive.nbytes) finish(receive);
 }
 
@@ -247,7 +247,7 @@ bool Exchange::withdraw(Operation& o) {
   try {
     auto& unexpected = matching_.keep({o.peer, o.tag, o.dtype, o.nbytes, o.number});
     unexpected.moved = o.moved;
-    std::memcpy(unexpected.bytes.get(), o.data, o.moved);
+    copy_bytes(unexpected.bytes.get(), o.data, o.moved);
     peer.unexpected = &unexpected;
     o.started = false;
     o.moved = 0;

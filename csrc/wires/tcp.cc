@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "kernels/copies.h"
 #include "machine.h"
 
 namespace ringtree {
@@ -242,7 +243,7 @@ bool TcpWire::consume(Connection& c, const std::byte* from, std::size_t nbytes) 
   while (nbytes > 0) {
     if (c.in_payload) {
       auto step = std::min<std::size_t>(nbytes, c.part.nbytes - c.payload_done);
-      std::memcpy(c.target + c.payload_done, from, step);
+      copy_bytes(c.target + c.payload_done, from, step);
       c.payload_done += step;
       from += step;
       nbytes -= step;

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "kernels/copies.h"
 #include "machine.h"
 #include "wires/liveness.h"
 
@@ -207,7 +208,7 @@ bool UcxWire::deliver(int peer, const Frame& frame, const void* data) {
     std::shared_ptr<void> keeps;
     auto target = sink_.place(peer, frame, keeps);
     if (!target) return false;
-    std::memcpy(target, data, frame.nbytes);
+    copy_bytes(target, static_cast<const std::byte*>(data), frame.nbytes);
   }
   return end_frame(peer, frame);
 }

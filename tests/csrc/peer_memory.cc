@@ -49,6 +49,33 @@ void reads_what_was_offered() {
   expect(pair.receiver.read(0, address, to.data(), to.size()) == 0 && to == from, "all bytes are read");
 }
 
+// Such reads go through memory of this process, block by block.
+void reads_to_just_behind() {
+  Pair pair(1, 1);
+  pair.agree();
+  constexpr std::size_t page = 4096, most = 20 * page;
+  auto map = [] {
+    return static_cast<std::byte*>(
+        mmap(nullptr, most + 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  };
+  auto sources = map(), targets = map();
+  for (std::size_t k = 0; k < most + page; k++) sources[k] = static_cast<std::byte>(k * 7 + k / 251);
+  for (std::size_t nbytes : {page - 1, page, 8 * page, 8 * page + 1, most}) {
+    for (std::size_t behind : {1, 16, 31}) {
+      std::memset(targets, 0x5a, most + 2 * page);
+      auto from = sources + 40, to = targets + 40 + behind;
+      expect(pair.receiver.read(0, reinterpret_cast<std::uintptr_t>(from), to, nbytes) == 0, "a read to just behind");
+      expect(!std::memcmp(to, from, nbytes), "all bytes are read to just behind");
+      expect(to[-1] == std::byte{0x5a} && to[nbytes] == std::byte{0x5a}, "and no others");
+    }
+  }
+  munmap(sources + most, 2 * page);
+  auto from = reinterpret_cast<std::uintptr_t>(sources) + page;
+  expect(pair.receiver.read(0, from, targets + 16, most) == EFAULT, "the last page is gone");
+  munmap(sources, most);
+  munmap(targets, most + 2 * page);
+}
+
 void refuses_where_it_was_not_asked_for() {
   Pair pair(1, 0);
   pair.agree();
@@ -86,6 +113,7 @@ int main() {
     return 0;
   }
   reads_what_was_offered();
+  reads_to_just_behind();
   refuses_where_it_was_not_asked_for();
   another_process_is_no_peer();
   unmapped_memory_is_an_error();
