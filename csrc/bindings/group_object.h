@@ -177,8 +177,8 @@ class GroupObject {
     return nb::bool_(state == ringtree::Memo::State::claimed_here);
   }
   int missing_claimant(std::uint64_t key) { return group_.missing_claimant(key); }
-  void publish(std::uint64_t key, nb::bytes value) {
-    group_.publish(key, {static_cast<const std::byte*>(value.data()), value.size()});
+  bool publish(std::uint64_t key, nb::bytes value) {
+    return group_.publish(key, {static_cast<const std::byte*>(value.data()), value.size()});
   }
 
   nb::list peers() {

@@ -118,7 +118,7 @@ class Group {
     // What it published before it left counts: so that is asked again.
     return rank >= 0 && endpoint_->health().left(rank) ? segment_->memo().claimant(key) : -1;
   }
-  void publish(std::uint64_t key, std::span<const std::byte> value) { segment_->memo().publish(key, value); }
+  bool publish(std::uint64_t key, std::span<const std::byte> value) { return segment_->memo().publish(key, value); }
 
   // Bytes and messages received from each peer in calls and messages; nothing from this rank itself.
   struct Counted {

@@ -1,6 +1,6 @@
 // Values that the ranks of a host compute alike, computed once: a rank claims a key, computes, and publishes; the
-// others read. A hint only: a rank that finds no room, or waits in vain for a rank that claimed, computes the value
-// itself.
+// others read. A hint only: a rank that finds no room computes the value itself. One that has waited in vain for a rank
+// that claimed publishes an empty value, so that all ranks compute it, that one, too.
 #pragma once
 
 #include <array>
@@ -68,16 +68,20 @@ class Memo {
     return -1;
   }
 
-  // By the rank that claimed the key. A value that is too long is published as an empty one.
-  void publish(std::uint64_t key, std::span<const std::byte> value) {
+  // By the rank that claimed the key; an empty value also by others. Whether all ranks read `value`: the first that is
+  // published stays, and one that is too long is published as an empty one.
+  bool publish(std::uint64_t key, std::span<const std::byte> value) {
     for (int i = 0; i < tries; i++) {
       Entry& entry = table_[(key + i) % entries];
       if (entry.key.load(std::memory_order_relaxed) != key) continue;
       auto size = value.size() <= most_nbytes ? value.size() : 0;
-      std::memcpy(entry.value.data(), value.data(), size);
-      entry.nbytes_and_one.store(static_cast<std::uint32_t>(size + 1), std::memory_order_release);
-      return;
+      if (size) std::memcpy(entry.value.data(), value.data(), size);
+      std::uint32_t unpublished = 0;
+      bool first = entry.nbytes_and_one.compare_exchange_strong(unpublished, static_cast<std::uint32_t>(size + 1),
+                                                                std::memory_order_release, std::memory_order_relaxed);
+      return first ? size == value.size() : value.empty() && unpublished == 1;
     }
+    return false;
   }
 
  private:

@@ -389,8 +389,9 @@ class Group:
     def missing_claimant(self, key: int) -> int:
         """The rank that has claimed a key and left the group before it published; -1: there is none."""
 
-    def publish(self, key: int, value: bytes) -> None:
-        """Publishes the value of a key that this rank has claimed: up to 496 bytes, a longer one as b""."""
+    def publish(self, key: int, value: bytes) -> bool:
+        """Publishes the value of a key that this rank has claimed: up to 496 bytes, a longer one as b"". b"" may be
+        published by any rank. The first value stays; whether that is this one."""
 
     def record(self, most_events: int) -> None:
         """Records this rank's events in collective calls from the next one on, anew, and at most so many: further ones

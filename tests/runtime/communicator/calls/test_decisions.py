@@ -26,10 +26,11 @@ FRESH = os.getpid() << 20
 
 
 class Memo:
-    """The memo of one rank: the answer of `known`, and the published decisions."""
+    """The memo of one rank: the answer of `known`, and the published decisions, unless they are `refused`."""
 
-    def __init__(self, *answers: bytes | bool | None) -> None:
+    def __init__(self, *answers: bytes | bool | None, refused: bool = False) -> None:
         self.answers, self.published, self.asked = list(answers), dict[int, bytes](), 0
+        self.refused = refused
 
     def known(self, key: int) -> bytes | bool | None:
         self.asked += 1
@@ -38,8 +39,9 @@ class Memo:
     def missing_claimant(self, key: int) -> int:
         return -1
 
-    def publish(self, key: int, value: bytes) -> None:
+    def publish(self, key: int, value: bytes) -> bool:
         self.published[key] = value
+        return not self.refused
 
     def check_liveness(self, what: str, ranks: list[int], absent: list[int]) -> None:
         pass
@@ -68,9 +70,29 @@ def test_ranks_that_decide_each_for_itself_take_no_array_for_symmetric(answer: b
     assert short_sum(Memo(answer), True) == "one_shot"
 
 
-def test_a_decision_that_is_too_long_to_publish_takes_no_array_for_symmetric(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decisions, "MOST_BYTES", 100)
-    assert short_sum(Memo(True), True) == "one_shot"
+def test_a_decision_that_the_others_do_not_read_takes_no_array_for_symmetric() -> None:
+    """It is too long, or came after one of them had given it up."""
+    assert short_sum(Memo(True, refused=True), True) == "one_shot"
+
+
+def test_a_rank_that_waits_in_vain_gives_the_decision_up_for_all() -> None:
+    memo = Memo(False)
+    assert short_sum(memo, True) == "one_shot"
+    assert list(memo.published.values()) == [b""]
+
+
+def test_a_decision_that_comes_as_it_is_given_up_is_read() -> None:
+    decided = Memo(True)
+    short_sum(decided, True)
+    (value,) = decided.published.values()
+    late = Memo(False, refused=True)
+
+    def publish(key: int, given: bytes) -> bool:
+        late.answers = [value]
+        return False
+
+    late.publish = publish  # type: ignore[method-assign]
+    assert short_sum(late, False) == "two_shot"
 
 
 def test_a_rank_that_forgot_decides_alike_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,12 +156,12 @@ def test_a_process_asks_once_for_sizes_of_one_kind() -> None:
 
 
 @pytest.mark.parametrize("answer", [False, None, b""])
-def test_a_rank_without_a_memo_decides_and_publishes_nothing(answer: bytes | bool | None) -> None:
+def test_a_rank_without_a_memo_decides_and_publishes_no_decision(answer: bytes | bool | None) -> None:
     memo = Memo(answer)
     decided = all_reduce(memo)
     decisions._decided.clear()
     assert decided == all_reduce(Memo(True))
-    assert memo.published == {}
+    assert not any(memo.published.values())
 
 
 def test_a_rank_that_fails_to_decide_lets_the_others_go_on() -> None:
@@ -283,9 +305,11 @@ def fills(comm: Communicator) -> list[object]:
     """The answers of `known` for many keys: claimed here until there is no room, and then still readable."""
     endpoint = comm._endpoint
     claims = [endpoint.known(key) for key in range(1, 300)]
-    endpoint.publish(5, b"five")
-    endpoint.publish(6, bytes(1000))
-    endpoint.publish(299, b"nobody claimed it")
+    assert endpoint.publish(5, b"five")
+    assert not endpoint.publish(5, b"")  # it has come after all
+    assert not endpoint.publish(6, bytes(1000))
+    assert endpoint.publish(8, b"") and endpoint.publish(8, b"") and not endpoint.publish(8, b"late")
+    assert not endpoint.publish(299, b"nobody claimed it")
     return [
         claims[0],
         claims[-1],
@@ -293,12 +317,13 @@ def fills(comm: Communicator) -> list[object]:
         endpoint.known(5),
         endpoint.known(6),
         endpoint.known(7),
+        endpoint.known(8),
     ]
 
 
 def test_a_full_memo_raises_and_keeps_its_entries() -> None:
     pytest.importorskip("ringtree._native")
-    assert spawn(fills, 1, engine="shm", timeout_s=60) == [[True, None, 128, b"five", b"", False]]
+    assert spawn(fills, 1, engine="shm", timeout_s=60) == [[True, None, 128, b"five", b"", False, b""]]
 
 
 def waits_for_a_claim(comm: Communicator) -> str:
@@ -307,6 +332,30 @@ def waits_for_a_claim(comm: Communicator) -> str:
     comm.barrier()
     comm.set_timeout(0.05)
     return comm._calls._decisions._shared(comm._parameters, "claimed", a_ring, "").algorithm
+
+
+def decides_late(comm: Communicator) -> str:
+    """Rank 0 has a decision of its own when the others have given it up."""
+
+    def make(decides: bool) -> Decision:
+        if decides:
+            comm.barrier()
+            comm.barrier()
+        return Decision("two_shot" if decides else "one_shot", CallTuning(), "")
+
+    if comm.rank == 0:
+        return comm._calls._decisions._shared(comm._parameters, "late", make, "").algorithm
+    comm.barrier()
+    comm.set_timeout(0.05)
+    decided = comm._calls._decisions._shared(comm._parameters, "late", make, "").algorithm
+    comm.set_timeout(1000)
+    comm.barrier()
+    return decided
+
+
+def test_a_rank_that_decides_late_decides_as_those_that_gave_it_up() -> None:
+    pytest.importorskip("ringtree._native")
+    assert spawn(decides_late, 3, timeout_s=1000) == ["one_shot"] * 3
 
 
 def test_a_rank_waits_for_a_claim_as_long_as_the_group_waits_now() -> None:

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from ringtree.runtime.engines.engine import GroupParameters
     from ringtree.runtime.engines.protocols import SharedMemo
 
-MOST_BYTES = 496
-"""The longest decision that can be published; of a longer one, each rank decides for itself."""
 POLL_S, LONGEST_POLL_S = 2e-4, 2e-2
 """Between polls, at first and at most: hundreds of ranks that poll would keep the one that decides from its core."""
 CHECK_S = 0.05
@@ -150,21 +148,24 @@ class Decisions:
         return found
 
     def _shared(self, group: GroupParameters, question: str, make: Callable[[bool], Decision], hosts: str) -> Decision:
-        """The published decision, or what `make` returns, which is called with whether this rank decides for all."""
+        """The published decision, or the one that `make` returns, which takes whether this rank decides for all. A rank
+        that waited in vain publishes an empty one: then all decide for themselves, the late one, too."""
         key = int.from_bytes(sha256(question.encode()).digest()[:8], "little") or 1
         known = self.endpoint.known(key)
         if known is False:
             known = self._awaited(group, key)
+        if known is False and not self.endpoint.publish(key, b""):  # it has published after all
+            known = self.endpoint.known(key)
         if isinstance(known, bytes) and known:
             return _decoded(known, hosts)
-        value = b""  # so that the others need not wait, should this rank fail
+        decides, is_read, value = known is True, False, b""
         try:
-            decision = make(known is True)
+            decision = make(decides)
             value = _encoded(decision, hosts)
         finally:
-            if known is True:
-                self.endpoint.publish(key, value)
-        return decision if len(value) <= MOST_BYTES else make(False)
+            if decides:  # an empty one, should this rank fail, so that the others need not wait
+                is_read = self.endpoint.publish(key, value)
+        return decision if is_read or not decides else make(False)
 
     def _awaited(self, group: GroupParameters, key: int) -> bytes | bool | None:
         """The value that the rank which claimed the key publishes; False where it has not within the group's time

@@ -91,8 +91,8 @@ class ReferenceEndpoint(KnownCalls, ReferenceMessages, ReferenceWindows, Referen
     def missing_claimant(self, key: int) -> int:
         return -1
 
-    def publish(self, key: int, value: bytes) -> None:
-        pass
+    def publish(self, key: int, value: bytes) -> bool:
+        return False
 
     def forget(self, plan: int) -> None:
         self._find(plan)
