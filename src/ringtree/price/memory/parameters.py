@@ -133,6 +133,9 @@ Xeon, and what gather and all_to_all of those sizes take on another EPYC."""
 READS_BPS = 25e9
 """The rate that native.reads_Bps() would find on that Xeon, by its single copies of 32 and 512 KiB; another EPYC has
 12 to 16e9, and takes longer for them than to stage."""
+MEMORY_READS_BPS = 10e9
+"""`attach_Bps` of bytes from memory where the kernel is slower: an estimate from all_to_all, scatter and gather of 16 and
+64 MiB on 2 cores of that EPYC and of a third one."""
 
 
 ON_A_MESH = replace(
@@ -161,8 +164,9 @@ MESH_READS_BPS = 12e9
 @lru_cache(maxsize=4)
 def built_in(reads_Bps: float, on_a_mesh: bool = False, cores_are_shared: bool = False) -> CostParameters:
     """The built-in parameters where the kernel reads a peer's memory at that rate, as native.reads_Bps() finds it: in
-    this core's caches, so that what comes from another's takes the time of that in addition. `on_a_mesh`: of cores of a
-    processor as ON_A_MESH; `cores_are_shared`: by several ranks each."""
+    this core's caches, so that bytes from another's take the time of that in addition. Bytes from memory take the
+    time of memory, unless the kernel is much slower (decision 0090). `on_a_mesh`: of cores of a processor as ON_A_MESH;
+    `cores_are_shared`: by several ranks each."""
     if on_a_mesh:
         known = SHARED_ON_A_MESH if cores_are_shared else ON_A_MESH
         share = min(reads_Bps / MESH_READS_BPS, 1.0) if reads_Bps else 1.0
@@ -171,7 +175,8 @@ def built_in(reads_Bps: float, on_a_mesh: bool = False, cores_are_shared: bool =
         return BUILT_IN
     share = reads_Bps / READS_BPS
     pairs = zip(BUILT_IN.attach_Bps, BUILT_IN.fetch_Bps, strict=True)
-    return replace(BUILT_IN, attach_Bps=tuple(min(a * share, 1 / (1 / reads_Bps + 1 / f)) for a, f in pairs))
+    *in_caches, _ = (min(a * share, 1 / (1 / reads_Bps + 1 / f)) for a, f in pairs)
+    return replace(BUILT_IN, attach_Bps=(*in_caches, min(2 * reads_Bps, MEMORY_READS_BPS)))
 
 
 WRITTEN_BYTES = 4096
