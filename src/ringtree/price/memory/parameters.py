@@ -134,8 +134,8 @@ READS_BPS = 25e9
 """The rate that native.reads_Bps() would find on that Xeon, by its single copies of 32 and 512 KiB; another EPYC has
 12 to 16e9, and takes longer for them than to stage."""
 MEMORY_READS_BPS = 10e9
-"""`attach_Bps` of bytes from memory where the kernel is slower: an estimate from all_to_all, scatter and gather of 16 and
-64 MiB on 2 cores of that EPYC and of a third one."""
+"""`attach_Bps` of bytes from memory where the kernel is slower: an estimate from all_to_all, scatter and gather of 16
+and 64 MiB on 2 cores of that EPYC and of a third one."""
 
 
 ON_A_MESH = replace(
