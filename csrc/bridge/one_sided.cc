@@ -7,6 +7,7 @@
 
 #include "bridge/bridge.h"
 #include "bridge/heads.h"
+#include "kernels/copies.h"
 
 namespace ringtree {
 
@@ -54,7 +55,7 @@ void Bridge::put(int to, int window, std::size_t offset, std::span<const std::by
                   &peer.put_bytes);
     endpoint_.until(room, to, situation, hooks);
     auto copy = std::make_unique<std::byte[]>(chunk.size());
-    std::memcpy(copy.get(), chunk.data(), chunk.size());
+    copy_bytes(copy.get(), chunk.data(), chunk.size());
     std::lock_guard lock(mutex_);
     guard([&] {
       if (!wire_) return;
@@ -84,7 +85,7 @@ void Bridge::get(int from, int window, std::size_t offset, std::span<std::byte> 
     auto& [fetched, chunk] = asked.front();
     Question there([](auto& complete) { return complete.load(std::memory_order_acquire); }, &fetched->complete);
     endpoint_.until(there, from, situation, hooks);
-    std::memcpy(chunk.data(), fetched->bytes.get(), chunk.size());
+    copy_bytes(chunk.data(), fetched->bytes.get(), chunk.size());
     asked.pop_front();
   }
 }

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <system_error>
 
+#include "kernels/copies.h"
+
 namespace ringtree {
 
 namespace {
@@ -277,14 +279,14 @@ void Group::put(int window, std::size_t offset, int peer, std::span<const std::b
   check_usable();
   auto there = in_window(window, peer, offset, source.size());
   if (endpoint_->elsewhere(peer)) return bridge_->put(peer, window, offset, source, hooks);
-  if (!source.empty()) std::memmove(there, source.data(), source.size());
+  if (!source.empty()) move_bytes(there, source.data(), source.size());
 }
 
 void Group::get(int window, std::size_t offset, int peer, std::span<std::byte> target, Hooks& hooks) {
   check_usable();
   auto there = in_window(window, peer, offset, target.size());
   if (endpoint_->elsewhere(peer)) return bridge_->get(peer, window, offset, target, hooks);
-  if (!target.empty()) std::memmove(target.data(), there, target.size());
+  if (!target.empty()) move_bytes(target.data(), there, target.size());
 }
 
 std::vector<Group::Counted> Group::received() const {

@@ -13,6 +13,11 @@ constexpr std::size_t block = 8192;  // bytes; what one pass leaves in L1 for th
 }  // namespace
 
 void copy_to(void* const* targets, int ntargets, const void* source, std::size_t nbytes, bool past_caches) {
+  if (ntargets == 1 && !past_caches) {
+    if (targets[0] != source)
+      copy_bytes(static_cast<std::byte*>(targets[0]), static_cast<const std::byte*>(source), nbytes);
+    return;
+  }
   auto part = ntargets == 1 ? nbytes : block;
   for (std::size_t at = 0; at < nbytes; at += part)
     for (int k = 0; k < ntargets; k++) {

@@ -39,9 +39,9 @@ void copy_backwards(std::byte* to, const std::byte* from, std::size_t nbytes) {
 
 }  // namespace
 
-void copy_bytes(std::byte* to, const std::byte* from, std::size_t nbytes) {
-  constexpr std::size_t least = 2112, most = 512 << 10;  // of what glibc copies by `rep movsb` there
-  if (nbytes < least || nbytes > most || !is_just_behind(to, from))
+void copy_long(std::byte* to, const std::byte* from, std::size_t nbytes) {
+  constexpr std::size_t most = 1 << 20;  // of what glibc may copy by `rep movsb`: to the size of a core's second cache
+  if (nbytes > most || !is_just_behind(to, from))
     std::memcpy(to, from, nbytes);
   else
     copy_backwards(to, from, nbytes);
@@ -65,7 +65,7 @@ void copy_past_caches(std::byte* to, const std::byte* from, std::size_t nbytes) 
   _mm_sfence();
 }
 #else
-void copy_bytes(std::byte* to, const std::byte* from, std::size_t nbytes) {
+void copy_long(std::byte* to, const std::byte* from, std::size_t nbytes) {
   std::memcpy(to, from, nbytes);
 }
 
@@ -73,6 +73,13 @@ void copy_past_caches(std::byte* to, const std::byte* from, std::size_t nbytes) 
   std::memcpy(to, from, nbytes);
 }
 #endif
+
+void move_bytes(std::byte* to, const std::byte* from, std::size_t nbytes) {
+  if (to + nbytes <= from || from + nbytes <= to)
+    copy_bytes(to, from, nbytes);
+  else
+    std::memmove(to, from, nbytes);
+}
 
 namespace {
 

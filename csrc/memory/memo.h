@@ -1,6 +1,7 @@
 // Values that the ranks of a host compute alike, computed once: a rank claims a key, computes, and publishes; the
 // others read. A hint only: a rank that finds no room computes the value itself. One that has waited in vain for a rank
-// that claimed publishes an empty value, so that all ranks compute it, that one, too.
+// that claimed publishes an empty value, so that all ranks compute it, the late one
+// included.
 #pragma once
 
 #include <array>
@@ -74,12 +75,15 @@ class Memo {
     for (int i = 0; i < tries; i++) {
       Entry& entry = table_[(key + i) % entries];
       if (entry.key.load(std::memory_order_relaxed) != key) continue;
-      auto size = value.size() <= most_nbytes ? value.size() : 0;
-      if (size) std::memcpy(entry.value.data(), value.data(), size);
-      std::uint32_t unpublished = 0;
-      bool first = entry.nbytes_and_one.compare_exchange_strong(unpublished, static_cast<std::uint32_t>(size + 1),
-                                                                std::memory_order_release, std::memory_order_relaxed);
-      return first ? size == value.size() : value.empty() && unpublished == 1;
+      auto there = entry.nbytes_and_one.load(std::memory_order_relaxed);
+      if (there == 0) {
+        auto size = value.size() <= most_nbytes ? value.size() : 0;
+        if (size) std::memcpy(entry.value.data(), value.data(), size);
+        if (entry.nbytes_and_one.compare_exchange_strong(there, static_cast<std::uint32_t>(size + 1),
+                                                         std::memory_order_release, std::memory_order_relaxed))
+          return size == value.size();
+      }
+      return value.empty() && there == 1;
     }
     return false;
   }

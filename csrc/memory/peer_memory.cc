@@ -36,7 +36,7 @@ bool permitted() {
 }
 
 // The slope between a short read and a long one, the quickest of some each: a system call alone takes as long as pages.
-// From page to page, for read() lets no such read be slower by where its target lies.
+// From page to page: read() has the kernel copy to no place where that is slower.
 double measured_Bps() {
   constexpr std::size_t page = Mapping::page, least = 4 * page, most = 16 * page;
   constexpr int times = 4;

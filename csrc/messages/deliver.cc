@@ -172,7 +172,7 @@ void Exchange::send_to_self(Operation& send) {
   Envelope envelope{endpoint_.rank(), send.tag, send.dtype, send.nbytes, 0, send.synchronous};
   if (auto receive = matching_.claim(envelope)) {
     if (!give(envelope, *receive)) return;
-    if (send.nbytes) std::memmove(receive->data, send.data, send.nbytes);
+    if (send.nbytes) move_bytes(receive->data, send.data, send.nbytes);
     finish(*receive);
   } else {
     auto& unexpected = matching_.keep(envelope);

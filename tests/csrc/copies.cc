@@ -47,15 +47,12 @@ double took_s(std::byte* to, const std::byte* from, std::size_t nbytes) {
   return static_cast<double>(least_ns) * 1e-9;
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr double most_times = 1e9;  // they look at each vector, and at a memcpy once
-#else
 constexpr double most_times = 5;  // `rep movsb` on Zen 3: 20
-#endif
 
 }  // namespace
 
-int main() {
+// "timed": times as well, which say nothing under sanitizers.
+int main(int arguments, char**) {
   bool right = true;
   Pages sources, targets;
   for (std::size_t nbytes : {0, 1, 63, 2111, 2112, 2113, 2200, 4096, 5001, 65536 + 7, 512 << 10, (512 << 10) + 1})
@@ -64,6 +61,7 @@ int main() {
         right &= moves(sources, targets, source, behind, nbytes);
   for (std::size_t nbytes : {4096, 65536, 512 << 10})
     for (std::size_t behind : {1, 16, 31}) {
+      if (arguments < 2) break;
       auto usual_s = took_s(targets.at + 2048, sources.at, nbytes),
            here_s = took_s(targets.at + behind, sources.at, nbytes);
       if (here_s <= most_times * usual_s + 1e-6) continue;
@@ -72,5 +70,5 @@ int main() {
       right = false;
     }
   if (!right) return EXIT_FAILURE;
-  std::printf("copies move their bytes, no others, and as quickly to anywhere\n");
+  std::printf("copies move their bytes and no others%s\n", arguments > 1 ? ", as quickly to anywhere" : "");
 }

@@ -27,8 +27,8 @@ BUILD = ROOT / "build" / "mutants"
 CORE = ROOT / "build" / "csrc" / "plain"
 TESTS = ROOT / "tests" / "csrc"
 FLAGS = ["-std=c++20", "-O1", "-fPIC", "-pthread", "-w", "-DRINGTREE_BASE_KERNELS_ONLY"]
-COMMANDS = (("uses",), ("targets",), ("recorded",), ("agreement",), ("random_calls", "1", "12"), ("sleeping_sender",),
-            ("reported",), ("relayed", "20"), ("fuzz_programs", "fuzz/corpus/programs"),
+COMMANDS = (("uses",), ("copies",), ("targets",), ("recorded",), ("agreement",), ("random_calls", "1", "12"),
+            ("sleeping_sender",), ("reported",), ("relayed", "20"), ("fuzz_programs", "fuzz/corpus/programs"),
             ("fuzz_frames", "fuzz/corpus/frames"))  # fmt: skip
 """The tests that judge, with their arguments, the quickest to notice first."""
 LIMIT_S = 20.0

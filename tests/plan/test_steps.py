@@ -147,6 +147,11 @@ def test_messages_are_staged_where_the_kernel_is_slow(
     assert [m for m in mib if steps_for(*what, int(m * MIB), memory).single_copy] == unstaged
 
 
+@pytest.mark.parametrize(("reads_Bps", "least_Bps"), [(3e9, 6e9), (9e9, 10e9), (14e9, 10e9), (24e9, 11.5e9)])
+def test_bytes_from_memory_are_never_priced_higher_than_in_proportion(reads_Bps: float, least_Bps: float) -> None:
+    assert least_Bps <= built_in(reads_Bps).attach_Bps[-1] <= BUILT_IN.attach_Bps[-1]
+
+
 @pytest.mark.parametrize("reads_Bps", [0.0, 25e9, 60e9])
 def test_the_built_in_costs_hold_where_the_kernel_is_quick_or_reads_nothing(reads_Bps: float) -> None:
     assert built_in(reads_Bps) is BUILT_IN

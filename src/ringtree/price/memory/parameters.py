@@ -175,8 +175,8 @@ def built_in(reads_Bps: float, on_a_mesh: bool = False, cores_are_shared: bool =
         return BUILT_IN
     share = reads_Bps / READS_BPS
     pairs = zip(BUILT_IN.attach_Bps, BUILT_IN.fetch_Bps, strict=True)
-    *in_caches, _ = (min(a * share, 1 / (1 / reads_Bps + 1 / f)) for a, f in pairs)
-    return replace(BUILT_IN, attach_Bps=(*in_caches, min(2 * reads_Bps, MEMORY_READS_BPS)))
+    *in_caches, last = (min(a * share, 1 / (1 / reads_Bps + 1 / f)) for a, f in pairs)
+    return replace(BUILT_IN, attach_Bps=(*in_caches, max(last, min(2 * reads_Bps, MEMORY_READS_BPS))))
 
 
 WRITTEN_BYTES = 4096

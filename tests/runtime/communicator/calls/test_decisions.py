@@ -306,7 +306,7 @@ def fills(comm: Communicator) -> list[object]:
     endpoint = comm._endpoint
     claims = [endpoint.known(key) for key in range(1, 300)]
     assert endpoint.publish(5, b"five")
-    assert not endpoint.publish(5, b"")  # it has come after all
+    assert not endpoint.publish(5, b"") and not endpoint.publish(5, b"6ive")
     assert not endpoint.publish(6, bytes(1000))
     assert endpoint.publish(8, b"") and endpoint.publish(8, b"") and not endpoint.publish(8, b"late")
     assert not endpoint.publish(299, b"nobody claimed it")
@@ -344,10 +344,10 @@ def decides_late(comm: Communicator) -> str:
         return Decision("two_shot" if decides else "one_shot", CallTuning(), "")
 
     if comm.rank == 0:
-        return comm._calls._decisions._shared(comm._parameters, "late", make, "").algorithm
+        return comm._calls._decisions._shared(comm._parameters, "late", make, "", differs=True).algorithm
     comm.barrier()
     comm.set_timeout(0.05)
-    decided = comm._calls._decisions._shared(comm._parameters, "late", make, "").algorithm
+    decided = comm._calls._decisions._shared(comm._parameters, "late", make, "", differs=True).algorithm
     comm.set_timeout(1000)
     comm.barrier()
     return decided

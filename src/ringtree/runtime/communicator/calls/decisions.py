@@ -141,20 +141,28 @@ class Decisions:
         found = self._by_outputs.get(question)
         if found is None:
             asked = repr(("sums may be written", question))
-            found = self._shared(group, asked, lambda decides: make(decides and symmetric), hosts)
+            found = self._shared(group, asked, lambda decides: make(decides and symmetric), hosts, differs=True)
             while len(self._by_outputs) >= KEPT:
                 self._by_outputs.pop(next(iter(self._by_outputs)), None)
             self._by_outputs[question] = found
         return found
 
-    def _shared(self, group: GroupParameters, question: str, make: Callable[[bool], Decision], hosts: str) -> Decision:
-        """The published decision, or the one that `make` returns, which takes whether this rank decides for all. A rank
-        that waited in vain publishes an empty one: then all decide for themselves, the late one, too."""
+    def _shared(
+        self,
+        group: GroupParameters,
+        question: str,
+        make: Callable[[bool], Decision],
+        hosts: str,
+        differs: bool = False,
+    ) -> Decision:
+        """The published decision, or the one that `make` returns, which takes whether this rank decides for all; that
+        `differs` by the rank that decides, or does not. Where it does, a rank that waited in vain publishes an empty
+        one, so that all decide for themselves, the late one included."""
         key = int.from_bytes(sha256(question.encode()).digest()[:8], "little") or 1
         known = self.endpoint.known(key)
         if known is False:
             known = self._awaited(group, key)
-        if known is False and not self.endpoint.publish(key, b""):  # it has published after all
+        if known is False and differs and not self.endpoint.publish(key, b""):  # it has come after all
             known = self.endpoint.known(key)
         if isinstance(known, bytes) and known:
             return _decoded(known, hosts)
@@ -165,7 +173,7 @@ class Decisions:
         finally:
             if decides:  # an empty one, should this rank fail, so that the others need not wait
                 is_read = self.endpoint.publish(key, value)
-        return decision if is_read or not decides else make(False)
+        return make(False) if decides and differs and not is_read else decision
 
     def _awaited(self, group: GroupParameters, key: int) -> bytes | bool | None:
         """The value that the rank which claimed the key publishes; False where it has not within the group's time
