@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -196,7 +197,8 @@ def test_drawn_schedules_mean_the_same(collective: str, n: int, in_place: bool, 
         texts = {key: text_of(schedule, key) for key in KEYS}
     except ScheduleError:  # a local row that reads what its round writes
         return
-    texts["mscclpp over nodes"] = text_of(schedule, "mscclpp", 1)
+    with suppress(NotExpressible):  # over nodes the same schedule has more operations, and a thread block up to 64
+        texts["mscclpp over nodes"] = text_of(schedule, "mscclpp", 1)
     want = oracle.replay(schedule)
     for key, text in texts.items():
         read = (msccl if key == "msccl" else mscclpp).from_bytes
