@@ -14,7 +14,7 @@ constexpr std::size_t block = 8192;  // bytes; what one pass leaves in L1 for th
 
 void copy_to(void* const* targets, int ntargets, const void* source, std::size_t nbytes, bool past_caches) {
   if (ntargets == 1 && !past_caches) {
-    if (targets[0] != source)
+    if (nbytes && targets[0] != source)  // of no bytes there is no memory
       copy_bytes(static_cast<std::byte*>(targets[0]), static_cast<const std::byte*>(source), nbytes);
     return;
   }
