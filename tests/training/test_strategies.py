@@ -40,7 +40,7 @@ def test_as_one_process(worlds: Worlds, name: str) -> None:
 
 
 def test_missing_communication_is_noticed(worlds: Worlds, name: str) -> None:
-    _, expected = alone(plan(name))
+    _, expected, _ = alone(plan(name))
     results = worlds(plan(name).layout.ranks).run(train, plan(name), True, within_s=PATIENCE_S)
     assert any(not apart(weights, expected) < UNLIKE for _, weights, *_ in results)
 
