@@ -41,8 +41,7 @@ void copy_backwards(std::byte* to, const std::byte* from, std::size_t nbytes) {
 
 void copy_long(std::byte* to, const std::byte* from, std::size_t nbytes) {
   constexpr std::size_t most = 1 << 20;  // of what glibc may copy by `rep movsb`: to the size of a core's second cache
-  bool apart = to + nbytes <= from || from + nbytes <= to;  // else the order would matter
-  if (nbytes > most || !apart || !is_just_behind(to, from))
+  if (nbytes > most || !is_just_behind(to, from))
     std::memcpy(to, from, nbytes);
   else
     copy_backwards(to, from, nbytes);

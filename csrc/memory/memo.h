@@ -1,7 +1,6 @@
 // Values that the ranks of a host compute alike, computed once: a rank claims a key, computes, and publishes; the
-// others read. A hint only: a rank that finds no room computes the value itself. One that has waited in vain for a rank
-// that claimed publishes an empty value, so that all ranks compute it, the late one
-// included.
+// others read. A hint only: a rank that finds no room, or waits in vain for a rank that claimed, computes the value
+// itself. Such a rank may publish an empty value first, so that all ranks compute it, the late one included.
 #pragma once
 
 #include <array>
