@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -36,6 +37,13 @@ def test_a_value_that_is_none_is_refused(name: str, value: str, expected: str) -
 def test_a_misspelt_name_is_named_with_the_nearest() -> None:
     env = {"RINGTREE_TIMOUT": "3", "RINGTREE_WIRE": "tcp", "RINGTREE_PARTY": "at eight"}
     assert settings.check(env) == ["nothing reads RINGTREE_TIMOUT; is it RINGTREE_TIMEOUT?"]
+
+
+def test_the_page_of_variables_has_each() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "communicator.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith(f"| `{settings.PREFIX}")]
+    shown = re.findall(f"{settings.PREFIX}(\\w+)", "".join(rows))
+    assert sorted(shown) == sorted(settings.NAMES)
 
 
 def test_no_rank_starts_where_a_value_is_wrong(tmp_path: Path) -> None:
