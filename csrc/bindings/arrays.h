@@ -35,6 +35,8 @@ class ArrayView {
   Py_ssize_t nbytes() const { return count_ * itemsize_; }
   // The shape is that of an array of numpy's, or of a tensor of torch's own class; all else has none.
   bool has_shape() const { return axes_ >= 0; }
+  // Whether it is the memory of an object that may let go of it when this view is gone.
+  bool holds_buffer() const { return view_.held(); }
   std::span<const Py_ssize_t> shape() const { return {shape_.data(), static_cast<std::size_t>(axes_)}; }
 
  private:

@@ -46,6 +46,7 @@ class View {
     PyErr_Clear();
     return false;
   }
+  bool held() const { return view_.obj; }
   std::byte* data() const { return static_cast<std::byte*>(view_.buf); }
   const char* format() const { return view_.format; }
   Py_ssize_t nbytes() const { return view_.len; }

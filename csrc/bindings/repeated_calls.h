@@ -51,14 +51,21 @@ struct Known {
 template <class Endpoint>
 using KnownTo = Known<typename Endpoint::Plan>;
 
+// A call's arrays, whose memory stays where it is for as long as this does: an object that gives its buffer to none may
+// let go of the memory, as a bytearray does when it is resized.
+struct Arrays {
+  ArrayView in, own_out;
+  explicit Arrays(int device) : in(device), own_out(device) {}
+};
+
 // For (collective, x, out, op, root).
 template <class Endpoint>
-KnownTo<Endpoint> by_arrays(Endpoint& endpoint, PyObject* const* args) {
+KnownTo<Endpoint> by_arrays(Endpoint& endpoint, PyObject* const* args, Arrays& arrays) {
   if (!endpoint.ready()) return {};
   CallSignature signature{};
   if (!whole(args[0], signature.collective) || !text(args[3], signature.op) || !whole(args[4], signature.root))
     return {};
-  ArrayView in(endpoint.device()), own_out(endpoint.device());
+  auto& [in, own_out] = arrays;
   bool same = args[1] == args[2];
   if (!in.get(args[1], same) || (!same && !own_out.get(args[2], true))) return {};
   const ArrayView& to = same ? in : own_out;
@@ -91,7 +98,8 @@ KnownTo<Endpoint> by_address(Endpoint& endpoint, PyObject* const* args) {
 // Group.call.
 template <class Endpoint>
 bool call(Endpoint& endpoint, PyObject* const* args) {
-  auto [plan, x, out] = by_arrays(endpoint, args);
+  Arrays arrays(endpoint.device());
+  auto [plan, x, out] = by_arrays(endpoint, args, arrays);
   return plan && endpoint.perform(plan, x, out);
 }
 
@@ -151,10 +159,12 @@ PyObject* call_shaped(Endpoint& endpoint, PyObject* const* args) {
   return result.release().ptr();
 }
 
-// Group.start_call. A rank alone has mostly made the call when it has started it; an error is its ticket's.
+// Group.start_call, of arrays that stay where they are while they live; the slow path keeps the buffers of others until
+// the call is over. A rank alone has mostly made the call when it has started it; an error is its ticket's.
 inline long start_call(GroupObject& endpoint, PyObject* const* args) {
-  auto [plan, x, out] = by_arrays(endpoint, args);
-  if (!plan) return 0;
+  Arrays arrays(endpoint.device());
+  auto [plan, x, out] = by_arrays(endpoint, args, arrays);
+  if (!plan || arrays.in.holds_buffer() || arrays.own_out.holds_buffer()) return 0;
   auto& group = endpoint.group();
   auto ticket = group.start(std::move(plan), x, out);
   return group.ranks() == 1 && group.done(ticket) && !group.has_failed(ticket) ? -1 : static_cast<long>(ticket);

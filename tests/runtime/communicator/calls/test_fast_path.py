@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import partial
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -15,8 +17,10 @@ from ringtree.runtime.arrays import PAIR_DTYPES
 from ringtree.runtime.communicator.calls.codes import CODE
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.launch.spawn import spawn
+from ringtree.runtime.observing.worlds import worlds
 from ringtree.runtime.types import Dtype
 from tests.runtime.conftest import Pools
+from tests.waiting import Event, until
 from tests.way_in import passed
 
 N = 3
@@ -242,3 +246,34 @@ def straight_of_tensors(comm: Communicator, name: str) -> None:
 @pytest.mark.parametrize("name", MANY)
 def test_a_repeated_call_of_tensors_is_one_native_call(name: str) -> None:
     spawn(straight_of_tensors, 2, name, timeout_s=60)
+
+
+def resized(comm: Communicator, waits: Event, tried: Event, async_op: bool) -> str:
+    """Returns the error of rank 0, which resizes an array of a repeated call that rank 1 has yet to make."""
+    x, out, error = bytearray(1 << 16), bytearray(1 << 16), ""
+    for _ in range(2):
+        comm.all_reduce(x, out=out)
+    first = comm.all_gather(np.array(os.getpid()))[0]
+    if comm.rank:
+        until(lambda: any(world.ranks[0].waits for world in worlds() if world.ranks[0].pid == first))
+        waits.set()
+        tried.wait()
+        comm.all_reduce(x, out=out)
+        return ""
+    made = [comm.all_reduce(x, out=out, async_op=True)] if async_op else []
+    call = Thread(target=made[0].wait if made else partial(comm.all_reduce, x, out=out))
+    call.start()
+    waits.wait()
+    try:
+        out.extend(b"more")
+    except BufferError as refused:
+        error = str(refused)
+    tried.set()
+    call.join()
+    return error
+
+
+@pytest.mark.parametrize("async_op", [False, True])
+def test_the_memory_of_a_repeated_call_stays_until_it_is_over(async_op: bool) -> None:
+    found = spawn(resized, 2, Event(), Event(), async_op)
+    assert "cannot be re-sized" in found[0]
