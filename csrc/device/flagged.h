@@ -91,7 +91,7 @@ class FlaggedInterpreter {
     for (int64_t k = 0; k < messages_in_lane * l_.flagged_bytes / 8; k++) Platform::put(words + k, FlaggedWord{0, 0});
     for (int k = 0; k < l_.slots; k++)  // what the general interpreter compares numbers with
       l_.slot_until[(static_cast<int64_t>(tables_.block()) * l_.slots + k) * l_.ranks + peer] = c.sent;
-    c.pending = c.renewed = c.sent;
+    c.pending = c.renewed = c.slots_renewed = c.sent;
     return true;
   }
 

@@ -249,10 +249,15 @@ class Interpreter : private Addresses, private Waits<Platform> {
     bool failed = false;
     for (int peer = Platform::thread(); peer < l_.ranks; peer += Platform::threads()) {
       Counters& c = counters_[peer];
-      uint32_t number = c.sent - c.pending < renewed_after ? c.pending : c.sent;  // numbers wrap
-      if (peer != l_.rank && c.pending)
-        failed |= !until(at, peer, [&] { return static_cast<int32_t>(returned(peer) - number) >= 0; });
-      if (number == c.sent && c.pending) c.pending = number;
+      bool old = c.sent - c.slots_renewed >= renewed_after;  // numbers wrap
+      uint32_t number = !old && c.sent - c.pending < renewed_after ? c.pending : c.sent;
+      if (peer == l_.rank || !(c.pending || old)) continue;
+      bool settled = until(at, peer, [&] { return static_cast<int32_t>(returned(peer) - number) >= 0; });
+      failed |= !settled;
+      if (number == c.sent) c.pending = number;
+      if (!old || !settled) continue;
+      for (int k = 0; k < l_.slots; k++) slot_until(k)[peer] = number;
+      c.slots_renewed = number;
     }
     return !Platform::any(failed);
   }

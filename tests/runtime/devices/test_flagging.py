@@ -138,6 +138,26 @@ def test_a_word_of_a_message_of_the_same_number_long_ago_is_not_taken(tmp_path: 
     assert spawn(act, 2, engine="emulated", timeout_s=20) == [True, True]
 
 
+def test_a_slot_of_a_message_of_long_ago_is_free(tmp_path: Path) -> None:
+    """Numbers of messages are of 32 bits: one that is half of all old would be taken for one to come."""
+
+    def act(comm: Communicator) -> list[int]:
+        x, y = (comm.empty(40_000, np.float32) for _ in range(2))
+        wrong = []
+        for symmetric, number in ((False, 0), (True, 1 << 30), (True, (1 << 31) + 10), (False, 0)):
+            if number:
+                count_from(comm, tmp_path / str(number), number, number)
+            given, out = (x, y) if symmetric else (np.empty_like(x), np.empty_like(y))
+            given[:] = np.arange(40_000) + comm.rank
+            comm.all_reduce(given, out=out)
+            wrong += [number] * (not np.array_equal(out, np.arange(40_000) * 2 + 1))
+        return wrong
+
+    for number in (1 << 30, (1 << 31) + 10):
+        (tmp_path / str(number)).mkdir()
+    assert spawn(act, 2, engine="emulated", timeout_s=5) == [[], []]
+
+
 @given(st.lists(st.integers(0, 5000), min_size=1, max_size=6), st.integers(1, 9))
 def test_blocks_share_each_chunk_without_gap_or_overlap(sizes: list[int], blocks: int) -> None:
     found = shares(np.array(sizes, np.int64), blocks)
