@@ -85,7 +85,7 @@ Segment::Segment(int fd, const Layout& layout, int rank, bool lazily, const std:
   check_shape();
 }
 
-void report_failed_join(int fd, const Layout& layout, int rank, const std::string& text) {
+void report_failed_join(int fd, const Layout& layout, int rank, int number, const std::string& text) {
   void* at = mmap(nullptr, layout.members, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (at == MAP_FAILED) return;  // the others find out by their deadline
   auto& poison = static_cast<Header*>(at)->poison;
@@ -93,6 +93,8 @@ void report_failed_join(int fd, const Layout& layout, int rank, const std::strin
   if (poison.state.compare_exchange_strong(none, 1, std::memory_order_relaxed)) {
     poison.kind = static_cast<std::uint32_t>(Failure::died);
     poison.rank = rank;
+    poison.culprit = number;
+    poison.since_ns = now_ns();
     std::strncpy(poison.text, text.c_str(), sizeof poison.text - 1);
     poison.state.store(2, std::memory_order_release);  // pairs with Health::raise_failure()
   }

@@ -212,7 +212,7 @@ struct Layout {
 };
 
 // Tells the group that this rank cannot join it, by the part of the memory that comes first: the others need not wait.
-void report_failed_join(int fd, const Layout& layout, int rank, const std::string& text);
+void report_failed_join(int fd, const Layout& layout, int rank, int number, const std::string& text);
 
 // A mapping of the segment. Ranks that are threads may share one.
 class Segment {

@@ -22,8 +22,10 @@ import numpy as np
 import pytest
 
 from ringtree import spawn
+from ringtree.errors import PeerDied
 from ringtree.runtime.communicator.communicator import Communicator
 from tests.release import filtered
+from tests.waiting import Event
 
 RANK = """
 import os, resource, sys
@@ -250,3 +252,36 @@ def test_a_small_dev_shm_is_named_where_memfds_are_refused(size: str, program: s
         full = f"{NO_ROOM}/dev/shm, which stands in for memfd_create, is full"
         assert line == "fine" if size == "300m" else re.match(full, line), out
     assert seconds < 15
+
+
+def test_a_rank_that_cannot_join_a_subgroup_is_the_first_cause_elsewhere() -> None:
+    """Its number in the world is named, by which recovering programs leave it out."""
+
+    def rank(comm: Communicator, over: Event) -> tuple[int | None, str]:
+        try:
+            if comm.rank == 3:
+                used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+                before = resource.getrlimit(resource.RLIMIT_AS)
+                resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 20), before[1]))
+                try:
+                    comm.group([2, 3]).barrier()
+                except OSError as error:
+                    over.wait()
+                    return None, str(error)
+                finally:
+                    resource.setrlimit(resource.RLIMIT_AS, before)
+            elif comm.rank == 2:
+                comm.group([2, 3]).barrier()
+            comm.barrier()
+        except PeerDied as error:
+            if comm.rank == 2:
+                comm.close()
+            else:
+                over.set()
+            return error.rank, str(error)
+        return None, "no error"
+
+    *waiting, (named, _), (_, refused) = spawn(rank, 4, Event(), timeout_s=5)
+    assert "RLIMIT_AS" in refused and named == 1
+    for culprit, text in waiting:
+        assert culprit == 3 and "rank 3 could not join the group" in text
