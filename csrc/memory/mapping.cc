@@ -41,9 +41,16 @@ std::byte* aligned_addresses(std::size_t nbytes) {
   return reinterpret_cast<std::byte*>(aligned);
 }
 
+// In pieces, each again where a signal came: Linux before 6.10 gives a piece's pages back then, and a timer's signals
+// would leave no time for all of them.
 void allocate(int fd, std::size_t from, std::size_t nbytes) {
-  if (int error = nbytes ? posix_fallocate(fd, static_cast<off_t>(from), static_cast<off_t>(nbytes)) : 0)
-    fail(error, "reserve", nbytes);
+  constexpr std::size_t piece = std::size_t(4) << 20;
+  for (std::size_t at = 0; at < nbytes; at += piece) {
+    auto begin = static_cast<off_t>(from + at), length = static_cast<off_t>(std::min(piece, nbytes - at));
+    int error = EINTR;
+    while (error == EINTR) error = posix_fallocate(fd, begin, length);
+    if (error) fail(error, "reserve", nbytes);
+  }
 }
 
 }  // namespace
