@@ -48,7 +48,8 @@ Group::Group(FileDescriptor file, int rank, int ranks, Options options)
   } catch (const std::system_error& error) {
     auto& names = options.endpoint.names;
     auto name = rank < static_cast<int>(names.size()) ? names[rank] : std::to_string(rank);
-    report_failed_join(file.fd(), layout, rank, "rank " + name + " could not join the group: " + error.what());
+    int number = options.inherited ? options.inherited->bytes.at(rank) : rank;
+    report_failed_join(file.fd(), layout, rank, number, "rank " + name + " could not join the group: " + error.what());
     throw;
   }
   auto inherited = options.inherited
@@ -259,13 +260,19 @@ void Group::add_region(Region region, Hooks& hooks) {
 }
 
 int Group::add_window(std::byte* base, std::size_t nbytes) {
-  windows_.push_back({base, nbytes});
+  std::size_t number;
+  {
+    std::lock_guard lock(windows_lock_);
+    number = windows_.size();
+    windows_.push_back({base, nbytes});
+  }
   if (bridge_) bridge_->add_window(base + nbytes * std::size_t(rank()), nbytes);
-  return static_cast<int>(windows_.size()) - 1;
+  return static_cast<int>(number);
 }
 
 std::byte* Group::in_window(int window, int rank, std::size_t offset, std::size_t nbytes) const {
   check_rank(rank);
+  std::lock_guard lock(windows_lock_);
   if (window < 0 || window >= static_cast<int>(windows_.size()))
     throw std::invalid_argument("window " + std::to_string(window) + " of " + std::to_string(windows_.size()));
   auto& found = windows_[window];

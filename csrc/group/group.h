@@ -177,6 +177,7 @@ class Group {
     std::byte* base;
     std::size_t nbytes;  // a rank's share
   };
+  mutable std::mutex windows_lock_;  // a long put or get is made while others make windows
   std::vector<Window> windows_;
   TicketLock lock_;      // one call at a time
   std::mutex arriving_;  // asynchronous calls queue in the order of their tickets

@@ -26,7 +26,6 @@ class Worker {
   std::uint64_t start(Job job, bool at_once = false);
 
   bool done(std::uint64_t ticket) const { return completed_.load(std::memory_order_acquire) >= ticket; }
-  bool idle() const { return done(issued_.load(std::memory_order_relaxed)); }
   std::uint64_t issued() const { return issued_.load(std::memory_order_relaxed); }
 
   // Waits for a ticket; false when `timeout_s` (negative: none) passed first.

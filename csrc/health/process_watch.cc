@@ -119,7 +119,9 @@ bool ProcessWatch::ended(int rank) const {
   if (!member.attached.load(std::memory_order_acquire)) return true;
   if (member.process == mine.process) return false;  // one's own locks do not show
   bool visible = mine.process_space != 0 && member.process_space == mine.process_space && member.process_start != 0;
-  return !visible || look_at(member.process).start != member.process_start;
+  if (!visible) return true;
+  auto seen = look_at(member.process);
+  return seen.known && seen.start != member.process_start;
 }
 
 // Whether a rank that has not attached never will.
