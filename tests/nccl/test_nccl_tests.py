@@ -158,6 +158,17 @@ def test_csv_of_one_side_has_names_of_its_own(tmp_path: Path) -> None:
     assert _times(log) == [(1024, (54.0,))] and log.rows[0].wrong == 3
 
 
+@pytest.mark.parametrize("text", [
+    "size,count,type,redop,root,time,algbw,busbw,wrong\n1024,32,float,none,-1,54.0,0.02,0.02,3\n",
+    '{"results": [{"size": 1024, "count": 32, "type": "float", "redop": "none", "root": -1,'
+    ' "out_of_place": {"time": 54, "alg_bw": 1, "bus_bw": 1}}]}',
+    "# collective: all_gather\n1024 32 float none -1 54.0 0.02 0.02 3\n",
+], ids=["CSV", "JSON", "text"])  # fmt: skip
+def test_a_byte_order_mark_is_passed_over(tmp_path: Path, text: str) -> None:
+    log = log_of(tmp_path, "\N{BOM}" + text)
+    assert _times(log) == [(1024, (54.0,))] and log.collective == "all_gather"
+
+
 def test_csv_without_a_time_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"line 2: expected the columns size_B, .*, or one time alone"):
         log_of(tmp_path, "size,count,type,took\n1024,32,float,54.0\n")

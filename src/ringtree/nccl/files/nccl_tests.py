@@ -119,6 +119,7 @@ def read(path: Path, collective: str = "") -> Log:
     where the file is no such log."""
     reading = _Reading(path)
     data = file_bytes(path, "the output of nccl-tests", LARGEST_BYTES)
+    data = data.removeprefix(b"\xef\xbb\xbf")
     if b"\0" in data[:4096]:
         raise ValueError(f"{path}: holds bytes that are no text; expected the output of nccl-tests")
     if data[:4096].lstrip()[:1] == b"{":
