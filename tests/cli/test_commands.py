@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -106,6 +107,15 @@ def test_algorithms_are_all_listed(ringtree: Ringtree) -> None:
         assert f"| {collective} | `{REGISTRY[name].costs[collective].rounds}` |" in section
     shown = ringtree("algorithms", "--collective", "all_reduce").out
     assert "2*(n-1)/n*S" in shown and "barrier" not in shown
+
+
+@pytest.mark.parametrize("words", [["algorithms"], ["topo", "list"]])
+def test_a_reader_that_has_gone_ends_a_command_by_141(words: list[str]) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with open(write, "wb") as pipe:
+        done = subprocess.run([sys.executable, "-m", "ringtree.cli", *words], stdout=pipe, stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (141, b"")
 
 
 def test_show_draws_a_schedule(ringtree: Ringtree, tmp_path: Path) -> None:

@@ -40,6 +40,19 @@ def test_a_healthy_log_is_laid_beside_the_prediction(ringtree: Ringtree, tmp_pat
     assert "large sizes: 34 GB/s busbw measured" in result.out
 
 
+def test_the_gpu_that_ran_is_the_one_that_is_priced(ringtree: Ringtree, tmp_path: Path) -> None:
+    """One GPU of each of two hosts, by number: not the first."""
+    log, why = written(tmp_path, 34.0), tmp_path / "why.json"
+    log.write_text(log.read_text().replace("node-a device  0", "node-b device  3"))
+    result = ringtree("explain", str(log), "--topology", "dgx-h100", "--json", str(why))
+    assert result.code == 0 and "# GPUs of each node: 3 (assumed" in result.out
+    found = ringtree("plan", "all_reduce", "--topology", "dgx-h100", "--nodes", "2", "--gpus", "3,", "--bytes", "1G",
+                     "--json", str(tmp_path / "plan.json"))  # fmt: skip
+    assert found.code == 0
+    cuts = [json.loads(file.read_text())["cut"] for file in (why, tmp_path / "plan.json")]
+    assert cuts[0]["links"] == cuts[1]["links"]
+
+
 def test_a_fault_is_named_with_evidence_and_remedy(ringtree: Ringtree, tmp_path: Path) -> None:
     line = "node-a:1:1 [0] NCCL INFO NCCL_P2P_DISABLE set by environment to 1."
     log, why = written(tmp_path, 9.0, line), tmp_path / "why.json"

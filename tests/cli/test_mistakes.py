@@ -97,6 +97,8 @@ MISTAKES = [
     ("topo show missing.xml", "missing.xml"),
     ("topo show LICENSE", "LICENSE: of no form that is known; expected a machine"),
     ("topo show dgx-h100 --gpus 9", "--gpus 9: dgx-h100 has 8"),
+    ("topo show dgx-h100 --gpus 8,", "dgx-h100 has no GPU 8: expected 0..7"),
+    ("topo show dgx-h100 --gpus ,", "expected a number of GPUs such as 4, or a list such as 0,1,4,5"),
     ("topo show dgx-h100 --gpus 0,9", "dgx-h100 has no GPU 9: expected 0..7"),
     ("topo show dgx-h100 --nodes 0", "--nodes 0: expected 1 to"),
     ("topo show dgx-h100 --nodes 2 --fabric string", "--fabric string: expected one of infiniband"),

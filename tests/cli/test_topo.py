@@ -35,6 +35,7 @@ def test_show_draws_a_machine(ringtree: Ringtree) -> None:
 
 def test_show_takes_a_part_and_several(ringtree: Ringtree) -> None:
     assert ringtree("topo", "show", "dgx-h100", "--gpus", "0,4").out.startswith("dgx-h100: 2 GPUs")
+    assert ringtree("topo", "show", "dgx-h100", "--gpus", "7,").out.startswith("dgx-h100: 1 GPU")
     out = ringtree("topo", "show", "dgx-h100", "--nodes", "4", "--fabric", "roce").out
     assert out.splitlines()[1].startswith("4 of them, 32 GPUs: rails over roce, ") and "NIC0 → " in out
 

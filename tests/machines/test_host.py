@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ringtree.machines.host.cgroups import ControlGroup, control_group
+from ringtree.machines.host.cgroups import ControlGroup, MemoryRoom, control_group
 from ringtree.machines.host.interfaces import network_interfaces
 from ringtree.machines.host.modules import GDRCOPY, PEER_MEMORY, loaded
 from ringtree.machines.host.process_limits import ProcessLimit, process_limits
@@ -16,6 +16,7 @@ from ringtree.machines.sysfs import Sysfs
 from tests.machines.sysfs_trees import CX7, VIRTIO_NET, SysTree, gpu_server
 
 GIB = 1 << 30
+V2 = "sys/fs/cgroup"
 V1 = "9:memory:/docker/a\n4:cpu,cpuacct:/docker/a\n3:pids:/docker/a"
 
 
@@ -27,12 +28,12 @@ V1 = "9:memory:/docker/a\n4:cpu,cpuacct:/docker/a\n3:pids:/docker/a"
         (
             "0::/",
             {"cpu.max": "150000 100000", "memory.max": 2 * GIB, "memory.current": GIB, "pids.max": 99},
-            ControlGroup(1.5, 2 * GIB, GIB, 99),
+            ControlGroup(1.5, MemoryRoom(GIB, 2 * GIB, f"{V2}/memory.max"), 99),
         ),
         (  # the least of all groups around
             "0::/a/b",
             {"a/cpu.max": "200000 100000", "a/b/cpu.max": "max 100000", "a/b/memory.max": 8, "a/memory.max": 4},
-            ControlGroup(2.0, 4, 0),
+            ControlGroup(2.0, MemoryRoom(4, 4, f"{V2}/a/memory.max")),
         ),
         (  # a path of the machine, which the container does not see
             V1,
@@ -43,9 +44,32 @@ V1 = "9:memory:/docker/a\n4:cpu,cpuacct:/docker/a\n3:pids:/docker/a"
                 "memory/memory.usage_in_bytes": 5,
                 "pids/pids.max": 7,
             },
-            ControlGroup(0.5, GIB, 5, 7),
+            ControlGroup(0.5, MemoryRoom(GIB - 5, GIB, f"{V2}/memory/memory.limit_in_bytes"), 7),
         ),
         (V1, {"cpu/cpu.cfs_quota_us": -1, "memory/docker/a/memory.limit_in_bytes": 0x7FFFFFFFFFFFF000}, ControlGroup()),
+        (  # pages of files, which the kernel drops
+            "0::/a",
+            {
+                "a/memory.max": 8 * GIB,
+                "a/memory.current": 8 * GIB - 9,
+                "a/memory.stat": f"anon 7\ninactive_file {GIB}\n",
+            },
+            ControlGroup(None, MemoryRoom(GIB + 9, 8 * GIB, f"{V2}/a/memory.max")),
+        ),
+        (
+            V1,
+            {
+                "memory/docker/a/memory.limit_in_bytes": 8,
+                "memory/docker/a/memory.usage_in_bytes": 8,
+                "memory/docker/a/memory.stat": "inactive_file 1\ntotal_inactive_file 3",
+            },
+            ControlGroup(None, MemoryRoom(3, 8, f"{V2}/memory/docker/a/memory.limit_in_bytes")),
+        ),
+        (  # the group around has less left, of a larger limit
+            "0::/a",
+            {"a/memory.max": GIB, "a/memory.current": 5, "memory.max": 2 * GIB, "memory.current": 2 * GIB - 1},
+            ControlGroup(None, MemoryRoom(1, 2 * GIB, f"{V2}/memory.max")),
+        ),
         ("no line of this form", {"cpu.max": "broken"}, ControlGroup()),
     ],
 )

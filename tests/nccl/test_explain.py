@@ -339,8 +339,13 @@ def test_remarks_name_wrong_results_the_other_gpu_and_traps() -> None:
     trap = Note(NoteKind.TRAP, "gpu0", "its link speed reads as Gen3")
     cluster = replace(cluster, machine=replace(cluster.machine, notes=(trap,)))
     log = measured(cluster, heard("NCCL_ALGO set by environment to RING"))
-    rows = (replace(log.rows[0], wrong=3), *log.rows[1:])
+    rows = (replace(log.rows[0], wrong=3, wrong_line=7), *log.rows[1:])
     ran = (Ran(0, "node", 0, "0000:1b:00", "NVIDIA H100 80GB HBM3"),)
     remarks = " ".join(explain(replace(log, rows=rows, ran=ran), cluster).remarks)
-    for words in ("WRONG RESULTS: line 1 has 3", "H100 80GB HBM3; the topology has A100", "NCCL_ALGO=RING", "Gen3"):
+    for words in (
+        "WRONG RESULTS: 3 wrong elements at 8 B, first in line 7",
+        "H100 80GB HBM3; the topology has A100",
+        "NCCL_ALGO=RING",
+        "Gen3",
+    ):
         assert words in remarks

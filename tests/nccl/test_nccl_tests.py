@@ -133,11 +133,40 @@ def test_csv_with_its_facts_and_the_quicker_of_two_runs(tmp_path: Path) -> None:
     assert _times(log) == [(1024, (50.0, 55.0))]
 
 
+@pytest.mark.parametrize(("wrong", "expected"), [
+    ((0, 0, 0), (0, 0)),
+    ((2, 0, 0), (4, 1)),
+    ((0, 2, 0), (4, 2)),
+    ((0, 3, 2), (10, 2)),
+    ((1, 0, 2), (6, 1)),
+])  # fmt: skip
+def test_wrong_elements_of_a_size_are_those_of_all_its_lines(
+    tmp_path: Path, wrong: tuple[int, ...], expected: tuple[int, int]
+) -> None:
+    """Three lines of one size, of which the second is the quickest."""
+    rows = zip((60.0, 50.0, 55.0), wrong, strict=True)
+    log = log_of(tmp_path, "".join(f"1024 256 float sum -1 {us} 0.02 0.04 {n} {us} 0.02 0.04 {n}\n" for us, n in rows))
+    (row,) = log.rows
+    assert _times(log) == [(1024, (50.0, 50.0))]
+    assert (row.line, row.wrong, row.wrong_line) == (2, *expected)
+
+
 def test_csv_of_one_side_has_names_of_its_own(tmp_path: Path) -> None:
     head = "size,count,type,redop,root,time,algbw,busbw,wrong\n"
     log = log_of(tmp_path, head + "0,0,float,none,-1,0.2,0,0,0\n1024,32,float,none,-1,54.0,0.02,0.02,3\n")
     assert (log.collective, log.ranks) == ("all_gather", 8)
     assert _times(log) == [(1024, (54.0,))] and log.rows[0].wrong == 3
+
+
+@pytest.mark.parametrize("text", [
+    "size,count,type,redop,root,time,algbw,busbw,wrong\n1024,32,float,none,-1,54.0,0.02,0.02,3\n",
+    '{"results": [{"size": 1024, "count": 32, "type": "float", "redop": "none", "root": -1,'
+    ' "out_of_place": {"time": 54, "alg_bw": 1, "bus_bw": 1}}]}',
+    "# collective: all_gather\n1024 32 float none -1 54.0 0.02 0.02 3\n",
+], ids=["CSV", "JSON", "text"])  # fmt: skip
+def test_a_byte_order_mark_is_passed_over(tmp_path: Path, text: str) -> None:
+    log = log_of(tmp_path, "\N{BOM}" + text)
+    assert _times(log) == [(1024, (54.0,))] and log.collective == "all_gather"
 
 
 def test_csv_without_a_time_is_refused(tmp_path: Path) -> None:

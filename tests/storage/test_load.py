@@ -129,6 +129,24 @@ def test_numpys_files_and_raw_ones_are_one_array(tmp_path: Path) -> None:
     assert ringtree.spawn(work, 2, timeout_s=60) == [True, True]
 
 
+def test_a_shard_of_rows_that_are_none_has_its_reason(tmp_path: Path) -> None:
+    arrays = {"fortran": np.asfortranarray(np.zeros((4, 3))), "scalar": np.array(7.0)}
+    for name, x in arrays.items():
+        np.save(tmp_path / f"{name}.npy", x)
+
+    def work(comm: Any) -> list[str]:
+        load = partial(ringtree.storage.load, comm=comm, shard=slice(0, 2))
+        return [caught(partial(load, tmp_path / f"{name}.npy")) for name in arrays]
+
+    expected = [
+        "fortran.npy: slice(0, 2, None) of tensor '': it lies in Fortran's order, in which rows are not consecutive; "
+        "save it in C's order (numpy.ascontiguousarray), or load it without shard=",
+        "scalar.npy: slice(0, 2, None) of tensor '', which has no axis; expected no shard of it",
+    ]
+    for found in ringtree.spawn(work, 2, timeout_s=60):
+        assert found == [f"ValueError: {tmp_path}/{text}" for text in expected]
+
+
 def test_arguments_that_are_none_are_one_line_on_every_rank(file: Path, tmp_path: Path) -> None:
     np.arange(10, dtype="f4").tofile(tmp_path / "raw")
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ringtree.runtime.communicator.communicator import Communicator
+from tests.torch_backend.conftest import Worlds
 from tests.torch_backend.faults import JOIN_S, TIMEOUT_S, fresh, hurry, run, stay_away
 
 
@@ -253,3 +254,58 @@ def test_messages_of_ever_new_tags_are_counted_in_so_many_channels(monkeypatch: 
 
     monkeypatch.setattr(recorder, "MOST_CHANNELS", 3)
     assert spawn(rank, 1) == [([1, 1, 2, 1, 3, 1, 1, 4, 1], 3)]
+
+
+def _refused_messages() -> list[tuple[str, int, int, str]]:
+    """The messages of a new group on this rank, after some that were refused: operation, turn, number, state."""
+    import torch
+    import torch.distributed as dist
+
+    from ringtree.torch_backend.flight.dump import document
+
+    group, rank, sparse = dist.new_group([0, 1]), dist.get_rank(), torch.eye(2).to_sparse()
+
+    def call(x: torch.Tensor) -> None:
+        dist.send(x, 0, group=group) if rank else dist.recv(x, 1, group=group)
+
+    for _ in range(2):
+        with pytest.raises(TypeError, match="got a sparse_coo tensor"):
+            call(sparse)
+    call(torch.ones(4))
+    with pytest.raises(ValueError, match="got 2 tensors"):
+        group.send([sparse, sparse], 0, 0) if rank else group.recv([sparse, sparse], 1, 0)
+    call(torch.ones(4))
+    entries = [e for e in document()["entries"] if e["process_group"][0].startswith(f"{group.group_name}: ")]
+    return [(e["profiling_name"], e["collective_seq_id"], e["op_id"], e["state"]) for e in entries]
+
+
+def test_a_refused_message_is_none(worlds: Worlds) -> None:
+    """It leaves no record and no number: the next message has the number that it has on the other rank."""
+    received, sent = worlds(2).run(_refused_messages)
+    assert received == [("gloo:recv 0<-1", turn, turn, "completed") for turn in (1, 2)]
+    assert sent == [("gloo:send 1->0", turn, turn, "completed") for turn in (1, 2)]
+
+
+def test_a_message_whose_tensor_cannot_be_filled_keeps_its_number() -> None:
+    """The other rank counts it, too."""
+    import torch
+
+    from ringtree import spawn
+    from ringtree.runtime.communicator.messages.work import Ended
+    from ringtree.torch_backend.flight import recorder
+    from ringtree.torch_backend.works.callbacks import Callbacks
+    from ringtree.torch_backend.works.completion import Completions
+    from ringtree.torch_backend.works.under_way import UnderWay
+    from ringtree.torch_backend.works.work import Pending, first_ended
+
+    def refuse() -> None:
+        raise RuntimeError("no copy")
+
+    def rank(comm: Communicator) -> tuple[list[int], str, bool]:
+        part, x = recorder.FlightRecorder(comm, "ringtree", 1.0, lambda *_: None), [torch.ones(1)]
+        entry, under_way = part.begin_message("recv", x, 0, 7), UnderWay(Callbacks())
+        work = Pending(Ended(None), x, entry, under_way, Completions(first_ended), None, refuse)
+        error = str(work.exception())
+        return [entry.turn, part.begin_message("recv", x, 0, 7).turn], error, entry in recorder.RING
+
+    assert spawn(rank, 1) == [([1, 2], "no copy", True)]

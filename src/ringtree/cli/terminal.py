@@ -22,8 +22,12 @@ def console(error: bool = False) -> Console:
     """A rich console for standard output (or error). Into a pipe it writes plain lines that do not wrap at 80."""
     from rich.console import Console
 
+    class Screen(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # as `print` does; rich's own ends the command with another code
+
     stream = sys.stderr if error else sys.stdout
-    return Console(stderr=error, width=None if stream.isatty() else WIDE, highlight=False)
+    return Screen(stderr=error, width=None if stream.isatty() else WIDE, highlight=False)
 
 
 def columns(otherwise: int) -> int:

@@ -310,8 +310,8 @@ def _remarks(nccl_log: Log, cluster: Cluster, rows: Sequence[Compared], at_start
     yield from nccl_log.inferred
     if wrong := next((row for row in nccl_log.rows if row.wrong), None):
         yield (
-            f"WRONG RESULTS: line {wrong.line} has {wrong.wrong} wrong elements at {wrong.nbytes} B: memory or a link "
-            "corrupts data: repair that before speed"
+            f"WRONG RESULTS: {wrong.wrong} wrong elements at {wrong.nbytes} B, first in line {wrong.wrong_line}: "
+            "memory or a link corrupts data: repair that before speed"
         )
     if at_start and at_start.ratio < 1 / SLOW_START:
         yield (

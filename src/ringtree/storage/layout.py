@@ -87,8 +87,15 @@ def sharded(entries: tuple[Entry, ...], shard: Shard, path: Path) -> tuple[Entry
 def _rows(entry: Entry, rows: Any, path: Path) -> Entry:
     if rows is None:
         return entry
-    if not isinstance(rows, slice) or rows.step not in (None, 1) or not entry.shape or entry.transposed:
+    if not isinstance(rows, slice) or rows.step not in (None, 1):
         raise ValueError(f"{path}: {rows!r} of tensor {entry.name!r}; expected slice(begin, end) of its first axis")
+    if not entry.shape:
+        raise ValueError(f"{path}: {rows!r} of tensor {entry.name!r}, which has no axis; expected no shard of it")
+    if entry.transposed:
+        raise ValueError(
+            f"{path}: {rows!r} of tensor {entry.name!r}: it lies in Fortran's order, in which rows are not "
+            "consecutive; save it in C's order (numpy.ascontiguousarray), or load it without shard="
+        )
     try:
         begin, end, _ = rows.indices(entry.shape[0])
     except TypeError:

@@ -44,11 +44,11 @@ def rate_Bps(text: str) -> float:
 
 
 def _gpus(machine: Machine, text: str) -> range | list[int]:
-    if not re.fullmatch(r"\d{1,6}(,\d{1,6})*", text):
+    if not re.fullmatch(r"\d{1,6}(,\d{1,6})*,?", text):
         raise ValueError(f"--gpus {text}: expected a number of GPUs such as 4, or a list such as 0,1,4,5")
     there = len(machine.gpus)
     if "," in text:
-        return [int(g) for g in text.split(",")]
+        return [int(g) for g in text.removesuffix(",").split(",")]
     if not 1 <= int(text) <= there:
         raise ValueError(f"--gpus {text}: {machine.name} has {there}")
     return range(int(text))

@@ -63,20 +63,20 @@ def load(host: CheckedHost) -> Iterator[Check]:
 
 def memory(host: CheckedHost) -> Iterator[Check]:
     """Available memory, and the limit of the control group."""
-    sysfs, group = host.sysfs, control_group(host.sysfs)
+    sysfs, room = host.sysfs, control_group(host.sysfs).memory
     fields = dict(line.split(":", 1) for line in sysfs.text("proc/meminfo").splitlines() if ":" in line)
     whole, free = (_kib(fields.get(key, "")) for key in ("MemTotal", "MemAvailable"))
     if whole is None or free is None:
         yield Check(SECTION, "memory", State.NOTE, "unknown: /proc/meminfo cannot be read")
         return
     words = f"{size(free)} of {size(whole)} available"
-    figures = {"memory_bytes": whole, "available_bytes": free, "limit_bytes": group.memory_bytes}
-    if group.memory_bytes is not None and group.memory_bytes < whole:
-        free = min(free, max(group.memory_bytes - (group.memory_used_bytes or 0), 0))
-        words = f"{size(free)} available of the {size(group.memory_bytes)} that a control group allows"
+    figures = {"memory_bytes": whole, "available_bytes": free, "limit_bytes": room and room.limit_bytes}
+    if room is not None and room.limit_bytes < whole:
+        free = min(free, room.free_bytes)
+        words = f"{size(free)} available of the {size(room.limit_bytes)} that a control group allows"
         figures["available_bytes"] = free
     state = State.OK if free >= FEW_MEMORY_BYTES else State.NOTE if free >= LEAST_MEMORY_BYTES else State.PROBLEM
-    remedies = () if state is State.OK or group.memory_bytes is None else ("docker run --memory 8g",)
+    remedies = () if state is State.OK or room is None else ("docker run --memory 8g",)
     yield Check(SECTION, "memory", state, words, remedies, figures)
 
 

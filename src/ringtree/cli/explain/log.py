@@ -54,7 +54,7 @@ def _fill(args: argparse.Namespace, log: Log) -> list[str]:
         named = sorted({r.device for r in log.ran if r.host == host})
         if len(named) != each or named[-1] >= there:
             named = list(range(each))
-        args.gpus = ",".join(map(str, named)) if each > 1 else "1"
+        args.gpus = "".join(f"{gpu}," for gpu in named)
         out.append(f"GPUs of each node: {', '.join(map(str, named))} (assumed; --gpus names others)")
     return out
 

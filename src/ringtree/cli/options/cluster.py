@@ -12,7 +12,7 @@ def add_arguments(parser: argparse.ArgumentParser, named: bool = True) -> None:
         add("--topology", metavar="NAME|FILE", help="a machine from `ringtree topo list`, or a topology file")
     add("--assume", metavar="A", help="facts missing in a topology file, such as gpu=h100-sxm,nic=400Gb/s")
     add("--nodes", type=int, default=1, metavar="N", help="number of nodes (default 1)")
-    add("--gpus", metavar="K", help="GPUs used in each node: the first K, or a list such as 0,1,4,5")
+    add("--gpus", metavar="K", help="GPUs used in each node: the first K, or a list such as 0,1,4,5 (3, for GPU 3)")
     add("--nics", metavar="KxRATE", help="NICs of each node, in place of the machine's own, such as 8x400Gb")
     add("--fabric", metavar="F", help="infiniband, roce, efa, slingshot, tcp, … (default: the NICs' own)")
     add("--network", metavar="W", help="rails, fat_tree or torus (default rails)")

@@ -4,42 +4,66 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ringtree.machines.sysfs import Sysfs, number
 
 MOUNTED = "sys/fs/cgroup"
 UNLIMITED = 1 << 60
 """Version 1 writes about 2**63 bytes where there is no limit."""
+MEMORY_FILES = {
+    "": ("memory.max", "memory.current", "inactive_file"),
+    "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+}
+"""Names by controller (version 2: none): the files with limit and usage, and memory.stat's word for pages of files that
+the kernel drops for others."""
+
+
+class MemoryRoom(NamedTuple):
+    """The memory that a group leaves, of its limit, and the file with the limit, below the root."""
+
+    free_bytes: int
+    limit_bytes: int
+    file: str
 
 
 @dataclass(frozen=True, slots=True)
 class ControlGroup:
     """The least limits of this process's group and of those around it; None where there is none. `cpus`: CPU seconds a
-    second; `memory_used_bytes`: of the group with the least memory limit."""
+    second; `memory`: of the group that has the least left."""
 
     cpus: float | None = None
-    memory_bytes: int | None = None
-    memory_used_bytes: int | None = None
+    memory: MemoryRoom | None = None
     processes: int | None = None
 
 
 def control_group(sysfs: Sysfs) -> ControlGroup:
     """The limits by both versions of control groups. A limit that cannot be read counts as none."""
     cpus, processes = [], []
-    memory: list[tuple[int, int]] = []
     for at in _folders(sysfs, ""):
         quota, _, period = sysfs.text(f"{at}/cpu.max").partition(" ")
         cpus += _cpus(number(quota), number(period))
-        memory += _memory(sysfs, f"{at}/memory.max", f"{at}/memory.current")
         processes += _positive(sysfs, f"{at}/pids.max")
     for at in _folders(sysfs, "cpu"):
         cpus += _cpus(sysfs.number(f"{at}/cpu.cfs_quota_us"), sysfs.number(f"{at}/cpu.cfs_period_us"))
-    for at in _folders(sysfs, "memory"):
-        memory += _memory(sysfs, f"{at}/memory.limit_in_bytes", f"{at}/memory.usage_in_bytes")
     for at in _folders(sysfs, "pids"):
         processes += _positive(sysfs, f"{at}/pids.max")
-    least, used = min(memory, default=(None, None))
-    return ControlGroup(min(cpus, default=None), least, used, min(processes, default=None))
+    return ControlGroup(min(cpus, default=None), memory_room(sysfs), min(processes, default=None))
+
+
+def memory_room(sysfs: Sysfs) -> MemoryRoom | None:
+    """The least that this process's group and those around it leave; None where none has a limit."""
+    return min(_rooms(sysfs), default=None)
+
+
+def _rooms(sysfs: Sysfs) -> Iterator[MemoryRoom]:
+    for controller, (limit, used, dropped) in MEMORY_FILES.items():
+        for at in _folders(sysfs, controller):
+            for nbytes in _positive(sysfs, f"{at}/{limit}"):
+                lines = map(str.split, sysfs.text(f"{at}/memory.stat").splitlines())
+                cache = next((number(words[1]) for words in lines if words[:1] == [dropped] and len(words) == 2), 0)
+                taken = max(sysfs.number(f"{at}/{used}"), 0) - max(cache, 0)
+                yield MemoryRoom(max(nbytes - max(taken, 0), 0), nbytes, f"{at}/{limit}")
 
 
 def _folders(sysfs: Sysfs, controller: str) -> Iterator[str]:
@@ -60,10 +84,6 @@ def _folders(sysfs: Sysfs, controller: str) -> Iterator[str]:
 
 def _cpus(quota_us: int, period_us: int) -> list[float]:
     return [quota_us / period_us] if quota_us > 0 and period_us > 0 else []
-
-
-def _memory(sysfs: Sysfs, limit: str, used: str) -> list[tuple[int, int]]:
-    return [(nbytes, max(sysfs.number(used), 0)) for nbytes in _positive(sysfs, limit)]
 
 
 def _positive(sysfs: Sysfs, path: str) -> list[int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
 from statistics import median
@@ -63,7 +63,8 @@ _CSV_FACT = re.compile(r"#\s*(collective|nranks)\s*:\s*(\w+)")
 @dataclass(frozen=True, slots=True)
 class NcclTestsRow:
     """A size. `nbytes` as nccl-tests counts it: of the whole vector. Times out of place and in place, where measured;
-    `algbw`, `busbw` in GB/s as printed, of the quicker; `wrong` elements of both."""
+    `algbw`, `busbw` in GB/s as printed, of the quicker. `wrong`: elements of both, of all lines of this size, the first
+    of which with any is `wrong_line` (0: none)."""
 
     nbytes: int
     count: int
@@ -75,6 +76,7 @@ class NcclTestsRow:
     busbw: float
     wrong: int
     line: int
+    wrong_line: int = 0
 
     @property
     def time_s(self) -> float:
@@ -96,7 +98,7 @@ class Ran:
 @dataclass(slots=True)
 class Log:
     """`collective`: by ringtree's name; `ranks`: 0 where unknown; `inferred`: notes on either if derived from the
-    times. `rows`: one for each size, the quickest of several."""
+    times. `rows`: one for each size, the quickest of several, with the wrong elements of all."""
 
     path: Path
     collective: str
@@ -117,6 +119,7 @@ def read(path: Path, collective: str = "") -> Log:
     where the file is no such log."""
     reading = _Reading(path)
     data = file_bytes(path, "the output of nccl-tests", LARGEST_BYTES)
+    data = data.removeprefix(b"\xef\xbb\xbf")
     if b"\0" in data[:4096]:
         raise ValueError(f"{path}: holds bytes that are no text; expected the output of nccl-tests")
     if data[:4096].lstrip()[:1] == b"{":
@@ -236,11 +239,17 @@ class _Reading:
             raise ValueError(
                 f"{self.path}, line {number}: more than {MOST_ROWS:,} sizes; expected the table of one test"
             )
+        wrong = sum(wrong_elements(m[3]) for m in measured)
+        wrong_line = number if wrong else 0
+        if before is not None:
+            wrong, wrong_line = before.wrong + wrong, before.wrong_line or wrong_line
         if before is None or time_s < before.time_s:
-            times_s, wrong = tuple(m[0] for m in measured), sum(wrong_elements(m[3]) for m in measured)
+            times_s = tuple(m[0] for m in measured)
             self.quick[nbytes] = NcclTestsRow(
-                nbytes, count, str(what[2]), str(what[3]), root, times_s, algbw, busbw, wrong, number
+                nbytes, count, str(what[2]), str(what[3]), root, times_s, algbw, busbw, wrong, number, wrong_line
             )
+        elif wrong > before.wrong:
+            self.quick[nbytes] = replace(before, wrong=wrong, wrong_line=wrong_line)
 
     def log(self, collective: str) -> Log:
         rows = tuple(self.quick[nbytes] for nbytes in sorted(self.quick))

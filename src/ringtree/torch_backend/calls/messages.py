@@ -16,6 +16,9 @@ from ringtree.torch_backend.tensors import After, Tensors, filled_from_host, on_
 from ringtree.torch_backend.works.completion import Completions
 from ringtree.torch_backend.works.work import GroupWork, Pending
 
+Posted = tuple[Message, After | None]
+"""A message under way, and the step after it."""
+
 
 class Received(Pending):
     """A receive under way."""
@@ -49,7 +52,7 @@ class GroupMessages(Launching):
         """Sends the tensor to rank `dst` of the group. The work has ended when the tensor may be changed again."""
         entry = self._recorder.begin_message("send", tensors, dst, tag)
         return self._posted(
-            Pending, entry, tensors, lambda: self._communicator.isend(on_host(sent(one(tensors))), dst, tag)
+            Pending, entry, tensors, lambda: (self._communicator.isend(on_host(sent(one(tensors))), dst, tag), None)
         )
 
     @opaque
@@ -63,20 +66,19 @@ class GroupMessages(Launching):
         return self._receive("recvAnySource", tensors, ANY, tag)
 
     def _receive(self, name: str, tensors: Tensors, src: int, tag: int) -> GroupWork:
-        entry = self._recorder.begin_message(name, tensors, src, tag)
-        memory, after = filled_from_host(one(tensors))
-        return self._posted(Received, entry, tensors, lambda: self._communicator.irecv(memory, src, tag), after)
+        def post() -> Posted:
+            memory, after = filled_from_host(one(tensors))
+            return self._communicator.irecv(memory, src, tag), after
+
+        return self._posted(Received, self._recorder.begin_message(name, tensors, src, tag), tensors, post)
 
     def _posted(
-        self,
-        kind: type[Pending],
-        entry: FlightEntry,
-        tensors: Tensors,
-        post: Callable[[], Message],
-        after: After | None = None,
+        self, kind: type[Pending], entry: FlightEntry, tensors: Tensors, post: Callable[[], Posted]
     ) -> GroupWork:
+        """`post` also prepares the tensors: one that is refused takes the entry back."""
         try:
-            return kind(post(), tensors, entry, self._under_way, self._mailed, None, after)
+            began, after = post()
+            return kind(began, tensors, entry, self._under_way, self._mailed, None, after)
         except Exception as error:  # noqa: BLE001  # raised again, with what is known here
             raise entry.fail(error) from None
 

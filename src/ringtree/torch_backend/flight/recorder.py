@@ -128,7 +128,7 @@ class FlightEntry(FlightRecord):
     def peer_is(self, peer: int) -> None:
         """Sets the peer of this message; with any source it is known at the end only."""
         self.peer, channels = peer, self.recorder.channels
-        key = ("to" if self.name == "send" else "from", peer, self.tag)
+        key = self._channel(peer)
         self.turn = channels[key] = channels.pop(key, 0) + 1
         if len(channels) > MOST_CHANNELS:
             channels.pop(next(iter(channels)), None)
@@ -172,12 +172,22 @@ class FlightEntry(FlightRecord):
         return f"; torchfrtrace {some}{path.parent} reads what each rank did last ({path})"
 
     def _take_back(self) -> None:
-        """A user's mistake on this rank only: it was no operation."""
+        """A user's mistake on this rank only: it was no operation, unless its end is recorded."""
+        if self.ended_ns:
+            return
         with suppress(ValueError):  # so old that it was dropped
             RING.remove(self)
         recorder = self.recorder
-        if self.peer is None and self.number == recorder.collectives:
-            recorder.collectives -= 1
+        if self.peer is None:
+            recorder.collectives -= self.number == recorder.collectives
+            return
+        recorder.messages -= self.number == recorder.messages
+        key = self._channel(self.peer)
+        if recorder.channels.get(key) == self.turn:  # else the peer would number its own otherwise from here on
+            recorder.channels[key] -= 1
+
+    def _channel(self, peer: int) -> tuple[str, int, int]:
+        return "to" if self.name == "send" else "from", peer, self.tag
 
     def __str__(self) -> str:
         tensors = ", ".join(f"{str(dtype).removeprefix('torch.')} {list(shape)}" for shape, dtype in self.inputs[:4])

@@ -170,6 +170,7 @@ class Pending(GroupWork):
                     with torch.no_grad():
                         after()
                 except Exception as failure:  # noqa: BLE001  # as above
+                    self._entry.end()  # on all ranks, though this one cannot have its outputs
                     error = failure
             if error is None:
                 self._entry.end()
