@@ -79,6 +79,21 @@ def test_all_algorithms(capsys):
         assert name in found
 
 
+def test_sizes_are_in_order_and_once(capsys):
+    """However they are typed: times, changes and the last row's bound."""
+    words = (
+        "all_reduce",
+        "--topology",
+        "ring",
+        "--ranks",
+        "4",
+        "--algorithm",
+        "one_shot,recursive_doubling",
+        "--bytes",
+    )
+    assert sweep(capsys, *words, "1M,8,64K,1M") == sweep(capsys, *words, "8,64K,1M")
+
+
 @pytest.mark.slow
 def test_a_hundred_thousand_ranks(capsys):
     found = sweep(capsys, "all_reduce", "--topology", "dgx-h100", "--nodes", "12500", "--bytes", "8:8G:1024")

@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
         check_destination(path, *(other for other in written if other is not path))
     where, name, counts = _places(args)
     names = _algorithms(args.collective, args.algorithm)
-    sizes = byte_sizes(args.bytes or ("1M" if len(counts) > 1 else "8:8G"))
+    sizes = sorted(set(byte_sizes(args.bytes or ("1M" if len(counts) > 1 else "8:8G"))))
     cases = [case for ranks in counts for case in _priced(args.collective, names, where(ranks), ranks, sizes)]
     terminal.show(lines(name, cases))
     record = _record(name, cases)
