@@ -10,7 +10,7 @@ from typing import Any
 
 from ringtree.cli.arguments.byte_sizes import byte_sizes
 from ringtree.cli.arguments.cluster import cluster as cluster_of
-from ringtree.cli.arguments.destination import check_destination
+from ringtree.cli.arguments.destination import check_destinations
 from ringtree.cli.arguments.subject import THEIRS
 from ringtree.cli.plan import records
 from ringtree.cli.plan import table as plan_table
@@ -33,10 +33,7 @@ OVER_HOSTS = "ringtree.cli.plan.over_hosts"
 def run(args: argparse.Namespace) -> int:
     """Prints predicted times per size. Returns the exit code; ValueError for inconsistent options."""
     args.collective = THEIRS.get(args.collective, args.collective)
-    written = [path for path in (args.json, args.export_graph, args.export_tuner) if path]
-    for path in written:
-        read = filter(None, (args.topology, args.tuned))
-        check_destination(path, *read, *(other for other in written if other is not path))
+    check_destinations(args, args.json, args.export_graph, args.export_tuner)
     if args.hosts is not None or args.tuned:
         planned: int = import_module(OVER_HOSTS).run(args)
         return planned

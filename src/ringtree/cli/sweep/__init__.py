@@ -13,7 +13,7 @@ from ringtree.bench.record import bandwidths
 from ringtree.cli import terminal
 from ringtree.cli.arguments.byte_sizes import byte_sizes
 from ringtree.cli.arguments.cluster import cluster as cluster_of
-from ringtree.cli.arguments.destination import check_destination, write_page
+from ringtree.cli.arguments.destination import check_destinations, write_page
 from ringtree.cli.arguments.subject import THEIRS
 from ringtree.cli.options.subject import MOST_RANKS
 from ringtree.cli.sweep.table import SweepLine, lines
@@ -41,9 +41,7 @@ MOST_COUNTS = 64
 def run(args: argparse.Namespace) -> int:
     """Prints predicted times per algorithm, size and number of ranks. Returns the exit code."""
     args.collective = THEIRS.get(args.collective, args.collective)
-    written = [path for path in (args.json, args.html) if path]
-    for path in written:
-        check_destination(path, *(other for other in written if other is not path))
+    check_destinations(args, args.json, args.html)
     where, name, counts = _places(args)
     names = _algorithms(args.collective, args.algorithm)
     sizes = sorted(set(byte_sizes(args.bytes or ("1M" if len(counts) > 1 else "8:8G"))))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ringtree.cli import terminal
 from ringtree.cli.arguments.cluster import cluster as cluster_of
-from ringtree.cli.arguments.destination import check_destination, write_page
+from ringtree.cli.arguments.destination import check_destinations, write_page
 from ringtree.draw.text.lines import Line, TextSpan
 from ringtree.draw.text.machine import head_line, link_lines, note_lines, tree_lines
 from ringtree.draw.text.machine_matrix import matrix_lines, verdict_lines
@@ -106,9 +106,7 @@ def write(
     where one of them cannot be written or is an input. `between`: the GPUs whose routes the page shows side by side."""
     forms = ((args.json, machine_json.text), (args.xml, nccl_xml.text))
     asked = [path for path in (args.json, args.xml, args.html) if path]
-    read = [path for path in (getattr(args, "topology", None), getattr(args, "graph", None)) if path]
-    for n, path in enumerate(asked):
-        check_destination(path, *read, *asked[:n])
+    check_destinations(args, *asked)
     texts = [(path, text(cluster.machine)) for path, text in forms if path]
     html = ""
     if args.html:
