@@ -159,6 +159,11 @@ def test_forced_names_may_be_spelt_as_in_nccl(ringtree: Ringtree) -> None:
     assert ringtree(*FOUR, "--bytes", "64M", "--algorithm", "NVLSTree", "--protocol", "Simple").out == ours
 
 
+def test_first_and_last_size_are_as_in_bench(ringtree: Ringtree) -> None:
+    assert [row[0] for row in rows(ringtree(*FOUR, "-b", "1M", "-e", "2M").out)] == ["1048576", "2097152"]
+    assert len(rows(ringtree(*FOUR, "-f", "64").out)) == 6
+
+
 def test_part_of_a_machine_and_other_nics(ringtree: Ringtree) -> None:
     half = ringtree("plan", "all_reduce", "--topology", "dgx-h100", "--gpus", "4", "--bytes", "1G").out
     assert "over 4 ranks" in half
@@ -206,6 +211,11 @@ MISTAKES = [
     ("all_reduce --topology dgx-a100 --algorithm rung", "no algorithm 'rung': expected one of"),
     ("all_reduce --topology dgx-a100 --protocol http", "no protocol 'http': expected one of ll,"),
     ("all_reduce --topology dgx-h100 --assume gpu", "expected such as gpu=h100-sxm"),
+    (
+        "all_reduce --topology dgx-h100 -b 8 --bytes 8",
+        "--bytes and -b/--minbytes both name sizes: expected one of them",
+    ),
+    ("all_reduce --topology dgx-h100 --beside 1ms", "--beside describes a network between hosts"),
     ("all_reduce --topology dgx-h100 --json /nowhere/x.json", "no such folder to write to"),
 ]
 

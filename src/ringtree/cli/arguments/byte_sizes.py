@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import re
+
+from ringtree.cli.arguments.subject import given
 
 MOST_BYTES = 1 << 50
 """The largest size: a thousand ranks' bytes are still counted in 64 bits."""
@@ -25,6 +28,19 @@ def byte_sizes(text: str) -> list[int]:
         return sizes(_positive(first), _positive(last), factor=float(factor[0]) if factor else 2.0)
     except ValueError as error:
         raise ValueError(f"--bytes {text}: {error}; expected such as 1M, 8,64K,16M, 8:8G or 8:8G:4") from None
+
+
+def sizes_of(args: argparse.Namespace, usual: tuple[str, str, float]) -> list[int]:
+    """The sizes of --bytes, or of -b, -e and -f; the `usual` first, last and factor stand for what is not given."""
+    ends = given(args, ("minbytes", "maxbytes", "stepfactor"))
+    if args.bytes is not None:
+        if ends:
+            raise ValueError(f"--bytes and {ends[0]} both name sizes: expected one of them")
+        return byte_sizes(args.bytes)
+    first, last = (
+        parse_bytes(text or other) for text, other in zip((args.minbytes, args.maxbytes), usual[:2], strict=True)
+    )
+    return sizes(first, last, factor=usual[2] if args.stepfactor is None else args.stepfactor)
 
 
 def _positive(text: str) -> int:
