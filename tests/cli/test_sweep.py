@@ -156,6 +156,12 @@ def test_rank_counts(text, each, expected):
         ("al_reduce --topology switch", "no collective 'al_reduce'"),
         ("all_reduce --topology switch --ranks 9999 --algorithm two_shot", "more than 4,194,304 transfers"),
         ("all_reduce --topology nothing", "nothing"),
+        ("all_reduce --topology ring --nodes 4 --gpus 3", "--nodes applies to machines, not to the shape ring"),
+        (
+            "all_reduce --topology torus:dims=2x2 --sharp --ranks 4",
+            "--sharp applies to machines, not to the shape torus",
+        ),
+        ("all_reduce --topology dgx-h100 --nodes 2 --ranks 64", "--nodes and -n/--ranks both name a number of nodes"),
         ("all_reduce --topology switch --json /nowhere/x.json", "no such folder to write to"),
     ],
 )

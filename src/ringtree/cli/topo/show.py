@@ -31,6 +31,7 @@ WIDTH = 110
 
 def run(args: argparse.Namespace) -> int:
     """Prints a machine, and writes the files asked for. Returns the exit code."""
+    _refuse_undrawn(args)
     cluster = cluster_of(args)
     channels = partial(_channels, cluster, args.graph)
     between = _pair(cluster, args.copies) if args.copies else (0, 1)
@@ -42,6 +43,15 @@ def run(args: argparse.Namespace) -> int:
     else:
         terminal.show(lines(cluster, channels(), width, args.sources))
     return 0
+
+
+def _refuse_undrawn(args: argparse.Namespace) -> None:
+    """ValueError, in one line, for what is to be drawn where nothing draws it."""
+    written = "--json" if args.json else "--xml" if args.xml else ""
+    drawn = [f"--{name}" for name in ("graph", "copies") if getattr(args, name)]
+    elsewhere = f"in the file of {written}" if written else "beside --copies" if len(drawn) == 2 else ""
+    if drawn and elsewhere and not args.html:
+        raise ValueError(f"{drawn[0]} is drawn on the terminal or a page (--html), not {elsewhere}; leave it out")
 
 
 def _pair(cluster: Cluster, text: str) -> tuple[int, int]:
