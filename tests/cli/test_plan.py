@@ -188,6 +188,25 @@ def test_exported_files_read_back(ringtree: Ringtree, tmp_path: Path) -> None:
     assert all(a.max_bytes + 1 == b.min_bytes for a, b in pairwise(lines))
 
 
+@pytest.mark.parametrize(
+    ("nic", "linked", "expected"),
+    [
+        ({}, True, "nic0 has no rate; expected one, as --nics 1x400Gb"),
+        ({"rate_Bps": 5e10}, False, "gpu0 reaches no NIC; expected a path to one"),
+    ],
+)
+def test_nodes_that_no_nic_joins_are_refused(
+    ringtree: Ringtree, tmp_path: Path, nic: dict[str, float], linked: bool, expected: str
+) -> None:
+    devices = [{"name": "gpu0", "kind": "gpu"}, {"name": "nic0", "kind": "nic", **nic}]
+    link = {"source": "gpu0", "target": "nic0", "kind": "pcie", "bandwidth_Bps": 5e10}
+    links = [link, link | {"source": "nic0", "target": "gpu0"}] if linked else []
+    file = tmp_path / "h.json"
+    file.write_text(json.dumps({"machine": "h", "devices": devices, "links": links}))
+    got = ringtree("plan", "all_reduce", "--topology", str(file), "--nodes", "2", "--fabric", "roce", "--bytes", "1M")
+    assert got.code == 1 and expected in got.err and got.err.count("\n") == 1
+
+
 MISTAKES = [
     (
         "all_to_all --topology dgx-h100 --export-tuner x.csv",
