@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from ringtree.algorithms import registry
+from ringtree.simulate.device.constants import ConstantsFile, DeviceConstants, dumps
+from tests.algorithms.own_files import write
 from tests.cli.conftest import Ringtree
 
 TABLE = "# collective: all_reduce\n# nranks: 2\nsize,count,type,time\n1024,256,float,30\n"
@@ -15,13 +18,22 @@ PAIR = "num_ranks 2\nrank 0 {\nl1: send 8b to 1 tag 0\n}\nrank 1 {\nl1: recv 8b 
 @pytest.fixture
 def folder(ringtree: Ringtree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    ringtree("export", "ring", "ring.xml", "-n", "2")
+    monkeypatch.setattr(registry, "_own", {})
+    write(tmp_path)  # mine.py
+    for name in ("ring.xml", "other.xml"):
+        ringtree("export", "ring", name, "-n", "2")
     ringtree("topo", "show", "dgx-h100", "--json", "machine.json")
     Path("run.log").write_text(TABLE)
     Path("pair.goal").write_text(PAIR)
     Path("groups.json").write_text('{"1": [0, 1]}')
     ringtree("simulate", "ring", "-n", "3", "--bytes", "8", "--chakra", "it")
+    ringtree("simulate", "ring.xml", "--bytes", "8", "--topology", "direct", "--trace", "trace.json")
+    Path("constants.json").write_text(dumps(ConstantsFile({"Simple": DeviceConstants(1e-6, 1e-6, 1e9)})))
     return tmp_path
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
 @pytest.mark.parametrize(
@@ -36,11 +48,24 @@ def folder(ringtree: Ringtree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         "simulate it --trace it.1.et",
         "simulate it --groups groups.json --trace groups.json",
         "simulate ring.xml --topology machine.json --fit run.log --out machine.json",
+        "simulate ring.xml --topology machine.json --fit other.xml=run.log --out other.xml",
+        "simulate ring.xml --topology trace:trace.json --bytes 8 --html trace.json",
+        "simulate ring.xml --topology machine.json --constants constants.json --bytes 8 --trace machine.json",
+        "simulate mine.py:zigzag -n 4 --bytes 8 --trace mine.py",
+        "simulate ring -n 4 --bytes 8 --with mine.py:zigzag:broadcast:8 --trace mine.py",
+        "simulate it --expand mine.py:zigzag --trace mine.py",
+        "sweep all_reduce --topology machine.json --bytes 8 --json machine.json",
+        "sweep broadcast --topology switch --bytes 8 --algorithm ring,mine.py:zigzag --html mine.py",
+        "bench broadcast --algorithm mine.py:zigzag --json mine.py -b 8 -e 8",
+        "export ./mine.py:zigzag mine.py --format text -n 4",
+        "run -n 2 --algorithm mine.py:zigzag --trace mine.py true",
+        "show mine.py:zigzag -n 4 --html mine.py",
+        "show ring.xml --topology trace:trace.json --html trace.json",
     ],
 )
 def test_a_file_that_is_read_is_not_written_over(ringtree: Ringtree, folder: Path, words: str) -> None:
-    before = {path: path.read_bytes() for path in folder.iterdir()}
+    before = contents(folder)
     got = ringtree(*words.split())
     assert got.code == 1 and got.out == "" and got.err.count("\n") == 1
     assert "is read or written by this command already; expected another file to write to" in got.err
-    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+    assert contents(folder) == before

@@ -159,6 +159,11 @@ def test_forced_names_may_be_spelt_as_in_nccl(ringtree: Ringtree) -> None:
     assert ringtree(*FOUR, "--bytes", "64M", "--algorithm", "NVLSTree", "--protocol", "Simple").out == ours
 
 
+def test_first_and_last_size_are_as_in_bench(ringtree: Ringtree) -> None:
+    assert [row[0] for row in rows(ringtree(*FOUR, "-b", "1M", "-e", "2M").out)] == ["1048576", "2097152"]
+    assert len(rows(ringtree(*FOUR, "-f", "64").out)) == 6
+
+
 def test_part_of_a_machine_and_other_nics(ringtree: Ringtree) -> None:
     half = ringtree("plan", "all_reduce", "--topology", "dgx-h100", "--gpus", "4", "--bytes", "1G").out
     assert "over 4 ranks" in half
@@ -181,6 +186,25 @@ def test_exported_files_read_back(ringtree: Ringtree, tmp_path: Path) -> None:
     assert {(row.nodes, row.ranks) for row in lines} == {(4, 32)}
     assert lines[0].min_bytes == 0
     assert all(a.max_bytes + 1 == b.min_bytes for a, b in pairwise(lines))
+
+
+@pytest.mark.parametrize(
+    ("nic", "linked", "expected"),
+    [
+        ({}, True, "nic0 has no rate; expected one, as --nics 1x400Gb"),
+        ({"rate_Bps": 5e10}, False, "gpu0 reaches no NIC; expected a path to one"),
+    ],
+)
+def test_nodes_that_no_nic_joins_are_refused(
+    ringtree: Ringtree, tmp_path: Path, nic: dict[str, float], linked: bool, expected: str
+) -> None:
+    devices = [{"name": "gpu0", "kind": "gpu"}, {"name": "nic0", "kind": "nic", **nic}]
+    link = {"source": "gpu0", "target": "nic0", "kind": "pcie", "bandwidth_Bps": 5e10}
+    links = [link, link | {"source": "nic0", "target": "gpu0"}] if linked else []
+    file = tmp_path / "h.json"
+    file.write_text(json.dumps({"machine": "h", "devices": devices, "links": links}))
+    got = ringtree("plan", "all_reduce", "--topology", str(file), "--nodes", "2", "--fabric", "roce", "--bytes", "1M")
+    assert got.code == 1 and expected in got.err and got.err.count("\n") == 1
 
 
 MISTAKES = [
@@ -206,6 +230,11 @@ MISTAKES = [
     ("all_reduce --topology dgx-a100 --algorithm rung", "no algorithm 'rung': expected one of"),
     ("all_reduce --topology dgx-a100 --protocol http", "no protocol 'http': expected one of ll,"),
     ("all_reduce --topology dgx-h100 --assume gpu", "expected such as gpu=h100-sxm"),
+    (
+        "all_reduce --topology dgx-h100 -b 8 --bytes 8",
+        "--bytes and -b/--minbytes both name sizes: expected one of them",
+    ),
+    ("all_reduce --topology dgx-h100 --beside 1ms", "--beside describes a network between hosts"),
     ("all_reduce --topology dgx-h100 --json /nowhere/x.json", "no such folder to write to"),
 ]
 

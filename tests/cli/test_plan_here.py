@@ -53,6 +53,16 @@ def test_one_size_is_explained(ringtree: Ringtree) -> None:
     assert times == sorted(times) and len(times) > 3
 
 
+def test_first_and_last_size_and_factor_are_as_in_bench(ringtree: Ringtree) -> None:
+    def sizes(*words: str) -> list[int]:
+        out = ringtree("plan", "all_reduce", "-n", "2", *words).out
+        return [int(line.split()[0]) for line in out.splitlines() if not line.startswith("#")]
+
+    assert set(sizes("-b", "1M", "-e", "1M")) == {1 << 20}
+    assert sizes("-b", "8", "-e", "8K", "-f", "8") == sizes("--bytes", "8:8K:8") == [8, 64, 512, 4096]
+    assert sizes("-b", "4G") == sizes("--bytes", "4G:8G") and sizes("-e", "16") == [8, 16]
+
+
 @pytest.mark.parametrize("collective", ["all_reduce", "all_gather", "broadcast"])
 def test_the_plan_names_what_a_call_runs(collective: str, ringtree: Ringtree, tmp_path: Path) -> None:
     sizes = [64, 4096, 65536, 1 << 20]
@@ -96,6 +106,12 @@ def test_everything_can_be_planned(collective: str, ringtree: Ringtree) -> None:
         (("all_reduce", "--bytes", "lots"), "expected such as 1M"),
         (("all_reduce", "--nics", "8x400Gb"), "--nics applies to a cluster: expected --topology"),
         (("all_reduce", "--nodes", "4"), "--nodes applies to a cluster: expected --topology"),
+        (("all_reduce", "--nodes", "0"), "--nodes applies to a cluster: expected --topology"),
+        (("all_reduce", "--sharp"), "--sharp applies to a cluster: expected --topology"),
+        (("all_reduce", "--model", "nccl"), "--model applies to a cluster: expected --topology"),
+        (("all_reduce", "--beside", "1ms"), "--beside describes a network between hosts: expected --hosts"),
+        (("all_reduce", "--bytes", "8", "-e", "1M"), "--bytes and -e/--maxbytes both name sizes: expected one of them"),
+        (("all_reduce", "-f", "0"), "-f 0: expected a factor over 1"),
         (
             ("all_reduce", "--topology", "dgx-h100", "-n", "4"),
             "-n/--ranks counts ranks on this machine, got 4; for a cluster use --nodes 2",

@@ -79,6 +79,21 @@ def test_all_algorithms(capsys):
         assert name in found
 
 
+def test_sizes_are_in_order_and_once(capsys):
+    """However they are typed: times, changes and the last row's bound."""
+    words = (
+        "all_reduce",
+        "--topology",
+        "ring",
+        "--ranks",
+        "4",
+        "--algorithm",
+        "one_shot,recursive_doubling",
+        "--bytes",
+    )
+    assert sweep(capsys, *words, "1M,8,64K,1M") == sweep(capsys, *words, "8,64K,1M")
+
+
 @pytest.mark.slow
 def test_a_hundred_thousand_ranks(capsys):
     found = sweep(capsys, "all_reduce", "--topology", "dgx-h100", "--nodes", "12500", "--bytes", "8:8G:1024")
@@ -141,6 +156,12 @@ def test_rank_counts(text, each, expected):
         ("al_reduce --topology switch", "no collective 'al_reduce'"),
         ("all_reduce --topology switch --ranks 9999 --algorithm two_shot", "more than 4,194,304 transfers"),
         ("all_reduce --topology nothing", "nothing"),
+        ("all_reduce --topology ring --nodes 4 --gpus 3", "--nodes applies to machines, not to the shape ring"),
+        (
+            "all_reduce --topology torus:dims=2x2 --sharp --ranks 4",
+            "--sharp applies to machines, not to the shape torus",
+        ),
+        ("all_reduce --topology dgx-h100 --nodes 2 --ranks 64", "--nodes and -n/--ranks both name a number of nodes"),
         ("all_reduce --topology switch --json /nowhere/x.json", "no such folder to write to"),
     ],
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from ringtree.machines.catalogue import NAMES, machine
 from ringtree.machines.files.reading import read
 from ringtree.topology.fabrics import FABRICS
@@ -55,6 +57,16 @@ def test_a_file_is_not_written_over_itself(ringtree: Ringtree, tmp_path: Path) -
     before = file.read_bytes()
     got = ringtree("topo", "show", str(file), "--json", str(file))
     assert got.code == 1 and "expected another file" in got.err and file.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "words", ["--copies 0,1 --graph g.xml", "--json q.json --graph g.xml", "--xml q.xml --copies 0,1"]
+)
+def test_what_is_not_drawn_is_refused(ringtree: Ringtree, tmp_path: Path, words: str) -> None:
+    """The graph file need not even be there."""
+    got = ringtree("topo", "show", "dgx-h100", *(w.replace("q.", f"{tmp_path}/q.") for w in words.split()))
+    assert got.code == 1 and got.err.count("\n") == 1 and not list(tmp_path.iterdir())
+    assert "is drawn on the terminal or a page (--html), not" in got.err
 
 
 def test_assumptions_may_be_given(ringtree: Ringtree, tmp_path: Path) -> None:

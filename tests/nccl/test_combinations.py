@@ -44,8 +44,8 @@ def narrowest_Bps(plan: ClusterPlan) -> float:
 def explained(name: str, of: Combination) -> str:
     """What is wrong with the plan; empty where nothing is."""
     there = machine(name, of)
-    plan = ClusterPlan(Cluster(there, of.nodes, FABRICS[of.fabric or str(usual_fabric(there))]))
     try:
+        plan = ClusterPlan(Cluster(there, of.nodes, FABRICS[of.fabric or str(usual_fabric(there))]))
         row = plan.row("all_reduce", NBYTES)
     except ValueError as refusal:  # "reaches no NIC", where the machine is several hosts
         return "" if "expected" in str(refusal) else str(refusal)

@@ -37,8 +37,11 @@ def test_pieces_pay():
     assert broadcast.seconds(1 << 30) == pytest.approx((1 << 30) / 10e9, rel=0.01)
 
 
-def test_at_sizes_as_at_each():
+@pytest.mark.parametrize(
+    "sizes", [[20 << k for k in range(24)], [1 << 28, 384 << 20, 64, 1 << 29], [1 << 20, 8, 1 << 20], [64]], ids=len
+)
+def test_at_sizes_as_at_each(sizes):
+    """Also where they do not rise, or one is there twice."""
     schedule = build("halving_doubling", "all_reduce", 20)
-    sizes = [20 << k for k in range(24)]
     priced = Priced(schedule, TOPOLOGIES["work"])
     assert at_sizes(schedule, TOPOLOGIES["work"], sizes) == pytest.approx([priced.seconds(n) for n in sizes], rel=1e-8)

@@ -16,7 +16,7 @@ from ringtree.bench.predicted import predicted
 from ringtree.bench.record import BenchRow, write
 from ringtree.bench.sweep import SweepCase, beside, plan
 from ringtree.cli.arguments.byte_sizes import parse_bytes, sizes
-from ringtree.cli.arguments.destination import check_destination
+from ringtree.cli.arguments.destination import check_destinations
 from ringtree.cli.terminal import SILENT, Bar, progress
 from ringtree.draw.text.tables import BandwidthCells, nccl_footer, nccl_header, nccl_row
 from ringtree.formats import chrome, load
@@ -79,10 +79,8 @@ def _of_file(args: argparse.Namespace, ranks: list[int] | None, nbytes: list[int
 def _tables(args: argparse.Namespace, tables: list[list[SweepCase]], effort: Effort, comm: Communicator | None) -> int:
     """Measures on ranks started here, or on those of `comm`; of these rank 0 alone prints and writes files."""
     prints = comm is None or comm.rank == 0
-    written = [path for path in (args.json, args.trace) if path and prints]
-    for path in written:
-        read = [args.schedule] if args.schedule else []
-        check_destination(path, *read, *(other for other in written if other is not path))
+    if prints:
+        check_destinations(args, args.json, args.trace)
     rows: list[BenchRow] = []
     traces: list[Trace] | None = [] if args.trace else None
     with progress(args.collective, total=sum(map(len, tables))) if prints else nullcontext(SILENT) as bar:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ringtree.cli.arguments import subject
-from ringtree.cli.arguments.destination import check_destination
+from ringtree.cli.arguments.destination import check_destinations
 from ringtree.files.replacing import replacing
 from ringtree.formats import WRITERS, parse, text_of
 from ringtree.ir.lower import lower
@@ -15,9 +15,8 @@ from ringtree.verify import prove, prove_programs
 def run(args: argparse.Namespace) -> int:
     """Proves what the file will be read as, and writes it; prints what it has. Returns 0."""
     key = args.format or _key(args.file.suffix)
-    given = args.what if subject.is_file(args.what) else None
-    schedule = subject.from_file(args).schedule if given else subject.schedule(args)
-    check_destination(args.file, *filter(None, [given]))
+    schedule = subject.from_file(args).schedule if subject.is_file(args.what) else subject.schedule(args)
+    check_destinations(args, args.file)
     prove(schedule)
     data = text_of(schedule, key, args.gpus_per_node).encode()
     found = parse(args.file, data)

@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
     for line in settings.check({name: value for name, value in os.environ.items() if name not in elsewhere}):
         print(f"ringtree run: {line}", file=sys.stderr)
     if args.trace:
-        arguments.check_destination(args.trace, *program[:1])
+        arguments.check_destinations(args, args.trace, others=program[:1])
     if args.replace:
         os.environ[REPLACES] = args.replace  # which the ranks inherit, on other hosts too
     if args.elastic and args.hosts is not None:

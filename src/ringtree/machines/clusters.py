@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ringtree.machines.contraction import contract, gpu_slots, shared_switch
 from ringtree.machines.machine import Machine
-from ringtree.machines.wiring import wire
+from ringtree.machines.wiring import check_ports, wire
 from ringtree.topology.fabrics import Fabric
 from ringtree.topology.graph import Topology
 from ringtree.topology.networks import NetworkShape, machines_of_leaf
@@ -59,6 +59,11 @@ class Cluster:
             return self.oversubscription
         each = len(contract(self.machine).machine.nics)
         return 1.0 if self.nodes <= machines_of_leaf(each) else self.oversubscription
+
+    def check_network(self) -> None:
+        """ValueError, in one line, where there are several nodes and a rank reaches no NIC, or a NIC has no rate."""
+        if self.nodes > 1 and shared_switch(self.machine) is None:
+            check_ports(contract(self.machine))
 
     def topology(self) -> Topology:
         """The ranks, machine by machine, then each machine's other devices ("node1/nic0"), then the network's

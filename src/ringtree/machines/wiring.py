@@ -55,16 +55,24 @@ def wire(
 def _port_Bps(one: Contracted, fabric: Fabric) -> NDArray[np.float64]:
     """Each NIC's bandwidth, B/s: the fabric's share of its rate, or the kernel's bandwidth for the ranks that use
     it."""
+    check_ports(one)
+    machine = one.machine
+    users = np.bincount(one.home, minlength=len(machine.nics))
+    rates = np.array([machine.devices[n].rate_Bps for n in machine.nics])
+    return np.minimum(rates * fabric.payload, np.maximum(users, 1) * fabric.kernel_Bps)
+
+
+def check_ports(one: Contracted) -> None:
+    """ValueError, in one line, where a rank reaches no NIC, or a NIC has no rate."""
     machine = one.machine
     if -1 in one.home:
         rank = machine.devices[one.home.index(-1)].name
         raise ValueError(f"{machine.name}: {rank} reaches no NIC; expected a path to one, in the file or by --nics")
-    users = np.bincount(one.home, minlength=len(machine.nics))
-    rates = np.array([machine.devices[n].rate_Bps for n in machine.nics])
-    if not np.all(rates > 0):
-        nic = machine.devices[machine.nics[int(np.argmin(rates))]].name
-        raise ValueError(f"{machine.name}: {nic} has no rate; expected one, as --nics {len(rates)}x400Gb")
-    return np.minimum(rates * fabric.payload, np.maximum(users, 1) * fabric.kernel_Bps)
+    for nic in (machine.devices[n] for n in machine.nics):
+        if not nic.rate_Bps > 0:
+            raise ValueError(
+                f"{machine.name}: {nic.name} has no rate; expected one, as --nics {len(machine.nics)}x400Gb"
+            )
 
 
 def _of_nic(machine: Machine, link: Link, fabric: Fabric | None) -> float:

@@ -79,6 +79,7 @@ class ClusterPlan:
             raise ValueError(f"{cluster.name} has no GPUs, and NCCL's algorithms are for GPUs")
         if cluster.ranks < 2:
             raise ValueError(f"{cluster.name} is one GPU: expected two ranks at least")
+        cluster.check_network()
         for what, name, known in (("algorithm", algorithm, ALGORITHMS), ("protocol", protocol, PROTOCOLS)):
             if name is not None and name not in known:
                 raise ValueError(f"no {what} {name!r}: expected one of {', '.join(known)}")

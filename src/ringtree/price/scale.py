@@ -107,24 +107,24 @@ def _there_and_back_s(schedule: Schedule, topology: Topology) -> float:
 
 
 def at_sizes(schedule: Schedule, topology: Topology, sizes: Sequence[int]) -> list[float]:
-    """`seconds` at each of these sizes, in rising order. A time is the maximum of many lines over the size, so convex:
+    """`seconds` at each of these sizes, in any order. A time is the maximum of many lines over the size, so convex:
     where three times lie on a line, all between them do."""
-    priced = Priced(schedule, topology)
-    found = {size: priced.seconds(size) for size in {sizes[0], sizes[-1]}}
+    priced, rising = Priced(schedule, topology), sorted(set(sizes))
+    found = {size: priced.seconds(size) for size in {rising[0], rising[-1]}}
 
     def between(low: int, high: int) -> None:
         if high - low < 2:
             return
-        a, b, middle = sizes[low], sizes[high], (low + high) // 2
-        line = [found[a] + (found[b] - found[a]) * (s - a) / (b - a) for s in sizes[low : high + 1]]
-        found[sizes[middle]] = exact = priced.seconds(sizes[middle])
+        a, b, middle = rising[low], rising[high], (low + high) // 2
+        line = [found[a] + (found[b] - found[a]) * (s - a) / (b - a) for s in rising[low : high + 1]]
+        found[rising[middle]] = exact = priced.seconds(rising[middle])
         if abs(exact - line[middle - low]) <= 1e-9 * exact:
-            found.update(zip(sizes[low + 1 : high], line[1:-1], strict=True))
+            found.update(zip(rising[low + 1 : high], line[1:-1], strict=True))
             return
         between(low, middle)
         between(middle, high)
 
-    between(0, len(sizes) - 1)
+    between(0, len(rising) - 1)
     return [found[size] for size in sizes]
 
 

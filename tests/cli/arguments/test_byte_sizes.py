@@ -64,6 +64,7 @@ def test_a_sweep_multiplies_or_steps() -> None:
     assert sizes(8, 64 << 20, factor=8) == [8 * 8**i for i in range(8)]
     assert sizes(10, 40, step=10) == [10, 20, 30, 40]
     assert sizes(1, 3, factor=1.1) == [1, 2, 3]
+    assert len(sizes(1, 4096, step=1)) == 4096
 
 
 @pytest.mark.parametrize(
@@ -74,6 +75,8 @@ def test_a_sweep_multiplies_or_steps() -> None:
         (8, 16, {"factor": 1.0}, "a factor over 1"),
         (8, 16, {"step": 0}, "at least 1 byte"),
         (8, 16, {"factor": 2.0, "step": 8}, "not both"),
+        (1, 1 << 40, {"step": 1}, "-i 1: more than 4096 sizes from 1 to .* a larger step"),
+        (1, 1 << 50, {"factor": 1.001}, "-f 1.001: more than 4096 sizes from 1 to .* a larger factor"),
     ],
 )
 def test_a_sweep_that_never_ends_is_refused(first: int, last: int, how: dict[str, float], expected: str) -> None:

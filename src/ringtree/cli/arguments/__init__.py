@@ -8,8 +8,8 @@ from ringtree import late
 
 if TYPE_CHECKING:
     from ringtree.cli.arguments.as_called import proved
-    from ringtree.cli.arguments.destination import check_destination
+    from ringtree.cli.arguments.destination import check_destinations
 
-__all__ = ["check_destination", "proved"]
+__all__ = ["check_destinations", "proved"]
 
-__getattr__ = late.names(__name__, {"as_called": ("proved",), "destination": ("check_destination",)})
+__getattr__ = late.names(__name__, {"as_called": ("proved",), "destination": ("check_destinations",)})

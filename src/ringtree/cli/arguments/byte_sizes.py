@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import re
+
+from ringtree.cli.arguments.subject import given
 
 MOST_BYTES = 1 << 50
 """The largest size: a thousand ranks' bytes are still counted in 64 bits."""
 LEAST_FACTOR = 1.001
 """The least factor from one size to the next: a smaller one's list would not end."""
-MOST_SIZES = 1000
+MOST_SIZES = 4096
+"""The most sizes of a range: `-b 1M -e 4G -i 1M` has as many."""
 
 
 def byte_sizes(text: str) -> list[int]:
@@ -21,12 +25,22 @@ def byte_sizes(text: str) -> list[int]:
             raise ValueError("too many colons")
         if _positive(last) < _positive(first):
             raise ValueError(f"{last} is less than {first}")
-        found = sizes(_positive(first), _positive(last), factor=float(factor[0]) if factor else 2.0)
+        return sizes(_positive(first), _positive(last), factor=float(factor[0]) if factor else 2.0)
     except ValueError as error:
         raise ValueError(f"--bytes {text}: {error}; expected such as 1M, 8,64K,16M, 8:8G or 8:8G:4") from None
-    if len(found) > MOST_SIZES:
-        raise ValueError(f"--bytes {text}: {len(found)} sizes; expected at most {MOST_SIZES}")
-    return found
+
+
+def sizes_of(args: argparse.Namespace, usual: tuple[str, str, float]) -> list[int]:
+    """The sizes of --bytes, or of -b, -e and -f; the `usual` first, last and factor stand for what is not given."""
+    ends = given(args, ("minbytes", "maxbytes", "stepfactor"))
+    if args.bytes is not None:
+        if ends:
+            raise ValueError(f"--bytes and {ends[0]} both name sizes: expected one of them")
+        return byte_sizes(args.bytes)
+    first, last = (
+        parse_bytes(text or other) for text, other in zip((args.minbytes, args.maxbytes), usual[:2], strict=True)
+    )
+    return sizes(first, last, factor=usual[2] if args.stepfactor is None else args.stepfactor)
 
 
 def _positive(text: str) -> int:
@@ -62,4 +76,8 @@ def sizes(first: int, last: int, *, factor: float | None = None, step: int | Non
         after = max(after, found[-1] + 1)
         if after > last:
             return found
+        if len(found) == MOST_SIZES:
+            by = f"-i {step}" if step is not None else f"-f {factor or 2:g}"
+            larger = f"expected a larger {'factor' if step is None else 'step'}"
+            raise ValueError(f"{by}: more than {MOST_SIZES} sizes from {first} to {last} bytes; {larger}")
         found.append(after)

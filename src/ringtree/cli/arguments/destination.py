@@ -2,10 +2,39 @@
 
 from __future__ import annotations
 
+import argparse
+import os
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryFile
 
+from ringtree.cli.options.subject import MEASURED
 from ringtree.files.replacing import descriptor_of, replacing
+
+FILES = ("topology", "tuned", "constants", "schedule", "graph", "groups", "measured", "log", "from_file", "what")
+"""Arguments that may be a file to read, of whatever command; "what" may be FILE.py:FUNCTION, too."""
+ALGORITHMS = ("what", "algorithm", "expand")
+"""Arguments that may be FILE.py:FUNCTION, or several."""
+
+
+def files_read(args: argparse.Namespace) -> list[str]:
+    """The files that a command reads by its arguments, those of FILE.py:FUNCTION too."""
+    given = vars(args)
+    files = [str(given[name]).removeprefix(MEASURED) for name in FILES if given.get(name)]
+    texts = [given[name] for name in ALGORITHMS if given.get(name)] + list(given.get("others", ()))
+    parts = [part for text in texts for part in {text, *text.split(",")}]
+    tables = [part for text in given.get("fit", ()) for part in (text, *text.partition("=")[::2])]
+    own = [found[1] for part in parts if (found := re.match(r"(.+\.py):", part))]
+    return [file for file in (*files, *own, *tables) if os.path.exists(file)]  # others are names of machines and such
+
+
+def check_destinations(args: argparse.Namespace, *paths: Path | None, others: Iterable[str | Path] = ()) -> None:
+    """`check_destination` of each path that is given: against the other paths, all that the command reads by its
+    arguments, and the `others` that it reads."""
+    written = list(filter(None, paths))
+    for n, path in enumerate(written):
+        check_destination(path, *files_read(args), *others, *written[:n], *written[n + 1 :])
 
 
 def check_destination(path: Path, *others: str | Path) -> None:

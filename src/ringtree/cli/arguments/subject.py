@@ -26,7 +26,13 @@ THEIRS = {
 """nccl-tests' names of collectives, and ours."""
 
 
-_WRITTEN = {"ranks": "-n/--ranks", "others": "--with"}
+_WRITTEN = {
+    "ranks": "-n/--ranks",
+    "others": "--with",
+    "minbytes": "-b/--minbytes",
+    "maxbytes": "-e/--maxbytes",
+    "stepfactor": "-f/--stepfactor",
+}
 
 
 def option_name(argument: str) -> str:
@@ -69,6 +75,12 @@ def from_file(args: argparse.Namespace, *others: str) -> Imported:
 def is_given(value: object) -> bool:
     """Whether an argument was given, by its value; 0 counts as given."""
     return value is not None and value is not False and value != []
+
+
+def given(args: argparse.Namespace, names: Sequence[str]) -> list[str]:
+    """The options, of these arguments, that were given; 1 is none: one node, no oversubscription."""
+    values = {name: getattr(args, name, None) for name in names}
+    return [option_name(name) for name, value in values.items() if is_given(value) and (value is True or value != 1)]
 
 
 def built(algorithm: str, collective_name: str, ranks: int, root: int | None, options: Options) -> Schedule:

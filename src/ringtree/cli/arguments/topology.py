@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from ringtree.cli.options.subject import MEASURED
 from ringtree.files.file_bytes import first_bytes
 from ringtree.formats import chrome
 from ringtree.machines.machine import Machine
@@ -14,8 +15,6 @@ from ringtree.topology.text import SHAPES
 CLUSTER = "ringtree.cli.arguments.cluster"
 READING = "ringtree.machines.files.reading"
 """The modules that make clusters and find machines, loaded where one is named."""
-MEASURED = "trace:"
-"""Before the file of a measured trace, where a topology is expected."""
 
 
 def topology(text: str, ranks: int) -> Topology:

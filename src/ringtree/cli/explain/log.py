@@ -9,7 +9,7 @@ from typing import Any
 
 from ringtree.cli import table
 from ringtree.cli.arguments.cluster import cluster as cluster_of
-from ringtree.cli.arguments.destination import check_destination
+from ringtree.cli.arguments.destination import check_destinations
 from ringtree.cli.arguments.subject import THEIRS
 from ringtree.cli.plan import records
 from ringtree.cli.plan.table import describe
@@ -29,8 +29,7 @@ def run(args: argparse.Namespace) -> int:
             f"no --topology: expected a name from `ringtree topo list`, or a topology file, for the log {args.log} "
             "(it is no flight recorder's dump)"
         )
-    if args.json:
-        check_destination(args.json, args.log, args.topology)
+    check_destinations(args, args.json)
     log = nccl_tests.read(args.log, THEIRS.get(args.collective, args.collective) or "")
     assumed = _fill(args, log)
     found = explain(log, cluster_of(args))

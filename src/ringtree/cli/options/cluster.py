@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 
+OPTIONS = ("assume", "nodes", "gpus", "nics", "fabric", "network", "oversubscription", "sharp")
+"""The arguments but the machine's name."""
+
 
 def add_arguments(parser: argparse.ArgumentParser, named: bool = True) -> None:
     """`named`: False where the command defines its own --topology."""

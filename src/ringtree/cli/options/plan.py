@@ -44,14 +44,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--rate", metavar="R", help="of a host's link: 2gbit, 2Gb/s or 250MB/s (with --hosts; default: as tuned)")
     add("--latency", metavar="T", help="of a message between hosts: 60us (with --hosts; default: as tuned)")
     add("--tuned", metavar="FILE", help="a file of `ringtree tune` over hosts (default with --hosts: as init() reads)")
-    add("--beside", default="1ms", metavar="T", help="another latency, whose choice is shown beside (default 1ms)")
-    add("-b", "--minbytes", metavar="SIZE", help="over hosts: first size (default 8)")
-    add("-e", "--maxbytes", metavar="SIZE", help="over hosts: largest size (default 64M)")
-    add("-f", "--stepfactor", type=float, metavar="F", help="over hosts: factor between sizes (default 8)")
+    add("--beside", metavar="T", help="over hosts: another latency, whose choice is shown beside (default 1ms)")
+    add("-b", "--minbytes", metavar="SIZE", help="first size, in place of --bytes (default 8)")
+    add("-e", "--maxbytes", metavar="SIZE", help="largest size (default 8G; over hosts 64M)")
+    add("-f", "--stepfactor", type=float, metavar="F", help="factor between sizes (default 2; over hosts 8)")
     cluster.add_arguments(parser)
     add(
         "--model",
-        default="transport",
         choices=("transport", "nccl"),
         help="source of the time: transport (default, ringtree's model) or nccl (NCCL's estimate)",
     )

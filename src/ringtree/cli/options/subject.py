@@ -7,6 +7,8 @@ import json
 from collections.abc import Sequence
 
 MOST_RANKS = 1 << 20
+MEASURED = "trace:"
+"""Before the file of a measured trace, where a topology is expected."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -8,10 +8,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ringtree.cli.arguments.byte_sizes import byte_sizes
+from ringtree.cli.arguments.byte_sizes import sizes_of
 from ringtree.cli.arguments.cluster import cluster as cluster_of
-from ringtree.cli.arguments.destination import check_destination
-from ringtree.cli.arguments.subject import THEIRS
+from ringtree.cli.arguments.destination import check_destinations
+from ringtree.cli.arguments.subject import THEIRS, given
 from ringtree.cli.plan import records
 from ringtree.cli.plan import table as plan_table
 from ringtree.draw import machine_words
@@ -26,6 +26,8 @@ from ringtree.runtime import tuned
 
 HERE = "ringtree.cli.plan.here"
 """The module that plans for this machine, loaded where no cluster is named."""
+USUAL = ("8", "8G", 2.0)
+"""The first size, the last and the factor between them; over hosts others."""
 OVER_HOSTS = "ringtree.cli.plan.over_hosts"
 """The module that plans for ranks on several hosts."""
 
@@ -33,25 +35,22 @@ OVER_HOSTS = "ringtree.cli.plan.over_hosts"
 def run(args: argparse.Namespace) -> int:
     """Prints predicted times per size. Returns the exit code; ValueError for inconsistent options."""
     args.collective = THEIRS.get(args.collective, args.collective)
-    written = [path for path in (args.json, args.export_graph, args.export_tuner) if path]
-    for path in written:
-        read = filter(None, (args.topology, args.tuned))
-        check_destination(path, *read, *(other for other in written if other is not path))
+    check_destinations(args, args.json, args.export_graph, args.export_tuner)
     if args.hosts is not None or args.tuned:
         planned: int = import_module(OVER_HOSTS).run(args)
         return planned
-    if over := [f"--{name}" for name in ("rate", "latency") if getattr(args, name)]:
+    if over := given(args, ("rate", "latency", "beside")):
         raise ValueError(f"{over[0]} describes a network between hosts: expected --hosts or --tuned as well")
-    args.bytes = args.bytes or "8:8G"
+    sizes = sizes_of(args, USUAL)
     if args.topology is None or tuned.is_tuned(Path(args.topology)):
-        code: int = import_module(HERE).run(args)
+        code: int = import_module(HERE).run(args, sizes)
         return code
     if args.ranks is not None:
         raise ValueError(
             f"-n/--ranks counts ranks on this machine, got {args.ranks}; for a cluster use --nodes 2 (and --gpus)"
         )
-    plan = ClusterPlan(cluster_of(args), args.model, _named(args.algorithm), _named(args.protocol))
-    rows = list(plan.rows(args.collective, byte_sizes(args.bytes)))
+    plan = ClusterPlan(cluster_of(args), args.model or "transport", _named(args.algorithm), _named(args.protocol))
+    rows = list(plan.rows(args.collective, sizes))
     tuner = _tuner(plan, rows) if args.export_tuner else ""
     for line in plan_table.lines(plan, rows, every=args.all):
         print(line)

@@ -13,7 +13,7 @@ from ringtree.bench.machine import usable_cores
 from ringtree.bench.predicted import shared_memory
 from ringtree.bench.record import bandwidths
 from ringtree.cli import table
-from ringtree.cli.arguments.byte_sizes import byte_sizes
+from ringtree.cli.arguments.subject import given
 from ringtree.files.replacing import replace_with_json
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.units import count, duration, size
@@ -25,7 +25,7 @@ from ringtree.runtime.processor import cpu
 
 MOST_RANKS = 256
 OF_CLUSTERS = ("assume", "nodes", "gpus", "nics", "fabric", "network", "oversubscription", "sharp",
-               "algorithm", "protocol", "export_graph", "export_tuner")  # fmt: skip
+               "model", "algorithm", "protocol", "export_graph", "export_tuner")  # fmt: skip
 PARTS = {
     "call_s": "call",
     "latency_s": "synchronizing",
@@ -62,19 +62,17 @@ class PlannedSize(NamedTuple):
     bound_s: float
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, sizes: Sequence[int]) -> int:
     """Prints the choice of algorithm on this machine per size. Returns the exit code."""
     ranks = 2 if args.ranks is None else args.ranks
     if not 1 <= ranks <= MOST_RANKS:
         raise ValueError(f"-n/--ranks {ranks}: expected 1 to {MOST_RANKS} ranks on this machine")
-    if strange := [name for name in OF_CLUSTERS if getattr(args, name, None) not in (None, False, 1)]:
-        raise ValueError(
-            f"--{strange[0].replace('_', '-')} applies to a cluster: expected --topology NAME|FILE as well"
-        )
+    if strange := given(args, OF_CLUSTERS):
+        raise ValueError(f"{strange[0]} applies to a cluster: expected --topology NAME|FILE as well")
     find_collective(args.collective)
     target = _target(args.topology)
     memory = shared_memory(ranks, target.cores, target.parameters)
-    rows = [_row(args.collective, ranks, nbytes, memory, args.all) for nbytes in byte_sizes(args.bytes)]
+    rows = [_row(args.collective, ranks, nbytes, memory, args.all) for nbytes in sizes]
     for line in lines(args.collective, ranks, target, memory, rows, every=args.all or len(rows) == 1):
         print(line)
     if args.json:

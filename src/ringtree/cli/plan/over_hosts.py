@@ -11,9 +11,9 @@ from typing import Any
 
 from ringtree.bench.machine import usable_cores
 from ringtree.cli import table
-from ringtree.cli.arguments.byte_sizes import byte_sizes, parse_bytes, sizes
+from ringtree.cli.arguments.byte_sizes import sizes_of
 from ringtree.cli.arguments.hosts import host_of_ranks, latency, link_rate
-from ringtree.cli.arguments.subject import option_name
+from ringtree.cli.arguments.subject import given
 from ringtree.cli.plan import records
 from ringtree.files.replacing import replace_with_json
 from ringtree.ir.collective import collective as find_collective
@@ -27,9 +27,11 @@ from ringtree.runtime import tuned
 from ringtree.runtime.engines.shm import staging
 
 OTHERS = ("ranks", "topology", "assume", "nodes", "gpus", "nics", "fabric", "network", "oversubscription", "sharp",
-          "algorithm", "protocol", "export_graph", "export_tuner")  # fmt: skip
+          "model", "algorithm", "protocol", "export_graph", "export_tuner")  # fmt: skip
 """Options of `ringtree plan` that hosts cannot have."""
-USUAL_SIZES = "8:64M:8"
+USUAL = ("8", "64M", 8.0)
+"""The first size, the last and the factor between them."""
+BESIDE = "1ms"
 NAMES = ("size (B)", "algorithm", "pieces", "channels", "windows", "time (us)", "cut (us)", "of cut")
 
 
@@ -57,15 +59,15 @@ class PlannedCall:
 
 def run(args: argparse.Namespace) -> int:
     """Prints a table by size, and the reasons. Returns the exit code; ValueError for options that do not fit."""
-    if strange := [name for name in OTHERS if getattr(args, name, None) not in (None, False, 1)]:
+    if strange := given(args, OTHERS):
         raise ValueError(
-            f"{option_name(strange[0])} does not apply to --hosts: expected --hosts, --rate, --latency or --tuned alone"
+            f"{strange[0]} does not apply to --hosts: expected --hosts, --rate, --latency or --tuned alone"
         )
     find_collective(args.collective)
-    here, others = hosts_asked(args), latency(args.beside, "--beside")
+    here, others = hosts_asked(args), latency(args.beside or BESIDE, "--beside")
     far = _at(here, others)
     bounds = Bounds(over_hosts.network(here))
-    rows = [_row(args.collective, here, far, bounds, nbytes) for nbytes in _sizes(args)]
+    rows = [_row(args.collective, here, far, bounds, nbytes) for nbytes in sizes_of(args, USUAL)]
     for line in lines(args.collective, here, far, rows, every=args.all):
         print(line)
     if args.json:
@@ -102,13 +104,6 @@ def _at(hosts: Hosts, latency_s: float) -> Hosts:
     """The same hosts with another latency between them, and the staging of groups that meet it."""
     slots, slot_bytes = staging(len(hosts.host_of), latency_s=latency_s)
     return replace(hosts, latency_s=latency_s, memory=replace(hosts.memory, slots=slots, slot_bytes=slot_bytes))
-
-
-def _sizes(args: argparse.Namespace) -> list[int]:
-    if args.minbytes or args.maxbytes or args.stepfactor:
-        first, last = parse_bytes(args.minbytes or "8"), parse_bytes(args.maxbytes or "64M")
-        return sizes(first, last, factor=args.stepfactor or 8.0)
-    return byte_sizes(args.bytes or USUAL_SIZES)
 
 
 def _row(collective: str, here: Hosts, far: Hosts, bounds: Bounds, nbytes: int) -> PlannedCall:

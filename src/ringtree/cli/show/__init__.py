@@ -9,7 +9,7 @@ from importlib import import_module
 from ringtree.cli import terminal
 from ringtree.cli.arguments import subject
 from ringtree.cli.arguments.byte_sizes import parse_bytes
-from ringtree.cli.arguments.destination import write_page
+from ringtree.cli.arguments.destination import files_read, write_page
 from ringtree.cli.show import trace as show_trace
 from ringtree.draw.text.lines import TextSpan
 from ringtree.draw.text.picture import LEGEND, picture
@@ -62,7 +62,7 @@ def _algorithms(args: argparse.Namespace) -> Schedule:
 
 def _write_page(schedule: Schedule, args: argparse.Namespace) -> None:
     topology = import_module(LATER["topology"]).topology(args.topology, schedule.ranks) if args.topology else None
-    write_page(args.html, schedule_page(schedule, topology), args.what, *filter(None, [args.topology]))
+    write_page(args.html, schedule_page(schedule, topology), *files_read(args))
 
 
 def _draw(schedule: Schedule) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ringtree.cli.arguments.destination import check_destination
+from ringtree.cli.arguments.destination import check_destinations
 from ringtree.cli.arguments.topology import machine_of, topology
 from ringtree.cli.simulate.device_programs import OF_EVENTS, ON_LINKS, WRITTEN, pair, refuse_options, subject_program
 from ringtree.cli.terminal import progress
@@ -35,8 +35,7 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError("--fit expects --topology, the links between the devices, such as mi300x8 or dgx-h100")
     own = subject_program(args)
     pairs = [pair(text, own) for text in args.fit]
-    if args.out:
-        check_destination(args.out, args.what, args.topology, *(table.name for _, table in pairs))
+    check_destinations(args, args.out)
     place, memory_Bps = topology(args.topology, own.schedule.ranks), _memory_Bps(args.topology)
     tables: dict[str, list[MeasuredTable]] = {}
     for program, table in pairs:

@@ -10,8 +10,9 @@ import numpy as np
 
 from ringtree.cli.arguments.byte_sizes import parse_bytes
 from ringtree.cli.arguments.conditions import conditions
-from ringtree.cli.arguments.destination import check_destination, write_page
+from ringtree.cli.arguments.destination import check_destinations, write_page
 from ringtree.cli.arguments.topology import topology
+from ringtree.cli.options.subject import MEASURED
 from ringtree.cli.simulate.device_programs import (
     OF_EVENTS,
     ON_LINKS,
@@ -41,6 +42,7 @@ def run(args: argparse.Namespace) -> int:
     place = args.topology or content.topology
     if not place:
         raise ValueError(f"{args.constants} records no topology: expected --topology, such as mi300x8")
+    check_destinations(args, args.trace, args.html, others=[place.removeprefix(MEASURED)])
     program = subject_program(args)
     constants = content.of(program.protocol, str(args.constants))
     links = topology(place, program.schedule.ranks)
@@ -70,9 +72,6 @@ def _one(
     place: str,
 ) -> None:
     """Prints one simulation, and writes its trace and page."""
-    written = [path for path in (args.trace, args.html) if path]
-    for path in written:
-        check_destination(path, args.what, args.constants, *(other for other in written if other is not path))
     pieces = pieces_of(program.programs, case.nbytes, constants.piece_nbytes)
     if pieces > MOST_SHOWN:
         refuse_options(args, f"times alone, of {pieces:,} pieces", OF_EVENTS)

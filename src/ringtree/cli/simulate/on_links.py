@@ -12,11 +12,11 @@ from ringtree.algorithms import build, find
 from ringtree.cli.arguments import subject
 from ringtree.cli.arguments.byte_sizes import parse_bytes
 from ringtree.cli.arguments.conditions import conditions
-from ringtree.cli.arguments.destination import check_destination, write_page
+from ringtree.cli.arguments.destination import check_destinations, write_page
 from ringtree.cli.arguments.hosts import host_of_ranks
 from ringtree.cli.arguments.place import hosts_here, place, ranks_on_hosts
-from ringtree.cli.arguments.topology import MEASURED
 from ringtree.cli.options.simulate import WITH
+from ringtree.cli.options.subject import MEASURED
 from ringtree.cli.simulate.reporting import Case, described, detail_lines, head_lines, own_time_s, print_table
 from ringtree.formats.chrome import write
 from ringtree.formats.operations import chakra, goal
@@ -45,12 +45,11 @@ def run(args: argparse.Namespace) -> int:
             "--goal and --chakra write the schedule alone: leave --with, --straggler, --link and --jitter out"
         )
     sizes = [parse_bytes(text) for text in args.bytes.split(",")]
-    read = [args.what, (args.topology or "").removeprefix(MEASURED)]
     written = [args.trace, args.html, args.goal, args.chakra and args.chakra.with_name(f"{args.chakra.name}.0.et")]
-    for path in filter(None, written):
-        check_destination(path, *read, *(other for other in written if other and other is not path))
-        if len(sizes) > 1:
-            raise ValueError(f"{path} can contain one simulation only; expected one size in --bytes")
+    check_destinations(args, *written)
+    if len(sizes) > 1 and any(written):
+        path = next(filter(None, written))
+        raise ValueError(f"{path} can contain one simulation only; expected one size in --bytes")
     cases = [_case(args, nbytes) for nbytes in sizes]
     ranks = cases[0].schedule.ranks
     where = place(args, ranks)

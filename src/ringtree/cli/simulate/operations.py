@@ -9,9 +9,8 @@ from collections import Counter
 from ringtree.algorithms import find
 from ringtree.cli.arguments import subject
 from ringtree.cli.arguments.conditions import conditions
-from ringtree.cli.arguments.destination import check_destination
+from ringtree.cli.arguments.destination import check_destinations
 from ringtree.cli.arguments.place import place, ranks_on_hosts
-from ringtree.cli.arguments.topology import MEASURED
 from ringtree.cli.simulate.reporting import described, detail_lines
 from ringtree.formats.chrome import write
 from ringtree.formats.operations import CHAKRA, files_of, format_of, load
@@ -35,9 +34,7 @@ def run(args: argparse.Namespace) -> int:
             option = subject.option_name(name)
             raise ValueError(f"{option} applies to schedules; {args.what} is {format_of(args.what)}: leave it out")
     ranks_on_hosts(args)
-    if args.trace:
-        read = (args.topology or "").removeprefix(MEASURED), args.groups
-        check_destination(args.trace, *files_of(args.what), *filter(None, read))
+    check_destinations(args, args.trace, others=files_of(args.what))
     if args.expand and format_of(args.what) != CHAKRA:
         given = f"{args.what} is {format_of(args.what)}"
         raise ValueError(f"--expand applies to collectives of an execution trace; {given}: leave it out")

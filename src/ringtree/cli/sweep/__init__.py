@@ -13,8 +13,9 @@ from ringtree.bench.record import bandwidths
 from ringtree.cli import terminal
 from ringtree.cli.arguments.byte_sizes import byte_sizes
 from ringtree.cli.arguments.cluster import cluster as cluster_of
-from ringtree.cli.arguments.destination import check_destination, write_page
-from ringtree.cli.arguments.subject import THEIRS
+from ringtree.cli.arguments.destination import check_destinations, write_page
+from ringtree.cli.arguments.subject import THEIRS, given
+from ringtree.cli.options.cluster import OPTIONS
 from ringtree.cli.options.subject import MOST_RANKS
 from ringtree.cli.sweep.table import SweepLine, lines
 from ringtree.files.replacing import replace_with_json
@@ -41,12 +42,10 @@ MOST_COUNTS = 64
 def run(args: argparse.Namespace) -> int:
     """Prints predicted times per algorithm, size and number of ranks. Returns the exit code."""
     args.collective = THEIRS.get(args.collective, args.collective)
-    written = [path for path in (args.json, args.html) if path]
-    for path in written:
-        check_destination(path, *(other for other in written if other is not path))
+    check_destinations(args, args.json, args.html)
     where, name, counts = _places(args)
     names = _algorithms(args.collective, args.algorithm)
-    sizes = byte_sizes(args.bytes or ("1M" if len(counts) > 1 else "8:8G"))
+    sizes = sorted(set(byte_sizes(args.bytes or ("1M" if len(counts) > 1 else "8:8G"))))
     cases = [case for ranks in counts for case in _priced(args.collective, names, where(ranks), ranks, sizes)]
     terminal.show(lines(name, cases))
     record = _record(name, cases)
@@ -59,9 +58,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _places(args: argparse.Namespace) -> tuple[Where, str, list[int]]:
     """A topology, its name, and the numbers of ranks to price."""
-    if args.topology.partition(":")[0] in SHAPES:
+    options, shape = given(args, OPTIONS), args.topology.partition(":")[0]
+    if shape in SHAPES:
+        if options:
+            raise ValueError(f"{options[0]} applies to machines, not to the shape {shape}; leave it out")
         counts = whole_node_counts(args.ranks or "8", 1)
         return (lambda ranks: parse(args.topology, ranks)), args.topology, counts
+    if args.ranks and "--nodes" in options:
+        raise ValueError("--nodes and -n/--ranks both name a number of nodes: expected one of them")
     one = replace(cluster_of(args), nodes=1)
     counts = whole_node_counts(args.ranks, one.ranks) if args.ranks else [args.nodes * one.ranks]
     if max(counts) > MOST_RANKS:

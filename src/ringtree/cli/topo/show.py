@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ringtree.cli import terminal
 from ringtree.cli.arguments.cluster import cluster as cluster_of
-from ringtree.cli.arguments.destination import check_destination, write_page
+from ringtree.cli.arguments.destination import check_destinations, write_page
 from ringtree.draw.text.lines import Line, TextSpan
 from ringtree.draw.text.machine import head_line, link_lines, note_lines, tree_lines
 from ringtree.draw.text.machine_matrix import matrix_lines, verdict_lines
@@ -31,6 +31,7 @@ WIDTH = 110
 
 def run(args: argparse.Namespace) -> int:
     """Prints a machine, and writes the files asked for. Returns the exit code."""
+    _refuse_undrawn(args)
     cluster = cluster_of(args)
     channels = partial(_channels, cluster, args.graph)
     between = _pair(cluster, args.copies) if args.copies else (0, 1)
@@ -42,6 +43,15 @@ def run(args: argparse.Namespace) -> int:
     else:
         terminal.show(lines(cluster, channels(), width, args.sources))
     return 0
+
+
+def _refuse_undrawn(args: argparse.Namespace) -> None:
+    """ValueError, in one line, for what is to be drawn where nothing draws it."""
+    written = "--json" if args.json else "--xml" if args.xml else ""
+    drawn = [f"--{name}" for name in ("graph", "copies") if getattr(args, name)]
+    elsewhere = f"in the file of {written}" if written else "beside --copies" if len(drawn) == 2 else ""
+    if drawn and elsewhere and not args.html:
+        raise ValueError(f"{drawn[0]} is drawn on the terminal or a page (--html), not {elsewhere}; leave it out")
 
 
 def _pair(cluster: Cluster, text: str) -> tuple[int, int]:
@@ -106,9 +116,7 @@ def write(
     where one of them cannot be written or is an input. `between`: the GPUs whose routes the page shows side by side."""
     forms = ((args.json, machine_json.text), (args.xml, nccl_xml.text))
     asked = [path for path in (args.json, args.xml, args.html) if path]
-    read = [path for path in (getattr(args, "topology", None), getattr(args, "graph", None)) if path]
-    for n, path in enumerate(asked):
-        check_destination(path, *read, *asked[:n])
+    check_destinations(args, *asked)
     texts = [(path, text(cluster.machine)) for path, text in forms if path]
     html = ""
     if args.html:

@@ -7,7 +7,7 @@ from importlib import import_module
 from importlib.util import find_spec
 
 from ringtree.cli import terminal
-from ringtree.cli.arguments.destination import check_destination, check_folder
+from ringtree.cli.arguments.destination import check_destinations, check_folder
 from ringtree.cli.options.train import EXPERTS, GROUPS, NEEDS
 from ringtree.cli.train import elastic
 from ringtree.cli.train import plan as train_plan
@@ -28,9 +28,7 @@ def run(args: argparse.Namespace) -> int:
         terminal.show(train_plan.lines(plan, terminal.columns(WIDTH)))
         return 0
     _check_torch()
-    written = [path for path in (args.json, args.trace, args.html, args.picture) if path]
-    for path in written:
-        check_destination(path, *(other for other in written if other is not path))
+    check_destinations(args, args.json, args.trace, args.html, args.picture)
     if args.checkpoint:
         check_folder(args.checkpoint)
     code: int = import_module(RANKS).run(plan, args, words(args))

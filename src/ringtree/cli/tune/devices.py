@@ -13,7 +13,7 @@ from typing import Any
 
 from ringtree.bench import device_copies
 from ringtree.cli.arguments.byte_sizes import parse_bytes
-from ringtree.cli.arguments.destination import check_destination
+from ringtree.cli.arguments.destination import check_destinations
 from ringtree.cli.table import aligned
 from ringtree.cli.terminal import progress
 from ringtree.files.replacing import replacing
@@ -46,10 +46,7 @@ def run(args: argparse.Namespace) -> int:
     path = args.output or Path(tuned.location({**os.environ, tuned.VARIABLE: ""})).parent / NAME
     if args.output is None:
         path.parent.mkdir(parents=True, exist_ok=True)
-    read = [args.from_file] if args.from_file else []
-    check_destination(path, *read)
-    if args.json:
-        check_destination(args.json, path, *read)
+    check_destinations(args, path, args.json)
     table = copies_table.read(args.from_file) if args.from_file else _measured(args)
     fitted = fit(table)
     for line in lines(table):
