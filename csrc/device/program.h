@@ -151,9 +151,9 @@ struct alignas(16) Credit {
 // A block's counters of its lanes; in the rank's own memory.
 struct alignas(32) Counters {
   uint32_t sent, taken, given;
-  uint32_t pending;   // the last message to the peer that is read where it lies
-  uint32_t credited;  // messages that the peer has given back, as far as it was looked at
-  uint32_t renewed;   // `sent` when no word of the lane's flagged messages was older than the last `renewed`
+  uint32_t pending;        // the last message to the peer that is read where it lies
+  uint32_t credited;       // messages that the peer has given back, as far as it was looked at
+  uint32_t renewed;        // `sent` when no word of the lane's flagged messages was older than the last `renewed`
   uint32_t slots_renewed;  // `sent` when no number of `slot_until` was older than the last `slots_renewed`
   uint32_t apart;
 };
