@@ -28,16 +28,19 @@ Proof proof_of(const nb::bytes& given) {
 template <class Made, class Options>
 Network network(std::vector<int> hosts, Options options) {
   if (options.peers.size() != hosts.size()) throw std::invalid_argument("expected an address for every rank");
-  return {std::move(hosts), [options](int rank, Wire::Sink& sink) -> std::unique_ptr<Wire> {
-            return std::make_unique<Made>(rank, options, sink);
-          }};
+  // The first group takes the descriptors over; without one they are closed with the network.
+  return {
+      std::move(hosts),
+      [options = std::make_shared<Options>(std::move(options))](int rank, Wire::Sink& sink) -> std::unique_ptr<Wire> {
+        return std::make_unique<Made>(rank, std::move(*options), sink);
+      }};
 }
 
 using TcpPeer = std::tuple<std::string, int, nb::bytes, nb::bytes>;
 
 Network tcp(std::vector<int> hosts, int listener, std::uint64_t group, const std::vector<TcpPeer>& peers,
             std::uint32_t connections, bool measures) {
-  ringtree::TcpWire::Options options{listener, group, {}, connections, measures};
+  ringtree::TcpWire::Options options{ringtree::FileDescriptor(listener), group, {}, connections, measures};
   for (auto& [host, port, to_it, from_it] : peers)
     options.peers.push_back({host, static_cast<std::uint16_t>(port), proof_of(to_it), proof_of(from_it)});
   return network<ringtree::TcpWire>(std::move(hosts), std::move(options));

@@ -1,12 +1,17 @@
 // The part of the bridge that takes what arrives: messages into the lanes of this host, credits, and reports on peers.
+#include <sys/mman.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <span>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "bridge/bridge.h"
 #include "bridge/heads.h"
 #include "interpreter/recorder.h"
+#include "memory/limits.h"
 #include "messages/matching.h"
 
 namespace ringtree {
@@ -25,7 +30,33 @@ std::string text_of(const Frame& frame, std::span<const char> text) {
 
 }  // namespace
 
+// Where bytes from other hosts are staged: its pages exist from their first use on.
+void Bridge::map_staging() {
+  staging_at_.resize(peers_.size());
+  auto& nbytes = staging_bytes_;
+  for (std::size_t peer = 0; peer < peers_.size(); peer++) {
+    if (!peers_[peer]) continue;
+    staging_at_[peer] = nbytes;
+    nbytes += segment_.layout().depth * segment_.layout().slot_bytes;
+  }
+  if (!nbytes) return;
+  void* at = mmap(nullptr, nbytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (int error = errno; at == MAP_FAILED)
+    throw std::system_error(error, std::generic_category(), "cannot map staging for other hosts" + limit_behind(error));
+  staging_ = static_cast<std::byte*>(at);
+}
+
+std::byte* Bridge::staging(int peer) {
+  return staging_ + staging_at_[peer];
+}
+
+std::byte* Bridge::staged(int peer, std::uint64_t number) {
+  auto& layout = segment_.layout();
+  return staging(peer) + ((number - 1) & (layout.depth - 1)) * layout.slot_bytes;
+}
+
 std::byte* Bridge::place(int from, const Frame& frame, std::shared_ptr<void>& keeps) {
+  if (!serves(from)) return nullptr;
   auto& peer = *peers_[from];
   switch (frame.kind) {
     case Frame::Kind::descriptor:
@@ -56,7 +87,6 @@ std::byte* Bridge::place(int from, const Frame& frame, std::shared_ptr<void>& ke
       return reinterpret_cast<std::byte*>(peer.text.data());
     case Frame::Kind::waits:
       if (frame.nbytes % sizeof(WaitHead) != 0 || frame.nbytes > most_waits * sizeof(WaitHead)) return nullptr;
-      peer.waits.resize(frame.nbytes);
       return peer.waits.data();
     default:
       return nullptr;
@@ -64,6 +94,7 @@ std::byte* Bridge::place(int from, const Frame& frame, std::shared_ptr<void>& ke
 }
 
 bool Bridge::arrived(int from, const Frame& frame) {
+  if (!serves(from)) return false;
   auto& peer = *peers_[from];
   switch (frame.kind) {
     case Frame::Kind::descriptor:
@@ -197,7 +228,7 @@ void Bridge::sent(int to, const Frame& frame) {
 }
 
 void Bridge::lost(int peer, const std::string& why) {
-  if (endpoint_.health().left(peer)) return;
+  if (!serves(peer) || endpoint_.health().left(peer)) return;
   endpoint_.health().report_lost(peer, why);
   arrived_ = true;
 }

@@ -31,7 +31,8 @@ Bridge::Peer::Peer(Segment& segment, int rank, int peer)
       pipe_sent(segment.pipe_in(rank, peer)),
       lane_arrived(segment.lane_out(peer, rank)),
       pipe_arrived(segment.pipe_out(peer, rank)),
-      arrivals(segment.layout().depth) {}
+      arrivals(segment.layout().depth),
+      waits(most_waits * sizeof(WaitHead)) {}
 
 Bridge::Bridge(Endpoint& endpoint, const Network& network)
     : endpoint_(endpoint),
@@ -39,20 +40,11 @@ Bridge::Bridge(Endpoint& endpoint, const Network& network)
       rank_(endpoint.rank()),
       hosts_(network.hosts),
       called_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (int error = errno; called_.fd() < 0)
+    throw std::system_error(error, std::generic_category(), "cannot make an event descriptor" + limit_behind(error));
   peers_.resize(endpoint.ranks());
-  staging_at_.resize(endpoint.ranks());
-  auto& nbytes = staging_bytes_;
-  for (int peer = 0; peer < endpoint.ranks(); peer++) {
-    if (hosts_[peer] == hosts_[rank_]) continue;
-    peers_[peer] = std::make_unique<Peer>(segment_, rank_, peer);
-    staging_at_[peer] = nbytes;
-    nbytes += segment_.layout().depth * segment_.layout().slot_bytes;
-  }
-  if (nbytes) {  // pages exist from their first use on
-    void* at = mmap(nullptr, nbytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "cannot map staging for other hosts");
-    staging_ = static_cast<std::byte*>(at);
-  }
+  for (int peer = 0; peer < endpoint.ranks(); peer++)
+    if (hosts_[peer] != hosts_[rank_]) peers_[peer] = std::make_unique<Peer>(segment_, rank_, peer);
   // A quarter of each lane, less one, is owed at most: then half of each peer's slots are free whatever all owe it that
   // are on other hosts than the peer.
   std::ptrdiff_t most = 0;
@@ -60,27 +52,29 @@ Bridge::Bridge(Endpoint& endpoint, const Network& network)
   may_owe_ = most * static_cast<std::ptrdiff_t>(segment_.layout().depth / 4 - 1) <= segment_.layout().slots / 2;
   wire_ = network.wire(rank_, *this);
   sends_from_anywhere_ = wire_->can_keep_payloads();
-  endpoint_.set_relay(this);
-  endpoint_.health().observe(this);
-  enlist();
-  thread_ = start_thread("that serves other hosts", [this] { loop(); });
+  map_staging();
+  try {
+    endpoint_.set_relay(this);
+    endpoint_.health().observe(this);
+    enlist();
+    thread_ = start_thread("that serves other hosts", [this] { loop(); });
+  } catch (...) {
+    detach();
+    throw;
+  }
 }
 
 Bridge::~Bridge() {
   close();
+  detach();
+}
+
+// Nobody has a pointer to this any more.
+void Bridge::detach() noexcept {
+  retire();
   endpoint_.health().observe(nullptr);
   endpoint_.set_relay(nullptr);
-  ::close(called_);
   if (staging_) munmap(staging_, staging_bytes_);
-}
-
-std::byte* Bridge::staging(int peer) {
-  return staging_ + staging_at_[peer];
-}
-
-std::byte* Bridge::staged(int peer, std::uint64_t number) {
-  auto& layout = segment_.layout();
-  return staging(peer) + ((number - 1) & (layout.depth - 1)) * layout.slot_bytes;
 }
 
 void Bridge::add_region(const std::byte* base) {
@@ -303,11 +297,11 @@ bool Bridge::arm() {
 // its frames itself, and the thread keeps out of its way.
 void Bridge::loop() {
   std::int64_t ticked_ns = now_ns(), sleep_ns = absent_ns;
-  pollfd ready[2] = {{wire_->descriptor(), POLLIN, 0}, {called_, POLLIN, 0}};
+  pollfd ready[2] = {{wire_->descriptor(), POLLIN, 0}, {called_.fd(), POLLIN, 0}};
   while (!stopping_.load()) {
     bool armed = arm();
     poll(ready, 2, armed ? static_cast<int>(tick_ns / 1'000'000) : 0);
-    if (std::uint64_t calls; ready[1].revents & POLLIN) (void)!read(called_, &calls, sizeof calls);
+    if (std::uint64_t calls; ready[1].revents & POLLIN) (void)!read(called_.fd(), &calls, sizeof calls);
     auto now = now_ns();
     if (now - ticked_ns > tick_ns) {
       std::lock_guard lock(mutex_);
@@ -315,6 +309,7 @@ void Bridge::loop() {
         wire_->tick();
         if (unanswered_) answer();
       });
+      move();  // what came meanwhile is reported
       ticked_ns = now;
     }
     if (armed && !(ready[0].revents & POLLIN)) continue;
@@ -330,11 +325,11 @@ void Bridge::loop() {
 
 void Bridge::call_thread() {
   std::uint64_t one = 1;
-  (void)!write(called_, &one, sizeof one);
+  (void)!write(called_.fd(), &one, sizeof one);
 }
 
 void Bridge::sleep_until_called(std::int64_t ns) {
-  pollfd called{called_, POLLIN, 0};
+  pollfd called{called_.fd(), POLLIN, 0};
   timespec limit{0, ns};
   ppoll(&called, 1, &limit, nullptr);
 }
@@ -360,6 +355,7 @@ void Bridge::take_leave() {
 // has failed.
 void Bridge::close() {
   if (!thread_.joinable()) return;
+  end_accesses();
   retire();
   auto step = [this](void (Wire::*announce)()) {
     std::lock_guard lock(mutex_);

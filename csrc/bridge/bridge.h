@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "file_descriptor.h"
 #include "memory/mapping.h"
 #include "waits/background.h"
 #include "waits/wait.h"
@@ -59,11 +60,13 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
 
   // This rank's share of a window, which peers of other hosts write and read; windows are numbered as the group's.
   void add_window(std::byte* own, std::size_t nbytes);
-  // Writes to, or reads, a peer's share. Error: if that times out, which leaves the group whole, or the group fails.
+  // Writes to, or reads, a peer's share. Error: if that times out, which leaves the group whole, or the group fails or
+  // is closed meanwhile.
   void put(int peer, int window, std::size_t offset, std::span<const std::byte> source, Hooks& hooks);
   void get(int peer, int window, std::size_t offset, std::span<std::byte> target, Hooks& hooks);
 
-  // Sends farewell to the peers; returns when they have answered, or take too long.
+  // Returns when nobody puts or gets any more, which is soon once the endpoint is stopping, and the peers have answered
+  // its farewell, or take too long.
   void close();
 
  private:
@@ -81,12 +84,13 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
     std::uint64_t asked = 0, answered = 0;               // the last call announced for its host, and to it for this one
     bool owes = false;                                   // whether it is in owing_
     std::array<char, sizeof(Poison::text)> text{};       // of a failure that arrives
-    std::vector<std::byte> waits{};                      // those that arrive
+    std::vector<std::byte> waits;                        // those that arrive: as long as the longest frame of them
     std::int64_t asked_for_waits_ns = 0;                 // when it last was
     std::uint64_t missing = 0;                           // bytes of the message whose pieces arrive
     std::map<std::uint64_t, std::unique_ptr<std::byte[]>> puts;  // that the wire still sends, by number
     std::atomic<std::size_t> put_bytes = 0;
   };
+  struct Access;
   struct Window {
     std::byte* own;
     std::size_t nbytes;
@@ -124,6 +128,8 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
   void ask_for_waits(int peer);
   void send_waits(int to);
   bool take_waits(const Frame& frame, const Peer& peer);
+  void end_accesses();
+  void check_open() const;
   std::byte* in_own_window(const Frame& frame);
   Frame access_frame(int to, Frame::Kind kind, std::uint64_t number, const AccessHead& head);
   std::shared_ptr<Fetched> ask(int from, int window, std::size_t offset, std::size_t nbytes);
@@ -137,6 +143,8 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
   bool pay();
   bool move();
   bool move_locked();
+  void map_staging();
+  void detach() noexcept;
   std::byte* staged(int peer, std::uint64_t number);
   void guard(const std::function<void()>& action) noexcept;
   bool arm();
@@ -157,6 +165,8 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
   std::vector<Window> windows_;
   std::map<std::uint64_t, std::shared_ptr<Fetched>> fetched_;  // what was asked for, by number
   std::uint64_t accesses_ = 0;
+  bool takes_no_access_ = false;
+  std::atomic<int> in_access_ = 0;  // threads
   std::vector<int> owing_;
   std::int64_t owing_since_ns_ = 0;
   bool may_owe_ = false;  // whether credits of a few slots may wait for a frame that goes anyway
@@ -167,7 +177,7 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
   bool arrived_ = false;                      // whether something was published since the last look
   std::atomic<std::int64_t> visited_ns_ = 0;  // when a caller last moved frames
   std::atomic<bool> stopping_ = false;
-  int called_;  // an event descriptor that wakes the thread
+  FileDescriptor called_;  // an event descriptor that wakes the thread
   std::thread thread_;
 };
 

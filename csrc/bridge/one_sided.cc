@@ -45,8 +45,32 @@ Frame Bridge::access_frame(int to, Frame::Kind kind, std::uint64_t number, const
   return frame;
 }
 
+// A thread that puts or gets: the bridge does not end before it is through.
+struct Bridge::Access {
+  explicit Access(Bridge& bridge) : bridge(bridge) {
+    std::lock_guard lock(bridge.mutex_);
+    bridge.check_open();
+    bridge.in_access_.fetch_add(1, std::memory_order_relaxed);
+  }
+  ~Access() { bridge.in_access_.fetch_sub(1, std::memory_order_release); }
+  Bridge& bridge;
+};
+
+void Bridge::check_open() const {
+  if (takes_no_access_) throw endpoint_.health().closed();
+}
+
+void Bridge::end_accesses() {
+  {
+    std::lock_guard lock(mutex_);
+    takes_no_access_ = true;
+  }
+  while (in_access_.load(std::memory_order_acquire) > 0) usleep(100);
+}
+
 // Returns when the bytes are copied, and all but the last few of them sent.
 void Bridge::put(int to, int window, std::size_t offset, std::span<const std::byte> source, Hooks& hooks) {
+  Access access(*this);
   auto& peer = *peers_[to];
   Accessing situation("put");
   while (!source.empty()) {
@@ -57,8 +81,8 @@ void Bridge::put(int to, int window, std::size_t offset, std::span<const std::by
     auto copy = std::make_unique<std::byte[]>(chunk.size());
     copy_bytes(copy.get(), chunk.data(), chunk.size());
     std::lock_guard lock(mutex_);
+    check_open();
     guard([&] {
-      if (!wire_) return;
       AccessHead head{static_cast<std::uint32_t>(window), static_cast<std::uint32_t>(chunk.size()), offset};
       auto frame = access_frame(to, Frame::Kind::put, ++accesses_, head);
       frame.nbytes = head.nbytes;
@@ -73,6 +97,7 @@ void Bridge::put(int to, int window, std::size_t offset, std::span<const std::by
 }
 
 void Bridge::get(int from, int window, std::size_t offset, std::span<std::byte> target, Hooks& hooks) {
+  Access access(*this);
   std::deque<std::pair<std::shared_ptr<Fetched>, std::span<std::byte>>> asked;
   Accessing situation("get");
   for (std::size_t done = 0; done < target.size() || !asked.empty();) {
@@ -93,8 +118,8 @@ void Bridge::get(int from, int window, std::size_t offset, std::span<std::byte> 
 std::shared_ptr<Bridge::Fetched> Bridge::ask(int from, int window, std::size_t offset, std::size_t nbytes) {
   auto fetched = std::make_shared<Fetched>(from, nbytes);
   std::lock_guard lock(mutex_);
+  check_open();
   guard([&] {
-    if (!wire_) return;
     AccessHead head{static_cast<std::uint32_t>(window), static_cast<std::uint32_t>(nbytes), offset};
     auto frame = access_frame(from, Frame::Kind::get, ++accesses_, head);
     fetched_[frame.number] = fetched;

@@ -51,10 +51,6 @@ std::uint64_t space_of_this_process() {
 
 }  // namespace
 
-FileDescriptor::~FileDescriptor() {
-  if (fd_ >= 0) close(fd_);
-}
-
 ProcessIdentity ProcessIdentity::of_this() {
   return {getpid(), look_at(getpid()).start, space_of_this_process()};
 }

@@ -9,24 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "file_descriptor.h"
 #include "health/family.h"
 #include "memory/segment.h"
 #include "waits/long_waits.h"
 
 namespace ringtree {
-
-// A descriptor that is closed at the end.
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  FileDescriptor& operator=(FileDescriptor&&) = delete;
-  ~FileDescriptor();
-  int fd() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 // This process's lock on its byte of a world's memfd; it is held as long as this lives.
 class Liveness {

@@ -1,5 +1,6 @@
 // The part of the exchange that moves bytes: out through the pipes, in to the receive that a message goes to.
 #include <algorithm>
+#include <system_error>
 
 #include "kernels/copies.h"
 #include "kernels/kernels.h"
@@ -220,6 +221,17 @@ bool Exchange::give(const Envelope& envelope, Operation& receive) {
   return true;
 }
 
+// Once: a thread that comes from the register of those that help holds its lock.
+void Exchange::help_others() {
+  if (!std::exchange(enlisted_, true)) enlist();
+}
+
+void Exchange::start_progress_thread() {
+  if (progress_thread_.started()) return;
+  endpoint_.segment().member(endpoint_.rank()).has_progress_thread.store(1);
+  progress_thread_.start();
+}
+
 // Answers a synchronous send. Messages of one tag between two ranks stay in order, and so do their answers.
 void Exchange::acknowledge(const Envelope& envelope) {
   std::erase_if(acknowledgements_, [](auto& o) { return o->complete; });
@@ -228,6 +240,25 @@ void Exchange::acknowledge(const Envelope& envelope) {
   kept->posted = true;
   unfinished_.fetch_add(1);
   begin(*kept);
+  if (kept->complete || closed_) return;
+  // The pipe is full. A rank that makes blocking calls alone has nobody who goes on with it.
+  help_others();
+  try {
+    start_progress_thread();
+  } catch (const std::system_error&) {  // its own calls go on with it, and end it before it leaves
+    return;
+  }
+  progress_thread_.expect_ring();
+  send_some(envelope.source);
+}
+
+void Exchange::end_acknowledgements(std::int64_t limit_ns) {
+  auto under_way = [this](auto& o) { return !o->complete && !endpoint_.health().left(o->peer); };
+  for (auto until_ns = now_ns() + limit_ns; now_ns() < until_ns; usleep(100)) {
+    std::unique_lock lock(mutex_);
+    if (std::ranges::none_of(acknowledgements_, under_way) || endpoint_.health().failed()) return;
+    move_all(lock);
+  }
 }
 
 // Takes an operation back; false if that leaves half a message behind, or there is no memory for what has come of a

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace ringtree {
 
 namespace {
 
-constexpr std::int64_t check_ns = 50'000'000;  // as often as a slow wait looks
+constexpr std::int64_t check_ns = 50'000'000;            // as often as a slow wait looks
+constexpr std::int64_t last_answers_ns = 1'000'000'000;  // a peer whose sends wait has a thread that makes room sooner
 constexpr double no_limit = std::numeric_limits<double>::infinity();
 constexpr std::int64_t never_ns = std::numeric_limits<std::int64_t>::max();
 
@@ -30,6 +32,7 @@ Exchange::~Exchange() {
 // A wait that is still here throws that the endpoint is closed. A thread that has passed the group's own check and
 // comes only now finds it closed under the mutex: by then the arrays of what is under way may be gone.
 void Exchange::close() {
+  end_acknowledgements(last_answers_ns);
   {
     std::lock_guard lock(mutex_);
     closed_ = true;
@@ -281,13 +284,13 @@ void Exchange::run(std::span<Operation> operations, double timeout_s, Hooks& hoo
 }
 
 std::uint64_t Exchange::post(Operation operation) {
-  enlist();
   auto kept = std::make_shared<Operation>(std::move(operation));
   kept->posted = true;
   std::uint64_t number;
   {
     std::lock_guard lock(mutex_);
     check_open();
+    help_others();
     // A program that only begins messages would else keep all their arrays until the progress thread has a core.
     if (unfinished_.load(std::memory_order_relaxed) > 0) progress();
     number = ++issued_;
@@ -312,12 +315,6 @@ std::uint64_t Exchange::post(Operation operation) {
   }
   progress_thread_.arm();
   return number;
-}
-
-void Exchange::start_progress_thread() {
-  if (progress_thread_.started()) return;
-  endpoint_.segment().member(endpoint_.rank()).has_progress_thread.store(1);
-  progress_thread_.start();
 }
 
 Exchange::Kept Exchange::find(std::uint64_t number) {

@@ -71,6 +71,7 @@ class Exchange : Background, ProgressThread::Duty {
 
   void check_open() const;
   void take_back(std::span<Operation> operations, const std::string& why = "");
+  void help_others();
   void start_progress_thread();
   Kept find(std::uint64_t number);
   int await(Awaited& awaited, Endpoint::Patience patience, double limit_s, Hooks& hooks);
@@ -87,6 +88,8 @@ class Exchange : Background, ProgressThread::Duty {
   void hand(UnexpectedMessage& unexpected, Operation& receive);
   bool give(const Envelope& envelope, Operation& receive);
   void acknowledge(const Envelope& envelope);
+  // For a rank that leaves: moves messages until its answers are sent, or for so long. Without the mutex.
+  void end_acknowledgements(std::int64_t limit_ns);
   void finish(Operation& operation);
   bool recorded() const { return most_events_.load(std::memory_order_relaxed) > 0; }
   void note(const Operation& operation);
@@ -101,7 +104,7 @@ class Exchange : Background, ProgressThread::Duty {
 
   Endpoint& endpoint_;
   std::mutex mutex_;  // guards all below
-  bool closed_ = false;
+  bool closed_ = false, enlisted_ = false;
   std::vector<Peer> peers_;
   Matching matching_;
   std::unordered_map<std::uint64_t, Kept> posted_;

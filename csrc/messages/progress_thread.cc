@@ -19,9 +19,13 @@ void ProgressThread::start() {
 
 void ProgressThread::arm() {
   if (!wanted()) return;
+  expect_ring();
+  duty_.move();
+}
+
+void ProgressThread::expect_ring() {
   doorbell_.store(1, std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with the one in Endpoint::wake_progress_thread()
-  duty_.move();
 }
 
 void ProgressThread::loop() {

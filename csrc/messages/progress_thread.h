@@ -31,6 +31,8 @@ class ProgressThread {
 
   // Has peers ring, if it is wanted. Looks at the pipes once more.
   void arm();
+  // The same for a caller that looks at the pipes itself, after that.
+  void expect_ring();
   // Somebody else sees to it: peers need not ring.
   void disarm() { doorbell_.store(0, std::memory_order_relaxed); }
 

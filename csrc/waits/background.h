@@ -6,7 +6,7 @@ namespace ringtree {
 
 class Background {
  public:
-  virtual ~Background() = default;
+  virtual ~Background() { retire(); }
 
   // From the first call on, until retire(), every slow wait of this process calls advance() now and then, in any
   // thread.

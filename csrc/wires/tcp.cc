@@ -13,6 +13,7 @@
 
 #include "kernels/copies.h"
 #include "machine.h"
+#include "memory/limits.h"
 
 namespace ringtree {
 
@@ -25,8 +26,9 @@ constexpr std::size_t few_connections = 3;
 constexpr unsigned turns_between_epolls = 8;
 constexpr int most_parts = 32;  // of one system call
 
-std::system_error failed(const char* what) {
-  return {errno, std::generic_category(), what};
+std::system_error failed(const std::string& what) {
+  int error = errno;
+  return {error, std::generic_category(), what + limit_behind(error)};
 }
 
 std::string why_failed(const char* what, int error) {
@@ -42,21 +44,19 @@ TcpWire::TcpWire(int rank, Options options, Sink& sink)
       sink_(sink),
       events_(epoll_create1(EPOLL_CLOEXEC)),
       links_(options_.peers.size()) {
-  if (events_ < 0) throw failed("cannot make an epoll descriptor");
-  epoll_event event{EPOLLIN, {nullptr}};
-  if (options_.listener >= 0 && epoll_ctl(events_, EPOLL_CTL_ADD, options_.listener, &event) != 0)
-    throw failed("cannot watch the listening socket");
+  if (events_.fd() < 0) throw failed("cannot make an epoll descriptor");
+  if (options_.listener.fd() >= 0 && !listen(EPOLL_CTL_ADD)) throw failed("cannot watch the listening socket");
 }
 
-TcpWire::~TcpWire() {
-  connections_.clear();
-  if (options_.listener >= 0) close(options_.listener);
-  close(events_);
+// Whether new connections are watched for from now on, or (EPOLL_CTL_DEL) no more.
+bool TcpWire::listen(int change) {
+  epoll_event event{EPOLLIN, {nullptr}};
+  return epoll_ctl(events_.fd(), change, options_.listener.fd(), &event) == 0;
 }
 
 void TcpWire::watch(Connection& c) {
   epoll_event event{(c.paused ? 0u : EPOLLIN) | (c.writes ? EPOLLOUT : 0u), {&c}};
-  epoll_ctl(events_, EPOLL_CTL_MOD, c.fd, &event);
+  epoll_ctl(events_.fd(), EPOLL_CTL_MOD, c.fd, &event);
 }
 
 // A connection that is paused is not read.
@@ -333,7 +333,7 @@ bool TcpWire::progress_by_reading() {
 
 bool TcpWire::progress_by_events() {
   epoll_event events[32];
-  int n = epoll_wait(events_, events, 32, 0);
+  int n = epoll_wait(events_.fd(), events, 32, 0);
   bool moved = false;
   for (int k = 0; k < n; k++) {
     auto c = static_cast<Connection*>(events[k].data.ptr);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "file_descriptor.h"
 #include "wires/tcp_connection.h"
 #include "wires/wire.h"
 
@@ -18,12 +19,12 @@ namespace ringtree {
 class TcpWire final : public Wire {
  public:
   struct Peer {
-    std::string host;  // a numeric address; empty: never connected to
+    std::string host;  // a numeric address; empty: of this host, by whom no connection is made and from whom none taken
     std::uint16_t port = 0;
     Proof to_it{}, from_it{};
   };
   struct Options {
-    int listener = -1;  // a listening socket, which the wire closes
+    FileDescriptor listener{-1};  // a listening socket
     std::uint64_t group = 0;
     std::vector<Peer> peers;
     std::uint32_t connections = 1;  // by which long payloads to a peer go
@@ -31,7 +32,6 @@ class TcpWire final : public Wire {
   };
 
   TcpWire(int rank, Options options, Sink& sink);
-  ~TcpWire() override;
 
   void send(int peer, const Frame& frame, const std::byte* payload) override;
   void send(int peer, const Frame& frame, std::string payload) override;
@@ -40,7 +40,7 @@ class TcpWire final : public Wire {
   void connect(int peer) override;
   bool progress() override;
   void tick() override;
-  int descriptor() const override { return events_; }
+  int descriptor() const override { return events_.fd(); }
   bool connected(int peer) const override { return links_[peer].any(); }
   bool busy() const override;
   bool finished() const override;
@@ -53,6 +53,7 @@ class TcpWire final : public Wire {
   using Sending = tcp::Sending;
 
   Connection* dial(int peer, std::uint32_t stream);
+  bool listen(int change);
   void accept_all();
   void make_room(std::size_t most);
   bool greet(Connection& c);
@@ -80,6 +81,7 @@ class TcpWire final : public Wire {
   void wait_for_turn(Connection& c, const std::byte* from, std::size_t nbytes);
   bool deliver(Connection& c);
   void release_held(Link& link);
+  void catch_up(std::int64_t now);
   std::int64_t silent_since(const Connection& c, std::int64_t now) const;
 
   bool progress_by_reading();
@@ -96,7 +98,7 @@ class TcpWire final : public Wire {
   int rank_;
   Options options_;
   Sink& sink_;
-  int events_;
+  FileDescriptor events_;
   std::vector<std::unique_ptr<Connection>> connections_;
   std::vector<Link> links_;  // by peer
   bool leaving_ = false, any_dead_ = false, full_ = false;

@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "memory/limits.h"
 #include "wires/tcp.h"
 
 namespace ringtree {
@@ -56,7 +57,8 @@ void TcpWire::connect(int peer) {
   link.connecting = dial(peer, 0);
 }
 
-// nullptr where that failed at once.
+// nullptr where that failed at once, as where a further stream finds no descriptor: the pair has others. Without one
+// for its first connection this throws.
 Connection* TcpWire::dial(int peer, std::uint32_t stream) {
   auto& where = options_.peers[peer];
   sockaddr_storage address{};
@@ -67,7 +69,11 @@ Connection* TcpWire::dial(int peer, std::uint32_t stream) {
   }
   auto c = std::make_unique<Connection>();
   c->fd = socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (c->fd < 0) throw std::system_error(errno, std::generic_category(), "cannot make a socket");
+  if (c->fd < 0) {
+    int error = errno;
+    if (stream) return nullptr;
+    throw std::system_error(error, std::generic_category(), "cannot make a socket" + limit_behind(error));
+  }
   c->peer = peer;
   c->stream = stream;
   c->outgoing = true;
@@ -77,7 +83,7 @@ Connection* TcpWire::dial(int peer, std::uint32_t stream) {
   auto& made = *connections_.emplace_back(std::move(c));
   made.writes = true;
   epoll_event event{EPOLLIN | EPOLLOUT, {&made}};
-  epoll_ctl(events_, EPOLL_CTL_ADD, made.fd, &event);
+  epoll_ctl(events_.fd(), EPOLL_CTL_ADD, made.fd, &event);
   made.queue.push_back(raw(Hello{magic, options_.group, rank_, peer, stream, 0, where.to_it}));
   if (::connect(made.fd, reinterpret_cast<sockaddr*>(&address), length) == 0 || errno == EINPROGRESS) return &made;
   auto why = std::string("cannot be connected to: ") + std::strerror(errno);
@@ -88,10 +94,10 @@ Connection* TcpWire::dial(int peer, std::uint32_t stream) {
 
 void TcpWire::accept_all() {
   for (std::size_t turn = 0; turn < strangers; turn++) {  // epoll asks again where there are more
-    int fd = accept4(options_.listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    int fd = accept4(options_.listener.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {  // until the next tick: the listener stays readable
       full_ = true;
-      epoll_ctl(events_, EPOLL_CTL_DEL, options_.listener, nullptr);
+      listen(EPOLL_CTL_DEL);
     }
     if (fd < 0) break;
     int on = 1;
@@ -100,7 +106,7 @@ void TcpWire::accept_all() {
     c->fd = fd;
     auto& made = *connections_.emplace_back(std::move(c));
     epoll_event event{EPOLLIN, {&made}};
-    epoll_ctl(events_, EPOLL_CTL_ADD, fd, &event);
+    epoll_ctl(events_.fd(), EPOLL_CTL_ADD, fd, &event);
   }
   make_room(options_.peers.size() + strangers);
 }
@@ -148,7 +154,8 @@ bool TcpWire::hello(Connection& c) {
   Hello hello{};
   std::memcpy(&hello, c.head.data(), sizeof hello);
   auto known = hello.magic == magic && hello.group == options_.group && hello.to == rank_ && hello.from >= 0 &&
-               hello.from < static_cast<int>(options_.peers.size()) && hello.from != rank_;
+               hello.from < static_cast<int>(options_.peers.size()) && hello.from != rank_ &&
+               !options_.peers[hello.from].host.empty();
   bool proved = known && same(hello.proof, options_.peers[hello.from].from_it);
   auto link = proved && !links_[hello.from].lost ? &links_[hello.from] : nullptr;  // who is lost stays so
   if (link && hello.stream) {  // beside a connection, and none twice

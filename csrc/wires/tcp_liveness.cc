@@ -26,12 +26,22 @@ std::int64_t TcpWire::silent_since(const Connection& c, std::int64_t now) const 
   return !c.outgoing && (c.in_payload || held_ns) ? std::max(c.heard_ns, held_ns) : now;
 }
 
+// Takes what has come by connections that seem overdue: where this rank stood still for a while, it lies there unread.
+void TcpWire::catch_up(std::int64_t now) {
+  auto is_late = [&](auto& link) { return link.crossed_ns && overdue(now, link.crossed_ns, false); };
+  bool awaits_connection = std::ranges::any_of(links_, is_late);
+  if (awaits_connection) accept_all();
+  for (std::size_t k = 0; k < connections_.size(); k++) {
+    auto& c = *connections_[k];
+    bool is_new = awaits_connection && !c.greeted && !c.outgoing;
+    if (!c.dead && (is_new || overdue(now, silent_since(c, now), c.greeted))) read(c);
+  }
+}
+
 void TcpWire::tick() {
   auto now = now_ns();
-  if (std::exchange(full_, false)) {
-    epoll_event event{EPOLLIN, {nullptr}};
-    epoll_ctl(events_, EPOLL_CTL_ADD, options_.listener, &event);
-  }
+  if (std::exchange(full_, false)) listen(EPOLL_CTL_ADD);
+  catch_up(now);
   for (std::size_t k = 0; k < connections_.size(); k++) {
     auto& c = *connections_[k];
     if (c.dead) continue;
@@ -79,7 +89,7 @@ bool TcpWire::finished() const {
 void TcpWire::discard(Connection& c) {
   if (c.dead) return;
   c.dead = any_dead_ = true;
-  epoll_ctl(events_, EPOLL_CTL_DEL, c.fd, nullptr);
+  epoll_ctl(events_.fd(), EPOLL_CTL_DEL, c.fd, nullptr);
   shutdown(c.fd, SHUT_RDWR);
 }
 

@@ -47,8 +47,9 @@ class Wire {
     virtual ~Sink() = default;
     // The memory for an arriving frame's payload; nullptr: the frame breaks the rules, and its peer is lost. Called in
     // the frame's turn, that is after arrived() for those before it; for 4 KiB or more it may be earlier. Never for a
-    // frame without a payload, always before arrived() for others. Memory that does not last as long as the sink is
-    // kept by `keeps`, which the wire holds until the payload is there: a peer may send a frame twice at once.
+    // frame without a payload, always before arrived() for others. The memory stays where it is as long as the sink
+    // lasts, or `keeps` keeps it, which the wire holds until the payload is there: a peer may send a frame twice at
+    // once.
     virtual std::byte* place(int peer, const Frame& frame, std::shared_ptr<void>& keeps) = 0;
     // All of the frame is there; false: it breaks the rules.
     virtual bool arrived(int peer, const Frame& frame) = 0;

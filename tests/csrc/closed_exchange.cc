@@ -71,7 +71,7 @@ void nothing_is_written_after_the_end() {
   expect(is_closed([&] { late.run({&more, 1}, 1, hooks); }), "run() finds the exchange closed");
   expect(is_closed([&] { late.post(receive(other, unused)); }), "post() finds the exchange closed");
   late.test(number);
-  ringtree::Background::advance_all();  // another group's wait, which the late post() has asked to help
+  ringtree::Background::advance_all();  // a wait of another group helps those that it has heard of
   auto is_untouched = std::ranges::count(freed, before) == static_cast<std::ptrdiff_t>(freed.size());
   expect(is_untouched, "no byte is written into the array of a receive that was under way");
 }

@@ -138,9 +138,9 @@ int main(int argc, char** argv) {
   std::vector<int> right(ranks);
   for (int rank = 0; rank < ranks; rank++)
     threads.emplace_back([&, rank] {
-      ringtree::TcpWire::Options wire{listeners[rank], 1, peers, 3, false};
-      ringtree::Network network{host_of, [wire](int rank, ringtree::Wire::Sink& sink) {
-                                  return std::make_unique<ringtree::TcpWire>(rank, wire, sink);
+      ringtree::TcpWire::Options wire{ringtree::FileDescriptor(listeners[rank]), 1, peers, 3, false};
+      ringtree::Network network{host_of, [&wire](int rank, ringtree::Wire::Sink& sink) {
+                                  return std::make_unique<ringtree::TcpWire>(rank, std::move(wire), sink);
                                 }};
       ringtree::Endpoint::Options endpoint;
       endpoint.timeout_s = 60;

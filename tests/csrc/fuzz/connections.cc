@@ -52,7 +52,7 @@ class Clients {
     switch (act) {
       case greets:
         open(fd);
-        peers_[which] = 1 + input_.byte() % 2;
+        peers_[which] = 1 + input_.byte() % 3;  // the last is no rank of another host
         send(fd,
              Hello{
                  ringtree::tcp::magic, group, peers_[which], 0, static_cast<std::uint32_t>(input_.byte() % 20), 0, {}});
@@ -162,8 +162,9 @@ std::vector<std::string> fuzz::seeds() {
   part(failure, 0, 0, {Kind::failure, 0, 40, 2, 0, 0});
   failure.small(C::ranks_turn, 0, receives, 0, 4);
   // Faults that were found: a frame with a payload whose part has none; the reasons of two failures, and the answer to
-  // a question, twice at once.
-  Seed empty, failures, answers;
+  // a question, twice at once; the waits of ranks, twice at once and not as many; one who calls itself a rank of this
+  // host, of which no proof is known.
+  Seed empty, failures, answers, waits, neighbour;
   greet(empty, 0, 0);
   empty.small(C::sends_part, 0, C::any_turn, Kind::descriptor, Frames::inlined).put(std::uint16_t{8192});
   empty.small(0, 0, 1, 7, 0, 0).put(std::uint16_t{0}).small(0, C::ranks_turn, 0, receives, 0, 7);
@@ -178,7 +179,16 @@ std::vector<std::string> fuzz::seeds() {
   answers.small(1);
   part(answers, 1, C::any_turn, {Kind::got, 0, 8192, 1, 0, 0});
   answers.small(0, 1, C::sends_bytes, 0, 200).bytes.append(200, 'y');
-  for (auto& seed : {empty, failures, answers, descriptor, pieces, streams, get, strange, failure})
+  for (int which = 0; which < 2; which++) greet(waits, which, which);
+  part(waits, 0, C::short_payload, {Kind::waits, 0, sizeof(ringtree::WaitHead), 0, 0, 0});
+  waits.small(1);
+  part(waits, 1, C::any_turn | C::short_payload,
+       {Kind::waits, 0, ringtree::most_waits * sizeof(ringtree::WaitHead), 0, 0, 0});
+  waits.small(0, 1, 1, C::sends_bytes, 0, 203).bytes.append(203, '\0');
+  neighbour.small(C::greets, 0, 2, 0);
+  part(neighbour, 0, 0, {Kind::signal, 0, 0, 0, 0, 0});
+  neighbour.small(C::ranks_turn, 0, receives, 0, 4);
+  for (auto& seed : {empty, failures, answers, waits, neighbour, descriptor, pieces, streams, get, strange, failure})
     seeds.push_back(seed.bytes);
   return seeds;
 }
@@ -186,10 +196,12 @@ std::vector<std::string> fuzz::seeds() {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t nbytes) {
   Input input(data, nbytes);
   Address address;
-  ringtree::TcpWire::Options options{listening(address), group, std::vector<ringtree::TcpWire::Peer>(fuzz::ranks), 0,
-                                     false};
-  fuzz::Rank rank(
-      [&](int self, ringtree::Wire::Sink& sink) { return std::make_unique<ringtree::TcpWire>(self, options, sink); });
+  std::vector<ringtree::TcpWire::Peer> peers(fuzz::ranks);
+  peers[1].host = peers[2].host = "elsewhere";  // to where no connection is made
+  ringtree::TcpWire::Options options{ringtree::FileDescriptor(listening(address)), group, std::move(peers), 0, false};
+  fuzz::Rank rank([&](int self, ringtree::Wire::Sink& sink) {
+    return std::make_unique<ringtree::TcpWire>(self, std::move(options), sink);
+  });
   Clients clients(address, input);  // gone before the rank leaves, which would wait for their farewell
   for (int k = 0; k < 60 && !input.empty(); k++) {
     auto act = static_cast<Clients::Act>(input.byte() % Clients::acts);

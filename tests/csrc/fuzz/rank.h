@@ -1,5 +1,5 @@
-// A rank whose peers are on another host, and what it does while they send what they like: the fuzzers of frames and of
-// connections.
+// A rank with two peers on another host, and one beside it, and what it does while they send what they like: the
+// fuzzers of frames and of connections.
 #pragma once
 
 #include <cstdlib>
@@ -29,7 +29,7 @@ void operator delete[](void* at, std::size_t) noexcept {
 
 namespace fuzz {
 
-inline constexpr int ranks = 3, slots = 4, dtype = static_cast<int>(ringtree::Dtype::uint8);
+inline constexpr int ranks = 4, slots = 4, dtype = static_cast<int>(ringtree::Dtype::uint8);
 inline constexpr std::size_t slot_bytes = 8192, window_bytes = 9000;
 
 // The bytes of a message that the rank asks for, by a number.
@@ -54,7 +54,7 @@ class Rank {
         segment_(memory_.at(), layout_),
         window_(window_bytes),
         endpoint_(segment_, 0, members(), options()),
-        bridge_(endpoint_, {{0, 1, 1}, std::move(wire)}),
+        bridge_(endpoint_, {{0, 1, 1, 0}, std::move(wire)}),
         interpreter_(endpoint_, 1 << 20, 0),
         exchange_(endpoint_) {
     window_.shrink_to_fit();
@@ -84,7 +84,7 @@ class Rank {
  private:
   static ringtree::InheritedLiveness members() {
     ringtree::InheritedLiveness members;
-    members.bytes = {0, 1, 2};
+    members.bytes = {0, 1, 2, 3};
     static int fd = memfd_create("waits", MFD_CLOEXEC);
     if (ftruncate(fd, ranks * ringtree::LongWaits::page) == 0)
       members.waits = std::make_shared<ringtree::LongWaits>(fd, 0, 0);
@@ -94,7 +94,7 @@ class Rank {
     ringtree::Endpoint::Options options;
     options.timeout_s = 1;
     options.oversubscribed = options.threads = true;
-    options.names = {"0", "1", "2"};
+    options.names = {"0", "1", "2", "3"};
     return options;
   }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import socket
 import time
 
 import numpy as np
@@ -287,3 +288,14 @@ def test_a_sub_group_without_room_raises() -> None:
         assert end.error in (OSError, _native.Poisoned)
         assert "cannot reserve" in end.text
         assert "bytes of shared memory" in end.text
+
+
+def test_a_network_of_which_no_group_comes_listens_no_more() -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    address = listener.getsockname()
+    peers = [("", 0, bytes(32), bytes(32)), ("127.0.0.1", 1, bytes(32), bytes(32))]
+    network = _native.tcp([0, 1], listener=listener.detach(), group=1, peers=peers, connections=1, measures=False)
+    socket.create_connection(address).close()
+    del network
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(address)
