@@ -62,9 +62,9 @@ class OneSided(Collectives):
 
     def put(self, x: Any, dst: int, window: Any, signal: int | None = None) -> None:
         """Writes `x` to rank `dst`'s copy of `window`. With `signal`, an index 0..7, then sends that signal: when `dst`
-        has waited for it, it sees the data. Of two puts to the same bytes either may stay, unless `dst` has signalled in
-        between that the first is there, and this rank has waited for that. TypeError, ValueError: if `x` is of another
-        type or size than `window`, or `window` no memory of this group's `empty`."""
+        has waited for it, it sees the data. Of two puts to the same bytes either may stay, unless `dst` has signalled
+        in between that the first is there, and this rank has waited for that. TypeError, ValueError: if `x` is of
+        another type or size than `window`, or `window` no memory of this group's `empty`."""
         peer, index = self._peer(dst), None if signal is None else _index(signal)
         there, number, offset = self._found(window)
         here = arrays.readable(x)
