@@ -40,6 +40,14 @@ def test_a_healthy_log_is_laid_beside_the_prediction(ringtree: Ringtree, tmp_pat
     assert "large sizes: 34 GB/s busbw measured" in result.out
 
 
+def test_a_log_with_wrong_results_is_no_healthy_one(ringtree: Ringtree, tmp_path: Path) -> None:
+    log = written(tmp_path, 34.0)
+    *rows, last = log.read_text().rstrip("\n").split("\n")
+    log.write_text("\n".join([*rows, " ".join([*last.split()[:-1], "5"])]) + "\n")
+    out = ringtree("explain", str(log), "--topology", "dgx-1-v100").out
+    assert "no fault of speed found, but wrong results" in out and "WRONG RESULTS: 5 wrong elements" in out
+
+
 def test_the_gpu_that_ran_is_the_one_that_is_priced(ringtree: Ringtree, tmp_path: Path) -> None:
     """One GPU of each of two hosts, by number: not the first."""
     log, why = written(tmp_path, 34.0), tmp_path / "why.json"

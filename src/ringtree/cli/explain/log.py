@@ -137,7 +137,8 @@ def _start(beside: MiddleSize) -> str:
 def _verdict(found: Explanation) -> Iterator[str]:
     verdict = found.verdict
     if verdict is Diagnosis.HEALTHY:
-        yield "no fault found"
+        wrong = any(compared.row.wrong for compared in found.rows)
+        yield "no fault of speed found, but wrong results" if wrong else "no fault found"
         if found.algorithm:
             pick = found.rows[-1].planned.pick
             yield (
