@@ -47,6 +47,11 @@ def test_the_best_by_size_and_ranks(capsys):
     assert "parameter_server" in found
 
 
+def test_over_infinite_links(capsys):
+    found = sweep(capsys, "all_reduce", "--topology", "ring:bandwidth=inf", "--ranks", "4", "--bytes", "8,1G")
+    assert "# lower bound at 1 GiB: 2 µs, latency" in found
+
+
 def test_one_rank_takes_no_time(capsys):
     found = sweep(capsys, "all_reduce", "--topology", "dgx-h100", "--ranks", "1,2", "--bytes", "1M")
     assert "from 1 rank" in found
