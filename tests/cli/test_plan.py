@@ -89,6 +89,19 @@ def test_the_record_of_one_node_has_no_network_and_names_few_of_many_links(ringt
     assert len(cut["links"]) == min(cut["link_count"], 64)
 
 
+def test_a_cut_of_infinite_bandwidth_has_no_number(ringtree: Ringtree, tmp_path: Path) -> None:
+    machine, file = tmp_path / "pair.json", tmp_path / "rows.json"
+    link = {"kind": "nvlink", "bandwidth_Bps": "inf"}
+    ends = [("gpu0", "gpu1"), ("gpu1", "gpu0")]
+    devices = [{"name": name, "kind": "gpu", "model": "H100"} for name, _ in ends]
+    links = [{"source": source, "target": target, **link} for source, target in ends]
+    machine.write_text(json.dumps({"machine": "pair", "devices": devices, "links": links}))
+    got = ringtree("plan", "all_reduce", "--topology", str(machine), "--bytes", "1G", "--json", str(file))
+    assert (got.code, got.err) == (0, "") and "# lower bound" in got.out
+    found = json.loads(file.read_text())
+    assert found["cut"]["GBps"] is None and found["rows"][0]["bound_bottleneck"] == "latency"
+
+
 def test_the_interval_is_in_the_table_and_in_json(ringtree: Ringtree, tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
     out = ringtree(*FOUR, "--bytes", "1K,8G", "--json", str(file)).out

@@ -93,7 +93,8 @@ def test_this_machines_file_is_named(ringtree: Ringtree, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("collective", COLLECTIVES)
 def test_everything_can_be_planned(collective: str, ringtree: Ringtree) -> None:
-    got = ringtree("plan", collective, "-n", "5", "--bytes", "8:64M:64", "--all")
+    sizes = () if collective == "barrier" else ("--bytes", "8:64M:64")
+    got = ringtree("plan", collective, "-n", "5", *sizes, "--all")
     assert got.code == 0, got.err
     assert all("%" in line for line in got.out.splitlines() if not line.startswith("#"))
 
@@ -111,6 +112,7 @@ def test_everything_can_be_planned(collective: str, ringtree: Ringtree) -> None:
         (("all_reduce", "--model", "nccl"), "--model applies to a cluster: expected --topology"),
         (("all_reduce", "--beside", "1ms"), "--beside describes a network between hosts: expected --hosts"),
         (("all_reduce", "--bytes", "8", "-e", "1M"), "--bytes and -e/--maxbytes both name sizes: expected one of them"),
+        (("barrier", "--bytes", "1M"), "--bytes: a barrier moves no data; leave it out"),
         (("all_reduce", "-f", "0"), "-f 0: expected a factor over 1"),
         (
             ("all_reduce", "--topology", "dgx-h100", "-n", "4"),
@@ -121,6 +123,13 @@ def test_everything_can_be_planned(collective: str, ringtree: Ringtree) -> None:
 def test_a_mistake_is_one_line(words: tuple[str, ...], why: str, ringtree: Ringtree) -> None:
     got = ringtree("plan", *words)
     assert got.code != 0 and why in got.err and got.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("where", [("-n", "4"), ("--hosts", "2,2")])
+def test_a_barrier_has_one_line(where: tuple[str, ...], ringtree: Ringtree) -> None:
+    got = ringtree("plan", "barrier", *where)
+    lines = [line for line in got.out.splitlines() if line and not line.startswith("#")]
+    assert got.code == 0 and {line.split()[0] for line in lines} == {"0"}
 
 
 def test_planning_needs_no_native_module(tmp_path: Path) -> None:

@@ -157,6 +157,8 @@ MISTAKES = [
     ("chain --bytes 8 --cut --option pieces=2", "--cut chooses the algorithm's options by size; leave --option out"),
     ("ring --bytes 8,64 --trace t.json", "t.json can contain one simulation only; expected one size in --bytes"),
     ("ring --bytes 8 --trace missing/t.json", "no such folder to write to"),
+    ("dissemination --bytes 1M", "--bytes: a barrier moves no data; leave it out"),
+    ("ring --bytes 8 --with dissemination:barrier:8", "a barrier moves no data; expected 0 for its bytes"),
     ("ring --bytes 8 --html .", "is a folder; expected a file to write to"),
 ]
 
@@ -166,6 +168,16 @@ def test_a_mistake_is_one_line(ringtree: Ringtree, words: str, expected: str) ->
     got = ringtree("simulate", *words.split())
     assert got.code in (1, 2) and got.out == ""
     assert expected in got.err and "internal error" not in got.err and len(got.err.splitlines()) == 1
+
+
+def test_a_barrier_has_no_size(ringtree: Ringtree, tmp_path: Path) -> None:
+    file = tmp_path / "barrier.txt"
+    file.write_text(ringtree("show", "dissemination", "-n", "4").out)
+    for words in (["dissemination", "-n", "4"], [str(file)]):
+        got = ringtree("simulate", *words, "--trace", str(tmp_path / "t.json"))
+        assert got.err == "" and "barrier over 4 ranks, 0 bytes" in got.out and "time 4 µs" in got.out
+    got = ringtree("simulate", str(file), "--bytes", "8")
+    assert (got.code, got.err.count("a barrier moves no data")) == (1, 1)
 
 
 HOSTS = ["ring", "--hosts", "2,1", "--rate", "2gbit", "--latency", "50us"]

@@ -47,6 +47,20 @@ def test_the_best_by_size_and_ranks(capsys):
     assert "parameter_server" in found
 
 
+def test_over_infinite_links(capsys):
+    found = sweep(capsys, "all_reduce", "--topology", "ring:bandwidth=inf", "--ranks", "4", "--bytes", "8,1G")
+    assert "# lower bound at 1 GiB: 2 µs, latency" in found
+
+
+@pytest.mark.parametrize("ranks", ["4", "4,8"])
+def test_a_barrier_has_no_sizes(capsys, tmp_path, ranks):
+    file = tmp_path / "rows.json"
+    found = sweep(capsys, "barrier", "--topology", "ring", "--ranks", ranks, "--json", str(file))
+    assert "# lower bound at" in found and "µs, latency" in found
+    rows = read_record(file)["rows"]
+    assert len(rows) == 3 * len(ranks.split(",")) and {row["nbytes"] for row in rows} == {0}
+
+
 def test_one_rank_takes_no_time(capsys):
     found = sweep(capsys, "all_reduce", "--topology", "dgx-h100", "--ranks", "1,2", "--bytes", "1M")
     assert "from 1 rank" in found
@@ -150,6 +164,7 @@ def test_rank_counts(text, each, expected):
     [
         ("all_reduce --topology switch --ranks 0:4", "-n/--ranks 0:4: expected such as 64, 2,8,64 or 2:100000"),
         ("all_reduce --topology switch --algorithm bruck", "--algorithm bruck: does not serve all_reduce"),
+        ("barrier --topology switch --bytes 1M", "--bytes: a barrier moves no data; leave it out"),
         ("all_reduce --topology switch --bytes 0", "--bytes 0: 0 bytes"),
         (f"all_reduce --topology dgx-a100 --ranks {','.join(map(str, range(1, 99)))}", "expected such as 64"),
         ("all_reduce --topology dgx-h100 --nodes 1048576", "8,388,608 ranks; expected at most 1,048,576"),

@@ -72,6 +72,10 @@ CASES: list[tuple[object, str]] = [
     ({"machine": "m", "devices": [{**GPU, "gdr": 1}]}, "devices[0]: gdr is 1; expected true or false"),
     ({"machine": "m", "devices": [{**GPU, "rate_Bps": "x"}]}, 'devices[0]: rate_Bps is "x"; expected a number'),
     ({"machine": "m", "devices": [{**GPU, "rate_Bps": -1}]}, "rate_Bps is -1; expected a number of at least 0"),
+    (
+        {"machine": "m", "devices": [GPU, {"name": "nic0", "kind": "nic", "rate_Bps": "inf"}]},
+        "devices[1]: rate_Bps is inf; expected the NIC's line rate",
+    ),
     ({"machine": "m", "devices": [{**GPU, "name": "a\nb"}]}, "expected a text that can be printed"),
     (
         {"machine": "m", "devices": [{**GPU, "attributes": {"a": 1}}]},

@@ -173,6 +173,20 @@ def test_a_torus_that_is_too_large_to_look_at_whole_is_refused_at_once():
         Bounds(Cluster(machine("dgx-h100"), 1_000_003, FABRICS["roce"], NetworkShape.TORUS))
 
 
+@pytest.mark.parametrize("latency_s", [0.0, 1e-6])
+@pytest.mark.parametrize("shape", [direct, ring, switch])
+def test_bytes_take_no_time_on_infinite_links(shape, latency_s):
+    bounds = Bounds(shape(4, latency_s=latency_s, bandwidth_Bps=np.inf))
+    for collective in COLLECTIVES:
+        found = bounds.bound(collective, M)
+        assert (found.bandwidth_s, found.time_s) == (0.0, found.latency_s), collective
+
+
+def test_a_finite_link_binds_beside_infinite_ones():
+    found = bound("all_gather", boxes(2, 4, np.inf, 25e9), M)
+    assert found.bandwidth_s == pytest.approx(M / 2 / 100e9) and found.cut.bandwidth_Bps == 100e9
+
+
 def test_one_rank():
     assert bound("all_reduce", switch(1), M).time_s == 0
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import lcm
+from math import inf, lcm
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,8 @@ Ints = NDArray[np.int64]
 Hashes = NDArray[np.uint64]
 Side = NDArray[np.bool_]
 UNBOUNDED = Fraction(-1)
+ENDLESS_BPS = 10**400
+"""Capacity of a link of infinite bandwidth: above any float, so its bytes take exactly 0 s in floats."""
 MOST_COUNTED = 1 << 20
 ODD = np.uint64(0x9E3779B97F4A7C15)
 MIX = np.uint64(0xBF58476D1CE4E5B9)
@@ -71,7 +73,7 @@ class Graph:
         source, target = topology.source[there].astype(np.int64), topology.target[there].astype(np.int64)
         nodes = len(topology.nodes)
         incidences = Incidence.of(source, nodes), Incidence.of(target, nodes)
-        capacities = tuple(map(Fraction, levels.tolist()))
+        capacities = tuple(Fraction(ENDLESS_BPS if level == inf else level) for level in levels.tolist())
         kind = np.zeros(nodes, np.int64)
         graph = Graph(topology.name, topology.ranks, source, target, which.reshape(-1), capacities, *incidences, kind)
         return graph._split([range(topology.ranks)], range(nodes))

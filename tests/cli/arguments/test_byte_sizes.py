@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
+
 import pytest
 
-from ringtree.cli.arguments.byte_sizes import byte_sizes, parse_bytes, sizes
+from ringtree.cli.arguments.byte_sizes import byte_sizes, listed_sizes, parse_bytes, sizes, sizes_of
 
 
 @pytest.mark.parametrize(
@@ -82,3 +84,26 @@ def test_a_sweep_multiplies_or_steps() -> None:
 def test_a_sweep_that_never_ends_is_refused(first: int, last: int, how: dict[str, float], expected: str) -> None:
     with pytest.raises(ValueError, match=expected):
         sizes(first, last, **how)  # type: ignore[arg-type]
+
+
+ENDS = {"bytes": None, "minbytes": None, "maxbytes": None, "stepfactor": None}
+
+
+def test_a_barrier_has_the_size_0() -> None:
+    assert sizes_of(Namespace(collective="barrier", **ENDS), ("8", "64", 2.0)) == [0] == listed_sizes(None, "barrier")
+    assert sizes_of(Namespace(collective="scan", **ENDS), ("8", "16", 2.0)) == [8, 16]
+    with pytest.raises(ValueError, match="required: --bytes"):
+        listed_sizes(None, "scan")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"bytes": "8"}, "--bytes: a barrier moves no data; leave it out"),
+        ({"maxbytes": "8"}, "-e/--maxbytes: a barrier moves no data"),
+        ({"stepfactor": 2.0}, "-f/--stepfactor: a barrier moves no data"),
+    ],
+)
+def test_sizes_of_a_barrier_are_refused(given: dict[str, object], expected: str) -> None:
+    with pytest.raises(ValueError, match=expected):
+        sizes_of(Namespace(collective="barrier", **ENDS | given), ("8", "64", 2.0))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Sequence
 
 from ringtree.cli.arguments.subject import given
+from ringtree.ir.collective import COLLECTIVES
 
 MOST_BYTES = 1 << 50
 """The largest size: a thousand ranks' bytes are still counted in 64 bits."""
@@ -31,8 +33,11 @@ def byte_sizes(text: str) -> list[int]:
 
 
 def sizes_of(args: argparse.Namespace, usual: tuple[str, str, float]) -> list[int]:
-    """The sizes of --bytes, or of -b, -e and -f; the `usual` first, last and factor stand for what is not given."""
+    """The sizes of --bytes, or of -b, -e and -f; the `usual` first, last and factor stand for what is not given. 0
+    alone for a collective without data."""
     ends = given(args, ("minbytes", "maxbytes", "stepfactor"))
+    if without_data(args.collective, ["--bytes"] * (args.bytes is not None) + ends):
+        return [0]
     if args.bytes is not None:
         if ends:
             raise ValueError(f"--bytes and {ends[0]} both name sizes: expected one of them")
@@ -41,6 +46,24 @@ def sizes_of(args: argparse.Namespace, usual: tuple[str, str, float]) -> list[in
         parse_bytes(text or other) for text, other in zip((args.minbytes, args.maxbytes), usual[:2], strict=True)
     )
     return sizes(first, last, factor=usual[2] if args.stepfactor is None else args.stepfactor)
+
+
+def listed_sizes(text: str | None, collective: str) -> list[int]:
+    """The sizes of --bytes, such as `8,64K`, which must be given; 0 alone for a collective without data."""
+    if without_data(collective, ["--bytes"] * (text is not None)):
+        return [0]
+    if text is None:
+        raise ValueError("required: --bytes, the size of the whole vector, such as 64K or 16M")
+    return [parse_bytes(size) for size in text.split(",")]
+
+
+def without_data(collective: str, options: Sequence[str]) -> bool:
+    """Whether calls of the collective have no size: a barrier's. ValueError where options for sizes are given to it."""
+    if collective not in COLLECTIVES or not COLLECTIVES[collective].repeats:
+        return False
+    if options:
+        raise ValueError(f"{options[0]}: a {collective} moves no data; leave it out")
+    return True
 
 
 def _positive(text: str) -> int:

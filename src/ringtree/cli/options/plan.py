@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--bytes",
         metavar="B",
-        help="8:8G (doubling), 8:8G:4 (times 4), or 1M,64M (default 8:8G; over hosts 8:64M:8)",
+        help="8:8G (doubling), 8:8G:4 (times 4), or 1M,64M (default 8:8G; over hosts 8:64M:8); none for a barrier",
     )
     add(
         "-n",

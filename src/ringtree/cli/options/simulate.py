@@ -43,7 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--bytes",
         metavar="B",
-        help="size of the whole vector, such as 64K or 16M; several such as 8,64K,16M print a line each",
+        help="size of the whole vector, such as 64K or 16M; several such as 8,64K,16M print a line each; none for a "
+        "barrier, which moves no data",
     )
     add("--cut", action="store_true", help="cut the schedule as a call of that size would (`show --bytes`); with "
         "trace:FILE or --hosts also into the engine's windows of elements")  # fmt: skip

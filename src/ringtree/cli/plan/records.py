@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any
 
 from ringtree.machines.clusters import Cluster
@@ -28,7 +29,8 @@ def cluster(cluster: Cluster) -> dict[str, Any]:
 
 
 def cut(bound: LowerBound) -> dict[str, Any] | None:
-    """The bound's narrowest cut: its links, the first ones by name, and their bandwidth together."""
+    """The bound's narrowest cut: its links, the first ones by name, and their bandwidth together, None where it is
+    infinite, for which JSON has no number."""
     found = bound.cut
     if found is None:
         return None
@@ -36,6 +38,6 @@ def cut(bound: LowerBound) -> dict[str, Any] | None:
         "words": found.words,
         "links": list(found.links),
         "link_count": found.count,
-        "GBps": found.bandwidth_Bps / 1e9,
+        "GBps": found.bandwidth_Bps / 1e9 if isfinite(found.bandwidth_Bps) else None,
         "alike": found.alike,
     }

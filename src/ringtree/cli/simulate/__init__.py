@@ -8,7 +8,6 @@ from importlib import import_module
 
 from ringtree.algorithms import REGISTRY
 from ringtree.cli.arguments import subject
-from ringtree.formats import load
 from ringtree.formats.operations import format_of
 
 OF_TRACES = ("groups", "expand")
@@ -39,8 +38,4 @@ def run(args: argparse.Namespace) -> int:
     for option in ("channels", "measured"):
         if subject.is_given(getattr(args, option)):
             raise ValueError(OF_DEVICES[option])
-    if args.bytes is None:
-        if subject.is_file(args.what):
-            load(args.what)  # a file that cannot be read is the first thing to mend
-        raise ValueError("required: --bytes, the size of the whole vector, such as 64K or 16M")
     return int(import_module("ringtree.cli.simulate.on_links").run(args))

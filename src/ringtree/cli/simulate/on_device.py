@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ringtree.cli.arguments.byte_sizes import parse_bytes
+from ringtree.cli.arguments.byte_sizes import listed_sizes
 from ringtree.cli.arguments.conditions import conditions
 from ringtree.cli.arguments.destination import check_destinations, write_page
 from ringtree.cli.arguments.topology import topology
@@ -50,9 +50,8 @@ def run(args: argparse.Namespace) -> int:
         refuse_options(args, "times beside measured ones", (*OF_EVENTS, "bytes"))
         _beside(args, program, links, constants)
         return 0
-    if args.bytes is None:
-        raise ValueError("required: --bytes, the size of the whole vector, such as 64K or 16M")
-    cases = [Case(program.schedule, program.programs, parse_bytes(text)) for text in args.bytes.split(",")]
+    sizes = listed_sizes(args.bytes, program.schedule.collective)
+    cases = [Case(program.schedule, program.programs, nbytes) for nbytes in sizes]
     text = f"{described(args, links)}; thread blocks of protocol {program.protocol} by {args.constants}"
     if len(cases) > 1:
         refuse_options(args, "times alone, of several sizes", OF_EVENTS)

@@ -10,7 +10,7 @@ from importlib import import_module
 
 from ringtree.algorithms import build, find
 from ringtree.cli.arguments import subject
-from ringtree.cli.arguments.byte_sizes import parse_bytes
+from ringtree.cli.arguments.byte_sizes import listed_sizes, parse_bytes, without_data
 from ringtree.cli.arguments.conditions import conditions
 from ringtree.cli.arguments.destination import check_destinations, write_page
 from ringtree.cli.arguments.hosts import host_of_ranks
@@ -35,6 +35,9 @@ _WITH = re.compile(r"(.+\.py:[^:]*|[^:]*):([^:]*):([^:]*)(?::([^:]*))?")
 
 def run(args: argparse.Namespace) -> int:
     """Prints simulated time, critical path and links, or a table over sizes. Returns the exit code."""
+    file = subject.from_file(args, "cut") if subject.is_file(args.what) else None
+    collective = file.schedule.collective if file else subject.collectives(args.what, args.collective)[0]
+    sizes = listed_sizes(args.bytes, collective)
     ranks_on_hosts(args)
     if args.in_place and not (args.cut and _as_engine(args)):
         raise ValueError(
@@ -44,13 +47,16 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(
             "--goal and --chakra write the schedule alone: leave --with, --straggler, --link and --jitter out"
         )
-    sizes = [parse_bytes(text) for text in args.bytes.split(",")]
     written = [args.trace, args.html, args.goal, args.chakra and args.chakra.with_name(f"{args.chakra.name}.0.et")]
     check_destinations(args, *written)
     if len(sizes) > 1 and any(written):
         path = next(filter(None, written))
         raise ValueError(f"{path} can contain one simulation only; expected one size in --bytes")
-    cases = [_case(args, nbytes) for nbytes in sizes]
+    if file:
+        _prove(args, file.schedule)
+        cases = [Case(file.schedule, file.programs or file.schedule, nbytes) for nbytes in sizes]
+    else:
+        cases = [_case(args, nbytes) for nbytes in sizes]
     ranks = cases[0].schedule.ranks
     where = place(args, ranks)
     topology = where(cases[0].nbytes)
@@ -96,10 +102,7 @@ def _write(args: argparse.Namespace, case: Case, found: Simulation) -> list[str]
 
 
 def _case(args: argparse.Namespace, nbytes: int) -> Case:
-    if subject.is_file(args.what):
-        found = subject.from_file(args, "cut")
-        _prove(args, found.schedule)
-        return Case(found.schedule, found.programs or found.schedule, nbytes)
+    """An algorithm's schedule, cut for the size if the arguments ask for it."""
     if args.hosts:
         args.ranks = len(host_of_ranks(args.hosts))
     schedule = subject.schedule(args)
@@ -137,4 +140,7 @@ def _other(text: str, ranks: int) -> Job:
     if parts is None:
         raise ValueError(f"--with {text!r}: expected {WITH}, such as ring:all_reduce:1M:5us")
     algorithm, collective, size, start = parts.groups()
-    return Job(build(algorithm, collective, ranks), parse_bytes(size), 0.0 if start is None else seconds(start))
+    nbytes, start_s = parse_bytes(size), 0.0 if start is None else seconds(start)
+    if nbytes and without_data(collective, ()):
+        raise ValueError(f"--with {text}: a {collective} moves no data; expected 0 for its bytes")
+    return Job(build(algorithm, collective, ranks), nbytes, start_s)

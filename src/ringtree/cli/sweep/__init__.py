@@ -11,7 +11,7 @@ from typing import Any
 from ringtree.algorithms import build, find, serving
 from ringtree.bench.record import bandwidths
 from ringtree.cli import terminal
-from ringtree.cli.arguments.byte_sizes import byte_sizes
+from ringtree.cli.arguments.byte_sizes import byte_sizes, without_data
 from ringtree.cli.arguments.cluster import cluster as cluster_of
 from ringtree.cli.arguments.destination import check_destinations, write_page
 from ringtree.cli.arguments.subject import THEIRS, given
@@ -45,7 +45,9 @@ def run(args: argparse.Namespace) -> int:
     check_destinations(args, args.json, args.html)
     where, name, counts = _places(args)
     names = _algorithms(args.collective, args.algorithm)
-    sizes = sorted(set(byte_sizes(args.bytes or ("1M" if len(counts) > 1 else "8:8G"))))
+    sizes = [0]
+    if not without_data(args.collective, ["--bytes"] * (args.bytes is not None)):
+        sizes = sorted(set(byte_sizes(args.bytes or ("1M" if len(counts) > 1 else "8:8G"))))
     cases = [case for ranks in counts for case in _priced(args.collective, names, where(ranks), ranks, sizes)]
     terminal.show(lines(name, cases))
     record = _record(name, cases)

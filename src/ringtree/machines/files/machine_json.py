@@ -63,6 +63,9 @@ def built(data: object, file: str) -> Machine:
     name = _typed(data["machine"], str, f"{file}: machine")
     rows = {key: _list(data.get(key, []), f"{file}: {key}", most) for key, most in _MOST.items()}
     devices = tuple(_built(Device, row, f"{file}: devices[{n}]") for n, row in enumerate(rows["devices"]))
+    for n, device in enumerate(devices):
+        if device.kind is DeviceKind.NIC and device.rate_Bps == inf:
+            raise ValueError(f"{file}: devices[{n}]: rate_Bps is inf; expected the NIC's line rate, such as 5e10")
     number = {d.name: n for n, d in enumerate(devices)}
     links = []
     for n, row in enumerate(rows["links"]):
