@@ -6,16 +6,21 @@ import contextlib
 import errno
 import os
 import sys
-from pathlib import Path
+from collections.abc import Iterator
 
-from ringtree.machines.host.cgroups import memory_room
-from ringtree.machines.sysfs import Sysfs
-from ringtree.runtime.limits import explained
+from ringtree.runtime.limits import MOUNTED, explained, number_in
 
 MARGIN_BYTES = 64 << 20
 """Left to others when memory is reserved."""
 
 SHM_FOLDER = "/dev/shm"
+
+VERSIONS = {
+    "": ("", "memory.max", "memory.current", "inactive_file"),
+    "memory": ("/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+}
+"""The mount of a control group's controller, as /proc/self/cgroup names it (version 2: none), its files with limit and
+usage, and the word for pages of files that the kernel drops for others."""
 
 
 def reserve(nbytes: int, what: str, whole: int = 0, needed: int = 0) -> int:
@@ -71,8 +76,8 @@ def _available() -> tuple[int, str]:
         with open("/proc/meminfo") as lines:
             line = next(line for line in lines if line.startswith("MemAvailable:"))
         bounds.append((int(line.split()[1]) * 1024, "this machine (MemAvailable)"))
-    if (room := memory_room(Sysfs(Path("/")))) is not None:
-        bounds.append((room.free_bytes, f"/{room.file}"))
+    if (group := _control_group_room_bytes()) is not None:
+        bounds.append(group)
     nbytes, of = min(bounds, default=(sys.maxsize, ""))
     return nbytes - MARGIN_BYTES, of
 
@@ -80,3 +85,32 @@ def _available() -> tuple[int, str]:
 def _no_room(nbytes: int, what: str, why: str) -> MemoryError:
     remedy = "" if "raise it" in why else "; free memory or raise its limit"
     return MemoryError(f"no room for {nbytes} bytes of shared memory ({what}): {why}{remedy}")
+
+
+def _control_group_room_bytes() -> tuple[int, str] | None:
+    """The least that this process's control group, and those around it, have left, and the file with the limit. None
+    where no group has one."""
+    return min(_rooms(), default=None)
+
+
+def _rooms() -> Iterator[tuple[int, str]]:
+    with contextlib.suppress(OSError), open("/proc/self/cgroup") as lines:
+        for line in lines:
+            _, controllers, path = line.rstrip("\n").split(":", 2)
+            for controller in {*controllers.split(",")} & {*VERSIONS}:
+                mount, limit, used, dropped = VERSIONS[controller]
+                inner = path.strip("/")
+                while True:  # a container hides the groups around its own, so that not all of them exist
+                    folder = f"{MOUNTED}{mount}/{inner}".rstrip("/")
+                    with contextlib.suppress(OSError, ValueError):
+                        yield number_in(f"{folder}/{limit}") - _used(folder, used, dropped), f"{folder}/{limit}"
+                    if not inner:
+                        break
+                    inner = inner.rpartition("/")[0]
+
+
+def _used(folder: str, used: str, dropped: str) -> int:
+    nbytes = number_in(f"{folder}/{used}")
+    with contextlib.suppress(OSError, ValueError), open(f"{folder}/memory.stat") as lines:
+        nbytes -= next((int(line.split()[1]) for line in lines if line.startswith(f"{dropped} ")), 0)
+    return nbytes
