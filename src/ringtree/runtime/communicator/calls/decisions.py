@@ -122,8 +122,8 @@ class Decisions:
         found = _decided.get(question)
         if found is None:
             found = self._shared(group, repr(question), lambda decides: make(), hosts)
-            while len(_decided) >= KEPT:
-                _decided.pop(next(iter(_decided)), None)
+            for oldest in tuple(_decided)[: max(len(_decided) - KEPT + 1, 0)]:  # ranks may be threads
+                _decided.pop(oldest, None)
             _decided[question] = found
         return found
 
