@@ -345,6 +345,7 @@ def test_an_aborting_rank_ends_the_waits_of_all(engine: str) -> None:
         else:
             with pytest.raises(Poisoned, match="rank 0 aborted the group: no more"):
                 comm.all_reduce(ONES)
+        aborted.wait()  # on rank 0, too: its process may else end before its other thread sets it
         with pytest.raises(Poisoned):
             comm.barrier()
         comm.close()
