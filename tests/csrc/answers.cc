@@ -16,7 +16,7 @@ using ringtree::Group;
 using ringtree::Operation;
 
 constexpr int tag = 3, filling = 4, slots = 2, uint8 = static_cast<int>(ringtree::Dtype::uint8);
-constexpr std::int64_t patience_ns = 2'000'000'000;
+constexpr std::int64_t patience_ns = 10'000'000'000;
 
 struct Patience : ringtree::Hooks {};
 

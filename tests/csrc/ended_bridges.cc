@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -128,24 +129,32 @@ void who_comes_after_the_end_finds_it_closed() {
   expect(is_closed([&] { rank.bridge->get(1, 0, 0, bytes, hooks); }), "get() finds it closed");
 }
 
+// Stays a while in the access whose wait has begun.
+struct Lingering : ringtree::Hooks {
+  std::atomic<bool> here = false, through = false;
+  void blocking() override {
+    if (here.exchange(true)) return;
+    usleep(200'000);
+    through = true;
+  }
+};
+
 void the_end_waits_for_who_is_in_an_access() {
   for (bool puts : {true, false}) {
     Rank rank;
     rank.join();
-    std::atomic<bool> closed = false;
+    Lingering hooks;
     std::thread accesses([&] {
-      Patience hooks;
       std::vector<std::byte> bytes(access_bytes);
       expect(is_closed([&] {
                for (;;) puts ? rank.bridge->put(1, 0, 0, bytes, hooks) : rank.bridge->get(1, 0, 0, bytes, hooks);
              }),
              "an access ends when the bridge does");
-      expect(!closed, "and before it");
     });
-    usleep(10'000);
+    while (!hooks.here) usleep(1000);
     rank.endpoint.stopping = true;
     rank.bridge->close();
-    closed = true;
+    expect(hooks.through, "the bridge ends after the access");
     accesses.join();
   }
 }
