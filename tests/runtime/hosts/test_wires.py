@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -74,6 +75,11 @@ def test_a_forked_child_disturbs_nobody(ranks: Ranks, wire: str) -> None:
         assert outcomes[rank].result == [2.0, 0.0, 2.0, 0.0, 2.0], outcomes[rank].story
 
 
+REFUSED_S = 0.5
+"""Seconds in which the connections of a rank are all refused, while it is in the group. A rank that waits for it
+meanwhile would connect to it, with a proof of its own, and hear it by that connection."""
+
+
 class Unproved(Moved):
     """Of a rank that has the others' addresses and not what proves it."""
 
@@ -84,8 +90,12 @@ class Unproved(Moved):
 @pytest.mark.slow
 def test_a_rank_that_proves_nothing_is_not_heard(lab: Lab, ports: Iterator[int], wire: str) -> None:
     def rank(comm: Communicator) -> list[str]:
+        if comm.rank == 0:
+            time.sleep(REFUSED_S)
         try:
             comm.broadcast(np.ones(1000), 1)
+            if comm.rank == 1:
+                time.sleep(REFUSED_S)
         except Exception as error:  # noqa: BLE001
             return [type(error).__name__, str(error)]
         return ["none", ""]
