@@ -1,7 +1,5 @@
 // Bridges that cannot begin, which leave nothing behind, and that have ended, by which nobody can put or get any more.
-#include <arpa/inet.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +14,7 @@
 #include <vector>
 
 #include "bridge/bridge.h"
+#include "loopback.h"
 #include "wires/tcp.h"
 
 namespace {
@@ -43,7 +42,7 @@ struct Rank {
   Endpoint endpoint{segment, 0, members(), options()};
   std::unique_ptr<Bridge> bridge;
   std::uint16_t port = 0;
-  int peer = listening();
+  int peer = loopback::listening(port);
 
   ~Rank() { close(peer); }
   void join() {
@@ -76,17 +75,6 @@ struct Rank {
     options.threads = true;
     options.names = {"0", "1"};
     return options;
-  }
-  int listening() {
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof address;
-    if (bind(fd, reinterpret_cast<sockaddr*>(&address), length) != 0 || listen(fd, 16) != 0) std::abort();
-    getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
-    port = ntohs(address.sin_port);
-    return fd;
   }
 };
 

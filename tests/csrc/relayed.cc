@@ -1,8 +1,6 @@
 // Ranks of two hosts that a bridge joins over TCP on the loopback: reductions, broadcasts, messages and one-sided
 // access of many sizes, one behind another. Each host is a segment of its own; its ranks are threads. Run under
 // sanitizers.
-#include <arpa/inet.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -16,6 +14,7 @@
 #include <vector>
 
 #include "group/group.h"
+#include "loopback.h"
 #include "programs.h"
 #include "wires/tcp.h"
 
@@ -26,18 +25,6 @@ using ringtree::Group;
 constexpr int ranks = 3, slots = 8;
 constexpr std::size_t slot_bytes = 4096, window_bytes = 1 << 20;
 const std::vector<int> host_of = {0, 0, 1};
-
-int listening(std::uint16_t& port) {
-  int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  if (bind(fd, reinterpret_cast<sockaddr*>(&address), length) != 0 || listen(fd, 16) != 0) std::abort();
-  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
-  port = ntohs(address.sin_port);
-  return fd;
-}
 
 // Every rank's sum of what all pass in.
 void all_reduce(Group& group, const programs::Program& program, std::vector<int>& data) {
@@ -132,7 +119,7 @@ int main(int argc, char** argv) {
   std::vector<ringtree::TcpWire::Peer> peers(ranks);
   for (auto& peer : peers) {
     peer.host = "127.0.0.1";
-    listeners.push_back(listening(peer.port));
+    listeners.push_back(loopback::listening(peer.port));
   }
   std::vector<std::thread> threads;
   std::vector<int> right(ranks);

@@ -1,7 +1,5 @@
 // The TCP wire by itself: ranks of one process on the loopback. What it does without descriptors, and after a pause.
-#include <arpa/inet.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,6 +10,7 @@
 #include <system_error>
 #include <vector>
 
+#include "loopback.h"
 #include "wires/tcp.h"
 
 namespace {
@@ -42,26 +41,12 @@ struct Arrivals : ringtree::Wire::Sink {
 };
 
 struct Listener {
-  int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   std::uint16_t port = 0;
+  int fd = loopback::listening(port);
 
-  Listener() {
-    sockaddr_in at = address();
-    socklen_t length = sizeof at;
-    if (bind(fd, reinterpret_cast<sockaddr*>(&at), length) != 0 || listen(fd, 16) != 0) std::abort();
-    getsockname(fd, reinterpret_cast<sockaddr*>(&at), &length);
-    port = ntohs(at.sin_port);
-  }
-  sockaddr_in address() const {
-    sockaddr_in at{};
-    at.sin_family = AF_INET;
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    at.sin_port = htons(port);
-    return at;
-  }
   bool is_there() const {
     int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    auto at = address();
+    auto at = loopback::address(port);
     bool connected = connect(client, reinterpret_cast<sockaddr*>(&at), sizeof at) == 0;
     ::close(client);
     return connected;
