@@ -28,12 +28,12 @@ V1 = "9:memory:/docker/a\n4:cpu,cpuacct:/docker/a\n3:pids:/docker/a"
         (
             "0::/",
             {"cpu.max": "150000 100000", "memory.max": 2 * GIB, "memory.current": GIB, "pids.max": 99},
-            ControlGroup(1.5, MemoryRoom(GIB, 2 * GIB, f"{V2}/memory.max"), 99),
+            ControlGroup(1.5, MemoryRoom(GIB, 2 * GIB), 99),
         ),
         (  # the least of all groups around
             "0::/a/b",
             {"a/cpu.max": "200000 100000", "a/b/cpu.max": "max 100000", "a/b/memory.max": 8, "a/memory.max": 4},
-            ControlGroup(2.0, MemoryRoom(4, 4, f"{V2}/a/memory.max")),
+            ControlGroup(2.0, MemoryRoom(4, 4)),
         ),
         (  # a path of the machine, which the container does not see
             V1,
@@ -44,7 +44,7 @@ V1 = "9:memory:/docker/a\n4:cpu,cpuacct:/docker/a\n3:pids:/docker/a"
                 "memory/memory.usage_in_bytes": 5,
                 "pids/pids.max": 7,
             },
-            ControlGroup(0.5, MemoryRoom(GIB - 5, GIB, f"{V2}/memory/memory.limit_in_bytes"), 7),
+            ControlGroup(0.5, MemoryRoom(GIB - 5, GIB), 7),
         ),
         (V1, {"cpu/cpu.cfs_quota_us": -1, "memory/docker/a/memory.limit_in_bytes": 0x7FFFFFFFFFFFF000}, ControlGroup()),
         (  # pages of files, which the kernel drops
@@ -54,7 +54,7 @@ V1 = "9:memory:/docker/a\n4:cpu,cpuacct:/docker/a\n3:pids:/docker/a"
                 "a/memory.current": 8 * GIB - 9,
                 "a/memory.stat": f"anon 7\ninactive_file {GIB}\n",
             },
-            ControlGroup(None, MemoryRoom(GIB + 9, 8 * GIB, f"{V2}/a/memory.max")),
+            ControlGroup(None, MemoryRoom(GIB + 9, 8 * GIB)),
         ),
         (
             V1,
@@ -63,12 +63,12 @@ V1 = "9:memory:/docker/a\n4:cpu,cpuacct:/docker/a\n3:pids:/docker/a"
                 "memory/docker/a/memory.usage_in_bytes": 8,
                 "memory/docker/a/memory.stat": "inactive_file 1\ntotal_inactive_file 3",
             },
-            ControlGroup(None, MemoryRoom(3, 8, f"{V2}/memory/docker/a/memory.limit_in_bytes")),
+            ControlGroup(None, MemoryRoom(3, 8)),
         ),
         (  # the group around has less left, of a larger limit
             "0::/a",
             {"a/memory.max": GIB, "a/memory.current": 5, "memory.max": 2 * GIB, "memory.current": 2 * GIB - 1},
-            ControlGroup(None, MemoryRoom(1, 2 * GIB, f"{V2}/memory.max")),
+            ControlGroup(None, MemoryRoom(1, 2 * GIB)),
         ),
         ("no line of this form", {"cpu.max": "broken"}, ControlGroup()),
     ],

@@ -20,11 +20,10 @@ the kernel drops for others."""
 
 
 class MemoryRoom(NamedTuple):
-    """The memory that a group leaves, of its limit, and the file with the limit, below the root."""
+    """The memory that a group leaves, of its limit."""
 
     free_bytes: int
     limit_bytes: int
-    file: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +47,8 @@ def control_group(sysfs: Sysfs) -> ControlGroup:
         cpus += _cpus(sysfs.number(f"{at}/cpu.cfs_quota_us"), sysfs.number(f"{at}/cpu.cfs_period_us"))
     for at in _folders(sysfs, "pids"):
         processes += _positive(sysfs, f"{at}/pids.max")
-    return ControlGroup(min(cpus, default=None), memory_room(sysfs), min(processes, default=None))
-
-
-def memory_room(sysfs: Sysfs) -> MemoryRoom | None:
-    """The least that this process's group and those around it leave; None where none has a limit."""
-    return min(_rooms(sysfs), default=None)
+    room = min(_rooms(sysfs), default=None)
+    return ControlGroup(min(cpus, default=None), room, min(processes, default=None))
 
 
 def _rooms(sysfs: Sysfs) -> Iterator[MemoryRoom]:
@@ -63,7 +58,7 @@ def _rooms(sysfs: Sysfs) -> Iterator[MemoryRoom]:
                 lines = map(str.split, sysfs.text(f"{at}/memory.stat").splitlines())
                 cache = next((number(words[1]) for words in lines if words[:1] == [dropped] and len(words) == 2), 0)
                 taken = max(sysfs.number(f"{at}/{used}"), 0) - max(cache, 0)
-                yield MemoryRoom(max(nbytes - max(taken, 0), 0), nbytes, f"{at}/{limit}")
+                yield MemoryRoom(max(nbytes - max(taken, 0), 0), nbytes)
 
 
 def _folders(sysfs: Sysfs, controller: str) -> Iterator[str]:
