@@ -23,6 +23,9 @@ from pathlib import Path
 
 from ringtree.cli.options import cluster
 
+OF_CLUSTERS = (*cluster.OPTIONS, "model", "algorithm", "protocol", "export_graph", "export_tuner")
+"""Arguments that are for clusters alone."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `ringtree plan`."""

@@ -14,6 +14,7 @@ from ringtree.bench.predicted import shared_memory
 from ringtree.bench.record import bandwidths
 from ringtree.cli import table
 from ringtree.cli.arguments.subject import given
+from ringtree.cli.options.plan import OF_CLUSTERS
 from ringtree.files.replacing import replace_with_json
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.units import count, duration, size
@@ -24,8 +25,6 @@ from ringtree.runtime import tuned
 from ringtree.runtime.processor import cpu
 
 MOST_RANKS = 256
-OF_CLUSTERS = ("assume", "nodes", "gpus", "nics", "fabric", "network", "oversubscription", "sharp",
-               "model", "algorithm", "protocol", "export_graph", "export_tuner")  # fmt: skip
 PARTS = {
     "call_s": "call",
     "latency_s": "synchronizing",

@@ -14,6 +14,7 @@ from ringtree.cli import table
 from ringtree.cli.arguments.byte_sizes import sizes_of
 from ringtree.cli.arguments.hosts import host_of_ranks, latency, link_rate
 from ringtree.cli.arguments.subject import given
+from ringtree.cli.options.plan import OF_CLUSTERS
 from ringtree.cli.plan import records
 from ringtree.files.replacing import replace_with_json
 from ringtree.ir.collective import collective as find_collective
@@ -26,8 +27,7 @@ from ringtree.price.over_hosts import HostQuote
 from ringtree.runtime import tuned
 from ringtree.runtime.engines.shm import staging
 
-OTHERS = ("ranks", "topology", "assume", "nodes", "gpus", "nics", "fabric", "network", "oversubscription", "sharp",
-          "model", "algorithm", "protocol", "export_graph", "export_tuner")  # fmt: skip
+OTHERS = ("ranks", "topology", *OF_CLUSTERS)
 """Options of `ringtree plan` that hosts cannot have."""
 USUAL = ("8", "64M", 8.0)
 """The first size, the last and the factor between them."""
