@@ -51,8 +51,8 @@ struct Known {
 template <class Endpoint>
 using KnownTo = Known<typename Endpoint::Plan>;
 
-// A call's arrays, whose memory stays where it is for as long as this does: an object that gives its buffer to none may
-// let go of the memory, as a bytearray does when it is resized.
+// A call's arrays. Their memory stays where it is as long as this lives: Python refuses to resize a bytearray whose
+// buffer somebody holds.
 struct Arrays {
   ArrayView in, own_out;
   explicit Arrays(int device) : in(device), own_out(device) {}
