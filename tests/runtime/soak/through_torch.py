@@ -55,10 +55,15 @@ def barrier() -> None:
 
 
 def end() -> None:
+    """Destroys all groups. A mismatch that a group's end finds is raised, once the others are destroyed as well: torch
+    stops at the first error, and goes on by another call."""
     import torch.distributed as dist
 
     if dist.is_initialized():
-        dist.destroy_process_group()
+        try:
+            dist.destroy_process_group()
+        finally:
+            end()
 
 
 def in_torch(script: list[Step]) -> list[Step]:
