@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,9 @@ from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.lower import lower
 from ringtree.plan import CallTuning, steps_for
 from ringtree.plan import steps as cuts
-from ringtree.plan.steps import MOST_INSTRUCTIONS, MOST_TRANSFERS, _steps
+from ringtree.plan.nesting import NESTED, nestings
+from ringtree.plan.over_hosts import INNER, OUTER
+from ringtree.plan.steps import MOST_INSTRUCTIONS, MOST_TRANSFERS, _least_slots, _steps, fitting
 from ringtree.price import BUILT_IN, SharedMemory
 from ringtree.price.memory import built_in
 from ringtree.price.memory.parameters import ON_A_MESH
@@ -295,3 +298,26 @@ def test_cuts_follow_the_cost_of_a_message(algorithm: str, collective: str) -> N
 def test_built_in_a_message_is_worth_5_kb() -> None:
     assert 5000 < BUILT_IN.message_nbytes < 5500
     assert replace(BUILT_IN, latency_s=0.0, message_s=0.0).message_nbytes == 64, "a cache line"
+
+
+@pytest.mark.parametrize(("algorithm", "collective"), pairs())
+def test_channels_need_the_slots_by_which_they_are_refused(algorithm: str, collective: str) -> None:
+    """Channels are refused by the proof of one of them; all of them proved would be refused as well."""
+    for ranks in (4, 6):
+        what = algorithm, collective, ranks, root(collective, ranks)
+        _is_least(CallTuning(channels=2), *what)
+
+
+@pytest.mark.parametrize("inner", INNER)
+def test_channels_of_nestings_need_the_slots_by_which_they_are_refused(inner: str) -> None:
+    hosts = (0, 0, 1, 1, 1)
+    for outer in OUTER:
+        with suppress(ValueError):  # it serves no two hosts
+            [options] = nestings(hosts, (inner,), (outer,))
+            _is_least(CallTuning(options, channels=4), NESTED, "all_reduce", len(hosts), None)
+
+
+def _is_least(steps: CallTuning, algorithm: str, collective: str, ranks: int, root: int | None) -> None:
+    needed = prove_programs(lower(steps.apply(algorithm, collective, ranks, root))).slots
+    assert _least_slots(steps, algorithm, collective, ranks, root) <= needed, (algorithm, collective, steps)
+    assert fitting(steps, algorithm, collective, ranks, root, 2 * needed).channels == steps.channels
