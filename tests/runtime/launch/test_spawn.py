@@ -46,6 +46,13 @@ def test_no_ranks_is_a_mistake(n: int) -> None:
         spawn(print, n)
 
 
+def test_arguments_in_the_wrong_order_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"spawn\(2, ...\): expected a function that takes a communicator"):
+        spawn(2, len)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
+        spawn(len, 2.0)  # type: ignore[arg-type]
+
+
 def test_unknown_engines_are_a_mistake() -> None:
     with pytest.raises(ValueError, match="no engine 'magic': expected one of shm, reference"):
         spawn(print, 1, engine="magic", threads=True)

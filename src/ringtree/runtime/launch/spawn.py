@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable
+from operator import index
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,8 @@ def spawn(
     each rank. RankFailed: if a rank fails, with its traceback, after the others have had 5 s to end. ValueError: if
     n < 1, or this process is itself one of several ranks: all of them would start n more.
     """
+    if not callable(fn):
+        raise TypeError(f"spawn({fn!r}, ...): expected a function that takes a communicator, then the number of ranks")
     crew = _crew(n, threads, engine, timeout_s, pin, (fn, args))
     try:
         return _results(crew.finish(GRACE_S), n)
@@ -97,7 +100,7 @@ class Pool:
 
 
 def _crew(n: int, threads: bool, engine: str | None, timeout_s: float | None, pin: Pin, first: Task | None) -> Crew:
-    if n < 1:
+    if (n := index(n)) < 1:
         raise ValueError(f"{n} ranks: expected at least 1")
     require_linux()
     _refuse_a_rank(n)
