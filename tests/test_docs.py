@@ -19,6 +19,8 @@ from ringtree.runtime.communicator.collectives.objects import Objects
 from ringtree.runtime.communicator.collectives.reductions import Reductions
 from ringtree.runtime.communicator.collectives.uneven import UnevenCollectives
 from ringtree.runtime.communicator.messages.point_to_point import PointToPoint
+from tests.torch_backend.suite.outcomes import Outcome
+from tests.torch_backend.suite.table import as_json, markdown
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -178,3 +180,21 @@ def test_the_record_of_the_peers_faults_is_the_table() -> None:
     text = (ROOT / "docs" / "faults.md").read_text(encoding="utf-8").split("## Beside Gloo and the MPIs")[1]
     table = [found for found in text.split("\n## ")[0].splitlines() if found.startswith("| ")][2:]
     assert len(made) > 30 and table == made
+
+
+def test_the_page_of_pytorchs_suite_is_the_records() -> None:
+    """docs/torch_suite.md is what the record of `make test-torch-suite` makes."""
+    record = json.loads((ROOT / "benchmarks" / "torch_suite.json").read_text(encoding="utf-8"))
+    rows = {
+        test: {
+            face: Outcome(test, found["status"], found["reason"], ranks, found["took_s"], True)
+            for face, found in faces.items()
+        }
+        for test, ranks, faces in (
+            (row["test"], row["ranks"], {k: v for k, v in row.items() if isinstance(v, dict)}) for row in record
+        )
+    }
+    page = (ROOT / "docs" / "torch_suite.md").read_text(encoding="utf-8")
+    version = re.search(r"^PyTorch (\S+) carries", page, re.MULTILINE)
+    assert version is not None and as_json(rows) == record
+    assert page == markdown(rows, version[1])
