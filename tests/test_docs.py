@@ -19,6 +19,8 @@ from ringtree.runtime.communicator.collectives.objects import Objects
 from ringtree.runtime.communicator.collectives.reductions import Reductions
 from ringtree.runtime.communicator.collectives.uneven import UnevenCollectives
 from ringtree.runtime.communicator.messages.point_to_point import PointToPoint
+from tests.torch_backend.suite.outcomes import Outcome
+from tests.torch_backend.suite.table import as_json, markdown
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -120,11 +122,21 @@ def test_the_commands_make_lists_are_in_the_readme() -> None:
         assert f"make {target}" in text and line.split(maxsplit=2)[2].split(" (")[0] in text
 
 
+def anchors(page: Path) -> set[str]:
+    """The names of a page's headings, as GitHub makes them."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    titles = [re.sub(r"\]\([^)]*\)", "", title) for title in re.findall(r"^#+ (.*)$", text, re.MULTILINE)]
+    return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+
+
 def test_links_lead_somewhere() -> None:
     broken = []
-    for page in PAGES:
-        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
-            if "://" not in target and not (page.parent / target).exists():
+    for page in [*PAGES, ROOT / "CHANGELOG.md", ROOT / "SECURITY.md", ROOT / "benchmarks" / "README.md"]:
+        for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+            name, _, anchor = target.partition("#")
+            there = page.parent / name if name else page
+            lost = not there.exists() or bool(anchor and there.suffix == ".md" and anchor not in anchors(there))
+            if "://" not in target and lost:
                 broken.append(f"{page.relative_to(ROOT)}: {target}")
     assert not broken
 
@@ -168,3 +180,21 @@ def test_the_record_of_the_peers_faults_is_the_table() -> None:
     text = (ROOT / "docs" / "faults.md").read_text(encoding="utf-8").split("## Beside Gloo and the MPIs")[1]
     table = [found for found in text.split("\n## ")[0].splitlines() if found.startswith("| ")][2:]
     assert len(made) > 30 and table == made
+
+
+def test_the_page_of_pytorchs_suite_is_the_records() -> None:
+    """docs/torch_suite.md is what the record of `make test-torch-suite` makes."""
+    record = json.loads((ROOT / "benchmarks" / "torch_suite.json").read_text(encoding="utf-8"))
+    rows = {
+        test: {
+            face: Outcome(test, found["status"], found["reason"], ranks, found["took_s"], True)
+            for face, found in faces.items()
+        }
+        for test, ranks, faces in (
+            (row["test"], row["ranks"], {k: v for k, v in row.items() if isinstance(v, dict)}) for row in record
+        )
+    }
+    page = (ROOT / "docs" / "torch_suite.md").read_text(encoding="utf-8")
+    version = re.search(r"^PyTorch (\S+) carries", page, re.MULTILINE)
+    assert version is not None and as_json(rows) == record
+    assert page == markdown(rows, version[1])

@@ -30,7 +30,7 @@ OPTIONS = {
     "podman": {"--network", "-e"},
     "python": {"--actors", "--ranks", "--per-node"},
     "python3": {"-m"},
-    "ringtree": {"--hosts", "--html", "--trace"},
+    "ringtree": {"--hosts", "--html", "--ssh", "--trace", "-m", "-n"},
     "sbatch": set[str](),
     "srun": {"--nodes", "--ntasks-per-node", "--kill-on-bad-exit"},
     "torchrun": {"--nnodes", "--node-rank", "--nproc-per-node", "--master-addr", "--master-port"},
@@ -40,9 +40,9 @@ SBATCH = {"--nodes", "--ntasks-per-node"}
 
 
 def indented() -> list[str]:
-    """The blocks of commands on the page, which are indented: no Python, and no error that a rank raises."""
+    """The blocks of commands on the page, which are indented: no Python, and no error of a rank or a launcher."""
     blocks = re.findall(r"(?:^    .+\n)+", PAGE, re.MULTILINE)
-    others = tuple(f"    {word} " for word in ("rank", "import", "def", "results"))
+    others = tuple(f"    {word} " for word in ("rank", "import", "def", "results", "ringtree run:"))
     return [block for block in blocks if not block.startswith(others)]
 
 

@@ -17,12 +17,20 @@ HEAD = """# PyTorch's own tests
 <!-- written by make test-torch-suite -->
 
 PyTorch {version} carries its tests of torch.distributed in its wheel, in
-`torch.testing._internal.distributed.distributed_test`. Here is each of them, on Gloo and on ringtree: in Gloo's place,
-with all tests that accept Gloo, and under its own name, which fewer of the tests accept. A test has 2 ranks, or as many
-as it asks for. On ringtree a test that makes a group of Gloo's fails, as does one that hangs, or whose ranks do not all
-end well.
+`torch.testing._internal.distributed.distributed_test`. Here they are on Gloo and on ringtree:
 
-Those that begin with On are short ones of ours on PyTorch's harnesses for DTensor, FSDP and the like.
+"""
+HOW = """
+*In Gloo's place* runs all tests that accept Gloo; under ringtree's own name fewer of the tests accept the backend.
+`make test-torch-suite` fails where a test passes on Gloo and not on ringtree. A test has 2 ranks, or as many as it asks
+for. On ringtree a test that makes a group of Gloo's fails, as does one that hangs, or whose ranks do not all end well.
+Tests that begin with On are short ones of ours on PyTorch's harnesses for DTensor, FSDP and the like.
+
+## Tests that ran
+
+"""
+SKIPPED = """
+## Tests that were skipped everywhere, by the reason on Gloo
 
 """
 
@@ -63,12 +71,29 @@ TITLES = {GLOO: "Gloo", IN_GLOOS_PLACE: "ringtree in Gloo's place", RINGTREE: "r
 
 
 def markdown(rows: Rows, version: str) -> str:
+    """The page: how many passed, each test that ran somewhere, and the others by the reason that Gloo gives."""
     head = " | ".join(TITLES[face] for face in FACES)
     lines = [f"| test | ranks | {head} |", "| --- | ---: | --- | --- | --- |"]
+    skipped: dict[str, list[str]] = {}
     for name, row in sorted(rows.items()):
+        if all(outcome.status == SKIP for outcome in row.values()):
+            skipped.setdefault(brief(row[GLOO].reason).replace("|", "\\|"), []).append(name)
+            continue
         cells = " | ".join(_cell(row, face) for face in FACES)
         lines.append(f"| {name} | {max(outcome.ranks for outcome in row.values())} | {cells} |")
-    return HEAD.format(version=version) + summary(rows) + "\n\n" + "\n".join(lines) + "\n"
+    reasons = sorted(skipped.items(), key=lambda item: -len(item[1]))
+    by_reason = [f"| {reason} | {len(names)} | {', '.join(names)} |" for reason, names in reasons]
+    return (
+        HEAD.format(version=version)
+        + summary(rows)
+        + "\n"
+        + HOW
+        + "\n".join(lines)
+        + "\n"
+        + SKIPPED
+        + "\n".join(["| reason | tests | names |", "| --- | ---: | --- |", *by_reason])
+        + "\n"
+    )
 
 
 def _cell(row: dict[str, Outcome], face: str) -> str:

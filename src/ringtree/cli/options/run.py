@@ -29,7 +29,7 @@ With --hosts, ranks fill the slots of the hosts in their order; -n N takes the f
 "a slots=4". localhost, this host's name and its addresses need no ssh. Every host needs the program, in a folder of the
 same path, and the same version of ringtree. Variables RINGTREE_*, UCX_*, PYTHONPATH and those of --env go along. Lines
 of output start with host and rank. When a host, its ssh or this command ends, so do the ranks of all hosts
-(docs/hosts.md).
+(docs/multi_node.md).
 
 torchrun, mpirun and srun start ranks on several hosts, too, and these meet by variables (docs/hosts.md):
 
