@@ -23,6 +23,17 @@ print(*set(sys.modules) - before)
 comm.barrier()
 """
 
+CALLS = """
+import numpy, sys
+import ringtree
+with ringtree.init() as comm:
+    for collective in ("all_reduce", "all_gather", "broadcast", "all_to_all", "reduce_scatter", "gather", "scan"):
+        getattr(comm, collective)(numpy.ones(3 << 14, numpy.float32))
+from ringtree.plan import choose_over_hosts
+from ringtree.price import Hosts, SharedMemory
+choose_over_hosts("all_reduce", Hosts((0, 0, 1, 1, 1), SharedMemory(2, 8, 1 << 17), 2e-5, 1e9), None, 1 << 20)
+print(*sys.modules)
+"""
 HEAVY = {
     "asyncio", "bisect", "concurrent", "dataclasses", "difflib", "hashlib", "ipaddress", "json", "logging", "pathlib",
     "platform", "random", "secrets", "selectors", "shutil", "socket", "subprocess", "tempfile", "threading", "urllib",
@@ -37,11 +48,11 @@ MOST_OWN, MOST_OTHERS = 58, 8
 """Modules of a rank beside numpy's, where each takes at least 0.1 ms: a new one ought to be loaded late."""
 
 
-def loaded(ranks: int) -> list[set[str]]:
-    """The modules that each rank of a job loads beside numpy's in `init()`."""
+def loaded(ranks: int, program: str = STARTS) -> list[set[str]]:
+    """The modules that each rank of a job prints: by default those that it loads beside numpy's in `init()`."""
     job = os.environ | {"RINGTREE_JOB": f"starts-{os.getpid()}", "RINGTREE_WORLD_SIZE": str(ranks)}
     environments = [job | {"RINGTREE_RANK": str(rank)} for rank in range(ranks)]
-    command = [sys.executable, "-c", STARTS]
+    command = [sys.executable, "-c", program]
     started = [subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) for env in environments]
     found = [set(rank.communicate(timeout=60)[0].split()) for rank in started]
     assert not any(rank.returncode for rank in started)
@@ -58,6 +69,13 @@ def test_init_loads_few_modules() -> None:
         assert not {module for module in others if module in HEAVY or module.partition(".")[0] in HEAVY}
         assert len(own) <= MOST_OWN, sorted(own)
         assert len(others) <= MOST_OTHERS, sorted(others)
+
+
+def test_calls_do_not_load_masked_arrays() -> None:
+    """They take each rank 40 ms, and numpy loads them for its `unique` of values alone, its `union1d`, `median`."""
+    for modules in loaded(3, CALLS):
+        assert "ringtree.transform.nest_in_hosts" in modules
+        assert "numpy.ma" not in modules
 
 
 @pytest.mark.parametrize("name", ["storage.load", "mpi.COMM_WORLD", "spawn"])

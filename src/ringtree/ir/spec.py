@@ -26,7 +26,9 @@ def check(schedule: Schedule) -> None:
         raise ScheduleError(f"{s.name}: root {s.root}; {s.collective} expects {rule}")
     for number, block in enumerate(s.blocks):
         _check_block(s, number, block)
-    used = {int(x) for b in s.blocks for x in np.unique([b.rows.source_buffer, b.rows.target_buffer])}
+    used = {
+        x for b in s.blocks for buffer in (b.rows.source_buffer, b.rows.target_buffer) for x in set(buffer.tolist())
+    }
     if Buffer.DATA in used and used & {Buffer.INPUT, Buffer.OUTPUT}:
         raise ScheduleError(f"{s.name}: uses DATA and INPUT or OUTPUT; expected one view or the other")
 

@@ -184,7 +184,7 @@ def _goes_directly(algorithm: str, collective: str, ranks: int, root: int | None
         np.stack([rows.source, rows.source_buffer, rows.source_chunk], axis=1)[rows.source != rows.target]
         for rows in (block.rows for block in plain.blocks)
     ]
-    return all(len(np.unique(each, axis=0)) == len(each) for each in sent)
+    return all(len(set(map(tuple, each.tolist()))) == len(each) for each in sent)
 
 
 @lru_cache(maxsize=256)

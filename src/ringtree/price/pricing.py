@@ -210,7 +210,8 @@ def _queues(rounds: Sequence[MessageRound], topology: Topology) -> Ints:
             before[hop.row] = hop.link
     link, port, before = map(np.concatenate, zip(*columns, strict=True))
     slower = distinct(link[topology.bandwidth_Bps[before] > topology.bandwidth_Bps[link]])
-    return np.intersect1d(_several(link, port), np.union1d(_several(link, before), slower))
+    waits = distinct(np.concatenate([_several(link, before), slower]))
+    return np.intersect1d(_several(link, port), waits, assume_unique=True)
 
 
 def _several(link: Ints, what: Ints) -> Ints:
@@ -241,7 +242,7 @@ def _still(schedule: Schedule, block: Block) -> tuple[Block, float]:
     if not (shift.source or shift.target) or not len(rows):
         return block, 1.0
     most = max(MOST_WRITTEN_OUT // len(rows), 1)
-    which = np.unique(np.linspace(0, block.times - 1, min(block.times, most)).astype(np.int64))
+    which = distinct(np.linspace(0, block.times - 1, min(block.times, most)).astype(np.int64))
     return Block(schedule.repetitions(block, which)), block.times / len(which)
 
 

@@ -34,7 +34,7 @@ def routes(topology: Topology, source: Ints, target: Ints) -> tuple[Ints, Ints]:
     far = np.flatnonzero(direct < 0)
     if not len(far):
         return np.arange(len(source) + 1), direct
-    if len(np.unique(source[far])) <= FEW_SOURCES:
+    if len(set(source[far].tolist())) <= FEW_SOURCES:
         known = topology.routes(source, target)
         if known is None:
             raise ValueError(_lost(topology, source, target))

@@ -40,7 +40,7 @@ def nest_in_hosts(
     where = np.asarray(host_of)
     if where.ndim != 1 or not len(where) or where.dtype.kind not in "iu":
         raise ValueError(f"nest: hosts {host_of!r}; expected the number of each rank's host")
-    members = [np.flatnonzero(where == host) for host in np.unique(where)]
+    members = [np.flatnonzero(where == host) for host in sorted(set(where.tolist()))]
     order, each = np.concatenate(members), len(members[0])
     if all(len(ranks) == each for ranks in members):
         at = None if root is None else int(np.flatnonzero(order == root)[0])
@@ -66,7 +66,7 @@ def _shared(inner: ScheduleBuilder, outer: ScheduleBuilder, members: Members) ->
     between = in_place(outer.build("all_reduce", len(members)))
     unit = lcm(*sizes, *(s.chunks for s in (*down.values(), *up.values())))
     chunks = unit * between.chunks
-    edges = np.unique(np.concatenate([np.arange(c + 1) * (chunks // c) for c in sizes]))
+    edges = np.array(sorted({k * (chunks // c) for c in set(sizes) for k in range(c + 1)}))
     first, length = edges[:-1], np.diff(edges)
     owners = np.stack([ranks[first // (chunks // len(ranks))] for ranks in members])  # [host, part]
     parts = _Copies(owners, first, length // between.chunks)
