@@ -6,14 +6,13 @@ fewest families.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ringtree.ir.schedule import Block, Schedule, Transfers
-from ringtree.ir.text import format_schedule
+from ringtree.ir.families import find
+from ringtree.ir.schedule import COLUMNS, Schedule, Transfers
 
 MOST_ROUNDS = 256
 """Above this number of rounds all are listed in one order: trying costs some milliseconds a round."""
@@ -43,10 +42,17 @@ def arrange(moves: Sequence[ChunkMove], schedule: Schedule) -> Transfers:
         columns[f"turned {name}"] = (columns[name] - columns["source"] * block) % chunks
     columns["far"] = (columns["target"] - columns["source"]) % n
     tried = [_sorted(columns, keys) for keys in _ORDERS]
+    lengths = schedule.lengths
+
+    known: dict[bytes, int] = {}
 
     def families(rows: Transfers) -> int:
-        text = format_schedule(replace(schedule, blocks=(Block(rows),)))
-        return text.count(" -> ") + text.count(" +> ")
+        """The number of families that the rows print as, found once for orders that list a round alike."""
+        columns = [rows.round - rows.round[:1], rows.reduce, *(getattr(rows, name) for name in COLUMNS[1:])]
+        key = b"".join(column.tobytes() for column in columns)
+        if key not in known:
+            known[key] = sum(len(family.members) or 1 for family in find(rows, schedule.ranks, lengths))
+        return known[key]
 
     rounds = [rows.by_round() for rows in tried]
     if 1 < len(rounds[0]) <= MOST_ROUNDS:

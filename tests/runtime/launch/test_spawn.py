@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -184,3 +185,21 @@ def test_spawned_ranks_share_a_host_though_their_parents_job_has_several(monkeyp
     pytest.importorskip("ringtree._native")
     monkeypatch.setenv("RINGTREE_ADDRESS", "192.0.2.1:29400")
     assert ringtree.spawn(lambda comm: ringtree.init(timeout_s=20).size, 2) == [2, 2]
+
+
+COLD = """
+import sys, numpy as np, ringtree
+def first_calls(comm):
+    before = set(sys.modules)
+    comm.barrier(), comm.all_reduce(np.ones(4)), comm.all_gather_object(1)
+    comm.split(0).all_to_all(np.ones(2)), comm.empty(3)
+    return sorted(set(sys.modules) - before)
+print(ringtree.spawn(first_calls, 2))
+"""
+
+
+@pytest.mark.skipif(not available("shm"), reason="the native engine is not built")
+def test_ranks_load_nothing_at_their_first_calls() -> None:
+    """What they need is loaded once, before they are forked."""
+    done = subprocess.run([sys.executable, "-c", COLD], capture_output=True, text=True)
+    assert done.stdout == "[[], []]\n", done
