@@ -184,6 +184,12 @@ def test_a_mistake_is_one_line(words: tuple[str, ...], why: str, ringtree: Ringt
     assert got.code != 0 and why in got.err and got.err.count("\n") == 1
 
 
+@pytest.mark.parametrize("where", [("-n", "4"), ("--hosts", "2,2"), ("--topology", "dgx-h100")])
+def test_sizes_may_be_in_any_order(where: tuple[str, ...], ringtree: Ringtree) -> None:
+    ordered = ringtree("plan", "all_reduce", *where, "--bytes", "8,64K,1M")
+    assert ordered.code == 0 and ringtree("plan", "all_reduce", *where, "--bytes", "1M,8,64K,8") == ordered
+
+
 @pytest.mark.parametrize("where", [("-n", "4"), ("--hosts", "2,2")])
 def test_a_barrier_has_one_line(where: tuple[str, ...], ringtree: Ringtree) -> None:
     got = ringtree("plan", "barrier", *where)
