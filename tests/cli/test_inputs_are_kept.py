@@ -25,6 +25,7 @@ def folder(ringtree: Ringtree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     ringtree("topo", "show", "dgx-h100", "--json", "machine.json")
     Path("run.log").write_text(TABLE)
     Path("pair.goal").write_text(PAIR)
+    Path("hosts").write_text("localhost slots=1\n")
     Path("groups.json").write_text('{"1": [0, 1]}')
     ringtree("simulate", "ring", "-n", "3", "--bytes", "8", "--chakra", "it")
     ringtree("simulate", "ring.xml", "--bytes", "8", "--topology", "direct", "--trace", "trace.json")
@@ -59,6 +60,9 @@ def contents(folder: Path) -> dict[Path, bytes]:
         "bench broadcast --algorithm mine.py:zigzag --json mine.py -b 8 -e 8",
         "export ./mine.py:zigzag mine.py --format text -n 4",
         "run -n 2 --algorithm mine.py:zigzag --trace mine.py true",
+        "ps --hosts hosts --json hosts",
+        "doctor --hosts hosts --html hosts",
+        "run --hosts hosts --trace hosts true",
         "show mine.py:zigzag -n 4 --html mine.py",
         "show ring.xml --topology trace:trace.json --html trace.json",
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,10 +13,15 @@ import pytest
 
 import ringtree as rt
 from ringtree.bench import tuned_text
+from ringtree.bench.predicted import shared_memory
+from ringtree.cli.plan import here
 from ringtree.ir.collective import COLLECTIVES
-from ringtree.price import BUILT_IN
+from ringtree.plan import choose
+from ringtree.price import BUILT_IN, SharedMemory
 from ringtree.runtime import tuned
+from ringtree.runtime.engines import shm
 from tests.cli.conftest import Ringtree
+from tests.machines.sysfs_trees import SysTree
 
 FIELDS = {"nbytes", "algorithm", "protocol", "channels", "time_us", "algbw_GBps", "busbw_GBps", "bound_fraction"}
 
@@ -74,6 +80,59 @@ def test_the_plan_names_what_a_call_runs(collective: str, ringtree: Ringtree, tm
     assert [row["algorithm"] for row in record["rows"]] == rt.spawn(picks, 3, collective, sizes)[0]
 
 
+def of_rank(comm: rt.Communicator, collective: str, sizes: list[int]) -> tuple[object, list[str]]:
+    where = comm.where
+    assert isinstance(where, SharedMemory)
+    steps = (comm.chosen(collective, nbytes // 4).part.program for nbytes in sizes)
+    return (where.node_of, where.speed, where.slot_bytes), [program.name for program in steps]
+
+
+def two_nodes(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    """A made-up machine, whose usable cores are on two nodes in turn."""
+    usable = sorted(os.sched_getaffinity(0))
+    if len(usable) < 2:
+        pytest.skip("this process may use one core alone")
+    monkeypatch.setattr(shm, "THIS", str(root))
+    tree = SysTree(root)
+    tree.write("sys/devices/system/node/online", "0-1")
+    tree.node(0, range(usable[0] + 1), 0, "10 21")
+    tree.node(1, range(usable[0] + 1, usable[-1] + 1), 1, "21 10")
+
+
+def test_ranks_on_several_nodes_are_planned_as_calls_are(
+    ringtree: Ringtree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = [64, 65536, 1 << 20]
+    asked = "plan", "all_reduce", "-n", "2", "--bytes", ",".join(map(str, sizes)), "--json", str(tmp_path / "rows.json")
+    alone = ringtree(*asked).out
+    two_nodes(monkeypatch, tmp_path)
+    got = ringtree(*asked)
+    rows = json.loads((tmp_path / "rows.json").read_text())["rows"]
+    known, names = rt.spawn(of_rank, 2, "all_reduce", sizes, pin=True)[0]
+    memory = shared_memory(2)
+    assert known == (memory.node_of, memory.speed, memory.slot_bytes) and memory.node_of == (0, 1)
+    assert [row["algorithm"] for row in rows] == names
+    assert ", on 2 NUMA nodes, predicted" in got.out and "NUMA" not in alone
+    for before, after in zip(alone.splitlines()[4:7], got.out.splitlines()[4:7], strict=True):
+        assert float(before.split()[2]) < float(after.split()[2])
+    assert "NUMA" not in ringtree("plan", "all_reduce", "-n", "64", "--bytes", "8").out, "ranks that share cores"
+
+
+def test_a_nesting_in_numa_nodes_is_named(ringtree: Ringtree, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    eight = replace(shared_memory(8), cores=8, node_of=(0,) * 4 + (1,) * 4)
+    monkeypatch.setattr(here, "shared_memory", lambda ranks, parameters=None: eight)
+    choice = choose("all_gather", 8, 1 << 16, memory=eight)
+    assert choice.options
+    file = tmp_path / "rows.json"
+    got = ringtree("plan", "all_gather", "-n", "8", "--bytes", "64K", "--json", str(file))
+    label = " in NUMA nodes and "
+    [chosen] = (line for line in got.out.splitlines() if line.endswith("<- chosen"))
+    assert label in chosen and label in next(line for line in got.out.splitlines() if " is chosen: " in line)
+    [row] = json.loads(file.read_text())["rows"]
+    assert row["algorithm"] == choice.algorithm and label in row["label"]
+    assert len({c["label"] for c in row["candidates"]}) == len(row["candidates"])
+
+
 def test_figures_may_be_those_of_another_machine(ringtree: Ringtree, tmp_path: Path) -> None:
     data = json.loads(tuned_text.text(replace(BUILT_IN, latency_s=1e-3), (2,), "2020-02-02"))
     data["tuned"]["machine"] = {"cpu": "Another", "cores": 48}
@@ -123,6 +182,12 @@ def test_everything_can_be_planned(collective: str, ringtree: Ringtree) -> None:
 def test_a_mistake_is_one_line(words: tuple[str, ...], why: str, ringtree: Ringtree) -> None:
     got = ringtree("plan", *words)
     assert got.code != 0 and why in got.err and got.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("where", [("-n", "4"), ("--hosts", "2,2"), ("--topology", "dgx-h100")])
+def test_sizes_may_be_in_any_order(where: tuple[str, ...], ringtree: Ringtree) -> None:
+    ordered = ringtree("plan", "all_reduce", *where, "--bytes", "8,64K,1M")
+    assert ordered.code == 0 and ringtree("plan", "all_reduce", *where, "--bytes", "1M,8,64K,8") == ordered
 
 
 @pytest.mark.parametrize("where", [("-n", "4"), ("--hosts", "2,2")])

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import ringtree
-from ringtree.bench import tuning
 from ringtree.bench.machine import usable_cores
 from ringtree.cli import main
 from ringtree.cli.tune import usual_ranks
@@ -20,6 +19,7 @@ from ringtree.machines.measured.copies_table import CopyTable
 from ringtree.machines.sysfs import Sysfs
 from ringtree.price import BUILT_IN
 from ringtree.runtime import tuned
+from ringtree.runtime.engines import shm
 from ringtree.topology import load
 from tests.machines.measured.tables import measured, state
 from tests.machines.sysfs_trees import SysTree
@@ -87,7 +87,7 @@ def test_ranks_are_measured_on_several_nodes_where_there_are_some(
     path = tmp_path / "here.json"
     assert main([*QUICK, "--output", str(path)]) == 0
     assert "NUMA" not in capsys.readouterr().out or len(numa_nodes(Sysfs(Path("/")))) > 1
-    monkeypatch.setattr(tuning, "HERE", Sysfs(tree.root))
+    monkeypatch.setattr(shm, "THIS", str(tree.root))
     assert main([*QUICK, "--output", str(path)]) == 0
     assert "between 2 NUMA nodes: a message " in capsys.readouterr().out
     assert tuned.read(path).parameters.across_s != BUILT_IN.across_s

@@ -334,6 +334,27 @@ def test_a_log_of_other_ranks_is_refused() -> None:
         explain(log, cluster)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ((8,), "3 wrong elements at 8 B, first in line 20:"),
+        ((8, 64 << 10), "6 wrong elements at 8 B and 64 KiB, first in line 19:"),
+        ((8, 64 << 10, 1 << 20), "9 wrong elements at 8 B, 64 KiB and 1 MiB, first in line 18:"),
+        ((8, 512, 64 << 10, 1 << 20, 64 << 20), "15 wrong elements at 5 sizes from 8 B to 64 MiB, first in line 16:"),
+    ],
+)
+def test_wrong_results_are_named_at_all_sizes(wrong: tuple[int, ...], words: str) -> None:
+    cluster = cluster_of("dgx-a100")
+    log = measured(cluster, sizes=sorted({*wrong, 4 << 20, 16 << 20}))
+    rows = [
+        replace(row, wrong=3, wrong_line=20 - wrong.index(row.nbytes)) if row.nbytes in wrong else row
+        for row in log.rows
+    ]
+    assert any(
+        f"WRONG RESULTS: {words}" in remark for remark in explain(replace(log, rows=tuple(rows)), cluster).remarks
+    )
+
+
 def test_remarks_name_wrong_results_the_other_gpu_and_traps() -> None:
     cluster = cluster_of("dgx-a100")
     trap = Note(NoteKind.TRAP, "gpu0", "its link speed reads as Gen3")

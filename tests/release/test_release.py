@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -22,6 +23,36 @@ def test_the_version_is_one_and_semantic() -> None:
     assert given and re.fullmatch(r"\d+\.\d+\.\d+", given[1])
     assert str(cited["version"]) == given[1] == ringtree.__version__
     assert {"cff-version", "message", "title", "authors"} <= set(cited)
+
+
+def extras() -> dict[str, list[str]]:
+    """The requirements of each extra, as pyproject.toml has them; read without tomllib, which Python 3.10 lacks."""
+    text = (ROOT / "pyproject.toml").read_text()
+    section = text.split("[project.optional-dependencies]\n")[1].split("\n[")[0]
+    return {name: ast.literal_eval(those) for name, those in re.findall(r"^(\w+) = (\[.*?\])$", section, re.M | re.S)}
+
+
+def in_words(requirements: list[str]) -> str:
+    """`torch 2.7 or later`, `a 13 and b 13, on Linux`."""
+    words, markers = [], set()
+    for requirement in requirements:
+        what, _, marker = requirement.partition("; ")
+        found = re.fullmatch(r"([\w-]+)(?:>=([\d.]+)(?:,<(\d+))?)?", what)
+        assert found, requirement
+        name, least, below = found.groups()
+        assert not below or int(below) == int(least) + 1
+        words.append(f"{name} {least}{'' if below else ' or later'}" if least else name)
+        markers.add(marker)
+    [marker] = markers
+    return " and ".join(words) + {"": "", "platform_system == 'Linux'": ", on Linux"}[marker]
+
+
+def test_the_page_of_installing_lists_the_extras_and_what_they_bring() -> None:
+    listed = re.findall(r"^\| `(\w+)` \| (.*?) \|", (ROOT / "docs" / "installing.md").read_text(), re.MULTILINE)
+    brought = {
+        name: in_words(those) for name, those in extras().items() if name != "dev"
+    }  # which `make setup` installs
+    assert dict(listed) == brought and [name for name, _ in listed] == list(brought)
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ringtree.algorithms import build
@@ -12,18 +13,23 @@ from ringtree.ir.schedule import Schedule
 from ringtree.plan import choose, choose_over_hosts, predict, steps_for
 from ringtree.price import Devices, Hosts, seconds
 from ringtree.price.memory import CostParameters, SharedMemory, built_in
-from ringtree.runtime.engines.shm import single_copies_here, staging
+from ringtree.runtime.engines.shm import nodes_and_speed, single_copies_here, staging
+from ringtree.runtime.launch import own_cores
 from ringtree.runtime.linux import on_a_mesh
 from ringtree.runtime.tuned import parameters_here
 
 
-def shared_memory(ranks: int, cores: int | None = None, parameters: CostParameters | None = None) -> SharedMemory:
+def shared_memory(ranks: int, parameters: CostParameters | None = None, pin: Sequence[int] = ()) -> SharedMemory:
     """The memory of this machine for a group of this many ranks, at the given costs, else at those of its tuned file,
-    else at the built-in ones, as this kernel's rate of single copies makes them."""
+    else at the built-in ones, as this kernel's rate of single copies makes them. The ranks are on the NUMA nodes of the
+    cores of `pin`, else of those that `ringtree run` binds them to."""
     longest, reads_Bps = single_copies_here(ranks)
-    cores = cores or usable_cores()
+    cores = usable_cores()
     parameters = parameters or parameters_here() or built_in(reads_Bps, on_a_mesh(), ranks > cores)
-    return SharedMemory(cores, *staging(ranks), parameters, longest)
+    usable = own_cores.usable()
+    bound = own_cores.of_ranks(ranks, pin or usable)
+    node_of, speed = nodes_and_speed([{core} for core in bound] if bound else [usable] * ranks) if usable else ((), 1.0)
+    return SharedMemory(cores, *staging(ranks), parameters, longest, node_of, speed)
 
 
 class Predicted(BenchRow):

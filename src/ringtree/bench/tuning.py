@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -21,10 +20,9 @@ from ringtree.bench.predicted import shared_memory
 from ringtree.bench.sweep import SweepCase, cases
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.units import count
-from ringtree.machines.host.cores import cores_of
-from ringtree.machines.sysfs import Sysfs
 from ringtree.plan import steps_for, workload
 from ringtree.price.memory.fitting import MeasuredCall
+from ringtree.runtime.engines.shm import nodes_and_speed
 from ringtree.runtime.launch.spawn import Pool
 
 if TYPE_CHECKING:
@@ -45,7 +43,6 @@ OVERSUBSCRIBED = ("all_reduce",)
 ALONE = PROGRAMS[:1]
 """Measured on one rank alone, always: determines the costs of a call and of a copy."""
 SIZES = (8, 512, 4 << 10, 32 << 10, 256 << 10, 2 << 20, 16 << 20, 64 << 20)
-HERE = Sysfs(Path("/"))
 SPREAD_SHARE = 0.3
 """The share of the time in which ranks are measured spread over NUMA nodes, where there are several."""
 WARMUP = 2
@@ -70,11 +67,12 @@ def tune(ranks: Sequence[int], seconds: float, step: Callable[[str], None], most
     usable = sorted(os.sched_getaffinity(0))
     cores = len(usable)
     table = [row for n in sorted({1, *ranks}) for row in rows(n, cores, most_nbytes)]
-    spread = spread_over_nodes({core: cores_of(HERE, {core}).node for core in usable}, max(ranks))
+    node_of, _ = nodes_and_speed([{core} for core in usable])
+    spread = spread_over_nodes(dict(zip(usable, node_of, strict=True)) if node_of else {}, max(ranks))
     times, turns = in_turns(table, seconds * (1 - SPREAD_SHARE) if spread else seconds, step)
     calls = [as_measured(case, median(took), cores) for case, took in times.items()]
     if spread:
-        few_and_many = sorted({len({cores_of(HERE, {core}).node for core in spread}), len(spread)})
+        few_and_many = sorted({len(set(nodes_and_speed([{core} for core in spread])[0])), len(spread)})
         table = [row for n in few_and_many for row in rows(n, cores, most_nbytes)]
         times, more = in_turns(table, seconds * SPREAD_SHARE, step, spread)
         calls += [as_measured(case, median(took), cores, spread) for case, took in times.items()]
@@ -141,12 +139,7 @@ def as_measured(case: SweepCase, took_s: float, cores: int, pin: Sequence[int] =
     """The measured call as cost parameters are fitted to it: cut as it was, by those it was planned by, on the cores
     that its ranks were pinned to."""
     root = case.root if find_collective(case.collective).rooted else None
-    usable = sorted(os.sched_getaffinity(0))
-    used = [cores_of(HERE, {core}) for core in (pin or usable)[: case.ranks]]
-    node_of = tuple(core.node for core in used if core.node is not None)
-    if case.ranks > len(used) or len(set(node_of)) < 2:
-        node_of = ()
-    memory = replace(shared_memory(case.ranks), cores=cores, node_of=node_of, speed=min(core.speed for core in used))
+    memory = replace(shared_memory(case.ranks, pin=pin), cores=cores)
     what = case.algorithm, case.collective, case.ranks, root
     steps = steps_for(*what, case.nbytes, memory)
-    return MeasuredCall(workload(*what, steps, node_of), memory, case.nbytes, took_s)
+    return MeasuredCall(workload(*what, steps, memory.node_of), memory, case.nbytes, took_s)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from importlib import import_module
 
 from ringtree.cli import terminal
-from ringtree.cli.arguments.destination import check_destination
+from ringtree.cli.arguments.destination import check_destinations
 from ringtree.files.replacing import replace_with_json
 from ringtree.ir.units import duration
 from ringtree.runtime.linux import require_linux
@@ -22,8 +22,7 @@ OVER_HOSTS = "ringtree.cli.ps_hosts"
 def run(args: argparse.Namespace) -> int:
     """Prints the groups. Returns the exit code."""
     require_linux()
-    if args.json:
-        check_destination(args.json)
+    check_destinations(args, args.json)
     if args.hosts is not None:
         code: int = import_module(OVER_HOSTS).run(args)
         return code

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from ringtree.ir.collective import COLLECTIVES
+from ringtree.ir.units import size
 from ringtree.machines.channels import Pattern
 from ringtree.machines.clusters import Cluster
 from ringtree.machines.machine import NoteKind
@@ -54,6 +55,8 @@ APART = 0.3
 """The least difference in distance at which one explanation is clearly better than another."""
 ALIKE = 0.75
 """A fault that is nearer than this fits as well as the nearest one: a model is off by as much."""
+FEW_SIZES = 4
+"""At most as many sizes are named one by one."""
 BUS_FACTOR_WITHIN = 0.1
 """The share by which a log's bus bandwidth may be off its algorithm bandwidth times the collective's factor."""
 
@@ -308,10 +311,10 @@ def _copied(cluster: Cluster) -> bool:
 
 def _remarks(nccl_log: Log, cluster: Cluster, rows: Sequence[Compared], at_start: MiddleSize | None) -> Iterator[str]:
     yield from nccl_log.inferred
-    if wrong := next((row for row in nccl_log.rows if row.wrong), None):
+    if wrong := [row for row in nccl_log.rows if row.wrong]:
         yield (
-            f"WRONG RESULTS: {wrong.wrong} wrong elements at {wrong.nbytes} B, first in line {wrong.wrong_line}: "
-            "memory or a link corrupts data: repair that before speed"
+            f"WRONG RESULTS: {sum(row.wrong for row in wrong)} wrong elements at {_sizes(wrong)}, first in line "
+            f"{min(row.wrong_line for row in wrong)}: memory or a link corrupts data: repair that before speed"
         )
     if at_start and at_start.ratio < 1 / SLOW_START:
         yield (
@@ -338,6 +341,14 @@ def _remarks(nccl_log: Log, cluster: Cluster, rows: Sequence[Compared], at_start
     for note in cluster.machine.notes:
         if note.kind is NoteKind.TRAP:
             yield f"trap in the topology: {note.about}: {note.text}"
+
+
+def _sizes(rows: Sequence[NcclTestsRow]) -> str:
+    """`8 B`, `8 B, 64 KiB and 1 MiB`, and of more than FEW_SIZES how many from the least to the largest."""
+    found = [size(row.nbytes) for row in sorted(rows, key=lambda row: row.nbytes)]
+    if len(found) > FEW_SIZES:
+        return f"{len(found)} sizes from {found[0]} to {found[-1]}"
+    return " and ".join(filter(None, (", ".join(found[:-1]), found[-1])))
 
 
 def _factor(nccl_log: Log, cluster: Cluster) -> Iterator[str]:

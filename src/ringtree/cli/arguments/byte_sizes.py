@@ -33,15 +33,15 @@ def byte_sizes(text: str) -> list[int]:
 
 
 def sizes_of(args: argparse.Namespace, usual: tuple[str, str, float]) -> list[int]:
-    """The sizes of --bytes, or of -b, -e and -f; the `usual` first, last and factor stand for what is not given. 0
-    alone for a collective without data."""
+    """The sizes of --bytes, or of -b, -e and -f, each once and in order; the `usual` first, last and factor stand
+    for what is not given. 0 alone for a collective without data."""
     ends = given(args, ("minbytes", "maxbytes", "stepfactor"))
     if without_data(args.collective, ["--bytes"] * (args.bytes is not None) + ends):
         return [0]
     if args.bytes is not None:
         if ends:
             raise ValueError(f"--bytes and {ends[0]} both name sizes: expected one of them")
-        return byte_sizes(args.bytes)
+        return sorted(set(byte_sizes(args.bytes)))
     first, last = (
         parse_bytes(text or other) for text, other in zip((args.minbytes, args.maxbytes), usual[:2], strict=True)
     )

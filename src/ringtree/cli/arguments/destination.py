@@ -4,29 +4,19 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryFile
 
-from ringtree.cli.options.subject import MEASURED
+from ringtree.cli.options.files import READ
 from ringtree.files.replacing import descriptor_of, replacing
-
-FILES = ("topology", "tuned", "constants", "schedule", "graph", "groups", "measured", "log", "from_file", "what")
-"""Arguments that may be a file to read, of whatever command; "what" may be FILE.py:FUNCTION, too."""
-ALGORITHMS = ("what", "algorithm", "expand")
-"""Arguments that may be FILE.py:FUNCTION, or several."""
 
 
 def files_read(args: argparse.Namespace) -> list[str]:
     """The files that a command reads by its arguments, those of FILE.py:FUNCTION too."""
-    given = vars(args)
-    files = [str(given[name]).removeprefix(MEASURED) for name in FILES if given.get(name)]
-    texts = [given[name] for name in ALGORITHMS if given.get(name)] + list(given.get("others", ()))
-    parts = [part for text in texts for part in {text, *text.split(",")}]
-    tables = [part for text in given.get("fit", ()) for part in (text, *text.partition("=")[::2])]
-    own = [found[1] for part in parts if (found := re.match(r"(.+\.py):", part))]
-    return [file for file in (*files, *own, *tables) if os.path.exists(file)]  # others are names of machines and such
+    values = (value if isinstance(value, list) else [value] for value in vars(args).values())
+    named = (file for each in values for value in each if isinstance(value, READ) for file in value.files)
+    return [file for file in named if os.path.exists(file)]  # others are names of machines and such
 
 
 def check_destinations(args: argparse.Namespace, *paths: Path | None, others: Iterable[str | Path] = ()) -> None:

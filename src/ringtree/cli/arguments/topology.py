@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from ringtree.cli.options.subject import MEASURED
+from ringtree.cli.options.files import MEASURED
 from ringtree.files.file_bytes import first_bytes
 from ringtree.formats import chrome
 from ringtree.machines.machine import Machine

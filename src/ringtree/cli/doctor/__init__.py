@@ -15,7 +15,7 @@ import numpy as np
 from ringtree.bench.host_links import HostLinks
 from ringtree.bench.network import first_ranks
 from ringtree.cli import terminal
-from ringtree.cli.arguments.destination import check_destination, write_page
+from ringtree.cli.arguments.destination import check_destination, check_destinations, write_page
 from ringtree.cli.doctor import group, shown
 from ringtree.cli.doctor.between import findings
 from ringtree.cli.doctor.check import Check, CheckedHost, State
@@ -37,6 +37,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.seconds > 0:
         raise ValueError(f"--seconds {args.seconds:g}: expected more than 0")
     if args.hosts is not None:
+        check_destinations(args, args.html)
         started: int = import_module(ON_HOSTS).run(args)
         return started
     if args.ssh is not None or args.python is not None:

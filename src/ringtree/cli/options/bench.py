@@ -14,9 +14,9 @@ array, so out-of-place its root copies the data there first.
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from ringtree.bench.data import OPS, TYPES
+from ringtree.cli.options.files import FileRead, Functions, to_write
 from ringtree.cli.options.subject import rank_counts
 from ringtree.ir.collective import COLLECTIVES
 
@@ -63,21 +63,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--algorithm",
         default="auto",
         metavar="NAME",
+        type=Functions,
         help="auto, a name, FILE.py:FUNCTION, or all that serve the collective",
     )
-    add("--schedule", type=Path, metavar="FILE", help="run the schedule of a file: ringtree's text, MSCCL XML or an "
-        "MSCCL++ plan, proved first, on its number of ranks; at each size beside --algorithm")  # fmt: skip
+    add("--schedule", type=FileRead, metavar="FILE", help="run the schedule of a file: ringtree's text, MSCCL XML or "
+        "an MSCCL++ plan, proved first, on its number of ranks; at each size beside --algorithm")  # fmt: skip
     add(
         "-J",
         "--json",
         "--output_file",
-        type=Path,
+        type=to_write,
         metavar="FILE",
         help="write times and a description of the machine as JSON",
     )
     add(
         "--trace",
-        type=Path,
+        type=to_write,
         metavar="FILE",
         help="after measuring each case, record one more call in place; write these calls one after another as a "
         "trace (JSON, which Perfetto opens; .gz)",

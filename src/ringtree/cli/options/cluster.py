@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from ringtree.cli.options.files import MayBeFile
+
 OPTIONS = ("assume", "nodes", "gpus", "nics", "fabric", "network", "oversubscription", "sharp")
 """The arguments but the machine's name."""
 
@@ -12,7 +14,12 @@ def add_arguments(parser: argparse.ArgumentParser, named: bool = True) -> None:
     """`named`: False where the command defines its own --topology."""
     add = parser.add_argument
     if named:
-        add("--topology", metavar="NAME|FILE", help="a machine from `ringtree topo list`, or a topology file")
+        add(
+            "--topology",
+            type=MayBeFile,
+            metavar="NAME|FILE",
+            help="a machine from `ringtree topo list`, or a topology file",
+        )
     add("--assume", metavar="A", help="facts missing in a topology file, such as gpu=h100-sxm,nic=400Gb/s")
     add("--nodes", type=int, default=1, metavar="N", help="number of nodes (default 1)")
     add("--gpus", metavar="K", help="GPUs used in each node: the first K, or a list such as 0,1,4,5 (3, for GPU 3)")

@@ -10,11 +10,14 @@ calls and messages whose times differ most.
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+
+from ringtree.cli.options.files import FileRead, to_write
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `ringtree compare-trace`."""
-    parser.add_argument("first", metavar="REAL", help="a trace file, such as `ringtree run --trace` writes")
-    parser.add_argument("second", metavar="SIMULATED", help="the trace file to compare it with")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="also write a page with both traces")
+    parser.add_argument(
+        "first", type=FileRead, metavar="REAL", help="a trace file, such as `ringtree run --trace` writes"
+    )
+    parser.add_argument("second", type=FileRead, metavar="SIMULATED", help="the trace file to compare it with")
+    parser.add_argument("--html", type=to_write, metavar="FILE", help="also write a page with both traces")

@@ -18,7 +18,8 @@ RINGTREE_TIMEOUT, 30 s where it is not set.
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+
+from ringtree.cli.options.files import MayBeFile, to_write
 
 SECONDS = 10.0
 
@@ -27,8 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `ringtree doctor`."""
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print the result as JSON")
-    form.add_argument("--html", type=Path, metavar="FILE", help="write a page that any browser opens")
-    parser.add_argument("--hosts", metavar="LIST|FILE", help="check these hosts and their links, over ssh")
+    form.add_argument("--html", type=to_write, metavar="FILE", help="write a page that any browser opens")
+    parser.add_argument(
+        "--hosts", type=MayBeFile, metavar="LIST|FILE", help="check these hosts and their links, over ssh"
+    )
     parser.add_argument("--ssh", metavar="COMMAND", help="how to reach them, as in ringtree run (default ssh)")
     parser.add_argument("--python", metavar="PATH", help="the Python there (default: the path of this one)")
     parser.add_argument(

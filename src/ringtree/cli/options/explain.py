@@ -21,9 +21,9 @@ Without --nodes and --gpus, both are derived from the log.
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from ringtree.cli.options import cluster
+from ringtree.cli.options.files import FileRead, to_write
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,11 +31,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "files",
         nargs="+",
-        type=Path,
+        type=FileRead,
         metavar="LOG|DUMPS",
         help="output of nccl-tests: text, JSON, or a table as CSV; or flight recorders' dumps, or their folder",
     )
     cluster.add_arguments(parser)
     parser.set_defaults(nodes=None)
     parser.add_argument("--collective", metavar="C", help="collective of the log, where the log does not name it")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the report as JSON")
+    parser.add_argument("--json", type=to_write, metavar="FILE", help="also write the report as JSON")

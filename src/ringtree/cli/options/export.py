@@ -14,17 +14,21 @@ steps; a schedule that they have no room for is refused.
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from ringtree.cli.options import subject
+from ringtree.cli.options.files import MayBeFile, to_write
 
 FORMATS = ("text", "msccl", "mscclpp")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `ringtree export`."""
-    parser.add_argument("what", metavar="ALGORITHM|FILE", help="a name from `ringtree algorithms`, or a schedule file")
-    parser.add_argument("file", type=Path, metavar="FILE", help="the file to write; .xml, .json and .txt name a format")
+    parser.add_argument(
+        "what", type=MayBeFile, metavar="ALGORITHM|FILE", help="a name from `ringtree algorithms`, or a schedule file"
+    )
+    parser.add_argument(
+        "file", type=to_write, metavar="FILE", help="the file to write; .xml, .json and .txt name a format"
+    )
     add = parser.add_argument
     add("-n", "--ranks", type=int, metavar="N", help="ranks (default 8; a file has its own number)")
     add("--collective", metavar="C", help="a collective that the algorithm serves (default: its first)")

@@ -19,9 +19,9 @@ time network and memory cost, the least time of the network's narrowest cut, and
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from ringtree.cli.options import cluster
+from ringtree.cli.options.files import FileRead, to_write
 
 OF_CLUSTERS = (*cluster.OPTIONS, "model", "algorithm", "protocol", "export_graph", "export_tuner")
 """Arguments that are for clusters alone."""
@@ -46,7 +46,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--hosts", metavar="N,N", help="ranks on each of several hosts, such as 2,2,2")
     add("--rate", metavar="R", help="of a host's link: 2gbit, 2Gb/s or 250MB/s (with --hosts; default: as tuned)")
     add("--latency", metavar="T", help="of a message between hosts: 60us (with --hosts; default: as tuned)")
-    add("--tuned", metavar="FILE", help="a file of `ringtree tune` over hosts (default with --hosts: as init() reads)")
+    add(
+        "--tuned",
+        type=FileRead,
+        metavar="FILE",
+        help="a file of `ringtree tune` over hosts (default with --hosts: as init() reads)",
+    )
     add("--beside", metavar="T", help="over hosts: another latency, whose choice is shown beside (default 1ms)")
     add("-b", "--minbytes", metavar="SIZE", help="first size, in place of --bytes (default 8)")
     add("-e", "--maxbytes", metavar="SIZE", help="largest size (default 8G; over hosts 64M)")
@@ -60,6 +65,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--algorithm", metavar="A", help="force this algorithm, as NCCL_ALGO does: ring, tree, nvls, …")
     add("--protocol", metavar="P", help="force this protocol, as NCCL_PROTO does: ll, ll128 or simple")
     add("--all", action="store_true", help="list every candidate, not only the chosen one")
-    add("--json", type=Path, metavar="FILE", help="write the rows as JSON")
-    add("--export-graph", type=Path, metavar="FILE", help="write rings and trees as a file for NCCL_GRAPH_FILE")
-    add("--export-tuner", type=Path, metavar="FILE", help="write the fastest choices as a file for NCCL's tuner plugin")
+    add("--json", type=to_write, metavar="FILE", help="write the rows as JSON")
+    add("--export-graph", type=to_write, metavar="FILE", help="write rings and trees as a file for NCCL_GRAPH_FILE")
+    add(
+        "--export-tuner",
+        type=to_write,
+        metavar="FILE",
+        help="write the fastest choices as a file for NCCL's tuner plugin",
+    )

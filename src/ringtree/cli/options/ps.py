@@ -16,12 +16,15 @@ slots (a:4) mean nothing here. Hosts have 10 s to answer; each that does not is 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+
+from ringtree.cli.options.files import MayBeFile, to_write
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `ringtree ps`."""
-    parser.add_argument("--hosts", metavar="a,b|FILE", help="list the groups of these hosts, as of `ringtree run`")
+    parser.add_argument(
+        "--hosts", type=MayBeFile, metavar="a,b|FILE", help="list the groups of these hosts, as of `ringtree run`"
+    )
     parser.add_argument("--ssh", metavar="COMMAND", help="reach other hosts by COMMAND, as 'ssh -p 2222' (default ssh)")
     parser.add_argument("--python", metavar="PATH", help="Python on the other hosts (default: the path of this one)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the groups as JSON")
+    parser.add_argument("--json", type=to_write, metavar="FILE", help="also write the groups as JSON")

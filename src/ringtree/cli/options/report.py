@@ -10,12 +10,13 @@ Rows from other programs can be included: docs/pages.md lists the fields of a ro
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+
+from ringtree.cli.options.files import FileRead, to_write
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `ringtree report`."""
     parser.add_argument(
-        "files", nargs="+", type=Path, metavar="BENCH.json", help="a file that `ringtree bench --json` wrote"
+        "files", nargs="+", type=FileRead, metavar="BENCH.json", help="a file that `ringtree bench --json` wrote"
     )
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page that any browser opens")
+    parser.add_argument("--html", type=to_write, metavar="FILE", help="write a page that any browser opens")

@@ -43,14 +43,15 @@ torchrun, mpirun and srun start ranks on several hosts, too, and these meet by v
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+
+from ringtree.cli.options.files import Functions, MayBeFile, to_write
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `ringtree run`."""
     parser.usage = "ringtree run [-h] -n N | --hosts HOSTS [-m] [--algorithm A] [--trace FILE] PROGRAM [ARGS …]"
     parser.add_argument("-n", "--ranks", type=int, metavar="N", help="number of ranks")
-    parser.add_argument("--hosts", metavar="a:4,b:4|FILE", help="hosts and their slots, or a hostfile")
+    parser.add_argument("--hosts", type=MayBeFile, metavar="a:4,b:4|FILE", help="hosts and their slots, or a hostfile")
     parser.add_argument("--ssh", metavar="COMMAND", help="reach other hosts by COMMAND, as 'ssh -p 2222' (default ssh)")
     parser.add_argument("--python", metavar="PATH", help="Python on the other hosts (default: the path of this one)")
     parser.add_argument("--interface", metavar="NAME", help="interface by which the hosts reach each other")
@@ -66,13 +67,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="with --elastic: start killed ranks again, N times in all",
     )
-    parser.add_argument("--algorithm", metavar="A", help="algorithm of the calls: names, or FILE.py:FUNCTION")
+    parser.add_argument(
+        "--algorithm", type=Functions, metavar="A", help="algorithm of the calls: names, or FILE.py:FUNCTION"
+    )
     parser.add_argument(
         "--replace", choices=("gloo",), help="serve the ranks that ask torch for Gloo on the CPU (RINGTREE_REPLACES)"
     )
     parser.add_argument(
         "--trace",
-        type=Path,
+        type=to_write,
         metavar="FILE",
         help="write the events of all ranks as a trace (JSON, which Perfetto opens; .gz)",
     )

@@ -17,9 +17,9 @@ a timeline.
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from ringtree.cli.options import subject
+from ringtree.cli.options.files import MayBeFile, to_write
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,5 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shape.add_argument("--text", action="store_true", help="the exact text only")
     shape.add_argument("--picture", action="store_true", help="as a picture: one column per rank, time runs down")
     shape.add_argument("--rank", type=int, metavar="R", help="the program of rank R")
-    shape.add_argument("--html", type=Path, metavar="FILE", help="write a page that plays the schedule in any browser")
-    parser.add_argument("--topology", metavar="SPEC|FILE", help="with --html: the topology whose hosts the page shows")
+    shape.add_argument(
+        "--html", type=to_write, metavar="FILE", help="write a page that plays the schedule in any browser"
+    )
+    parser.add_argument(
+        "--topology", type=MayBeFile, metavar="SPEC|FILE", help="with --html: the topology whose hosts the page shows"
+    )

@@ -26,9 +26,9 @@ own ranks and sizes, and no data to prove (docs/other_simulators.md).
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from ringtree.cli.options import subject
+from ringtree.cli.options.files import FileRead, Functions, MayBeFile, ProgramAndTable, to_write
 
 ASSUMED = "switch:latency=2us,bandwidth=25GB/s"
 """Topology assumed where none is given: the latency and rate of a current network."""
@@ -49,34 +49,58 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--cut", action="store_true", help="cut the schedule as a call of that size would (`show --bytes`); with "
         "trace:FILE or --hosts also into the engine's windows of elements")  # fmt: skip
     add("--in-place", action="store_true", help="with --cut, and trace:FILE or --hosts: input and output are one array")
-    add("--topology", metavar="T", help=f"a shape, a machine by name or file, or trace:FILE (default {ASSUMED})")
+    add(
+        "--topology",
+        type=MayBeFile,
+        metavar="T",
+        help=f"a shape, a machine by name or file, or trace:FILE (default {ASSUMED})",
+    )
     _add_hosts(parser)
     _add_conditions(parser)
-    add("--with", dest="others", action="append", default=[], metavar=WITH, help="another collective at the same time")
+    add(
+        "--with",
+        dest="others",
+        type=Functions,
+        action="append",
+        default=[],
+        metavar=WITH,
+        help="another collective at the same time",
+    )
     _add_device(parser)
     add("--slots", type=int, metavar="K", help="staging slots of a rank (default: unlimited)")
     add(
         "--trace",
-        type=Path,
+        type=to_write,
         metavar="FILE",
         help="write the events as a trace (Chrome JSON, for Perfetto and `ringtree show`)",
     )
-    add("--html", type=Path, metavar="FILE", help="write a page with the schedule and its events")
+    add("--html", type=to_write, metavar="FILE", help="write a page with the schedule and its events")
     _add_operations(parser)
 
 
 def _add_operations(parser: argparse.ArgumentParser) -> None:
     """Adds files of other simulators, written and read."""
     add = parser.add_argument
-    add("--goal", type=Path, metavar="FILE", help="write the schedule as GOAL, for LogGOPSim and ATLAHS; copies and "
-        "reductions take what they cost on the topology")  # fmt: skip
-    add("--chakra", type=Path, metavar="NAME", help="write it as Chakra execution traces NAME.RANK.et, for ASTRA-sim")
+    add("--goal", type=to_write, metavar="FILE", help="write the schedule as GOAL, for LogGOPSim and ATLAHS; copies "
+        "and reductions take what they cost on the topology")  # fmt: skip
+    add(
+        "--chakra",
+        type=to_write,
+        metavar="NAME",
+        help="write it as Chakra execution traces NAME.RANK.et, for ASTRA-sim",
+    )
     add(
         "--expand",
+        type=Functions,
         metavar="A",
         help="the algorithm that a trace's collectives are expanded by, where it serves them (default: the quickest)",
     )
-    add("--groups", metavar="FILE", help="ranks of a trace's communicators, as ASTRA-sim has them in JSON")
+    add(
+        "--groups",
+        type=FileRead,
+        metavar="FILE",
+        help="ranks of a trace's communicators, as ASTRA-sim has them in JSON",
+    )
 
 
 def _add_hosts(parser: argparse.ArgumentParser) -> None:
@@ -92,13 +116,13 @@ def _add_hosts(parser: argparse.ArgumentParser) -> None:
 def _add_device(parser: argparse.ArgumentParser) -> None:
     """Adds thread blocks on a device: constants, and their fit to measured times."""
     add = parser.add_argument
-    add("--fit", action="append", default=[], metavar="[PROGRAM=]TABLE", help="fit a device's constants to a table of "
-        "nccl-tests, text or CSV, of the program or another FILE; may be repeated")  # fmt: skip
-    add("--out", type=Path, metavar="FILE", help="write the fitted constants (with --fit)")
-    add("--constants", type=Path, metavar="FILE", help="play thread blocks on a device of these constants")
+    add("--fit", action="append", type=ProgramAndTable, default=[], metavar="[PROGRAM=]TABLE", help="fit a device's "
+        "constants to a table of nccl-tests, text or CSV, of the program or another FILE; may be repeated")  # fmt: skip
+    add("--out", type=to_write, metavar="FILE", help="write the fitted constants (with --fit)")
+    add("--constants", type=FileRead, metavar="FILE", help="play thread blocks on a device of these constants")
     add("--channels", type=int, metavar="K", help="thread blocks of an algorithm, each with its part of every chunk "
         "(with --constants or --fit; default 1; a file has its own)")  # fmt: skip
-    add("--measured", metavar="TABLE", help="print simulated times beside a table's (with --constants)")
+    add("--measured", type=FileRead, metavar="TABLE", help="print simulated times beside a table's (with --constants)")
 
 
 def _add_conditions(parser: argparse.ArgumentParser) -> None:

@@ -5,10 +5,20 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
+from typing import Any
+
+from ringtree.cli.options.files import MayBeFile
 
 MOST_RANKS = 1 << 20
-MEASURED = "trace:"
-"""Before the file of a measured trace, where a topology is expected."""
+
+
+class IfGiven(argparse.Action):
+    """Stores the value unless it is absent: the other argument that sets the same has it then."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, *_: object) -> None:
+        """As argparse's own action does it."""
+        if values is not None:
+            setattr(namespace, self.dest, values)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,10 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_what(parser: argparse.ArgumentParser, metavar: str, described: str) -> None:
     """Adds the algorithm or file, as the first argument or as `--algorithm`."""
     either = parser.add_mutually_exclusive_group(required=True)
-    either.add_argument("what", nargs="?", default=argparse.SUPPRESS, metavar=metavar, help=described)
+    either.add_argument("what", nargs="?", action=IfGiven, type=MayBeFile, metavar=metavar, help=described)
     either.add_argument(
         "--algorithm",
         dest="what",
+        type=MayBeFile,
         metavar="A",
         help="the same as the first argument: a name, or FILE.py:FUNCTION, a function of your own",
     )

@@ -13,9 +13,9 @@ priced by closed forms, all others by their schedules.
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from ringtree.cli.options import cluster
+from ringtree.cli.options.files import Functions, MayBeFile, to_write
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,10 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="2:100000 (doubling) or 2,8,64 (default: all of the topology); whole nodes only",
     )
-    add("--algorithm", metavar="A", help="names such as ring,double_tree, FILE.py:FUNCTION, or all "
+    add("--algorithm", type=Functions, metavar="A", help="names such as ring,double_tree, FILE.py:FUNCTION, or all "
         "(default: a few representative ones)")  # fmt: skip
-    add("--topology", required=True, metavar="NAME|FILE|SHAPE", help="a machine from `ringtree topo list`, a "
-        "topology file, or a shape as in `ringtree simulate --help`")  # fmt: skip
+    add("--topology", type=MayBeFile, required=True, metavar="NAME|FILE|SHAPE", help="a machine from "
+        "`ringtree topo list`, a topology file, or a shape as in `ringtree simulate --help`")  # fmt: skip
     cluster.add_arguments(parser, named=False)
-    add("--json", type=Path, metavar="FILE", help="write the rows as JSON, in the format of bench")
-    add("--html", type=Path, metavar="FILE", help="write a page of charts")
+    add("--json", type=to_write, metavar="FILE", help="write the rows as JSON, in the format of bench")
+    add("--html", type=to_write, metavar="FILE", help="write a page of charts")

@@ -15,6 +15,7 @@ from inspect import cleandoc
 from pathlib import Path
 
 from ringtree.cli.options import cluster
+from ringtree.cli.options.files import FileRead, MayBeFile, to_write
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +44,7 @@ def detect(parser: argparse.ArgumentParser) -> None:
         ringtree topo detect --json here.json; ringtree plan all_reduce --topology here.json
         ringtree topo detect --xml topo.xml                as NCCL's topology file
     """
-    parser.add_argument("--root", type=Path, default=Path("/"), metavar="DIR", help="read /sys and /proc below it")
+    parser.add_argument("--root", type=FileRead, default=Path("/"), metavar="DIR", help="read /sys and /proc below it")
     parser.add_argument("--sources", action="store_true", help="also print the sources of the figures")
     _add_files(parser)
 
@@ -59,11 +60,13 @@ def show(parser: argparse.ArgumentParser) -> None:
         ringtree topo show matrix.txt --xml topo.xml       as NCCL's topology file
         ringtree topo show azure-nc96 --graph graph.xml    with the rings and trees of an NCCL_GRAPH_FILE
     """
-    parser.add_argument("topology", metavar="FILE|NAME", help="a topology file, or a name from `ringtree topo list`")
+    parser.add_argument(
+        "topology", type=MayBeFile, metavar="FILE|NAME", help="a topology file, or a name from `ringtree topo list`"
+    )
     cluster.add_arguments(parser, named=False)
     parser.add_argument("--copies", metavar="A,B", help="print the copies between GPUs A and B by every method instead")
     parser.add_argument(
-        "--graph", type=Path, metavar="FILE", help="draw the rings and trees of NCCL's graph file instead"
+        "--graph", type=FileRead, metavar="FILE", help="draw the rings and trees of NCCL's graph file instead"
     )
     parser.add_argument("--sources", action="store_true", help="also print the sources of the figures")
     _add_files(parser)
@@ -77,12 +80,12 @@ def list_(parser: argparse.ArgumentParser) -> None:
 def _add_files(parser: argparse.ArgumentParser) -> None:
     """Adds --json, --xml and --html: files that a machine is written to."""
     parser.add_argument(
-        "--json", type=Path, metavar="FILE", help="write the machine as JSON, which reads back unchanged"
+        "--json", type=to_write, metavar="FILE", help="write the machine as JSON, which reads back unchanged"
     )
     parser.add_argument(
-        "--xml", type=Path, metavar="FILE", help="write the machine as NCCL's topology file (NCCL_TOPO_FILE)"
+        "--xml", type=to_write, metavar="FILE", help="write the machine as NCCL's topology file (NCCL_TOPO_FILE)"
     )
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page that any browser opens")
+    parser.add_argument("--html", type=to_write, metavar="FILE", help="write a page that any browser opens")
 
 
 COMMANDS = {

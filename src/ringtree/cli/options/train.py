@@ -16,8 +16,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from math import inf
-from pathlib import Path
 from typing import NamedTuple
+
+from ringtree.cli.options.files import to_write
 
 
 class Option(NamedTuple):
@@ -123,7 +124,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             else:
                 group.add_argument(f"--{option.name}", type=option.kind, metavar=option.metavar, help=option.help)
     group = parser.add_argument_group("checkpoints, which any layout can resume")
-    group.add_argument("--checkpoint", type=Path, metavar="FOLDER", help="write a checkpoint after the last step")
+    group.add_argument("--checkpoint", type=to_write, metavar="FOLDER", help="write a checkpoint after the last step")
     group.add_argument("--every", type=int, metavar="N", help="also write a checkpoint after every N steps")
     group.add_argument(
         "--resume", action="store_true", default=None, help="continue from the last checkpoint in the folder"
@@ -150,15 +151,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--html",
-        type=Path,
+        type=to_write,
         metavar="FILE",
         help="write a page: plan, results, and every rank's events of the last step",
     )
-    add("--json", type=Path, metavar="FILE", help="write all results as JSON")
+    add("--json", type=to_write, metavar="FILE", help="write all results as JSON")
     add(
         "--trace",
-        type=Path,
+        type=to_write,
         metavar="FILE",
         help="write every rank's events of the last step (JSON, for Perfetto; .gz)",
     )
-    add("--picture", type=Path, metavar="FILE", help="write a picture of every rank's calls in the last step (SVG)")
+    add("--picture", type=to_write, metavar="FILE", help="write a picture of every rank's calls in the last step (SVG)")

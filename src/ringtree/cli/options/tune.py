@@ -26,8 +26,8 @@ measured copies; --from FILE explains those of another machine, without a GPU.
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
+from ringtree.cli.options.files import FileRead, to_write
 from ringtree.cli.options.subject import rank_counts
 
 SECONDS = 20.0
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--seconds", type=float, default=SECONDS, metavar="S", help="seconds to measure (default 20)")
     add("-e", "--maxbytes", metavar="SIZE", help="largest size (default 64M; with --device 256M)")
-    add("--output", type=Path, metavar="FILE", help="file to write (default: the file that init() reads)")
+    add("--output", type=to_write, metavar="FILE", help="file to write (default: the file that init() reads)")
     add("--device", choices=["cuda"], help="measure copies between devices of this kind, instead of ranks on CPUs")
-    add("--json", type=Path, metavar="FILE", help="with --device: also write the measured copies")
-    add("--from", dest="from_file", type=Path, metavar="FILE", help="explain the copies of a file of --json")
+    add("--json", type=to_write, metavar="FILE", help="with --device: also write the measured copies")
+    add("--from", dest="from_file", type=FileRead, metavar="FILE", help="explain the copies of a file of --json")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +19,8 @@ from ringtree.cli.options.plan import OF_CLUSTERS
 from ringtree.files.replacing import replace_with_json
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.units import count, duration, size
-from ringtree.plan import Candidate, candidates, choose, shortlist, steps_for
+from ringtree.plan import Candidate, candidates, choose, nested_candidates, shortlist, steps_for
+from ringtree.plan.nesting import NESTED, Options
 from ringtree.price import CostParameters, SharedMemory
 from ringtree.price.memory.bound import bound_s, least_fetched
 from ringtree.runtime import tuned
@@ -44,12 +46,14 @@ WIDTHS = (13, 20, 11, *(10,) * len(PARTS), 13, 13, 9)
 
 
 class PlanningTarget(NamedTuple):
-    """A machine to plan for: cost parameters, cores, its name, and where the parameters come from."""
+    """A machine to plan for: cost parameters, cores, its name, where the parameters come from, and whether it is this
+    one, whose NUMA nodes are known."""
 
     parameters: CostParameters
     cores: int
     words: str
     source: str
+    here: bool = True
 
 
 class PlannedSize(NamedTuple):
@@ -70,7 +74,9 @@ def run(args: argparse.Namespace, sizes: Sequence[int]) -> int:
         raise ValueError(f"{strange[0]} applies to a cluster: expected --topology NAME|FILE as well")
     find_collective(args.collective)
     target = _target(args.topology)
-    memory = shared_memory(ranks, target.cores, target.parameters)
+    memory = shared_memory(ranks, target.parameters)
+    if not target.here:
+        memory = replace(memory, cores=target.cores, node_of=(), speed=1.0)
     rows = [_row(args.collective, ranks, nbytes, memory, args.all) for nbytes in sizes]
     for line in lines(args.collective, ranks, target, memory, rows, every=args.all or len(rows) == 1):
         print(line)
@@ -87,7 +93,7 @@ def _target(topology: str | None) -> PlanningTarget:
         found = tuned.read(Path(topology), anywhere=True)
         here = {"cpu": found.cpu, "cores": found.cores} == tuned.this_machine()
         cores = usable_cores() if here else found.cores
-        return PlanningTarget(found.parameters, cores, found.cpu, f"{found.parameters.source} ({topology})")
+        return PlanningTarget(found.parameters, cores, found.cpu, f"{found.parameters.source} ({topology})", here)
     parameters = tuned.parameters_here()
     if parameters is not None:
         return PlanningTarget(parameters, usable_cores(), cpu(), f"{parameters.source} ({tuned.location()})")
@@ -99,13 +105,20 @@ def _target(topology: str | None) -> PlanningTarget:
 
 def _row(collective: str, ranks: int, nbytes: int, memory: SharedMemory, every: bool) -> PlannedSize:
     """The prediction for one size. `every`: also algorithms that calls do not consider."""
-    algorithm = choose(collective, ranks, nbytes, memory=memory).algorithm
+    choice = choose(collective, ranks, nbytes, memory=memory)
+    nested = nested_candidates(collective, ranks, nbytes, memory)
     names = tuple(serving(collective)) if every else shortlist(collective, ranks)
-    found = candidates(names, collective, ranks, nbytes, memory)
-    chosen = next(c for c in found if c.algorithm == algorithm)
+    names = tuple(name for name in names if not (nested and name == NESTED))
+    found = [*candidates(names, collective, ranks, nbytes, memory), *nested]
+    chosen = next(c for c in found if (c.algorithm, _options(c)) == (choice.algorithm, choice.options))
     found = sorted(found, key=lambda c: (c.quote.seconds, c is not chosen))
     bound = min(bound_s(collective, ranks, nbytes, memory), chosen.quote.seconds)  # which may be corrected below it
     return PlannedSize(nbytes, found, chosen, bound)
+
+
+def _options(candidate: Candidate) -> Options:
+    """Those of a Choice: of an algorithm that is nested in NUMA nodes, else ()."""
+    return candidate.steps.options[:3] if candidate.label != candidate.algorithm else ()
 
 
 def lines(
@@ -118,11 +131,15 @@ def lines(
 ) -> Iterator[str]:
     """Yields the table and the conclusions from it. `every`: all candidates of each size."""
     where = f"{count(target.cores, 'core')} of {target.words}"
+    if nodes := len(set(memory.node_of)):
+        where += f", on {count(nodes, 'NUMA node')}"
     yield f"# {collective} over {count(ranks, 'rank')} on {where}, predicted"
     yield f"# by {target.source}"
     yield "#"
     names = ("size (B)", "algorithm", "time (us)", *(f"{n} (us)" for n in PARTS.values()))
-    widths = (*WIDTHS[:3], *(max(w, len(n) + 2) for w, n in zip(WIDTHS[3:], names[3:], strict=False)), *WIDTHS[-3:])
+    widest = max(len(c.label) + 2 for row in rows for c in (row.found if every else (row.chosen,)))
+    parts = (max(w, len(n) + 2) for w, n in zip(WIDTHS[3:], names[3:], strict=False))
+    widths = (WIDTHS[0], max(WIDTHS[1], widest), WIDTHS[2], *parts, *WIDTHS[-3:])
     names = (*names, "algbw (GB/s)", "busbw (GB/s)", "of bound")
     yield f"{table.head(names, widths)}  bottleneck"
     for row in rows:
@@ -140,7 +157,7 @@ def _line(collective: str, ranks: int, row: PlannedSize, candidate: Candidate, w
     algbw, busbw = _bandwidths(collective, ranks, row.nbytes, p.seconds)
     ratio = f"{row.bound_s / p.seconds:.0%}" if p.seconds else ""
     times = [table.microseconds(t) for t in (p.seconds, *(getattr(p, name) for name in PARTS))]
-    cells = (row.nbytes, candidate.algorithm, *times, f"{algbw:.2f}", f"{busbw:.2f}", ratio)
+    cells = (row.nbytes, candidate.label, *times, f"{algbw:.2f}", f"{busbw:.2f}", ratio)
     return f"{table.row(cells, widths)}  {_bottleneck(candidate)}"
 
 
@@ -167,11 +184,11 @@ def _explained(
             if more > -0.005
             else f"{-more:.0%} less (not considered by calls)"
         )
-        yield f"{c.algorithm} is chosen: {duration(p.seconds)}; next, {others[0].algorithm} takes {beside}"
+        yield f"{c.label} is chosen: {duration(p.seconds)}; next, {others[0].label} takes {beside}"
     else:
         yield f"{c.algorithm} is chosen: no other algorithm serves {collective}"
     root = 0 if find_collective(collective).rooted else None
-    steps = steps_for(c.algorithm, collective, ranks, root, row.nbytes, memory)
+    steps = steps_for(c.algorithm, collective, ranks, root, row.nbytes, memory, _options(c))
     cut = f"cut by {steps}" if steps else "not cut"
     yield f"{cut}; staged through {memory.slots} buffers of {size(memory.slot_bytes)} per rank"
     if ranks > memory.cores:
@@ -185,7 +202,7 @@ def _explained(
 
 def _runs(rows: Sequence[PlannedSize]) -> Iterator[str]:
     """Yields a line per run of sizes with the same algorithm."""
-    for algorithm, run in groupby(rows, key=lambda row: row.chosen.algorithm):
+    for algorithm, run in groupby(rows, key=lambda row: row.chosen.label):
         mine = list(run)
         yield f"{algorithm} from {size(mine[0].nbytes)} to {size(mine[-1].nbytes)}"
 
@@ -196,6 +213,7 @@ def _record(collective: str, ranks: int, row: PlannedSize) -> dict[str, Any]:
     return {
         "nbytes": row.nbytes,
         "algorithm": row.chosen.algorithm,
+        "label": row.chosen.label,
         "protocol": "shm",
         "channels": row.chosen.steps.channels,
         "steps": str(row.chosen.steps),
@@ -205,5 +223,7 @@ def _record(collective: str, ranks: int, row: PlannedSize) -> dict[str, Any]:
         "busbw_GBps": busbw,
         "bound_fraction": row.bound_s / p.seconds,
         "bottleneck": _bottleneck(row.chosen),
-        "candidates": [{"algorithm": c.algorithm, "time_us": c.quote.seconds * 1e6} for c in row.found],
+        "candidates": [
+            {"algorithm": c.algorithm, "label": c.label, "time_us": c.quote.seconds * 1e6} for c in row.found
+        ],
     }

@@ -12,7 +12,7 @@ from ringtree.cli.arguments.byte_sizes import listed_sizes
 from ringtree.cli.arguments.conditions import conditions
 from ringtree.cli.arguments.destination import check_destinations, write_page
 from ringtree.cli.arguments.topology import topology
-from ringtree.cli.options.subject import MEASURED
+from ringtree.cli.options.files import MEASURED
 from ringtree.cli.simulate.device_programs import (
     OF_EVENTS,
     ON_LINKS,

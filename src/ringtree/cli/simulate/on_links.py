@@ -15,8 +15,8 @@ from ringtree.cli.arguments.conditions import conditions
 from ringtree.cli.arguments.destination import check_destinations, write_page
 from ringtree.cli.arguments.hosts import host_of_ranks
 from ringtree.cli.arguments.place import hosts_here, place, ranks_on_hosts
+from ringtree.cli.options.files import MEASURED
 from ringtree.cli.options.simulate import WITH
-from ringtree.cli.options.subject import MEASURED
 from ringtree.cli.simulate.reporting import Case, described, detail_lines, head_lines, own_time_s, print_table
 from ringtree.formats.chrome import write
 from ringtree.formats.operations import chakra, goal

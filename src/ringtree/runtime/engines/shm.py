@@ -161,6 +161,13 @@ def staging(ranks: int, needed: int = 0, latency_s: float = 0.0) -> tuple[int, i
     return slots, max(nbytes // slots // 4096 * 4096, 4096)
 
 
+def nodes_and_speed(cores_of: Sequence[Collection[int]]) -> tuple[tuple[int, ...], float]:
+    """The NUMA node of each rank, () where not all are known or none differ, and the speed of the slowest core, of
+    ranks that may each run on these cores of this machine: what a group of them would exchange."""
+    known = {cores: _node_and_speed(cores) for cores in map(frozenset, cores_of)}
+    return _several([known[frozenset(cores)][0] for cores in cores_of]), min(speed for _, speed in known.values())
+
+
 def single_copies_here(ranks: int) -> tuple[int, float]:
     """The most bytes of a message that its receiver reads in the sender's memory, in a group on this machine, and
     the rate at which the kernel does so; zeros where it or RINGTREE_SINGLE_COPY allows none, and where the engine is

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
+from ringtree.runtime.launch import own_cores
 from ringtree.runtime.launch.torch_variables import rank_variables
 from ringtree.runtime.launch.whole_lines import Take, WholeLines
 from ringtree.runtime.limits import named, start_thread
@@ -50,13 +51,14 @@ class RankProcesses:
     ) -> None:
         """Starts the words as each of the ranks. `begun` is called after each, and ends the row by False. `reader`: the
         rank that has our standard input."""
-        cores = sorted(os.sched_getaffinity(0))
+        cores = own_cores.usable()
+        bound = own_cores.of_ranks(len(ranks), cores)
         threads = str(max(len(cores) // max(len(ranks), 1), 1))
         env = {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": threads, **env}
         size = env["RINGTREE_WORLD_SIZE"]
         for place, rank in enumerate(ranks):
             own = {**env, "RINGTREE_RANK": str(rank), **rank_variables(rank, size, place, len(ranks))}
-            core = cores[place] if len(ranks) <= len(cores) else None
+            core = bound[place] if bound else None
             self._started[rank] = (words, own, core)
             try:
                 self._begin(rank, words, own, core, reads=rank == reader)

@@ -21,6 +21,7 @@ from ringtree.runtime.bootstrap.local.siblings import Siblings
 from ringtree.runtime.communicator import lifetime
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import GroupParameters
+from ringtree.runtime.launch import own_cores
 from ringtree.runtime.launch.crew import Outcome, Pin, Task
 from ringtree.runtime.launch.job import ending
 from ringtree.runtime.limits import named
@@ -235,6 +236,5 @@ def failure(error: BaseException) -> Outcome:
 
 def pin_to_core(rank: int, ranks: int, pin: Pin = True) -> None:
     """Keeps this process (or thread) on a core of its own, if there are enough: the first, or those of `pin`."""
-    cores = sorted(os.sched_getaffinity(0)) if isinstance(pin, bool) else pin
-    if ranks <= len(cores):
+    if cores := own_cores.of_ranks(ranks, own_cores.usable() if isinstance(pin, bool) else pin):
         os.sched_setaffinity(0, {cores[rank]})

@@ -1,0 +1,66 @@
+"""Types of arguments that name files: those that a command reads, which it must not write over, and those it writes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+MEASURED = "trace:"
+"""Before the file of a measured trace, where a topology is expected."""
+if TYPE_CHECKING:
+    _Path = Path
+else:
+    _Path = type(Path())  # before Python 3.12 Path itself has no derived classes
+
+
+class FileRead(_Path):
+    """A file or folder that is read."""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The file."""
+        return (str(self),)
+
+
+class MayBeFile(str):
+    """A file that is read, `trace:FILE`, or the name of a machine, a shape or a host; or FILE.py:FUNCTION."""
+
+    __slots__ = ()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """What may be a file."""
+        return (self.removeprefix(MEASURED), *Functions(self).files)
+
+
+class Functions(str):
+    """Names of algorithms, some of which may be FILE.py:FUNCTION."""
+
+    __slots__ = ()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files of functions."""
+        found = (re.match(r"(.+\.py):", part) for part in (self, *self.split(",")))
+        return tuple(each[1] for each in found if each)
+
+
+class ProgramAndTable(str):
+    """[PROGRAM=]TABLE, two files that are read."""
+
+    __slots__ = ()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """What may be a file."""
+        return (str(self), *self.partition("=")[::2])
+
+
+READ = FileRead, MayBeFile, Functions, ProgramAndTable
+"""The types of arguments that may name files which are read; each value has `files`."""
+
+
+def to_write(text: str) -> Path:
+    """The path of a file or folder to write; `check_destinations` refuses one that cannot be written."""
+    return Path(text)
