@@ -30,7 +30,7 @@ class MayBeFile(str):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """What may be a file."""
+        """The value, and the file of a trace: either may be the name of something else."""
         return (self.removeprefix(MEASURED), *Functions(self).files)
 
 
@@ -53,7 +53,7 @@ class ProgramAndTable(str):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """What may be a file."""
+        """The table and the program, and the whole value: a table's name may contain a `=`."""
         return (str(self), *self.partition("=")[::2])
 
 
