@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 def whole(value: Any, what: str) -> int:
@@ -22,6 +27,26 @@ def int64(value: Any, what: str) -> int:
     if not -1 << 63 <= number < 1 << 63:
         raise ValueError(f"{what} is {number}; expected 64 bits at most")
     return number
+
+
+def listed(values: Any, what: str, of: str) -> list[Any]:
+    """The values of a list, or of an iterator, which can be gone through once. TypeError for anything else."""
+    try:
+        return list(values)
+    except TypeError:
+        raise TypeError(f"{what} is {described(values)}; expected a list of {of}") from None
+
+
+def numbers(values: Any, what: str) -> NDArray[np.int64]:
+    """How many of something, in a list: whole numbers from 0 (else TypeError, ValueError)."""
+    found = np.asarray(values)
+    if found.ndim != 1:
+        raise ValueError(f"{what} has shape {found.shape}; expected a list of whole numbers")
+    if found.dtype.kind not in "iu" and found.size:
+        raise TypeError(f"{what} is of {found.dtype}; expected whole numbers")
+    if found.size and (found.min() < 0 or found.max() >= 1 << 63):
+        raise ValueError(f"{what} is {found.tolist()}; expected numbers from 0, of less than 64 bits")
+    return found.astype(np.int64)
 
 
 def seconds(timeout: Any) -> float:

@@ -53,8 +53,34 @@ def each_alone(comm: Communicator) -> None:
     alike(outs, [comm.all_gather(x) for x in xs])
 
 
+def passed_once(comm: Communicator) -> None:
+    """Iterators, which can be gone through once."""
+    xs = [np.full(comm.size, comm.rank + 1.0), np.arange(2.0 * comm.size)]
+    for op in ("sum", np.add):
+        alike(comm.all_reduce_coalesced(iter(xs), op), comm.all_reduce_coalesced(xs, op))
+        alike(comm.reduce_scatter_coalesced(iter(xs), op), comm.reduce_scatter_coalesced(xs, op))
+        outs = [np.empty(x.shape) for x in xs]
+        assert comm.all_reduce_coalesced(iter(xs), op, out=iter(outs))[1] is outs[1]
+        alike(outs, comm.all_reduce_coalesced(xs, op))
+    alike(comm.all_gather_coalesced(iter(xs)), comm.all_gather_coalesced(xs))
+    filled = [x.copy() for x in xs]
+    assert [a is b for a, b in zip(comm.broadcast_coalesced(iter(filled)), filled, strict=True)] == [True, True]
+    alike(filled, [np.ones(comm.size), xs[1]])
+
+
 def mistakes(comm: Communicator) -> None:
     x = np.ones(3)
+    none: Any = None
+    for call in (comm.all_reduce_coalesced, comm.all_gather_coalesced, comm.broadcast_coalesced):
+        with pytest.raises(TypeError, match="xs is None; expected a list of arrays"):
+            call(none)
+    number: Any = 5
+    with pytest.raises(TypeError, match="out is an int; expected a list of arrays"):
+        comm.all_reduce_coalesced([x], out=number)
+    counts: Any
+    for counts in ([1.5, 1.5], None, 3, [-1, 4], [[3]], [True, True], [3, 2**63]):
+        with pytest.raises((TypeError, ValueError), match=r"^counts (has|is) .*; expected .*numbers"):
+            comm.all_reduce_packed(x, counts)
     with pytest.raises(ValueError, match="out has 1 arrays; expected 2"):
         comm.all_reduce_coalesced([x, x], out=[x])
     with pytest.raises(TypeError, match="out is float32; expected float64"):
@@ -67,6 +93,10 @@ def mistakes(comm: Communicator) -> None:
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 def test_a_list_gives_the_results_of_single_calls(pools: Pools, engine: str, ranks: int) -> None:
     pools(engine, ranks).run(each_alone)
+
+
+def test_arrays_may_come_from_an_iterator(pools: Pools, engine: str) -> None:
+    pools(engine, 2).run(passed_once)
 
 
 def test_mistakes_raise_before_anything_is_sent(pools: Pools, engine: str) -> None:

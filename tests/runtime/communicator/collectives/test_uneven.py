@@ -201,7 +201,8 @@ MISTAKES: dict[str, tuple[Act, type[Exception], str]] = {
         ValueError,
         "counts has shape (1,); expected (3,), rows for each rank",
     ),
-    "negative": (lambda c: c.all_gather_v(X, [2, -1, 2]), ValueError, "expected no number below 0"),
+    "negative": (lambda c: c.all_gather_v(X, [2, -1, 2]), ValueError, "expected numbers from 0"),
+    "too many": (lambda c: c.all_gather_v(X, np.full(3, 1 << 63, np.uint64)), ValueError, "of less than 64 bits"),
     "half": (lambda c: c.all_gather_v(X, [2, 2, 1.5]), TypeError, "expected whole numbers"),
     "own": (
         lambda c: c.all_gather_v(X, [1, 1, 1]),

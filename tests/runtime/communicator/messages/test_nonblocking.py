@@ -294,10 +294,24 @@ def given_up(comm: Communicator) -> None:
     assert message.result() == 5
 
 
+def several_in_one_work(comm: Communicator) -> None:
+    """A Work that stands for several stands in a list of works as any other does."""
+    peer, y = 1 - comm.rank, np.zeros(3)
+    outs = [np.zeros(2) for _ in range(2)]
+    works = [comm.issend(np.ones(3), peer, 4), comm.irecv(y, peer, 4)]
+    works.append(comm.exchange_parts([np.full(2, 5.0 + rank) for rank in range(2)], outs, async_op=True))
+    assert all(isinstance(w, Work) for w in works)
+    while works:
+        works.pop(wait_any(works))
+    assert (y == 1).all()
+    assert (np.array(outs) == 5.0 + comm.rank).all()
+    assert wait_all([comm.issend(y, comm.rank, 4), comm.irecv(np.zeros(3), comm.rank, 4)]) is True
+
+
 ACTS = [
     overtaking, progress_in_a_collective, progress_of_another_group, progress_of_a_receive, wildcards, kept_messages,
     probing_a_long_one, shorter_messages, to_oneself, sendrecv_around, copies, objects, whichever, forgotten,
-    never_waited_for, many_threads, given_up,
+    never_waited_for, many_threads, given_up, several_in_one_work,
 ]  # fmt: skip
 
 

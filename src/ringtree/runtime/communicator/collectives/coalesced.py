@@ -14,9 +14,12 @@ import numpy as np
 from ringtree.ir.digest import sha256
 from ringtree.runtime import arrays
 from ringtree.runtime.communicator import calls
+from ringtree.runtime.communicator.arguments import listed, numbers
 from ringtree.runtime.communicator.collectives.collectives import Collectives
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from ringtree.runtime.arrays import Array
     from ringtree.runtime.communicator.calls.operations import Operation
     from ringtree.runtime.communicator.seated import AlgorithmChoice
@@ -42,6 +45,7 @@ class Coalesced(Collectives):
         memory. ValueError: if `out` has another number of arrays."""
         given: dict[str, Any] = {"dtype": dtype, "algorithm": algorithm, "deterministic": deterministic}
         given["accumulate"] = accumulate
+        xs, out = listed(xs, "xs", "arrays"), None if out is None else listed(out, "out", "arrays")
         if isinstance(calls.as_op(op), calls.Op):
             return [self.all_reduce(x, op, out=o, **given) for x, o in zip(xs, _outs(out, xs), strict=True)]
         inputs = [arrays.readable(x, dtype) for x in xs]
@@ -54,7 +58,7 @@ class Coalesced(Collectives):
             self.all_reduce_packed(flat, [inputs[i].count for i in alike], op, **given)
             for i, span in _spans(inputs, alike, 1):
                 results[i] = _placed(flat[span].reshape(inputs[i].shape), targets[i])
-        return results if out is None else list(out)
+        return results if out is None else out
 
     def reduce_scatter_coalesced(
         self,
@@ -71,6 +75,7 @@ class Coalesced(Collectives):
         the rows of one, or `out` has another number of arrays."""
         given: dict[str, Any] = {"dtype": dtype, "algorithm": algorithm, "deterministic": deterministic}
         given["accumulate"] = accumulate
+        xs, out = listed(xs, "xs", "arrays"), None if out is None else listed(out, "out", "arrays")
         if isinstance(calls.as_op(op), calls.Op):
             return [self.reduce_scatter(x, op, out=o, **given) for x, o in zip(xs, _outs(out, xs), strict=True)]
         n = self.size
@@ -87,14 +92,15 @@ class Coalesced(Collectives):
             self._packed("reduce_scatter", flat, mine, [inputs[i].count for i in alike], chosen, op, dtype=dtype)
             for i, span in _spans(inputs, alike, n):
                 results[i] = _placed(mine[span].reshape(shapes[i]), targets[i])
-        return results if out is None else list(out)
+        return results if out is None else out
 
     def all_gather_coalesced(
         self, xs: Arrays, *, out: Arrays | None = None, algorithm: AlgorithmChoice = None
     ) -> list[Any]:
         """all_gather of each array: a list of [size, *x.shape]. ValueError: if `out` has another number of arrays."""
         n = self.size
-        inputs = [arrays.readable(x) for x in xs]
+        inputs = [arrays.readable(x) for x in listed(xs, "xs", "arrays")]
+        out = None if out is None else listed(out, "out", "arrays")
         targets = _targets(out, inputs, [(n, *a.shape) for a in inputs])
         results: list[Any] = [None] * len(inputs)
         for alike in _by_type(inputs):
@@ -105,12 +111,13 @@ class Coalesced(Collectives):
             self._packed("all_gather", flat, rows, [inputs[i].count for i in alike], algorithm)
             for i, span in _spans(inputs, alike, 1):
                 results[i] = _placed(rows[:, span].reshape((n, *inputs[i].shape)), targets[i])
-        return results if out is None else list(out)
+        return results if out is None else out
 
     def broadcast_coalesced(self, xs: Arrays, root: int = 0, *, algorithm: AlgorithmChoice = None) -> list[Any]:
         """Fills each array with the root's, and returns them."""
         root = self._root(root)
         here = self.rank == root
+        xs = listed(xs, "xs", "arrays")
         inputs = [arrays.readable(x) if here else arrays.writable(x, "an array to broadcast into") for x in xs]
         for alike in _by_type(inputs):
             flat = _new(inputs, alike)
@@ -119,7 +126,7 @@ class Coalesced(Collectives):
             self._packed("broadcast", flat, flat, [inputs[i].count for i in alike], algorithm, root=root)
             for i, span in () if here else _spans(inputs, alike, 1):
                 inputs[i].owner.reshape(-1)[:] = flat[span]
-        return list(xs)
+        return xs
 
     def all_reduce_packed(
         self,
@@ -136,14 +143,15 @@ class Coalesced(Collectives):
         """all_reduce, in place, of arrays of `counts` elements each, packed one after another into `flat`
         [sum(counts)], which it returns. Mismatch: if ranks packed other counts."""
         chosen = calls.kept_order(deterministic, "all_reduce", algorithm, accumulate, flat, dtype)
-        return self._packed("all_reduce", flat, flat, counts, chosen, op, dtype=dtype, async_op=async_op)
+        known = numbers(counts, "counts")
+        return self._packed("all_reduce", flat, flat, known, chosen, op, dtype=dtype, async_op=async_op)
 
     def _packed(
         self,
         collective: str,
         flat: Any,
         into: Any,
-        counts: Sequence[int],
+        counts: Sequence[int] | NDArray[np.int64],
         algorithm: AlgorithmChoice,
         op: Operation = "",
         root: int = -1,

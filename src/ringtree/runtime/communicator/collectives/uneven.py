@@ -16,6 +16,7 @@ import numpy as np
 from ringtree.errors import Mismatch
 from ringtree.runtime import arrays
 from ringtree.runtime.communicator import calls
+from ringtree.runtime.communicator.arguments import numbers
 from ringtree.runtime.communicator.collectives.collectives import Collectives
 from ringtree.runtime.communicator.composite import CompositeCall
 
@@ -194,14 +195,10 @@ class UnevenCollectives(Collectives):
 
     def _listed(self, counts: Any, what: str = "counts") -> RowCounts:
         """Rows by rank, as the caller listed them."""
-        listed = np.asarray(counts)
-        if listed.shape != (self.size,):
-            raise ValueError(f"{what} has shape {listed.shape}; expected {(self.size,)}, rows for each rank")
-        if listed.dtype.kind not in "iu":
-            raise TypeError(f"{what} is of {listed.dtype}; expected whole numbers")
-        if np.any(listed < 0):
-            raise ValueError(f"{what} is {listed.tolist()}; expected no number below 0")
-        return listed.astype(np.int64)
+        shape = np.shape(counts)
+        if shape != (self.size,):
+            raise ValueError(f"{what} has shape {shape}; expected {(self.size,)}, rows for each rank")
+        return numbers(counts, what)
 
     def _stated(self, counts: Rows, x: Array) -> RowCounts:
         """Listed counts, of which this rank's are those of `x`."""

@@ -129,8 +129,10 @@ class Message(Work):
         self._mail.forget(self._ticket)
 
 
-class Together:
+class Together(Work):
     """Works begun together, which have ended when all of them have."""
+
+    __slots__ = ("_works",)
 
     def __init__(self, works: Sequence[Work], result: Any) -> None:
         self._works, self._result = works, result
@@ -142,11 +144,6 @@ class Together:
     def wait(self, timeout: float | None = None) -> bool:
         """Waits as a Work does; without a timeout raises TimedOut after the group's."""
         return not self._works or wait_all(self._works, timeout)
-
-    def result(self) -> Any:
-        """Waits, and returns what the call would have returned."""
-        self.wait()
-        return self._result
 
 
 def wait_all(works: Iterable[Work], timeout: float | None = None) -> bool:
