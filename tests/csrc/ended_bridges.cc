@@ -1,4 +1,5 @@
-// Bridges that cannot begin, which leave nothing behind, and that have ended, by which nobody can put or get any more.
+// Bridges that cannot begin, which leave nothing behind, and that have ended, by which nobody can put, get or
+// signal any more.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -115,6 +116,7 @@ void who_comes_after_the_end_finds_it_closed() {
   rank.bridge->close();
   expect(is_closed([&] { rank.bridge->put(1, 0, 0, bytes, hooks); }), "put() finds it closed");
   expect(is_closed([&] { rank.bridge->get(1, 0, 0, bytes, hooks); }), "get() finds it closed");
+  expect(is_closed([&] { rank.bridge->signal(1, 0); }), "signal() finds it closed");
 }
 
 // Stays a while in the access whose wait has begun.
