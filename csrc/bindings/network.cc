@@ -36,13 +36,14 @@ Network network(std::vector<int> hosts, Options options) {
       }};
 }
 
-using TcpPeer = std::tuple<std::string, int, nb::bytes, nb::bytes>;
+using TcpPeer = std::tuple<std::string, int, nb::bytes, nb::bytes, nb::bytes, nb::bytes>;
 
 Network tcp(std::vector<int> hosts, int listener, std::uint64_t group, const std::vector<TcpPeer>& peers,
             std::uint32_t connections, bool measures) {
   ringtree::TcpWire::Options options{ringtree::FileDescriptor(listener), group, {}, connections, measures};
-  for (auto& [host, port, to_it, from_it] : peers)
-    options.peers.push_back({host, static_cast<std::uint16_t>(port), proof_of(to_it), proof_of(from_it)});
+  for (auto& [host, port, to_it, from_it, answer_to_it, answer_from_it] : peers)
+    options.peers.push_back({host, static_cast<std::uint16_t>(port), proof_of(to_it), proof_of(from_it),
+                             proof_of(answer_to_it), proof_of(answer_from_it)});
   return network<ringtree::TcpWire>(std::move(hosts), std::move(options));
 }
 

@@ -45,13 +45,13 @@ nb::object as_tuple(const Recorder* recorder, const Recorder::Clock& clock, cons
 nb::object recorded(nb::handle endpoint) {
   auto& group = group_of(endpoint.ptr());
   auto recorder = group.recorder();
-  return recorder ? as_tuple(recorder, recorder->clock(), group.names()) : nb::none();
+  return recorder ? as_tuple(recorder.get(), recorder->clock(), group.names()) : nb::none();
 }
 
 nb::object recorded_messages(nb::handle endpoint) {
   auto& group = group_of(endpoint.ptr());
   auto recorder = group.recorder();
-  return recorder ? as_tuple(group.message_recorder(), recorder->clock(), group.names()) : nb::none();
+  return recorder ? as_tuple(group.message_recorder().get(), recorder->clock(), group.names()) : nb::none();
 }
 
 }  // namespace

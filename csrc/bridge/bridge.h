@@ -52,7 +52,7 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
   void announce_to_all(std::uint64_t call, const Fingerprint& print) noexcept override;
   void announce_for_host(std::uint64_t call) noexcept override;
   std::byte* staging(int peer) override;
-  void signal(int peer, int index) noexcept override;
+  void signal(int peer, int index) override;
   std::uint64_t arrival(int peer, std::uint64_t number) const noexcept override;
 
   // Memory that this rank sends from without a copy; regions are numbered as the interpreter's.

@@ -153,10 +153,11 @@ bool Bridge::fetched(int from, const Frame& frame) {
   return arrived_ = true;
 }
 
-void Bridge::signal(int to, int index) noexcept {
+// What is sent here goes before the bridge's farewell, as the end of accesses takes the mutex too.
+void Bridge::signal(int to, int index) {
   std::lock_guard lock(mutex_);
+  check_open();
   guard([&] {
-    if (!wire_) return;
     auto frame = frame_to(to, Frame::Kind::signal);
     frame.number = static_cast<std::uint64_t>(index);
     wire_->send(to, frame, nullptr);

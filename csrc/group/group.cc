@@ -1,12 +1,9 @@
 #include "group/group.h"
 
-#include <sys/mman.h>
-
-#include <cerrno>
-#include <cstring>
 #include <system_error>
 
 #include "kernels/copies.h"
+#include "memory/own_word.h"
 
 namespace ringtree {
 
@@ -17,19 +14,9 @@ constexpr std::int64_t last_wait_ns = 1'000'000'000;  // of one that closes, for
 
 // A number of this process, which no process has that was forked from it, nor the one that it was forked from.
 std::uint64_t this_process() {
-  using Number = std::atomic<std::uint64_t>;
-  static Number given = 0;
-  static Number* mine = [] {
-    void* at = mmap(nullptr, Mapping::page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "cannot map a page");
-    madvise(at, Mapping::page, MADV_WIPEONFORK);  // a forked child finds 0, and what was given before it
-    return static_cast<Number*>(at);
-  }();
-  if (mine->load(std::memory_order_relaxed) == 0) {
-    std::uint64_t none = 0;
-    mine->compare_exchange_strong(none, given.fetch_add(1, std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  }
-  return mine->load(std::memory_order_relaxed);
+  static std::atomic<std::uint64_t> given = 0;  // a forked child finds what was given before it
+  static OwnWord mine;
+  return mine.get([] { return given.fetch_add(1, std::memory_order_relaxed) + 1; });
 }
 
 }  // namespace

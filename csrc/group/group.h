@@ -136,10 +136,10 @@ class Group {
   int slots_open() const { return interpreter_->slots_open(); }
 
   // Records this rank's calls and messages from the next ones on, anew, at most `most` events of each; 0 ends it. The
-  // recording can be read at any time until it is ended or begun anew; also when the group has failed, or is closed.
+  // recording can be read at any time; also when the group has failed, or is closed.
   void record(std::size_t most, Hooks& hooks);
-  const Recorder* recorder() const { return interpreter_->recorder(); }
-  const Recorder* message_recorder() const { return exchange_->recorder(); }
+  std::shared_ptr<const Recorder> recorder() const { return interpreter_->recorder(); }
+  std::shared_ptr<const Recorder> message_recorder() const { return exchange_->recorder(); }
   const std::vector<std::string>& names() const { return endpoint_->names(); }
   std::uint64_t calls() const { return calls_.load(std::memory_order_relaxed); }
   int rank() const { return endpoint_->rank(); }

@@ -96,8 +96,7 @@ void Interpreter::run_windows() {
 
 void Interpreter::start_recording(std::size_t most, bool lazily) {
   recording_.store(nullptr, std::memory_order_relaxed);
-  last_recorder_ = std::make_unique<Recorder>(most, lazily);
-  recording_.store(last_recorder_.get(), std::memory_order_relaxed);
+  recording_.store(last_recorder_.begin(most, lazily), std::memory_order_relaxed);
 }
 
 // Without a recording the recorder costs nothing: the window then runs in another function.

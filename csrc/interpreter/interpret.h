@@ -45,8 +45,8 @@ class Interpreter : Situation {
   // No more of them from the next call on.
   void stop_recording() { recording_.store(nullptr, std::memory_order_relaxed); }
   // The last recording, nullptr where there is none.
-  const Recorder* recorder() const { return last_recorder_.get(); }
-  void forget_recording() { last_recorder_.reset(); }
+  std::shared_ptr<const Recorder> recorder() const { return last_recorder_.get(); }
+  void forget_recording() { last_recorder_.forget(); }
 
   std::vector<Received> received;  // from each peer; written by the running thread
 
@@ -214,7 +214,7 @@ class Interpreter : Situation {
   std::shared_ptr<const PreparedProgram> previous_, earlier_;  // of the last call, and the last other one before it
   Hooks* hooks_ = nullptr;
   Recorder* recorder_ = nullptr;  // of this call
-  std::unique_ptr<Recorder> last_recorder_;
+  LastRecorder last_recorder_;
   std::atomic<Recorder*> recording_ = nullptr;
   std::uint64_t call_ = 0;
   std::byte* spaces_[3] = {};

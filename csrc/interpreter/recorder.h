@@ -159,4 +159,29 @@ class Recorder {
   Clock::Moment began_;
 };
 
+// A rank's last recorder. Who reads it keeps it, also where another thread ends the recording or begins one anew.
+class LastRecorder {
+ public:
+  Recorder* begin(std::size_t most, bool lazily) {
+    auto made = std::make_shared<Recorder>(most, lazily);
+    exchange(made);
+    return made.get();
+  }
+  void forget() { exchange(nullptr); }
+  std::shared_ptr<const Recorder> get() const {
+    std::lock_guard lock(mutex_);
+    return last_;
+  }
+
+ private:
+  // The one before is freed without the lock.
+  void exchange(std::shared_ptr<Recorder> next) {
+    std::lock_guard lock(mutex_);
+    last_.swap(next);
+  }
+
+  mutable std::mutex mutex_;
+  std::shared_ptr<Recorder> last_;
+};
+
 }  // namespace ringtree

@@ -10,20 +10,22 @@
 #include <cstdio>
 
 #include "kernels/copies.h"
+#include "memory/own_word.h"
 
 namespace ringtree {
 
 namespace {
 
-// Of this process. A forked child has it too, but is no rank of the group.
-std::uint64_t& random_word() {
-  static std::uint64_t word = [] {
-    std::uint64_t bits = 0;
-    if (getrandom(&bits, sizeof bits, GRND_NONBLOCK) != sizeof bits)
-      bits = static_cast<std::uint64_t>(now_ns()) * 0x9e3779b97f4a7c15 ^ static_cast<std::uint64_t>(getpid());
-    return bits | 1;  // never 0, which is what a segment holds at first
-  }();
+OwnWord& own_word() {
+  static OwnWord word;
   return word;
+}
+
+std::uint64_t random_bits() {
+  std::uint64_t bits = 0;
+  if (getrandom(&bits, sizeof bits, GRND_NONBLOCK) != sizeof bits)
+    bits = static_cast<std::uint64_t>(now_ns()) * 0x9e3779b97f4a7c15 ^ static_cast<std::uint64_t>(getpid());
+  return bits | 1;  // never 0, which is what a segment holds at first
 }
 
 bool permitted() {
@@ -61,8 +63,8 @@ double measured_Bps() {
 PeerMemory::PeerMemory(Segment& segment, int rank, std::size_t least_bytes)
     : segment_(segment), rank_(rank), least_bytes_(least_bytes), tried_(segment.layout().ranks, false) {
   auto& me = segment.member(rank);
-  me.word = random_word();
-  me.word_at = reinterpret_cast<std::uintptr_t>(&random_word());
+  me.word = own_word().get(random_bits);
+  me.word_at = own_word().at();
 }
 
 double PeerMemory::reads_Bps() {

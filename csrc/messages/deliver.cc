@@ -39,7 +39,7 @@ void Exchange::finish(Operation& o) {
 // wait and begins the next, whichever it waits for: so waits add up to what they took, and begin in the order in which
 // messages came.
 void Exchange::note(const Operation& o) {
-  if (!recorder_) recorder_ = std::make_unique<Recorder>(most_events_, true);
+  if (!recorder_) recorder_ = std::make_shared<Recorder>(most_events_, true);
   auto now = Ticks::now(), wanted = std::max(waited_since_, arrived_);
   auto print = print_of_message(o.dtype, o.nbytes / dtype_bytes(o.dtype), o.tag);
   auto write = [&](Recorder::Did did, std::uint64_t start, std::size_t nbytes) {

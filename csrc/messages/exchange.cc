@@ -356,9 +356,9 @@ void Exchange::record(std::size_t most) {
   recorder_.reset();
 }
 
-const Recorder* Exchange::recorder() {
+std::shared_ptr<const Recorder> Exchange::recorder() {
   std::lock_guard lock(mutex_);
-  return recorder_.get();
+  return recorder_;
 }
 
 Envelope Exchange::status(std::uint64_t number) {

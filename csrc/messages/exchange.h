@@ -48,8 +48,8 @@ class Exchange : Background, ProgressThread::Duty {
 
   // Records messages from now on: anew, at most `most` events. 0 ends it.
   void record(std::size_t most);
-  // The recording; nullptr where nothing was recorded.
-  const Recorder* recorder();
+  // The recording, which its reader keeps; nullptr where nothing was recorded.
+  std::shared_ptr<const Recorder> recorder();
 
   std::vector<Received> received;  // from each peer, and taken by a receive; written with the mutex held
 
@@ -114,7 +114,7 @@ class Exchange : Background, ProgressThread::Duty {
   std::atomic<int> visitors_ = 0;             // threads that wait here
   std::int64_t checked_ns_ = 0;               // of the last liveness check of callers that never wait
   std::atomic<std::size_t> most_events_ = 0;  // 0: nothing is recorded
-  std::unique_ptr<Recorder> recorder_;
+  std::shared_ptr<Recorder> recorder_;
   int waiting_ = 0;                               // threads that wait for a message, as far as that is recorded
   std::uint64_t waited_since_ = 0, arrived_ = 0;  // begin of a thread's wait; arrival of the last message
   ProgressThread progress_thread_;

@@ -33,8 +33,8 @@ class Relay {
   virtual bool sends_from_anywhere() const noexcept = 0;
   // A call ends before its bytes are sent: they may go away.
   virtual void keep_payloads() noexcept = 0;
-  // Raises a signal at `peer`, behind what was put there before.
-  virtual void signal(int peer, int index) noexcept = 0;
+  // Raises a signal at `peer`, behind what was put there before. Error: the group was closed meanwhile.
+  virtual void signal(int peer, int index) = 0;
   // The memory of payloads from a peer that are too long for a descriptor, `slot_bytes` each.
   virtual std::byte* staging(int peer) = 0;
   // When a message of a peer's lane that is not given back yet arrived here, in ticks.

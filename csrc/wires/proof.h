@@ -6,7 +6,7 @@
 
 namespace ringtree {
 
-// A keyed digest of the group, of both ranks and of a nonce of the one that checks it.
+// A keyed digest of the group, of both ranks in their order, of a nonce of each, and of whether it opens or answers.
 using Proof = std::array<std::byte, 32>;
 
 // Takes as long for any two proofs.

@@ -21,7 +21,8 @@ class TcpWire final : public Wire {
   struct Peer {
     std::string host;  // a numeric address; empty: of this host, by whom no connection is made and from whom none taken
     std::uint16_t port = 0;
-    Proof to_it{}, from_it{};
+    Proof to_it{}, from_it{};                // of who connects
+    Proof answer_to_it{}, answer_from_it{};  // of who takes the connection
   };
   struct Options {
     FileDescriptor listener{-1};  // a listening socket

@@ -14,7 +14,7 @@
 
 namespace ringtree::tcp {
 
-constexpr std::uint64_t magic = 0x32307474676e6972;  // "ringtt02"
+constexpr std::uint64_t magic = 0x33307474676e6972;  // "ringtt03"
 
 // Whether frames of that kind are reported in the order in which they were sent.
 inline bool in_order(Frame::Kind kind) {
@@ -33,7 +33,11 @@ struct Hello {
 };
 
 // The first bytes of the other side: frames may follow, or its own connection takes the place of this one.
-enum class Answer : std::uint64_t { welcome = magic, crossed = magic + 1 };
+struct Answer {
+  enum class Word : std::uint64_t { welcome = magic, crossed = magic + 1 };
+  Word word;
+  Proof proof;
+};
 
 // What a connection carries: a frame, or the part of one that begins at `offset` of its payload. `turn`: its place
 // among those that are reported in order, whichever connection they take.

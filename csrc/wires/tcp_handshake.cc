@@ -131,14 +131,15 @@ bool TcpWire::answered(Connection& c) {
   Answer answer;
   std::memcpy(&answer, c.head.data(), sizeof answer);
   auto& link = links_[c.peer];
-  if (answer == Answer::crossed && c.stream == 0) {  // the peer is the lower rank, and connects as well
+  bool known = answer.word == Answer::Word::welcome || (answer.word == Answer::Word::crossed && c.stream == 0);
+  if (!known || !same(answer.proof, options_.peers[c.peer].answer_from_it)) {
+    fail(c, known ? "answered without a proof that it is of this job" : "answered in another protocol");
+    return false;
+  }
+  if (answer.word == Answer::Word::crossed) {  // the peer is the lower rank, and connects as well
     link.connecting = nullptr;
     link.crossed_ns = now_ns();
     discard(c);
-    return false;
-  }
-  if (answer != Answer::welcome) {
-    fail(c, "answered in another protocol");
     return false;
   }
   c.greeted = true;
@@ -149,7 +150,7 @@ bool TcpWire::answered(Connection& c) {
   return !c.dead;
 }
 
-// Whether the other side is who it has to be. Somebody else's connection is closed without an answer.
+// Whether the other side is who it has to be. Somebody else's connection is closed without an answer; it gets no proof.
 bool TcpWire::hello(Connection& c) {
   Hello hello{};
   std::memcpy(&hello, c.head.data(), sizeof hello);
@@ -168,14 +169,14 @@ bool TcpWire::hello(Connection& c) {
   }
   c.stream = hello.stream;
   if (!c.stream && (link->connection || (link->connecting && rank_ < hello.from))) {
-    auto crossed = Answer::crossed;
+    Answer crossed{Answer::Word::crossed, options_.peers[hello.from].answer_to_it};
     ::send(c.fd, &crossed, sizeof crossed, MSG_NOSIGNAL | MSG_DONTWAIT);
     discard(c);
     return false;
   }
   c.peer = hello.from;
   c.greeted = true;
-  c.queue.push_back(raw(Answer::welcome));
+  c.queue.push_back(raw(Answer{Answer::Word::welcome, options_.peers[c.peer].answer_to_it}));
   if (c.stream) {
     link->streams->receiving[c.stream] = &c;
     write(c);

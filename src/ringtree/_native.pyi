@@ -120,13 +120,13 @@ def tcp(
     *,
     listener: int,
     group: int,
-    peers: list[tuple[str, int, bytes, bytes]],
+    peers: list[tuple[str, int, bytes, bytes, bytes, bytes]],
     connections: int,
     measures: bool,
 ) -> Network:
     """`hosts`: a number for each rank. `listener`: a listening socket, the wire's from then on. `group`: a digest of the
-    group's key. `peers`: of each rank a numeric address and a port, the 32 bytes that this rank presents to it, and
-    those that it has to present here. `connections`: by which long payloads to a peer go; `measures`:
+    group's key. `peers`: of each rank a numeric address and a port, the 32 bytes that this rank presents to it
+    where it connects, those that it has to present here, and the same two where the other side has connected. `connections`: by which long payloads to a peer go; `measures`:
     at most, as many as are much faster."""
 
 class UcxWorker:

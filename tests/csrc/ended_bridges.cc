@@ -1,4 +1,5 @@
-// Bridges that cannot begin, which leave nothing behind, and that have ended, by which nobody can put or get any more.
+// Bridges that cannot begin, which leave nothing behind, and that have ended, by which nobody can put, get or
+// signal any more.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,12 +10,14 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <string>
 #include <system_error>
 #include <thread>
 #include <vector>
 
 #include "bridge/bridge.h"
 #include "loopback.h"
+#include "no_descriptors.h"
 #include "wires/tcp.h"
 
 namespace {
@@ -96,6 +99,25 @@ void a_bridge_without_a_thread_leaves_nothing_behind() {
   expect(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS, "a bridge without a thread is gone");
 }
 
+void a_bridge_without_a_descriptor_names_the_limit() {
+  Rank rank;
+  std::exception_ptr refused;
+  try {
+    NoDescriptors none;
+    rank.join();
+  } catch (...) {
+    refused = std::current_exception();
+  }
+  try {
+    expect(refused != nullptr, "a bridge needs a descriptor");
+    std::rethrow_exception(refused);
+  } catch (const std::system_error& error) {
+    std::string why = error.what();
+    expect(why.starts_with("cannot make an event descriptor") && why.find("RLIMIT_NOFILE is") != std::string::npos,
+           "the error says what there was none for, and names the limit");
+  }
+}
+
 template <class Access>
 bool is_closed(Access access) {
   try {
@@ -115,6 +137,7 @@ void who_comes_after_the_end_finds_it_closed() {
   rank.bridge->close();
   expect(is_closed([&] { rank.bridge->put(1, 0, 0, bytes, hooks); }), "put() finds it closed");
   expect(is_closed([&] { rank.bridge->get(1, 0, 0, bytes, hooks); }), "get() finds it closed");
+  expect(is_closed([&] { rank.bridge->signal(1, 0); }), "signal() finds it closed");
 }
 
 // Stays a while in the access whose wait has begun.
@@ -153,5 +176,6 @@ int main() {
   a_bridge_without_a_thread_leaves_nothing_behind();
   who_comes_after_the_end_finds_it_closed();
   the_end_waits_for_who_is_in_an_access();
+  a_bridge_without_a_descriptor_names_the_limit();  // last: UndefinedBehaviorSanitizer has seen all types by then
   std::puts("ended_bridges: one that cannot begin leaves nothing behind, and one that has ended takes nothing");
 }

@@ -3,6 +3,7 @@
 #include "memory/peer_memory.h"
 
 #include <sys/mman.h>
+#include <sys/wait.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -22,7 +23,7 @@ void expect(bool right, const char* what) {
 
 struct Pair {
   ringtree::Layout layout{2, 2, 1024};
-  void* at = mmap(nullptr, layout.total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* at = mmap(nullptr, layout.total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   ringtree::Segment segment{at, layout};
   PeerMemory sender, receiver;
 
@@ -91,6 +92,33 @@ void another_process_is_no_peer() {
   expect(pair.receiver.read(0, address, to, sizeof to) == ESRCH, "another word is another process");
 }
 
+// As it would be if it got the number that its parent had.
+void a_forked_child_is_no_peer() {
+  Pair pair(1, 1);
+  pair.agree();
+  int ended[2];
+  expect(pipe(ended) == 0, "a pipe");
+  auto child = fork();
+  if (child == 0) {
+    PeerMemory own(pair.segment, 1, 1);
+    close(ended[1]);
+    std::byte none;
+    _exit(static_cast<int>(read(ended[0], &none, sizeof none)));
+  }
+  close(ended[0]);
+  auto& parents = pair.segment.member(0);
+  auto& childs = pair.segment.member(1);
+  while (childs.word_at == 0 || childs.word == 0) usleep(100);
+  parents.process = child;
+  std::byte from[8]{}, to[8]{std::byte{1}};
+  auto error = pair.receiver.read(0, reinterpret_cast<std::uintptr_t>(from), to, sizeof to);
+  close(ended[1]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child ends");
+  expect(error == ESRCH, "a forked child has another word");
+}
+
 void unmapped_memory_is_an_error() {
   Pair pair(1, 1);
   pair.agree();
@@ -116,6 +144,7 @@ int main() {
   reads_to_just_behind();
   refuses_where_it_was_not_asked_for();
   another_process_is_no_peer();
+  a_forked_child_is_no_peer();
   unmapped_memory_is_an_error();
   std::puts("peer memory: all right");
 }

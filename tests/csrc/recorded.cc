@@ -1,9 +1,12 @@
 // Every event that is noted is found in a record, in order, however often its memory grew; what it had no room for is
 // counted.
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <thread>
 
 #include "interpreter/recorder.h"
+#include "world.h"
 
 namespace {
 
@@ -51,10 +54,39 @@ bool takes_the_time_of_the_next() {
   return right & expect(named && recorder.calls().size() == 2, "events of another call", 10, true);
 }
 
+// Who reads a recording has it until he is through, although it is ended or begun anew meanwhile.
+bool is_kept_by_its_reader() {
+  bool right = true;
+  programs::World world(2);
+  world.run([&](ringtree::Group& group, int rank) {
+    ringtree::Hooks hooks;
+    std::byte byte{};
+    ringtree::Operation message[] = {{rank == 0, 1 - rank, 0, &byte, 1, static_cast<int>(ringtree::Dtype::uint8)}};
+    if (rank == 0) group.record(10, hooks);
+    group.exchange(message, hooks);
+    if (rank != 0) return;
+    auto calls = group.recorder(), messages = group.message_recorder();
+    for (std::size_t most : {10, 0}) {
+      group.record(most, hooks);
+      right &= expect(calls->events().empty() && messages->events().size() == 1, "its reader finds others", 10, true);
+      calls = group.recorder();
+    }
+    std::atomic<bool> through = false;
+    std::thread reader([&] {
+      while (!through)
+        if (auto recorder = group.recorder()) (void)recorder->events();
+    });
+    for (int turn = 0; turn < 200; turn++) group.record(turn % 2 ? 0 : 10, hooks);
+    through = true;
+    reader.join();
+  });
+  return right;
+}
+
 }  // namespace
 
 int main() {
-  bool right = takes_the_time_of_the_next();
+  bool right = takes_the_time_of_the_next() & is_kept_by_its_reader();
   for (std::size_t most : {10, 5000, 200'000})
     for (bool lazily : {false, true}) right &= keeps_all(most, lazily);
   if (!right) return EXIT_FAILURE;

@@ -1,5 +1,4 @@
 // The TCP wire by itself: ranks of one process on the loopback. What it does without descriptors, and after a pause.
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,11 +10,13 @@
 #include <vector>
 
 #include "loopback.h"
+#include "no_descriptors.h"
 #include "wires/tcp.h"
 
 namespace {
 
 using ringtree::Frame;
+using ringtree::Proof;
 using ringtree::TcpWire;
 
 constexpr int ranks = 3;
@@ -26,6 +27,13 @@ void expect(bool right, const char* what) {
   if (right) return;
   std::fprintf(stderr, "tcp_wire: %s\n", what);
   std::abort();
+}
+
+// A keyed digest, as it were.
+Proof proof(int number) {
+  Proof proof{};
+  proof[0] = static_cast<std::byte>(number);
+  return proof;
 }
 
 // What arrives at a rank.
@@ -61,10 +69,13 @@ struct Ranks {
   Ranks() {
     for (int rank = 0; rank < ranks; rank++) {
       TcpWire::Options options{ringtree::FileDescriptor(listeners[rank].fd), 1, {}, 1, false};
-      for (auto& listener : listeners) options.peers.push_back({"127.0.0.1", listener.port, {}, {}});
+      for (int peer = 0; peer < ranks; peer++)
+        options.peers.push_back({"127.0.0.1", listeners[peer].port, proof(of(rank, peer)), proof(of(peer, rank)),
+                                 proof(100 + of(rank, peer)), proof(100 + of(peer, rank))});
       wires[rank] = std::make_unique<TcpWire>(rank, std::move(options), arrivals[rank]);
     }
   }
+  static int of(int from, int to) { return 1 + from * ranks + to; }
   void send(int from, int to, std::size_t nbytes) {
     static const std::vector<std::byte> payload(long_payload);
     Frame frame{};
@@ -80,19 +91,6 @@ struct Ranks {
     }
     return false;
   }
-};
-
-// While it lives this process can open no more files.
-struct NoDescriptors {
-  rlimit before{};
-  NoDescriptors() {
-    getrlimit(RLIMIT_NOFILE, &before);
-    int next = dup(0);
-    ::close(next);
-    rlimit none{static_cast<rlim_t>(next), before.rlim_max};
-    if (setrlimit(RLIMIT_NOFILE, &none) != 0) std::abort();
-  }
-  ~NoDescriptors() { setrlimit(RLIMIT_NOFILE, &before); }
 };
 
 // UndefinedBehaviorSanitizer looks once, by descriptors of its own, at what these types are.
@@ -136,6 +134,31 @@ void closes_what_it_was_given() {
   expect(!listener.is_there(), "who connects to a rank that could not begin is refused");
 }
 
+// Who listens where a peer should, and gives the proof of this rank back to it, gets nothing else.
+void nothing_goes_to_who_cannot_prove() {
+  Listener stranger;
+  Arrivals arrivals;
+  TcpWire::Options options{
+      ringtree::FileDescriptor(-1), 1, {{}, {"127.0.0.1", stranger.port, proof(1), proof(2), proof(3), proof(4)}}, 1};
+  TcpWire wire(0, std::move(options), arrivals);
+  Frame frame{};
+  frame.kind = Frame::Kind::signal;
+  wire.send(1, frame, nullptr);
+  int taken = -1;
+  while ((taken = accept(stranger.fd, nullptr, nullptr)) < 0) sched_yield();
+  struct {
+    std::uint64_t magic = ringtree::tcp::magic;
+    Proof back;
+  } answer{.back = proof(1)};
+  expect(::send(taken, &answer, sizeof answer, MSG_NOSIGNAL) == sizeof answer, "the stranger answers");
+  for (int turn = 0; turn < 1000 && arrivals.losses.empty(); turn++, usleep(1000)) wire.progress();
+  std::byte came[1024];
+  expect(recv(taken, came, sizeof came, MSG_DONTWAIT) == sizeof(ringtree::tcp::Hello), "but the hello nothing comes");
+  expect(arrivals.losses.size() == 1 && arrivals.losses[0].find("proof") != std::string::npos, "the loss has a reason");
+  ::close(taken);
+  ::close(stranger.fd);
+}
+
 // A rank that was stopped for a while looks first at what its peers have sent meanwhile.
 void a_pause_is_no_silence() {
   Ranks ranks;
@@ -157,7 +180,9 @@ int main() {
   show_types();
   goes_on_by_the_connections_that_there_are();
   closes_what_it_was_given();
+  nothing_goes_to_who_cannot_prove();
   a_pause_is_no_silence();
   std::puts(
-      "tcp_wire: goes on with the descriptors that it has, gives back what it was given, and reads before it judges");
+      "tcp_wire: goes on with the descriptors that it has, gives back what it was given, asks who listens, and reads "
+      "before it judges");
 }

@@ -9,6 +9,7 @@ import sys
 import time
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -284,6 +285,44 @@ def test_a_refused_message_is_none(worlds: Worlds) -> None:
     received, sent = worlds(2).run(_refused_messages)
     assert received == [("gloo:recv 0<-1", turn, turn, "completed") for turn in (1, 2)]
     assert sent == [("gloo:send 1->0", turn, turn, "completed") for turn in (1, 2)]
+
+
+def _without_its_outputs() -> list[tuple[int, str]]:
+    """The collectives of a new group on this rank, whose calls raise on rank 1 when they have ended on both."""
+    import torch
+    import torch.distributed as dist
+
+    from ringtree.torch_backend.calls.collectives import _ALL_REDUCE as ALL_REDUCE
+    from ringtree.torch_backend.flight.dump import document
+
+    group, x, opts = dist.new_group([0, 1]), torch.ones(3), SimpleNamespace(asyncOp=False)
+
+    def refuse() -> None:
+        if dist.get_rank() == 1:
+            raise RuntimeError("no copy")
+
+    def launch() -> None:
+        group.launch("all_reduce", opts, [x], [x], lambda comm, _: comm.all_reduce(x, out=x), refuse)
+
+    def launch_again() -> None:
+        group.launch_again("all_reduce", opts, [x], [x], ALL_REDUCE, x, x, "sum", -1, group._all_reduce, refuse)
+
+    dist.all_reduce(x, group=group)
+    for call in (launch, launch_again):
+        if dist.get_rank() == 1:
+            with pytest.raises(RuntimeError, match="no copy"):
+                call()
+        else:
+            call()
+    dist.barrier(group)
+    entries = [e for e in document()["entries"] if e["process_group"][0] == group.group_name]
+    return [(e["collective_seq_id"], e["state"]) for e in entries]
+
+
+def test_a_call_whose_outputs_cannot_be_written_keeps_its_number(worlds: Worlds) -> None:
+    """The other rank counts it, too."""
+    expected = [(number, "completed") for number in (1, 2, 3, 4)]
+    assert worlds(2).run(_without_its_outputs) == [expected, expected]
 
 
 def test_a_message_whose_tensor_cannot_be_filled_keeps_its_number() -> None:

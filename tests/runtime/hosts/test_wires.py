@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ import pytest
 from ringtree.errors import PeerDied
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import GroupParameters
+from ringtree.runtime.engines.network import ANSWERS, OPENS
 from ringtree.runtime.engines.wires import WIRES, chosen
 from ringtree.runtime.engines.wires.ucx import LIBRARY
 from ringtree.runtime.launch.spawn_processes import Processes
@@ -77,14 +78,46 @@ def test_a_forked_child_disturbs_nobody(ranks: Ranks, wire: str) -> None:
 
 REFUSED_S = 0.5
 """Seconds in which the connections of a rank are all refused, while it is in the group. A rank that waits for it
-meanwhile would connect to it, with a proof of its own, and hear it by that connection."""
+meanwhile would connect to it: by UCX it has a proof of its own, and over TCP it would find out by the answer."""
 
 
 class Unproved(Moved):
     """Of a rank that has the others' addresses and not what proves it."""
 
-    def proof(self, key: str, source: int, target: int, nonce: str) -> bytes:
-        return bytes(32) if source == 1 else bytes(self.__getattr__("proof")(key, source, target, nonce))
+    def proof(self, act: str, key: str, source: int, target: int, nonces: Sequence[str]) -> bytes:
+        if source == 1 and act in self.unproved:
+            return bytes(32)
+        return bytes(self.__getattr__("proof")(act, key, source, target, nonces))
+
+    unproved: Sequence[str] = (OPENS, ANSWERS)
+
+
+class Unanswering(Unproved):
+    unproved = (ANSWERS,)
+
+
+def beside_unproved(lab: Lab, port: int, wire: str, kind: type[Unproved], rank: Callable[..., list[str]]) -> list[str]:
+    """What rank 0 returns beside a rank 1 that lacks those proofs."""
+    right, wrong = parameters_on(lab, (1, 1), port, 60.0, wires=[wire])
+    wrong.bootstrap.__class__ = kind
+    parameters: list[GroupParameters] = [right, wrong]
+    crew = HostCrew(Processes("shm", parameters, (rank, ()), False))
+    outcomes = dict(crew.finish())
+    crew.stop()
+    result: list[str] = outcomes[0].result
+    return result
+
+
+def test_a_rank_that_cannot_prove_what_it_answers_gets_nothing(lab: Lab, ports: Iterator[int]) -> None:
+    def rank(comm: Communicator) -> list[str]:
+        try:
+            comm.recv(np.ones(10), 1) if comm.rank == 0 else time.sleep(REFUSED_S)  # who waits finds out who is there
+        except Exception as error:  # noqa: BLE001
+            return [type(error).__name__, str(error)]
+        return ["none", ""]
+
+    kind, message = beside_unproved(lab, next(ports), "tcp", Unanswering, rank)
+    assert kind == PeerDied.__name__ and "answered without a proof that it is of this job" in message, message
 
 
 @pytest.mark.slow
@@ -100,11 +133,5 @@ def test_a_rank_that_proves_nothing_is_not_heard(lab: Lab, ports: Iterator[int],
             return [type(error).__name__, str(error)]
         return ["none", ""]
 
-    right, wrong = parameters_on(lab, (1, 1), next(ports), 60.0, wires=[wire])
-    wrong.bootstrap.__class__ = Unproved
-    parameters: list[GroupParameters] = [right, wrong]
-    crew = HostCrew(Processes("shm", parameters, (rank, ()), False))
-    outcomes = dict(crew.finish())
-    crew.stop()
-    kind, message = outcomes[0].result
+    kind, message = beside_unproved(lab, next(ports), wire, Unproved, rank)
     assert kind == PeerDied.__name__ and "rank 1 is out of reach" in message, message

@@ -7,6 +7,7 @@ serves those of several hosts, `in_process` the threads of one process. Only the
 from __future__ import annotations
 
 import socket
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
@@ -65,7 +66,7 @@ class NetworkBootstrap(HostBootstrap, Protocol):
         """The numeric address at which this member reaches the one of that name, whose listener is at `published`."""
         ...
 
-    def proof(self, key: str, source: int, target: int, nonce: str) -> bytes:
-        """The 32 bytes that member `source` of the group with that key presents to member `target`, which made the
-        nonce."""
+    def proof(self, act: str, key: str, source: int, target: int, nonces: Sequence[str]) -> bytes:
+        """The 32 bytes that member `source` of the group with that key presents to member `target` in that act.
+        `nonces`: what each of the two has made for this group, the source's first."""
         ...

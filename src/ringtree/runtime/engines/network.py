@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 Address = tuple[str, Any, str, str]
 """Name of the wire, its end's address, a nonce, and the reason why there is no such end."""
+OPENS, ANSWERS = "opens", "answers"
+"""What a rank does when it presents a proof: nobody can give back the one that was presented to him."""
 
 
 class NetworkEnd:
@@ -51,9 +53,13 @@ class NetworkEnd:
             if hosts[peer] == hosts[me]:
                 members.append(Remote(name, None))
                 continue
-            to_it = self._bootstrap.proof(key, me, peer, nonce)
-            from_it = self._bootstrap.proof(key, peer, me, self.address[2])
-            members.append(Remote(name, address, to_it, from_it))
+            own = self.address[2]
+            proofs = [
+                self._bootstrap.proof(act, key, source, target, nonces)
+                for act in (OPENS, ANSWERS)
+                for source, target, nonces in ((me, peer, (own, nonce)), (peer, me, (nonce, own)))
+            ]
+            members.append(Remote(name, address, *proofs))
         if self._parameters.inherited is None:  # groups made from a world need not ask again
             self._probe(hosts, members)
         group = int.from_bytes(sha256(key.encode()).digest()[:8], "little")

@@ -129,10 +129,7 @@ class Launching:
         try:
             if not getattr(opts, "asyncOp", True):
                 if level.fast.call(collective, x, out, op, root):
-                    if after is not None:
-                        with torch.no_grad():
-                            after()
-                    entry.end()
+                    _end(entry, after)
                     return None
             elif ticket := level.fast.start_call(collective, x, out, op, root):
                 if after is None and ticket < 0:
@@ -173,11 +170,9 @@ class Launching:
                 return work
             with torch.no_grad():
                 call(level.communicator, False)
-                if after is not None:
-                    after()
+            _end(entry, after)
         except Exception as error:  # noqa: BLE001  # raised again, with what is known here
             raise entry.fail(error) from None
-        entry.end()
         return None
 
     def _make_on(
@@ -200,7 +195,7 @@ class Launching:
             with torch.no_grad():
                 call(level.communicator, False)
                 if after is not None:
-                    after()
+                    _try(entry, after)
 
         try:
             if getattr(opts, "asyncOp", True):
@@ -238,6 +233,23 @@ class Launching:
         self._under_way.drain(timeout_s)
         leave(self._communicator)
         dismiss()
+
+
+def _end(entry: FlightEntry, after: After | None) -> None:
+    """The step after a call that has ended, and the record's end."""
+    if after is not None:
+        with torch.no_grad():
+            _try(entry, after)
+    entry.end()
+
+
+def _try(entry: FlightEntry, after: After) -> None:
+    """The step after a call. Where it fails the record ends, and so keeps its number: all ranks have made the call."""
+    try:
+        after()
+    except Exception:
+        entry.end()
+        raise
 
 
 def by_address(collective: int, x: torch.Tensor, out: torch.Tensor, op: Operation, root: int) -> tuple[Any, ...] | None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -103,6 +106,25 @@ def test_a_rank_that_forgot_decides_alike_again(monkeypatch: pytest.MonkeyPatch)
     mine.decide(GROUP, "all_reduce", -1, 2 * SHORT, memory, symmetric=True)
     memo.answers = [next(iter(memo.published.values()))]
     assert mine.decide(GROUP, "all_reduce", -1, SHORT, memory, symmetric=False) == first
+
+
+def test_threads_forget_the_oldest_beside_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two drop the same decision at once."""
+    threads = 2
+    both_drop = threading.Barrier(threads, timeout=10)
+
+    class Kept(dict[Any, Any]):
+        def pop(self, *given: Any) -> Any:
+            both_drop.wait()
+            return super().pop(*given)
+
+    decision = Decision("ring", CallTuning(), "")
+    monkeypatch.setattr(decisions, "KEPT", 1)
+    monkeypatch.setattr(decisions, "_decided", Kept({("oldest",): decision}))
+    with ThreadPoolExecutor(threads) as pool:
+        ours = Decisions(Memo(None))
+        assert list(pool.map(lambda k: ours._once(GROUP, (k,), lambda: decision), range(threads))) == [decision] * 2
+    assert set(decisions._decided) == {(k,) for k in range(threads)}
 
 
 @pytest.mark.parametrize("node_of", [(), (0, 0, 0, 0, 1, 1, 1, 1)])

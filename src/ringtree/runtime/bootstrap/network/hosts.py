@@ -200,9 +200,9 @@ class MultiHostBootstrap:
         """Whether other hosts may have reached that rank's host, which is rank 0's, at different addresses."""
         return self._board.several and self.host_of[rank] == self.host_of[0]
 
-    def proof(self, key: str, source: int, target: int, nonce: str) -> bytes:
-        """The proof that member `source` presents to member `target`, whose nonce it is."""
-        return self._rendezvous.proof("lane", key, str(source), str(target), nonce)
+    def proof(self, act: str, key: str, source: int, target: int, nonces: Sequence[str]) -> bytes:
+        """The proof that member `source` presents to member `target`. `nonces`: theirs, in that order."""
+        return self._rendezvous.proof("lane", act, key, str(source), str(target), *nonces)
 
 
 def serve(board: Board, names: Sequence[str]) -> tuple[RendezvousServer, Board]:

@@ -27,13 +27,15 @@ NO_PROOF = bytes(32)
 @dataclass(frozen=True, slots=True)
 class Remote:
     """A member of a group as a wire needs it. `name`: the member's. `address`: its end's; None for a member of this
-    host, which the wire does not reach. `to_it`, `from_it`: the proofs that this rank presents to it, and that it has
-    to present here."""
+    host, which the wire does not reach. `to_it`, `from_it`: the proofs that this rank presents to it where it opens a
+    connection, and that it has to present here; `answer_to_it`, `answer_from_it`: those of who takes the connection."""
 
     name: str
     address: Any
     to_it: bytes = NO_PROOF
     from_it: bytes = NO_PROOF
+    answer_to_it: bytes = NO_PROOF
+    answer_from_it: bytes = NO_PROOF
 
 
 class End(Protocol):

@@ -62,7 +62,7 @@ class TcpEnd:
 
     def network(self, hosts: list[int], group: int, members: Sequence[Remote]) -> Any:
         """Returns the native Network, which takes the socket over."""
-        peers = [(*self._of(m)[:2], m.to_it, m.from_it) for m in members]
+        peers = [(*self._of(m)[:2], m.to_it, m.from_it, m.answer_to_it, m.answer_from_it) for m in members]
         alone = sum(member.address is None for member in members) == 1  # else ranks share the links of this host
         given = self._connections
         return native_module().tcp(
