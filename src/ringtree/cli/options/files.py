@@ -30,7 +30,7 @@ class MayBeFile(str):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """What may be a file."""
+        """The words that may be files."""
         return (self.removeprefix(MEASURED), *Functions(self).files)
 
 
@@ -53,7 +53,7 @@ class ProgramAndTable(str):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """What may be a file."""
+        """The words that may be files."""
         return (str(self), *self.partition("=")[::2])
 
 
