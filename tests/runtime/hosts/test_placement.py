@@ -31,7 +31,7 @@ def test_hostfiles(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "a:", "a:0", "a:x", "a,,b", "a:4 b:4", "-oProxyCommand=x", "fd00::1", "a slots=4"]
+    "text", ["", "a:", "a:0", "a:x", "a,,b", "a:4 b:4", "-oProxyCommand=x", "fd00::1", "a slots=4", "a\0"]
 )
 def test_what_is_no_list_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"--hosts: .* is no host; expected host:4"):
@@ -44,6 +44,8 @@ def test_what_is_no_list_is_refused(text: str) -> None:
         ("a:4\nb cores=4\n", "line 2: 'b cores=4' is no host; expected host:4 or .* or host slots=4"),
         ("# nobody\n", "names no host"),
         ("-x slots=2", "line 1: '-x slots=2' is no host"),
+        ("a\0b\n", "line 1: .* is no host"),
+        ("\x1b[2Ja slots=2\n", "line 1: .* is no host"),
     ],
 )
 def test_hostfiles_that_are_wrong_are_refused(tmp_path: Path, text: str, expected: str) -> None:

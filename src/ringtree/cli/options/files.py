@@ -30,7 +30,7 @@ class MayBeFile(str):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The value, and the file of a trace: either may be the name of something else."""
+        """The words that may be files."""
         return (self.removeprefix(MEASURED), *Functions(self).files)
 
 
@@ -53,7 +53,7 @@ class ProgramAndTable(str):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The table and the program, and the whole value: a table's name may contain a `=`."""
+        """The words that may be files."""
         return (str(self), *self.partition("=")[::2])
 
 

@@ -117,7 +117,7 @@ def _row(collective: str, ranks: int, nbytes: int, memory: SharedMemory, every: 
 
 
 def _options(candidate: Candidate) -> Options:
-    """The options by which a Choice names the algorithm: of one that is nested in NUMA nodes, else ()."""
+    """The options of a Choice: of an algorithm that is nested in NUMA nodes, else ()."""
     return candidate.steps.options[:3] if candidate.label != candidate.algorithm else ()
 
 

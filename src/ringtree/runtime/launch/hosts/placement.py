@@ -13,8 +13,8 @@ from ringtree.runtime.bootstrap.environment import MOST_RANKS
 from ringtree.runtime.bootstrap.network.addresses import is_loopback
 from ringtree.runtime.bootstrap.network.interfaces import interface_addresses
 
-NAME = re.compile(r"[^\s,:\[\]-][^\s,:\[\]]*")
-"""A host's name: it may not begin as an option does."""
+NAME = re.compile(r"[^\s,:\[\]\0-\x1f\x7f-][^\s,:\[\]\0-\x1f\x7f]*")
+"""A host's name: without control characters, and it may not begin as an option does."""
 ENTRY = re.compile(rf"(?P<name>{NAME.pattern}|\[(?P<v6>[0-9a-fA-F:.%\w]+)\])(?::(?P<slots>\d+))?")
 LINE = re.compile(rf"(?P<name>{NAME.pattern}|(?P<v6>[0-9a-fA-F:.]+))\s+slots\s*=\s*(?P<slots>\d+)")
 MOST_BYTES = 1 << 20
