@@ -116,7 +116,7 @@ class Batch:
 
     def _add(self, operation: MessageOperation, array: Array) -> None:
         if not self._open:
-            raise RuntimeError("a message is added to a batch that is not open; expected it within `with comm.batch() as b:`")
+            raise RuntimeError("a message for a batch that is not open; expected it within `with comm.batch() as b:`")
         self._operations.append(operation)
         self._arrays.append(array)
 
