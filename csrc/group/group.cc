@@ -341,6 +341,7 @@ void Group::close() {
   signals_->end();
   if (bridge_) bridge_->close();
   health.leave();
+  over_ = true;
   if (error) std::rethrow_exception(error);
 }
 

@@ -104,6 +104,8 @@ class Group {
   // Leaves the group; threads of this process that are in a call find it closed. Throws a mismatch found out only now.
   void close();
   bool closed() const { return !open_; }
+  // Whether it is closed, and no call of it runs any more.
+  bool over() const { return over_; }
 
   // A memo of values that the members compute alike. Also of a group that has failed.
   Memo::Found known(std::uint64_t key) {
@@ -164,7 +166,7 @@ class Group {
   bool threads_;
   bool lazily_ = false;  // made from another, of which there may be thousands; or most ranks are elsewhere
   std::vector<int> nodes_;
-  std::atomic<bool> open_ = true, leaves_by_error_ = false;
+  std::atomic<bool> open_ = true, over_ = false, leaves_by_error_ = false;
   std::uint64_t home_ = 0;  // the process that this endpoint is in
   std::unique_ptr<Segment> segment_;
   std::unique_ptr<Endpoint> endpoint_;

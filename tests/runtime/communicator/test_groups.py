@@ -114,6 +114,8 @@ def mistakes(comm: Communicator) -> None:
             comm.group(ranks)
     for kind, expected, act in (
         (TypeError, "rank is a float; expected a whole number", lambda: comm.group([0.5])),  # type: ignore[list-item]
+        (TypeError, "ranks is an int; expected a list of ranks", lambda: comm.group(0)),  # type: ignore[arg-type]
+        (ValueError, "timeout_s is -1; expected a positive", lambda: comm.group([0, 1], timeout_s=-1)),
         (TypeError, "color is a str; expected a whole number", lambda: comm.split("a")),  # type: ignore[arg-type]
         (ValueError, "color is .*; expected 64 bits at most", lambda: comm.split(1 << 63)),
         (TypeError, "key is None; expected a whole number", lambda: comm.split(0, None)),  # type: ignore[arg-type]

@@ -164,6 +164,7 @@ def mistakes(comm: Communicator) -> None:
         (lambda: comm.put(x, 1, w, "a"), TypeError, "signal is a str; expected"),  # type: ignore[arg-type]
         (lambda: comm.wait_signal(1, timeout=-1), ValueError, "timeout is -1: expected seconds, at least 0"),
         (lambda: comm.wait_signal(1, timeout=float("nan")), ValueError, "timeout is nan"),
+        (lambda: comm.wait_signal(1, timeout="a"), TypeError, "timeout is a str; expected seconds"),  # type: ignore[arg-type]
     ]
     for act, kind, expected in table:
         with pytest.raises(kind, match=re.escape(expected)):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -50,8 +52,22 @@ def test_no_ranks_is_a_mistake(n: int) -> None:
 def test_arguments_in_the_wrong_order_are_refused() -> None:
     with pytest.raises(TypeError, match=r"spawn\(2, ...\): expected a function that takes a communicator"):
         spawn(2, len)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
+    with pytest.raises(TypeError, match="n is a float; expected a whole number"):
         spawn(len, 2.0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("pin", "error", "match"),
+    [
+        (3, TypeError, "pin is an int; expected a list of cores"),
+        (["a"], TypeError, "a core of pin is a str; expected a whole number"),
+        ([], ValueError, "pin has 0 of 1 cores; expected one for each rank"),
+        ([-1], ValueError, "pin has core -1; expected cores that this process may use"),
+    ],
+)
+def test_cores_that_are_none_are_refused(pin: Any, error: type[Exception], match: str) -> None:
+    with pytest.raises(error, match=match):
+        spawn(len, 1, pin=pin)
 
 
 def test_unknown_engines_are_a_mistake() -> None:
@@ -108,6 +124,39 @@ def identity(comm: Communicator) -> tuple[int, int]:
 
 def total(comm: Communicator, x: int) -> int:
     return int(comm.all_reduce(x))
+
+
+@way
+def test_threads_have_turns_in_a_pool(way: dict[str, Any]) -> None:
+    """Each gets the results of its own call."""
+    wrong: list[Any] = []
+    with Pool(2, timeout_s=20, **way) as pool:
+
+        def ask(thread: int) -> None:
+            for i in range(20):
+                if (got := pool.run(total, 100 * thread + i)) != [200 * thread + 2 * i] * 2:
+                    wrong.append(got)
+
+        threads = [threading.Thread(target=ask, args=(i,)) for i in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert pool.run(total, 1) == [2, 2]
+    assert wrong == []
+
+
+def test_what_cannot_be_sent_leaves_a_pool_as_it_is() -> None:
+    pytest.importorskip("ringtree._native")
+    with Pool(2) as pool:
+        with pytest.raises((AttributeError, pickle.PicklingError), match="pickle"):
+            pool.run(lambda comm: 0)
+        with pytest.raises(TypeError, match=r"run\(None, ...\): expected a function that takes a communicator"):
+            pool.run(None)  # type: ignore[arg-type]
+        for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match="a Pool is this process's own and cannot be copied or pickled"):
+                copied(pool)
+        assert pool.run(total, 5) == [10, 10]
 
 
 def fail(comm: Communicator) -> None:

@@ -174,7 +174,10 @@ def dtype_named(dtype: Any) -> np.dtype[Any]:
             raise TypeError(f"{label} arrays need the package ml_dtypes: pip install ml_dtypes") from None
         dtype = getattr(ml_dtypes, label)
     pair = PAIR_DTYPES.get(BY_LABEL.get(label, Dtype.BOOL))
-    found: np.dtype[Any] = np.dtype(dtype) if pair is None else pair
+    try:
+        found: np.dtype[Any] = np.dtype(dtype) if pair is None else pair
+    except TypeError:
+        raise TypeError(f"dtype is {dtype!r}; expected one of {SUPPORTED}") from None
     _numpy_dtype(found)
     return found
 

@@ -38,7 +38,7 @@ def listed(values: Any, what: str, of: str) -> list[Any]:
 
 
 def numbers(values: Any, what: str) -> NDArray[np.int64]:
-    """How many of something, in a list: whole numbers from 0 (else TypeError, ValueError)."""
+    """A list of counts: whole numbers from 0 (else TypeError, ValueError)."""
     found = np.asarray(values)
     if found.ndim != 1:
         raise ValueError(f"{what} has shape {found.shape}; expected a list of whole numbers")

@@ -115,7 +115,9 @@ class Communicator(Elastic, OneSided, PointToPoint, Objects, Coalesced):
         outputs are arrays of `empty`. ValueError: if no such collective, root or algorithm exists. TypeError: if `op`
         does not apply to `dtype`."""
         key = calls.plan_key(collective, dtype, op, root)
-        return self._calls.bound(*key, count, algorithm, symmetric=symmetric)
+        if (elements := whole(count, "count")) < 0:
+            raise ValueError(f"count is {count}; expected at least 0 elements")
+        return self._calls.bound(*key, elements, algorithm, symmetric=symmetric)
 
     @property
     def hosts(self) -> tuple[int, ...]:

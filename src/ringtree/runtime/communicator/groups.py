@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from ringtree.errors import TimedOut
-from ringtree.runtime.communicator.arguments import int64, whole
+from ringtree.runtime.bootstrap.environment import patience
+from ringtree.runtime.communicator.arguments import int64, listed, whole
 from ringtree.runtime.communicator.collectives.collectives import Collectives
 from ringtree.runtime.communicator.composite import CompositeCall
 from ringtree.runtime.communicator.lifetime import Gone
@@ -70,7 +71,9 @@ class Groups(Collectives):
         those of this group's). `check_liveness` is called now and then while members are waited for, with the ranks
         that have not come; an exception that it raises ends the wait.
         """
-        members = tuple(whole(r, "rank") for r in ranks)
+        members = tuple(whole(r, "rank") for r in listed(ranks, "ranks", "ranks"))
+        if timeout_s is not None:
+            timeout_s = patience(timeout_s)
         if wrong := [r for r in members if not 0 <= r < self.size]:
             raise ValueError(f"rank {wrong[0]}: expected ranks of this group, 0..{self.size - 1}")
         if len(set(members)) < len(members):

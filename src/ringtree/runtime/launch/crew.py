@@ -35,7 +35,11 @@ class Outcome:
 class Crew(Protocol):
     """The ranks of a pool. `start` gives every rank the task; `finish` waits, and returns outcomes in order of time."""
 
-    def start(self, task: Task) -> None:
+    def written(self, task: Task) -> Any:
+        """The task as `start` takes it. An exception, as of pickle, leaves the ranks as they are."""
+        ...
+
+    def start(self, task: Any) -> None:
         """Gives every rank the task."""
         ...
 

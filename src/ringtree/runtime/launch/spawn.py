@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import os
+import threading
 from collections.abc import Callable
-from operator import index
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ringtree.errors import RankFailed
 from ringtree.runtime.bootstrap.environment import SPAWNED, detect, patience
+from ringtree.runtime.communicator.arguments import listed, whole
 from ringtree.runtime.engines.engine import GroupParameters, default_engine, in_threads
 from ringtree.runtime.launch.crew import Crew, Outcome, Pin, Task
 from ringtree.runtime.launch.spawn_processes import Processes
@@ -64,20 +65,26 @@ class Pool:
         timeout_s: float | None = None,
         pin: Pin = False,
     ) -> None:
-        self.size = n
+        self.size = whole(n, "n")
+        self._turn = threading.Lock()  # one call at a time: answers carry no mark of their task
         self._crew: Crew | None = _crew(n, threads, engine, timeout_s, pin, None)
 
     def run(self, fn: Callable[..., Any], *args: Any) -> list[Any]:
         """Runs `fn(comm, *args)` on every rank, with the same communicator each time; returns the results by rank.
-        RankFailed: if a rank fails, which ends the pool. RuntimeError: if the pool has ended."""
-        if self._crew is None:
-            raise RuntimeError("this pool has ended: a rank failed, or it was closed")
-        try:
-            self._crew.start((fn, args))
-            return _results(self._crew.finish(GRACE_S), self.size)
-        except BaseException:
-            self.close()
-            raise
+        Several threads have turns. RankFailed: if a rank fails, which ends the pool. RuntimeError: if the pool has
+        ended."""
+        if not callable(fn):
+            raise TypeError(f"run({fn!r}, ...): expected a function that takes a communicator")
+        with self._turn:
+            if (crew := self._crew) is None:
+                raise RuntimeError("this pool has ended: a rank failed, or it was closed")
+            task = crew.written((fn, args))
+            try:
+                crew.start(task)
+                return _results(crew.finish(GRACE_S), self.size)
+            except BaseException:
+                self.close()
+                raise
 
     @property
     def alive(self) -> bool:
@@ -90,6 +97,9 @@ class Pool:
         if crew is not None:
             crew.stop()
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Pool is this process's own and cannot be copied or pickled")
+
     def __enter__(self) -> Self:
         return self
 
@@ -100,10 +110,11 @@ class Pool:
 
 
 def _crew(n: int, threads: bool, engine: str | None, timeout_s: float | None, pin: Pin, first: Task | None) -> Crew:
-    if (n := index(n)) < 1:
+    if (n := whole(n, "n")) < 1:
         raise ValueError(f"{n} ranks: expected at least 1")
     require_linux()
     _refuse_a_rank(n)
+    threads, pin = bool(threads), _cores(pin, n)
     engine = engine or default_engine(n)
     if in_threads(engine) and n > 1 and not threads:
         raise ValueError(f"the {engine} engine's ranks are threads: pass threads=True")
@@ -114,6 +125,19 @@ def _crew(n: int, threads: bool, engine: str | None, timeout_s: float | None, pi
     if threads:
         return Threads(engine, parameters, first, pin)
     return Processes(engine, parameters, first, pin)
+
+
+def _cores(pin: Pin, n: int) -> Pin:
+    """The core of each rank where they are listed; a truth value as it is."""
+    if isinstance(pin, bool):
+        return pin
+    cores = [whole(core, "a core of pin") for core in listed(pin, "pin", "cores")]
+    if len(cores) < n:
+        raise ValueError(f"pin has {len(cores)} of {n} cores; expected one for each rank")
+    here = os.sched_getaffinity(0)
+    if wrong := [core for core in cores if core not in here]:
+        raise ValueError(f"pin has core {wrong[0]}; expected cores that this process may use, {sorted(here)}")
+    return cores
 
 
 def _refuse_a_rank(n: int) -> None:

@@ -62,11 +62,14 @@ class Processes:
             self.stop()
             raise named(f"rank {len(self._pids)} could not be started", error) from None
 
-    def start(self, task: Task) -> None:
-        """Sends every rank the task, pickled."""
-        text = pickle.dumps(task)
+    def written(self, task: Task) -> bytes:
+        """The task, pickled."""
+        return pickle.dumps(task)
+
+    def start(self, task: bytes) -> None:
+        """Sends every rank the task."""
         for pipe in self._pipes:
-            pipe.send_bytes(text)
+            pipe.send_bytes(task)
 
     def finish(self, grace_s: float) -> list[tuple[int, Outcome]]:
         """As Crew.finish; a process that ends without a result is an outcome, too."""

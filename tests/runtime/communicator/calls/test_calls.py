@@ -172,6 +172,28 @@ def test_a_call_reports_its_choice(pools: Pools, engine: str) -> None:
     assert len({digest for _, _, digest in ring}) == 4  # each rank's own program
 
 
+def misasked(comm: Communicator) -> None:
+    count: Any
+    for count, kind, expected in (
+        (1.5, TypeError, "count is a float; expected a whole number"),
+        (-1, ValueError, "count is -1; expected at least 0 elements"),
+    ):
+        with pytest.raises(kind, match=expected):
+            comm.chosen("all_reduce", count)
+    with pytest.raises(TypeError, match="dtype is 'nope'; expected one of bool, int8"):
+        comm.chosen("all_reduce", 3, "nope")
+    x, out = np.full(3, comm.rank), np.zeros(3, int)
+    with pytest.raises(
+        TypeError, match="out is given to a broadcast, which fills x on every rank; expected none, or x"
+    ):
+        comm.execute(build("chain", "broadcast", 2), x, out=out)
+    assert comm.execute(build("chain", "broadcast", 2), x, out=x) is x
+
+
+def test_mistakes_name_the_argument(pools: Pools, engine: str) -> None:
+    pools(engine, 2).run(misasked)
+
+
 def forced_chosen(comm: Communicator) -> tuple[str, str, str]:
     return chosen(comm, algorithm="ring")
 

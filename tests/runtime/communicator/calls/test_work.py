@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ringtree import Work
+from ringtree import Poisoned, Work
 from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.conftest import Pools
 
@@ -54,3 +54,20 @@ def late(comm: Communicator) -> None:
 @pytest.mark.parametrize("act", [results, forgotten, late])
 def test_work(pools: Pools, engine: str, act: object) -> None:
     pools(engine, 3).run(act)  # type: ignore[arg-type]
+
+
+def closed_before_it_ended(comm: Communicator) -> None:
+    """A loop over `done` ends, and the wait after it has the error."""
+    with comm.duplicate() as other:
+        if comm.rank == 0:
+            work = other.all_reduce(np.ones(3), async_op=True)
+            assert not work.done()
+            other.close()
+            assert work.done()
+            with pytest.raises(Poisoned, match="the group was closed before the call was done"):
+                work.wait()
+    comm.barrier()
+
+
+def test_a_work_of_a_closed_group_has_ended(pools: Pools) -> None:
+    pools("shm", 2).run(closed_before_it_ended)

@@ -32,6 +32,8 @@ def every_way(comm: Communicator) -> None:
         assert (gathered is None) == (me != root)
         assert gathered is None or all(map(same, gathered, every))
         assert same(comm.scatter_object(every if me == root else None, root), every[me])
+        assert same(comm.scatter_object(iter(every), root), every[me])
+    assert comm.all_to_all_object(iter([me] * n)) == list(range(n))
     assert all(map(same, comm.all_gather_object(every[me]), every))
     sent = [(me, r, thing(me + r)) for r in range(n)]
     for r, (source, target, what) in enumerate(comm.all_to_all_object(sent)):
@@ -56,6 +58,8 @@ def mistakes(comm: Communicator) -> None:
         comm.all_to_all_object([1])
     with pytest.raises(ValueError, match="got None; expected 3, one for each rank"):
         comm.scatter_object(None, comm.rank)
+    with pytest.raises(TypeError, match="objs is an int; expected a list of objects"):
+        comm.all_to_all_object(3)  # type: ignore[arg-type]
     with pytest.raises(ZeroDivisionError):  # on every rank by itself; the group goes on
         comm.all_reduce_object(1, lambda a, b: a / 0)
     assert comm.all_gather_object(comm.rank) == list(range(comm.size))

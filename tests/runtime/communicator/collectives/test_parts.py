@@ -48,8 +48,11 @@ def refused(comm: Communicator) -> None:
     x = np.zeros(2)
     with pytest.raises(ValueError, match="got 1 parts to send and 2 to fill; expected 2 of each"):
         comm.exchange_parts([x], [x, x])
+    with pytest.raises(TypeError, match="outs is None; expected a list of arrays"):
+        comm.exchange_parts([x, x], None)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="as this rank sends itself"):
         comm.exchange_parts([x, x], [np.zeros(3), np.zeros(3)])
+    assert [y.tolist() for y in comm.exchange_parts(iter([x, x]), [x.copy(), x.copy()])] == [[0, 0]] * 2  # type: ignore[arg-type]
     comm.barrier()
 
 

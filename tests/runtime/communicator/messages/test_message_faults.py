@@ -52,6 +52,9 @@ MISTAKES: list[tuple[Callable[[Communicator], object], type[Exception], str]] = 
     (lambda c: c.irecv(np.ones(1), 0, 12345).source, ValueError, "still under way"),
     (lambda _: wait_any([]), ValueError, "nothing to wait for"),
     (lambda _: wait_all([]), ValueError, "nothing to wait for"),
+    (lambda _: wait_all(None), TypeError, "works is None; expected a list of Works"),  # type: ignore[arg-type]
+    (lambda c: c.batch().send(np.ones(1), 0), RuntimeError, "a batch that is not open; expected it within `with"),
+    (lambda c: c.batch().recv(np.ones(1), 0), RuntimeError, "a batch that is not open; expected it within `with"),
     (lambda _: wait_all([3]), TypeError, "cannot wait for int"),  # type: ignore[list-item]
 ]
 

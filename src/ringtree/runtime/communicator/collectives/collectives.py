@@ -166,6 +166,8 @@ class Collectives(Reductions):
             given["root"] = schedule.root
         if schedule.collective != "broadcast":
             given["out"] = out
+        elif out is not None and out is not x:
+            raise TypeError("out is given to a broadcast, which fills x on every rank; expected none, or x")
         return getattr(self, schedule.collective)(x, **given)
 
     def _agreed(self, text: str, numbers: Sequence[int] = (0, 0, 0)) -> NDArray[np.int64]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ringtree.runtime.communicator import calls
+from ringtree.runtime.communicator.arguments import listed
 from ringtree.runtime.communicator.collectives.uneven import UnevenCollectives
 from ringtree.runtime.communicator.composite import CompositeCall
 
@@ -93,10 +94,11 @@ class Objects(UnevenCollectives):
         return reduce(fold, self.all_gather_object(obj))
 
     def _one_a_rank(self, objs: Sequence[Any] | None) -> Sequence[Any]:
-        if objs is None or len(objs) != self.size:
-            given = "None" if objs is None else f"{len(objs)} objects"
-            raise ValueError(f"got {given}; expected {self.size}, one for each rank")
-        return objs
+        given = None if objs is None else listed(objs, "objs", "objects")
+        if given is None or len(given) != self.size:
+            found = "None" if given is None else f"{len(given)} objects"
+            raise ValueError(f"got {found}; expected {self.size}, one for each rank")
+        return given
 
 
 def _written(obj: Any) -> Bytes:

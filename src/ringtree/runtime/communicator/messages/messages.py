@@ -103,6 +103,7 @@ class Batch:
         self._size, self._exchange = size, exchange
         self._operations: list[MessageOperation] = []
         self._arrays: list[Array] = []
+        self._open = False
 
     def send(self, x: Any, dst: int, tag: int = 0) -> None:
         """Adds a message to `dst`; `x` must stay as it is until the block ends."""
@@ -114,16 +115,19 @@ class Batch:
         return x
 
     def _add(self, operation: MessageOperation, array: Array) -> None:
+        if not self._open:
+            raise RuntimeError("a message for a batch that is not open; expected it within `with comm.batch() as b:`")
         self._operations.append(operation)
         self._arrays.append(array)
 
     def __enter__(self) -> Self:
+        self._open = True
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        operations, self._operations = self._operations, []
+        operations, self._operations, self._open = self._operations, [], False
         if kind is None and operations:
             self._exchange(operations)
         self._arrays.clear()

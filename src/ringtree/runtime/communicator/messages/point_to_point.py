@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ringtree.runtime import arrays
+from ringtree.runtime.communicator.arguments import listed
 from ringtree.runtime.communicator.composite import CompositeCall
 from ringtree.runtime.communicator.messages.messages import (
     Batch,
@@ -130,6 +131,7 @@ class PointToPoint(Member):
         one order. Parts may be of any sizes: unlike in all_to_all_v a rank knows its own only, and no call exchanges
         sizes first. ValueError: unless both lists have `size` arrays. Mismatch, which names both ranks and sizes: if a
         part is not as its receiver expects."""
+        xs, outs = listed(xs, "xs", "arrays"), outs if isinstance(outs, Sequence) else listed(outs, "outs", "arrays")
         if len(xs) != self.size or len(outs) != self.size:
             raise ValueError(f"got {len(xs)} parts to send and {len(outs)} to fill; expected {self.size} of each")
         given, filled = _apart([arrays.readable(x) for x in xs], [arrays.writable(out) for out in outs])

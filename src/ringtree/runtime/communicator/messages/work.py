@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ringtree.errors import TimedOut
-from ringtree.runtime.communicator.arguments import described, seconds
+from ringtree.runtime.communicator.arguments import described, listed, seconds
 
 if TYPE_CHECKING:
     from ringtree.runtime.communicator.messages.messages import PendingMessages
@@ -157,31 +157,31 @@ def wait_any(works: Iterable[Work], timeout: float | None = None) -> int:
     """Waits for one of the works and returns its position in the list: the first that has ended. Raises that one's
     error; TimedOut when `timeout` seconds passed first, after which the works go on; TypeError or ValueError as
     wait_all. A work that has ended is returned again if it stays in the list."""
-    listed = _listed(works)
-    begun = [work for work in listed if isinstance(work, Message) and work._status is None]
-    if len(begun) == len(listed) and len({id(message._messages) for message in begun}) == 1:
+    all_works = _listed(works)
+    begun = [work for work in all_works if isinstance(work, Message) and work._status is None]
+    if len(begun) == len(all_works) and len({id(message._messages) for message in begun}) == 1:
         numbers = [message._ticket for message in begun]
         found = begun[0]._messages.complete(numbers, True, -1.0 if timeout is None else seconds(timeout))
     else:
         until = None if timeout is None else time.monotonic() + seconds(timeout)
-        while (found := next((i for i, work in enumerate(listed) if work.done()), -1)) < 0:
+        while (found := next((i for i, work in enumerate(all_works) if work.done()), -1)) < 0:
             left_s = _SLICE_S if until is None else min(until - time.monotonic(), _SLICE_S)
             if left_s <= 0:
                 break
-            listed[0].wait(left_s)
+            all_works[0].wait(left_s)
     if found < 0:
-        raise TimedOut(f"none of {len(listed)} works and messages ended within {timeout:g} s")
-    listed[found].wait()
+        raise TimedOut(f"none of {len(all_works)} works and messages ended within {timeout:g} s")
+    all_works[found].wait()
     return found
 
 
 def _listed(works: Iterable[Work]) -> list[Work]:
     if isinstance(works, Work):
         raise TypeError(f"works is {described(works)}; expected a list of such, or its own wait()")
-    listed = list(works)
-    if not listed:
+    found = listed(works, "works", "Works")
+    if not found:
         raise ValueError("nothing to wait for: expected at least one Work or Message")
-    for work in listed:
+    for work in found:
         if not isinstance(work, Work):
             raise TypeError(f"cannot wait for {type(work).__name__}: expected a Work or a Message")
-    return listed
+    return found

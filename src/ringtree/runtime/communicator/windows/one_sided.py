@@ -9,7 +9,7 @@ import numpy as np
 
 from ringtree.runtime import arrays
 from ringtree.runtime.communicator import windows
-from ringtree.runtime.communicator.arguments import int64, whole
+from ringtree.runtime.communicator.arguments import int64, seconds, whole
 from ringtree.runtime.communicator.collectives.collectives import Collectives
 from ringtree.runtime.communicator.composite import CompositeCall
 
@@ -93,8 +93,8 @@ class OneSided(Collectives):
         wanted = int64(count, "count")
         if wanted < 1:
             raise ValueError(f"{wanted} signals to wait for: expected at least 1")
-        timeout_s = self._parameters.timeout_s if timeout is None else float(timeout)
-        if not timeout_s >= 0:
+        timeout_s = self._parameters.timeout_s if timeout is None else seconds(timeout)
+        if timeout is not None and float(timeout) < 0:
             raise ValueError(f"timeout is {timeout}: expected seconds, at least 0")
         self._endpoint.wait_signal(self._peer(src), _index(index), wanted, timeout_s)
 
