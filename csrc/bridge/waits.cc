@@ -20,14 +20,14 @@ constexpr std::int64_t longest_ns = std::int64_t{1} << 60;  // of all times that
 void Bridge::ask_for_waits(int peer) {
   auto& asked_ns = peers_[peer]->asked_for_waits_ns;
   auto now = now_ns();
-  if (now - asked_ns < ask_ns || !wire_->connected(peer) || !endpoint_.health().inherited().waits) return;
+  if (now - asked_ns < ask_ns || !wire_->connected(peer) || !endpoint_.health().waits()) return;
   asked_ns = now;
   wire_->send(peer, frame_to(peer, Frame::Kind::ask_waits), nullptr);
 }
 
 void Bridge::send_waits(int to) {
   auto& health = endpoint_.health();
-  auto& waits = health.inherited().waits;
+  auto waits = health.waits();
   if (!waits) return;
   auto now = now_ns();
   std::string all;
@@ -43,6 +43,7 @@ void Bridge::send_waits(int to) {
 // A host is believed what it says of ranks of other hosts, not of this one's.
 bool Bridge::take_waits(const Frame& frame, const Peer& peer) {
   auto& health = endpoint_.health();
+  auto waits = health.waits();
   auto now = now_ns();
   for (std::size_t at = 0; at + sizeof(WaitHead) <= frame.nbytes; at += sizeof(WaitHead)) {
     WaitHead head;
@@ -52,14 +53,14 @@ bool Bridge::take_waits(const Frame& frame, const Peer& peer) {
                  std::ranges::all_of(times, [](auto ns) { return -longest_ns < ns && ns < longest_ns; });
     if (!sound) return false;
     auto member = health.rank_of(head.rank);
-    if (!member || !serves(*member) || !health.inherited().waits) continue;
+    if (!member || !serves(*member) || !waits) continue;
     WaitRecord record{};
     record.since_ns = now - head.age_ns;
     record.deadline_ns = now + head.left_ns;
     record.gave_up_ns = now - std::max<std::int64_t>(head.seen_ns, 0);
     record.peer = head.peer;
     std::memcpy(record.where, head.where, sizeof record.where);
-    health.inherited().waits->note_elsewhere(head.rank, record);
+    waits->note_elsewhere(head.rank, record);
   }
   return true;
 }

@@ -16,7 +16,7 @@ struct Elsewhere : Situation {
 
 InheritedLiveness Group::inherited(const std::vector<int>& ranks) const {
   check_usable();
-  return endpoint_->health().inherited().of(ranks);
+  return endpoint_->health().inherited(ranks);
 }
 
 void Group::check_liveness(const std::string& what, const std::vector<int>& ranks, const std::vector<int>& absent) {

@@ -179,7 +179,7 @@ std::optional<FirstCause> Health::why_leaving() const {
 }
 
 int Health::number(int rank) const {
-  auto& bytes = watch_.inherited().bytes;
+  auto& bytes = watch_.bytes();
   return bytes.empty() ? rank : bytes[rank];
 }
 

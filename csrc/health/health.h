@@ -80,7 +80,7 @@ class Health {
 
   // The family, which makes this group known to the others from here until it leaves, and what it calls.
   void join_family(const std::vector<std::string>& names);
-  Family& family() const { return *watch_.inherited().family; }
+  Family& family() const { return watch_.family(); }
   void tell_cause(const FirstCause& cause) { report_cause(rank_, cause); }
 
   // Throws the failure itself at the first query of this rank, then that the group can no longer be used.
@@ -97,7 +97,9 @@ class Health {
 
   // The end of this rank's part in the group.
   void leave();
-  const InheritedLiveness& inherited() const { return watch_.inherited(); }
+  InheritedLiveness inherited(const std::vector<int>& ranks) const { return watch_.of(ranks); }
+  std::shared_ptr<Liveness> liveness() const { return watch_.liveness(); }
+  std::shared_ptr<LongWaits> waits() const { return watch_.waits(); }
 
  private:
   Member& member(int rank) const { return segment_.member(rank); }

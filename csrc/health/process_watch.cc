@@ -106,11 +106,26 @@ ProcessWatch::ProcessWatch(Segment& segment, InheritedLiveness inherited, int ra
   me.attached.store(1, std::memory_order_release);  // pairs with ended(): the fields above are complete
 }
 
+InheritedLiveness ProcessWatch::of(const std::vector<int>& ranks) const {
+  std::lock_guard lock(mutex_);
+  return inherited_.of(ranks);
+}
+
+// What this held last is given back without the lock.
+void ProcessWatch::end() {
+  std::shared_ptr<Liveness> liveness;
+  std::shared_ptr<LongWaits> waits;
+  std::lock_guard lock(mutex_);
+  liveness.swap(inherited_.liveness);
+  waits.swap(inherited_.waits);
+}
+
 bool ProcessWatch::ended(int rank) const {
-  if (!inherited_.liveness) return false;
-  auto& mine = *inherited_.liveness;
+  auto held = liveness();
+  if (!held) return false;
+  auto& mine = *held;
   Member& member = segment_.member(rank);
-  if (!member.attached.load(std::memory_order_acquire) && !ended_early(rank)) return false;
+  if (!member.attached.load(std::memory_order_acquire) && !ended_early(rank, mine)) return false;
   if (mine.locked_by_another(inherited_.bytes[rank])) return false;
   if (!member.attached.load(std::memory_order_acquire)) return true;
   if (member.process == mine.process) return false;  // one's own locks do not show
@@ -121,11 +136,11 @@ bool ProcessWatch::ended(int rank) const {
 }
 
 // Whether a rank that has not attached never will.
-bool ProcessWatch::ended_early(int rank) const {
+bool ProcessWatch::ended_early(int rank, const Liveness& mine) const {
   if (inherited_.processes.empty()) return false;
   auto& reported = inherited_.processes[rank];
   if (reported.process == 0 || reported.start == 0 || reported.space == 0) return false;
-  if (reported.space != inherited_.liveness->process_space) return false;
+  if (reported.space != mine.process_space) return false;
   auto seen = look_at(reported.process);
   return seen.known && seen.start != reported.start;
 }
@@ -137,8 +152,9 @@ std::int32_t ProcessWatch::process(int rank) const {
 }
 
 bool ProcessWatch::stopped(int rank) const {
-  if (!inherited_.liveness) return false;
-  auto& mine = *inherited_.liveness;
+  auto held = liveness();
+  if (!held) return false;
+  auto& mine = *held;
   Member& member = segment_.member(rank);
   if (!member.attached.load(std::memory_order_acquire) || member.process == mine.process) return false;
   if (mine.process_space == 0 || member.process_space != mine.process_space || member.process_start == 0) return false;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -66,13 +67,25 @@ class ProcessWatch {
   // Whether it is a process that this one sees, and that a signal has stopped.
   bool stopped(int rank) const;
 
-  const InheritedLiveness& inherited() const { return inherited_; }
-  void end() { inherited_.liveness.reset(), inherited_.waits.reset(); }
+  // The members with these ranks, for a group made of them.
+  InheritedLiveness of(const std::vector<int>& ranks) const;
+  const std::vector<int>& bytes() const { return inherited_.bytes; }
+  Family& family() const { return *inherited_.family; }
+  // Given back when this rank leaves; another thread that has them by then keeps them as long as it needs.
+  std::shared_ptr<Liveness> liveness() const { return kept(inherited_.liveness); }
+  std::shared_ptr<LongWaits> waits() const { return kept(inherited_.waits); }
+  void end();
 
  private:
-  bool ended_early(int rank) const;
+  bool ended_early(int rank, const Liveness& mine) const;
+  template <class T>
+  std::shared_ptr<T> kept(const std::shared_ptr<T>& one) const {
+    std::lock_guard lock(mutex_);
+    return one;
+  }
 
   Segment& segment_;
+  mutable std::mutex mutex_;  // guards the liveness and the waits
   InheritedLiveness inherited_;
 };
 

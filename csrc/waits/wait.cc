@@ -142,21 +142,19 @@ void Endpoint::Wait::give_up() {
 
 void Endpoint::Wait::write_down() {
   write_down_ns_ = 0;
-  auto& world = endpoint_.health_.inherited();
-  if (!world.waits) return;
+  auto waits = endpoint_.health_.waits();
+  if (!waits) return;
   std::string group;
   if (endpoint_.options_.made_from_another)
     for (auto& name : endpoint_.names()) group += (group.empty() ? "" : ", ") + name;
-  auto peer = peer_ < 0 ? -1 : world.bytes[peer_];
-  written_down_ = world.waits->begin(begun_ns_, deadline_ns_, peer, situation_.where() + situation_.noticed(), group,
-                                     endpoint_.segment_.number());
+  auto peer = peer_ < 0 ? -1 : endpoint_.health_.number(peer_);
+  written_down_ = waits->begin(begun_ns_, deadline_ns_, peer, situation_.where() + situation_.noticed(), group,
+                               endpoint_.segment_.number());
 }
 
 void Endpoint::Wait::end_long() {
-  if (written_down_ >= 0) {
-    auto& waits = *endpoint_.health_.inherited().waits;
-    gave_up_ ? waits.give_up(written_down_, now_ns()) : waits.end(written_down_);
-  }
+  if (auto waits = written_down_ >= 0 ? endpoint_.health_.waits() : nullptr)
+    gave_up_ ? waits->give_up(written_down_, now_ns()) : waits->end(written_down_);
   if (peer_ < 0) return;
   auto& waited = endpoint_.waited_[peer_];
   waited.waits.fetch_add(1, std::memory_order_relaxed);
@@ -166,12 +164,13 @@ void Endpoint::Wait::end_long() {
 // One line to the standard error, by one of the ranks that a straggler holds up.
 void Endpoint::Wait::warn() {
   warn_ns_ = 0;
-  auto& world = endpoint_.health_.inherited();
+  auto& health = endpoint_.health_;
   auto name = [&](int rank) { return endpoint_.name(rank); };
   auto whom = peer_ < 0 ? std::string("its peers") : name(peer_);
   std::string further;
-  if (peer_ >= 0 && world.liveness) {
-    auto found = straggler(*world.waits, world.bytes[endpoint_.rank_], world.bytes[peer_]);
+  auto waits = health.liveness() ? health.waits() : nullptr;
+  if (peer_ >= 0 && waits) {
+    auto found = straggler(*waits, health.number(endpoint_.rank_), health.number(peer_));
     if (!found) return;
     if (!found->circle.empty()) {
       further = ", which waits itself: ranks";
@@ -260,12 +259,13 @@ std::optional<FirstCause> Endpoint::cause_of_delay(int peer) const {
   if (peer >= 0) {
     if (auto reported = health_.reported_by(peer)) return reported;
   }
-  if (!health_.inherited().waits) return {};
+  auto waits = health_.waits();
+  if (!waits) return {};
   std::optional<ChainOfWaits> found;
   for (int rank = 0; rank < ranks(); rank++) {
     if (rank == rank_ || (peer >= 0 && rank != peer) || health_.left(rank)) continue;
-    auto chain = chain_of_waits(*health_.inherited().waits, health_.number(rank_), health_.number(rank),
-                                segment_.number(), [&](int number) { return family.stopped(number); });
+    auto chain = chain_of_waits(*waits, health_.number(rank_), health_.number(rank), segment_.number(),
+                                [&](int number) { return family.stopped(number); });
     if (peer < 0 && (chain.circle || (found && found->all.back() != chain.all.back()))) return {};
     if (!found || chain.all.size() > found->all.size()) found = chain;
   }

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Address = tuple[str, Any, str, str]
 """Name of the wire, its end's address, a nonce, and the reason why there is no such end."""
 OPENS, ANSWERS = "opens", "answers"
-"""What a rank does when it presents a proof: nobody can give back the one that was presented to him."""
+"""The act in which a rank presents a proof: what is presented in one is no proof in the other."""
 
 
 class NetworkEnd:
