@@ -293,7 +293,8 @@ def test_a_sub_group_without_room_raises() -> None:
 def test_a_network_of_which_no_group_comes_listens_no_more() -> None:
     listener = socket.create_server(("127.0.0.1", 0))
     address = listener.getsockname()
-    peers = [("", 0, bytes(32), bytes(32)), ("127.0.0.1", 1, bytes(32), bytes(32))]
+    proofs = (bytes(32),) * 4
+    peers = [("", 0, *proofs), ("127.0.0.1", 1, *proofs)]
     network = _native.tcp([0, 1], listener=listener.detach(), group=1, peers=peers, connections=1, measures=False)
     socket.create_connection(address).close()
     del network
