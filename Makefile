@@ -48,7 +48,7 @@ pytest = $(py) -m pytest -n $(JOBS) --dist worksteal
 # Where the tests of a mark are, unless ARGS names others: to look through all takes each worker four seconds.
 within = $(if $(filter tests/%,$(ARGS)),,$(1))
 
-test: $(built) ## run the tests (12 minutes on 2 cores; ARGS="-k name" for some of them)
+test: $(built) ## run the tests (15 minutes on 2 cores; ARGS="-k name" for some of them)
 	@$(pytest) -m "not slow and not torch and not ray and not sglang and not vllm and not browser and not hosts and not docs and not wheels" $(ARGS)
 
 test-docs: $(built) ## run what README, pages and examples show, and compare what they print (half a minute)

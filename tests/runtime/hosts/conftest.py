@@ -84,8 +84,8 @@ class HostPool(Pool):
     """A pool whose ranks are on the hosts of a lab."""
 
     def __init__(self, lab: Lab, layout: Layout, port: int, wire: str, timeout_s: float = 60.0) -> None:
-        self.size = sum(layout)
-        self._crew = Processes("shm", parameters_on(lab, layout, port, timeout_s, wires=[wire]), None, False)
+        parameters = parameters_on(lab, layout, port, timeout_s, wires=[wire])
+        self._have(sum(layout), Processes("shm", parameters, None, False))
 
 
 class HostCrew:

@@ -65,9 +65,12 @@ class Pool:
         timeout_s: float | None = None,
         pin: Pin = False,
     ) -> None:
-        self.size = whole(n, "n")
+        self._have(whole(n, "n"), _crew(n, threads, engine, timeout_s, pin, None))
+
+    def _have(self, size: int, crew: Crew) -> None:
+        self.size = size
         self._turn = threading.Lock()  # one call at a time: answers carry no mark of their task
-        self._crew: Crew | None = _crew(n, threads, engine, timeout_s, pin, None)
+        self._crew: Crew | None = crew
 
     def run(self, fn: Callable[..., Any], *args: Any) -> list[Any]:
         """Runs `fn(comm, *args)` on every rank, with the same communicator each time; returns the results by rank.
