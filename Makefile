@@ -45,7 +45,7 @@ demo: $(built) ## see it work: prove a ring, train on 4 ranks, measure all_reduc
 
 # Each of pytest's workers begins with a stretch of neighbours, which share ranks, a browser and what was computed.
 pytest = $(py) -m pytest -n $(JOBS) --dist worksteal
-# Where the tests of a mark are, unless ARGS names others: to look through all takes each worker four seconds.
+# Where the tests of a mark are, unless ARGS names others: to look through all takes each worker ten seconds and more.
 within = $(if $(filter tests/%,$(ARGS)),,$(1))
 
 test: $(built) ## run the tests (15 minutes on 2 cores; ARGS="-k name" for some of them)
