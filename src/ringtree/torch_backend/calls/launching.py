@@ -129,7 +129,9 @@ class Launching:
         try:
             if not getattr(opts, "asyncOp", True):
                 if level.fast.call(collective, x, out, op, root):
-                    _end(entry, after)
+                    if after is not None:
+                        _finish(entry, after)
+                    entry.end()
                     return None
             elif ticket := level.fast.start_call(collective, x, out, op, root):
                 if after is None and ticket < 0:
@@ -170,9 +172,11 @@ class Launching:
                 return work
             with torch.no_grad():
                 call(level.communicator, False)
-            _end(entry, after)
+            if after is not None:
+                _finish(entry, after)
         except Exception as error:  # noqa: BLE001  # raised again, with what is known here
             raise entry.fail(error) from None
+        entry.end()
         return None
 
     def _make_on(
@@ -195,7 +199,7 @@ class Launching:
             with torch.no_grad():
                 call(level.communicator, False)
                 if after is not None:
-                    _try(entry, after)
+                    _finish(entry, after)
 
         try:
             if getattr(opts, "asyncOp", True):
@@ -235,18 +239,11 @@ class Launching:
         dismiss()
 
 
-def _end(entry: FlightEntry, after: After | None) -> None:
-    """The step after a call that has ended, and the record's end."""
-    if after is not None:
-        with torch.no_grad():
-            _try(entry, after)
-    entry.end()
-
-
-def _try(entry: FlightEntry, after: After) -> None:
+def _finish(entry: FlightEntry, after: After) -> None:
     """The step after a call. Where it fails the record ends, and so keeps its number: all ranks have made the call."""
     try:
-        after()
+        with torch.no_grad():
+            after()
     except Exception:
         entry.end()
         raise
