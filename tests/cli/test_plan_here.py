@@ -88,15 +88,12 @@ def of_rank(comm: rt.Communicator, collective: str, sizes: list[int]) -> tuple[o
 
 
 def two_nodes(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
-    """A made-up machine, whose usable cores are on two nodes in turn."""
+    """A made-up machine, whose usable cores are on two nodes."""
     usable = sorted(os.sched_getaffinity(0))
     if len(usable) < 2:
         pytest.skip("this process may use one core alone")
     monkeypatch.setattr(shm, "THIS", str(root))
-    tree = SysTree(root)
-    tree.write("sys/devices/system/node/online", "0-1")
-    tree.node(0, range(usable[0] + 1), 0, "10 21")
-    tree.node(1, range(usable[0] + 1, usable[-1] + 1), 1, "21 10")
+    SysTree(root).two_nodes(usable)
 
 
 def test_ranks_on_several_nodes_are_planned_as_calls_are(

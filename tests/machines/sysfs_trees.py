@@ -39,6 +39,12 @@ class SysTree:
         lines = [f"{key}\t: {text}" for key, text in (fields | {"flags": f"fpu {flags}"}).items()]
         self.write("proc/cpuinfo", "\n".join(lines))
 
+    def two_nodes(self, usable: list[int]) -> None:
+        """The first of the usable cores on node 0, and all others on node 1."""
+        self.write("sys/devices/system/node/online", "0-1")
+        self.node(0, range(usable[0] + 1), 0, "10 21")
+        self.node(1, range(usable[0] + 1, usable[-1] + 1), 1, "21 10")
+
     def node(self, number: int, cpus: range, package: int, distances: str) -> None:
         """A NUMA node whose CPUs share one L3, and an L2 each."""
         at = f"sys/devices/system/node/node{number}"

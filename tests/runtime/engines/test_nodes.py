@@ -24,9 +24,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SysTree:
         pytest.skip("this process may use one core alone")
     monkeypatch.setattr(shm, "THIS", str(tmp_path))
     tree = SysTree(tmp_path)
-    tree.write("sys/devices/system/node/online", "0-1")
-    tree.node(0, range(USABLE[0] + 1), 0, "10 21")
-    tree.node(1, range(USABLE[0] + 1, USABLE[-1] + 1), 1, "21 10")
+    tree.two_nodes(USABLE)
     return tree
 
 

@@ -13,6 +13,7 @@ from ringtree.errors import RankFailed
 from ringtree.runtime.bootstrap.environment import SPAWNED, detect, patience
 from ringtree.runtime.communicator.arguments import listed, whole
 from ringtree.runtime.engines.engine import GroupParameters, default_engine, in_threads
+from ringtree.runtime.launch import own_cores
 from ringtree.runtime.launch.crew import Crew, Outcome, Pin, Task
 from ringtree.runtime.launch.spawn_processes import Processes
 from ringtree.runtime.launch.spawn_threads import Threads
@@ -137,9 +138,9 @@ def _cores(pin: Pin, n: int) -> Pin:
     cores = [whole(core, "a core of pin") for core in listed(pin, "pin", "cores")]
     if len(cores) < n:
         raise ValueError(f"pin has {len(cores)} of {n} cores; expected one for each rank")
-    here = os.sched_getaffinity(0)
+    here = own_cores.usable()
     if wrong := [core for core in cores if core not in here]:
-        raise ValueError(f"pin has core {wrong[0]}; expected cores that this process may use, {sorted(here)}")
+        raise ValueError(f"pin has core {wrong[0]}; expected cores that this process may use, {here}")
     return cores
 
 
