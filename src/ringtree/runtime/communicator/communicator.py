@@ -127,7 +127,7 @@ class Communicator(Elastic, OneSided, PointToPoint, Objects, Coalesced):
     @property
     def where(self) -> SharedMemory | Hosts | Devices:
         """The place by whose costs calls are planned, to price schedules in; equal on all ranks."""
-        return self._calls.where()
+        return self._calls.selection.where()
 
     def counters(self) -> NDArray[np.int64]:
         """[size, 2] of int64: bytes of payload received from each rank, in collectives and in messages between two

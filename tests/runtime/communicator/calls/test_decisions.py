@@ -279,12 +279,12 @@ def dies_with_a_claim(comm: Communicator) -> str:
         os._exit(3)
 
     if comm.rank == 0:
-        comm._calls._decisions._shared(comm._parameters, "a question", die, "")
+        comm._calls.selection._decisions._shared(comm._parameters, "a question", die, "")
     comm.barrier()
     with pytest.raises(
         PeerDied, match=r"rank 0 died .* while rank \d waited for its peers in the choice of an algorithm"
     ):
-        comm._calls._decisions._shared(comm._parameters, "a question", a_ring, "")
+        comm._calls.selection._decisions._shared(comm._parameters, "a question", a_ring, "")
     return "named"
 
 
@@ -313,7 +313,7 @@ def leaves_with_a_claim(comm: Communicator) -> str:
     with pytest.raises(
         PeerDied, match=r"rank 0 left the group while rank 2 waited for it in the choice of an algorithm"
     ):
-        comm._calls._decisions._awaited(comm._parameters, CLAIMED)
+        comm._calls.selection._decisions._awaited(comm._parameters, CLAIMED)
     assert time.monotonic() - began_s < 5
     return "named"
 
@@ -353,7 +353,7 @@ def waits_for_a_claim(comm: Communicator) -> str:
     comm._endpoint.known(CLAIMED)
     comm.barrier()
     comm.set_timeout(0.05)
-    return comm._calls._decisions._shared(comm._parameters, "claimed", a_ring, "").algorithm
+    return comm._calls.selection._decisions._shared(comm._parameters, "claimed", a_ring, "").algorithm
 
 
 def decides_late(comm: Communicator) -> str:
@@ -366,10 +366,10 @@ def decides_late(comm: Communicator) -> str:
         return Decision("two_shot" if decides else "one_shot", CallTuning(), "")
 
     if comm.rank == 0:
-        return comm._calls._decisions._shared(comm._parameters, "late", make, "", differs=True).algorithm
+        return comm._calls.selection._decisions._shared(comm._parameters, "late", make, "", differs=True).algorithm
     comm.barrier()
     comm.set_timeout(0.05)
-    decided = comm._calls._decisions._shared(comm._parameters, "late", make, "", differs=True).algorithm
+    decided = comm._calls.selection._decisions._shared(comm._parameters, "late", make, "", differs=True).algorithm
     comm.set_timeout(1000)
     comm.barrier()
     return decided

@@ -33,7 +33,7 @@ def ever_new(comm: Communicator) -> tuple[int, ...]:
         ).all()
         assert (comm.execute(build("ring", "all_reduce", comm.size), x) == comm.size * x + 1 - 2 * comm.rank).all()
     calls = comm._calls
-    return len(calls.plans), len(calls._parts), len(calls._proved)
+    return len(calls.plans), len(calls.selection._parts), len(calls.selection._proved)
 
 
 def test_ever_new_schedules_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:

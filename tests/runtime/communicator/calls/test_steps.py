@@ -29,7 +29,7 @@ def call(comm: Communicator, algorithm: str, collective: str, count: int) -> tup
         run(comm, Case(collective, algorithm, "float64", "sum", count, in_place))
     bound = comm.chosen(collective, count, np.float64, algorithm=algorithm)
     root = None if collective == "all_reduce" else 0
-    steps = steps_for(algorithm, collective, comm.size, root, count * 8, comm._calls._memory())
+    steps = steps_for(algorithm, collective, comm.size, root, count * 8, comm._calls.selection.where())
     want = lower_rank(steps.apply(algorithm, collective, comm.size, root), comm.rank)
     return bound.part.program.digest(), want.digest(), bound.why, bool(steps)
 

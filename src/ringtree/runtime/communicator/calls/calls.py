@@ -10,11 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ringtree import plan, price, verify
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.schedule import Schedule
-from ringtree.plan.tuning import CallTuning
-from ringtree.price.memory.parameters import SharedMemory, built_in
 from ringtree.runtime.arrays import Array
 from ringtree.runtime.communicator import calls
 from ringtree.runtime.communicator.calls import reporting
@@ -25,26 +22,19 @@ from ringtree.runtime.communicator.calls.binding import (
     bind,
     bind_own,
     bind_synchronization,
-    built,
-    order_of,
-    part_of,
-    slots_needed,
 )
 from ringtree.runtime.communicator.calls.codes import BALANCED, CODE, RANK_ORDER
-from ringtree.runtime.communicator.calls.decisions import Decisions
-from ringtree.runtime.communicator.calls.defaults import Defaults
 from ringtree.runtime.communicator.calls.operations import Op, as_named, as_op
 from ringtree.runtime.communicator.calls.ordering import kept_order
-from ringtree.runtime.communicator.calls.plans import Given, Offsets, Plans, Same
+from ringtree.runtime.communicator.calls.plans import Offsets, Plans, Same
 from ringtree.runtime.communicator.calls.request import CallRequest
+from ringtree.runtime.communicator.calls.selection import Selection
 from ringtree.runtime.communicator.composite import CompositeCall
 from ringtree.runtime.communicator.messages.work import Work
 from ringtree.runtime.engines.engine import GroupParameters, JoinedGroup, device_engine
 from ringtree.runtime.types import Dtype, op_code
 
 if TYPE_CHECKING:
-    from ringtree.price.devices import Devices
-    from ringtree.price.hosts import Hosts
     from ringtree.runtime.engines.protocols import Endpoint
 
 
@@ -56,17 +46,12 @@ class Calls:
     ) -> None:
         self._joined, self._parameters, self._beside = joined, parameters, beside
         self.cores = joined.cores
-        self._room = (joined.slots, joined.slot_bytes)  # what calls are cut for, also where a roomier group makes them
         self._endpoint = joined.endpoint
-        self._decisions = Decisions(joined.endpoint)
+        self.selection = Selection(joined, parameters)
         self.plans = Plans(joined.endpoint)
         self.offsets = Offsets()
-        self._parts = Given[RankProgram]()
-        self._proved = Given[int]()  # the slots they need
-        self._vouched = Given[bool]()  # unproved ones that a caller asked for all the same
         self._pending: deque[tuple[int, Any]] = deque()  # keeps arrays alive until done
         self._nowhere = np.empty(1, np.int64)  # of synchronizations
-        self._defaults = Defaults(parameters.reductions)
         self._logs = reporting.debug_of(os.environ) and parameters.rank == 0
         if self._logs:
             reporting.group(joined, engine, parameters)
@@ -98,17 +83,17 @@ class Calls:
             return self._by_function(request, op, algorithm, async_op)
         if op is not None:
             request.x, request.op = None if request.x is None else op.apply(request.x), "sum"
-        wished = algorithm or self._defaults.keeping(request.collective, request.dtype)
-        forced = wished or self._defaults.forced.get(request.collective)
+        wished = algorithm or self.selection.defaults.keeping(request.collective, request.dtype)
+        forced = wished or self.selection.defaults.forced.get(request.collective)
         if forced is not None and forced not in (RANK_ORDER, BALANCED):
-            slots = self._slots_for(forced, request)
+            slots = self.selection.slots_for(forced, request)
             if slots > self._joined.slots and self._joined.stages:
                 self.settle()
                 nbytes = request.count * request.dtype.itemsize
-                self._synchronize(request, self._part(request.collective, request.root, nbytes, wished)[0])
+                self._synchronize(request, self.selection.part(request.collective, request.root, nbytes, wished)[0])
                 slots = 1 << (slots - 1).bit_length()
                 beside = self._beside(f"slots{slots}", slots)
-                beside._room = self._room
+                beside.selection.room = self.selection.room
                 return beside._make(request, algorithm, async_op)
         return self._make(request, algorithm, async_op)
 
@@ -141,12 +126,12 @@ class Calls:
         if async_op:
             raise ValueError(f"{op.name} is a Python function and runs in this call: async_op=True cannot be")
         if isinstance(algorithm, Schedule):
-            self._slots_for(algorithm, request)
+            self.selection.slots_for(algorithm, request)
         assert request.x is not None
-        if algorithm is None and isinstance(order := self._defaults.reductions[0], str):
+        if algorithm is None and isinstance(order := self.selection.defaults.reductions[0], str):
             algorithm = kept_order(order, request.collective, None)
-        part, _ = self._part(request.collective, request.root, request.x.nbytes, algorithm, whole=True)
-        calls.check_function(part.program, op, op.commutative or self._in_rank_order(part, algorithm))
+        part, _ = self.selection.part(request.collective, request.root, request.x.nbytes, algorithm, whole=True)
+        calls.check_function(part.program, op, op.commutative or self.selection.in_rank_order(part, algorithm))
         request.x, request.out = as_named(request.x), None if request.out is None else as_named(request.out)
         groups: list[Endpoint] = [self._endpoint]
 
@@ -188,16 +173,6 @@ class Calls:
         address = self._nowhere.__array_interface__["data"][0]
         return found.plan, address, address
 
-    def _in_rank_order(self, part: RankProgram, algorithm: str | Schedule | None) -> bool:
-        """Whether a reduction joins only neighbouring runs of ranks, the lower on the left."""
-        if isinstance(algorithm, Schedule):
-            return verify.rank_order(algorithm) >= verify.ReductionOrder.ASSOCIATIVE
-        p = part.program
-        return (
-            order_of(p.name, p.collective, p.ranks, -1 if p.root is None else p.root)
-            >= verify.ReductionOrder.ASSOCIATIVE
-        )
-
     def bound(
         self,
         collective: str,
@@ -238,94 +213,24 @@ class Calls:
         number = op_code(op, dtype) if promise.reduces else -1
         if promise.prefix and op == "avg":
             raise ValueError(f"{collective} has no avg: each rank reduces over another number of ranks; try sum")
-        wished, me = algorithm or self._defaults.keeping(collective, dtype), self._parameters
-        if not (wished or collective in self._defaults.forced or packed) and counts is None:
+        wished, me = algorithm or self.selection.defaults.keeping(collective, dtype), self._parameters
+        if not (wished or collective in self.selection.defaults.forced or packed) and counts is None:
             own = bind_own(self._joined, me.ranks, me.rank, collective, dtype, number, root, count)
             if own is not None:
                 return own
-        part, why = self._part(collective, root, count * dtype.itemsize, wished, symmetric=symmetric)
+        part, why = self.selection.part(collective, root, count * dtype.itemsize, wished, symmetric=symmetric)
         return bind(self._joined, part, me.rank, dtype, number, count, why, counts, packed)
-
-    def _part(
-        self,
-        collective: str,
-        root: int,
-        nbytes: int,
-        algorithm: str | Schedule | None,
-        whole: bool = False,
-        symmetric: bool = False,
-    ) -> tuple[RankProgram, str]:
-        if isinstance(algorithm, Schedule):
-            part = self._parts.find(algorithm) or self._parts.keep(algorithm, part_of(algorithm, self._parameters.rank))
-            return part, "the caller gave this schedule"
-        if algorithm not in (None, RANK_ORDER, BALANCED):
-            assert algorithm is not None
-            return self._cut(algorithm, collective, root, nbytes, "the caller asked for it", whole)
-        free = algorithm is None and not whole  # for what the environment asks
-        if free and collective in self._defaults.forced:
-            return self._cut(
-                self._defaults.forced[collective], collective, root, nbytes, "RINGTREE_ALGORITHM asks for it"
-            )
-        named = self._defaults.named
-        suffix = "" if named is None else f" (RINGTREE_ALGORITHM, {named}, does not serve here)"
-        promised, ranks = (algorithm == RANK_ORDER, algorithm == BALANCED), self._parameters.ranks
-        if whole:
-            choice = plan.choose_whole(collective, ranks, *promised)
-            name = BALANCED * promised[1] + choice.algorithm
-            return self._cut(name, collective, root, nbytes, choice.why + suffix, whole)
-        found = self._decisions.decide(self._parameters, collective, root, nbytes, self.where(), *promised, symmetric)
-        return self._built(found.algorithm, collective, root, found.steps, found.why + suffix)
-
-    def _cut(
-        self, algorithm: str, collective: str, root: int, nbytes: int, why: str, whole: bool = False
-    ) -> tuple[RankProgram, str]:
-        """A registered algorithm's program, cut for the size unless it must be `whole`."""
-        name, balance = algorithm.removeprefix(BALANCED), algorithm.startswith(BALANCED)
-        steps = CallTuning() if whole and not balance else self._steps(algorithm, collective, root, nbytes)
-        return self._built(name, collective, root, CallTuning(balanced=steps.balanced) if whole else steps, why)
-
-    def _built(
-        self, algorithm: str, collective: str, root: int, steps: CallTuning, why: str
-    ) -> tuple[RankProgram, str]:
-        suffix = f"; for its size: {steps}" if steps else ""
-        return built(
-            algorithm, collective, self._parameters.ranks, root, self._parameters.rank, steps or None
-        ), why + suffix
-
-    def _steps(self, algorithm: str, collective: str, root: int, nbytes: int) -> CallTuning:
-        """The cut of the algorithm for a whole vector of `nbytes`; the same on all ranks."""
-        name, balance = algorithm.removeprefix(BALANCED), algorithm.startswith(BALANCED)
-        place = self._joined.devices or self._memory()
-        return self._decisions.cut(self._parameters, name, collective, root, nbytes, place, balance).steps
 
     def promise(self, reductions: tuple[bool | str, str | None]) -> None:
         """Asks that of all reductions from now on (ordering.promises)."""
         self.settle()
         self.plans.forget_all()
-        self._defaults.reductions = reductions
-
-    def where(self) -> SharedMemory | Hosts | Devices:
-        """The memory, the devices, or the hosts with their network, that calls are planned for; equal on all ranks."""
-        if self._joined.devices is not None:
-            return self._joined.devices
-        hosts, network = self._joined.hosts, self._joined.network
-        if network is None:
-            return self._memory()
-        known = network.measured or price.NetworkCost(network.latency_s or price.LATENCY_S, price.BANDWIDTH_BPS)
-        between = known.latency_s, known.bandwidth_Bps
-        return price.Hosts(hosts, self._memory(), *between, max(network.turns, 1.0), known.source, known.message_s)
-
-    def _memory(self) -> SharedMemory:
-        """The memory and costs that calls are planned for; equal on all ranks."""
-        joined = self._joined
-        cost = self._parameters.cost or built_in(joined.reads_Bps, joined.on_a_mesh, joined.cores_are_shared)
-        return SharedMemory(
-            self.cores, *self._room, cost, joined.single_copy_bytes, node_of=joined.nodes, speed=joined.speed
-        )
+        self.selection.defaults.reductions = reductions
 
     def replace_endpoint(self, other: Endpoint) -> None:
         """Replaces the endpoint where the group is closed, or this process is a fork: no call reaches the engine."""
-        self._endpoint = self._decisions.endpoint = other
+        self._endpoint = other
+        self.selection.replace_endpoint(other)
         self.plans.clear()
         self.plans.endpoint = other
         self._joined = self._joined._replace(endpoint=other)
@@ -333,39 +238,6 @@ class Calls:
     def let_go(self) -> None:
         """Lets go of the arrays of asynchronous calls; only when the engine works on them no more."""
         self._pending.clear()
-
-    def admit(self, schedule: Schedule, unproved_ok: bool = False) -> None:
-        """Refuses a schedule for another number of ranks, and one that cannot be proved; proves each one once."""
-        if not isinstance(schedule, Schedule):
-            raise TypeError(f"got {type(schedule).__name__} as a schedule; expected a ringtree.ir.schedule.Schedule")
-        if schedule.ranks != self._parameters.ranks:
-            raise ValueError(f"{schedule.name} is for {schedule.ranks} ranks; this group has {self._parameters.ranks}")
-        if self._proved.find(schedule) is not None:
-            return
-        try:
-            verify.prove(schedule)
-            self._proved.keep(schedule, slots_needed(schedule))
-        except verify.ProofError:
-            if not unproved_ok:
-                raise
-            self._vouched.keep(schedule, True)
-
-    def _slots_for(self, algorithm: str | Schedule, request: CallRequest) -> int:
-        """The staging slots that the algorithm needs to end; 0 where that is unknown, for it was not proved."""
-        if not isinstance(algorithm, Schedule):
-            collective, root, nbytes = request.collective, request.root, request.count * request.dtype.itemsize
-            return self._steps(algorithm, collective, root, nbytes).slots
-        root = -1 if algorithm.root is None else algorithm.root
-        if (algorithm.collective, root) != (request.collective, request.root):
-            where = f" with root {request.root}" if request.root >= 0 else ""
-            its = f" with root {root}" if root >= 0 else ""
-            raise ValueError(
-                f"{algorithm.name} is for {algorithm.collective}{its}, not for {request.collective}{where}"
-            )
-        if self._vouched.find(algorithm):
-            return 0
-        self.admit(algorithm)
-        return self._proved.find(algorithm) or 0
 
     def settle(self) -> None:
         """Waits for all asynchronous calls."""

@@ -155,7 +155,7 @@ class Collectives(Reductions):
         Proves it first (once): ProofError if it cannot be proved; `unproved_ok` runs it all the same. TypeError: if it
         is no Schedule. ValueError: if it is for another number of ranks.
         """
-        self._calls.admit(schedule, unproved_ok)
+        self._calls.selection.admit(schedule, unproved_ok)
         promise = schedule.promise
         given: dict[str, Any] = {"algorithm": schedule, "async_op": async_op}
         if promise.repeats:
