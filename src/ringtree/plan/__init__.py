@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         quickest_as,
     )
     from ringtree.plan.properties import at_once, balanced, in_rank_order, order
-    from ringtree.plan.steps import steps_for, workload
+    from ringtree.plan.steps import other_way, steps_for, workload
     from ringtree.plan.tuning import CallTuning, prove_own
 
 _NAMES = {
@@ -45,7 +45,7 @@ _NAMES = {
     "on_devices": ("DeviceChoice", "choose_on_devices"),
     "over_hosts": ("HostCandidate", "HostChoice", "candidates_over_hosts", "choose_over_hosts", "quickest_as"),
     "properties": ("at_once", "balanced", "in_rank_order", "order"),
-    "steps": ("steps_for", "workload"),
+    "steps": ("other_way", "steps_for", "workload"),
     "tuning": ("CallTuning", "prove_own"),
 }
 
@@ -68,6 +68,7 @@ __all__ = [
     "in_rank_order",
     "nested_candidates",
     "order",
+    "other_way",
     "predict",
     "prove_own",
     "quickest_as",

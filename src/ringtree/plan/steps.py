@@ -41,6 +41,8 @@ MOST_TRANSFERS = 8192
 """The most transfers of a cut schedule, whose proof at the first call takes up to 0.2 s over 8 ranks, 1 s over 64."""
 SINGLE_COPY_BYTES = 1 << 15
 """The least bytes of a message that are worth the system call by which its receiver reads it in the sender's memory."""
+TRIAL_BYTES = 1 << 17
+"""The least bytes of a message whose way is tried: calls of shorter ones take as long as their ranks' waits differ."""
 UNSTAGED = CallTuning(single_copy=True)
 MOST_INSTRUCTIONS = 4096
 """The most instructions of the longest program."""
@@ -162,15 +164,40 @@ def wanted(
         return CallTuning()
     what, nbytes = (algorithm, collective, ranks, root), _rounded(nbytes)
     staged = _wanted(*what, nbytes, memory.slot_bytes, memory.parameters.message_nbytes, options)
-    if not memory.single_copy_bytes or find_collective(collective).reduces or options:
-        return staged
-    if nbytes // _plain(*what).chunks < SINGLE_COPY_BYTES or not _goes_directly(*what):
+    if options or not _may_be_unstaged(*what, nbytes, memory, SINGLE_COPY_BYTES):
         return staged
     staged_s, unstaged_s = (
         quote(Workload(_transfers(*what, single_copy, memory.node_of), single_copy=single_copy), memory, nbytes).seconds
         for single_copy in (False, True)
     )
     return UNSTAGED if unstaged_s < staged_s else staged
+
+
+def other_way(
+    steps: CallTuning, algorithm: str, collective: str, ranks: int, nbytes: int, memory: SharedMemory
+) -> CallTuning | None:
+    """The other way to move the bytes of a call for which `steps_for` finds `steps`: staged in place of single copies,
+    or the reverse. None: there is none; or its messages are shorter than TRIAL_BYTES; or some rank only sends, whose
+    time says little about the call's."""
+    what, promise = (algorithm, collective, ranks, None), find_collective(collective)
+    if ranks < 2 or steps.options or steps.balanced or promise.rooted or promise.repeats:
+        return None
+    if not _may_be_unstaged(*what, _rounded(nbytes), memory, TRIAL_BYTES):
+        return None
+    if steps.single_copy:
+        lengths = memory.slot_bytes, memory.parameters.message_nbytes
+        return _steps(*what, _rounded(nbytes), memory.slots, *lengths, ())
+    return _unstaged(*what, memory.slots) or None
+
+
+def _may_be_unstaged(
+    algorithm: str, collective: str, ranks: int, root: int | None, nbytes: int, memory: SharedMemory, least: int
+) -> bool:
+    """Whether messages of at least `least` bytes may be read in their senders' memory: where nothing is reduced."""
+    if not memory.single_copy_bytes or find_collective(collective).reduces:
+        return False
+    what = algorithm, collective, ranks, root
+    return nbytes // _plain(*what).chunks >= least and _goes_directly(*what)
 
 
 @lru_cache(maxsize=256)

@@ -64,7 +64,7 @@ def closed_before_it_ended(comm: Communicator) -> None:
             assert not work.done()
             other.close()
             assert work.done()
-            with pytest.raises(Poisoned, match="closed (before the call was done|its group while in all_reduce)"):
+            with pytest.raises(Poisoned, match=r"closed (before the call was done|its group while in all_reduce)"):
                 work.wait()
     comm.barrier()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import zlib
 from collections import deque
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from ringtree.runtime.communicator.calls.binding import (
     bind_synchronization,
 )
 from ringtree.runtime.communicator.calls.codes import BALANCED, CODE, RANK_ORDER
+from ringtree.runtime.communicator.calls.decisions import kind_of
 from ringtree.runtime.communicator.calls.operations import Op, as_named, as_op
 from ringtree.runtime.communicator.calls.ordering import kept_order
 from ringtree.runtime.communicator.calls.plans import Offsets, Plans, Same
@@ -104,12 +106,18 @@ class Calls:
         x = self._apart(request, bound)
         addresses = (0 if x is None else x.address, 0 if request.out is None else request.out.address)
         endpoint = self._endpoint
+        took_s = None
         if async_op:
             found = self.began(endpoint.start(bound.plan, *addresses), request.result, (request, x))
         else:
+            began_s = time.perf_counter()
             endpoint.run(bound.plan, *addresses)
+            took_s = time.perf_counter() - began_s
             found = request.result
-        if r.counts is None and not r.packed:
+        nbytes = r.count * r.dtype.itemsize
+        if algorithm is None and (trial := self.selection.trials.open(kind_of(r.collective, nbytes))):
+            trial.note(nbytes, took_s)
+        elif r.counts is None and not r.packed:
             self._teach(request, bound, algorithm)
         return found
 
@@ -187,7 +195,8 @@ class Calls:
     ) -> BoundPlan:
         """The plan for such a call, made at the first one, by whether that one's output is symmetric."""
         forced = Same(algorithm) if isinstance(algorithm, Schedule) else algorithm
-        key = (collective, dtype, op, root, count, forced, None if counts is None else counts.tobytes(), packed)
+        way = 0 if algorithm else self.selection.trials.way(kind_of(collective, count * dtype.itemsize))
+        key = (collective, dtype, op, root, count, forced, None if counts is None else counts.tobytes(), packed, way)
         found = self.plans.find(key)
         if found is None:
             found = self._bind(collective, dtype, op, root, count, algorithm, counts, packed, symmetric)

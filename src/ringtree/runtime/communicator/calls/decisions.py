@@ -10,7 +10,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ringtree import plan
 from ringtree.algorithms.groups import written
@@ -23,6 +23,7 @@ from ringtree.runtime.communicator.calls.plans import KEPT
 
 if TYPE_CHECKING:
     from ringtree.price.hosts import Hosts
+    from ringtree.runtime.communicator.calls.trials import Trial
     from ringtree.runtime.engines.engine import GroupParameters
     from ringtree.runtime.engines.protocols import SharedMemo
 
@@ -33,11 +34,13 @@ CHECK_S = 0.05
 
 
 class Decision(NamedTuple):
-    """An algorithm, how it is cut for the size, and in words why."""
+    """An algorithm, how it is cut for the size, and in words why. `other`: the cut that the first calls of the kind try
+    as well (trials.py); None where they try none."""
 
     algorithm: str
     steps: CallTuning
     why: str
+    other: CallTuning | None = None
 
 
 _decided: dict[tuple[object, ...], Decision] = {}
@@ -76,14 +79,16 @@ class Decisions:
                 return Decision(found.algorithm, found.steps, found.why)
             choice = plan.choose(collective, ranks, nbytes, rank_order, where, balance)
             if all_symmetric:
-                other = plan.choose(collective, ranks, nbytes, rank_order, replace(where, symmetric=True), balance)
-                if {choice.algorithm, other.algorithm} <= set(plan.at_once(collective)):
-                    choice = other  # sums have the same bits, so it does not matter which rank is the first
+                theirs = plan.choose(collective, ranks, nbytes, rank_order, replace(where, symmetric=True), balance)
+                if {choice.algorithm, theirs.algorithm} <= set(plan.at_once(collective)):
+                    choice = theirs  # sums have the same bits, so it does not matter which rank is the first
             steps = plan.steps_for(choice.algorithm, collective, ranks, at, nbytes, where, choice.options, balance)
-            return Decision(choice.algorithm, steps, choice.why)
+            measured = group.cost is not None  # by `ringtree tune`, which has tried both
+            other = None if measured else plan.other_way(steps, choice.algorithm, collective, ranks, nbytes, where)
+            return Decision(choice.algorithm, steps, choice.why, other)
 
         named = "any algorithm" + " in rank order" * rank_order + " in a balanced tree" * balance
-        question = named, collective, ranks, root, _kind(nbytes), where
+        question = named, *kind_of(collective, nbytes), ranks, root, where
         if isinstance(where, Devices):
             return self._once(group, question, make)
         if not isinstance(where, SharedMemory):
@@ -114,7 +119,14 @@ class Decisions:
             needed = steps.slots or slots_needed_by(algorithm, collective, ranks, root)
             return Decision(algorithm, replace(steps, slots=needed), "")
 
-        return self._once(group, (algorithm, balance, collective, ranks, root, _kind(nbytes), memory), make)
+        return self._once(group, (algorithm, balance, *kind_of(collective, nbytes), ranks, root, memory), make)
+
+    def settle(self, group: GroupParameters, kind: tuple[object, ...], trial: Trial) -> Decision:
+        """The outcome of a trial of that kind of call: of the rank that asks first, by its own times, for all."""
+        named = repr(("the outcome of a trial", kind))
+        return self._shared(
+            group, named, lambda decides: trial.outcome() if decides else trial.predicted(), differs=True
+        )
 
     def _once(
         self, group: GroupParameters, question: tuple[object, ...], make: Callable[[], Decision], hosts: str = ""
@@ -152,7 +164,7 @@ class Decisions:
         group: GroupParameters,
         question: str,
         make: Callable[[bool], Decision],
-        hosts: str,
+        hosts: str = "",
         differs: bool = False,
     ) -> Decision:
         """The published decision, or the one that `make` returns, which takes whether this rank decides for all; that
@@ -194,9 +206,9 @@ class Decisions:
         return known
 
 
-def _kind(nbytes: int) -> int:
-    """Sizes up to the next power of two are of one kind."""
-    return (nbytes - 1).bit_length() if nbytes else -1
+def kind_of(collective: str, nbytes: int) -> tuple[str, int]:
+    """The kind of a call: its collective, and a number that sizes up to the next power of two have in common."""
+    return collective, (nbytes - 1).bit_length() if nbytes else -1
 
 
 THE_HOSTS = "hosts"
@@ -205,13 +217,27 @@ memo is short."""
 
 
 def _encoded(decision: Decision, hosts: str) -> bytes:
-    steps = decision.steps
+    steps, other = decision.steps, decision.other
     short = tuple((name, THE_HOSTS if hosts and value == hosts else value) for name, value in steps.options)
-    fields = {"algorithm": decision.algorithm, "steps": asdict(replace(steps, options=short)), "why": decision.why}
+    fields = {
+        "algorithm": decision.algorithm,
+        "steps": asdict(replace(steps, options=short)),
+        "why": decision.why,
+        "other": None if other is None else asdict(other),
+    }
     return json.dumps(fields, separators=(",", ":")).encode()
 
 
 def _decoded(value: bytes, hosts: str) -> Decision:
     found = json.loads(value)
-    options = tuple((name, hosts if at == THE_HOSTS else at) for name, at in found["steps"].pop("options"))
-    return Decision(found["algorithm"], CallTuning(options, **found["steps"]), found["why"])
+    return Decision(
+        found["algorithm"],
+        _tuning(found["steps"], hosts),
+        found["why"],
+        None if found["other"] is None else _tuning(found["other"], hosts),
+    )
+
+
+def _tuning(fields: dict[str, Any], hosts: str) -> CallTuning:
+    options = tuple((name, hosts if at == THE_HOSTS else at) for name, at in fields.pop("options"))
+    return CallTuning(options, **fields)

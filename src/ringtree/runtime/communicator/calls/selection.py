@@ -11,9 +11,10 @@ from ringtree.plan.tuning import CallTuning
 from ringtree.price.memory.parameters import SharedMemory, built_in
 from ringtree.runtime.communicator.calls.binding import RankProgram, built, order_of, part_of, slots_needed
 from ringtree.runtime.communicator.calls.codes import BALANCED, RANK_ORDER
-from ringtree.runtime.communicator.calls.decisions import Decisions
+from ringtree.runtime.communicator.calls.decisions import Decisions, kind_of
 from ringtree.runtime.communicator.calls.defaults import Defaults
 from ringtree.runtime.communicator.calls.plans import Given
+from ringtree.runtime.communicator.calls.trials import Trials
 
 if TYPE_CHECKING:
     from ringtree.price.devices import Devices
@@ -31,6 +32,7 @@ class Selection:
         self.room = (joined.slots, joined.slot_bytes)  # what calls are cut for, also where a roomier group makes them
         self.defaults = Defaults(parameters.reductions)
         self._decisions = Decisions(joined.endpoint)
+        self.trials = Trials(self._decisions, parameters)
         self._parts = Given[RankProgram]()
         self._proved = Given[int]()  # the slots they need
         self._vouched = Given[bool]()  # unproved ones that a caller asked for all the same
@@ -63,6 +65,8 @@ class Selection:
             name = BALANCED * promised[1] + choice.algorithm
             return self._cut(name, collective, root, nbytes, choice.why + suffix, whole)
         found = self._decisions.decide(self._parameters, collective, root, nbytes, self.where(), *promised, symmetric)
+        if found.other is not None:
+            found = self.trials.begin(kind_of(collective, nbytes), found).decision
         return self._built(found.algorithm, collective, root, found.steps, found.why + suffix)
 
     def _cut(
