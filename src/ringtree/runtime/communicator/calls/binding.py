@@ -200,12 +200,17 @@ def _lands(part: RankProgram, rank: int, sizes: Ints) -> tuple[Land, ...]:
 
 @lru_cache(maxsize=64)
 def _plain_messages_of(schedule: Same) -> PlainMessages | None:
-    return plain_messages(lower(schedule.schedule))
+    return plain_messages(_programs_of(schedule))
 
 
 @lru_cache(maxsize=64)
 def _landings_of(schedule: Same, rank: int) -> tuple[Landing, ...]:
-    return landings(lower(schedule.schedule), rank)
+    return landings(_programs_of(schedule), rank)
+
+
+@lru_cache(maxsize=2)
+def _programs_of(schedule: Same) -> tuple[Program, ...]:
+    return lower(schedule.schedule)
 
 
 def _landings(schedule: Schedule, rank: int) -> tuple[Landing, ...]:
