@@ -12,7 +12,7 @@ from ringtree.algorithms import build, pairs
 from ringtree.ir import spec
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.lower import lower
-from ringtree.plan import CallTuning, steps_for
+from ringtree.plan import CallTuning, other_way, steps_for
 from ringtree.plan import steps as cuts
 from ringtree.plan.nesting import NESTED, nestings
 from ringtree.plan.over_hosts import INNER, OUTER
@@ -236,6 +236,33 @@ def test_single_copies_on_a_mesh_take_longer_where_its_kernel_is_slow() -> None:
     found = built_in(3e9, on_a_mesh=True)
     assert found.attach_Bps == pytest.approx([each / 4 for each in ON_A_MESH.attach_Bps])
     assert found.copy_Bps == ON_A_MESH.copy_Bps
+
+
+@pytest.mark.parametrize(
+    "algorithm, collective, ranks, kib, tried",
+    [
+        ("one_shot", "all_to_all", 2, 1024, True),
+        ("one_shot", "all_to_all", 2, 128, False),  # messages of less than 128 KiB
+        ("one_shot", "all_to_all", 8, 8192, True),
+        ("two_shot", "all_gather", 2, 1024, True),
+        ("two_shot", "all_gather", 3, 1024, False),  # bytes go to several ranks
+        ("ring", "all_gather", 4, 4096, False),  # several rounds
+        ("flat", "scatter", 2, 4096, False),  # the root only sends
+        ("flat", "gather", 2, 4096, False),
+        ("ring", "all_reduce", 2, 4096, False),
+        ("one_shot", "all_to_all", 1, 4096, False),
+    ],
+)
+def test_the_other_way(algorithm: str, collective: str, ranks: int, kib: int, tried: bool) -> None:
+    """The other way of the other way is the first, whichever that is."""
+    memory = SharedMemory(2, 64, 1 << 17, single_copy_bytes=4 * MIB)
+    what = algorithm, collective, ranks, kib << 10, memory
+    staged, unstaged = other_way(CallTuning(single_copy=True), *what), other_way(CallTuning(), *what)
+    assert ((staged is not None), (unstaged is not None)) == (tried, tried)
+    if staged is not None and unstaged is not None:
+        assert unstaged.single_copy and not staged.single_copy
+    nowhere = replace(memory, single_copy_bytes=0)
+    assert other_way(CallTuning(), algorithm, collective, ranks, kib << 10, nowhere) is None
 
 
 def test_the_tuning_is_the_same_where_a_schedule_is_built_again() -> None:
