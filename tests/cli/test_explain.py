@@ -101,6 +101,14 @@ def test_an_undecided_log_names_the_next_test(ringtree: Ringtree, tmp_path: Path
     assert "run the test again with NCCL_DEBUG=INFO" in result.out
 
 
+@pytest.mark.parametrize("GBps", [34.0, 9.0, 0.3, 80.0])
+def test_the_printed_verdict_is_the_one_in_json(ringtree: Ringtree, tmp_path: Path, GBps: float) -> None:
+    why = tmp_path / "why.json"
+    result = ringtree("explain", str(written(tmp_path, GBps)), "--topology", "dgx-1-v100", "--json", str(why))
+    verdict = json.loads(why.read_text())["verdict"]
+    assert any(line.startswith(verdict) for line in result.out.splitlines()), verdict
+
+
 def test_a_faster_log_is_reported_with_reasons(ringtree: Ringtree, tmp_path: Path) -> None:
     why = tmp_path / "why.json"
     result = ringtree("explain", str(written(tmp_path, 80.0)), "--topology", "dgx-1-v100", "--json", str(why))

@@ -20,15 +20,18 @@ ORDERS = {ReductionOrder.ANY: "in any order", ReductionOrder.ASSOCIATIVE: "neigh
 
 HEAD = (
     "<!-- written by `ringtree algorithms --page`; pytest tests/test_docs.py --update-golden brings it up to date -->",
-    "Every algorithm of the registry. `ringtree show NAME -n N --collective C` shows its schedule round by round, "
-    "`--picture` draws it, `ringtree prove NAME` proves it, `ringtree bench C --algorithm NAME` measures it.",
+    "Which algorithms serve a collective, when is each the best, and what does it cost? The table lists them by "
+    "collective; the section of an algorithm begins with its idea and when to use it. A call chooses by itself "
+    "([tuning.md](tuning.md)). `ringtree show NAME -n N --collective C` shows a schedule round by round, `--picture` "
+    "draws it, `ringtree prove NAME` proves it, `ringtree bench C --algorithm NAME` measures it.",
     "Options are passed as in `ringtree show split_tree -n 32 --option group=8`; for a call's `algorithm=`, as in "
     '`ringtree.algorithms.build("split_tree", "all_reduce", 32, group=8)`.',
-    "Each serves any number of ranks. Formulas: {terms}. Bytes are what the rank that sends most sends. Where "
-    "fewest rounds are spoken of, a rank sends to one other in each. *Pipelines*: "
-    "its rounds pass on one chunk after the other, so that cutting the chunks makes them overlap.",
-    "*Adds up*: in *any order*, so that the operation must commute; *neighbours* only, the lower first, so that it "
-    "need not; or *at once*, in rank order, wherever a sum is formed: the same bits by every algorithm that does so.",
+    "Every algorithm serves any number of ranks. Formulas: {terms}. *Bytes* are those of the rank that sends most. "
+    "*Fewest rounds* means among algorithms in which a rank sends to one other rank in each round. *Pipelines*: its "
+    "rounds pass on one chunk after the other, so that they overlap once the chunks are cut into pieces.",
+    "*Adds up*: the order of additions. In *any order*: the operation must commute. *Neighbours*: only sums of "
+    "neighbouring ranks are added, the lower ranks' first, so the operation need not commute. *At once*: each sum is "
+    "formed in one place in rank order, so all algorithms that add up at once give the same bits.",
     "Pictures: a column a rank, time runs down. {legend}. One line may fan out to many ranks, or in from many.",
 )
 

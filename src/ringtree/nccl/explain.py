@@ -66,7 +66,7 @@ class Diagnosis(str, Enum):
     prediction where the speed depends on the host's copies, with those faults that fit. UNEXPLAINED: slower than
     predicted, and no fault fits clearly. NO_CONCLUSION: no size of the log is small or large enough to judge."""
 
-    HEALTHY = "nothing wrong found"
+    HEALTHY = "no fault found"
     FASTER = "faster than predicted"
     CAUSE = "likely cause"
     UNDECIDED = "undecided"

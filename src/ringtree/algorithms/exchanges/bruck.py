@@ -1,10 +1,10 @@
 """Bruck: in round k every rank sends to the rank 2**k away, for any number of ranks. Fewest rounds.
 
-all_gather: a rank sends all its blocks, in the last round the lacking ones. all_to_all: a block for the rank i ahead
-makes the hops 1, 2, 4, … whose sum is i, and so is sent several times; worth it while latency dominates. Each block is
-a message: the blocks of a round that come from one rank go to ranks 2**(k+1) apart, so no two are neighbours among the
-(source, target) pairs whose sizes may differ, and a range must be. With one size for all, packing by local copies would
-make lg(n) messages a rank of n/2*lg(n).
+all_gather: a rank sends all blocks that it has, in the last round those that its target lacks. all_to_all: a block for
+the rank i ahead makes the hops 1, 2, 4, … whose sum is i. So it is sent several times, which pays while latency
+dominates. Each block is a message of its own: sizes may differ by (source, target) pair, a message is a range of
+adjacent pairs, and the blocks of a round that come from one rank go to ranks 2**(k+1) apart. With one size for all,
+packing them by local copies would make lg(n) messages a rank of n/2*lg(n).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """PAT, parallel aggregated trees: a binomial tree per block, farthest first, and all trees at once.
 
 A far message is one block, those to the neighbour are half of all blocks. Option: `aggregate` a, a power of two, bounds
-the buffers: at most a blocks a rank and round, each a message, as they are no neighbours. All by default; else trees
-are walked a at a time once more are due: lg(2*a)+n/a-2 rounds, 2*a+a*lg(n/(2*a)) partial sums at most in
-reduce_scatter.
+the buffers: a rank sends at most a blocks in a round, each as a message of its own, as they are not adjacent. By
+default there is no bound. With one, at most a trees are walked at a time: lg(2*a)+n/a-2 rounds, and in reduce_scatter
+at most 2*a+a*lg(n/(2*a)) partial sums.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Chain: every rank sends to the next rank only. In m pieces, all have arrived after n-2+m of them.
+"""Chain: every rank sends to the next rank only. In m pieces, the last arrives after n-2+m rounds.
 
 So a long vector takes hardly more than its own time, for any number of ranks. Option: `pieces` m, by default 1: the
 best number depends on the size, so the caller that has the size cuts (transform.pipeline).

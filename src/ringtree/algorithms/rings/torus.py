@@ -1,9 +1,10 @@
 """2D torus: a ring along each row, then each column; all_reduce in four rotated copies, so that all ports are busy.
 
 Each copy has a quarter of the vector: rows or columns first, and each also in the other direction; its blocks are in
-the order of the rings, so that each message is one range. The other two are one copy: quarters of blocks
-are no neighbours, so a rank would send 4*(n-1) messages for x+y-2: 252 for 14 at n = 64. The ranks are x times y, as
-near to a square as n allows; a prime n is a ring in both directions.
+the order of the rings, so that each message is one range. reduce_scatter and
+all_gather are one copy: the quarters of a block are not adjacent, so in four copies a rank would send 4*(n-1) messages
+instead of x+y-2: 252 instead of 14 at n = 64. The ranks are x times y, as near to a square as n allows; a prime n is a
+ring in both directions.
 """
 
 from __future__ import annotations

@@ -162,7 +162,7 @@ def _verdict(found: Explanation) -> Iterator[str]:
         if verdict is Diagnosis.UNDECIDED:
             yield f"undecided: slower than predicted, and {len(found.suspects)} causes fit the figures equally well"
         else:
-            yield "undecided: slower than predicted, and no cause known here fits the figures" + (
+            yield "unexplained: slower than predicted, and no cause known here fits the figures" + (
                 "; the nearest ones are" if found.suspects else ""
             )
         for suspect in found.suspects:
