@@ -90,7 +90,7 @@ bool reads_right(const char* how) {
   return found == 0;
 }
 
-bool reads_right() {
+[[maybe_unused]] bool reads_right() {
   bool right = reads_right("");
 #if defined(__SSE__)
   constexpr unsigned flush_to_zero = 0x8000, denormals_are_zero = 0x40;  // as torch.set_flush_denormal sets them
