@@ -10,6 +10,7 @@ namespace {
 using ringtree::Dtype;
 
 constexpr int unknown = unknown_dtype;
+constexpr Py_ssize_t widest_alignment = 8;  // of any element type; less is left to the slow path, which copies
 
 // PyArrayInterface, which numpy's __array_struct__ points to:
 // https://numpy.org/doc/stable/reference/arrays.interface.html
@@ -144,6 +145,8 @@ bool ArrayView::get_blank(PyObject* object) {
 
 bool ArrayView::set_buffer() {
   if (!view_.format()) return false;
+  if (reinterpret_cast<std::uintptr_t>(view_.data()) % std::clamp<Py_ssize_t>(view_.itemsize(), 1, widest_alignment))
+    return false;
   auto dtype = dtype_of_format(view_.format(), view_.itemsize());
   form_ = dtype == unknown ? ringtree::form_of(view_.format()) : ringtree::form_of(dtype);
   data_ = view_.data();

@@ -88,7 +88,7 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
     std::int64_t asked_for_waits_ns = 0;                 // when it last was
     std::uint64_t missing = 0;                           // bytes of the message whose pieces arrive
     std::map<std::uint64_t, std::unique_ptr<std::byte[]>> puts;  // that the wire still sends, by number
-    std::atomic<std::size_t> put_bytes = 0;
+    std::atomic<std::size_t> put_bytes = 0, get_bytes = 0;       // under way, of all threads together
   };
   struct Access;
   struct Window {

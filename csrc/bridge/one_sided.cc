@@ -23,6 +23,10 @@ struct Accessing : Situation {
   const char* what;
 };
 
+auto room_for(const std::atomic<std::size_t>& nbytes) {
+  return Question([](auto& nbytes) { return nbytes.load(std::memory_order_relaxed) < under_way_bytes; }, &nbytes);
+}
+
 }  // namespace
 
 void Bridge::add_window(std::byte* own, std::size_t nbytes) {
@@ -75,13 +79,12 @@ void Bridge::put(int to, int window, std::size_t offset, std::span<const std::by
   Accessing situation("put");
   while (!source.empty()) {
     auto chunk = source.first(std::min(source.size(), chunk_bytes));
-    Question room([](auto& nbytes) { return nbytes.load(std::memory_order_relaxed) < under_way_bytes; },
-                  &peer.put_bytes);
-    endpoint_.until(room, to, situation, hooks);
+    endpoint_.until(room_for(peer.put_bytes), to, situation, hooks);
     auto copy = std::make_unique<std::byte[]>(chunk.size());
     copy_bytes(copy.get(), chunk.data(), chunk.size());
     std::lock_guard lock(mutex_);
     check_open();
+    if (!room_for(peer.put_bytes)()) continue;  // another thread was there first
     guard([&] {
       AccessHead head{static_cast<std::uint32_t>(window), static_cast<std::uint32_t>(chunk.size()), offset};
       auto frame = access_frame(to, Frame::Kind::put, ++accesses_, head);
@@ -103,8 +106,14 @@ void Bridge::get(int from, int window, std::size_t offset, std::span<std::byte> 
   for (std::size_t done = 0; done < target.size() || !asked.empty();) {
     if (done < target.size() && asked.size() < under_way_bytes / chunk_bytes) {
       auto chunk = target.subspan(done, std::min(target.size() - done, chunk_bytes));
-      asked.emplace_back(ask(from, window, offset + done, chunk.size()), chunk);
-      done += chunk.size();
+      if (auto fetched = ask(from, window, offset + done, chunk.size())) {
+        asked.emplace_back(std::move(fetched), chunk);
+        done += chunk.size();
+        continue;
+      }
+    }
+    if (asked.empty()) {  // other threads have asked for as much as may be under way
+      endpoint_.until(room_for(peers_[from]->get_bytes), from, situation, hooks);
       continue;
     }
     auto& [fetched, chunk] = asked.front();
@@ -115,10 +124,14 @@ void Bridge::get(int from, int window, std::size_t offset, std::span<std::byte> 
   }
 }
 
+// nullptr where as much is under way from that peer as may be.
 std::shared_ptr<Bridge::Fetched> Bridge::ask(int from, int window, std::size_t offset, std::size_t nbytes) {
-  auto fetched = std::make_shared<Fetched>(from, nbytes);
   std::lock_guard lock(mutex_);
   check_open();
+  auto& under_way = peers_[from]->get_bytes;
+  if (under_way.load(std::memory_order_relaxed) >= under_way_bytes) return nullptr;
+  auto fetched = std::make_shared<Fetched>(from, nbytes);
+  under_way.fetch_add(nbytes, std::memory_order_relaxed);
   guard([&] {
     AccessHead head{static_cast<std::uint32_t>(window), static_cast<std::uint32_t>(nbytes), offset};
     auto frame = access_frame(from, Frame::Kind::get, ++accesses_, head);
@@ -149,6 +162,7 @@ bool Bridge::fetched(int from, const Frame& frame) {
   auto fetched = wanted(from, frame);
   if (!fetched) return false;
   fetched_.erase(frame.number);
+  peers_[from]->get_bytes.fetch_sub(fetched->nbytes, std::memory_order_relaxed);
   fetched->complete.store(true, std::memory_order_release);
   return arrived_ = true;
 }

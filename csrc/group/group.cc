@@ -227,21 +227,33 @@ void Group::check_peer(const Operation& o) const {
 }
 
 std::byte* Group::add_region(int fd, std::size_t nbytes, std::size_t reserved, Hooks& hooks) {
-  check_usable();
-  mappings_.emplace_back(fd, nbytes, reserved);
-  add_region({mappings_.back().base(), nbytes}, hooks);
-  return mappings_.back().base();
+  return map(fd, nbytes, reserved, hooks).base();
 }
 
 std::byte* Group::add_shares(int fd, std::size_t nbytes, Hooks& hooks) {
-  auto base = add_region(fd, nbytes * ranks_, 0, hooks);
-  mappings_.back().reserve(fd, {0, nbytes, ranks_, nodes_}, rank());
-  return base;
+  auto& mapping = map(fd, nbytes * ranks_, 0, hooks);
+  mapping.reserve(fd, {0, nbytes, ranks_, nodes_}, rank());
+  return mapping.base();
 }
 
 void Group::add_region(Region region, Hooks& hooks) {
   TicketLock::Ticket ticket(lock_);
   await(ticket, hooks);
+  add_region(region);
+}
+
+// Several threads may map at once.
+Mapping& Group::map(int fd, std::size_t nbytes, std::size_t reserved, Hooks& hooks) {
+  check_usable();
+  Mapping mapping(fd, nbytes, reserved);
+  TicketLock::Ticket ticket(lock_);
+  await(ticket, hooks);
+  auto& kept = mappings_.emplace_back(std::move(mapping));
+  add_region({kept.base(), nbytes});
+  return kept;
+}
+
+void Group::add_region(Region region) {
   interpreter_->add_region(region);
   if (bridge_) bridge_->add_region(region.base);
 }

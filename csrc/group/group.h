@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -154,6 +155,8 @@ class Group {
   void check_peer(const Operation& operation) const;
   void sit(int rank, Options& options, InheritedLiveness inherited);
   void check_usable() const;
+  Mapping& map(int fd, std::size_t nbytes, std::size_t reserved, Hooks& hooks);
+  void add_region(Region region);  // by who holds the turn
   void note_caller() { caller_.store(static_cast<std::uint64_t>(pthread_self()), std::memory_order_relaxed); }
   bool at_home() const;  // and not in a process that was forked from the one that joined
   void check_home() const;
@@ -174,7 +177,7 @@ class Group {
   std::unique_ptr<Interpreter> interpreter_;
   std::unique_ptr<Exchange> exchange_;
   std::unique_ptr<Signals> signals_;
-  std::vector<Mapping> mappings_;
+  std::deque<Mapping> mappings_;  // stay where they are as others come; written by who holds the turn
   struct Window {
     std::byte* base;
     std::size_t nbytes;  // a rank's share

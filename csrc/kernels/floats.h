@@ -42,13 +42,22 @@ inline uint32_t shortened(uint32_t magnitude) {
   return magnitude < rebias + (1u << 23) ? subnormal : normal;
 }
 
+// The float32 of a magnitude that is not yet right by its exponent: of a format with exponents with `bias`, moved to
+// where float32 has its own. Subnormal numbers are no subnormal float32 in between, as a program may have those taken
+// for 0.
+template <int bias>
+inline uint32_t lengthened(uint32_t magnitude) {
+  constexpr uint32_t rebias = uint32_t(127 - bias) << 23, least = rebias + (1u << 23);  // of the normal numbers
+  uint32_t subnormal = as_bits(as_float(magnitude + least) - as_float(least));
+  return magnitude < (1u << 23) ? subnormal : magnitude + rebias;
+}
+
 struct Float16 {
   using Stored = uint16_t;
   using Value = float;
   static inline Value load(Stored x) {
     uint32_t magnitude = (x & 0x7fffu) << 13, sign = (x & 0x8000u) << 16;
-    uint32_t finite = as_bits(as_float(magnitude) * 0x1p112f);  // moves the exponent; right for subnormals too
-    uint32_t bits = magnitude >= 0x0f800000u ? magnitude | 0x7f800000u : finite;  // infinity and NaN
+    uint32_t bits = magnitude >= 0x0f800000u ? magnitude | 0x7f800000u : lengthened<15>(magnitude);  // infinity and NaN
     return as_float(bits | sign);
   }
   static inline Stored store(Value x) {
@@ -78,8 +87,7 @@ struct Float8E4m3fn {
   using Value = float;
   static inline Value load(Stored x) {
     uint32_t magnitude = (x & 0x7fu) << 20, sign = (x & 0x80u) << 24;
-    uint32_t finite = as_bits(as_float(magnitude) * 0x1p120f);  // as in Float16
-    return as_float((magnitude == 0x07f00000u ? 0x7fc00000u : finite) | sign);
+    return as_float((magnitude == 0x07f00000u ? 0x7fc00000u : lengthened<7>(magnitude)) | sign);
   }
   static inline Stored store(Value x) {
     uint32_t bits = as_bits(x), sign = (bits >> 24) & 0x80u, magnitude = bits & 0x7fffffffu;

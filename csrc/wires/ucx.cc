@@ -258,14 +258,13 @@ void UcxWire::go_on(int peer) {
   if (link.lost) return;
   for (auto& [number, held] : link.held)
     if (held->state == Held::State::offered) fetch(*held);
-  while (!link.held.empty() && !link.lost && faults_.empty()) {
+  for (bool right = true; right && !link.held.empty();) {
     auto first = link.held.begin();
     auto& held = *first->second;
     if (first->first != link.next || held.state == Held::State::fetching || held.state == Held::State::offered) return;
     link.next++;
-    bool right = held.state == Held::State::complete
-                     ? end_frame(peer, held.frame)
-                     : deliver(peer, held.frame, held.data ? held.data : held.copy.data());
+    right = held.state == Held::State::complete ? end_frame(peer, held.frame)
+                                                : deliver(peer, held.frame, held.data ? held.data : held.copy.data());
     if (!right) faults_.emplace_back(peer, "sent what nobody asked for");
     release(held);
     link.held_bytes -= held.frame.nbytes;

@@ -1,11 +1,16 @@
 // Sums and products of float16 and bfloat16 by vectors and by pairs, against those an element at a time: the same bits
-// for every number beside thousands of others, but for which of two NaNs comes out. Compiled once per
-// instruction set.
+// for every number beside thousands of others, but for which of two NaNs comes out. And the numbers that the bits of
+// short floats mean, also where the program has subnormal float32 taken for 0. Compiled once per instruction set.
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <type_traits>
 #include <vector>
+
+#if defined(__SSE__)
+#include <xmmintrin.h>
+#endif
 
 #include "kernels/halves.h"
 #include "kernels/pairs.h"
@@ -65,6 +70,38 @@ bool same_bits(const char* what, unsigned mantissa_bits) {
   return found == 0;
 }
 
+// Finite numbers alone: those with exponents below the last, and of a type without infinities all but the last one.
+template <class T, int mantissa_bits, int bias>
+long misread(int finite) {
+  long found = 0;
+  for (int bits = 0; bits < finite; bits++) {
+    int exponent = bits >> mantissa_bits, mantissa = bits & ((1 << mantissa_bits) - 1);
+    auto whole = exponent ? mantissa + (1 << mantissa_bits) : mantissa;
+    auto means = std::ldexp(static_cast<double>(whole), (exponent ? exponent : 1) - bias - mantissa_bits);
+    auto read = T::load(static_cast<typename T::Stored>(bits));
+    found += static_cast<double>(read) != means || T::store(read) != bits;
+  }
+  return found;
+}
+
+bool reads_right(const char* how) {
+  long found = misread<Float16, 10, 15>(0x7c00) + misread<Float8E5m2, 2, 15>(0x7c) + misread<Float8E4m3fn, 3, 7>(0x7f);
+  std::printf("short floats%s: %ld read wrong\n", how, found);
+  return found == 0;
+}
+
+[[maybe_unused]] bool reads_right() {
+  bool right = reads_right("");
+#if defined(__SSE__)
+  constexpr unsigned flush_to_zero = 0x8000, denormals_are_zero = 0x40;  // as torch.set_flush_denormal sets them
+  auto usual = _mm_getcsr();
+  _mm_setcsr(usual | flush_to_zero | denormals_are_zero);
+  right &= reads_right(", subnormal float32 being 0");
+  _mm_setcsr(usual);
+#endif
+  return right;
+}
+
 }  // namespace
 
 int main() {
@@ -82,6 +119,7 @@ int main() {
   same &= same_bits<Float16, Halves>("float16 by vectors", 10);
 #endif
   same &= same_bits<Bfloat16, Pairs>("bfloat16 by pairs", 7);
+  same &= reads_right();
 #endif
   return same ? EXIT_SUCCESS : EXIT_FAILURE;
 }

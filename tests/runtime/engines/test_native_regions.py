@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -80,3 +81,27 @@ def test_what_lies_in_a_region() -> None:
     assert nw.values(nw.world(2, rank_of)) == [[False, True, False, True, False, False, False, False]] * 2
     os.close(shared)
     os.close(window)
+
+
+def test_threads_that_map_memory_at_once_get_a_region_each() -> None:
+    threads, each = 8, 250
+
+    def rank_of(group: _native.Group, rank: int) -> bool:
+        begun, begins = threading.Barrier(threads), list[int]()
+
+        def map_some() -> None:
+            begun.wait()
+            for _ in range(each):
+                begins.append(group.add_region(shared, 8192, 0))
+
+        work = [threading.Thread(target=map_some) for _ in range(threads)]
+        for thread in work:
+            thread.start()
+        for thread in work:
+            thread.join()
+        return len(set(begins)) == threads * each and all(group.in_region(begin, 8192) for begin in begins)
+
+    shared = os.memfd_create("region")
+    os.ftruncate(shared, 8192)
+    assert nw.values(nw.world(1, rank_of)) == [True]
+    os.close(shared)

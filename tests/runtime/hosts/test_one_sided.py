@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 
 import numpy as np
 import pytest
@@ -53,6 +54,33 @@ def large(comm: Communicator) -> None:
 
 def test_long_arrays(host_pools: HostPools, wire: str) -> None:
     host_pools((1, 1), wire).run(large)
+
+
+def by_many_threads(comm: Communicator) -> None:
+    """What is under way of them all is as much as may be of one: more is nothing that the wire has room for."""
+    threads, count = 64, 1 << 20
+    window = comm.empty(count, np.float32)
+    window[:] = comm.rank
+    comm.barrier()
+    outcomes: list[object] = []
+
+    def get() -> None:
+        try:
+            outcomes.append(bool((comm.get(window, 1) == 1).all()))
+        except RuntimeError as error:
+            outcomes.append(error)
+
+    readers = [threading.Thread(target=get) for _ in range(threads * (comm.rank == 0))]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join()
+    assert outcomes == [True] * len(readers)
+    comm.barrier()
+
+
+def test_many_threads_that_get_at_once(host_pools: HostPools, wire: str) -> None:
+    host_pools((1, 1), wire).run(by_many_threads)
 
 
 def beside_calls(comm: Communicator) -> None:

@@ -122,8 +122,10 @@ def writable(x: Any, what: str = "out", dtype: Any = None, on_device: bool = Fal
     kind = _meant(_numpy_dtype(x.dtype), dtype, what)
     if not x.flags.writeable:
         raise ValueError(f"{what} is read-only; expected an array that can be written")
-    if not (x.flags.c_contiguous and x.flags.aligned):
+    if not x.flags.c_contiguous:
         raise ValueError(f"{what} is not contiguous; expected a C-contiguous array")
+    if not x.flags.aligned:
+        raise ValueError(f"{what} is not aligned; expected an array that begins at a multiple of its elements' size")
     return Array(x, x.__array_interface__["data"][0], x.shape, kind, x.size, named=dtype)
 
 

@@ -210,6 +210,11 @@ def odd(comm: Communicator) -> None:
         unaligned = np.zeros(33, np.uint8)[1:].view(np.float64)
         unaligned += 1
         assert comm.all_reduce(unaligned).tolist() == [n] * 4
+        shifted = memoryview(bytearray(33))[1:].cast("d")
+        assert comm.all_reduce(memoryview(x), out=memoryview(out)).tolist() == [0, n, 2 * n, 3 * n]
+        assert comm.all_reduce(shifted).tolist() == [0] * 4
+        with pytest.raises(ValueError, match="out is not aligned"):
+            comm.all_reduce(memoryview(x), out=shifted)
         empty = np.empty((0, 3), np.float32)
         assert comm.all_reduce(empty).shape == (0, 3) and comm.all_gather(empty).shape == (n, 0, 3)
         with pytest.raises(ValueError, match="read-only"):

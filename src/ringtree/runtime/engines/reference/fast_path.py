@@ -73,7 +73,10 @@ class KnownCalls:
         counts = [0 if v is None else v.nbytes // v.itemsize for v in views]
         if views[1] is not None and views[1].readonly:
             return -1, []
-        addresses = [0 if v is None else np.asarray(v).__array_interface__["data"][0] for v in views]
+        arrays = [None if v is None else np.asarray(v) for v in views]
+        if not all(a is None or a.flags.aligned for a in arrays):
+            return -1, []
+        addresses = [0 if a is None else a.__array_interface__["data"][0] for a in arrays]
         signature = (collective, known[0].format, op, root, *counts)
         nbytes = [0 if v is None else v.nbytes for v in views]
         return self._recall(signature, addresses, nbytes, known[0].itemsize), addresses
