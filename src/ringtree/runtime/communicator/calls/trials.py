@@ -49,7 +49,7 @@ class Trial:
 
     @property
     def decision(self) -> Decision:
-        """That way, and the reason for it."""
+        """The way of the next call, and the reason for it."""
         return self._settled or self._ways[self.way]
 
     def note(self, nbytes: int, seconds: float | None) -> None:
