@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 class Constructors:
     """Types made of this one. Strides and displacements are in extents of this type, those of the forms with an
-    `h` in bytes. ValueError: for lists that differ in length. Exception of ERR_COUNT or ERR_ARG: for numbers below 0."""
+    `h` in bytes. ValueError: for lists that differ in length. Exception of ERR_COUNT, ERR_ARG: for numbers below 0."""
 
     layout: Layout
     extent: int

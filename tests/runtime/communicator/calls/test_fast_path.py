@@ -216,6 +216,9 @@ def odd(comm: Communicator) -> None:
             comm.all_reduce(x, out=np.frombuffer(bytes(32)))
         with pytest.raises(TypeError, match="datetime64"):
             comm.all_reduce(np.zeros(4, "M8[s]"))
+        assert comm.broadcast(np.ones(4), 1).tolist() == comm.broadcast(np.ones(4), np.int64(1)).tolist() == [1] * 4
+        with pytest.raises(TypeError, match="root is True"):
+            comm.broadcast(np.ones(4), True)
 
 
 def test_odd_arrays_are_not_taken_for_plain_ones(pools: Pools, engine: str) -> None:
