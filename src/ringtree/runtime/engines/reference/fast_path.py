@@ -63,6 +63,8 @@ class KnownCalls:
         """The plan for such a call on buffers, and their addresses; (-1, []) where there is none."""
         if not isinstance(op, str) or not isinstance(root, int) or isinstance(root, bool):
             return -1, []
+        if any(of.__name__ == "MaskedArray" for thing in (x, out) for of in type(thing).__mro__):  # and no mask in it
+            return -1, []
         try:
             views = [None if thing is None else memoryview(thing) for thing in (x, out)]
         except (TypeError, ValueError, BufferError):
