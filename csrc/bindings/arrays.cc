@@ -46,6 +46,15 @@ PyTypeObject* numpy_arrays() {
   return reinterpret_cast<PyTypeObject*>(kept(found, "numpy", "ndarray"));
 }
 
+// Whether it is an array of numpy.ma: its buffer is there, but not its mask. The slow path refuses it.
+bool is_masked(PyObject* object) {
+  PyObject* classes = Py_TYPE(object)->tp_mro;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(classes); i++)
+    if (std::string_view(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(classes, i))->tp_name) == "MaskedArray")
+      return true;
+  return false;
+}
+
 // How numpy lays out an array in memory, as all that is compiled with its headers has it inlined (PyArray_DATA and so
 // on). Read only where it was seen to agree with the array interface: to make that takes as long as a call.
 struct ArrayFields {
@@ -132,7 +141,7 @@ bool ArrayView::get(PyObject* object, bool written) {
   if (object == Py_None) return true;
   if (device_ == on_host && Py_TYPE(object) == numpy_arrays()) return get_numpy(object, written);
   if (auto* of = TensorClass::of(object, false)) return get_tensor(object, *of, false);
-  if (device_ == on_host && view_.get(object, written ? PyBUF_WRITABLE : 0)) return set_buffer();
+  if (device_ == on_host && view_.get(object, written ? PyBUF_WRITABLE : 0)) return !is_masked(object) && set_buffer();
   auto* of = TensorClass::of(object, true);
   return of && get_tensor(object, *of, false);
 }

@@ -90,6 +90,11 @@ PyObject* guarded(Action action, PyObject* (*object_of)(long) = PyBool_FromLong)
   return guarded_object([&] { return object_of(action()); });
 }
 
+// Whether it is an int, or of a class made from it (an IntEnum), and no truth value: the slow path refuses those.
+inline bool is_whole(PyObject* given) {
+  return PyLong_CheckExact(given) || (PyLong_Check(given) && !PyBool_Check(given));
+}
+
 // Adds a method that takes its arguments without the binding library between.
 inline void add_fast_method(nb::object type, PyMethodDef& definition) {
   PyObject* method = PyDescr_NewMethod(reinterpret_cast<PyTypeObject*>(type.ptr()), &definition);

@@ -93,7 +93,7 @@ enum class Kind { send, recv, recv_at_most };
 // Group.send(x, peer, tag) and its like: a plain array, to or from one rank or any. The bytes of the message; -1 where
 // the slow path must look, and nothing was touched.
 long transfer(PyObject* self, Kind kind, PyObject* const* args) {
-  if (!PyLong_Check(args[1]) || !PyLong_Check(args[2])) return -1;
+  if (!is_whole(args[1]) || !is_whole(args[2])) return -1;
   int odd = 0, too_odd = 0;
   long peer = PyLong_AsLongAndOverflow(args[1], &odd), tag = PyLong_AsLongAndOverflow(args[2], &too_odd);
   auto& group = group_of(self);

@@ -18,10 +18,10 @@ using ringtree::Bytes;
 using ringtree::CallSignature;
 using ringtree::form_of;
 
-// Odd arguments (a numpy integer as root, no operation) are for the slow path to take or to refuse.
+// Odd arguments (a numpy integer or a truth value as root, no operation) are for the slow path to take or to refuse.
 inline bool whole(PyObject* given, Py_ssize_t& number) {
   int odd = 0;
-  if (!PyLong_Check(given)) return false;
+  if (!is_whole(given)) return false;
   number = PyLong_AsLongAndOverflow(given, &odd);
   return !odd;
 }

@@ -168,6 +168,25 @@ def test_a_hostile_file_is_one_line_in_bounded_memory(
         assert ended.peak_bytes < 1 << 30 and ended.seconds < MOST_SECONDS, f"{command}: {ended}"
 
 
+LIMITS: dict[str, tuple[Callable[[], bytes], str, str]] = {
+    "MOST_RATIO": (
+        lambda: packed((HEAD, 1), (b" " * 5000 + EVENT + b",\n", 4_000)),
+        "compare-trace",
+        "unpacked over 200 times as long as packed",
+    ),
+    "MOST_VALUES": (lambda: b"[" + b"[]," * 2_000_000 + b"[]]", "report", "more than 4,000,000 values"),
+}
+"""Files that exceed one limit and no other, and a command whose line names it."""
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_a_hostile_file_is_refused_by_the_limit_that_it_exceeds(ringtree: Ringtree, limit: str, tmp_path: Path) -> None:
+    make, command, expected = LIMITS[limit]
+    path = tmp_path / "f.json"
+    path.write_bytes(make())
+    assert expected in ringtree(*COMMANDS[command].replace("FILE", str(path)).split()).err
+
+
 def kind(name: str, path: Path) -> Path:
     """A path at which there is no plain file."""
     if name == "pipe":

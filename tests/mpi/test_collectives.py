@@ -192,3 +192,25 @@ def test_a_root_that_is_no_rank_is_refused() -> None:
             call(np.ones(2), root=5)
         assert caught.value.Get_error_class() == MPI.ERR_ROOT
         assert isinstance(caught.value.__cause__, ValueError)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda comm, x, out: comm.Bcast(x),
+        lambda comm, x, out: comm.Gather(x, out),
+        lambda comm, x, out: comm.Scatter(x, out),
+        lambda comm, x, out: comm.Allgather(x, out),
+        lambda comm, x, out: comm.Alltoall(x, out),
+        lambda comm, x, out: comm.Reduce(x, out),
+        lambda comm, x, out: comm.Allreduce(x, out),
+        lambda comm, x, out: comm.Reduce_scatter_block(x, out),
+        lambda comm, x, out: comm.Reduce_scatter(x, out),
+        lambda comm, x, out: comm.Scan(x, out),
+        lambda comm, x, out: comm.Scatterv(x, out),
+        lambda comm, x, out: comm.Allgatherv([x, 1, MPI.DOUBLE.Create_vector(2, 1, 1)], out),
+    ],
+)
+def test_calls_of_buffers_return_nothing(call: Any) -> None:
+    x, out = np.arange(2.0), np.zeros(2)
+    assert call(MPI.COMM_WORLD, x, out) is None

@@ -102,6 +102,24 @@ def test_groups_are_ranks_in_an_order(made: Any, members: tuple[int, ...]) -> No
     assert part.Translate_ranks(None, whole) == list(members)
 
 
+@pytest.mark.parametrize(
+    ("asked", "error", "expected"),
+    [
+        (lambda g: g.Incl([9]), MPI.ERR_RANK, r"Incl: no rank 9 in this group: expected 0\.\.4"),
+        (lambda g: g.Incl([-1]), MPI.ERR_RANK, "Incl: no rank -1"),
+        (lambda g: g.Excl([0, 5]), MPI.ERR_RANK, "Excl: no rank 5"),
+        (lambda g: g.Range_incl([(3, 6, 1)]), MPI.ERR_RANK, "no rank 5"),
+        (lambda g: g.Range_excl([(0, 4, 0)]), MPI.ERR_ARG, "from 0 to 4 by steps of 0: expected another"),
+        (lambda g: g.Translate_ranks([7]), MPI.ERR_RANK, "Translate_ranks: no rank 7"),
+        (lambda g: g.Incl([]).Incl([0]), MPI.ERR_RANK, "no rank 0 in this group: expected none"),
+    ],
+)
+def test_ranks_that_a_group_lacks_are_refused(asked: Any, error: int, expected: str) -> None:
+    with pytest.raises(MPI.Exception, match=expected) as caught:
+        asked(MPI.Group(range(5), 2))
+    assert caught.value.Get_error_class() == error
+
+
 def test_groups_compare() -> None:
     a = MPI.Group([0, 1, 2])
     kinds = [MPI.Group.Compare(a, MPI.Group(m)) for m in ([0, 1, 2], [2, 1, 0], [0, 1])]

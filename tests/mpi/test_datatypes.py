@@ -219,6 +219,24 @@ def test_a_type_that_does_not_fit_is_refused() -> None:
         D.Create_subarray([4], [2], [3])
 
 
+@pytest.mark.parametrize(
+    ("made", "error", "expected"),
+    [
+        (lambda: D.Create_contiguous(-1), MPI.ERR_COUNT, "a count of -1 elements; expected 0 or more"),
+        (lambda: D.Create_vector(-2, 1, 2), MPI.ERR_COUNT, "a count of -2"),
+        (lambda: D.Create_vector(2, -1, 2), MPI.ERR_ARG, "a blocklength of -1"),
+        (lambda: D.Create_hvector(2, -1, 16), MPI.ERR_ARG, "a blocklength of -1"),
+        (lambda: D.Create_indexed([1, -1], [0, 4]), MPI.ERR_ARG, "a blocklength of -1"),
+        (lambda: D.Create_hindexed_block(-3, [0]), MPI.ERR_ARG, "a blocklength of -3"),
+        (lambda: MPI.Datatype.Create_struct([-1], [0], [D]), MPI.ERR_ARG, "a blocklength of -1"),
+    ],
+)
+def test_numbers_of_elements_below_0_are_refused(made: Any, error: int, expected: str) -> None:
+    with pytest.raises(MPI.Exception, match=expected) as caught:
+        made()
+    assert caught.value.Get_error_class() == error
+
+
 def test_a_freed_type_is_the_null_type() -> None:
     kind = D.Create_vector(2, 1, 2)
     kind.Free()

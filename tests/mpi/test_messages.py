@@ -189,6 +189,17 @@ def test_mistakes_have_their_class(call: Any, error: int) -> None:
     assert caught.value.Get_error_class() == error
 
 
+@pytest.mark.parametrize("name", ["Waitall", "waitall", "Testall", "Waitany", "Testany", "Waitsome", "Testsome"])
+def test_what_is_no_request_is_refused_before_one_is_waited_for(name: str) -> None:
+    begun = MPI.COMM_WORLD.Irecv(bytearray(1), 0, 77)
+    with pytest.raises(TypeError, match=r"requests\[1\] is None; expected a Request"):
+        getattr(MPI.Request, name)([begun, None])
+    with pytest.raises(TypeError, match=r"requests\[0\] is a Request; expected a Prequest"):
+        MPI.Prequest.Startall([begun])  # type: ignore[list-item]
+    MPI.COMM_WORLD.Send(b"a", 0, 77)
+    begun.Wait()
+
+
 def test_a_status_starts_empty_and_is_copied() -> None:
     status = MPI.Status()
     assert (status.source, status.tag, status.count) == (MPI.ANY_SOURCE, MPI.ANY_TAG, 0)

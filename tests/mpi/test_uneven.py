@@ -140,6 +140,11 @@ def test_uneven_blocks(ranks: int) -> None:
     check(ROWS, ranks)
 
 
+def test_too_few_counts_are_refused() -> None:
+    with pytest.raises(ValueError, match="recvcounts has 0 counts; expected one a rank, 1"):
+        MPI.COMM_WORLD.Reduce_scatter(np.ones(2), np.ones(2), [])
+
+
 def test_counts_that_the_root_does_not_expect_are_refused() -> None:
     def work(comm: ringtree.Communicator) -> Any:
         world = MPI.Intracomm(comm)

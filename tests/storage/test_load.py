@@ -346,7 +346,31 @@ def test_an_error_of_a_caller_s_function_is_every_rank_s_and_the_group_goes_on(f
 
     lookup = "RuntimeError: rank 1: LookupError: mine"
     rows = f"ValueError: rank 0: {file}: True of tensor 'scalar'; expected slice(begin, end) of its first axis"
-    path = "TypeError: rank 1: expected str, bytes or os.PathLike object, not NoneType"
+    path = "TypeError: rank 1: path is None; expected the name of a file"
     for found in ringtree.spawn(work, 2, timeout_s=60):
         assert found[:2] == [lookup] * 2 and found[3:] == [path, "2.0"]
         assert found[2].startswith(rows.split("'")[0])
+
+
+@pytest.mark.parametrize("call", ["load", "save"])
+def test_an_argument_of_another_kind_is_named(tmp_path: Path, call: str) -> None:
+    def act(path: Any, comm: Any, **options: Any) -> str:
+        x = [{}] if call == "save" else []
+        return caught(lambda: getattr(ringtree.storage, call)(*x, path, comm, **options))
+
+    def work(comm: Any) -> list[str]:
+        return [act("", comm), act(3, comm), act(tmp_path / "m", comm, progress=3), str(int(comm.all_reduce(1)))]
+
+    assert act("m", None) == "TypeError: comm is None; expected a communicator, such as ringtree.init() returns"
+    assert (
+        ringtree.spawn(work, 2, timeout_s=60)
+        == [
+            [
+                "ValueError: path is empty; expected the name of a file",
+                "TypeError: path is an int; expected the name of a file",
+                "TypeError: progress is an int; expected a function of bytes, (done, total)",
+                "2",
+            ]
+        ]
+        * 2
+    )

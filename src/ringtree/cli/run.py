@@ -36,6 +36,8 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError("--max-restarts starts ranks again that join the others; expected --elastic beside it")
     if args.max_restarts < 0:
         raise ValueError(f"--max-restarts {args.max_restarts}: expected 0 or more")
+    if args.ranks is not None and args.ranks < 1:
+        raise ValueError(f"-n/--ranks {args.ranks}: expected at least 1")
     if args.hosts is not None:
         started: int = import_module(OVER_HOSTS).run(args, program, proved)
         return started

@@ -13,6 +13,7 @@ import numpy as np
 
 from ringtree.files.file_bytes import opened
 from ringtree.runtime.communicator.composite import CompositeCall
+from ringtree.storage.arguments import check_group, check_progress, file_path
 from ringtree.storage.buffers import arrays_in, fits, mapped, private
 from ringtree.storage.device import check_device, copied, read_into, reads_directly, tensors_in
 from ringtree.storage.elements import named_element, torch_dtype
@@ -65,11 +66,12 @@ def load(
     its header does not describe it. OSError: if it cannot be read. MemoryError: without room. Mismatch: if ranks ask
     for different things, or find different files.
     """
+    check_group(comm)
     where, stage, plan = Path(), JointStage(comm), None
     how = _How(_usual(comm, device) if memory is None else memory, framework, device, direct, progress)
     with CompositeCall(comm._fail, "load", alike=(Exception,)), ExitStack() as files:
         with stage.attempt():
-            where = Path(path)
+            where = file_path(path)
             _check(how)
             file = files.enter_context(opened(where, EXPECTED if dtype is None else "a raw array"))
             plan = _planned(file, where, names, shard, (dtype, shape))
@@ -110,6 +112,7 @@ def _usual(comm: Communicator, device: str) -> str:
 
 
 def _check(how: _How) -> None:
+    check_progress(how.progress)
     if how.memory not in MEMORIES:
         raise ValueError(f"memory is {how.memory!r}; expected one of {', '.join(MEMORIES)}")
     if how.framework not in FRAMEWORKS:

@@ -15,6 +15,7 @@ import numpy as np
 from ringtree.files.json_values import json_value
 from ringtree.files.unfinished import create, keep_access, unfinished_path
 from ringtree.runtime.communicator.composite import CompositeCall
+from ringtree.storage.arguments import check_group, check_progress, file_path
 from ringtree.storage.elements import OF_NPY, WRITTEN, ElementType, element_of, raw_bytes
 from ringtree.storage.gathering import PIECE_BYTES, Progress
 from ringtree.storage.header import METADATA, Entry, digest_of, npy_bytes, safetensors_bytes
@@ -56,6 +57,7 @@ def save(
     shape, or `path` is no plain file. TypeError: for a tensor of a type that the file does not have. OSError: if it
     cannot be written.
     """
+    check_group(comm)
     with CompositeCall(comm._fail, "save", alike=(Exception,)):
         _save(tensors, path, comm, metadata, progress)
 
@@ -72,7 +74,8 @@ def _save(
     table: dict[str, tuple[str, Shape]] = {}
     texts: dict[str, str] = {}
     with stage.attempt():
-        where = Path(os.path.realpath(path))
+        where = Path(os.path.realpath(file_path(path)))
+        check_progress(progress)
         table = _table(whole, named=isinstance(tensors, Mapping))
         _check_target(where)
         texts = _checked_metadata({} if metadata is None else metadata)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -182,6 +183,34 @@ def test_the_end_of_a_process_is_described() -> None:
         spawn(lambda comm: sys.exit(3) if comm.rank == 1 else None, 2)
     with pytest.raises(RankFailed, match="its result cannot be pickled"):
         spawn(lambda comm: lambda: 0, 2)
+
+
+def interrupted(comm: Communicator) -> None:
+    if comm.rank == 1:
+        raise KeyboardInterrupt
+    comm.barrier()
+
+
+@way
+def test_an_interrupted_rank_is_named(way: dict[str, Any]) -> None:
+    with pytest.raises(RankFailed, match=r"rank 1 of 2 failed: it was interrupted \(KeyboardInterrupt\)") as caught:
+        spawn(interrupted, 2, timeout_s=20, **way)
+    assert isinstance(caught.value.__cause__, KeyboardInterrupt)
+
+
+@pytest.mark.parametrize(
+    ("number", "story"),
+    [(signal.SIGINT, "it was interrupted"), (signal.SIGKILL, "its process was killed by SIGKILL")],
+    ids=["SIGINT", "SIGKILL"],
+)
+def test_a_rank_that_ended_between_two_calls_of_a_pool_is_named(number: signal.Signals, story: str) -> None:
+    pytest.importorskip("ringtree._native")
+    with Pool(2) as pool:
+        process, _ = pool.run(identity)[1]
+        os.kill(process, number)
+        os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT)
+        with pytest.raises(RankFailed, match=f"rank 1 of 2 failed: {story}"):
+            pool.run(identity)
 
 
 def test_a_rank_that_hangs_after_a_failure_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:

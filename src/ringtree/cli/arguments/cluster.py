@@ -22,6 +22,10 @@ def cluster(args: argparse.Namespace) -> Cluster:
     """The cluster that the arguments name; ValueError, in one line, for what cannot be."""
     if not 1 <= args.nodes <= MOST_NODES:
         raise ValueError(f"--nodes {args.nodes}: expected 1 to {MOST_NODES}")
+    if args.nodes == 1 and args.oversubscription > 1:
+        raise ValueError(
+            f"--oversubscription {args.oversubscription:g}: one node has no spine; expected --nodes from 2"
+        )
     machine = find(args.topology, assumptions(args.assume or ""))
     if args.gpus:
         machine = machine.part(_gpus(machine, args.gpus))
@@ -48,7 +52,10 @@ def _gpus(machine: Machine, text: str) -> range | list[int]:
         raise ValueError(f"--gpus {text}: expected a number of GPUs such as 4, or a list such as 0,1,4,5")
     there = len(machine.gpus)
     if "," in text:
-        return [int(g) for g in text.removesuffix(",").split(",")]
+        listed = [int(g) for g in text.removesuffix(",").split(",")]
+        if len({*listed}) < len(listed):
+            raise ValueError(f"--gpus {text}: expected GPUs that differ, such as 0,1,4,5")
+        return listed
     if not 1 <= int(text) <= there:
         raise ValueError(f"--gpus {text}: {machine.name} has {there}")
     return range(int(text))

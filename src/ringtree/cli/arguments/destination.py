@@ -30,6 +30,8 @@ def check_destinations(args: argparse.Namespace, *paths: Path | None, others: It
 def check_destination(path: Path, *others: str | Path) -> None:
     """ValueError, one line, where `path` cannot become a file, or is one of the `others`, which the command reads or
     writes as well. What is there is left alone, and nothing new either."""
+    if str(path) == "-":
+        raise ValueError("-: expected a file to write to, or /dev/stdout")
     folder = path.absolute().parent
     if descriptor_of(path) is not None:
         if not path.exists():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,6 +60,15 @@ class ProgramAndTable(str):
 
 READ = FileRead, MayBeFile, Functions, ProgramAndTable
 """The types of arguments that may name files which are read; each value has `files`."""
+
+
+def check_read(args: argparse.Namespace) -> None:
+    """ValueError, one line, where `-` is given as a file that is read: to other programs it is standard input, whose
+    length cannot be looked at before it is read."""
+    for value in vars(args).values():
+        for each in value if isinstance(value, list) else [value]:
+            if isinstance(each, READ) and "-" in each.files:
+                raise ValueError("-: standard input is not read; expected the name of a file")
 
 
 def to_write(text: str) -> Path:

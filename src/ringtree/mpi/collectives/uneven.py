@@ -128,6 +128,8 @@ class UnevenForms(Connected):
         with CompositeCall(comm._fail, "Reduce_scatter", several=recvcounts is None):
             if recvcounts is None:
                 recvcounts = comm.all_gather(np.array([out.size])).ravel().tolist()
+            elif len(recvcounts) != comm.size:
+                raise ValueError(f"recvcounts has {len(recvcounts)} counts; expected one a rank, {comm.size}")
             mine = out[: recvcounts[comm.rank]]
             if is_foreign(x, op):
                 start = sum(recvcounts[: comm.rank])

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ringtree.mpi.constants import IDENT, PROC_NULL, SIMILAR, UNDEFINED, UNEQUAL
+from ringtree.mpi.errors import ERR_ARG, ERR_RANK, Exception
 
 
 class Group:
-    """`members` are ranks of the world, in the group's order (None: GROUP_NULL); `own` is this process's rank there."""
+    """`members` are ranks of the world, in the group's order (None: GROUP_NULL); `own` is this process's rank there.
+    Exception of ERR_RANK: if a rank is not one of the group."""
 
     def __init__(self, members: Sequence[int] | None = None, own: int = UNDEFINED) -> None:
         self.members, self._own, self._null = tuple(members or ()), own, members is None
@@ -33,11 +35,12 @@ class Group:
 
     def Incl(self, ranks: Sequence[int]) -> Group:
         """The group of these ranks, in this order."""
-        return self._of([self.members[r] for r in ranks])
+        return self._of([self.members[r] for r in self._ranks(ranks, "Incl")])
 
     def Excl(self, ranks: Sequence[int]) -> Group:
         """The group without these ranks, in the same order."""
-        return self._of([m for r, m in enumerate(self.members) if r not in set(ranks)])
+        without = set(self._ranks(ranks, "Excl"))
+        return self._of([m for r, m in enumerate(self.members) if r not in without])
 
     def Range_incl(self, ranks: Sequence[tuple[int, int, int]]) -> Group:
         """The group of the ranks of each (first, last, step), `last` included."""
@@ -69,7 +72,9 @@ class Group:
         of.update((m, m if group is None else UNDEFINED) for m in self.members)
         if group is not None:
             of.update((m, r) for r, m in enumerate(group.members))
-        return [of[r if r == PROC_NULL else self.members[r]] for r in (range(self.size) if ranks is None else ranks)]
+        asked = range(self.size) if ranks is None else [*ranks]
+        self._ranks([r for r in asked if r != PROC_NULL], "Translate_ranks")
+        return [of[r if r == PROC_NULL else self.members[r]] for r in asked]
 
     def Compare(self, group: Group) -> int:
         """IDENT, SIMILAR (same members, other order) or UNEQUAL."""
@@ -88,6 +93,14 @@ class Group:
     def _of(self, members: Sequence[int]) -> Group:
         return Group(members, self._own)
 
+    def _ranks(self, ranks: Sequence[int], call: str) -> list[int]:
+        listed = [*ranks]
+        for rank in listed:
+            if not 0 <= rank < self.size:
+                expected = f"0..{self.size - 1}" if self.size else "none, as the group is empty"
+                raise Exception(ERR_RANK, f"{call}: no rank {rank} in this group: expected {expected}")
+        return listed
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Group) and (self.members, self._null) == (other.members, other._null)
 
@@ -99,6 +112,8 @@ class Group:
 
 
 def _inclusive(first: int, last: int, step: int) -> range:
+    if not step:
+        raise Exception(ERR_ARG, f"a range of ranks from {first} to {last} by steps of 0: expected another step")
     return range(first, last + (1 if step > 0 else -1), step)
 
 

@@ -10,11 +10,14 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 import ringtree
 from ringtree.mpi.constants import UNDEFINED
 from ringtree.mpi.errors import ERR_REQUEST, Exception, translating
 from ringtree.mpi.messages.status import Status
 from ringtree.mpi.types.packed import Packed
+from ringtree.runtime.communicator.arguments import described
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.communicator.messages.work import Work
 
@@ -118,6 +121,7 @@ class Request:
     @classmethod
     def waitall(cls, requests: Sequence[Self], statuses: Statuses = None) -> list[Any]:
         """Waits until all calls are done; returns their objects in order."""
+        _checked(requests)
         return [
             request._wait(status) for request, status in zip(requests, _padded(statuses, len(requests)), strict=False)
         ]
@@ -130,6 +134,7 @@ class Request:
     @classmethod
     def testall(cls, requests: Sequence[Self], statuses: Statuses = None) -> tuple[bool, list[Any] | None]:
         """Whether all calls are done, and their objects if so, without waiting."""
+        _checked(requests)
         if not all(request.Get_status() for request in requests):
             return False, None
         return True, cls.waitall(requests, statuses)
@@ -143,6 +148,7 @@ class Request:
     def waitany(cls, requests: Sequence[Self], status: Status | None = None) -> tuple[int, Any]:
         """Waits until a call is done; returns its position and its object, or UNDEFINED and None where none is
         active."""
+        _checked(requests)
         active = [index for index, request in enumerate(requests) if request]
         if not active:
             return UNDEFINED, _nothing(status)
@@ -157,6 +163,7 @@ class Request:
     @classmethod
     def testany(cls, requests: Sequence[Self], status: Status | None = None) -> tuple[int, bool, Any]:
         """The index of a call that is done, whether there is one, and its object, without waiting."""
+        _checked(requests)
         if not any(requests):
             return UNDEFINED, True, _nothing(status)
         for index, request in enumerate(requests):
@@ -173,6 +180,7 @@ class Request:
     def waitsome(cls, requests: Sequence[Self], statuses: Statuses = None) -> tuple[list[int] | None, list[Any] | None]:
         """Waits until a call at least is done; returns the indices of all that are and their objects; None where none
         is active."""
+        _checked(requests)
         active = [request._work for request in requests if request]
         if active:
             _first_done(active)
@@ -186,6 +194,7 @@ class Request:
     @classmethod
     def testsome(cls, requests: Sequence[Self], statuses: Statuses = None) -> tuple[list[int] | None, list[Any] | None]:
         """The indices of all calls that are done and their objects, without waiting; None where none is active."""
+        _checked(requests)
         if not any(requests):
             return None, None
         done = [index for index, request in enumerate(requests) if request and request._work.done()]
@@ -211,6 +220,7 @@ class Prequest(Request):
     @classmethod
     def Startall(cls, requests: Sequence[Prequest]) -> None:
         """Begins each of the requests once more, in order."""
+        _checked(requests, Prequest)
         for request in requests:
             request.Start()
 
@@ -228,6 +238,12 @@ class Prequest(Request):
 
 
 REQUEST_NULL = Request()
+
+
+def _checked(requests: Sequence[Any], kind: type = Request) -> None:
+    for index, request in enumerate(requests):
+        if not isinstance(request, kind):
+            raise TypeError(f"requests[{index}] is {described(request)}; expected a {kind.__name__}")
 
 
 def _first_done(works: Sequence[Any]) -> int:
@@ -278,12 +294,12 @@ def started(blocking: Callable[..., Any]) -> Callable[..., Request]:
 
 def landed(made: Any, room: Any) -> Any:
     """The end of a call that receives to `room`, which unpacks that where it is Packed: at once, or when what was
-    started is done."""
+    started is done. Returns what was started, and None where the call is over, as mpi4py does."""
     if type(room) is not Packed:
-        return made
+        return None if type(made) is np.ndarray else made
     if not isinstance(made, Request | Work):
         room.unpack()
-        return made
+        return None
     before = made._finish if isinstance(made, Request) else None
 
     def finish(work: Any) -> Any:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ringtree.mpi.constants import ORDER_C, ORDER_FORTRAN
+from ringtree.mpi.errors import ERR_ARG, ERR_COUNT, Exception
 from ringtree.mpi.types.layout import Layout
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 class Constructors:
     """Types made of this one. Strides and displacements are in extents of this type, those of the forms with an
-    `h` in bytes. ValueError: for lists that differ in length."""
+    `h` in bytes. ValueError: for lists that differ in length. Exception of ERR_COUNT, ERR_ARG: for numbers below 0."""
 
     layout: Layout
     extent: int
@@ -27,16 +28,17 @@ class Constructors:
 
     def Create_contiguous(self, count: int) -> Datatype:
         """`count` elements, one behind another."""
+        _none_below_0(ERR_COUNT, "count", [count])
         return self._made("CONTIGUOUS", self.layout.repeated(count, self.extent), count=count)
 
     def Create_vector(self, count: int, blocklength: int, stride: int) -> Datatype:
         """`count` blocks of `blocklength` elements, `stride` elements from one block to the next."""
-        layout = self.layout.repeated(blocklength, self.extent).repeated(count, stride * self.extent)
+        layout = self._strided(count, blocklength, stride * self.extent)
         return self._made("VECTOR", layout, count=count, blocklength=blocklength, stride=stride)
 
     def Create_hvector(self, count: int, blocklength: int, stride: int) -> Datatype:
         """Create_vector with the stride in bytes."""
-        layout = self.layout.repeated(blocklength, self.extent).repeated(count, stride)
+        layout = self._strided(count, blocklength, stride)
         return self._made("HVECTOR", layout, count=count, blocklength=blocklength, stride=stride)
 
     def Create_indexed(self, blocklengths: Sequence[int], displacements: Sequence[int]) -> Datatype:
@@ -96,9 +98,15 @@ class Constructors:
 
     Create_dup = Dup
 
+    def _strided(self, count: int, blocklength: int, step: int) -> Layout:
+        _none_below_0(ERR_COUNT, "count", [count])
+        _none_below_0(ERR_ARG, "blocklength", [blocklength])
+        return self.layout.repeated(blocklength, self.extent).repeated(count, step)
+
     def _blocks(self, lengths: Sequence[int], places: Sequence[int], unit: int) -> Layout:
         if len(lengths) != len(places):
             raise ValueError(f"{len(lengths)} blocklengths, {len(places)} displacements; expected as many")
+        _none_below_0(ERR_ARG, "blocklength", lengths)
         of_length = {int(n): self.layout.repeated(int(n), self.extent) for n in set(lengths)}
         return Layout.joined(
             (int(place) * unit, of_length[int(n)]) for n, place in zip(lengths, places, strict=True) if n
@@ -112,9 +120,16 @@ def joined(lengths: Sequence[int], places: Sequence[int], types: Sequence[Dataty
         raise ValueError(
             f"{len(lengths)} blocklengths, {len(places)} displacements, {len(types)} types; expected as many"
         )
+    _none_below_0(ERR_ARG, "blocklength", lengths)
     layout = Layout.joined(
         (int(place), kind.layout.repeated(int(n), kind.extent))
         for n, place, kind in zip(lengths, places, types, strict=True)
         if n
     )
     return layout.resized(layout.lower, -(-layout.extent // alignment) * alignment)
+
+
+def _none_below_0(error_class: int, what: str, given: Sequence[int]) -> None:
+    for number in given:
+        if number < 0:
+            raise Exception(error_class, f"a {what} of {number} elements; expected 0 or more")

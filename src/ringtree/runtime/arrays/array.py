@@ -96,6 +96,7 @@ def readable(x: Any, dtype: Any = None, on_device: bool = False) -> Array:
     if type(x) is np.ndarray:
         y = x
     else:
+        _check_unmasked(x, "the array")
         y = np.from_dlpack(x) if hasattr(x, "__dlpack__") and not hasattr(x, "__array__") else np.asarray(x)
     kind = _meant(_numpy_dtype(y.dtype), dtype)
     flags = y.flags
@@ -119,6 +120,7 @@ def writable(x: Any, what: str = "out", dtype: Any = None, on_device: bool = Fal
         x = np.asarray(x)
     if not isinstance(x, np.ndarray):
         raise TypeError(f"{what} is {described(x)}; expected a numpy array or a torch CPU tensor")
+    _check_unmasked(x, what)
     kind = _meant(_numpy_dtype(x.dtype), dtype, what)
     if not x.flags.writeable:
         raise ValueError(f"{what} is read-only; expected an array that can be written")
@@ -216,6 +218,12 @@ def _is_plain_tensor(x: Any) -> bool:
     """Whether `x` is a tensor of torch's own class, which has no subclass's ways."""
     torch = sys.modules.get("torch")
     return torch is not None and type(x) is torch.Tensor
+
+
+def _check_unmasked(x: Any, what: str) -> None:
+    masked = sys.modules.get("numpy.ma")
+    if masked is not None and isinstance(x, masked.MaskedArray):
+        raise TypeError(f"{what} has a mask, which is not passed; expected x.filled(value), or x.data without the mask")
 
 
 def _plain(tensor: Any) -> bool:

@@ -11,6 +11,7 @@ import time
 import traceback
 import warnings
 import weakref
+from contextlib import suppress
 from importlib import import_module
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import NoReturn
@@ -34,6 +35,9 @@ NEEDED_BY_CALLS = (
     "ringtree.verify.programs",
 )
 """Modules that a rank loads at its first call, which load all others that it needs."""
+_INTERRUPTED = "it was interrupted (KeyboardInterrupt)"
+_INTERRUPTED_CODE = 128 + signal.SIGINT
+"""The exit code of a rank that SIGINT ended between two tasks, as of a shell's command."""
 _parents_ends: weakref.WeakSet[Connection] = weakref.WeakSet()
 """A child closes all of them: a pipe that a sibling holds open would not signal the end of its parent."""
 
@@ -69,7 +73,8 @@ class Processes:
     def start(self, task: bytes) -> None:
         """Sends every rank the task."""
         for pipe in self._pipes:
-            pipe.send_bytes(task)
+            with suppress(BrokenPipeError, ConnectionResetError):  # `finish` has how that rank ended
+                pipe.send_bytes(task)
 
     def finish(self, grace_s: float) -> list[tuple[int, Outcome]]:
         """As Crew.finish; a process that ends without a result is an outcome, too."""
@@ -96,7 +101,8 @@ class Processes:
         except (EOFError, OSError):
             _, status = os.waitpid(self._pids[rank], 0)
             self._pids[rank] = 0
-            return Outcome(story=f"its process {ending(os.waitstatus_to_exitcode(status))}")
+            code = os.waitstatus_to_exitcode(status)
+            return Outcome(story=_INTERRUPTED if code == _INTERRUPTED_CODE else f"its process {ending(code)}")
 
     def stop(self) -> None:
         """Ends the ranks: idle ranks by closing their pipe, busy ones by signals; leaves no zombie."""
@@ -165,8 +171,10 @@ class _Child:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             self._announce()
             code = 0 if self._serve(first) else 1
-        except (KeyboardInterrupt, EOFError, BrokenPipeError, ConnectionResetError):
-            pass  # the parent knows, or is gone
+        except KeyboardInterrupt:
+            code = _INTERRUPTED_CODE
+        except (EOFError, BrokenPipeError, ConnectionResetError):
+            pass  # the parent is gone
         except BaseException:  # noqa: BLE001  # nothing may escape into the program that was forked
             traceback.print_exc()
         finally:
@@ -224,15 +232,14 @@ def attempt(communicator: Communicator, task: Task) -> Outcome:
     fn, args = task
     try:
         return Outcome(fn(communicator, *args))
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # noqa: BLE001  # a rank's sys.exit() is a failure too
+    except BaseException as error:  # noqa: BLE001  # a rank's sys.exit(), and Ctrl-C, are failures too
         return failure(error)
 
 
 def failure(error: BaseException) -> Outcome:
     """The outcome that reports an error to the parent."""
-    line = "".join(traceback.format_exception_only(error)).strip()
+    interrupted = isinstance(error, KeyboardInterrupt)
+    line = _INTERRUPTED if interrupted else "".join(traceback.format_exception_only(error)).strip()
     trace = "".join(traceback.format_exception(error))
     return Outcome(story=f"{line}\n\n{trace}", cause=error)
 

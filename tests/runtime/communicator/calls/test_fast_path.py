@@ -195,6 +195,10 @@ def test_the_work_of_a_rank_alone_has_ended(pools: Pools) -> None:
     pools("shm", 1).run(alone)
 
 
+class MaskedOfAProgram(np.ma.MaskedArray[Any, Any]):
+    """A class made from numpy's."""
+
+
 def odd(comm: Communicator) -> None:
     """Arrays that the fast path must not take for those of earlier calls."""
     n, x = comm.size, np.arange(4.0)
@@ -221,6 +225,14 @@ def odd(comm: Communicator) -> None:
             comm.all_reduce(x, out=np.frombuffer(bytes(32)))
         with pytest.raises(TypeError, match="datetime64"):
             comm.all_reduce(np.zeros(4, "M8[s]"))
+        for masked in (np.ma.masked_array(x, [0, 1, 0, 0]), np.ma.MaskedArray(x).view(MaskedOfAProgram)):
+            with pytest.raises(TypeError, match=r"the array has a mask.*; expected x\.filled\(value\), or x\.data"):
+                comm.all_reduce(masked)
+            with pytest.raises(TypeError, match="out has a mask"):
+                comm.all_reduce(x, out=masked)
+        assert comm.broadcast(np.ones(4), 1).tolist() == comm.broadcast(np.ones(4), np.int64(1)).tolist() == [1] * 4
+        with pytest.raises(TypeError, match="root is True"):
+            comm.broadcast(np.ones(4), True)
 
 
 def test_odd_arrays_are_not_taken_for_plain_ones(pools: Pools, engine: str) -> None:

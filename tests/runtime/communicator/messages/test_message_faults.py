@@ -37,6 +37,10 @@ MISTAKES: list[tuple[Callable[[Communicator], object], type[Exception], str]] = 
     (lambda c: c.copy(np.ones(1), 0, 2), ValueError, "no rank 2"),
     (lambda c: c.send(np.ones(1), None), TypeError, "rank is None; expected a whole number"),  # type: ignore[arg-type]
     (lambda c: c.recv(np.ones(1), 0.5), TypeError, "rank is a float; expected a whole number"),  # type: ignore[arg-type]
+    (lambda c: c.send(np.ones(1), True), TypeError, "rank is True; expected a whole number"),
+    (lambda c: c.send(np.ones(1), 0, False), TypeError, "tag is False; expected a whole number"),
+    (lambda c: c.recv(np.ones(1), True), TypeError, "rank is True; expected a whole number"),
+    (lambda c: c.recv(np.ones(1), 0, True, at_most=True), TypeError, "tag is True; expected a whole number"),
     (lambda c: c.isend(np.ones(1), 0, "a"), TypeError, "tag is a str; expected"),  # type: ignore[arg-type]
     (lambda c: c.send({"a": 1}, 0), TypeError, "object is not supported; .* names end in _object"),
     (lambda c: c.copy(None, 1 - c.rank, c.rank), ValueError, "copy needs out on rank [01], or an x"),

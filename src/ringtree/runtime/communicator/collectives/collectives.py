@@ -72,6 +72,8 @@ class Collectives(Reductions):
     ) -> Any:
         """All ranks' `x` at the root, stacked on a new first axis: [size, *x.shape]; None elsewhere, where `out` is
         left alone."""
+        if type(root) is not int:
+            root = self._root(root)
         if self.rank != root:
             out = None
         code = _GATHER if algorithm is None else self._code(_GATHER, algorithm)
@@ -95,6 +97,8 @@ class Collectives(Reductions):
         """Block `rank` of the root's `x` [rows, ...], whose first axis is cut into one block a rank: [rows / size,
         ...]. Other ranks' `x` is ignored, and they must give `out`, of the block's size (else ValueError). ValueError:
         if `size` does not divide the rows."""
+        if type(root) is not int:
+            root = self._root(root)
         if self.rank != root:
             x = None
         code = _SCATTER if algorithm is None else self._code(_SCATTER, algorithm)

@@ -115,6 +115,8 @@ class Reductions(Member):
     ) -> Any:
         """The reduction of all ranks' `x` at the root, in the shape of `x`; None elsewhere, where `out` is left alone.
         Other arguments as in all_reduce."""
+        if type(root) is not int:
+            root = self._root(root)
         if self.rank != root:
             out = None
         if deterministic or accumulate is not None:

@@ -61,7 +61,9 @@ class KnownCalls:
 
     def _recall_for(self, collective: int, x: Any, out: Any, op: str, root: int) -> tuple[int, list[int]]:
         """The plan for such a call on buffers, and their addresses; (-1, []) where there is none."""
-        if not isinstance(op, str) or not isinstance(root, int):
+        if not isinstance(op, str) or not isinstance(root, int) or isinstance(root, bool):
+            return -1, []
+        if any(of.__name__ == "MaskedArray" for thing in (x, out) for of in type(thing).__mro__):  # and no mask in it
             return -1, []
         try:
             views = [None if thing is None else memoryview(thing) for thing in (x, out)]
