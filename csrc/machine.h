@@ -24,10 +24,19 @@ inline void pause() {
 #endif
 }
 
-inline std::int64_t now_ns() {
+inline std::int64_t read_ns(clockid_t clock) {
   timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
+  clock_gettime(clock, &t);
   return t.tv_sec * 1'000'000'000LL + t.tv_nsec;
+}
+
+inline std::int64_t now_ns() {
+  return read_ns(CLOCK_MONOTONIC);
+}
+
+// For which this thread has had a core. A system call: some 200 ns.
+inline std::int64_t thread_ns() {
+  return read_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
 // Sleeps while the word is `value`, at most `ns`. The word may be shared between processes.

@@ -156,6 +156,7 @@ NB_MODULE(_native, m) {
           .def("forget", &GroupObject::forget, "plan"_a)
           .def("run", nb::overload_cast<int, std::uintptr_t, std::uintptr_t>(&GroupObject::run), "plan"_a, "input"_a,
                "output"_a)
+          .def("run_timed", &GroupObject::run_timed, "plan"_a, "input"_a, "output"_a)
           .def("start", &GroupObject::start, "plan"_a, "input"_a, "output"_a)
           .def("done", &GroupObject::done, "ticket"_a)
           .def("wait", &GroupObject::wait, "ticket"_a, "timeout_s"_a)

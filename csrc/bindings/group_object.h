@@ -83,6 +83,14 @@ class GroupObject {
     run(find(plan), reinterpret_cast<std::byte*>(input), reinterpret_cast<std::byte*>(output), hooks);
   }
 
+  double run_timed(int plan, std::uintptr_t input, std::uintptr_t output) {
+    PythonHooks hooks;
+    hooks.blocking();
+    std::int64_t work_ns = 0;
+    group_.run(find(plan), reinterpret_cast<std::byte*>(input), reinterpret_cast<std::byte*>(output), hooks, &work_ns);
+    return static_cast<double>(work_ns) * 1e-9;
+  }
+
   std::uint64_t start(int plan, std::uintptr_t input, std::uintptr_t output) {
     return group_.start(find(plan), reinterpret_cast<std::byte*>(input), reinterpret_cast<std::byte*>(output));
   }

@@ -123,7 +123,8 @@ std::shared_ptr<PreparedProgram> Group::prepare(const Encoded& program, const Bi
            {endpoint_->rank(), ranks_, layout.slot_bytes, layout.overflow_bytes, layout.depth, !over_hosts()}));
 }
 
-void Group::run(const std::shared_ptr<PreparedProgram>& plan, std::byte* input, std::byte* output, Hooks& hooks) {
+void Group::run(const std::shared_ptr<PreparedProgram>& plan, std::byte* input, std::byte* output, Hooks& hooks,
+                std::int64_t* work_ns) {
   check_usable();
   note_caller();
   auto before = worker_->issued();
@@ -137,16 +138,17 @@ void Group::run(const std::shared_ptr<PreparedProgram>& plan, std::byte* input, 
     ~InCall() { thread.store(0, std::memory_order_relaxed); }
     std::atomic<std::uint64_t>& thread;
   } in_call(in_call_);
-  execute(plan, input, output, hooks);
+  execute(plan, input, output, hooks, work_ns);
 }
 
-void Group::execute(const std::shared_ptr<PreparedProgram>& plan, std::byte* input, std::byte* output, Hooks& hooks) {
+void Group::execute(const std::shared_ptr<PreparedProgram>& plan, std::byte* input, std::byte* output, Hooks& hooks,
+                    std::int64_t* work_ns) {
   if (endpoint_->health().failed()) endpoint_->health().raise_failure();
   auto call = calls_.load(std::memory_order_relaxed) + 1;
   calls_.store(call, std::memory_order_relaxed);
   auto where = [&] { return std::string(collective_name(plan->print)) + ", call " + std::to_string(call); };
   try {
-    interpreter_->run(plan, call, input, output, hooks);
+    interpreter_->run(plan, call, input, output, hooks, work_ns);
   } catch (const Interrupted&) {
     endpoint_->health().report_failure(Failure::poisoned, -1,
                                        endpoint_->name(endpoint_->rank()) + " was interrupted in " + where());

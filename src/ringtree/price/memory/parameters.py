@@ -133,9 +133,9 @@ Xeon, and what gather and all_to_all of those sizes take on another EPYC."""
 READS_BPS = 25e9
 """The rate that native.reads_Bps() would find on that Xeon, by its single copies of 32 and 512 KiB; another EPYC has
 12 to 16e9, and takes longer for them than to stage."""
-MEMORY_READS_BPS = 10e9
-"""`attach_Bps` of bytes from memory where the kernel is slower: an estimate from all_to_all, scatter and gather of 16
-and 64 MiB on 2 cores of that EPYC and of a third one."""
+MEMORY_READS_BPS = 12e9, 10e9
+"""`attach_Bps` of 32 and 128 MiB in arrays, of which part comes from memory and then all, where the kernel is slower:
+estimates from all_to_all, scatter and gather of 4 to 64 MiB on 2 cores of that EPYC and of a third one."""
 
 
 ON_A_MESH = replace(
@@ -175,8 +175,9 @@ def built_in(reads_Bps: float, on_a_mesh: bool = False, cores_are_shared: bool =
         return BUILT_IN
     share = reads_Bps / READS_BPS
     pairs = zip(BUILT_IN.attach_Bps, BUILT_IN.fetch_Bps, strict=True)
-    *in_caches, last = (min(a * share, 1 / (1 / reads_Bps + 1 / f)) for a, f in pairs)
-    return replace(BUILT_IN, attach_Bps=(*in_caches, max(last, min(2 * reads_Bps, MEMORY_READS_BPS))))
+    *in_caches, long, last = (min(a * share, 1 / (1 / reads_Bps + 1 / f)) for a, f in pairs)
+    from_memory = (max(r, min(2 * reads_Bps, least)) for r, least in zip((long, last), MEMORY_READS_BPS, strict=True))
+    return replace(BUILT_IN, attach_Bps=(*in_caches, *from_memory))
 
 
 WRITTEN_BYTES = 4096

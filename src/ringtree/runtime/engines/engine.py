@@ -21,7 +21,7 @@ from ringtree.runtime.bootstrap.local.abstract_socket import ABSTRACT_SOCKET
 if TYPE_CHECKING:
     from ringtree.price import CostParameters, Devices, NetworkCost
     from ringtree.runtime.bootstrap.protocols import HostBootstrap
-    from ringtree.runtime.engines.protocols import Endpoint, OwnCollectives
+    from ringtree.runtime.engines.protocols import Endpoint, OwnCollectives, TimedRuns
 
 ENGINES = {
     "shm": "ringtree.runtime.engines.shm",
@@ -100,7 +100,7 @@ class JoinedGroup(NamedTuple):
     `nodes`, each member's NUMA node, where all are known, on one host, and several; `speed` of the slowest core, as a
     share of the fastest of its machine. `devices`: of an engine whose programs work on arrays in devices' memory;
     `stages`: messages wait in staging slots, else any number may be under way; `own`: the collectives that the engine
-    has without a program.
+    has without a program; `timed`: its calls that report the time of their work, None where there are none.
     """
 
     endpoint: Endpoint
@@ -119,6 +119,7 @@ class JoinedGroup(NamedTuple):
     own: OwnCollectives | None = None
     on_a_mesh: bool = False
     cores_are_shared: bool = False
+    timed: TimedRuns | None = None
 
 
 def join(engine: str, parameters: GroupParameters) -> JoinedGroup:

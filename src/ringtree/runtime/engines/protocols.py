@@ -74,6 +74,12 @@ class Programs(Protocol):
     def slots_open(self) -> int: ...
 
 
+class TimedRuns(Protocol):
+    """Calls that report the seconds of a core that their copies and reductions took, without waits."""
+
+    def run_timed(self, plan: int, input: int, output: int) -> float: ...
+
+
 class OwnCollectives(Protocol):
     """Collectives that an engine makes by means of its own, where the caller names no schedule: how is its affair.
     `own_name` names them for users. The elements of a rank's input and output are `counts`; both may be one memory, as

@@ -97,6 +97,7 @@ def _join(parameters: GroupParameters) -> JoinedGroup:
         *_single_copies(native, sizes, [o[6] for o in offers], listening),
         nodes=() if listening else _several(nodes),
         **_cores(offers, turns),
+        timed=endpoint,
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 from ringtree import Pool, _native
 from ringtree.plan.tuning import CallTuning
 from ringtree.runtime.communicator.calls.decisions import Decision
-from ringtree.runtime.communicator.calls.trials import BY_TURNS, Trial
+from ringtree.runtime.communicator.calls.trials import IN_TURN, OUTCOME, Trial
 from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.conftest import Pools
 
@@ -20,41 +20,41 @@ LONG = 12 << 17  # elements of 4 bytes: 6 MiB, for 2, 3 and 4 ranks
 @pytest.mark.parametrize(
     "seconds, expected",
     [
-        ([9, 1, 2, 1, 2], UNSTAGED),
-        ([0, 1, 2, 1, 2], UNSTAGED),  # the first call does not compete
-        ([9, 2, 1, 2, 1], STAGED),
-        ([9, 0.95, 1, 0.95, 1], STAGED),  # by less than they differ anyway
-        ([9, 8, 9, 1, 2], UNSTAGED),  # the least of each
-        ([9, None, 2, 1, None], UNSTAGED),
-        ([9, None, 2, None, 2], STAGED),
-        ([9, 1, None, 1, None], STAGED),
-        ([None] * 5, STAGED),
+        ([9, 2, 2, 9, 1, 1], UNSTAGED),
+        ([0, 2, 2, 9, 1, 1], UNSTAGED),  # the first call of a way does not compete
+        ([9, 1, 1, 0, 2, 2], STAGED),
+        ([9, 1, 1, 9, 0.95, 0.95], STAGED),  # by less than they differ anyway
+        ([9, 2, 9, 9, 8, 1], UNSTAGED),  # the least of each
+        ([9, None, 2, None, 1, None], UNSTAGED),
+        ([9, None, None, 9, 1, 1], STAGED),
+        ([9, 2, 2, 1, None, None], STAGED),
+        ([None] * 6, STAGED),
     ],
 )
 def test_the_quicker_way_is_the_outcome(seconds: list[float | None], expected: CallTuning) -> None:
-    trial = Trial(Decision("direct", STAGED, "predicted"), Decision("direct", UNSTAGED, "predicted"))
-    for took_s, way in zip(seconds, BY_TURNS, strict=True):
+    trial = Trial(Decision("one_shot", STAGED, "predicted"), Decision("one_shot", UNSTAGED, "predicted"))
+    for took_s, way in zip(seconds, IN_TURN, strict=True):
         assert not trial.is_over and trial.way == way
         trial.note(100, took_s)
     assert trial.is_over and not trial.is_settled
     outcome = trial.outcome()
     assert outcome.steps == expected
     trial.settle(outcome)
-    assert trial.decision == outcome and trial.is_settled
+    assert trial.decision == outcome and trial.is_settled and trial.way == OUTCOME
 
 
 def test_times_count_by_byte() -> None:
     """Calls of one kind differ by up to twice in their bytes."""
-    trial = Trial(Decision("direct", STAGED, ""), Decision("direct", UNSTAGED, ""))
-    for nbytes, took_s in ((1, 9), (200, 3), (100, 2), (200, 3), (100, 2)):
+    trial = Trial(Decision("one_shot", STAGED, ""), Decision("one_shot", UNSTAGED, ""))
+    for nbytes, took_s in ((1, 9), (100, 2), (100, 2), (1, 9), (200, 3), (200, 3)):
         trial.note(nbytes, took_s)
     assert trial.outcome().why == "single copies took 0.75 of the time of staging in this group's first calls"
 
 
 def ways(comm: Communicator) -> list[bool]:
-    """Whether each of eight calls is a single copy; right results, and arrays of two types."""
+    """Whether each of nine calls is a single copy; right results, and arrays of two types."""
     found = []
-    for call in range(8):
+    for call in range(9):
         dtype = np.float32 if call % 2 else np.int32
         x = (np.arange(LONG) % 1000 + 7 * comm.rank + call).astype(dtype)
         found.append(comm.chosen("all_to_all", LONG, dtype).part.single_copy)
@@ -68,13 +68,13 @@ def ways(comm: Communicator) -> list[bool]:
 
 @READS
 @pytest.mark.parametrize("ranks", [2, 3, 4])
-def test_all_ranks_take_both_ways_by_turns_and_then_one(ranks: int) -> None:
+def test_all_ranks_take_both_ways_in_turn_and_then_one(ranks: int) -> None:
     with Pool(ranks, timeout_s=60) as pool:
         first, *others = pool.run(ways)
     assert others == [first] * (ranks - 1)
     predicted = first[0]
-    assert first[: len(BY_TURNS)] == [predicted ^ bool(way) for way in BY_TURNS]
-    assert len(set(first[len(BY_TURNS) :])) == 1
+    assert first[: len(IN_TURN)] == [predicted ^ bool(way) for way in IN_TURN]
+    assert len(set(first[len(IN_TURN) :])) == 1
 
 
 def mixed(comm: Communicator, seed: int) -> None:
@@ -136,7 +136,7 @@ def test_bytes_that_go_to_several_ranks_are_not_tried(pools: Pools) -> None:
 def silent(comm: Communicator) -> list[bool]:
     """The ways where one rank's times alone are fit to decide: the others call asynchronously."""
     x, found = np.zeros(LONG, np.float32), []
-    for _ in range(7):
+    for _ in range(8):
         found.append(comm.chosen("all_to_all", LONG).part.single_copy)
         work = comm.all_to_all(x, async_op=comm.rank > 0)
         if comm.rank:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 import zlib
 from collections import deque
 from collections.abc import Callable
@@ -106,17 +105,19 @@ class Calls:
         x = self._apart(request, bound)
         addresses = (0 if x is None else x.address, 0 if request.out is None else request.out.address)
         endpoint = self._endpoint
-        took_s = None
+        nbytes = r.count * r.dtype.itemsize
+        trial = None if algorithm else self.selection.trials.open(kind_of(r.collective, nbytes))
+        work_s = None
         if async_op:
             found = self.began(endpoint.start(bound.plan, *addresses), request.result, (request, x))
-        else:
-            began_s = time.perf_counter()
-            endpoint.run(bound.plan, *addresses)
-            took_s = time.perf_counter() - began_s
+        elif trial is not None and self._joined.timed is not None:
+            work_s = self._joined.timed.run_timed(bound.plan, *addresses)
             found = request.result
-        nbytes = r.count * r.dtype.itemsize
-        if algorithm is None and (trial := self.selection.trials.open(kind_of(r.collective, nbytes))):
-            trial.note(nbytes, took_s)
+        else:
+            endpoint.run(bound.plan, *addresses)
+            found = request.result
+        if trial is not None:
+            trial.note(nbytes, work_s)
         elif r.counts is None and not r.packed:
             self._teach(request, bound, algorithm)
         return found
@@ -242,7 +243,7 @@ class Calls:
         self.selection.replace_endpoint(other)
         self.plans.clear()
         self.plans.endpoint = other
-        self._joined = self._joined._replace(endpoint=other)
+        self._joined = self._joined._replace(endpoint=other, timed=None)
 
     def let_go(self) -> None:
         """Lets go of the arrays of asynchronous calls; only when the engine works on them no more."""

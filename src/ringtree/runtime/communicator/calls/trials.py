@@ -1,4 +1,4 @@
-"""Trials: two ways to move a call's bytes, which the first calls of its kind take by turns; the quicker one stays.
+"""Trials: two ways to move a call's bytes, which the first calls of its kind take in turn; the quicker one stays.
 
 Whether one copy by the kernel takes less time than two through staging depends on where the bytes were before the
 call, which no table of rates knows (decision 0091). All ranks make the calls of a kind in one order, so they take the
@@ -14,15 +14,18 @@ if TYPE_CHECKING:
     from ringtree.runtime.communicator.calls.decisions import Decision, Decisions
     from ringtree.runtime.engines.engine import GroupParameters
 
-BY_TURNS = (0, 1, 0, 1, 0)
-"""The ways of the first calls: 0 is the one with the lower prediction. As many calls as `ringtree bench` and nccl-tests
-make before they measure."""
+IN_TURN = (0, 0, 0, 1, 1, 1)
+"""The ways of the first calls: 0 is the one with the lower prediction. A way's calls follow one another, for a call
+finds in the caches what the last one left there; its first does not compete."""
+OUTCOME = 2
+"""In place of a way's number, once the trial is settled."""
 LEAST_GAIN = 0.1
 """The share of the time that the other way must save, for the times of one way differ by nearly as much."""
 
 
 class Trial:
-    """One rank's times of two ways of a kind of call."""
+    """One rank's times of two ways of a kind of call: those of its copies, without waits, for to wait for a rank that
+    comes late is no property of a way."""
 
     def __init__(self, predicted: Decision, other: Decision) -> None:
         self._ways = predicted, other
@@ -33,7 +36,7 @@ class Trial:
     @property
     def is_over(self) -> bool:
         """Whether all its calls are made."""
-        return self._calls >= len(BY_TURNS)
+        return self._calls >= len(IN_TURN)
 
     @property
     def is_settled(self) -> bool:
@@ -42,21 +45,19 @@ class Trial:
 
     @property
     def way(self) -> int:
-        """The index of the way that the next call takes."""
-        if self._settled is None:
-            return BY_TURNS[self._calls]
-        return int(self._settled.steps != self._ways[0].steps)
+        """The number of the way that the next call takes."""
+        return IN_TURN[self._calls] if self._settled is None else OUTCOME
 
     @property
     def decision(self) -> Decision:
         """The way of the next call, and the reason for it."""
         return self._settled or self._ways[self.way]
 
-    def note(self, nbytes: int, seconds: float | None) -> None:
-        """Counts a call that this rank has made, in `seconds` (None: it goes on). The first one does not compete: it
-        may be the first to touch its arrays."""
-        if seconds is not None and self._calls:
-            self._least_s[self.way] = min(self._least_s[self.way], seconds / nbytes)
+    def note(self, nbytes: int, work_s: float | None) -> None:
+        """Counts a call that this rank has made, whose copies took `work_s` (None: it goes on, or nobody looked)."""
+        way, first = self.way, IN_TURN.index(self.way)
+        if work_s is not None and self._calls != first:
+            self._least_s[way] = min(self._least_s[way], work_s / nbytes)
         self._calls += 1
 
     def predicted(self) -> Decision:
@@ -94,7 +95,7 @@ class Trials:
         return self._trials.setdefault(kind, Trial(predicted, predicted._replace(steps=found.other)))
 
     def way(self, kind: tuple[str, int]) -> int:
-        """The index of the way of the next call of that kind; 0 where there are no two."""
+        """The number of the way of the next call of that kind; 0 where there are no two."""
         trial = self._trials.get(kind)
         if trial is None:
             return 0
