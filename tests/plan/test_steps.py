@@ -248,8 +248,9 @@ def test_single_copies_on_a_mesh_take_longer_where_its_kernel_is_slow() -> None:
         ("two_shot", "all_gather", 2, 1024, True),
         ("two_shot", "all_gather", 3, 1024, False),  # bytes go to several ranks
         ("ring", "all_gather", 4, 4096, False),  # several rounds
-        ("flat", "scatter", 2, 4096, False),  # the root only sends
-        ("flat", "gather", 2, 4096, False),
+        ("flat", "scatter", 4, 4096, True),
+        ("flat", "gather", 4, 4096, True),
+        ("binomial", "gather", 4, 4096, False),
         ("ring", "all_reduce", 2, 4096, False),
         ("one_shot", "all_to_all", 1, 4096, False),
     ],
@@ -257,13 +258,13 @@ def test_single_copies_on_a_mesh_take_longer_where_its_kernel_is_slow() -> None:
 def test_the_other_way(algorithm: str, collective: str, ranks: int, kib: int, tried: bool) -> None:
     """The other way of the other way is the first, whichever that is."""
     memory = SharedMemory(2, 64, 1 << 17, single_copy_bytes=4 * MIB)
-    what = algorithm, collective, ranks, kib << 10, memory
+    what = algorithm, collective, ranks, root(collective, ranks), kib << 10, memory
     staged, unstaged = other_way(CallTuning(single_copy=True), *what), other_way(CallTuning(), *what)
     assert ((staged is not None), (unstaged is not None)) == (tried, tried)
     if staged is not None and unstaged is not None:
         assert unstaged.single_copy and not staged.single_copy
     nowhere = replace(memory, single_copy_bytes=0)
-    assert other_way(CallTuning(), algorithm, collective, ranks, kib << 10, nowhere) is None
+    assert other_way(CallTuning(), *what[:-1], nowhere) is None
 
 
 def test_the_tuning_is_the_same_where_a_schedule_is_built_again() -> None:

@@ -174,13 +174,18 @@ def wanted(
 
 
 def other_way(
-    steps: CallTuning, algorithm: str, collective: str, ranks: int, nbytes: int, memory: SharedMemory
+    steps: CallTuning,
+    algorithm: str,
+    collective: str,
+    ranks: int,
+    root: int | None,
+    nbytes: int,
+    memory: SharedMemory,
 ) -> CallTuning | None:
     """The other way to move the bytes of a call for which `steps_for` finds `steps`: staged in place of single copies,
-    or the reverse. None: there is none; or its messages are shorter than TRIAL_BYTES; or some rank only sends, whose
-    time says little about the call's."""
-    what, promise = (algorithm, collective, ranks, None), find_collective(collective)
-    if ranks < 2 or steps.options or steps.balanced or promise.rooted or promise.repeats:
+    or the reverse. None: there is none, or its messages are shorter than TRIAL_BYTES."""
+    what = algorithm, collective, ranks, root
+    if ranks < 2 or steps.options or steps.balanced or find_collective(collective).repeats:
         return None
     if not _may_be_unstaged(*what, _rounded(nbytes), memory, TRIAL_BYTES):
         return None

@@ -8,12 +8,13 @@ import pytest
 from ringtree import Pool, _native
 from ringtree.plan.tuning import CallTuning
 from ringtree.runtime.communicator.calls.decisions import Decision
-from ringtree.runtime.communicator.calls.trials import IN_TURN, OUTCOME, Trial
+from ringtree.runtime.communicator.calls.trials import IN_TURN, OUTCOME, SPREADING, Trial
 from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.conftest import Pools
 
 READS = pytest.mark.skipif(not _native.reads_Bps(), reason="the kernel lets no process read another's memory here")
 STAGED, UNSTAGED = CallTuning(), CallTuning(single_copy=True)
+ROOT = 1
 LONG = 12 << 17  # elements of 4 bytes: 6 MiB, for 2, 3 and 4 ranks
 
 
@@ -34,13 +35,16 @@ LONG = 12 << 17  # elements of 4 bytes: 6 MiB, for 2, 3 and 4 ranks
 def test_the_quicker_way_is_the_outcome(seconds: list[float | None], expected: CallTuning) -> None:
     trial = Trial(Decision("one_shot", STAGED, "predicted"), Decision("one_shot", UNSTAGED, "predicted"))
     for took_s, way in zip(seconds, IN_TURN, strict=True):
-        assert not trial.is_over and trial.way == way
+        assert not trial.is_measured and trial.way == way
         trial.note(100, took_s)
-    assert trial.is_over and not trial.is_settled
+    assert trial.is_measured and not trial.is_settled
     outcome = trial.outcome()
     assert outcome.steps == expected
     trial.settle(outcome)
-    assert trial.decision == outcome and trial.is_settled and trial.way == OUTCOME
+    for _ in range(SPREADING):
+        assert not trial.is_over and trial.decision.steps == UNSTAGED
+        trial.note(100, 0)
+    assert trial.decision == outcome == trial.outcome() and trial.is_over and trial.way == OUTCOME
 
 
 def test_times_count_by_byte() -> None:
@@ -51,43 +55,84 @@ def test_times_count_by_byte() -> None:
     assert trial.outcome().why == "single copies took 0.75 of the time of staging in this group's first calls"
 
 
-def ways(comm: Communicator) -> list[bool]:
-    """Whether each of nine calls is a single copy; right results, and arrays of two types."""
+def all_to_all(comm: Communicator, call: int, dtype: type) -> None:
+    n = LONG // comm.size
+    out = comm.all_to_all((np.arange(LONG) % 1000 + 7 * comm.rank + call).astype(dtype))
+    mine = np.arange(comm.rank * n, (comm.rank + 1) * n) % 1000
+    for peer, block in enumerate(out.reshape(comm.size, n)):
+        assert np.array_equal(block, (mine + 7 * peer + call).astype(dtype))
+
+
+def all_gather(comm: Communicator, call: int, dtype: type) -> None:
+    out = comm.all_gather(np.full(LONG // comm.size, 7 * comm.rank + call, dtype))
+    assert np.array_equal(out[:, -1], 7 * np.arange(comm.size) + call)
+
+
+def scatter(comm: Communicator, call: int, dtype: type) -> None:
+    x = (np.arange(LONG) % 1000 + call).astype(dtype) if comm.rank == ROOT else None
+    out = comm.scatter(x, ROOT, out=np.empty(LONG // comm.size, dtype))
+    assert out[-1] == ((comm.rank + 1) * (LONG // comm.size) - 1) % 1000 + call
+
+
+def gather(comm: Communicator, call: int, dtype: type) -> None:
+    out = comm.gather(np.full(LONG // comm.size, 7 * comm.rank + call, dtype), ROOT)
+    if comm.rank == ROOT:
+        assert np.array_equal(out[:, -1], 7 * np.arange(comm.size) + call)
+
+
+def broadcast(comm: Communicator, call: int, dtype: type) -> None:
+    x = np.full(LONG, call if comm.rank == ROOT else -1, dtype)
+    comm.broadcast(x, ROOT)
+    assert x[-1] == call
+
+
+CALLS = {f.__name__: f for f in (all_to_all, all_gather, scatter, gather, broadcast)}
+TRIAL = len(IN_TURN) + SPREADING
+
+
+def ways(comm: Communicator, collective: str) -> tuple[list[bool], str]:
+    """Whether each call of a trial, and of three after it, is a single copy, of arrays of two types; and at last why."""
     found = []
-    for call in range(9):
+    for call in range(TRIAL + 3):
         dtype = np.float32 if call % 2 else np.int32
-        x = (np.arange(LONG) % 1000 + 7 * comm.rank + call).astype(dtype)
-        found.append(comm.chosen("all_to_all", LONG, dtype).part.single_copy)
-        out = comm.all_to_all(x)
-        n = LONG // comm.size
-        for peer, block in enumerate(out.reshape(comm.size, n)):
-            mine = np.arange(comm.rank * n, (comm.rank + 1) * n) % 1000
-            assert np.array_equal(block, (mine + 7 * peer + call).astype(dtype))
-    return found
+        found.append(comm.chosen(collective, LONG, dtype, root=ROOT).part.single_copy)
+        CALLS[collective](comm, call, dtype)
+    return found, comm.chosen(collective, LONG, np.float32, root=ROOT).why
 
 
 @READS
-@pytest.mark.parametrize("ranks", [2, 3, 4])
-def test_all_ranks_take_both_ways_in_turn_and_then_one(ranks: int) -> None:
+@pytest.mark.parametrize(
+    "collective, ranks",
+    [
+        *((collective, ranks) for ranks in (2, 3, 4) for collective in ("all_to_all", "scatter", "gather")),
+        ("all_gather", 2),
+        ("broadcast", 2),
+    ],
+)
+def test_all_ranks_take_both_ways_in_turn_and_then_one(collective: str, ranks: int) -> None:
     with Pool(ranks, timeout_s=60) as pool:
-        first, *others = pool.run(ways)
-    assert others == [first] * (ranks - 1)
+        (first, why), *others = pool.run(ways, collective)
+    assert [found for found, _ in others] == [first] * (ranks - 1)
     predicted = first[0]
-    assert first[: len(IN_TURN)] == [predicted ^ bool(way) for way in IN_TURN]
-    assert len(set(first[len(IN_TURN) :])) == 1
+    assert first[:TRIAL] == [predicted ^ bool(way) for way in IN_TURN] + [True] * SPREADING
+    assert len(set(first[TRIAL:])) == 1
+    assert "single copies took" in why and {other for _, other in others} == {why}
 
 
 def mixed(comm: Communicator, seed: int) -> None:
-    """Calls of three kinds in any order, some asynchronous, some of unequal blocks; each rank forgets plans of its
+    """Calls of several kinds in any order, some asynchronous, some of unequal blocks; each rank forgets plans of its
     own."""
     rng, own = np.random.default_rng(seed), np.random.default_rng([seed, comm.rank])
     works = []
-    for call in range(30):
+    for call in range(50):
         count = [LONG // 2, LONG // 2 - 3 * comm.size, LONG, 2 * LONG][rng.integers(4)] // comm.size * comm.size
-        way = rng.integers(3)
+        way = rng.integers(5)
         if own.integers(3) == 0:
             comm._calls.settle()
             comm._calls.plans.forget_all()
+        if way > 2:
+            (scatter if way == 3 else gather)(comm, call, np.float32)
+            continue
         if way == 2:
             parts = np.full((comm.size, comm.size), count // comm.size)
             got = comm.all_to_all_v(np.full(count, comm.rank + call, np.float32), parts)
@@ -118,8 +163,8 @@ def tried(comm: Communicator, collective: str, count: int) -> bool:
         ("all_to_all", LONG, True),
         ("all_gather", LONG, True),
         ("all_to_all", LONG // 64, False),  # short
-        ("scatter", LONG, False),  # the root only sends
-        ("gather", LONG, False),
+        ("scatter", LONG, True),
+        ("gather", LONG, True),
         ("all_reduce", LONG, False),
         ("barrier", 1, False),
     ],
@@ -136,7 +181,7 @@ def test_bytes_that_go_to_several_ranks_are_not_tried(pools: Pools) -> None:
 def silent(comm: Communicator) -> list[bool]:
     """The ways where one rank's times alone are fit to decide: the others call asynchronously."""
     x, found = np.zeros(LONG, np.float32), []
-    for _ in range(8):
+    for _ in range(TRIAL + 2):
         found.append(comm.chosen("all_to_all", LONG).part.single_copy)
         work = comm.all_to_all(x, async_op=comm.rank > 0)
         if comm.rank:

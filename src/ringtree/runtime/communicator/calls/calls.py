@@ -105,19 +105,19 @@ class Calls:
         x = self._apart(request, bound)
         addresses = (0 if x is None else x.address, 0 if request.out is None else request.out.address)
         endpoint = self._endpoint
-        nbytes = r.count * r.dtype.itemsize
-        trial = None if algorithm else self.selection.trials.open(kind_of(r.collective, nbytes))
-        work_s = None
+        nbytes, trials, timed = r.count * r.dtype.itemsize, self.selection.trials, self._joined.timed
+        kind, seconds = kind_of(r.collective, r.root, nbytes), None
+        trial = None if algorithm else trials.open(kind)
         if async_op:
             found = self.began(endpoint.start(bound.plan, *addresses), request.result, (request, x))
-        elif trial is not None and self._joined.timed is not None:
-            work_s = self._joined.timed.run_timed(bound.plan, *addresses)
+        elif trial is not None and timed is not None:
+            seconds = trials.run(kind, timed, bound.plan, addresses)
             found = request.result
         else:
             endpoint.run(bound.plan, *addresses)
             found = request.result
         if trial is not None:
-            trial.note(nbytes, work_s)
+            trials.note(kind, trial, nbytes, seconds)
         elif r.counts is None and not r.packed:
             self._teach(request, bound, algorithm)
         return found
@@ -196,7 +196,7 @@ class Calls:
     ) -> BoundPlan:
         """The plan for such a call, made at the first one, by whether that one's output is symmetric."""
         forced = Same(algorithm) if isinstance(algorithm, Schedule) else algorithm
-        way = 0 if algorithm else self.selection.trials.way(kind_of(collective, count * dtype.itemsize))
+        way = 0 if algorithm else self.selection.trials.way(kind_of(collective, root, count * dtype.itemsize))
         key = (collective, dtype, op, root, count, forced, None if counts is None else counts.tobytes(), packed, way)
         found = self.plans.find(key)
         if found is None:

@@ -23,7 +23,6 @@ from ringtree.runtime.communicator.calls.plans import KEPT
 
 if TYPE_CHECKING:
     from ringtree.price.hosts import Hosts
-    from ringtree.runtime.communicator.calls.trials import Trial
     from ringtree.runtime.engines.engine import GroupParameters
     from ringtree.runtime.engines.protocols import SharedMemo
 
@@ -84,11 +83,11 @@ class Decisions:
                     choice = theirs  # sums have the same bits, so it does not matter which rank is the first
             steps = plan.steps_for(choice.algorithm, collective, ranks, at, nbytes, where, choice.options, balance)
             measured = group.cost is not None  # by `ringtree tune`, which has tried both
-            other = None if measured else plan.other_way(steps, choice.algorithm, collective, ranks, nbytes, where)
+            other = None if measured else plan.other_way(steps, choice.algorithm, collective, ranks, at, nbytes, where)
             return Decision(choice.algorithm, steps, choice.why, other)
 
         named = "any algorithm" + " in rank order" * rank_order + " in a balanced tree" * balance
-        question = named, *kind_of(collective, nbytes), ranks, root, where
+        question = named, *kind_of(collective, root, nbytes), ranks, where
         if isinstance(where, Devices):
             return self._once(group, question, make)
         if not isinstance(where, SharedMemory):
@@ -119,14 +118,15 @@ class Decisions:
             needed = steps.slots or slots_needed_by(algorithm, collective, ranks, root)
             return Decision(algorithm, replace(steps, slots=needed), "")
 
-        return self._once(group, (algorithm, balance, *kind_of(collective, nbytes), ranks, root, memory), make)
+        return self._once(group, (algorithm, balance, *kind_of(collective, root, nbytes), ranks, memory), make)
 
-    def settle(self, group: GroupParameters, kind: tuple[object, ...], trial: Trial) -> Decision:
-        """The outcome of a trial of that kind of call: of the rank that asks first, by its own times, for all."""
-        named = repr(("the outcome of a trial", kind))
-        return self._shared(
-            group, named, lambda decides: trial.outcome() if decides else trial.predicted(), differs=True
-        )
+    def settle(
+        self, group: GroupParameters, kind: tuple[object, ...], outcome: Decision, predicted: Decision
+    ) -> Decision:
+        """The outcome of a trial of that kind of call: for all, the one of the first rank that asks. Where each rank
+        decides for itself it is the prediction."""
+        question = repr(("the outcome of a trial", kind))
+        return self._shared(group, question, lambda decides: outcome if decides else predicted, differs=True)
 
     def _once(
         self, group: GroupParameters, question: tuple[object, ...], make: Callable[[], Decision], hosts: str = ""
@@ -206,9 +206,10 @@ class Decisions:
         return known
 
 
-def kind_of(collective: str, nbytes: int) -> tuple[str, int]:
-    """The kind of a call: its collective, and a number that sizes up to the next power of two have in common."""
-    return collective, (nbytes - 1).bit_length() if nbytes else -1
+def kind_of(collective: str, root: int, nbytes: int) -> tuple[str, int, int]:
+    """The kind of a call: its collective, its root, and a number that sizes up to the next power of two have in
+    common."""
+    return collective, root, (nbytes - 1).bit_length() if nbytes else -1
 
 
 THE_HOSTS = "hosts"
@@ -217,27 +218,24 @@ memo is short."""
 
 
 def _encoded(decision: Decision, hosts: str) -> bytes:
-    steps, other = decision.steps, decision.other
-    short = tuple((name, THE_HOSTS if hosts and value == hosts else value) for name, value in steps.options)
-    fields = {
-        "algorithm": decision.algorithm,
-        "steps": asdict(replace(steps, options=short)),
-        "why": decision.why,
-        "other": None if other is None else asdict(other),
-    }
-    return json.dumps(fields, separators=(",", ":")).encode()
+    other = None if decision.other is None else _fields(decision.other, hosts)
+    fields = {"algorithm": decision.algorithm, "steps": _fields(decision.steps, hosts), "why": decision.why}
+    return json.dumps(fields | {"other": other}, separators=(",", ":")).encode()
 
 
 def _decoded(value: bytes, hosts: str) -> Decision:
     found = json.loads(value)
-    return Decision(
-        found["algorithm"],
-        _tuning(found["steps"], hosts),
-        found["why"],
-        None if found["other"] is None else _tuning(found["other"], hosts),
-    )
+    other = None if found["other"] is None else _tuning(found["other"], hosts)
+    return Decision(found["algorithm"], _tuning(found["steps"], hosts), found["why"], other)
+
+
+def _fields(steps: CallTuning, hosts: str) -> dict[str, Any]:
+    """What is unlike a schedule that is not cut: an entry of the memo is short."""
+    short = tuple((name, THE_HOSTS if hosts and value == hosts else value) for name, value in steps.options)
+    fields, uncut = asdict(replace(steps, options=short)), asdict(CallTuning())
+    return {name: value for name, value in fields.items() if value != uncut[name]}
 
 
 def _tuning(fields: dict[str, Any], hosts: str) -> CallTuning:
-    options = tuple((name, hosts if at == THE_HOSTS else at) for name, at in fields.pop("options"))
+    options = tuple((name, hosts if at == THE_HOSTS else at) for name, at in fields.pop("options", ()))
     return CallTuning(options, **fields)

@@ -66,7 +66,7 @@ class Selection:
             return self._cut(name, collective, root, nbytes, choice.why + suffix, whole)
         found = self._decisions.decide(self._parameters, collective, root, nbytes, self.where(), *promised, symmetric)
         if found.other is not None:
-            found = self.trials.begin(kind_of(collective, nbytes), found).decision
+            found = self.trials.begin(kind_of(collective, root, nbytes), found).decision
         return self._built(found.algorithm, collective, root, found.steps, found.why + suffix)
 
     def _cut(

@@ -2,21 +2,30 @@
 
 Whether one copy by the kernel takes less time than two through staging depends on where the bytes were before the
 call, which no table of rates knows (decision 0091). All ranks make the calls of a kind in one order, so they take the
-same way in each; the outcome is one rank's, and the others read it in the group's memo.
+same way in each; the outcome is that of one rank's times, and the others read it in the group's memo.
 """
 
 from __future__ import annotations
 
 from math import inf
+from time import perf_counter
 from typing import TYPE_CHECKING
+
+from ringtree.ir.collective import COLLECTIVES, BufferExtent
 
 if TYPE_CHECKING:
     from ringtree.runtime.communicator.calls.decisions import Decision, Decisions
     from ringtree.runtime.engines.engine import GroupParameters
+    from ringtree.runtime.engines.protocols import TimedRuns
 
+Kind = tuple[str, int, int]
+"""A collective, its root (-1: none), and its bytes up to a power of two."""
 IN_TURN = (0, 0, 0, 1, 1, 1)
 """The ways of the first calls: 0 is the one with the lower prediction. A way's calls follow one another, for a call
 finds in the caches what the last one left there; its first does not compete."""
+SPREADING = 2
+"""Calls after those, by single copies, so that both ends of a message wait for each other: who has made them has heard,
+by whatever ranks, from the one that measures since it published the outcome."""
 OUTCOME = 2
 """In place of a way's number, once the trial is settled."""
 LEAST_GAIN = 0.1
@@ -24,8 +33,7 @@ LEAST_GAIN = 0.1
 
 
 class Trial:
-    """One rank's times of two ways of a kind of call: those of its copies, without waits, for to wait for a rank that
-    comes late is no property of a way."""
+    """One rank's times of two ways of a kind of call."""
 
     def __init__(self, predicted: Decision, other: Decision) -> None:
         self._ways = predicted, other
@@ -34,9 +42,14 @@ class Trial:
         self._settled: Decision | None = None
 
     @property
-    def is_over(self) -> bool:
-        """Whether all its calls are made."""
+    def is_measured(self) -> bool:
+        """Whether all calls that are compared have been made."""
         return self._calls >= len(IN_TURN)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all its calls have been made."""
+        return self._calls >= len(IN_TURN) + SPREADING
 
     @property
     def is_settled(self) -> bool:
@@ -46,18 +59,19 @@ class Trial:
     @property
     def way(self) -> int:
         """The number of the way that the next call takes."""
-        return IN_TURN[self._calls] if self._settled is None else OUTCOME
+        if self._settled is not None and self.is_over:
+            return OUTCOME
+        return int(self._ways[1].steps.single_copy) if self.is_measured else IN_TURN[self._calls]
 
     @property
     def decision(self) -> Decision:
         """The way of the next call, and the reason for it."""
-        return self._settled or self._ways[self.way]
+        return self._settled if self._settled is not None and self.is_over else self._ways[self.way]
 
-    def note(self, nbytes: int, work_s: float | None) -> None:
-        """Counts a call that this rank has made, whose copies took `work_s` (None: it goes on, or nobody looked)."""
-        way, first = self.way, IN_TURN.index(self.way)
-        if work_s is not None and self._calls != first:
-            self._least_s[way] = min(self._least_s[way], work_s / nbytes)
+    def note(self, nbytes: int, seconds: float | None) -> None:
+        """Counts a call that this rank has made, in so much time (None: it goes on, or nobody looked)."""
+        if seconds is not None and not self.is_measured and self._calls != IN_TURN.index(self.way):
+            self._least_s[self.way] = min(self._least_s[self.way], seconds / nbytes)
         self._calls += 1
 
     def predicted(self) -> Decision:
@@ -74,36 +88,64 @@ class Trial:
         return found._replace(why=f"single copies took {share:.2f} of the time of staging in this group's first calls")
 
     def settle(self, outcome: Decision) -> None:
-        """All later calls go that way."""
+        """Those calls that come after the trial go that way."""
         self._settled = outcome
 
 
 class Trials:
-    """The trials of a group, as one rank has them: one of each collective and power of two of bytes that has two ways.
-    It is kept for as long as the group, so that ranks which have forgotten a plan find the same way again."""
+    """The trials of a group, as one rank has them. They are kept for as long as the group, so that ranks which have
+    forgotten a plan find the same way again."""
 
     def __init__(self, decisions: Decisions, parameters: GroupParameters) -> None:
         self._decisions, self._parameters = decisions, parameters
-        self._trials: dict[tuple[str, int], Trial] = {}
+        self._trials: dict[Kind, Trial] = {}
 
-    def begin(self, kind: tuple[str, int], found: Decision) -> Trial:
+    def begin(self, kind: Kind, found: Decision) -> Trial:
         """The trial of a kind of call that was decided so, a new one at its first call."""
         assert found.other is not None
-        predicted = found._replace(
-            other=None, why=f"{found.why}; the first calls try it with and without single copies"
-        )
-        return self._trials.setdefault(kind, Trial(predicted, predicted._replace(steps=found.other)))
+        why = f"{found.why}; the first calls try it with and without single copies"
+        predicted, other = (found._replace(steps=s, why=why, other=None) for s in (found.steps, found.other))
+        return self._trials.setdefault(kind, Trial(predicted, other))
 
-    def way(self, kind: tuple[str, int]) -> int:
+    def way(self, kind: Kind) -> int:
         """The number of the way of the next call of that kind; 0 where there are no two."""
         trial = self._trials.get(kind)
         if trial is None:
             return 0
         if trial.is_over and not trial.is_settled:
-            trial.settle(self._decisions.settle(self._parameters, kind, trial))
+            self._settle(kind, trial)
         return trial.way
 
-    def open(self, kind: tuple[str, int]) -> Trial | None:
-        """The trial that a call of that kind belongs to; None where there is none, or it is settled."""
+    def open(self, kind: Kind) -> Trial | None:
+        """The trial that a call of that kind belongs to; None where there is none, or it is over."""
         trial = self._trials.get(kind)
-        return None if trial is None or trial.is_settled else trial
+        return None if trial is None or (trial.is_over and trial.is_settled) else trial
+
+    def run(self, kind: Kind, runs: TimedRuns, plan: int, addresses: tuple[int, int]) -> float:
+        """Makes a call, and returns its time: that of a core for this rank's copies, for to wait for a rank that comes
+        late is no property of a way. Where the root sends, the one that receives waits for the root's copies, too."""
+        began_s = perf_counter()
+        work_s = runs.run_timed(plan, *addresses)
+        return perf_counter() - began_s if _root_sends(kind) else work_s
+
+    def note(self, kind: Kind, trial: Trial, nbytes: int, seconds: float | None) -> None:
+        """Counts a call of the trial; after the last one that is compared, the rank that measures publishes."""
+        trial.note(nbytes, seconds)
+        if trial.is_measured and not trial.is_settled and self._measures(kind):
+            self._settle(kind, trial)
+
+    def _settle(self, kind: Kind, trial: Trial) -> None:
+        """By the outcome in the memo. A rank that finds none publishes the prediction, so that nobody waits for the one
+        that measures."""
+        make = trial.outcome if self._measures(kind) else trial.predicted
+        trial.settle(self._decisions.settle(self._parameters, kind, make(), trial.predicted()))
+
+    def _measures(self, kind: Kind) -> bool:
+        """Whether this rank's times count: the root's where it receives, those of the rank that it serves last where it
+        sends, and rank 0's where all ranks do the same."""
+        root, ranks = max(kind[1], 0), self._parameters.ranks
+        return self._parameters.rank == ((root - 1) % ranks if _root_sends(kind) else root)
+
+
+def _root_sends(kind: Kind) -> bool:
+    return COLLECTIVES[kind[0]].before is BufferExtent.ROOT
