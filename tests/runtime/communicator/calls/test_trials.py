@@ -91,7 +91,7 @@ TRIAL = len(IN_TURN) + SPREADING
 
 
 def ways(comm: Communicator, collective: str) -> tuple[list[bool], str]:
-    """Whether each call of a trial, and of three after it, is a single copy, of arrays of two types; and at last why."""
+    """Whether each call of a trial, and of three after it, is a single copy, of arrays of two types; and why."""
     found = []
     for call in range(TRIAL + 3):
         dtype = np.float32 if call % 2 else np.int32
