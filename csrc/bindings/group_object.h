@@ -85,9 +85,9 @@ class GroupObject {
 
   double run_timed(int plan, std::uintptr_t input, std::uintptr_t output) {
     PythonHooks hooks;
-    hooks.blocking();
     std::int64_t work_ns = 0;
-    group_.run(find(plan), reinterpret_cast<std::byte*>(input), reinterpret_cast<std::byte*>(output), hooks, &work_ns);
+    hooks.work_ns = &work_ns;
+    run(find(plan), reinterpret_cast<std::byte*>(input), reinterpret_cast<std::byte*>(output), hooks);
     return static_cast<double>(work_ns) * 1e-9;
   }
 

@@ -123,8 +123,7 @@ std::shared_ptr<PreparedProgram> Group::prepare(const Encoded& program, const Bi
            {endpoint_->rank(), ranks_, layout.slot_bytes, layout.overflow_bytes, layout.depth, !over_hosts()}));
 }
 
-void Group::run(const std::shared_ptr<PreparedProgram>& plan, std::byte* input, std::byte* output, Hooks& hooks,
-                std::int64_t* work_ns) {
+void Group::run(const std::shared_ptr<PreparedProgram>& plan, std::byte* input, std::byte* output, Hooks& hooks) {
   check_usable();
   note_caller();
   auto before = worker_->issued();
@@ -138,17 +137,16 @@ void Group::run(const std::shared_ptr<PreparedProgram>& plan, std::byte* input, 
     ~InCall() { thread.store(0, std::memory_order_relaxed); }
     std::atomic<std::uint64_t>& thread;
   } in_call(in_call_);
-  execute(plan, input, output, hooks, work_ns);
+  execute(plan, input, output, hooks);
 }
 
-void Group::execute(const std::shared_ptr<PreparedProgram>& plan, std::byte* input, std::byte* output, Hooks& hooks,
-                    std::int64_t* work_ns) {
+void Group::execute(const std::shared_ptr<PreparedProgram>& plan, std::byte* input, std::byte* output, Hooks& hooks) {
   if (endpoint_->health().failed()) endpoint_->health().raise_failure();
   auto call = calls_.load(std::memory_order_relaxed) + 1;
   calls_.store(call, std::memory_order_relaxed);
   auto where = [&] { return std::string(collective_name(plan->print)) + ", call " + std::to_string(call); };
   try {
-    interpreter_->run(plan, call, input, output, hooks, work_ns);
+    interpreter_->run(plan, call, input, output, hooks);
   } catch (const Interrupted&) {
     endpoint_->health().report_failure(Failure::poisoned, -1,
                                        endpoint_->name(endpoint_->rank()) + " was interrupted in " + where());

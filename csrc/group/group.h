@@ -46,9 +46,7 @@ class Group {
 
   // The plan lives as long as its holders, and its calls that are queued or running.
   std::shared_ptr<PreparedProgram> prepare(const Encoded& program, const Binding& binding);
-  // `work_ns`: as of Interpreter::run.
-  void run(const std::shared_ptr<PreparedProgram>& plan, std::byte* input, std::byte* output, Hooks& hooks,
-           std::int64_t* work_ns = nullptr);
+  void run(const std::shared_ptr<PreparedProgram>& plan, std::byte* input, std::byte* output, Hooks& hooks);
 
   std::uint64_t start(std::shared_ptr<PreparedProgram> plan, std::byte* input, std::byte* output);
   bool done(std::uint64_t ticket) const { return worker_->done(ticket); }
@@ -162,8 +160,7 @@ class Group {
   void note_caller() { caller_.store(static_cast<std::uint64_t>(pthread_self()), std::memory_order_relaxed); }
   bool at_home() const;  // and not in a process that was forked from the one that joined
   void check_home() const;
-  void execute(const std::shared_ptr<PreparedProgram>& plan, std::byte* input, std::byte* output, Hooks& hooks,
-               std::int64_t* work_ns = nullptr);
+  void execute(const std::shared_ptr<PreparedProgram>& plan, std::byte* input, std::byte* output, Hooks& hooks);
   void await(const TicketLock::Ticket& ticket, Hooks& hooks, const PreparedProgram* alone = nullptr);
   void check_alone(const PreparedProgram& plan);
   void check_last_call();

@@ -31,10 +31,9 @@ Interpreter::Interpreter(Endpoint& endpoint, std::size_t cache_bytes, std::size_
 }
 
 void Interpreter::run(const std::shared_ptr<PreparedProgram>& shared, std::uint64_t call, std::byte* input,
-                      std::byte* output, Hooks& hooks, std::int64_t* work_ns) {
+                      std::byte* output, Hooks& hooks) {
   PreparedProgram& plan = *shared;
   call_ = call;
-  work_ns_ = work_ns;
   plan_ = &plan;
   hooks_ = &hooks;
   history_[call % history_.size()] = {call, plan.print};
@@ -180,12 +179,12 @@ std::size_t Interpreter::move(const PreparedProgram::Instruction& i, std::int64_
       send.data = staging = nbytes <= Descriptor::room ? send.small : stage(send);
   }
   bool works = staging || i.targets > i.slots || !placed_.empty();
-  if (works && work_ns_) *work_ns_ -= thread_ns();
-  if (!placed_.empty())
+  if (works && hooks_->work_ns)
+    time_work(i, window, nbytes, staging);
+  else if (!placed_.empty())
     reduce_into_peers(i, window, nbytes, staging);
   else if (works)
     apply(i, window, nbytes, staging);
-  if (works && work_ns_) *work_ns_ += thread_ns();
   if (i.last) close(send_descriptors_[i.reg]);
   for (int k = i.targets; k < i.targets + i.sources; k++)
     if (auto& o = plan_->operands[i.operand + k]; o.last) close(send_descriptors_[o.reg]);

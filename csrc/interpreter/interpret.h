@@ -26,10 +26,9 @@ class Interpreter : Situation {
   // `cache_bytes`: outputs of calls that touch more than these go past the caches. `single_copy_bytes`: see PeerMemory.
   Interpreter(Endpoint& endpoint, std::size_t cache_bytes, std::size_t single_copy_bytes);
 
-  // One collective call. Throws Error (the group is poisoned then), or Interrupted (the caller poisons it). `work_ns`:
-  // takes the time of a core that its copies and reductions take, without waits; nullptr: nobody asks.
+  // One collective call. Throws Error (the group is poisoned then), or Interrupted (the caller poisons it).
   void run(const std::shared_ptr<PreparedProgram>& plan, std::uint64_t call, std::byte* input, std::byte* output,
-           Hooks& hooks, std::int64_t* work_ns = nullptr);
+           Hooks& hooks);
 
   // Looks a last time, without waiting, for calls of peers that did not fit the last one here.
   void check_last_call();
@@ -123,6 +122,8 @@ class Interpreter : Situation {
                          std::byte* slot);
   bool spreads() const;
   void close(SendDescriptor& send);
+  [[gnu::cold, gnu::noinline]] void time_work(const PreparedProgram::Instruction& i, std::int64_t window,
+                                              std::size_t nbytes, std::byte* slot);
   void apply(const PreparedProgram::Instruction& i, std::int64_t window, std::size_t nbytes, std::byte* slot);
   const std::byte* packed(const PreparedProgram::Operand& o, std::size_t nbytes);
   void write(const PreparedProgram::Instruction& i, void* const* targets, int ntargets, std::size_t count);
@@ -218,7 +219,6 @@ class Interpreter : Situation {
   LastRecorder last_recorder_;
   std::atomic<Recorder*> recording_ = nullptr;
   std::uint64_t call_ = 0;
-  std::int64_t* work_ns_ = nullptr;
   std::byte* spaces_[3] = {};
 };
 

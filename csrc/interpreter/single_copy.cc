@@ -83,6 +83,14 @@ void Interpreter::write_from_peers(const PreparedProgram::Instruction& i, void* 
   }
 }
 
+// The time of the work decides whether messages are worth to be read so.
+void Interpreter::time_work(const PreparedProgram::Instruction& i, std::int64_t window, std::size_t nbytes,
+                            std::byte* slot) {
+  *hooks_->work_ns -= thread_ns();
+  placed_.empty() ? apply(i, window, nbytes, slot) : reduce_into_peers(i, window, nbytes, slot);
+  *hooks_->work_ns += thread_ns();
+}
+
 void Interpreter::read(int peer, std::uintptr_t from, std::byte* to, std::size_t nbytes) {
   auto error = peer_memory_.read(peer, from, to, nbytes);
   std::atomic_thread_fence(std::memory_order_acquire);

@@ -22,6 +22,8 @@ struct Hooks {
   virtual ~Hooks() = default;
   virtual void blocking() {}     // the first short spin failed: let go of locks of the host
   virtual void interrupted() {}  // every 50 ms; throws Interrupted when the host wants the wait to end
+  // Takes the time of a core that a call's copies and reductions take, without waits; nullptr: nobody asks.
+  std::int64_t* work_ns = nullptr;
 };
 
 // The subject of a wait.

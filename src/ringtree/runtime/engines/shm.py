@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import ringtree.errors  # noqa: F401  # gives the native errors their message
@@ -48,21 +49,15 @@ def _join(parameters: GroupParameters) -> JoinedGroup:
     reads_Bps = native.reads_Bps() if single_copies(os.environ) and not parameters.threads else 0.0
     lazily = parameters.inherited is not None or listening is not None
     needed, at_first = (native.reserved_bytes(*sizes, lazily=each) for each in (lazily, True))
-    try:
+    with ExitStack() as taken:
+        if listening:
+            taken.callback(listening.close)
         offer = [*_offer(parameters, listening, reads_Bps), native.process_identity()]
         memory = native.segment_bytes(*sizes), offer, at_first, needed  # each rank reserves its own slots, on its node
         fd, offers = parameters.bootstrap.share(group, *memory)
-    except BaseException:
-        if listening:
-            listening.close()
-        raise
-    try:
+        taken.callback(os.close, fd)
         network = listening and listening.network(hosts, [o[3] for o in offers])
-    except BaseException:
-        os.close(fd)
-        if listening:
-            listening.close()
-        raise
+        taken.pop_all()
     machines = listening.machines if listening else hosts
     cores = {m: _union([o[0] for o, other in zip(offers, machines, strict=True) if other == m]) for m in machines}
     here, nodes = machines[parameters.rank], [o[5][0] for o in offers]

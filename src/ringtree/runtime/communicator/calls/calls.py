@@ -107,7 +107,7 @@ class Calls:
         endpoint = self._endpoint
         nbytes, trials, timed = r.count * r.dtype.itemsize, self.selection.trials, self._joined.timed
         kind, seconds = kind_of(r.collective, r.root, nbytes), None
-        trial = None if algorithm else trials.open(kind)
+        trial = None if algorithm else trials.under_way(kind)
         if async_op:
             found = self.began(endpoint.start(bound.plan, *addresses), request.result, (request, x))
         elif trial is not None and timed is not None:

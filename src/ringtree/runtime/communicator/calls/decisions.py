@@ -230,7 +230,7 @@ def _decoded(value: bytes, hosts: str) -> Decision:
 
 
 def _fields(steps: CallTuning, hosts: str) -> dict[str, Any]:
-    """What is unlike a schedule that is not cut: an entry of the memo is short."""
+    """The fields that differ from those of a schedule that is not cut: an entry of the memo is short."""
     short = tuple((name, THE_HOSTS if hosts and value == hosts else value) for name, value in steps.options)
     fields, uncut = asdict(replace(steps, options=short)), asdict(CallTuning())
     return {name: value for name, value in fields.items() if value != uncut[name]}

@@ -88,7 +88,7 @@ class Trial:
         return found._replace(why=f"single copies took {share:.2f} of the time of staging in this group's first calls")
 
     def settle(self, outcome: Decision) -> None:
-        """Those calls that come after the trial go that way."""
+        """Lets the calls that come after the trial go that way."""
         self._settled = outcome
 
 
@@ -116,7 +116,7 @@ class Trials:
             self._settle(kind, trial)
         return trial.way
 
-    def open(self, kind: Kind) -> Trial | None:
+    def under_way(self, kind: Kind) -> Trial | None:
         """The trial that a call of that kind belongs to; None where there is none, or it is over."""
         trial = self._trials.get(kind)
         return None if trial is None or (trial.is_over and trial.is_settled) else trial
@@ -135,8 +135,8 @@ class Trials:
             self._settle(kind, trial)
 
     def _settle(self, kind: Kind, trial: Trial) -> None:
-        """By the outcome in the memo. A rank that finds none publishes the prediction, so that nobody waits for the one
-        that measures."""
+        """Takes the outcome of the memo. A rank that finds none publishes the prediction: nobody waits for the one that
+        measures."""
         make = trial.outcome if self._measures(kind) else trial.predicted
         trial.settle(self._decisions.settle(self._parameters, kind, make(), trial.predicted()))
 
