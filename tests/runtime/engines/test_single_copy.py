@@ -135,6 +135,27 @@ def test_a_sender_that_dies_before_it_is_read_is_named() -> None:
     assert ends[1].error is _native.PeerDied and "rank 0 died" in ends[1].text, ends[1]
 
 
+@pytest.mark.parametrize("single_copy", [False, pytest.param(True, marks=READS)])
+def test_the_time_of_a_call_s_work_is_without_its_waits(single_copy: bool) -> None:
+    """Rank 0, which receives, waits for rank 1 for a quarter of a second."""
+    late_s = 0.25
+
+    def rank_of(group: _native.Group, rank: int) -> tuple[float, float]:
+        window = 0 if single_copy else LEAST // 4
+        plan = prepare(group, broadcast(rank, 2, 1), LONG, redop=None, window=window, single_copy=single_copy)
+        x = content(1) if rank else np.zeros(LONG, np.float32)
+        run(group, plan, x, x)
+        if rank:
+            time.sleep(late_s)
+        began_s = time.perf_counter()
+        work_s = group.run_timed(plan, x.ctypes.data, x.ctypes.data)
+        assert np.array_equal(x, content(1))
+        return work_s, time.perf_counter() - began_s
+
+    (work_s, wall_s), _ = values(world(2, rank_of, single_copy_bytes=LEAST))
+    assert 0 < work_s < late_s / 2 < late_s * 0.8 < wall_s
+
+
 def moved(comm: Communicator) -> list[str]:
     """Calls of each kind, in place where there is such a form; returns what is wrong."""
     n, me = comm.size, comm.rank
