@@ -99,7 +99,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     args = parser_for(command).parse_args(words)
     try:
-        import_module("ringtree.cli.options.files").check_read(args)
+        if files := sys.modules.get("ringtree.cli.options.files"):  # of commands that read any
+            files.check_read(args)
         if args.command in RANKS:
             import_module("ringtree.runtime.linux").require_linux()
         code: int = import_module(f"ringtree.cli.{args.work}").run(args)

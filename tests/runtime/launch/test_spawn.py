@@ -198,6 +198,12 @@ def test_an_interrupted_rank_is_named(way: dict[str, Any]) -> None:
     assert isinstance(caught.value.__cause__, KeyboardInterrupt)
 
 
+def interruptible(_: Communicator) -> int:
+    """A shell starts what runs in its background with SIGINT ignored, and ranks inherit that."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    return os.getpid()
+
+
 @pytest.mark.parametrize(
     ("number", "story"),
     [(signal.SIGINT, "it was interrupted"), (signal.SIGKILL, "its process was killed by SIGKILL")],
@@ -206,7 +212,7 @@ def test_an_interrupted_rank_is_named(way: dict[str, Any]) -> None:
 def test_a_rank_that_ended_between_two_calls_of_a_pool_is_named(number: signal.Signals, story: str) -> None:
     pytest.importorskip("ringtree._native")
     with Pool(2) as pool:
-        process, _ = pool.run(identity)[1]
+        process = pool.run(interruptible)[1]
         os.kill(process, number)
         os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT)
         with pytest.raises(RankFailed, match=f"rank 1 of 2 failed: {story}"):

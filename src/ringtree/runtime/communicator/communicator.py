@@ -259,7 +259,7 @@ class Communicator(Elastic, OneSided, PointToPoint, Objects, Coalesced):
         endpoint, gone = self._endpoint, cast("Endpoint", other)
         self._endpoint = gone
         self.call = self.call_shaped = self.start_call = self.call_at = self.start_at = other
-        self._joined_group = self._joined_group._replace(endpoint=gone)
+        self._joined_group = self._joined_group.without_engine(gone)
         if used := self._used_calls():
             used.replace_endpoint(gone)
         self._mail.replace_endpoint(gone)

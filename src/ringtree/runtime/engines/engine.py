@@ -121,6 +121,10 @@ class JoinedGroup(NamedTuple):
     cores_are_shared: bool = False
     timed: TimedRuns | None = None
 
+    def without_engine(self, gone: Endpoint) -> JoinedGroup:
+        """What the members know, with an endpoint in place of the engine's, which is let go of."""
+        return self._replace(endpoint=gone, timed=None)
+
 
 def join(engine: str, parameters: GroupParameters) -> JoinedGroup:
     """Takes this rank's endpoint in a new group; returns when all members have come."""

@@ -243,7 +243,7 @@ class Calls:
         self.selection.replace_endpoint(other)
         self.plans.clear()
         self.plans.endpoint = other
-        self._joined = self._joined._replace(endpoint=other, timed=None)
+        self._joined = self._joined.without_engine(other)
 
     def let_go(self) -> None:
         """Lets go of the arrays of asynchronous calls; only when the engine works on them no more."""

@@ -152,4 +152,4 @@ class Selection:
     def replace_endpoint(self, other: Endpoint) -> None:
         """As Calls.replace_endpoint."""
         self._decisions.endpoint = other
-        self._joined = self._joined._replace(endpoint=other)
+        self._joined = self._joined.without_engine(other)
