@@ -122,7 +122,7 @@ class JoinedGroup(NamedTuple):
     timed: TimedRuns | None = None
 
     def without_engine(self, gone: Endpoint) -> JoinedGroup:
-        """What the members know, with an endpoint in place of the engine's, which is let go of."""
+        """The same facts with another endpoint in place of the engine's, which is let go of."""
         return self._replace(endpoint=gone, timed=None)
 
 
