@@ -83,7 +83,7 @@ void Interpreter::write_from_peers(const PreparedProgram::Instruction& i, void* 
   }
 }
 
-// The time of the work decides whether messages are worth to be read so.
+// As the work of move(), timed: by this a group chooses between single copies and staging (decision 0091).
 void Interpreter::time_work(const PreparedProgram::Instruction& i, std::int64_t window, std::size_t nbytes,
                             std::byte* slot) {
   *hooks_->work_ns -= thread_ns();
