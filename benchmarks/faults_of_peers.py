@@ -320,6 +320,22 @@ def line(row: list[str]) -> str:
     return "| " + " | ".join(row) + " |"
 
 
+def in_short(trials: list[dict[str, Any]]) -> Iterator[list[str]]:
+    """A row for each fault: its name, and what the survivors of each peer get, in the order of PEERS."""
+    cells: dict[str, list[str]] = {}
+    for fault, _, outcome, after, named, wrong, _ in rows(trials):
+        if wrong and not wrong.startswith("0"):
+            cell = f"{wrong} wrong"
+        elif not after:
+            cell = "hang" if "hung" in outcome else "no error"
+        else:
+            heard, of = named.split(" of ")
+            names = ", named" if heard == of else f", {named} named" if heard != "0" else ""
+            cell = after.split(", ")[0] + names
+        cells.setdefault(fault, []).append(cell)
+    return ([fault, *found] for fault, found in cells.items())
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peers", default=PEERS)

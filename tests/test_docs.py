@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.faults_of_peers import line, rows
+from benchmarks.faults_of_peers import in_short, line, rows
 from ringtree.runtime import types
 from ringtree.runtime.communicator.collectives.coalesced import Coalesced
 from ringtree.runtime.communicator.collectives.collectives import Collectives
@@ -173,13 +173,18 @@ def test_the_peers_record_is_the_table() -> None:
     assert {n: [r["in_place_time_us"] for r in rows if r["nbytes"] == n] for n in table} == table
 
 
+def rows_of(page: str, heading: str) -> list[str]:
+    """The rows of the first table below a heading, without its head."""
+    lines = (ROOT / page).read_text(encoding="utf-8").split(f"\n## {heading}\n")[1].split("\n## ")[0].splitlines()
+    return [found for found in lines if found.startswith("| ")][2:]
+
+
 def test_the_record_of_the_peers_faults_is_the_table() -> None:
-    """docs/faults.md has the rows that the record beside the benchmark makes."""
+    """benchmarks/README.md has the rows that the record beside it makes, and docs/faults.md the same in short."""
     trials = json.loads((ROOT / "benchmarks" / "faults_of_peers.json").read_text(encoding="utf-8"))["trials"]
-    made = [line(row) for row in rows(trials)]
-    text = (ROOT / "docs" / "faults.md").read_text(encoding="utf-8").split("## Beside Gloo and the MPIs")[1]
-    table = [found for found in text.split("\n## ")[0].splitlines() if found.startswith("| ")][2:]
-    assert len(made) > 30 and table == made
+    made, short = [line(row) for row in rows(trials)], [line(row) for row in in_short(trials)]
+    assert len(made) > 30 and rows_of("benchmarks/README.md", "Faults of the peers") == made
+    assert len(short) == 8 and rows_of("docs/faults.md", "Beside Gloo and the MPIs") == short
 
 
 def test_the_page_of_pytorchs_suite_is_the_records() -> None:
