@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parent.parent
-PAGE = (ROOT / "docs" / "multi_node.md").read_text(encoding="utf-8")
+PAGE = "".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("multi_node.md", "ray.md"))
 KUBERNETES = ROOT / "examples" / "kubernetes"
 MANIFESTS = sorted(KUBERNETES.glob("*.yaml"))
 SCRIPTS = sorted((ROOT / "examples" / "slurm").glob("*.sh"))

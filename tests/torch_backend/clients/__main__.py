@@ -29,7 +29,7 @@ the choice to the library, here on two ranks: on Gloo, and with `RINGTREE_REPLAC
 bit. The ratio is the program's time on ringtree over that on Gloo, from its first line to its last, the median of
 three turns or more; models are so small that starting and computing is most of it. A start that fails on Gloo itself
 is repeated, and counted. Ray Train, torchft, vLLM and SGLang have tests of their own
-([multi_node.md](multi_node.md#ray), [pytorch.md](pytorch.md#supported), [vllm.md](vllm.md), [sglang.md](sglang.md)).
+([ray.md](ray.md), [pytorch.md](pytorch.md#supported), [vllm.md](vllm.md), [sglang.md](sglang.md)).
 FSDP of Accelerate, of the Trainer and of Lightning is not here: these versions have none on CPUs; FSDP2 of torch
 itself is in [pytorch.md](pytorch.md#supported). torchtune's recipes for several ranks stop at two calls that only a GPU
 answers; here those two do nothing. Its program lasts half a second: starting ringtree takes 0.15 s of it, and a full
