@@ -63,7 +63,7 @@ def test_a_program_runs(where: str, text: str, tmp_path: Path) -> None:
         assert done.stdout == "".join(f"rank {r} of 4 has 6.0\n" for r in range(4))
 
 
-LONG = "digits.py", "--nodes 12500"
+LONG = ("--nodes 12500",)
 """Commands that take some seconds."""
 
 
