@@ -105,7 +105,7 @@ LINK_RANGES = {
     "host": (0.25, 1.15, "copies through the host's memory: its channels, the CPU's root complex, both sockets"),
 }
 """Factors of the bandwidth between GPUs of a machine."""
-PLUGINS = {"tcpx": (0.6, 1.6, 0.75, 1.4), "tcpxo": (0.6, 1.6, 1.0, 1.0)}
+PLUGINS = {"tcpx": (0.6, 1.6, 0.75, 1.4)}
 """Factors of a hop with Simple, by fabrics whose plugin publishes none, and of the time of bytes where what is under
 way over such a hop is the bottleneck."""
 RUN = 1.05
