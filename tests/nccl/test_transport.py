@@ -169,6 +169,12 @@ def test_gpus_joined_all_to_all_by_xgmi_have_as_many_rings_as_peers() -> None:
     assert ring.bottleneck.startswith("xGMI: 7 x 64 GB/s")
 
 
+def test_gpus_joined_all_to_all_by_xgmi_have_a_ring_from_each_nic_between_machines() -> None:
+    ring = found(Cluster(machine("mi300x8"), 2, FABRICS["roce"]), "all_reduce", 16 * GiB)["ring/simple"]
+    assert ring.bottleneck == "NICs: 8 x 50 GB/s"
+    assert ring.bandwidth_Bps * 30 / 16 == pytest.approx(8 * 50e9 * FABRICS["roce"].payload * NIC_SHARE)
+
+
 def test_rccl_has_its_own_latencies_and_choice() -> None:
     some = found(Cluster(machine("mi300x8")), "all_reduce", 8)
     assert set(some) == {"ring/ll", "ring/simple", "tree/ll"}

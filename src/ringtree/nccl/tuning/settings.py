@@ -34,9 +34,8 @@ TCPX = TuningSettings(
     simple_us=415.0,
 )
 TCPXO = TuningSettings(
-    "Google Cloud, GPUDirect-TCPXO, release notes (container-engine-accelerators): NCCL_PROTO=Simple,LL128 since May 2025, "
-    "Simple before; NCCL_ALGO=Ring,Tree until August 2025, NCCL_NVLSTREE_MAX_CHUNKSIZE=131072 since; "
-    "NCCL_BUFFSIZE=8388608",
+    "Google Cloud, GPUDirect-TCPXO, notes of its releases: NCCL_PROTO=Simple,LL128 since May 2025, Simple before; "
+    "NCCL_ALGO=Ring,Tree until August 2025, NCCL_NVLSTREE_MAX_CHUNKSIZE=131072 since; NCCL_BUFFSIZE=8388608",
     protocols=("ll128", "simple"),
     buffer_bytes=8 << 20,
     nvls_chunk_bytes=128 << 10,
