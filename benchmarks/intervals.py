@@ -56,8 +56,7 @@ def _parts(system: Any, some: Sequence[Any]) -> Iterable[Any]:
 def _rivals(system: Any, point: Any) -> Sequence[Any]:
     ours = transport.estimates(system.cluster, system.graphs, system.collective, point.nbytes)
     theirs = tuning.estimates(system.cluster, system.graphs, system.collective, point.nbytes)
-    known = [e for e in theirs if system.algorithm in ("", e.algorithm)]
-    return rivals([e for e in ours if system.algorithm in ("", e.algorithm)], known)
+    return rivals([e for e in ours if system.considers(e)], [e for e in theirs if system.considers(e)])
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,6 @@ LARGE_bytes = 64 << 20
 """From here on bandwidth is compared."""
 ELSEWHERE = {
     "gcp-a3-high": "tcpx: what a hop with Simple costs, from the table of gcp-a3-mega",
-    "gcp-a3-mega": "tcpxo: what a hop with Simple costs, from a table of gcp-a3-high",
     "gb200-nvl72": "NVLS: what each head beyond a board's eight adds to a loop, from a table of two racks",
     "rtx4090-pcie": "host memory: shares of PCIe links and a block's rate, from tables of RTX 2080 Ti and RTX 5090",
 }
@@ -57,7 +56,7 @@ MODELS = {"ours": "our model", "theirs": "NCCL's own", "naive": "naive line"}
 @dataclass(frozen=True)
 class System:
     """A file, what it was measured on, and the collective. `gpus`: how many of a machine's; `nics`: other NICs than its
-    own; `algorithm`: the one that was forced."""
+    own; `algorithm` and `protocol`: those that were forced, as in NCCL_ALGO and NCCL_PROTO."""
 
     file: str
     machine: str
@@ -66,6 +65,7 @@ class System:
     gpus: int = 0
     nics: tuple[int, float] = (0, 0.0)
     algorithm: str = ""
+    protocol: str = ""
     note: str = ""
     collective: str = "all_reduce"
 
@@ -82,14 +82,17 @@ class System:
     def graphs(self) -> Mapping[Pattern, Channels]:
         return find_graphs(self.cluster)
 
+    def considers(self, candidate: Estimate) -> bool:
+        """Whether what was forced allows a candidate."""
+        return all(
+            not forced or name in forced.split(",")
+            for forced, name in ((self.algorithm, candidate.algorithm), (self.protocol, candidate.protocol))
+        )
+
     def predicted(self, nbytes: int) -> tuple[Estimate, Estimate]:
         """Estimates for NCCL's pick: our model's, and NCCL's own."""
         ours = transport.estimates(self.cluster, self.graphs, self.collective, nbytes)
-        theirs = [
-            e
-            for e in tuning.estimates(self.cluster, self.graphs, self.collective, nbytes)
-            if self.algorithm in ("", e.algorithm)
-        ]
+        theirs = [e for e in tuning.estimates(self.cluster, self.graphs, self.collective, nbytes) if self.considers(e)]
         pick = theirs[0] if theirs else ours[0]
         return next(e for e in ours if (e.algorithm, e.protocol) == (pick.algorithm, pick.protocol)), pick
 
@@ -105,13 +108,14 @@ SYSTEMS = [
            collective="all_gather"),
     System("dstack_nebius_h100_2n_allreduce", "dgx-h100", 2, "infiniband"),
     System("gcp_a3high_2n_allgather", "gcp-a3-high", 2, "tcpx", collective="all_gather"),
-    System("gcp_a3mega_2n_allreduce", "gcp-a3-mega", 2, "tcpxo"),
+    System("gcp_a3mega_2n_allreduce", "gcp-a3-mega", 2, "tcpxo", algorithm="ring,tree", protocol="simple",
+           note="the plugin of 2024, by the files that its page lists, whose profile has no LL128"),
     System("gcp_a3ultra_2n_allgather", "gcp-a3-ultra", 2, "roce", collective="all_gather"),
-    System("issue252_ring_8rank", "dgx-h100", 2, "infiniband", 4, (4, 25e9), "ring", "NCCL_ALGO=RING"),
+    System("issue252_ring_8rank", "dgx-h100", 2, "infiniband", 4, (4, 25e9), "ring", note="NCCL_ALGO=RING"),
     System("issue309_h100_2n_dell_xe9680", "dgx-h100", 2, "infiniband"),
     System("issue309_h100_4n_vm", "dgx-h100", 4, "infiniband"),
     System("k8snccl_h100_2n_allreduce", "dgx-h100", 2, "infiniband", 0, (8, 25e9), "ring",
-           "NICs not named: its header reads them from the plateau, as a ring's"),
+           note="NICs not named: its header reads them from the plateau, as a ring's"),
     System("oci_a100_8gpu_1n_point", "oci-gpu4"),
     System("rtx4090_2gpu_pcie_shm", "rtx4090-pcie", gpus=2),
 ]  # fmt: skip

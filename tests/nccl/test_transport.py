@@ -14,8 +14,11 @@ from ringtree.machines.nics import with_nics
 from ringtree.nccl import transport, tuning
 from ringtree.nccl.estimate import Estimate
 from ringtree.nccl.graphs import graphs as find_graphs
-from ringtree.nccl.transport.figures import NIC_SHARE
-from ringtree.nccl.transport.hardware import nics_limit
+from ringtree.nccl.transport.figures import BOARD_HEADS, NIC_SHARE, HEAD_us
+from ringtree.nccl.transport.hardware import latency_us, nics_limit
+from ringtree.nccl.transport.trees import tree_us
+from ringtree.nccl.tuning.channels import chunk_bytes
+from ringtree.nccl.tuning.communicator import NcclCommunicator
 from ringtree.price.bounds import Bounds
 from ringtree.topology.fabrics import FABRICS
 
@@ -166,6 +169,12 @@ def test_gpus_joined_all_to_all_by_xgmi_have_as_many_rings_as_peers() -> None:
     assert ring.bottleneck.startswith("xGMI: 7 x 64 GB/s")
 
 
+def test_gpus_joined_all_to_all_by_xgmi_have_a_ring_from_each_nic_between_machines() -> None:
+    ring = found(Cluster(machine("mi300x8"), 2, FABRICS["roce"]), "all_reduce", 16 * GiB)["ring/simple"]
+    assert ring.bottleneck == "NICs: 8 x 50 GB/s"
+    assert ring.bandwidth_Bps * 30 / 16 == pytest.approx(8 * 50e9 * FABRICS["roce"].payload * NIC_SHARE)
+
+
 def test_rccl_has_its_own_latencies_and_choice() -> None:
     some = found(Cluster(machine("mi300x8")), "all_reduce", 8)
     assert set(some) == {"ring/ll", "ring/simple", "tree/ll"}
@@ -208,6 +217,21 @@ def test_more_blocks_between_racks_do_not_make_the_switches_faster() -> None:
     one, two = (found(c, "all_reduce", 64 * GiB) for c in (Cluster(rack), Cluster(rack, 2, INFINIBAND)))
     assert two["nvls_tree/simple"].channels > one["nvls/simple"].channels
     assert two["nvls_tree/simple"].bandwidth_Bps == pytest.approx(one["nvls/simple"].bandwidth_Bps, rel=0.05)
+
+
+def test_each_level_of_a_tree_of_racks_fills_by_a_loop_up_and_one_down() -> None:
+    """Four and eight racks are two levels and three."""
+    rack, size, filled = machine("gb200-nvl72"), 8 * GiB, []
+    graphs = find_graphs(Cluster(rack, 4, INFINIBAND))
+    for nodes in (4, 8):
+        comm = NcclCommunicator(Cluster(rack, nodes, INFINIBAND), graphs)
+        heads = comm.heads("nvls_tree")
+        loop = chunk_bytes(comm, "nvls_tree", heads, size) * comm.nvls_channels * heads
+        time_us = tree_us(comm, "all_reduce", "nvls_tree", "simple", size, 400.0)
+        filled.append(time_us - latency_us(comm, "all_reduce", "nvls_tree", "simple"))
+    assert heads > BOARD_HEADS
+    loop_us = loop / 400e3 + (heads - BOARD_HEADS) * HEAD_us
+    assert filled[1] - filled[0] == pytest.approx(2 * loop_us)
 
 
 def test_a_rack_is_as_fast_alone_as_among_others() -> None:

@@ -69,6 +69,8 @@ def nic_limit(comm: NcclCommunicator, algorithm: str, protocol: str = "simple") 
     machine, fabric = comm.cluster.machine, comm.cluster.fabric
     assert fabric is not None
     used = sorted({n for pair in graph.nics for n in pair}) or list(range(min(graph.count, len(machine.nics))))
+    if comm.rccl and _mesh_GBps(comm):  # a ring from each NIC, more than the search finds (rome_models.cc, model 81)
+        used = list(range(len(machine.nics)))
     least = nics_limit(machine, fabric, used)
     if comm.reduces_in_network(algorithm):
         rates = sum(machine.devices[machine.nics[n]].rate_Bps for n in used) / 1e9
@@ -147,8 +149,8 @@ def link_limit(comm: NcclCommunicator, graph: Channels, chain: bool = False) -> 
 
 
 def _mesh_GBps(comm: NcclCommunicator) -> float:
-    """Bandwidth out of a GPU that has an xGMI link to each other GPU: as many rings as other GPUs use each link once
-    (RCCL has these rings in rome_models.cc)."""
+    """Bandwidth of the rings of GPUs that have an xGMI link to each other GPU: as many as other GPUs use each link
+    once, and between machines, where a ring's last GPU sends to a NIC, as many as GPUs (RCCL's rome_models.cc)."""
     machine = comm.cluster.machine
     gpus = set(machine.gpus)
     least = inf
@@ -158,7 +160,9 @@ def _mesh_GBps(comm: NcclCommunicator) -> float:
         if {k.target for k in near} != gpus - {gpu}:
             return 0.0
         least = min(least, sum(link_GBps(k, machine.devices[gpu], machine.devices[k.target]) for k in near))
-    return least if len(gpus) > 1 else 0.0
+    if len(gpus) < 2:
+        return 0.0
+    return least * (len(gpus) / (len(gpus) - 1) if comm.nodes > 1 else 1.0)
 
 
 def _link_words(comm: NcclCommunicator, graph: Channels, GBps: float) -> str:

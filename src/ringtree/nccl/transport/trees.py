@@ -74,7 +74,10 @@ def tree_us(comm: NcclCommunicator, collective: str, algorithm: str, protocol: s
     heads = comm.heads(algorithm)
     loop = chunk_bytes(comm, algorithm, heads, nbytes) * comm.nvls_channels * heads
     posting = max(heads - figures.BOARD_HEADS, 0) * figures.HEAD_us
-    return latency + (ceil(nbytes / loop) + figures.NVLS_STAGES) * (min(loop, nbytes) / GBps / 1e3 + posting)
+    loops = ceil(nbytes / loop) + figures.NVLS_STAGES
+    if algorithm == "nvls_tree" and heads > figures.BOARD_HEADS:  # a rack forwards whole loops
+        loops += 2 * (comm.nodes - 1).bit_length()
+    return latency + loops * (min(loop, nbytes) / GBps / 1e3 + posting)
 
 
 def _fill_us(comm: NcclCommunicator, nbytes: int, GBps: float) -> float:

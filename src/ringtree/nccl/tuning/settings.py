@@ -34,12 +34,11 @@ TCPX = TuningSettings(
     simple_us=415.0,
 )
 TCPXO = TuningSettings(
-    "Google Cloud, GPUDirect-TCPXO: NCCL_BUFFSIZE=8388608; LL128 by a profile of its own. simple_us: "
-    "unpublished; from the table of a3-high, which has the other transport (all_gather of 1 to 4 MiB: 976 us, of "
-    "which NCCL's latency is 80, over two hops)",
-    protocols=("ll", "simple"),
-    simple_us=448.0,
+    "Google Cloud, GPUDirect-TCPXO, notes of its releases: NCCL_PROTO=Simple,LL128 since May 2025, Simple before; "
+    "NCCL_ALGO=Ring,Tree until August 2025, NCCL_NVLSTREE_MAX_CHUNKSIZE=131072 since; NCCL_BUFFSIZE=8388608",
+    protocols=("ll128", "simple"),
     buffer_bytes=8 << 20,
+    nvls_chunk_bytes=128 << 10,
 )
 EFA_PLUGIN_us = 7.5
 """Unpublished; from the table of two p4de (all_reduce of 8 bytes: 161 us, of which NCCL's latency is 92 and the
