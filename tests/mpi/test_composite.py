@@ -13,7 +13,7 @@ import pytest
 
 from ringtree import Communicator, Poisoned, spawn
 from ringtree import mpi as MPI
-from tests.runtime.communicator.test_composite import at_each_line
+from tests.runtime.communicator.test_composite import STRIDES, at_lines
 from tests.runtime.conftest import available
 
 pytestmark = pytest.mark.skipif(not available("shm"), reason="the native engine is not built")
@@ -43,9 +43,10 @@ def of_mpi(call: Callable[[Any], Any]) -> Callable[[Communicator], Any]:
     return made
 
 
+@pytest.mark.parametrize("stride", STRIDES)
 @pytest.mark.parametrize("name", CALLS)
-def test_an_interrupt_between_two_engine_calls_fails_the_group(name: str) -> None:
-    for wrong in spawn(at_each_line, 2, of_mpi(CALLS[name]), [threading.Event()], threads=True, timeout_s=20):
+def test_an_interrupt_between_two_engine_calls_fails_the_group(name: str, stride: int) -> None:
+    for wrong in spawn(at_lines, 2, of_mpi(CALLS[name]), [threading.Event()], stride, threads=True, timeout_s=20):
         assert wrong == []
 
 

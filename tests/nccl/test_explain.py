@@ -171,7 +171,7 @@ def test_a_fault_is_among_those_named_and_alone_with_nccls_line(
 
 
 def test_a_cause_that_nccl_denies_is_no_candidate() -> None:
-    cluster = cluster_of("dgx-1-v100")
+    cluster = cluster_of("dgx-1-v100", gpus=range(4))
     slow = measured(fault_of(cluster, "nvlink_unused").cluster, heard("Channel 00/0 : 0[0] -> 1[1] via P2P/IPC"))
     found = explain(slow, cluster)
     assert (found.verdict, [s.fault.key for s in found.suspects]) == (Diagnosis.CAUSE, ["nvlink_unused"])
@@ -179,7 +179,7 @@ def test_a_cause_that_nccl_denies_is_no_candidate() -> None:
 
 @pytest.mark.parametrize("name", ["dgx-a100", pytest.param("dgx-h100", marks=pytest.mark.slow)])
 def test_gpudirect_rdma_in_nccls_log_is_no_candidate(name: str) -> None:
-    cluster = cluster_of(name, 2)
+    cluster = cluster_of(name, 2, range(4))
     slow = fault_of(cluster, "gdr_off").cluster
     blamed = {
         line: {s.fault.key for s in explain(measured(slow, heard(line)), cluster).suspects}

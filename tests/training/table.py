@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ringtree.training import ParallelLayout, Shape, TrainingPlan, TrainingSettings
-from ringtree.training.core.layout import CONTEXTS
+from ringtree.training.core.layout import AXES, CONTEXTS
 
 SMALL = Shape(width=16, layers=2, heads=4, context=8)
 
@@ -114,6 +114,17 @@ LAYOUTS: dict[str, tuple[ParallelLayout, dict[str, Any]]] = {
     "peers staleness 0 micro-batches": (ParallelLayout(dp=2, staleness=0, server="peers", micro_batches=4), {}),
 }
 """Layouts, and what their plans have beside: `shape`, `settings`, as the keywords in which they differ."""
+
+
+LONG = [name for name, (layout, _) in LAYOUTS.items() if max(getattr(layout, axis) for axis in AXES) > 4]
+"""Eight ranks along one axis: the quick tests have two and four along each, and eight over two axes."""
+
+
+def communication(layout: ParallelLayout) -> tuple[object, ...]:
+    """What distinguishes the communication of a layout from that of others, but for the numbers of ranks."""
+    axes = [axis for axis in AXES if getattr(layout, axis) > 1]
+    options = (layout.sp, layout.zero, layout.staleness is not None and layout.server)
+    return (*axes, *options, "pp" in axes and layout.schedule, "cp" in axes and layout.context)
 
 
 def plan(name: str) -> TrainingPlan:

@@ -3,10 +3,13 @@ those of its formula."""
 
 from __future__ import annotations
 
+from collections.abc import Container
+from typing import Any
+
 import pytest
 
 from tests.torch_backend.conftest import Worlds
-from tests.training.table import LAYOUTS, plan
+from tests.training.table import LAYOUTS, LONG, communication, plan
 from tests.training.trained import (
     PATIENCE_S,
     UNLIKE,
@@ -19,9 +22,16 @@ from tests.training.trained import (
 )
 
 _results: dict[str, list[RankResult]] = {}
+FIRST = {communication(layout): name for name, (layout, _) in reversed(LAYOUTS.items())}
+"""The first layout of the table by what it communicates."""
 
 
-@pytest.fixture(scope="module", params=LAYOUTS)
+def marked(quick: Container[str]) -> list[Any]:
+    """All names, but for those of `quick` in the long campaign alone."""
+    return [pytest.param(name, marks=() if name in quick else pytest.mark.slow) for name in LAYOUTS]
+
+
+@pytest.fixture(scope="module", params=marked(LAYOUTS.keys() - LONG))
 def name(request: pytest.FixtureRequest) -> str:
     """The name of a layout, all of whose tests come one after another."""
     given: str = request.param
@@ -39,6 +49,7 @@ def test_as_one_process(worlds: Worlds, name: str) -> None:
     hold_to_one_process(plan(name), _trained(worlds, name))
 
 
+@pytest.mark.parametrize("name", marked(FIRST.values()))
 def test_missing_communication_is_noticed(worlds: Worlds, name: str) -> None:
     _, expected, _ = alone(plan(name))
     results = worlds(plan(name).layout.ranks).run(train, plan(name), True, within_s=PATIENCE_S)

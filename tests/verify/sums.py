@@ -48,7 +48,13 @@ def formed(programs: tuple[Program, ...], s: Schedule) -> list[Tree]:
         done[r] += 1
         return True
 
-    while any([step(r) for r in range(s.ranks)]):
+    def steps(r: int) -> bool:
+        before = done[r]
+        while step(r):
+            pass
+        return done[r] > before
+
+    while any([steps(r) for r in range(s.ranks)]):
         pass
     where = [(r, len(s.promise.postcondition(r, s.ranks, s.chunks, s.root or 0))) for r in range(s.ranks)]
     return [spaces[r][Space.OUTPUT, k] for r, many in where for k in range(many)]

@@ -40,9 +40,10 @@ def adds_up_in_balance(s: Schedule) -> bool:
     return all(tree == balanced_tree(0, len(flat(tree))) for tree in formed(lower(s), s))
 
 
+@pytest.mark.parametrize("ranks", [(1, 2, 3, 4, 6, 7, 9), pytest.param((12, 16), marks=pytest.mark.slow)], ids=str)
 @pytest.mark.parametrize(("name", "collective"), REDUCING)
-def test_the_balance_is_that_of_the_operations(name: str, collective: str) -> None:
-    for n in (1, 2, 3, 4, 6, 7, 9, 12):
+def test_the_balance_is_that_of_the_operations(name: str, collective: str, ranks: tuple[int, ...]) -> None:
+    for n in ranks:
         for root in sorted({0, n // 2, n - 1}) if COLLECTIVES[collective].rooted else [None]:
             plain = build(name, collective, n, root)
             for schedule in (plain, balance(plain), channels(pipeline(balance(plain), 2), 2), many_source(plain)):

@@ -100,18 +100,23 @@ CALLS: dict[str, Callable[[Communicator], Any]] = {
     "trace": traced_block,
 }
 
-SLOW = ("trace",)
+LONG = ("trace",)
+STRIDE = 4
+"""Lines from one interrupt to the next in the quick tests: between two engine calls there are dozens."""
+STRIDES = [STRIDE, pytest.param(1, marks=pytest.mark.slow)]
 
 
-def at_each_line(comm: Communicator, call: Callable[[Communicator], Any], ended: list[threading.Event]) -> list[str]:
-    """Interrupts rank 1 at each line of the call in turn, each time in a new group. The lines after which it had
-    received something, its group was whole, and rank 0 waited for it in the same call."""
-    wrong, line, more = [], 0, True
+def at_lines(
+    comm: Communicator, call: Callable[[Communicator], Any], ended: list[threading.Event], stride: int
+) -> list[str]:
+    """Interrupts rank 1 at every `stride`-th line of the call in turn, each time in a new group. The lines after which
+    it had received something, its group was whole, and rank 0 waited for it in the same call."""
+    wrong, line, more = [], 1 - stride, True
     where = ""
     with comm.duplicate() as first:
         call(first)  # what a first call loads is no part of it
     while more:
-        line += 1
+        line += stride
         with comm.duplicate() as group:
             if comm.rank == 1:
                 where = interrupted(line, partial(call, group))
@@ -127,25 +132,27 @@ def at_each_line(comm: Communicator, call: Callable[[Communicator], Any], ended:
             if comm.rank == 0:
                 ended[0].clear()
             comm.barrier()
-    assert line > 3
+    assert line > 3 * stride
     return wrong
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in CALLS])
-def test_an_interrupt_between_two_engine_calls_fails_the_group(name: str) -> None:
-    for wrong in spawn(at_each_line, 2, CALLS[name], [threading.Event()], threads=True, timeout_s=20):
+@pytest.mark.parametrize("stride", STRIDES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in CALLS])
+def test_an_interrupt_between_two_engine_calls_fails_the_group(name: str, stride: int) -> None:
+    for wrong in spawn(at_lines, 2, CALLS[name], [threading.Event()], stride, threads=True, timeout_s=20):
         assert wrong == []
 
 
+@pytest.mark.parametrize("stride", STRIDES)
 @pytest.mark.parametrize("name", ["load", "save"])
-def test_an_interrupt_within_files_fails_the_group(name: str, tmp_path: Path) -> None:
+def test_an_interrupt_within_files_fails_the_group(name: str, stride: int, tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
     call: dict[str, Callable[[Communicator], Any]] = {
         "load": lambda c: storage.load(path, c, memory="private"),
         "save": lambda c: storage.save({"x": np.ones(3)}, path, c),
     }
     spawn(call["save"], 2, threads=True)
-    for wrong in spawn(at_each_line, 2, call[name], [threading.Event()], threads=True, timeout_s=20):
+    for wrong in spawn(at_lines, 2, call[name], [threading.Event()], stride, threads=True, timeout_s=20):
         assert wrong == []
 
 

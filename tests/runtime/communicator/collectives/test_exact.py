@@ -34,13 +34,29 @@ COUNT = 96
 """Elements a rank: a multiple of all numbers of chunks here."""
 
 
+Added = tuple[Tree, int]
+"""How an element is added up, and its position on the whole vector."""
+
+
 @cache
-def planned(name: str, collective: str, ranks: int) -> tuple[Schedule, list[list[Tree]]]:
-    """An algorithm's schedule, and by rank how the elements of its output are added up, chunk by chunk."""
-    schedule = build(name, collective, ranks, ranks - 1 if COLLECTIVES[collective].rooted else None)
-    trees, s = formed(lower(schedule), schedule), schedule
-    many = [len(s.promise.postcondition(r, s.ranks, s.chunks, s.root or 0)) for r in range(s.ranks)]
-    return schedule, [trees[sum(many[:r]) : sum(many[: r + 1])] for r in range(s.ranks)]
+def built(name: str, collective: str, ranks: int) -> Schedule:
+    """An algorithm's schedule, to the last rank where there is a root."""
+    return build(name, collective, ranks, ranks - 1 if COLLECTIVES[collective].rooted else None)
+
+
+@cache
+def planned(name: str, collective: str, ranks: int) -> list[list[tuple[str, Added]]]:
+    """By rank the elements of an algorithm's output, each with a key that elements added up alike share."""
+    s = built(name, collective, ranks)
+    trees = iter(formed(lower(s), s))
+    sizes = s.promise.chunk_sizes(s.ranks, s.chunks, COUNT, None)
+    ends, found = np.cumsum(sizes), []
+    for rank in range(s.ranks):
+        found.append(row := list[tuple[str, Added]]())
+        for chunk in s.promise.postcondition(rank, s.ranks, s.chunks, s.root or 0):
+            key = repr(tree := next(trees))
+            row += [(f"{key} {at}", (tree, at)) for at in range(int(ends[chunk] - sizes[chunk]), int(ends[chunk]))]
+    return found
 
 
 def special(label: str, random: np.random.Generator) -> Values:
@@ -66,7 +82,7 @@ def called(comm: Communicator, kinds: list[tuple[str, str]], algorithms: list[tu
         for name, collective in algorithms:
             if op == "avg" and COLLECTIVES[collective].prefix:
                 continue
-            schedule, _ = planned(name, collective, comm.size)
+            schedule = built(name, collective, comm.size)
             root = {"root": comm.size - 1} if schedule.promise.rooted else {}
             found.append(getattr(comm, collective)(x, op, algorithm=schedule, **root))
     return found
@@ -122,15 +138,12 @@ def compare(
         for name, collective in algorithms:
             if op == "avg" and COLLECTIVES[collective].prefix:
                 continue
-            schedule, trees = planned(name, collective, ranks)
-            for rank in range(ranks):
+            for rank, elements in enumerate(planned(name, collective, ranks)):
                 got = results[rank][at]
                 if got is None:
-                    assert not trees[rank]
+                    assert not elements
                     continue
-                places = elements(schedule, trees[rank], rank)
-                for k, (element, (tree, where)) in enumerate(zip(raw(got, label), places, strict=True)):
-                    key = repr(tree), where
+                for k, (element, (key, (tree, where))) in enumerate(zip(raw(got, label), elements, strict=True)):
                     if key not in known:
                         known[key] = expected(label, op, tree, list(columns[where]), ranks)
                     compared += 1
@@ -140,15 +153,6 @@ def compare(
                     )
             at += 1
     return compared
-
-
-def elements(schedule: Schedule, trees: list[Tree], rank: int) -> list[tuple[Tree, int]]:
-    """How each element of the rank's output is added up, and its position on the whole vector."""
-    s = schedule
-    sizes = s.promise.chunk_sizes(s.ranks, s.chunks, COUNT, None)
-    ends, window = np.cumsum(sizes), s.promise.postcondition(rank, s.ranks, s.chunks, s.root or 0)
-    chunks = zip(window, trees, strict=True)
-    return [(tree, at) for chunk, tree in chunks for at in range(int(ends[chunk] - sizes[chunk]), int(ends[chunk]))]
 
 
 PLAIN = [(label, op) for label, op in KINDS if Dtype[label.upper()] not in PAIRS]
