@@ -55,7 +55,7 @@ void Interpreter::run(const std::shared_ptr<PreparedProgram>& shared, std::uint6
   zero_copy_ = !regions_.empty() && (region_of(input, 0) >= 0 || region_of(output, 0) >= 0);
   past_caches_ = exceeds_caches(input, output);
   single_copy_ = plan.single_copy && peer_memory_.least_bytes();
-  attached_ = false;
+  attached_ = cooperates_ = false;
   forget_grants();
   if (single_copy_) exchange_offers();
   if (zero_copy_ || past_caches_ || single_copy_) find_uses(plan, input, output);
@@ -67,6 +67,7 @@ void Interpreter::run(const std::shared_ptr<PreparedProgram>& shared, std::uint6
   try {
     run_windows();
   } catch (...) {
+    withdraw_offers();
     if (relay) relay->keep_payloads();
     throw;
   }
@@ -179,6 +180,7 @@ std::size_t Interpreter::move(const PreparedProgram::Instruction& i, std::int64_
       send.data = staging = nbytes <= Descriptor::room ? send.small : stage(send);
   }
   bool works = staging || i.targets > i.slots || !placed_.empty();
+  if (single_copy_ && works) offer_ahead(i, window);
   if (works && hooks_->work_ns)
     time_work(i, window, nbytes, staging);
   else if (!placed_.empty())
@@ -281,7 +283,7 @@ void Interpreter::signal(const PreparedProgram::Instruction& i, std::int64_t win
   if (send.protocol == Protocol::copy && !place)
     outbox_.signalled(send.slot, i.peer, number);
   else if (send.protocol != Protocol::inlined && !place)
-    zero_copy_sends_.push_back({i.peer, number, send.data, send.data + send.nbytes});
+    note_zero_copy(i.peer, number, send);
   ring<recorded>(i.peer);
   if (i.last) {
     close(send);

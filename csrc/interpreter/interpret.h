@@ -75,6 +75,14 @@ class Interpreter : Situation {
     int peer;
     std::uint64_t number;
     const std::byte *begin, *end;
+    bool single_copy;  // by the peer's process, and by this one (CooperativeCopy)
+  };
+  // A message that its sender may write a part of, into this rank's memory.
+  struct Offer {
+    int sender;
+    std::uint64_t number;
+    std::uint32_t blocks;
+    CooperativeCopy<Sync> copy;
   };
   // Memory of a peer that it has granted for the message to it of that number; the grant came with message `with`.
   struct Place {
@@ -131,6 +139,16 @@ class Interpreter : Situation {
   void write_from_peers(const PreparedProgram::Instruction& i, void* const* targets, int ntargets, std::size_t count,
                         std::size_t done);
   void read(int peer, std::uintptr_t from, std::byte* to, std::size_t nbytes);
+  static bool both_ends_copy(std::uintptr_t from, const std::byte* to, std::size_t nbytes);
+  Offer& offer(int sender, std::uint64_t number, std::byte* to, std::size_t nbytes);
+  void copy_with_sender(const Message& message, std::byte* to);
+  [[gnu::cold, gnu::noinline]] void offer_ahead(const PreparedProgram::Instruction& now, std::int64_t window);
+  const PreparedProgram::Instruction* wait_for(const PreparedProgram::Instruction& copy,
+                                               const PreparedProgram::Instruction& now) const;
+  bool is_free(const std::byte* at, std::size_t nbytes, const PreparedProgram::Instruction* first,
+               const PreparedProgram::Instruction* end, std::int64_t window) const;
+  void withdraw_offers();
+  bool write_for_receivers();
   template <bool recorded>
   void signal(const PreparedProgram::Instruction& i, std::int64_t window);
   template <bool recorded>
@@ -153,6 +171,7 @@ class Interpreter : Situation {
   void settle(const std::byte* begin, const std::byte* end);
   void await_completion(const ZeroCopySend& send);
   bool complete(const ZeroCopySend& send) const;
+  void note_zero_copy(int peer, std::uint64_t number, const SendDescriptor& send);
 
   std::byte* memory(const PreparedProgram::Operand& o, std::int64_t window, std::uint32_t piece) const {
     auto at = plan_->offsets[o.first + piece] + window * plan_->window;
@@ -173,7 +192,7 @@ class Interpreter : Situation {
   std::uint64_t short_exchange() const override { return plan_ && plan_->short_exchange ? call_ : 0; }
   std::string where() const override;
   bool help() override;
-  bool helps_at_once() const override { return endpoint_.relay() != nullptr; }
+  bool helps_at_once() const override { return endpoint_.relay() || cooperates_; }
   bool copy_for_good(int peer);
   void locate(const Descriptor& descriptor, Message& message);
   const std::byte* in_region(const Descriptor& descriptor, int peer);
@@ -195,6 +214,8 @@ class Interpreter : Situation {
   PeerMemory peer_memory_;
   bool single_copy_ = false;        // whether peers may read this call's arrays
   bool attached_ = false;           // whether a message of this call lies in a peer's process
+  bool cooperates_ = false;         // whether this rank has sent messages that both ends copy in this call
+  std::vector<Offer> offers_;       // of such messages to this rank, at most one of a sender
   std::vector<std::byte> passing_;  // what was read of peers, on its way into a sum
   int ranks_here_ = 0;              // on this host
   std::size_t cache_bytes_;

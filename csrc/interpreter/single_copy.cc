@@ -1,5 +1,6 @@
 // The part of the interpreter that receives by reading the sender's memory (see PeerMemory): one copy, into the target,
-// or block by block into a cache where more is done with it than a copy.
+// or block by block into a cache where more is done with it than a copy. Of a long copy the sender makes a part while
+// it waits (see CooperativeCopy).
 //
 // To the sender this is a send without a copy: it waits for the completion before it overwrites the bytes, or returns.
 // A call that fails frees its arrays while peers may still read them; so a reader asks, after it has read, whether the
@@ -60,7 +61,10 @@ void Interpreter::write_from_peers(const PreparedProgram::Instruction& i, void* 
   };
   if (i.kind == Kind::copy && ntargets == 1) {
     auto message = message_of(0);
-    return read(message->peer, message->there + done, static_cast<std::byte*>(targets[0]), count * plan_->item);
+    auto to = static_cast<std::byte*>(targets[0]);
+    bool whole = done == 0 && count * plan_->item == message->nbytes;
+    if (whole && both_ends_copy(message->there, to, message->nbytes)) return copy_with_sender(*message, to);
+    return read(message->peer, message->there + done, to, count * plan_->item);
   }
   if (passing_.size() < block * static_cast<std::size_t>(i.sources)) passing_.resize(block * i.sources);
   auto elements = block / plan_->item;

@@ -37,6 +37,12 @@ Descriptor::Location Interpreter::location(const std::byte* data, int region) co
   return {static_cast<std::uint64_t>(region), static_cast<std::uint64_t>(data - regions_[region].base)};
 }
 
+void Interpreter::note_zero_copy(int peer, std::uint64_t number, const SendDescriptor& send) {
+  bool single_copy = send.protocol == Protocol::single_copy;
+  zero_copy_sends_.push_back({peer, number, send.data, send.data + send.nbytes, single_copy});
+  cooperates_ |= single_copy && CooperativeCopy<Sync>::blocks_of(send.nbytes);
+}
+
 // Waits until no peer reads these bytes in place any more.
 void Interpreter::settle(const std::byte* begin, const std::byte* end) {
   auto& stuck = endpoint_.segment().member(endpoint_.rank()).stuck;
@@ -67,6 +73,7 @@ void Interpreter::await_completion(const ZeroCopySend& send) {
 bool Interpreter::help() {
   bool copied = endpoint_.relay() && endpoint_.relay()->advance();
   if (peer_memory_.answer()) ring_all();
+  if (cooperates_) copied |= write_for_receivers();
   for (int peer = 0; peer < endpoint_.ranks(); peer++)
     if (peer != endpoint_.rank() && endpoint_.segment().member(peer).stuck.load(std::memory_order_relaxed))
       copied |= copy_for_good(peer);

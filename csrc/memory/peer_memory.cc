@@ -131,4 +131,20 @@ int PeerMemory::read_at_once(int peer, std::uintptr_t from, std::byte* to, std::
   return 0;
 }
 
+int PeerMemory::write(int peer, const std::byte* from, std::uintptr_t to, std::size_t nbytes) const {
+  std::byte none[1];
+  auto& member = segment_.member(peer);
+  if (auto error = read_at_once(peer, member.word_at, none, sizeof none)) return error;
+  for (std::size_t done = 0; done < nbytes;) {
+    iovec here{const_cast<std::byte*>(from) + done, nbytes - done},
+        there{reinterpret_cast<void*>(to + done), nbytes - done};
+    auto put = process_vm_writev(member.process, &here, 1, &there, 1, 0);
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) return errno;
+    if (put == 0) return EFAULT;
+    done += static_cast<std::size_t>(put);
+  }
+  return 0;
+}
+
 }  // namespace ringtree

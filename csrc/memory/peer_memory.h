@@ -6,7 +6,7 @@
 // kernel refuses, messages are staged.
 //
 // A process id proves nothing, for another process may have it by now. So every read takes along a random word of the
-// sender's process, which the sender has written into the segment.
+// sender's process, which the sender has written into the segment, and every write comes after such a read.
 #pragma once
 
 #include <cstddef>
@@ -44,6 +44,8 @@ class PeerMemory {
   // Reads from an address of a peer whose offer was answered. 0, or the kernel's error: ESRCH where the peer's process
   // is gone, EFAULT where it has no such memory.
   int read(int peer, std::uintptr_t from, std::byte* to, std::size_t nbytes);
+  // Writes to an address that a peer has sent for this. As read(); EPERM where the kernel allows reads alone.
+  int write(int peer, const std::byte* from, std::uintptr_t to, std::size_t nbytes) const;
 
  private:
   enum State : std::uint8_t { unknown, offered, readable, refused };

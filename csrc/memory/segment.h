@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "interpreter/call.h"
+#include "lanes/cooperative_copy.h"
 #include "lanes/lane.h"
 #include "machine.h"
 #include "memory/mapping.h"
@@ -241,6 +242,12 @@ class Segment {
   }
   // Beside a lane's count of messages given back: how many the receiver has made copies of.
   Counter& lane_copied(int from, int to) { return reinterpret_cast<Counter*>(lane(from, to))[1]; }
+  // And behind that: the message of the lane that both ends copy.
+  CooperativeCopy<Sync> cooperative_copy(int from, int to) {
+    using Words = CooperativeCopy<Sync>::Words;
+    static_assert(2 * sizeof(Counter) + sizeof(Words) <= cache_line);
+    return CooperativeCopy<Sync>(*reinterpret_cast<Words*>(lane(from, to) + 2 * sizeof(Counter)));
+  }
   Incoming<Descriptor> lane_in(int from, int to) {
     return {taken(lane(from, to)), entries<Descriptor>(lane(from, to)), layout_.depth,
             fact(PairFact::lane_opened, from, to)};

@@ -4,8 +4,10 @@
 #include <cstdlib>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "lanes/cooperative_copy.h"
 #include "lanes/lane.h"
 #include "weak_memory.h"
 
@@ -250,6 +252,61 @@ auto granted(int rounds, bool careless = false) {
   };
 }
 
+// A receiver that copies messages of `blocks` together with its sender. What each is to write into it has used before;
+// The lane
+// itself is right. `careless` is a bug: the receiver does not wait for the sender's blocks. `fails`: it gives the last
+// message up.
+template <class S>
+auto cooperative(int blocks, int messages, bool careless = false, bool fails = false) {
+  using Copy = ringtree::CooperativeCopy<S>;
+  struct Memory {
+    typename Copy::Words words;
+    std::vector<Cell> source, target;
+  };
+  return [=](Checker& checker) {
+    auto memory = std::make_shared<Memory>();
+    memory->source.resize(blocks);
+    memory->target.resize(blocks);
+    auto lane = std::make_shared<Lane<Right>>(1);
+    auto copy_blocks = [=](typename Copy::Blocks blocks) {
+      for (auto k = blocks.first; k < blocks.end; k++) memory->target[k].write(memory->source[k].read());
+    };
+    checker.thread([=] {
+      auto out = lane->sender();
+      Copy copy(memory->words);
+      for (int number = 1; number <= messages; number++) {
+        until([&] { return out.released(number - 1); });
+        for (int k = 0; k < blocks; k++) memory->source[k].write(10 * number + k);
+        out.publish();
+        for (int k = 0; k < blocks; k++) {  // at any time
+          auto mine = copy.claim_last(number);
+          if (!mine) break;
+          copy_blocks(*mine);
+          copy.done(number, *mine, true);
+        }
+      }
+    });
+    checker.thread([=] {
+      auto in = lane->receiver();
+      Copy copy(memory->words);
+      for (int number = 1; number <= messages; number++) {
+        for (auto& cell : memory->target) cell.write(0);
+        until([&] { return in.ready(); });
+        in.take();
+        copy.offer(number, 0, blocks);
+        bool gives_up = fails && number == messages;
+        while (auto mine = gives_up ? std::nullopt : copy.claim_first()) copy_blocks(*mine);
+        std::uint64_t theirs = blocks - copy.withdraw();
+        until([&] { return careless || copy.wrote(theirs); });
+        for (int k = 0; k < blocks && !gives_up; k++)
+          Checker::instance()->expect(memory->target[k].read() == 10 * number + k, "a wrong block");
+        for (auto& cell : memory->target) cell.write(-1);
+        in.release();
+      }
+    });
+  };
+}
+
 int failures = 0;
 
 void check(const char* name, const std::function<void(Checker&)>& scenario, const char* expected = "") {
@@ -263,6 +320,7 @@ void weakened(const char* what) {
   check("  a slot and two receivers", slot<S>(2, 2), "a data race");
   check("  a multicast of depth 1", multicast<S>(2, 1, 2), "a data race");
   check("  a cell that a peer writes by a grant", granted<S>(2), "a data race");
+  check("  a message that both ends copy", cooperative<S>(2, 1), "a data race");
 }
 
 }  // namespace
@@ -278,6 +336,9 @@ int main() {
   check("a multicast with two slots to two receivers, 3 messages", two_slots<Right>(2, 3));
   check("two ranks send to each other, 4 rounds", both_ways<Right>(4, 1));
   check("a cell that a peer writes by a grant, twice", granted<Right>(2));
+  check("a message of 3 blocks that both ends copy", cooperative<Right>(3, 1));
+  check("2 messages of a block that either end copies", cooperative<Right>(1, 2));
+  check("a message of 2 blocks that the receiver gives up", cooperative<Right>(2, 1, false, true));
   weakened<WeakPublish>("Sender::publish");
   weakened<WeakObserve>("Receiver::ready");
   weakened<WeakGiveBack>("Receiver::release");
@@ -286,6 +347,7 @@ int main() {
   check("a sender that asks only the last receiver", slot<Right>(2, 2, true), "a data race");
   check("a multicast that asks only the last receiver", multicast<Right>(2, 1, 2, true), "a data race");
   check("a grant that asks no reader", granted<Right>(1, true), "a data race");
+  check("a receiver that does not wait for its sender's blocks", cooperative<Right>(2, 1, true), "a data race");
   check("two ranks that send more than a lane holds", both_ways<Right>(2, 2), "a deadlock");
   return failures ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -77,6 +77,24 @@ void reads_to_just_behind() {
   munmap(targets, most + 2 * page);
 }
 
+void writes_where_it_was_asked_to() {
+  Pair pair(1, 1);
+  pair.agree();
+  std::vector<std::byte> from(10'000, std::byte{7}), to(from.size() + 1);
+  auto address = reinterpret_cast<std::uintptr_t>(to.data());
+  expect(pair.sender.write(1, from.data(), address, from.size()) == 0, "the kernel writes to a thread of this process");
+  expect(!std::memcmp(to.data(), from.data(), from.size()) && to.back() == std::byte{0}, "all bytes, and no others");
+  constexpr std::size_t page = 4096;
+  auto at = mmap(nullptr, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  expect(pair.sender.write(1, from.data(), reinterpret_cast<std::uintptr_t>(at), page) == EFAULT,
+         "not what is constant");
+  munmap(at, page);
+  pair.segment.member(1).word ^= 2;
+  to[0] = std::byte{0};
+  expect(pair.sender.write(1, from.data(), address, from.size()) == ESRCH, "another word is another process");
+  expect(to[0] == std::byte{0}, "in which nothing is written");
+}
+
 void refuses_where_it_was_not_asked_for() {
   Pair pair(1, 0);
   pair.agree();
@@ -142,6 +160,7 @@ int main() {
   }
   reads_what_was_offered();
   reads_to_just_behind();
+  writes_where_it_was_asked_to();
   refuses_where_it_was_not_asked_for();
   another_process_is_no_peer();
   a_forked_child_is_no_peer();

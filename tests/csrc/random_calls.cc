@@ -69,7 +69,7 @@ class Rank {
     group_ = std::make_unique<Group>(memory.at, rank, shape.ranks, options);
     group_->add_region({static_cast<std::byte*>(region.at), region.nbytes}, hooks_);
   }
-  static constexpr std::int64_t most = 12'000;
+  static constexpr std::int64_t most = 140'000;  // of messages that both ends copy
 
   void make(const Call& call) {
     if (call.stamp % 4 == 0) group_->record(call.stamp % 500, hooks_);  // also while asynchronous calls run
@@ -323,7 +323,7 @@ std::vector<Call> sequence(std::mt19937& random, const Shape& shape) {
     c.which = static_cast<Call::Which>(below(9));
     c.root = below(shape.ranks);
     c.pieces = 1 + below(12);
-    const std::int64_t counts[] = {0, 1, 2, 50, 57, 400, 1100, 3000, Rank::most};
+    const std::int64_t counts[] = {0, 1, 2, 50, 57, 400, 1100, 3000, 12'000};
     c.count = c.which == Call::barrier ? 0 : counts[below(9)];
     c.window = 1 + below(static_cast<int>(shape.slot_bytes / sizeof(int)));
     if (c.count > 400 && c.window < 32) c.window = static_cast<std::int64_t>(shape.slot_bytes / sizeof(int));
@@ -334,6 +334,8 @@ std::vector<Call> sequence(std::mt19937& random, const Shape& shape) {
     c.average = below(4) == 0;
     c.single_copy = below(2);
     if (c.single_copy && below(2)) c.window = Rank::most;  // messages longer than a slot
+    bool moves = c.which == Call::chain || c.which == Call::flat;
+    if (moves && c.window == Rank::most && below(2)) c.count = Rank::most, c.pieces = 1;
     c.stamp = random() & 0xffff;
   }
   return calls;

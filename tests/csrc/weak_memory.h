@@ -131,6 +131,24 @@ class Checker {
     see(t.view, location, static_cast<int>(writes.size()));
     writes.push_back({value, order == std::memory_order_relaxed ? Clock{} : t.view});
   }
+  // Reads what is there, and puts `value` in its place if that is `expected`; it goes on with what the writes before it
+  // release. (One that fails sees the newest write, too, which leaves out executions in which it fails once more.)
+  bool exchange(int location, std::uint64_t& expected, std::uint64_t value, std::memory_order order) {
+    step(location, true);
+    auto& t = *threads_[running_];
+    auto& writes = locations_[location].writes;
+    auto last = writes.back();
+    see(t.view, location, static_cast<int>(writes.size()) - 1);
+    if (order == std::memory_order_acquire || order == std::memory_order_acq_rel) join(t.view, last.view);
+    if (last.value != expected) {
+      expected = last.value;
+      return false;
+    }
+    see(t.view, location, static_cast<int>(writes.size()));
+    if (order == std::memory_order_acq_rel) join(last.view, t.view);
+    writes.push_back({value, last.view});
+    return true;
+  }
   // Plain accesses: `clock` has one entry a thread, which is the step of its last access.
   std::size_t thread_entry(int thread) const { return 1000 + static_cast<std::size_t>(thread); }
   void plain(int& last_writer, int& last_write, int (&last_reads)[most_threads], bool is_write) {
@@ -289,6 +307,12 @@ class Atomic {
   Atomic() : location_(Checker::instance()->new_location(0)) {}
   T load(std::memory_order order) const { return static_cast<T>(Checker::instance()->load(location_, order)); }
   void store(T value, std::memory_order order) { Checker::instance()->store(location_, value, order); }
+  bool compare_exchange_strong(T& expected, T value, std::memory_order order, std::memory_order) {
+    std::uint64_t seen = expected;
+    bool done = Checker::instance()->exchange(location_, seen, value, order);
+    expected = static_cast<T>(seen);
+    return done;
+  }
   void sleep(T value, bool limited) { Checker::instance()->sleep(location_, value, limited); }
 
  private:

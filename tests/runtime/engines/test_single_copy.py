@@ -5,8 +5,11 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import platform
+import struct
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,16 +19,30 @@ import pytest
 
 from ringtree import Pool, _native
 from ringtree.bench import tuned_text
+from ringtree.ir.program import Instruction, Kind, Program, Space
 from ringtree.price.memory import BUILT_IN
 from ringtree.price.memory.parameters import FASTEST_BPS
 from ringtree.runtime import tuned
 from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.conftest import Pools
-from tests.runtime.engines.native_world import Ended, broadcast, die, one_shot, prepare, run, two_shot, values, world
+from tests.runtime.engines.native_world import (
+    Ended,
+    at,
+    broadcast,
+    die,
+    one_shot,
+    prepare,
+    receive,
+    run,
+    send,
+    two_shot,
+    values,
+    world,
+)  # fmt: skip
 from tests.waiting import Event
 
 LEAST = 4096
-PR_SET_DUMPABLE = 4
+PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS, SECCOMP_MODE_FILTER = 4, 22, 38, 2
 LONG = 300_000  # elements: 1.2 MB, of which a slot of 4 KiB holds little
 READS = pytest.mark.skipif(not _native.reads_Bps(), reason="the kernel lets no process read another's memory here")
 
@@ -133,6 +150,80 @@ def test_an_array_that_is_unmapped_meanwhile_is_an_error_on_both_ranks() -> None
 def test_a_sender_that_dies_before_it_is_read_is_named() -> None:
     ends = _sends_and_vanishes(_die)
     assert ends[1].error is _native.PeerDied and "rank 0 died" in ends[1].text, ends[1]
+
+
+KILLS, REFUSES = 0x80000000, 0x00050001  # the process, and by EPERM: what a filter of system calls answers (seccomp.h)
+
+
+def _filter(system_call: int, answer: int) -> None:
+    """Has the kernel answer this process's calls of that number so, from now on."""
+    load, jump, result, allow = 0x20, 0x15, 0x06, 0x7FFF0000
+    steps = [(load, 0, 0, 0), (jump, 0, 1, system_call), (result, 0, 0, answer), (result, 0, 0, allow)]
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
+    program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(steps), ctypes.addressof(code)))
+    prctl = ctypes.CDLL(None).prctl
+    assert prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+    assert prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, program) == 0
+
+
+def _filtered_broadcasts(answer: int, calls: int) -> list[Ended]:
+    """From rank 0, whose writes into another process's memory the kernel answers so."""
+
+    def rank_of(group: _native.Group, rank: int) -> bool:
+        if rank == 0:
+            _filter({"x86_64": 311, "aarch64": 271}[platform.machine()], answer)
+        x, out = content(rank), np.zeros(LONG, np.float32)
+        plan = prepare(group, broadcast(rank, 2, 0), LONG, redop=None, single_copy=True)
+        for _ in range(calls):
+            run(group, plan, x, out)
+        return bool(np.array_equal(out, content(0)))
+
+    return world(2, rank_of, single_copy_bytes=LEAST)
+
+
+@READS
+def test_a_sender_that_waits_writes_a_part_of_its_message() -> None:
+    """Shown by what becomes of it where that kills; on a busy machine it may come late for many messages."""
+    ends = _filtered_broadcasts(KILLS, 10_000)
+    assert ends[1].error is _native.PeerDied and "rank 0 died" in ends[1].text, ends[1]
+
+
+def _copies_then_receives(rank: int, targets: Sequence[int]) -> Program:
+    """Rank 1 copies its chunk 0 to chunk 1, and receives into those chunks; the messages are there when it begins."""
+    steps = [step for k in range(len(targets)) for step in send(k, at(Space.INPUT, k), 1)]
+    if rank:
+        copy = Instruction(Kind.COPY, (at(Space.OUTPUT, 1),), (at(Space.OUTPUT, 0),))
+        steps = [copy, *(step for k, target in enumerate(targets) for step in receive(at(Space.OUTPUT, target, k), 0))]
+    return Program("flat", "broadcast", rank, 2, 3, (tuple(steps),), root=0)
+
+
+@READS
+@pytest.mark.parametrize("targets", [(0,), (1,), (2,), (0, 2), (1, 2), (2, 0), (2, 1)])
+def test_a_message_is_not_written_where_a_copy_before_it_reads_or_writes(targets: tuple[int, ...]) -> None:
+    """A target is offered ahead only where it is free, and for its own message."""
+    count = 1 << 20
+
+    def rank_of(group: _native.Group, rank: int) -> list[bool]:
+        plan = prepare(group, _copies_then_receives(rank, targets), 3 * count, redop=None, single_copy=True)
+        right = []
+        for turn in range(5):
+            sent = [np.full(count, -10 * turn - k, np.float32) for k in range(3)]
+            chunks = [np.full(count, 10 * turn + k, np.float32) for k in range(3)]
+            x = np.concatenate(chunks if rank else sent)
+            time.sleep(0.02 * rank)
+            run(group, plan, x, x)
+            chunks[1] = chunks[0]
+            for k, target in enumerate(targets):
+                chunks[target] = sent[k]
+            right.append(bool(not rank or np.array_equal(x, np.concatenate(chunks))))
+        return right
+
+    assert values(world(2, rank_of, single_copy_bytes=LEAST)) == [[True] * 5] * 2
+
+
+@READS
+def test_where_the_kernel_refuses_writes_alone_receivers_read_all() -> None:
+    assert values(_filtered_broadcasts(REFUSES, 20)) == [True] * 2
 
 
 @pytest.mark.parametrize("single_copy", [False, pytest.param(True, marks=READS)])

@@ -1,0 +1,137 @@
+// The part of the interpreter that makes long single copies by both ends of a message (see CooperativeCopy).
+//
+// The receiver offers where it wants the message when it begins to copy it; or before, so that senders write while the
+// receiver copies something else, where the message has come and nothing in between touches that place. A call that
+// fails frees its arrays; so it does not end before its senders have done with the blocks that they claimed.
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "interpreter/interpret.h"
+#include "kernels/copies.h"
+
+namespace ringtree {
+
+namespace {
+
+using Copy = CooperativeCopy<Sync>;
+
+constexpr std::int64_t write_ns = 10'000'000'000;  // after which a peer has written its blocks, or never will
+constexpr std::size_t most_ahead = 8;              // messages offered ahead, of a copy of so many bytes:
+constexpr std::size_t worth_offering = 256 << 10;
+
+bool overlap(const std::byte* a, std::size_t a_bytes, const std::byte* b, std::size_t b_bytes) {
+  return a < b + b_bytes && b < a + a_bytes;
+}
+
+}  // namespace
+
+// Where the kernel would copy slowly (see is_just_behind), PeerMemory::read() knows how.
+bool Interpreter::both_ends_copy(std::uintptr_t from, const std::byte* to, std::size_t nbytes) {
+  return Copy::blocks_of(nbytes) && !is_just_behind(to, reinterpret_cast<const std::byte*>(from));
+}
+
+Interpreter::Offer& Interpreter::offer(int sender, std::uint64_t number, std::byte* to, std::size_t nbytes) {
+  auto blocks = Copy::blocks_of(nbytes);
+  auto copy = endpoint_.segment().cooperative_copy(sender, endpoint_.rank());
+  auto& made = offers_.emplace_back(sender, number, blocks, copy);
+  made.copy.offer(static_cast<std::uint32_t>(number), reinterpret_cast<std::uintptr_t>(to), blocks);
+  endpoint_.ring(sender);
+  return made;
+}
+
+// Copies a message from its sender's memory, as far as the sender does not write it.
+void Interpreter::copy_with_sender(const Message& message, std::byte* to) {
+  auto read_blocks = [&](std::size_t first, std::size_t end) {
+    auto at = first * Copy::block, nbytes = std::min(end * Copy::block, message.nbytes) - at;
+    read(message.peer, message.there + at, to + at, nbytes);
+  };
+  auto ahead = std::ranges::find_if(offers_, [&](auto& offer) { return offer.sender == message.peer; });
+  auto& offered = ahead != offers_.end() ? *ahead : offer(message.peer, message.number, to, message.nbytes);
+  auto& copy = offered.copy;
+  while (auto mine = copy.claim_first()) read_blocks(mine->first, mine->end);
+  std::uint64_t first = copy.withdraw(), theirs = offered.blocks - first;
+  Question wrote([](auto& copy, auto& theirs) { return copy.wrote(theirs); }, &copy, &theirs);
+  endpoint_.until(wrote, message.peer, *this, *hooks_);
+  if (theirs && copy.was_refused(static_cast<std::uint32_t>(message.number))) read_blocks(first, offered.blocks);
+  std::erase_if(offers_, [&](auto& offer) { return offer.sender == message.peer; });
+}
+
+// The wait between two instructions that takes the later one's message, if that is the next one of its lane.
+const PreparedProgram::Instruction* Interpreter::wait_for(const PreparedProgram::Instruction& copy,
+                                                          const PreparedProgram::Instruction& now) const {
+  auto& source = plan_->operands[copy.operand + copy.targets];
+  auto wait = &copy;
+  while (wait > &now && !(wait->kind == Kind::wait && wait->reg == source.reg)) wait--;
+  bool first = std::none_of(&now, wait, [&](auto& i) { return i.kind == Kind::wait && i.peer == wait->peer; });
+  return source.space == Space::message && wait > &now && first ? wait : nullptr;
+}
+
+// Offers the targets of the copies that come after this one, as far as their messages are there.
+void Interpreter::offer_ahead(const PreparedProgram::Instruction& now, std::int64_t window) {
+  if (now.kind != Kind::copy || bytes(now, window) < worth_offering) return;
+  auto end = plan_->instructions.data() + plan_->instructions.size();
+  for (auto next = &now + 1; next < end && offers_.size() < most_ahead; next++) {
+    if (next->kind == Kind::wait || next->kind == Kind::release) continue;
+    if (next->kind != Kind::copy || next->slots) return;
+    auto wait = wait_for(*next, now);
+    if (!wait || wait->multicast || next->targets != 1 || next->pieces != 1) continue;
+    auto& lane = in_[wait->peer];
+    if (!lane.ready() || lane.front().protocol() != Protocol::single_copy) continue;
+    auto& descriptor = lane.front();
+    auto nbytes = descriptor.nbytes();
+    bool offered = std::ranges::any_of(offers_, [&](auto& offer) { return offer.sender == wait->peer; });
+    bool expected = descriptor.print == plan_->print && descriptor.call == static_cast<std::uint32_t>(call_) &&
+                    nbytes == bytes(*next, window);
+    auto to = memory(plan_->operands[next->operand], window, 0);
+    if (offered || !expected || !both_ends_copy(descriptor.location.offset, to, nbytes)) continue;
+    if (is_free(to, nbytes, &now, next, window)) offer(wait->peer, lane.taken() + 1, to, nbytes);
+  }
+}
+
+// Whether nobody reads or writes these bytes from an instruction until before another.
+bool Interpreter::is_free(const std::byte* at, std::size_t nbytes, const PreparedProgram::Instruction* first,
+                          const PreparedProgram::Instruction* end, std::int64_t window) const {
+  for (auto& send : zero_copy_sends_)
+    if (overlap(at, nbytes, send.begin, static_cast<std::size_t>(send.end - send.begin))) return false;
+  for (auto i = first; i < end; i++) {
+    for (int k = 0; k < i->targets + i->sources; k++) {
+      auto& o = plan_->operands[i->operand + k];
+      if (o.space == Space::slot || o.space == Space::message) continue;
+      for (std::uint32_t piece = 0; piece < i->pieces; piece++)
+        if (overlap(at, nbytes, memory(o, window, piece), elements(*i, window, piece) * plan_->item)) return false;
+    }
+  }
+  return true;
+}
+
+// Waits until no peer writes into this call's arrays any more, or is alive and does not within reason.
+void Interpreter::withdraw_offers() {
+  for (auto& offer : offers_) {
+    std::uint64_t theirs = offer.blocks - offer.copy.withdraw();
+    for (auto start = now_ns(); !offer.copy.wrote(theirs) && now_ns() - start < write_ns; usleep(100))
+      if (endpoint_.health().died(offer.sender)) break;
+  }
+  offers_.clear();
+}
+
+// Writes blocks to each receiver that copies a message of this rank's; whether there was any.
+bool Interpreter::write_for_receivers() {
+  bool any = false;
+  for (auto& send : zero_copy_sends_) {
+    auto number = static_cast<std::uint32_t>(send.number);
+    auto nbytes = static_cast<std::size_t>(send.end - send.begin);
+    auto copy = endpoint_.segment().cooperative_copy(endpoint_.rank(), send.peer);
+    if (!send.single_copy || !copy.offered(number) || copy.was_refused(number) || endpoint_.health().failed()) continue;
+    auto claimed = copy.claim_last(number);
+    if (!claimed) continue;
+    auto at = claimed->first * Copy::block, end = std::min(claimed->end * Copy::block, nbytes);
+    bool written = at < end && !peer_memory_.write(send.peer, send.begin + at, copy.target() + at, end - at);
+    copy.done(number, *claimed, written);
+    endpoint_.ring(send.peer);
+    any = true;
+  }
+  return any;
+}
+
+}  // namespace ringtree
