@@ -3,6 +3,9 @@
 // The receiver offers where it wants the message when it begins to copy it; or before, so that senders write while the
 // receiver copies something else, where the message has come and nothing in between touches that place. A call that
 // fails frees its arrays; so it does not end before its senders have done with the blocks that they claimed.
+//
+// Where ranks share cores, who writes for another takes a core from a rank that copies itself: so no rank wants help
+// that sends such messages, too, and a sender helps with its last one alone.
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,8 +30,9 @@ bool overlap(const std::byte* a, std::size_t a_bytes, const std::byte* b, std::s
 }  // namespace
 
 // Where the kernel would copy slowly (see is_just_behind), PeerMemory::read() knows how.
-bool Interpreter::both_ends_copy(std::uintptr_t from, const std::byte* to, std::size_t nbytes) {
-  return Copy::blocks_of(nbytes) && !is_just_behind(to, reinterpret_cast<const std::byte*>(from));
+bool Interpreter::both_ends_copy(std::uintptr_t from, const std::byte* to, std::size_t nbytes) const {
+  bool all_copy = endpoint_.oversubscribed() && cooperates_;
+  return !all_copy && Copy::blocks_of(nbytes) && !is_just_behind(to, reinterpret_cast<const std::byte*>(from));
 }
 
 Interpreter::Offer& Interpreter::offer(int sender, std::uint64_t number, std::byte* to, std::size_t nbytes) {
@@ -47,6 +51,7 @@ void Interpreter::copy_with_sender(const Message& message, std::byte* to) {
     read(message.peer, message.there + at, to + at, nbytes);
   };
   auto ahead = std::ranges::find_if(offers_, [&](auto& offer) { return offer.sender == message.peer; });
+  if (ahead != offers_.end() && ahead->number != message.number) return read_blocks(0, Copy::blocks_of(message.nbytes));
   auto& offered = ahead != offers_.end() ? *ahead : offer(message.peer, message.number, to, message.nbytes);
   auto& copy = offered.copy;
   while (auto mine = copy.claim_first()) read_blocks(mine->first, mine->end);
@@ -71,6 +76,8 @@ const PreparedProgram::Instruction* Interpreter::wait_for(const PreparedProgram:
 void Interpreter::offer_ahead(const PreparedProgram::Instruction& now, std::int64_t window) {
   if (now.kind != Kind::copy || bytes(now, window) < worth_offering) return;
   auto end = plan_->instructions.data() + plan_->instructions.size();
+  auto& source = plan_->operands[now.operand + now.targets];
+  int sender = source.space == Space::message ? messages_[source.reg].peer : -1;  // whose own offer comes first
   for (auto next = &now + 1; next < end && offers_.size() < most_ahead; next++) {
     if (next->kind == Kind::wait || next->kind == Kind::release) continue;
     if (next->kind != Kind::copy || next->slots) return;
@@ -80,12 +87,16 @@ void Interpreter::offer_ahead(const PreparedProgram::Instruction& now, std::int6
     if (!lane.ready() || lane.front().protocol() != Protocol::single_copy) continue;
     auto& descriptor = lane.front();
     auto nbytes = descriptor.nbytes();
-    bool offered = std::ranges::any_of(offers_, [&](auto& offer) { return offer.sender == wait->peer; });
+    auto number = lane.taken() + 1;
+    bool offered =
+        wait->peer == sender || std::ranges::any_of(offers_, [&](auto& offer) { return offer.sender == wait->peer; });
     bool expected = descriptor.print == plan_->print && descriptor.call == static_cast<std::uint32_t>(call_) &&
                     nbytes == bytes(*next, window);
     auto to = memory(plan_->operands[next->operand], window, 0);
-    if (offered || !expected || !both_ends_copy(descriptor.location.offset, to, nbytes)) continue;
-    if (is_free(to, nbytes, &now, next, window)) offer(wait->peer, lane.taken() + 1, to, nbytes);
+    if (offered || copied_[wait->peer] >= number || !expected ||
+        !both_ends_copy(descriptor.location.offset, to, nbytes))
+      continue;
+    if (is_free(to, nbytes, &now, next, window)) offer(wait->peer, number, to, nbytes);
   }
 }
 
@@ -105,24 +116,33 @@ bool Interpreter::is_free(const std::byte* at, std::size_t nbytes, const Prepare
   return true;
 }
 
-// Waits until no peer writes into this call's arrays any more, or is alive and does not within reason.
+// Waits until the sender writes nothing more, or is alive and does not within reason.
+void Interpreter::withdraw(Offer& offer) {
+  std::uint64_t theirs = offer.blocks - offer.copy.withdraw();
+  for (auto start = now_ns(); !offer.copy.wrote(theirs) && now_ns() - start < write_ns; usleep(100))
+    if (endpoint_.health().died(offer.sender)) return;
+}
+
 void Interpreter::withdraw_offers() {
-  for (auto& offer : offers_) {
-    std::uint64_t theirs = offer.blocks - offer.copy.withdraw();
-    for (auto start = now_ns(); !offer.copy.wrote(theirs) && now_ns() - start < write_ns; usleep(100))
-      if (endpoint_.health().died(offer.sender)) break;
-  }
+  for (auto& offer : offers_) withdraw(offer);
   offers_.clear();
 }
 
 // Writes blocks to each receiver that copies a message of this rank's; whether there was any.
 bool Interpreter::write_for_receivers() {
+  auto copy_of = [&](const ZeroCopySend& send) {
+    return endpoint_.segment().cooperative_copy(endpoint_.rank(), send.peer);
+  };
+  auto offered = [&](const ZeroCopySend& send) {
+    return send.single_copy && copy_of(send).offered(static_cast<std::uint32_t>(send.number));
+  };
+  if (endpoint_.oversubscribed() && std::ranges::count_if(zero_copy_sends_, offered) > 1) return false;
   bool any = false;
   for (auto& send : zero_copy_sends_) {
     auto number = static_cast<std::uint32_t>(send.number);
     auto nbytes = static_cast<std::size_t>(send.end - send.begin);
-    auto copy = endpoint_.segment().cooperative_copy(endpoint_.rank(), send.peer);
-    if (!send.single_copy || !copy.offered(number) || copy.was_refused(number) || endpoint_.health().failed()) continue;
+    auto copy = copy_of(send);
+    if (!offered(send) || copy.was_refused(number) || endpoint_.health().failed()) continue;
     auto claimed = copy.claim_last(number);
     if (!claimed) continue;
     auto at = claimed->first * Copy::block, end = std::min(claimed->end * Copy::block, nbytes);

@@ -139,7 +139,7 @@ class Interpreter : Situation {
   void write_from_peers(const PreparedProgram::Instruction& i, void* const* targets, int ntargets, std::size_t count,
                         std::size_t done);
   void read(int peer, std::uintptr_t from, std::byte* to, std::size_t nbytes);
-  static bool both_ends_copy(std::uintptr_t from, const std::byte* to, std::size_t nbytes);
+  bool both_ends_copy(std::uintptr_t from, const std::byte* to, std::size_t nbytes) const;
   Offer& offer(int sender, std::uint64_t number, std::byte* to, std::size_t nbytes);
   void copy_with_sender(const Message& message, std::byte* to);
   [[gnu::cold, gnu::noinline]] void offer_ahead(const PreparedProgram::Instruction& now, std::int64_t window);
@@ -147,6 +147,7 @@ class Interpreter : Situation {
                                                const PreparedProgram::Instruction& now) const;
   bool is_free(const std::byte* at, std::size_t nbytes, const PreparedProgram::Instruction* first,
                const PreparedProgram::Instruction* end, std::int64_t window) const;
+  void withdraw(Offer& offer);
   void withdraw_offers();
   bool write_for_receivers();
   template <bool recorded>

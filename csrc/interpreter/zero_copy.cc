@@ -97,6 +97,8 @@ bool Interpreter::copy_for_good(int peer) {
     } else if (descriptor.protocol() == Protocol::single_copy) {
       copy.resize(descriptor.nbytes());
       read(peer, descriptor.location.offset, copy.data(), copy.size());
+      for (auto& offer : offers_)
+        if (offer.sender == peer && offer.number == number) withdraw(offer);  // it is not copied any more
     } else {
       continue;
     }
