@@ -2,10 +2,10 @@
 //
 // The receiver offers where it wants the message when it begins to copy it; or before, so that senders write while the
 // receiver copies something else, where the message has come and nothing in between touches that place. A call that
-// fails frees its arrays; so it does not end before its senders have done with the blocks that they claimed.
+// fails frees its arrays; so it waits a while for its senders to have done with the blocks that they claimed.
 //
 // Where ranks share cores, who writes for another takes a core from a rank that copies itself: so no rank wants help
-// that sends such messages, too, and a sender helps with its last one alone.
+// that sends such messages, too, and a sender helps where a single one of its messages is offered.
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,9 +19,9 @@ namespace {
 
 using Copy = CooperativeCopy<Sync>;
 
-constexpr std::int64_t write_ns = 10'000'000'000;  // after which a peer has written its blocks, or never will
-constexpr std::size_t most_ahead = 8;              // messages offered ahead, of a copy of so many bytes:
-constexpr std::size_t worth_offering = 256 << 10;
+constexpr std::int64_t write_ns = 2'000'000'000;   // that a call which fails waits for blocks under way
+constexpr std::size_t most_ahead = 8;              // messages offered ahead
+constexpr std::size_t worth_offering = 256 << 10;  // bytes of a copy, during which others write
 
 bool overlap(const std::byte* a, std::size_t a_bytes, const std::byte* b, std::size_t b_bytes) {
   return a < b + b_bytes && b < a + a_bytes;
@@ -38,7 +38,7 @@ bool Interpreter::both_ends_copy(std::uintptr_t from, const std::byte* to, std::
 Interpreter::Offer& Interpreter::offer(int sender, std::uint64_t number, std::byte* to, std::size_t nbytes) {
   auto blocks = Copy::blocks_of(nbytes);
   auto copy = endpoint_.segment().cooperative_copy(sender, endpoint_.rank());
-  auto& made = offers_.emplace_back(sender, number, blocks, copy);
+  auto& made = offers_.emplace_back(sender, number, to, blocks, copy);
   made.copy.offer(static_cast<std::uint32_t>(number), reinterpret_cast<std::uintptr_t>(to), blocks);
   endpoint_.ring(sender);
   return made;
@@ -50,16 +50,32 @@ void Interpreter::copy_with_sender(const Message& message, std::byte* to) {
     auto at = first * Copy::block, nbytes = std::min(end * Copy::block, message.nbytes) - at;
     read(message.peer, message.there + at, to + at, nbytes);
   };
+  auto blocks = Copy::blocks_of(message.nbytes);
   auto ahead = std::ranges::find_if(offers_, [&](auto& offer) { return offer.sender == message.peer; });
-  if (ahead != offers_.end() && ahead->number != message.number) return read_blocks(0, Copy::blocks_of(message.nbytes));
+  bool other = ahead != offers_.end() && (ahead->number != message.number || ahead->to != to);
+  if (other) return read_blocks(0, blocks);
   auto& offered = ahead != offers_.end() ? *ahead : offer(message.peer, message.number, to, message.nbytes);
   auto& copy = offered.copy;
-  while (auto mine = copy.claim_first()) read_blocks(mine->first, mine->end);
-  std::uint64_t first = copy.withdraw(), theirs = offered.blocks - first;
-  Question wrote([](auto& copy, auto& theirs) { return copy.wrote(theirs); }, &copy, &theirs);
-  endpoint_.until(wrote, message.peer, *this, *hooks_);
-  if (theirs && copy.was_refused(static_cast<std::uint32_t>(message.number))) read_blocks(first, offered.blocks);
+  offered.copying = true;
+  std::uint32_t done = 0;
+  while (auto mine = copy.claim_first()) {
+    read_blocks(mine->first, mine->end);
+    done = mine->end;
+  }
+  auto first = copy.withdraw();
+  if (done < first) read_blocks(done, first);  // taken back before
+  await_writes(offered);
+  if (first < blocks && copy.was_refused(static_cast<std::uint32_t>(message.number))) read_blocks(first, blocks);
   std::erase_if(offers_, [&](auto& offer) { return offer.sender == message.peer; });
+}
+
+// Waits until the sender has done with the blocks that it claimed. That is no work of a call.
+void Interpreter::await_writes(Offer& offer) {
+  std::uint64_t theirs = offer.blocks - offer.copy.withdraw();
+  Question wrote([](auto& copy, auto& theirs) { return copy.wrote(theirs); }, &offer.copy, &theirs);
+  auto began_ns = hooks_->work_ns ? thread_ns() : 0;
+  endpoint_.until(wrote, offer.sender, *this, *hooks_);
+  if (hooks_->work_ns && offer.copying) *hooks_->work_ns -= thread_ns() - began_ns;
 }
 
 // The wait between two instructions that takes the later one's message, if that is the next one of its lane.
@@ -116,15 +132,32 @@ bool Interpreter::is_free(const std::byte* at, std::size_t nbytes, const Prepare
   return true;
 }
 
-// Waits until the sender writes nothing more, or is alive and does not within reason.
-void Interpreter::withdraw(Offer& offer) {
-  std::uint64_t theirs = offer.blocks - offer.copy.withdraw();
-  for (auto start = now_ns(); !offer.copy.wrote(theirs) && now_ns() - start < write_ns; usleep(100))
-    if (endpoint_.health().died(offer.sender)) return;
+// Whether a message may be copied for good: it is not being copied, and nobody writes it to where it was offered.
+bool Interpreter::take_back(int sender, std::uint64_t number) {
+  for (auto& offer : offers_) {
+    if (offer.sender != sender || offer.number != number) continue;
+    if (offer.copying) return false;
+    std::uint64_t theirs = offer.blocks - offer.copy.withdraw();
+    if (!offer.copy.wrote(theirs)) return false;
+  }
+  return true;
 }
 
+// After the last instruction: what has been copied some other way is still offered.
+void Interpreter::await_offers() {
+  for (auto& offer : offers_) await_writes(offer);
+  offers_.clear();
+}
+
+// For a call that fails: waits until no sender writes into its arrays any more, or for a while.
 void Interpreter::withdraw_offers() {
-  for (auto& offer : offers_) withdraw(offer);
+  for (auto& offer : offers_) offer.copy.withdraw();
+  auto began_ns = now_ns();
+  for (auto& offer : offers_) {
+    std::uint64_t theirs = offer.blocks - offer.copy.withdraw();
+    while (!offer.copy.wrote(theirs) && now_ns() - began_ns < write_ns && !endpoint_.health().died(offer.sender))
+      usleep(100);
+  }
   offers_.clear();
 }
 
@@ -138,6 +171,8 @@ bool Interpreter::write_for_receivers() {
   };
   if (endpoint_.oversubscribed() && std::ranges::count_if(zero_copy_sends_, offered) > 1) return false;
   bool any = false;
+  auto work_ns = hooks_->work_ns;
+  if (work_ns) *work_ns -= thread_ns();
   for (auto& send : zero_copy_sends_) {
     auto number = static_cast<std::uint32_t>(send.number);
     auto nbytes = static_cast<std::size_t>(send.end - send.begin);
@@ -146,11 +181,13 @@ bool Interpreter::write_for_receivers() {
     auto claimed = copy.claim_last(number);
     if (!claimed) continue;
     auto at = claimed->first * Copy::block, end = std::min(claimed->end * Copy::block, nbytes);
-    bool written = at < end && !peer_memory_.write(send.peer, send.begin + at, copy.target() + at, end - at);
+    bool written = at < end && !endpoint_.health().failed() &&
+                   !peer_memory_.write(send.peer, send.begin + at, copy.target() + at, end - at);
     copy.done(number, *claimed, written);
     endpoint_.ring(send.peer);
     any = true;
   }
+  if (work_ns) *work_ns += thread_ns();
   return any;
 }
 

@@ -93,7 +93,7 @@ void Interpreter::run_windows() {
   }
   for (auto& send : zero_copy_sends_) await_completion(send);
   zero_copy_sends_.clear();
-  if (single_copy_) withdraw_offers();
+  if (single_copy_) await_offers();
 }
 
 void Interpreter::start_recording(std::size_t most, bool lazily) {

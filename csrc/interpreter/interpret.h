@@ -75,14 +75,16 @@ class Interpreter : Situation {
     int peer;
     std::uint64_t number;
     const std::byte *begin, *end;
-    bool single_copy;  // by the peer's process, and by this one (CooperativeCopy)
+    bool single_copy;  // by the peer's process, and of a long one by this one (CooperativeCopy)
   };
   // A message that its sender may write a part of, into this rank's memory.
   struct Offer {
     int sender;
     std::uint64_t number;
+    std::byte* to;
     std::uint32_t blocks;
     CooperativeCopy<Sync> copy;
+    bool copying = false;  // by this rank, at the moment
   };
   // Memory of a peer that it has granted for the message to it of that number; the grant came with message `with`.
   struct Place {
@@ -147,7 +149,9 @@ class Interpreter : Situation {
                                                const PreparedProgram::Instruction& now) const;
   bool is_free(const std::byte* at, std::size_t nbytes, const PreparedProgram::Instruction* first,
                const PreparedProgram::Instruction* end, std::int64_t window) const;
-  void withdraw(Offer& offer);
+  void await_writes(Offer& offer);
+  bool take_back(int sender, std::uint64_t number);
+  void await_offers();
   void withdraw_offers();
   bool write_for_receivers();
   template <bool recorded>
@@ -215,7 +219,7 @@ class Interpreter : Situation {
   PeerMemory peer_memory_;
   bool single_copy_ = false;        // whether peers may read this call's arrays
   bool attached_ = false;           // whether a message of this call lies in a peer's process
-  bool cooperates_ = false;         // whether this rank has sent messages that both ends copy in this call
+  bool cooperates_ = false;         // whether this rank has sent messages in this call that both ends may copy
   std::vector<Offer> offers_;       // of such messages to this rank, at most one of a sender
   std::vector<std::byte> passing_;  // what was read of peers, on its way into a sum
   int ranks_here_ = 0;              // on this host

@@ -89,6 +89,7 @@ bool Interpreter::copy_for_good(int peer) {
     auto& descriptor = lane.message(number + 1);
     if (descriptor.protocol() == Protocol::zero_copy && descriptor.location.base >= regions_.size())
       break;  // of a call yet to come
+    if (descriptor.protocol() == Protocol::single_copy && !take_back(peer, number + 1)) break;
     number++;
     std::vector<std::byte> copy;
     if (descriptor.protocol() == Protocol::zero_copy) {
@@ -97,8 +98,6 @@ bool Interpreter::copy_for_good(int peer) {
     } else if (descriptor.protocol() == Protocol::single_copy) {
       copy.resize(descriptor.nbytes());
       read(peer, descriptor.location.offset, copy.data(), copy.size());
-      for (auto& offer : offers_)
-        if (offer.sender == peer && offer.number == number) withdraw(offer);  // it is not copied any more
     } else {
       continue;
     }

@@ -1,6 +1,6 @@
 // A message that both of its ends copy, a block at a time: the receiver reads from the front, the sender writes from
 // the back, and both are done where they meet (a cooperative rendezvous; Chakraborty, Bayatpour, Hashmi, Subramoni and
-// Panda, SC 2018). A sender that would wait for its receiver halves the time so.
+// Panda, SC 2018). A sender that would wait for its receiver halves the time at best.
 //
 // There is one such message of a lane at a time. The receiver offers its target; each end claims blocks in one word.
 // Three orders are all there is: of the offer, so that the sender writes where the receiver wants it, and after what
@@ -30,13 +30,12 @@ class CooperativeCopy {
 
   static constexpr std::size_t block = 64 << 10;  // bytes
   static constexpr std::uint32_t least = 8;       // blocks of a message that is worth it
-  static constexpr std::uint32_t least_claimed =
-      4;  // left for the sender to begin again: both may end at the same time
+  static constexpr std::uint32_t least_left = 4;  // blocks; with fewer the sender does not begin again
 
   // The blocks of a message that both ends copy, or 0.
   static std::uint32_t blocks_of(std::size_t nbytes) {
     auto blocks = (nbytes + block - 1) / block;
-    return blocks < least || blocks > 0xffff ? 0 : static_cast<std::uint32_t>(blocks);
+    return nbytes < least * block || blocks > 0xffff ? 0 : static_cast<std::uint32_t>(blocks);
   }
   struct Blocks {
     std::uint32_t first, end;
@@ -46,6 +45,8 @@ class CooperativeCopy {
 
   // The receiver's: message `number` (modulo 2^32) of so many blocks is wanted at `target`.
   void offer(std::uint32_t number, std::uintptr_t target, std::uint32_t blocks) {
+    number_ = number;
+    blocks_ = blocks;
     written_before_ = words_->written.load(std::memory_order_relaxed);
     words_->target.store(target, std::memory_order_relaxed);
     words_->claims.store(word({number, 0, blocks}), Sync::publish);  // pairs with claim_last()
@@ -54,15 +55,16 @@ class CooperativeCopy {
   std::optional<Blocks> claim_first() {
     for (auto seen = words_->claims.load(std::memory_order_relaxed);;) {
       auto claims = claims_of(seen);
-      if (claims.first == claims.end) return {};
+      if (!is_mine(claims) || claims.first == claims.end) return {};
       auto end = claims.first + share(claims);
       if (exchange(seen, {claims.number, end, claims.end})) return Blocks{claims.first, end};
     }
   }
-  // The receiver takes back what nobody has claimed; the first block that the sender has.
+  // The receiver takes back what nobody has claimed; the first block that the sender has. More than once, if it likes.
   std::uint32_t withdraw() {
     for (auto seen = words_->claims.load(std::memory_order_relaxed);;) {
       auto claims = claims_of(seen);
+      if (!is_mine(claims)) return blocks_;
       if (claims.first == claims.end || exchange(seen, {claims.number, claims.end, claims.end})) return claims.end;
     }
   }
@@ -75,7 +77,7 @@ class CooperativeCopy {
   // The sender's: whether its message of that number is offered, and enough of it left.
   bool offered(std::uint32_t number) const {
     auto claims = claims_of(words_->claims.load(std::memory_order_relaxed));
-    return claims.number == number && claims.first + least_claimed <= claims.end;
+    return claims.number == number && claims.first + least_left <= claims.end;
   }
   // The sender claims blocks of it.
   std::optional<Blocks> claim_last(std::uint32_t number) {
@@ -99,6 +101,10 @@ class CooperativeCopy {
   struct Claims {
     std::uint32_t number, first, end;
   };
+  // Whatever somebody has written into the word, the receiver stays within its message.
+  bool is_mine(const Claims& claims) const {
+    return claims.number == number_ && claims.first <= claims.end && claims.end <= blocks_;
+  }
   static std::uint32_t share(const Claims& claims) { return (claims.end - claims.first + 1) / 2; }
   static std::uint64_t word(const Claims& claims) {
     return std::uint64_t{claims.number} << 32 | claims.first << 16 | claims.end;
@@ -113,6 +119,7 @@ class CooperativeCopy {
   }
 
   Words* words_;
+  std::uint32_t number_ = 0, blocks_ = 0;  // offered
   std::uint64_t written_before_ = 0;
 };
 

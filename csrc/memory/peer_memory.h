@@ -44,7 +44,7 @@ class PeerMemory {
   // Reads from an address of a peer whose offer was answered. 0, or the kernel's error: ESRCH where the peer's process
   // is gone, EFAULT where it has no such memory.
   int read(int peer, std::uintptr_t from, std::byte* to, std::size_t nbytes);
-  // Writes to an address that a peer has sent for this. As read(); EPERM where the kernel allows reads alone.
+  // Writes to an address that a peer has sent for this. As read(), or what the kernel says where it allows reads alone.
   int write(int peer, const std::byte* from, std::uintptr_t to, std::size_t nbytes) const;
 
  private:

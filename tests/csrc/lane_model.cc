@@ -252,10 +252,9 @@ auto granted(int rounds, bool careless = false) {
   };
 }
 
-// A receiver that copies messages of `blocks` together with its sender. What each is to write into it has used before;
-// The lane
-// itself is right. `careless` is a bug: the receiver does not wait for the sender's blocks. `fails`: it gives the last
-// message up.
+// A receiver that copies messages of `blocks` together with its sender, each from and to cells that it has used before,
+// over a lane that is right. `careless` is a bug: the receiver does not wait for the sender's blocks. `fails`: it gives
+// the last message up.
 template <class S>
 auto cooperative(int blocks, int messages, bool careless = false, bool fails = false) {
   using Copy = ringtree::CooperativeCopy<S>;

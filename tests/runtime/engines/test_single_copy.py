@@ -221,6 +221,34 @@ def test_a_message_is_not_written_where_a_copy_before_it_reads_or_writes(targets
     assert values(world(2, rank_of, single_copy_bytes=LEAST)) == [[True] * 5] * 2
 
 
+def _copies_then_receives_for_two(rank: int) -> Program:
+    """As before, with one message that goes to chunk 0, which is not free before, and to chunk 2, which is."""
+    program = _copies_then_receives(rank, (0,))
+    if rank == 0:
+        return program
+    copy, wait, first, release = program.threads[0]
+    second = first._replace(targets=(at(Space.OUTPUT, 2, 0),))
+    return replace(program, threads=((copy, wait, first, second, release),))
+
+
+@READS
+def test_a_message_that_is_copied_twice_is_whole_in_both_places() -> None:
+    count = 1 << 20
+
+    def rank_of(group: _native.Group, rank: int) -> list[bool]:
+        plan = prepare(group, _copies_then_receives_for_two(rank), 3 * count, redop=None, single_copy=True)
+        x = np.empty(3 * count, np.float32)
+        right = []
+        for _ in range(30):
+            x[:] = np.repeat(np.arange(3, dtype=np.float32) - 3 * (rank == 0), count)
+            time.sleep(0.01 * rank)
+            run(group, plan, x, x)
+            right.append(bool(not rank or np.array_equal(x, np.repeat(np.array([-3, 0, -3], np.float32), count))))
+        return right
+
+    assert values(world(2, rank_of, single_copy_bytes=LEAST)) == [[True] * 30] * 2
+
+
 @READS
 def test_where_the_kernel_refuses_writes_alone_receivers_read_all() -> None:
     assert values(_filtered_broadcasts(REFUSES, 20)) == [True] * 2
