@@ -167,27 +167,27 @@ bool Interpreter::write_for_receivers() {
     return endpoint_.segment().cooperative_copy(endpoint_.rank(), send.peer);
   };
   auto offered = [&](const ZeroCopySend& send) {
-    return send.single_copy && copy_of(send).offered(static_cast<std::uint32_t>(send.number));
+    auto number = static_cast<std::uint32_t>(send.number);
+    return send.single_copy && copy_of(send).offered(number) && !copy_of(send).was_refused(number);
   };
   if (endpoint_.oversubscribed() && std::ranges::count_if(zero_copy_sends_, offered) > 1) return false;
   bool any = false;
-  auto work_ns = hooks_->work_ns;
-  if (work_ns) *work_ns -= thread_ns();
   for (auto& send : zero_copy_sends_) {
     auto number = static_cast<std::uint32_t>(send.number);
     auto nbytes = static_cast<std::size_t>(send.end - send.begin);
     auto copy = copy_of(send);
-    if (!offered(send) || copy.was_refused(number) || endpoint_.health().failed()) continue;
+    if (!offered(send) || endpoint_.health().failed()) continue;
     auto claimed = copy.claim_last(number);
     if (!claimed) continue;
+    auto began_ns = hooks_->work_ns ? thread_ns() : 0;
     auto at = claimed->first * Copy::block, end = std::min(claimed->end * Copy::block, nbytes);
     bool written = at < end && !endpoint_.health().failed() &&
                    !peer_memory_.write(send.peer, send.begin + at, copy.target() + at, end - at);
     copy.done(number, *claimed, written);
     endpoint_.ring(send.peer);
+    if (hooks_->work_ns) *hooks_->work_ns += thread_ns() - began_ns;
     any = true;
   }
-  if (work_ns) *work_ns += thread_ns();
   return any;
 }
 
