@@ -85,6 +85,13 @@ class Case:
         return self.fault in ("stop", "host stopped")
 
     @property
+    def left_out(self) -> list[int]:
+        """The ranks that the survivors leave out by name: from where these are, those may as well be no smaller part
+        of a network that was cut."""
+        lone = len(self.survivors) == 1 and self.hosts[self.culprit] != self.hosts[self.survivors[0]]
+        return self.culprits if self.fault == "host stopped" or (self.fault == "stop" and lone) else []
+
+    @property
     def deviates(self) -> bool:
         """Whether the fault is a mismatched call."""
         return self.fault in DEVIATIONS

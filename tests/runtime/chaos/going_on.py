@@ -65,7 +65,7 @@ def _go_on(world: Communicator, case: Case, tables: Tables, course: Course) -> t
     at_s, comm, groups = 0.0, world, list[Communicator]()
     origins = list(range(case.ranks))
     while True:
-        known = [rank for rank in case.culprits if rank in origins] if case.fault == "host stopped" else []
+        known = [rank for rank in case.left_out if rank in origins]
         course.comes_to("shrinks")
         comm = comm.shrink([origins.index(rank) for rank in known], timeout_s=awaited_s(case, comm.timeout_s))
         groups.append(comm)
