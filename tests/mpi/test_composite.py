@@ -13,7 +13,7 @@ import pytest
 
 from ringtree import Communicator, Poisoned, spawn
 from ringtree import mpi as MPI
-from tests.runtime.communicator.test_composite import STRIDES, at_lines
+from tests.runtime.communicator.test_composite import STRIDES, Rank0, at_lines
 from tests.runtime.conftest import available
 
 pytestmark = pytest.mark.skipif(not available("shm"), reason="the native engine is not built")
@@ -46,7 +46,7 @@ def of_mpi(call: Callable[[Any], Any]) -> Callable[[Communicator], Any]:
 @pytest.mark.parametrize("stride", STRIDES)
 @pytest.mark.parametrize("name", CALLS)
 def test_an_interrupt_between_two_engine_calls_fails_the_group(name: str, stride: int) -> None:
-    for wrong in spawn(at_lines, 2, of_mpi(CALLS[name]), [threading.Event()], stride, threads=True, timeout_s=20):
+    for wrong in spawn(at_lines, 2, of_mpi(CALLS[name]), Rank0(), stride, threads=True, timeout_s=20):
         assert wrong == []
 
 
