@@ -152,10 +152,13 @@ class GroupObject {
 
   nb::tuple add_window(int fd, std::size_t nbytes) {
     std::byte* base = nullptr;
-    {
+    try {
       PythonHooks hooks;
       hooks.blocking();
       base = group_.add_shares(fd, nbytes, hooks);
+    } catch (const std::system_error&) {
+      group_.add_window(nullptr, 0);  // its number is the peers', too
+      throw;
     }
     regions_.push_back({base, nbytes * group_.ranks()});
     auto window = group_.add_window(base, nbytes);

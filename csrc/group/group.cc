@@ -242,10 +242,19 @@ void Group::add_region(Region region, Hooks& hooks) {
   add_region(region);
 }
 
-// Several threads may map at once.
+// Several threads may map at once. Messages name a region by its number, so one that this rank has no room for has a
+// number here, too.
 Mapping& Group::map(int fd, std::size_t nbytes, std::size_t reserved, Hooks& hooks) {
   check_usable();
-  Mapping mapping(fd, nbytes, reserved);
+  auto mapped = [&] {
+    try {
+      return Mapping(fd, nbytes, reserved);
+    } catch (const std::system_error&) {
+      add_region(Region{nullptr, 0}, hooks);
+      throw;
+    }
+  };
+  auto mapping = mapped();
   TicketLock::Ticket ticket(lock_);
   await(ticket, hooks);
   auto& kept = mappings_.emplace_back(std::move(mapping));

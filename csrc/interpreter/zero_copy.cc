@@ -12,7 +12,7 @@
 namespace ringtree {
 
 void Interpreter::add_region(Region region) {
-  region_at_[region.base] = static_cast<int>(regions_.size());
+  if (region.base) region_at_[region.base] = static_cast<int>(regions_.size());
   regions_.push_back(region);
 }
 

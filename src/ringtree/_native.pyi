@@ -344,8 +344,9 @@ class Group:
     def add_region(self, fd: int, nbytes: int, offset: int, reserved: int | None = None) -> int:
         """Maps a shared memory `fd` of `nbytes` on behalf of every rank; returns the address of `offset`. What lies in a
         region is read by peers in place (from 4 KiB; less is copied). A call returns when all have read. All members add
-        the same regions in the same order; close() unmaps them. `reserved`: how many of the bytes exist; all of them if
-        it is None. The rest is brought before it is written."""
+        the same regions in the same order; one that finds no room (OSError) has counted it all the same. close() unmaps
+        them. `reserved`: how many of the bytes exist; all of them if it is None. The rest is brought before it is
+        written."""
 
     def prefault(self, address: int, nbytes: int) -> None:
         """Makes these bytes of a region exist, in large pages where there are. OSError where there is no room, or the

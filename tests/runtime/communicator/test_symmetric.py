@@ -162,17 +162,24 @@ def test_more_than_the_machine_has_is_refused_on_every_rank_at_once(engine: str)
         assert message.endswith("are available; free memory or raise its limit")
 
 
-def test_a_rank_that_finds_no_room_for_its_share_fails_on_all() -> None:
-    def rank(comm: Communicator) -> str:
+def test_a_rank_that_finds_no_room_for_its_share_fails_on_all_and_the_next_array_is_shared() -> None:
+    def rank(comm: Communicator) -> tuple[str, list[float]]:
         if comm.rank == 1:
             resource.setrlimit(resource.RLIMIT_AS, (1 << 20, resource.RLIM_INFINITY))  # it has more already
-        try:
+        with pytest.raises(MemoryError) as raised:
             comm.empty(1 << 20)
-        except MemoryError as error:
-            return str(error)
-        return ""
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        array, found = comm.empty(1 << 16), []
+        for root in range(comm.size):
+            array[:] = comm.rank + 1
+            found.append(float(comm.broadcast(array, root=root)[-1]))
+        comm.barrier()
+        got = np.empty(1, np.float32)
+        comm.get(array[:1], (comm.rank + 1) % comm.size, out=got)
+        return str(raised.value), [*found, float(got[0])]
 
-    for message in spawn(rank, 3, timeout_s=60):
+    for message, found in spawn(rank, 3, timeout_s=60):
+        assert found == [1, 2, 3, 3]
         assert message.startswith(
             "no room for an array of shape (1048576,) of float32, 3 times in shared memory: rank 1: "
         )

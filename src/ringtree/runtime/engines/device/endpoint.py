@@ -215,7 +215,12 @@ class DeviceEndpoint(RepeatedCalls):
 
     def add_window(self, fd: int, nbytes: int) -> tuple[int, int]:
         """As Group.add_window; programs read the window's memory in place."""
-        number, address = self.host.add_window(fd, nbytes)
+        try:
+            number, address = self.host.add_window(fd, nbytes)
+        except OSError:
+            if not self._processor.runs_ahead:
+                self._add_region([0] * self.ranks, 0)
+            raise
         if not self._processor.runs_ahead:  # a device does not reach the host's memory
             self._add_region([address + (rank - self.rank) * nbytes for rank in range(self.ranks)], nbytes)
         return number, address
