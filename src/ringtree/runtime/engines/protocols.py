@@ -75,7 +75,10 @@ class Programs(Protocol):
 
 
 class TimedRuns(Protocol):
-    """Calls that report the seconds of a core that their copies and reductions took, without waits."""
+    """Calls that report the seconds of a core that their copies and reductions took, without waits. `calls`: the
+    number of collectives begun."""
+
+    calls: int
 
     def run_timed(self, plan: int, input: int, output: int) -> float: ...
 

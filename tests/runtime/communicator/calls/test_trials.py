@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import signal
+import time
+from typing import Any
+
 import numpy as np
 import pytest
 
-from ringtree import Pool, _native
+from ringtree import Pool, RankFailed, _native
 from ringtree.plan.tuning import CallTuning
 from ringtree.runtime.communicator.calls.decisions import Decision
 from ringtree.runtime.communicator.calls.trials import IN_TURN, OUTCOME, SPREADING, Trial
@@ -117,6 +121,55 @@ def test_all_ranks_take_both_ways_in_turn_and_then_one(collective: str, ranks: i
     assert first[:TRIAL] == [predicted ^ bool(way) for way in IN_TURN] + [True] * SPREADING
     assert len(set(first[TRIAL:])) == 1
     assert "single copies took" in why and {other for _, other in others} == {why}
+
+
+class Alarm(Exception):
+    """Of a signal's handler."""
+
+
+def alarmed(comm: Communicator) -> bool:
+    """Rank 1's third call waits for rank 0, which comes late; meanwhile an alarm rings, whose handler raises once the
+    call has been made. Whether it did: on a busy machine the alarm may ring before the call, or the wait take so long
+    that the handler ends it."""
+
+    def ring(*_: Any) -> None:
+        raise Alarm
+
+    signal.signal(signal.SIGALRM, ring)
+    for call in range(2):
+        all_to_all(comm, call, np.int32)
+    x, out, made = np.zeros(LONG, np.int32), np.empty(LONG, np.int32), comm._endpoint.calls
+    comm.barrier()
+    try:
+        if comm.rank == 0:
+            time.sleep(0.02)
+        else:
+            signal.setitimer(signal.ITIMER_REAL, 0.005)
+        comm.all_to_all(x, out=out)
+        return comm.rank == 0
+    except Alarm:
+        if comm._endpoint.calls == made + 1:
+            comm.abort("the alarm rang before the call")
+        return True
+
+
+def goes_on(comm: Communicator) -> None:
+    for call in range(TRIAL):
+        all_to_all(comm, call, np.int32)
+
+
+@READS
+def test_a_call_after_which_a_handler_raises_is_counted() -> None:
+    for _ in range(20):
+        with Pool(2, timeout_s=60) as pool:
+            try:
+                came = pool.run(alarmed)
+            except RankFailed:
+                continue
+            if came == [True, True]:
+                pool.run(goes_on)
+                return
+    raise AssertionError("no handler raised after a call")
 
 
 def mixed(comm: Communicator, seed: int) -> None:

@@ -111,7 +111,7 @@ class Calls:
         if async_op:
             found = self.began(endpoint.start(bound.plan, *addresses), request.result, (request, x))
         elif trial is not None and timed is not None:
-            seconds = trials.run(kind, timed, bound.plan, addresses)
+            seconds = trials.run(kind, trial, timed, bound.plan, addresses)
             found = request.result
         else:
             endpoint.run(bound.plan, *addresses)

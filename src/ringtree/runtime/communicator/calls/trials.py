@@ -121,11 +121,16 @@ class Trials:
         trial = self._trials.get(kind)
         return None if trial is None or (trial.is_over and trial.is_settled) else trial
 
-    def run(self, kind: Kind, runs: TimedRuns, plan: int, addresses: tuple[int, int]) -> float:
+    def run(self, kind: Kind, trial: Trial, runs: TimedRuns, plan: int, addresses: tuple[int, int]) -> float:
         """Makes a call, and returns its time: that of a core for this rank's copies, for to wait for a rank that comes
         late is no property of a way. Where the root sends, the one that receives waits for the root's copies, too."""
-        began_s = perf_counter()
-        work_s = runs.run_timed(plan, *addresses)
+        began_s, made = perf_counter(), runs.calls
+        try:
+            work_s = runs.run_timed(plan, *addresses)
+        except BaseException:  # of a signal's handler: the others count the call that has been made
+            if runs.calls > made:
+                self.note(kind, trial, 1, None)
+            raise
         return perf_counter() - began_s if _root_sends(kind) else work_s
 
     def note(self, kind: Kind, trial: Trial, nbytes: int, seconds: float | None) -> None:
