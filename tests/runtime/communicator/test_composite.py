@@ -159,6 +159,26 @@ def test_an_interrupt_between_two_engine_calls_fails_the_group(name: str, stride
         assert wrong == []
 
 
+def test_an_interrupted_synchronous_send_takes_no_answer_of_the_next_one() -> None:
+    def act(comm: Communicator) -> None:
+        more, line = True, 0
+        while more:
+            line, where = line + 1, ""
+            with comm.duplicate() as group:
+                if comm.rank == 1:
+                    where = interrupted(line, lambda: group.issend(np.ones(1), 0))
+                    assert group._endpoint.failure or group.issend(np.ones(1), 0).wait(2), where
+                    group.abort("the test goes on")
+                else:
+                    with suppress(Poisoned, PeerDied):
+                        for _ in range(2):
+                            group.recv(np.empty(1), 1)
+                more = bool(comm.broadcast(np.array([where != ""]), 1)[0])
+        assert line > 5
+
+    spawn(act, 2, threads=True, timeout_s=20)
+
+
 @pytest.mark.parametrize("stride", STRIDES)
 @pytest.mark.parametrize("name", ["load", "save"])
 def test_an_interrupt_within_files_fails_the_group(name: str, stride: int, tmp_path: Path) -> None:

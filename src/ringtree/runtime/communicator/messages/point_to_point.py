@@ -79,8 +79,9 @@ class PointToPoint(Member):
         _, whose, which, address, _, dtype, _ = operation
         if which >= 1 << 30:
             raise ValueError(f"tag {tag} of a synchronous send: expected 0..{(1 << 30) - 1}")
-        answer = self._mail.post((False, whose, ACKNOWLEDGEMENT + which, address, 0, dtype, False), array, None)
-        return Together([answer, self._mail.post((*operation[:6], True), array, None)], None)
+        with CompositeCall(self._fail, "issend"):  # a receive without its send would take the next one's answer
+            answer = self._mail.post((False, whose, ACKNOWLEDGEMENT + which, address, 0, dtype, False), array, None)
+            return Together([answer, self._mail.post((*operation[:6], True), array, None)], None)
 
     def irecv(self, x: Any, src: int = ANY, tag: int = 0, *, at_most: bool = False) -> Message:
         """Begins to receive into `x`, as recv does. The finished message has its source, tag and bytes."""
