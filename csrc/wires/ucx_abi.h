@@ -101,13 +101,9 @@ using Sent = void (*)(void* request, Status status, void* user_data);
 using Received = void (*)(void* request, Status status, std::size_t nbytes, void* user_data);
 
 struct RequestParameters {
-  enum : std::uint32_t {
-    has_callback = 1 << 1,
-    has_user_data = 1 << 2,
-    has_flags = 1 << 4,
-    has_memory_type = 1 << 6,
-  };
-  enum : std::uint32_t { force = 1, eager = 2 };  // of a close; of a message
+  static constexpr std::uint32_t has_callback = 1 << 1, has_user_data = 1 << 2, has_flags = 1 << 4,
+                                 has_memory_type = 1 << 6;
+  static constexpr std::uint32_t force = 1, eager = 2;  // of a close; of a message
   std::uint32_t mask, flags;
   void* request;
   union {
