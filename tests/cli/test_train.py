@@ -79,31 +79,66 @@ def command(*words: str, launcher: tuple[str, ...] = (), **env: str) -> subproce
 
 
 @pytest.mark.torch
-def test_only_one_rank_speaks_and_the_losses_are_those_of_one() -> None:
-    alone, two = command("--steps", "2"), command("--steps", "2", "--dp", "2")
-    assert alone.returncode == two.returncode == 0, alone.stderr + two.stderr
+def test_only_one_rank_speaks_and_the_losses_are_those_of_one(ringtree: Ringtree) -> None:
+    alone, two = ringtree("train", *SMALL, "--steps", "2"), command("--steps", "2", "--dp", "2")
+    assert alone.code == two.returncode == 0, alone.err + two.stderr
     losses = re.findall(r"^step .*loss \d+\.\d+", two.stdout, re.MULTILINE)
-    assert len(losses) == 2 and losses == re.findall(r"^step .*loss \d+\.\d+", alone.stdout, re.MULTILINE)
+    assert len(losses) == 2 and losses == re.findall(r"^step .*loss \d+\.\d+", alone.out, re.MULTILINE)
+
+
+LAUNCHERS = ["torchrun --nproc-per-node 2", "ringtree run -n 2"]
+
+
+def as_started(launcher: str) -> tuple[str, ...]:
+    """The words with which a launcher of this environment starts the command."""
+    program, *options = launcher.split()
+    return str(Path(sys.executable).parent / program), *options, "-m", "ringtree.cli"
+
+
+def _is_rank(patch: pytest.MonkeyPatch, launcher: str, rank: int, size: int) -> None:
+    """Sets what a launcher sets for its rank."""
+    names = ("RANK", "WORLD_SIZE") if launcher == "torchrun" else ("RINGTREE_RANK", "RINGTREE_WORLD_SIZE")
+    for name, value in zip(names, (rank, size), strict=True):
+        patch.setenv(name, str(value))
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("launcher", ["torchrun --nproc-per-node 2", "ringtree run -n 2"])
+@pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_ranks_that_another_starts(launcher: str) -> None:
-    words = [str(Path(sys.executable).parent / launcher.split()[0]), *launcher.split()[1:], "-m", "ringtree.cli"]
-    done = command("--steps", "1", "--dp", "2", launcher=tuple(words))
+    done = command("--steps", "1", "--dp", "2", launcher=as_started(launcher))
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("step 1/1") == 1
-    done = command("--steps", "1", "--dp", "4", launcher=tuple(words))
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_launchers_of_another_number_of_ranks_hear_of_it_once(launcher: str) -> None:
+    done = command("--steps", "1", "--dp", "4", launcher=as_started(launcher))
     assert done.returncode and done.stderr.count("the layout is for 4 ranks, and ") == 1, done.stderr
 
 
 @pytest.mark.torch
 @pytest.mark.parametrize("launcher", ["torchrun", "ringtree run"])
+def test_another_number_of_ranks_is_refused_by_one_of_them(
+    ringtree: Ringtree, monkeypatch: pytest.MonkeyPatch, launcher: str
+) -> None:
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")  # as torchrun sets it
+    monkeypatch.setattr("ringtree.cli.train.ranks.REPORTS_S", 0.0)
+    printed = []
+    for rank in range(2):
+        _is_rank(monkeypatch, launcher, rank, 2)
+        code, out, err = ringtree("train", *SMALL, "--steps", "1", "--dp", "4")
+        assert code and not out
+        printed.append(err)
+    assert printed == [f"ringtree train: the layout is for 4 ranks, and {launcher} started 2\n", ""]
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("launcher", ["torchrun", "ringtree run"])
 def test_elastic_ranks_of_another_launcher_are_refused(ringtree: Ringtree, launcher: str) -> None:
-    names = ("RANK", "WORLD_SIZE") if launcher == "torchrun" else ("RINGTREE_RANK", "RINGTREE_WORLD_SIZE")
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in zip(names, "02", strict=True):
-            patch.setenv(name, value)
+        _is_rank(patch, launcher, 0, 2)
         code, out, err = ringtree("train", "--dp", "2", "--elastic")
     assert code and not out and err.count("\n") == 1
     assert f"--elastic: {launcher} has started this rank; expected this command to start the ranks itself" in err
@@ -141,12 +176,12 @@ def test_a_plan_needs_no_torch() -> None:
 
 
 @pytest.mark.torch
-def test_a_job_resumes_from_a_checkpoint_under_another_layout(tmp_path: Path) -> None:
+def test_a_job_resumes_from_a_checkpoint_under_another_layout(ringtree: Ringtree, tmp_path: Path) -> None:
     folder = str(tmp_path / "checkpoints")
     first = command("--steps", "2", "--dp", "2", "--checkpoint", folder)
     assert first.returncode == 0, first.stderr
-    again = command("--steps", "2", "--checkpoint", folder)
-    assert again.returncode and again.stderr.startswith(f"ringtree train: {folder} has checkpoints; expected --resume")
+    again = ringtree("train", *SMALL, "--steps", "2", "--checkpoint", folder)
+    assert again.code and again.err.startswith(f"ringtree train: {folder} has checkpoints; expected --resume")
     on = command("--steps", "3", "--tp", "2", "--checkpoint", folder, "--resume", "--json", str(tmp_path / "on.json"))
     assert on.returncode == 0 and "step 3/3" in on.stdout and "step 2/3" not in on.stdout, on.stderr
     assert [step["step"] for step in json.loads((tmp_path / "on.json").read_text())["steps"]] == [3]

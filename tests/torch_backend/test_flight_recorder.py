@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
+from contextlib import redirect_stderr
 from datetime import timedelta
+from io import StringIO
+from multiprocessing.connection import Connection
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from ringtree.cli import main
 from ringtree.runtime.communicator.communicator import Communicator
 from tests.torch_backend.conftest import Worlds
 from tests.torch_backend.faults import JOIN_S, TIMEOUT_S, fresh, hurry, run, stay_away
+from tests.torch_backend.forked import context
 
 
 def _fails(rank: int, how: str) -> None:
@@ -119,19 +125,28 @@ EXPLAINED = {
 """What `ringtree explain` says first of each."""
 
 
-@pytest.mark.parametrize(("how", "n"), [(how, 4 if how in ("hang", "size") else 2) for how in CASES])
-def test_the_analyser_names_the_culprit_and_nothing_else(tmp_path: Path, how: str, n: int) -> None:
-    run(n, tmp_path, _fails, how)
+@pytest.fixture(scope="module")
+def hung(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of four ranks of which one never came."""
+    folder = tmp_path_factory.mktemp("hung")
+    run(4, folder, _fails, "hang")
+    return folder
+
+
+@pytest.mark.parametrize("how", CASES)
+def test_the_analyser_names_the_culprit_and_nothing_else(
+    request: pytest.FixtureRequest, tmp_path: Path, capsys: pytest.CaptureFixture[str], how: str
+) -> None:
+    if how == "hang":
+        tmp_path = request.getfixturevalue("hung")
+    else:
+        run(4 if how == "size" else 2, tmp_path, _fails, how)
     report = _analysed(tmp_path)
     for words in CASES[how]:
         assert words in report, report
     assert report.count("group info") == 1, report
-    explained = subprocess.run(
-        [sys.executable, "-m", "ringtree.cli", "explain", str(tmp_path / "fr")],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    assert main(["explain", str(tmp_path / "fr")]) == 0
+    explained = capsys.readouterr().out
     assert "first divergence: " + EXPLAINED[how] in explained and "\nalso: " not in explained, explained
 
 
@@ -143,11 +158,10 @@ def test_a_dead_rank_leaves_no_dump(tmp_path: Path) -> None:
         assert f"({tmp_path}/fr/rank_{rank})" in story.text
 
 
-def test_a_dump_as_json(tmp_path: Path) -> None:
-    run(2, tmp_path, _fails, "hang")
-    dump = json.loads((tmp_path / "fr/rank.0.json").read_text())
+def test_a_dump_as_json(hung: Path) -> None:
+    dump = json.loads((hung / "fr/rank.0.json").read_text())
     assert dump["version"] == "2.10"
-    assert dump["pg_config"]["0"] == {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"}
+    assert dump["pg_config"]["0"] == {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3]"}
     last = dump["entries"][-1]
     expected = {
         "process_group": ["0", "default_pg"],
@@ -164,8 +178,8 @@ def test_a_dump_as_json(tmp_path: Path) -> None:
     assert {key: last[key] for key in expected} == expected
     assert last["time_created_ns"] <= last["time_discovered_started_ns"] < time.time_ns()
     assert all(e["state"] == "completed" for e in dump["entries"][:-1])
-    hung = json.loads((tmp_path / "fr/rank.1.json").read_text())
-    frames = [frame["name"] for stack in hung["stacks"] for frame in stack["frames"]]
+    away = json.loads((hung / "fr/rank.1.json").read_text())
+    frames = [frame["name"] for stack in away["stacks"] for frame in stack["frames"]]
     assert "_fails" in frames  # where the rank is that did not come
 
 
@@ -182,24 +196,28 @@ def test_a_dump_that_cannot_be_written_is_none(
         assert why in line and line.count("\n") == 1
 
 
-LONGER_THAN_MAY_BE = """
-import resource, signal
-from ringtree.torch_backend.flight.dump import dump
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
-assert dump(0) is None
-"""
+def _dumps_longer_than_may_be(complaints: Connection, prefix: str) -> None:
+    import resource
+
+    from ringtree.torch_backend.flight.dump import dump
+
+    os.environ["TORCH_FR_DUMP_TEMP_FILE"] = prefix
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+    with redirect_stderr(StringIO()) as stderr:
+        assert dump(0) is None
+    complaints.send(stderr.getvalue())
 
 
 def test_a_dump_without_room_leaves_nothing_of_it(tmp_path: Path) -> None:
-    environment = os.environ | {"TORCH_FR_DUMP_TEMP_FILE": f"{tmp_path}/rank_"}
-    command = [sys.executable, "-c", LONGER_THAN_MAY_BE]
-    done = subprocess.run(command, env=environment, check=True, stderr=subprocess.PIPE, text=True)
-    assert (
-        done.stderr
-        == f"ringtree: rank 0: the flight recorder's dump {tmp_path}/rank_0 is not written: File too large\n"
-    )
-    assert not list(tmp_path.iterdir())
+    ours, theirs = context().Pipe(duplex=False)
+    process = fresh(_dumps_longer_than_may_be, theirs, f"{tmp_path}/rank_")
+    process.start()
+    theirs.close()
+    why = "File too large"
+    assert ours.recv() == f"ringtree: rank 0: the flight recorder's dump {tmp_path}/rank_0 is not written: {why}\n"
+    process.join()
+    assert process.exitcode == 0 and not list(tmp_path.iterdir())
 
 
 def test_a_dump_takes_the_place_of_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

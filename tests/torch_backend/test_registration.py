@@ -11,11 +11,14 @@ from datetime import timedelta
 from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.metadata import entry_points
 from importlib.util import find_spec
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
 
 from tests.torch_backend.conftest import Worlds
+from tests.torch_backend.faults import fresh
+from tests.torch_backend.forked import context
 
 LOADED = "sorted(m for m in sys.modules if m.split('.')[0] == 'ringtree')"
 
@@ -25,6 +28,33 @@ def python(program: str, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", program], cwd="/", env={**os.environ, **env}, capture_output=True, text=True
     )
+
+
+def _alone(answer: Connection, backend: str, version: str) -> None:
+    """The error of a job of one rank; "" where it sums up."""
+    import torch
+    import torch.distributed as dist
+
+    torch.__version__ = version or torch.__version__
+    try:
+        dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
+        dist.all_reduce(torch.ones(1))
+    except (RuntimeError, ValueError) as error:
+        answer.send(f"{type(error).__name__}: {error}")
+    else:
+        answer.send("")
+
+
+def error_of(backend: str, version: str = "") -> str:
+    """The error of a job of one rank, in a process of its own; `version`: what torch takes itself for."""
+    ours, theirs = context().Pipe(duplex=False)
+    process = fresh(_alone, theirs, backend, version)
+    process.start()
+    theirs.close()
+    error: str = ours.recv()
+    process.join()
+    assert process.exitcode == 0
+    return error
 
 
 def test_importing_torch_registers_and_loads_next_to_nothing() -> None:
@@ -57,13 +87,8 @@ def test_torch_finds_it_in_the_package(group: str) -> None:
 
 
 def test_a_torch_before_the_oldest_is_refused() -> None:
-    program = (
-        "import torch, torch.distributed as dist\n"
-        "torch.__version__ = '2.6.3+cpu'\n"
-        "dist.init_process_group('ringtree', store=dist.HashStore(), rank=0, world_size=1)"
-    )
-    last = python(program).stderr.strip().splitlines()[-1]
-    assert "RuntimeError: torch 2.6.3+cpu frees a call" in last and "expected torch 2.7 or later" in last
+    error = error_of("ringtree", "2.6.3+cpu")
+    assert error.startswith("RuntimeError: torch 2.6.3+cpu frees a call") and "expected torch 2.7 or later" in error
 
 
 def test_without_torch_the_error_names_what_installs_it() -> None:
@@ -100,21 +125,19 @@ def test_the_version_of_torch_stands_in_one_place() -> None:
     [
         ("cpu:ringtree", ""),
         ("cpu:ringtree,cuda:ringtree", ""),
-        ("cpu:ringtree,cuda:nccl", "backend 'cpu:ringtree,cuda:nccl': in a group of this torch nothing serves beside"),
-        ("cpu:gloo,cuda:ringtree", "backend 'cpu:gloo,cuda:ringtree': in a group of this torch nothing serves beside"),
+        (
+            "cpu:ringtree,cuda:nccl",
+            "ValueError: backend 'cpu:ringtree,cuda:nccl': in a group of this torch nothing serves beside",
+        ),
+        (
+            "cpu:gloo,cuda:ringtree",
+            "ValueError: backend 'cpu:gloo,cuda:ringtree': in a group of this torch nothing serves beside",
+        ),
     ],
 )
 def test_devices_together(backend: str, expected: str) -> None:
-    program = (
-        "import torch, torch.distributed as dist\n"
-        "try:\n"
-        f"    dist.init_process_group({backend!r}, store=dist.HashStore(), rank=0, world_size=1)\n"
-        "    dist.all_reduce(torch.ones(1))\n"
-        "except ValueError as error: print(error)"
-    )
-    done = python(program)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(expected) and bool(done.stdout) == bool(expected)
+    error = error_of(backend)
+    assert error.startswith(expected) and bool(error) == bool(expected), error
 
 
 # -- BackendBase, which the torch that is pinned here has not: what can be tested without it

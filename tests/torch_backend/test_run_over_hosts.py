@@ -21,6 +21,7 @@ LONGEST_S = 1000.0
 """Far longer than the training takes, far shorter than the clocks of hosts are apart."""
 
 
+@pytest.mark.slow
 def test_the_default_group_is_in_the_trace(tmp_path: Path) -> None:
     file = tmp_path / "ddp.json.gz"
     words = [sys.executable, "-m", "ringtree.cli", "run", "-n", "2", "--trace", str(file), DDP]
@@ -38,6 +39,7 @@ def test_over_hosts_too_in_one_time(lab: Lab, tmp_path: Path) -> None:
     assert (code, complaints) == (0, []), out
     assert [line.split("] ")[1][:8] for line in out.splitlines()] == STEPS
     trace = chrome.read(file)
+    assert any(call.startswith("all_reduce(float32") for call in trace.calls)
     assert hosts_of(trace).tolist() == [0, 1] and trace.makespan_s < LONGEST_S
     (clock,) = host_clocks(trace).values()
     assert abs(clock.offset_s - CLOCK_APART_S) <= clock.error_s

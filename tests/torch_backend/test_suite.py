@@ -22,12 +22,16 @@ AS_GLOO = """
 test_all_gather_coalesced_complex test_accumulate_gradients_no_sync_allreduce_with_then_hook
 test_all_gather_coalesced_with_empty test_all_gather_object_subgroup test_all_reduce_coalesced_sum
 test_all_reduce_complex_unsupported_ops test_all_reduce_sum_async test_all_reduce_sum_complex
-test_barrier_timeout_full_group test_barrier_timeout_global test_batch_isend_irecv_gloo_tags test_broadcast_full_group
-test_gather_checks test_gather_object test_get_future test_irecv test_isend_torch_profiler test_monitored_barrier_gloo
-test_monitored_barrier_gloo_subgroup test_new_subgroups_with_group_param test_reduce_full_group_max
-test_scatter_checks test_scatter_object_list test_send_recv_any_source_torch_profiler test_send_recv_with_tag
-test_sparse_all_reduce_sum OnMultiProcContinuousTest
+test_barrier_timeout_full_group test_barrier_timeout_global test_batch_isend_irecv_gloo_tags
 """
+AS_GLOO_TOO = """
+test_broadcast_full_group test_gather_checks test_get_future test_irecv test_isend_torch_profiler
+test_monitored_barrier_gloo test_monitored_barrier_gloo_subgroup test_reduce_full_group_max test_scatter_checks
+test_scatter_object_list test_send_recv_any_source_torch_profiler test_send_recv_with_tag test_sparse_all_reduce_sum
+OnMultiProcContinuousTest
+"""
+OF_FOUR = "test_gather_object test_gather_object_subgroup test_new_subgroups_with_group_param"
+"""Those that want more ranks than two, for which another server starts."""
 BY_OUR_NAME = """
 test_DistributedDataParallelCPU_grad_is_view test_ddp_create_graph test_ddp_logging_data_cpu test_static_graph_api_cpu
 OnDTensorContinuousTestBase OnDTensorTestBase.test_redistribute OnFSDPTest.test_fsdp2_beside_one_process
@@ -36,7 +40,15 @@ OnFSDPTestContinuous OnShardedTensorTestBase.test_gather
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("face", "tests"), [(IN_GLOOS_PLACE, AS_GLOO), (RINGTREE, BY_OUR_NAME)])
+@pytest.mark.parametrize(
+    ("face", "tests"),
+    [
+        pytest.param(IN_GLOOS_PLACE, AS_GLOO, id="as Gloo"),
+        pytest.param(IN_GLOOS_PLACE, AS_GLOO_TOO, id="as Gloo too"),
+        pytest.param(IN_GLOOS_PLACE, OF_FOUR, id="of four", marks=pytest.mark.slow),
+        pytest.param(RINGTREE, BY_OUR_NAME, id="by our name"),
+    ],
+)
 def test_it_passes(face: str, tests: str) -> None:
     outcomes = list(run(face, tests.split(), LIMIT_S))
     assert len(outcomes) == len(tests.split())

@@ -15,6 +15,8 @@ from tests.runtime.hosts.lab import Lab
 
 STEPS = 4
 PORT = 29601
+LARGER: list[Layout] = [(2, 2), (1, 1, 1)]
+"""What the long campaign alone starts."""
 
 
 def _torchrun(lab: Lab, layout: Layout, folder: Path, *words: str, rendezvous: str = "static") -> list[str]:
@@ -57,7 +59,7 @@ def _as_one_process(folder: Path, ranks: int) -> list[tuple[int, int]]:
     return [(attempt, begin) for attempt, begin, _ in found]
 
 
-@pytest.mark.parametrize("layout", [(2, 2), pytest.param((1, 1, 1), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("layout", [(1, 1), *(pytest.param(n, marks=pytest.mark.slow) for n in LARGER)])
 def test_training_as_in_one_process(lab: Lab, tmp_path: Path, layout: Layout) -> None:
     _torchrun(lab, layout, tmp_path)
     assert _as_one_process(tmp_path, sum(layout)) == [(0, 0)] * sum(layout)

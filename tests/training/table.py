@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import combinations_with_replacement
 from typing import Any
 
 from ringtree.training import ParallelLayout, Shape, TrainingPlan, TrainingSettings
@@ -116,10 +118,6 @@ LAYOUTS: dict[str, tuple[ParallelLayout, dict[str, Any]]] = {
 """Layouts, and what their plans have beside: `shape`, `settings`, as the keywords in which they differ."""
 
 
-LONG = [name for name, (layout, _) in LAYOUTS.items() if max(getattr(layout, axis) for axis in AXES) > 4]
-"""Eight ranks along one axis: the quick tests have two and four along each, and eight over two axes."""
-
-
 def communication(layout: ParallelLayout) -> tuple[object, ...]:
     """What distinguishes the communication of a layout from that of others, but for the numbers of ranks."""
     axes = [axis for axis in AXES if getattr(layout, axis) > 1]
@@ -134,3 +132,40 @@ def plan(name: str) -> TrainingPlan:
     return TrainingPlan(
         layout, Shape(**shape | more.get("shape", {})), TrainingSettings(**settings | more.get("settings", {}))
     )
+
+
+def features(name: str) -> list[str]:
+    """What may go wrong with one another: axes with their sizes, strategies, divisions that leave a rest."""
+    made = plan(name)
+    layout, shape = made.layout, made.shape
+    sizes = {axis: getattr(layout, axis) for axis in AXES}
+    having = {
+        **{f"{axis}{size}": size > 1 and not (layout.sp and axis == "tp") for axis, size in sizes.items()},
+        f"sp{layout.tp}": layout.sp,
+        f"zero{layout.zero}": layout.zero > 0,
+        layout.schedule: layout.pp > 1,
+        layout.context: layout.cp > 1,
+        layout.server: layout.staleness is not None,
+        "micro-batches": layout.micro_batches > 1,
+        "experts": shape.experts > 0,
+        "uneven": any(size & (size - 1) for size in (shape.width, shape.experts, made.settings.batch)),
+    }
+    return sorted(word for word, has in having.items() if has)
+
+
+def covering(sets: Mapping[str, set[Any]]) -> list[str]:
+    """Names of few sets that have every element of all: the next is always that of most elements not had yet."""
+    left, chosen = set().union(*sets.values()), list[str]()
+    while left:
+        chosen.append(max(sets, key=lambda name: len(sets[name] & left)))
+        left -= sets[chosen[-1]]
+    return chosen
+
+
+_PAIRS = {name: {*combinations_with_replacement(features(name), 2)} for name in LAYOUTS}
+QUICK = {
+    *covering({name: _PAIRS[name] for name, (layout, _) in LAYOUTS.items() if layout.ranks <= 4}),
+    "dp2 cp2 tp2 ring",
+    "zero2 dp2 sp2 pp2",
+}
+"""Layouts of the quick tests: every two features that any of up to four ranks has, and two of three axes."""

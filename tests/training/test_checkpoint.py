@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import re
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -39,13 +40,21 @@ LAYOUTS = {
     "sharded server x 2": ParallelLayout(dp=2, staleness=0),
     "peers x 2": ParallelLayout(dp=2, staleness=0, server="peers"),
 }
+CYCLE = (
+    "one process", "dp2", "zero3 x 4", "tp2", "zero1 x 4", "zero2 x 2", "zero1 x 2", "pp2", "zero3 x pp2", "dp2 x tp2",
+    "pp2 naive", "zero2 x sp2", "zero1 x pp2", "sharded server x 2", "peers x 2", "one process",
+)  # fmt: skip
+"""Each writes what the next reads: every layout writes once, and reads once."""
 CHAIN = (
     "one process", "dp2", "zero3 x 4", "tp2", "zero1 x 4", "zero2 x 2", "zero1 x 2", "one process", "zero3 x 4",
     "zero1 x 2", "tp2", "one process", "pp2", "zero3 x 4", "zero3 x pp2", "dp2 x tp2", "pp2 naive", "zero2 x sp2",
     "zero1 x pp2", "dp2", "sharded server x 2", "peers x 2", "one process",
 )  # fmt: skip
-"""Each writes what the next reads."""
-PAIRS = sorted(set(pairwise(CHAIN)))
+"""More pairs of a writer and a reader, for the long campaign."""
+PAIRS = [
+    *pairwise(CYCLE),
+    *(pytest.param(*pair, marks=pytest.mark.slow) for pair in sorted({*pairwise(CHAIN)} - {*pairwise(CYCLE)})),
+]
 
 
 def plan_of(layout: ParallelLayout, **settings: Any) -> TrainingPlan:
@@ -86,6 +95,18 @@ def _go_on(plan: TrainingPlan, folder: Path) -> tuple[list[float], dict[str, Any
 def _run(worlds: Worlds, function: Any, plan: TrainingPlan, folder: Path) -> Any:
     """On the ranks of a layout, or of one process here; rank 0's result."""
     return worlds(plan.layout.ranks).run(function, plan, folder)[0] if plan.layout.ranks > 1 else function(plan, folder)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint of one process, which no test changes."""
+    return _write(plan_of(ParallelLayout()), tmp_path_factory.mktemp("written"))
+
+
+@pytest.fixture
+def checkpoint(written: Path, tmp_path: Path) -> Path:
+    """A copy of it, to be changed, in `tmp_path`."""
+    return Path(shutil.copytree(written, tmp_path / written.name))
 
 
 @pytest.mark.parametrize(("first", "second"), PAIRS)
@@ -218,12 +239,12 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("change", HOSTILE)
-def test_a_checkpoint_runs_nothing(change: Any, tmp_path: Path) -> None:
+def test_a_checkpoint_runs_nothing(change: Any, checkpoint: Path, tmp_path: Path) -> None:
     """Its own digests are right: whoever writes a checkpoint writes them, too."""
     made = tmp_path / "made"
-    _rewritten(_write(plan_of(ParallelLayout()), tmp_path / "c"), lambda metadata: change(metadata, made))
+    _rewritten(checkpoint, lambda metadata: change(metadata, made))
     with pytest.raises(ValueError, match=HOSTILE[change]):
-        _go_on(plan_of(ParallelLayout()), tmp_path / "c")
+        _go_on(plan_of(ParallelLayout()), tmp_path)
     assert not made.exists()
 
 
@@ -238,8 +259,7 @@ def test_members_of_enumerations_are_read_as_any_python_writes_them() -> None:
 
 
 @pytest.mark.timeout(60)
-def test_a_pipe_in_a_checkpoint_is_not_waited_for(tmp_path: Path) -> None:
-    checkpoint = _write(plan_of(ParallelLayout()), tmp_path)
+def test_a_pipe_in_a_checkpoint_is_not_waited_for(checkpoint: Path, tmp_path: Path) -> None:
     os.mkfifo(checkpoint / "pipe")
     facts = checkpoint / "training.json"
     written = json.loads(facts.read_text())
@@ -249,9 +269,8 @@ def test_a_pipe_in_a_checkpoint_is_not_waited_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(60)
-def test_a_file_that_is_none_of_a_checkpoints_is_not_read(tmp_path: Path) -> None:
+def test_a_file_that_is_none_of_a_checkpoints_is_not_read(checkpoint: Path, tmp_path: Path) -> None:
     """To read a file of 4 TB would take an hour."""
-    checkpoint = _write(plan_of(ParallelLayout()), tmp_path)
     with (checkpoint / "more").open("wb") as file:
         file.truncate(1 << 42)
     _go_on(plan_of(ParallelLayout()), tmp_path)
@@ -282,15 +301,14 @@ def _rewritten_facts(checkpoint: Path, change: Callable[[Any], Any]) -> None:
         ({"steps": -1}, "steps: got -1; expected a whole number"),
     ],
 )
-def test_facts_of_another_type_are_refused(facts: Any, reason: str, tmp_path: Path) -> None:
-    file = _write(plan_of(ParallelLayout()), tmp_path) / "training.json"
+def test_facts_of_another_type_are_refused(facts: Any, reason: str, checkpoint: Path, tmp_path: Path) -> None:
+    file = checkpoint / "training.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | facts if isinstance(facts, dict) else facts))
     with pytest.raises(ValueError, match=f"no finished checkpoint: its training.json cannot be read .{reason}"):
         _go_on(plan_of(ParallelLayout()), tmp_path)
 
 
-def test_a_file_cut_short_and_one_of_something_else_are_named(tmp_path: Path) -> None:
-    checkpoint = _write(plan_of(ParallelLayout()), tmp_path)
+def test_a_file_cut_short_and_one_of_something_else_are_named(checkpoint: Path, tmp_path: Path) -> None:
     file = checkpoint / "__0_0.distcp"
     length = file.stat().st_size
     os.truncate(file, length - 1)
@@ -305,8 +323,8 @@ def test_a_file_cut_short_and_one_of_something_else_are_named(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_broken_checkpoints_are_refused(damage: Any, tmp_path: Path) -> None:
-    damage(_write(plan_of(ParallelLayout()), tmp_path))
+def test_broken_checkpoints_are_refused(damage: Any, checkpoint: Path, tmp_path: Path) -> None:
+    damage(checkpoint)
     with pytest.raises(ValueError, match=DAMAGES[damage]):
         _go_on(plan_of(ParallelLayout()), tmp_path)
 
@@ -343,14 +361,13 @@ def _refused(plan: TrainingPlan, folder: Path) -> str:
     return str(caught.value)
 
 
-def test_another_model_is_refused_on_every_rank(worlds: Worlds, tmp_path: Path) -> None:
-    made = _write(plan_of(ParallelLayout()), tmp_path)
+def test_another_model_is_refused_on_every_rank(worlds: Worlds, checkpoint: Path, tmp_path: Path) -> None:
     other = replace(
         plan_of(ParallelLayout(dp=2), optimizer="sgd"), shape=Shape(width=16, layers=2, heads=4, context=10)
     )
     differs = "width 12 instead of 16, optimizer adamw instead of sgd"
     messages = worlds(2).run(_refused, other, tmp_path)
-    assert messages == [f"the checkpoint {made} is of another training: {differs}"] * 2
+    assert messages == [f"the checkpoint {checkpoint} is of another training: {differs}"] * 2
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:

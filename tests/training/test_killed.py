@@ -100,7 +100,7 @@ def test_a_killed_rank_is_named_and_a_restart_reaches_the_same_loss(layout: str,
 
     kept = _kept(folder)
     assert 3 <= kept < STEPS
-    again = _start(RINGTREE, folder, *layout.split(), "--resume")
+    again = _start(RINGTREE, folder, *layout.split(), "--resume", "--every", str(STEPS))
     out, err = again.communicate()
     assert again.returncode == 0, err
     assert f"resumed from {folder}/step-{kept:08}" in out

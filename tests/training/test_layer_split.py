@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.conftest import EXAMPLES
 from tests.torch_backend.conftest import Worlds
 
 SKIPS = [("layer", 0, 0), ("layer", 1, 1), ("add", 2, 1), ("add", 3, 0), ("scale", 4, 1), ("add", 5, 2)]
@@ -64,7 +65,7 @@ def _graphs(draw: st.DrawFn, parts: int) -> tuple[Any, list[int]]:
 
 @pytest.mark.parametrize("n", [2, 4])
 def test_any_split_graph_computes_the_whole_graphs_result(worlds: Worlds, n: int) -> None:
-    @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=max(8, EXAMPLES // 3), deadline=None, suppress_health_check=[HealthCheck.too_slow])
     @given(_graphs(n))
     def holds(graph: tuple[Any, list[int]]) -> None:
         results = worlds(n).run(_apart, *graph)

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from ringtree.training.core.layout import AXES
 from tests.torch_backend.conftest import Worlds
-from tests.training.table import LAYOUTS, LONG, communication, plan
+from tests.training.table import LAYOUTS, QUICK, communication, plan
 from tests.training.trained import (
     PATIENCE_S,
     UNLIKE,
@@ -24,6 +25,8 @@ from tests.training.trained import (
 _results: dict[str, list[RankResult]] = {}
 FIRST = {communication(layout): name for name, (layout, _) in reversed(LAYOUTS.items())}
 """The first layout of the table by what it communicates."""
+ALONG_ONE = {name for name in FIRST.values() if sum(getattr(LAYOUTS[name][0], axis) > 1 for axis in AXES) == 1}
+"""Those along one axis: where nothing is communicated at all, a second axis adds nothing to be noticed."""
 
 
 def marked(quick: Container[str]) -> list[Any]:
@@ -31,7 +34,7 @@ def marked(quick: Container[str]) -> list[Any]:
     return [pytest.param(name, marks=() if name in quick else pytest.mark.slow) for name in LAYOUTS]
 
 
-@pytest.fixture(scope="module", params=marked(LAYOUTS.keys() - LONG))
+@pytest.fixture(scope="module", params=marked(QUICK))
 def name(request: pytest.FixtureRequest) -> str:
     """The name of a layout, all of whose tests come one after another."""
     given: str = request.param
@@ -49,7 +52,7 @@ def test_as_one_process(worlds: Worlds, name: str) -> None:
     hold_to_one_process(plan(name), _trained(worlds, name))
 
 
-@pytest.mark.parametrize("name", marked(FIRST.values()))
+@pytest.mark.parametrize("name", marked(ALONG_ONE))
 def test_missing_communication_is_noticed(worlds: Worlds, name: str) -> None:
     _, expected, _ = alone(plan(name))
     results = worlds(plan(name).layout.ranks).run(train, plan(name), True, within_s=PATIENCE_S)

@@ -22,6 +22,8 @@ MOVING = (
 )
 REDUCING = ("all_reduce", "reduce", "reduce_scatter", "reduce_scatter_uneven", "reduce_scatter_single")
 FORMS = [(async_op, contiguous) for async_op in (False, True) for contiguous in (True, False)]
+IN_EVERY_FORM = ("float32", "bfloat16")
+"""The types that the quick tests reduce in each of the forms, the others in one of them, in turn."""
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
@@ -33,7 +35,14 @@ def test_moving(worlds: Worlds, collective: str, n: int) -> None:
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
 @pytest.mark.parametrize("collective", REDUCING)
 def test_reducing(worlds: Worlds, collective: str, n: int) -> None:
-    worlds(n).run(_reduced, collective)
+    worlds(n).run(_reduced, collective, False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+@pytest.mark.parametrize("collective", REDUCING)
+def test_reducing_in_every_form(worlds: Worlds, collective: str, n: int) -> None:
+    worlds(n).run(_reduced, collective, True)
 
 
 def _moved(collective: str) -> None:
@@ -52,7 +61,9 @@ def _moved(collective: str) -> None:
     case(torch.float32, (4, 5000), True, True)
 
 
-def _reduced(collective: str) -> None:
+def _reduced(collective: str, in_every_form: bool) -> None:
+    from itertools import cycle
+
     import torch
 
     from ringtree.runtime.types import FAMILIES
@@ -60,11 +71,14 @@ def _reduced(collective: str) -> None:
     from tests.torch_backend.oracle import OPS
 
     case: Callable[..., None] = getattr(reductions, collective)
-    for async_op, contiguous in FORMS:
-        for dtypes, ops, _, _ in FAMILIES:
-            for label in (d.label for d in dtypes if hasattr(torch, d.label)):
-                for op in (o for o in ops if o in OPS):
+    turn = cycle(FORMS)
+    for dtypes, ops, _, _ in FAMILIES:
+        for label in (d.label for d in dtypes if hasattr(torch, d.label)):
+            for op in (o for o in ops if o in OPS):
+                every = in_every_form or label in IN_EVERY_FORM
+                for async_op, contiguous in FORMS if every else [next(turn)]:
                     case(op, getattr(torch, label), (2, 3), async_op, contiguous)
+    for async_op, contiguous in FORMS:
         case("sum", torch.float32, (0, 3), async_op, contiguous)
     case("sum", torch.float32, (4, 5000), True, True)
 

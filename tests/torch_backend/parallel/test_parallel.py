@@ -84,6 +84,18 @@ QUICK = {
     ("zero", "plain"),
 }
 """The programs that are always run over hosts. HSDP and 2D layouts have their shards inside hosts."""
+OF_FOUR = {
+    *QUICK,
+    *_rows(PAIRS),
+    ("checkpoints", UNDER_ANOTHER),
+    ("dtensor", "distributed"),
+    ("dtensor", "redistributed"),
+    ("dtensor", "meshes"),
+    ("functional", "in_groups"),
+    ("pipelines", "with_data_parallelism"),
+}
+"""The programs that four ranks always run: those of grids and pairs, of which two ranks have one line, and one of each
+module."""
 
 
 def _over_hosts() -> list[Any]:
@@ -96,6 +108,15 @@ def _over_hosts() -> list[Any]:
     ]
 
 
+def _on_two_and_four() -> list[Any]:
+    """A row of the table and the number of ranks."""
+    return [
+        pytest.param(*row, n, marks=() if n == 2 or row in OF_FOUR else pytest.mark.slow)
+        for row in TABLE
+        for n in (2, 4)
+    ]
+
+
 def _run(module: str, program: str) -> None:
     import torch
 
@@ -103,8 +124,7 @@ def _run(module: str, program: str) -> None:
     getattr(import_module(f"tests.torch_backend.parallel.{module}"), program)()
 
 
-@pytest.mark.parametrize("n", [2, 4])
-@pytest.mark.parametrize("module, program", TABLE)
+@pytest.mark.parametrize("module, program, n", _on_two_and_four())
 def test_as_one_process(worlds: Worlds, module: str, program: str, n: int) -> None:
     worlds(n).run(_run, module, program)
 
