@@ -55,11 +55,23 @@ def sources() -> list[tuple[str, str]]:
     return [*texts(), ("README.md", (ROOT / "README.md").read_text(encoding="utf-8"))]
 
 
+@pytest.fixture(scope="module")
+def lowered(sources: list[tuple[str, str]]) -> list[str]:
+    return [text.lower() for _, text in sources]
+
+
+def stems(pattern: str) -> list[str]:
+    """Texts of which a match has at least one, in lower case: to look for them first is quicker."""
+    return re.findall(r"[a-z ]{3,}", re.sub(r"\\b|.\?", "", pattern).lower())
+
+
 @pytest.mark.parametrize(("old", "now"), OLD.items())
-def test_no_old_word_comes_back(sources: list[tuple[str, str]], old: str, now: str) -> None:
+def test_no_old_word_comes_back(sources: list[tuple[str, str]], lowered: list[str], old: str, now: str) -> None:
+    some = stems(old)
     found = [
         f"{name}:{text.count(chr(10), 0, match.start()) + 1}: {match[0]}"
-        for name, text in sources
+        for (name, text), low in zip(sources, lowered, strict=True)
+        if any(stem in low for stem in some)
         for match in re.finditer(old, text, re.IGNORECASE if old.islower() else 0)
     ]
     assert not found, f"expected {now}"

@@ -216,9 +216,9 @@ def test_what_safetensors_refuses_is_refused(
 
 
 def test_a_header_of_many_tensors_is_read_in_time(tmp_path: Path) -> None:
-    names = {f"{k}": {"dtype": "U8", "shape": [1], "data_offsets": [k, k + 1]} for k in range(100_000)}
-    path = written(tmp_path / "m", json.dumps(names).encode(), bytes(100_000))
-    assert len(read(path).entries) == 100_000
+    names = {f"{k}": {"dtype": "U8", "shape": [1], "data_offsets": [k, k + 1]} for k in range(30_000)}
+    path = written(tmp_path / "m", json.dumps(names).encode(), bytes(30_000))
+    assert len(read(path).entries) == 30_000
     assert gc.isenabled()
     gc.disable()
     try:

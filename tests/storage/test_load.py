@@ -36,8 +36,18 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("memory", [None, "private", "symmetric", "mapped"])
-@pytest.mark.parametrize("ranks", [1, 2, 3])
+QUICK = [(1, None), (2, "private"), (2, "mapped"), (3, None), (3, "symmetric")]
+"""Each memory, and each number of ranks."""
+
+
+@pytest.mark.parametrize(
+    ("ranks", "memory"),
+    [
+        pytest.param(ranks, memory, marks=[] if (ranks, memory) in QUICK else pytest.mark.slow)
+        for ranks in (1, 2, 3)
+        for memory in (None, "private", "symmetric", "mapped")
+    ],
+)
 def test_every_rank_gets_what_safetensors_loads(file: Path, ranks: int, memory: str) -> None:
     def work(comm: Any) -> list[bool]:
         found = []

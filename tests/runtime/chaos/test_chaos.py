@@ -41,22 +41,23 @@ from tests.runtime.soak.player import Player
 from tests.runtime.soak.script import CALLS, MIXES, mix_of, steps
 from tests.runtime.soak.through_torch import missing as missing_torch
 
-CASES, TORCH_CASES = 30, 10
+TORCH_CASES = 10
 TORCH_TIMEOUT_S = 8.0
 """Longer than the campaign's: torch takes its time on a busy machine."""
 native = pytest.mark.skipif(not available("shm"), reason="the native engine is not built")
 
 
 @native
-def test_random_faults_hang_nobody_and_change_no_result() -> None:
+@pytest.mark.parametrize("cases", [12, pytest.param(30, marks=pytest.mark.slow)])
+def test_random_faults_hang_nobody_and_change_no_result(cases: int) -> None:
     """A few of seeds that nobody chose; `make chaos` plays 1,000."""
     first = int.from_bytes(os.urandom(4), "little")
     before, summary = files(), Summary()
-    for verdict in campaign([drawn(first + number) for number in range(CASES)], jobs=4):
+    for verdict in campaign([drawn(first + number) for number in range(cases)], jobs=4):
         summary.add(verdict)
     assert not summary.failures(), summary.failures()
     assert not files() - before
-    assert summary.errors > CASES
+    assert summary.errors > cases
     assert not (silent := [verdict.case.seed for verdict in summary.verdicts if verdict.silent]), silent
     assert len(summary.misnamed) <= MOST_MISNAMED * summary.errors, summary.misnamings()
 

@@ -81,7 +81,14 @@ def sums_that_change(comm: Communicator) -> None:
                 assert out is taken or np.array_equal(taken, mine)
 
 
-@pytest.mark.parametrize("ranks", [2, 3, 4, 8])
+@pytest.mark.parametrize(
+    ("engine", "ranks"),
+    [
+        *(("shm", n) for n in (2, 3, 4, 8)),
+        *(("reference", n) for n in (2, 3)),
+        *(pytest.param("reference", n, marks=pytest.mark.slow) for n in (4, 8)),
+    ],
+)
 def test_sums_of_symmetric_arrays(pools: Pools, engine: str, ranks: int) -> None:
     pools(engine, ranks).run(sums_that_change)
 

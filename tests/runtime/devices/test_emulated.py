@@ -36,8 +36,14 @@ def _summed(comm: Communicator, algorithm: str, count: int) -> list[str]:
     return wrong
 
 
-@pytest.mark.parametrize("ranks", [2, 3, 4])
-@pytest.mark.parametrize("algorithm", LANDING)
+@pytest.mark.parametrize(
+    ("ranks", "algorithm"),
+    [
+        *((4, algorithm) for algorithm in LANDING),
+        *((ranks, LANDING[0]) for ranks in (2, 3)),
+        *(pytest.param(ranks, algorithm, marks=pytest.mark.slow) for ranks in (2, 3) for algorithm in LANDING[1:]),
+    ],
+)
 def test_messages_land_in_memory_that_peers_reach(ranks: int, algorithm: str) -> None:
     def everything(comm: Communicator) -> list[str]:
         return _summed(comm, algorithm, 100) + _summed(comm, algorithm, 40_000)

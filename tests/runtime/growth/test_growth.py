@@ -11,6 +11,7 @@ from ringtree import spawn
 from ringtree.runtime.communicator.calls import plans
 from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.conftest import available
+from tests.runtime.growth import limits
 from tests.runtime.growth.limits import excess, held
 from tests.runtime.growth.rank import play
 
@@ -35,7 +36,8 @@ def found(part: str, number: int) -> str:
 
 def test_plans_that_are_kept_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plans, "KEPT", 1 << 30)
-    assert re.search(r"sizes: \w+_nbytes of rank \d grew by", found("sizes", 6000))
+    monkeypatch.setattr(limits, "MOST_NBYTES", 1 << 20)
+    assert re.search(r"sizes: \w+_nbytes of rank \d grew by", found("sizes", 2000))
 
 
 def test_groups_that_are_kept_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,4 +50,4 @@ def test_groups_that_are_kept_are_found(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(Communicator, "duplicate", duplicate)
     monkeypatch.setattr(Communicator, "close", lambda _: None)
-    assert re.search(r"groups: mappings of rank \d grew by", found("groups", 60))
+    assert re.search(r"groups: mappings of rank \d grew by", found("groups", 40))
