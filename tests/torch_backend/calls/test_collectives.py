@@ -35,7 +35,7 @@ def test_moving(worlds: Worlds, collective: str, n: int) -> None:
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
 @pytest.mark.parametrize("collective", REDUCING)
 def test_reducing(worlds: Worlds, collective: str, n: int) -> None:
-    worlds(n).run(_reduced, collective, False)
+    worlds(n).run(_reduced, collective)
 
 
 @pytest.mark.slow
@@ -61,7 +61,7 @@ def _moved(collective: str) -> None:
     case(torch.float32, (4, 5000), True, True)
 
 
-def _reduced(collective: str, in_every_form: bool) -> None:
+def _reduced(collective: str, in_every_form: bool = False) -> None:
     from itertools import cycle
 
     import torch
