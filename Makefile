@@ -48,7 +48,7 @@ pytest = $(py) -m pytest -n $(JOBS) --dist worksteal
 # Where the tests of a mark are, unless ARGS names others: to look through all takes each worker ten seconds and more.
 within = $(if $(filter tests/%,$(ARGS)),,$(1))
 
-test: $(built) ## run the tests (15 minutes on 2 cores; ARGS="-k name" for some of them)
+test: $(built) ## run the tests (12 minutes on 2 cores; ARGS="-k name" for some of them)
 	@$(pytest) -m "not slow and not torch and not ray and not sglang and not vllm and not browser and not hosts and not docs and not wheels" $(ARGS)
 
 test-docs: $(built) ## run what README, pages and examples show, and compare what they print (half a minute)
@@ -118,7 +118,7 @@ test-mpi4py-suite: $(built) ## mpi4py's own tests on ringtree.mpi; RINGTREE_MPI4
 test-long: $(built) ## the long campaigns (an hour and a half; ARGS=tests/verify for one room's)
 	RINGTREE_EXAMPLES=500 $(pytest) -m "slow or hypothesis" --durations=20 $(ARGS)
 
-test-core: ## the engine's core under sanitizers and model checkers, fuzzers' inputs, instructions counted (two minutes)
+test-core: ## the engine's core under sanitizers and model checkers, fuzzers' inputs, instructions counted (six minutes)
 	@$(MAKE) --no-print-directory -j $(JOBS) --output-sync=target -C tests/csrc model tsan asan replay count kernels  # the longest first
 
 test-all: ## all tests there are: test, test-docs, test-hosts, test-pages, test-torch, test-ray, test-long, test-core
