@@ -96,8 +96,8 @@ class Trials:
     """The trials of a group, as one rank has them. They are kept for as long as the group, so that ranks which have
     forgotten a plan find the same way again."""
 
-    def __init__(self, decisions: Decisions, parameters: GroupParameters) -> None:
-        self._decisions, self._parameters = decisions, parameters
+    def __init__(self, decisions: Decisions, parameters: GroupParameters, cores_are_shared: bool) -> None:
+        self._decisions, self._parameters, self._cores_are_shared = decisions, parameters, cores_are_shared
         self._trials: dict[Kind, Trial] = {}
 
     def begin(self, kind: Kind, found: Decision) -> Trial:
@@ -123,7 +123,8 @@ class Trials:
 
     def run(self, kind: Kind, trial: Trial, runs: TimedRuns, plan: int, addresses: tuple[int, int]) -> float:
         """Makes a call, and returns its time: that of a core for this rank's copies, for to wait for a rank that comes
-        late is no property of a way. Where the root sends, the one that receives waits for the root's copies, too."""
+        late is no property of a way. But by the wall where others' copies hold this rank up: the root's where it sends,
+        and where it receives those of all who share its core."""
         began_s, made = perf_counter(), runs.calls
         try:
             work_s = runs.run_timed(plan, *addresses)
@@ -131,7 +132,8 @@ class Trials:
             if runs.calls > made:
                 self.note(kind, trial, 1, None)
             raise
-        return perf_counter() - began_s if _root_sends(kind) else work_s
+        held_up = _root_sends(kind) or (self._cores_are_shared and COLLECTIVES[kind[0]].after is BufferExtent.ROOT)
+        return perf_counter() - began_s if held_up else work_s
 
     def note(self, kind: Kind, trial: Trial, nbytes: int, seconds: float | None) -> None:
         """Counts a call of the trial; after the last one that is compared, the rank that measures publishes."""
