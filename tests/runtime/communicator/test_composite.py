@@ -115,8 +115,8 @@ class Rank0:
         self.ended, self.groups = threading.Event(), list[Communicator]()
 
     def waits_for(self, group: Communicator) -> bool:
-        """Whether rank 0 waits though a message has come to it or to the group's rank 1, which makes the call no more,
-        and the group is whole."""
+        """Whether rank 0 waits in vain: rank 1 has left the call after a message had come to one of them, and the group
+        has not failed. `group`: rank 1's."""
         if group._endpoint.failure or self.ended.wait(SOON_S):
             return False
         met = any(each.counters()[:, 1].sum() for each in (group, *self.groups))

@@ -38,8 +38,9 @@ class OneSided(Collectives):
     ) -> NDArray[Any] | Any:
         """A zeroed array [*shape] in memory that peers read in place. It is the group's: the memory is kept until the
         communicator is closed and the array is gone. Mismatch: if the ranks ask for different arrays. OSError: if there
-        is no room. `device="cuda"`: in the memory of each rank's current GPU, as a torch tensor where torch is loaded,
-        else as CuPy's array."""
+        is no room for the memory; MemoryError, on every rank: if one of them cannot map it. The group goes on after
+        both, and what other ranks had mapped is kept until it is closed. `device="cuda"`: in the memory of each rank's
+        current GPU, as a torch tensor where torch is loaded, else as CuPy's array."""
         lengths = tuple(whole(n, "shape") for n in (shape if isinstance(shape, tuple | list) else (shape,)))
         wanted = arrays.dtype_named(dtype)
         with CompositeCall(self._fail, "empty", alike=(Exception,)):
