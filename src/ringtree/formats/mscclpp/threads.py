@@ -5,8 +5,9 @@ later and in the order of the requests: here a thread of its own for each port c
 channel of a gpu to a peer is paired with the peer's i-th channel back, of the same type. A switch channel's operation
 reads or writes the memory of all gpus of its group at once; a relaxed signal is taken for a signal.
 
-Only one thread of a block signals or waits, so a nop, which is the block's own barrier, must stand between moving data
-and signalling, and between waiting and moving data.
+A block's threads signal and wait each for a channel of its own, so a nop, which is the block's own barrier, must stand
+between moving data and signalling, between waiting and moving data, and between waiting for one channel and signalling
+on another.
 """
 
 from __future__ import annotations
@@ -38,23 +39,24 @@ class GpuThreads:
     def write(self) -> None:
         """Writes all threads; FormatError at the first operation that cannot be."""
         for block in range(len(self.gpu.blocks)):
-            last, waited = "", 0
+            order = _Order()
             self.moved.clear()
             self.seen.clear()
             for op in self.gpu.ops(block):
                 kind = _kind(op)
-                asks = len(self.gpu.plan.get(op.fields.get("channel_ids", []), list, "channel_ids"))
-                apart = kind == "request" and max(waited, asks) > 1 and op.name != "rppkt"
-                if (last, kind) in (("move", "signal"), ("wait", "move")) or (last == "wait" and apart):
-                    raise self.gpu.refuse(op, f"follows a {last} at once; expected a nop between")
-                last = "signal" if kind == "request" else kind
-                waited = asks if kind == "wait" else 0
+                if problem := order.problem(op, kind, self._asks(op)):
+                    raise self.gpu.refuse(op, problem)
                 if kind == "nop":
                     self.moved.clear()
                     self.seen.clear()
                 self._write(op)
         self.semaphores.connect(self.steps)
         self.barriers.connect(self.steps)
+
+    def _asks(self, op: Op) -> int:
+        """The channels or semaphores of an operation, each of which a thread of its own serves."""
+        key = "semaphore_ids" if op.name in ("sem_acquire", "sem_release") else "channel_ids"
+        return len(self.gpu.plan.get(op.fields.get(key, []), list, key))
 
     def _write(self, op: Op) -> None:
         if op.name in SIGNALS:
@@ -202,6 +204,27 @@ class GpuThreads:
             if o.space is Space.SCRATCH:
                 owner = self.gpu.rank if o.rank < 0 else o.rank
                 self.packets.check_scratch(owner, id(o) in flagged, self.gpu.where(op))
+
+
+class _Order:
+    """The operations of a thread block since its last nop. All its threads move data, each at its own pace; the t-th
+    channel or semaphore of a wait, a signal or a request is the t-th thread's alone."""
+
+    def __init__(self) -> None:
+        self._moved, self._waited = False, 0
+
+    def problem(self, op: Op, kind: str, asks: int) -> str:
+        """What an operation must not follow without a nop; "" if nothing."""
+        if self._moved and kind == "signal":
+            return "comes after a move; expected a nop between"
+        elsewhere = kind in ("signal", "request") and max(self._waited, asks) > 1 and op.name != "rppkt"
+        if self._waited and (kind == "move" or elsewhere):
+            return "comes after a wait; expected a nop between"
+        if kind == "nop":
+            self._moved, self._waited = False, 0
+        self._moved |= kind == "move"
+        self._waited = max(self._waited, asks if kind == "wait" else 0)
+        return ""
 
 
 def _kind(op: Op) -> str:
