@@ -1,8 +1,12 @@
 """Every rule of a legal schedule is enforced, with the row and what was expected in the message."""
 
 import re
+import time
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ringtree.ir.schedule import Block, Buffer, Schedule, Shift, Transfers
 from ringtree.ir.spec import ScheduleError, check
@@ -38,6 +42,38 @@ REFUSED = {
         schedule(Transfers.of([0, 1], [1, 1], [0, 0], to=[0, 1])),
         "reads a chunk that an earlier row of its round writes",
     ),
+    "reads what it wrote, in a later repetition": (
+        schedule(
+            Transfers.of(
+                [0, 1],
+                [1, 1],
+                [0, 0],
+                to=[1, 2],
+                source_buffer=[Buffer.DATA, Buffer.SCRATCH],
+                target_buffer=Buffer.SCRATCH,
+            ),
+            scratch=3,
+            times=2,
+            shift=Shift(source_chunk=1),
+        ),
+        "row 1 (round 1: rank 1 scratch[1] -> rank 1 scratch[2]): reads a chunk that an earlier row",
+    ),
+    "becomes local": (
+        schedule(
+            Transfers.of(
+                [0, 1],
+                [0, 0],
+                [0, 0],
+                to=[0, 1],
+                source_buffer=[Buffer.DATA, Buffer.SCRATCH],
+                target_buffer=Buffer.SCRATCH,
+            ),
+            scratch=2,
+            times=2,
+            shift=Shift(source=1),
+        ),
+        "row 1 (round 1: rank 0 scratch[0] -> rank 0 scratch[1]): reads a chunk that an earlier row",
+    ),
 }
 
 
@@ -65,3 +101,59 @@ def test_ranges_may_move_as_far_as_they_do_not_wrap(chunk, count, by, times, leg
     else:
         with pytest.raises(ScheduleError, match="wraps around"):
             check(moving)
+
+
+@st.composite
+def blocks(draw):
+    """A schedule of one block whose rows copy and send within scratch, to and fro."""
+    ranks, chunks, times = draw(st.integers(1, 3)), draw(st.integers(1, 4)), draw(st.integers(1, 4))
+    rank, shift = st.integers(0, ranks - 1), st.integers(-2, 2)
+    row = st.tuples(rank, rank, st.integers(0, chunks - 1), st.integers(0, chunks - 1), st.integers(0, 1))
+    source, target, chunk, to, at = np.array(draw(st.lists(row, min_size=1, max_size=6))).T
+    count = np.minimum(draw(st.integers(1, 2)), chunks - np.maximum(chunk, to))
+    rows = Transfers.of(
+        source,
+        target,
+        chunk,
+        to=to,
+        count=count,
+        round=np.sort(at),
+        source_buffer=Buffer.SCRATCH,
+        target_buffer=Buffer.SCRATCH,
+    )
+    return schedule(rows, ranks=ranks, scratch=chunks, times=times, shift=Shift(*(draw(shift) for _ in range(4))))
+
+
+def late_reads(s):
+    """Whether a local row reads what an earlier one of its round wrote, row by row."""
+    seen = set()
+    for at, source, target, chunk, to, count in zip(
+        *(c.tolist() for c in (s.round, s.source, s.target, s.source_chunk, s.target_chunk, s.count)), strict=True
+    ):
+        if source == target and any((at, source, k) in seen for k in range(chunk, chunk + count)):
+            return True
+        seen.update((at, target, k) for k in range(to, to + count))
+    return False
+
+
+@given(blocks())
+def test_a_block_is_as_legal_as_its_repetitions_written_out(s):
+    whole = s.expand()
+    if np.any(np.maximum(whole.source_chunk, whole.target_chunk) + whole.count > s.scratch):
+        with pytest.raises(ScheduleError, match="wraps around"):
+            check(s)
+    elif late_reads(whole):
+        for block in (s, schedule(whole, ranks=s.ranks, scratch=s.scratch)):
+            with pytest.raises(ScheduleError, match="reads a chunk that an earlier row"):
+                check(block)
+    else:
+        check(s)
+
+
+def test_many_local_copies_are_checked_soon():
+    """Compared with one another they would take minutes."""
+    many = np.arange(1 << 17)
+    copies = Transfers.of(many, many, 0, target_buffer=Buffer.SCRATCH)
+    began = time.process_time()
+    check(schedule(copies, ranks=len(many), scratch=1))
+    assert time.process_time() - began < 5

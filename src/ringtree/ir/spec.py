@@ -5,7 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ringtree.ir.ranges import least_overlapping
 from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
+
+ROWS_AT_ONCE = 1 << 18
+"""Rows of the repetitions that are checked together."""
 
 
 class ScheduleError(ValueError):
@@ -64,7 +68,7 @@ def _check_block(s: Schedule, number: int, block: Block) -> None:
         )
         if by and block.times > 1:
             refuse_where(_wraps(chunk, rows.count, length, by, block.times), "wraps around its buffer in a repetition")
-    _check_local_reads(s, number, rows)
+    _check_local_reads(s, number, block)
 
 
 def _wraps(
@@ -82,25 +86,51 @@ def _wraps(
     return wrapped
 
 
-def _check_local_reads(s: Schedule, number: int, rows: Transfers) -> None:
-    """A local row reads the round's start: no earlier row of that round may have written its source."""
-    local = np.flatnonzero(rows.source == rows.target)
-    if not len(local) or not np.any(np.bincount(rows.round)[np.unique(rows.round[local])] > 1):
+def _check_local_reads(s: Schedule, number: int, block: Block) -> None:
+    """A local row reads the round's start: no earlier row of that round may have written its source. Where both ends
+    move alike, one repetition stands for all."""
+    rows, shift = block.rows, block.shift
+    drifts = shift.source - shift.target, shift.source_chunk - shift.target_chunk
+    apart = rows.target.astype(np.int64) - rows.source
+    moves = (rows.source < s.ranks) & (rows.target < s.ranks)  # switches stay
+    local = np.where(moves, apart % np.gcd(drifts[0], s.ranks) == 0, apart == 0)  # in some repetition
+    at, many = np.unique(rows.round, return_counts=True)
+    if not np.any(np.isin(rows.round[local], at[many > 1])):
         return
-    for i in local.tolist():
-        lo, hi = int(rows.source_chunk[i]), int(rows.source_chunk[i] + rows.count[i])
-        before = slice(int(np.searchsorted(rows.round, rows.round[i])), i)
-        clash = (
-            (rows.target[before] == rows.source[i])
-            & (rows.target_buffer[before] == rows.source_buffer[i])
-            & (rows.target_chunk[before] < hi)
-            & (rows.target_chunk[before] + rows.count[before] > lo)
-        )
-        if np.any(clash):
+    times = block.times if any(drifts) else 1
+    batch = max(ROWS_AT_ONCE // len(rows), 1)
+    for first in range(0, times, batch):
+        some = s.repetitions(block, np.arange(first, min(first + batch, times))) if any(drifts) else rows
+        late = _first_late_read(some)
+        if late is not None:
             raise ScheduleError(
-                f"{s.name}: block {number}, row {i} ({describe(rows, i)}): reads a chunk that an earlier row of its "
-                "round writes; give it a later round"
+                f"{s.name}: block {number}, row {late % len(rows)} ({describe(some, late)}): reads a chunk that an "
+                "earlier row of its round writes; give it a later round"
             )
+
+
+def _first_late_read(rows: Transfers) -> int | None:
+    """The first local row whose source an earlier row of its round writes; None if there is none."""
+    local = rows.source == rows.target
+    among = np.flatnonzero(np.isin(rows.round, rows.round[local]))
+    reads = np.flatnonzero(local)
+    if not len(reads):
+        return None
+
+    round_ = np.unique(rows.round, return_inverse=True)[1].astype(np.int64)
+    ranks = np.int64(1 + max(rows.source.max(), rows.target.max()))
+
+    def place(side: str, which: NDArray[np.int64]) -> NDArray[np.int64]:
+        rank, buffer = getattr(rows, side)[which], getattr(rows, f"{side}_buffer")[which]
+        found: NDArray[np.int64] = (round_[which] * ranks + rank) * len(Buffer) + buffer
+        return found
+
+    _, at = np.unique(np.concatenate([place("target", among), place("source", reads)]), return_inverse=True)
+    start = at * np.int64(2**33)  # chunks and counts are below 2^31: no range reaches the next place
+    begin, low = start[: len(among)] + rows.target_chunk[among], start[len(among) :] + rows.source_chunk[reads]
+    writer = least_overlapping(begin, begin + rows.count[among], among, low, low + rows.count[reads])
+    late = reads[writer < reads]
+    return int(late[0]) if len(late) else None
 
 
 def title(s: Schedule) -> str:
