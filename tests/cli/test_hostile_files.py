@@ -46,6 +46,14 @@ HEAD, TAIL = b'{"traceEvents":[\n', b'\n],"otherData":{"ringtree":1,"ranks":1,"c
 LINK = b'{"source":"%x","target":"%x","latency_s":1}'
 LIST = b'{"machine":{},"rows":[' + b"[]," * 1_900_000 + b"[]]}"
 STEP = b'<step s="0" type="nop" srcbuf="i" srcoff="0" dstbuf="i" dstoff="0" cnt="1" depid="-1" deps="-1" hasdep="0"/>'
+ALGO = b'<algo name="a" nchannels="1" ngpus="1024" proto="Simple" coll="allreduce" nchunksperloop="1" inplace="1">'
+CHUNKS = b'i_chunks="1" o_chunks="1" s_chunks="1048575"'
+PLAN = (
+    b'{"name":"a","collective":"allreduce","protocol":"Simple","inplace":true,"gpus":[{"id":0,"input_chunks":1,'
+    b'"output_chunks":1,"scratch_chunks":1048575,"channels":[],"remote_buffers":[],"semaphores":[],"threadblocks":'
+    b'[{"id":0,"channels":[],"remote_buffer_refs":[],"ops":[%s]}]}]}'
+)
+PIPELINE = b'{"name":"pipeline","iter_context":{"unit_size":%d,"num_chunks":1},"ops":[]}'
 NUMBERS = b"1048576 262144 float sum -1 100.0 10.0 10.0 0 100.0 10.0 10.0 0\n"
 
 
@@ -87,6 +95,24 @@ FILES: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
     "elements": (lambda: b'<system version="1">' + b"<a/>" * 199_000 + b"</system>", ("topo show", "plan", "show")),
     "steps": (lambda: b'<algo name="a"><gpu id="0">' + STEP * 140_000, ("show", "prove")),
     "rounds": (lambda: b"schedule a all_reduce: 1000000 ranks, 1000000 chunks\n" + b"x: 0 -> 1\n" * 10**6, ("show",)),
+    "ranks": (lambda: b"schedule a all_reduce: 65536 ranks, 65536 chunks\nonce: nothing", ("prove", "show")),
+    "copies": (
+        lambda: b"schedule a all_reduce: 1048576 ranks, 1 chunks, 1 scratch\nonce: r data[0] -> r scratch[0]",
+        ("prove", "show"),
+    ),
+    "a long range": (
+        lambda: b"schedule a all_reduce: 2 ranks, 1 chunks, 1 scratch\nonce: 0 data[0] -> 1 for r=0..60000000",
+        ("prove",),
+    ),
+    "repetitions": (
+        lambda: b"schedule a all_reduce: 2 ranks, 9 chunks\n2147483647 times, source chunk +1: 0 data[0] -> 0 data[1]",
+        ("prove", "show"),
+    ),
+    "gpus": (
+        lambda: ALGO + b"".join(b'<gpu id="%d" %s></gpu>' % (k, CHUNKS) for k in range(1024)) + b"</algo>",
+        ("prove",),
+    ),
+    "pieces": (lambda: PLAN % b",".join(PIPELINE % k for k in (1, 2000)), ("prove",)),
     "links": (
         lambda: b'{"links": [\n' + b"".join(LINK % (i, i + 1) + b",\n" for i in range(1_000_000)) + b"\n]}",
         ("--topology",),

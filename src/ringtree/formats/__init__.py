@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ringtree.formats import forestcoll
-from ringtree.formats.imported import LARGEST_BYTES, FormatError, Imported, read_bytes
+from ringtree.formats.imported import LARGEST_BYTES, FormatError, Imported, check_contents, check_moves, read_bytes
 from ringtree.formats.msccl import programs as msccl
 from ringtree.formats.msccl import writing as msccl_writing
 from ringtree.formats.mscclpp import programs as mscclpp
@@ -70,7 +70,9 @@ def parse(path: Path, data: bytes) -> Imported:
         *names, last = (known.name for known in FORMATS)
         raise FormatError(f"{path}: not a schedule; expected {', '.join(names)} or {last}")
     try:
-        return found.read(path, data)
+        imported = found.read(path, data)
+        check_contents(imported.schedule)
+        return imported
     except (ScheduleTextError, ScheduleError) as e:
         raise FormatError(f"{path}: {e}") from None
     except UnicodeDecodeError as e:
@@ -113,6 +115,7 @@ def _is_text(start: bytes) -> bool:
 
 def _text(path: Path, data: bytes) -> Imported:
     schedule = parse_schedule(data.decode())
+    check_moves(schedule)
     check(schedule)
     return Imported(schedule, facts={"format": "ringtree text"})
 

@@ -103,7 +103,8 @@ Where = Callable[[int, int, int], str]
 def check_size(programs: Sequence[Program], memory: NamedMemory, path: Path) -> None:
     """Refuses programs of more than MOST_CHUNKS chunks, which would take minutes or all memory."""
     moved = sum(o.count for p in programs for code in p.threads for i in code for o in (*i.targets, *i.sources))
-    for many, what in ((memory.ranks * memory.chunks, "has"), (moved, "moves")):
+    held = memory.ranks * memory.chunks + sum(p.scratch for p in programs)
+    for many, what in ((held, "has"), (moved, "moves")):
         if many > MOST_CHUNKS:
             raise FormatError(f"{path}: {what} {many} chunks over all gpus; expected at most {MOST_CHUNKS}")
 

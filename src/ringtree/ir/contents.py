@@ -56,6 +56,12 @@ class Contents:
                 sets[here, rank // 64] = np.uint64(1 << rank % 64)
         return Contents(label, sets)
 
+    @staticmethod
+    def nbytes(s: Schedule, moving: int) -> int:
+        """The memory of every cell's content, or of `moving` cells' where that is more; without taking it."""
+        cells = max(CellLayout.of(s).cells, moving)
+        return cells * 8 * (1 + (-(-s.ranks // 64) if s.promise.reduces else 0))
+
     def read(self, s: Schedule, cell: int) -> tuple[int, list[int]]:
         """A cell's content as (label, origins)."""
         label = int(self.label[cell])

@@ -19,8 +19,8 @@ BARE_NAME = r"\w[\w./+-]*"
 MOST = {"ranks": 2**20, "switches": 2**20, "chunks": 2**24, "scratch": 2**24}
 """Larger numbers are taken for a mistake: a short line must not cost much memory."""
 
-MOST_ROWS = 2**26
-"""Rows of one block beyond which a text is taken for a mistake: 2 GiB of columns."""
+MOST_ROWS = 2**21
+"""Rows beyond which a text is taken for a mistake; to read a row takes some 200 bytes."""
 
 _HEADER = re.compile(rf'schedule\s+({BARE_NAME}|"(?:[^"\\]|\\.)*")\s+(\w+)\s*:\s*(.*)')
 _TOKEN = re.compile(r"\d+|[A-Za-z]+|->|\+>|\.\.|\S")
@@ -57,7 +57,7 @@ def parse_schedule(text: str) -> Schedule:
     for number, line in lines[1:]:
         reader = _Line(number, line, schedule.ranks, lengths)
         if not line[0].isspace():
-            blocks.append(reader.head())
+            blocks.append(reader.head(blocks[-1].end if blocks else 0))
         elif not blocks or not blocks[-1].open:
             reader.refuse("a block: 'once: …' or 'N times, …: …'; rounds are indented below a head that ends in ':'")
         else:
@@ -106,19 +106,18 @@ def _header(number: int, line: str) -> Schedule:
 
 
 class _BlockText:
-    """A block being read: its head and the rows so far."""
+    """A block being read: its head and the rows so far. `end`: the text's rows up to here."""
 
-    def __init__(self, number: int, times: int, shift: Shift) -> None:
-        self.number, self.times, self.shift = number, times, shift
+    def __init__(self, number: int, times: int, shift: Shift, end: int) -> None:
+        self.number, self.times, self.shift, self.end = number, times, shift, end
         self.parts: list[Transfers] = []
         self.open = False  # rounds follow
         self.label: _Expression | None = None
-        self.size = 0
 
     def add(self, number: int, rows: Transfers) -> None:
-        self.size += len(rows)
-        if self.size > MOST_ROWS:
-            raise ScheduleTextError(f"line {number}: expected at most {MOST_ROWS} rows in a block, got more")
+        self.end += len(rows)
+        if self.end > MOST_ROWS:
+            raise ScheduleTextError(f"line {number}: expected at most {MOST_ROWS} rows in a schedule, got more")
         self.parts.append(rows)
 
     def finish(self) -> Block:
@@ -192,7 +191,7 @@ class _Line:
 
     # -- the grammar
 
-    def head(self) -> _BlockText:
+    def head(self, end: int) -> _BlockText:
         if self.accept("once"):
             times = 1
         elif self.token.isdecimal():
@@ -213,7 +212,7 @@ class _Line:
             by = sign * self.number_()
             moves.update((f, by) for f in fields)
         self.expect(":")
-        block = _BlockText(self.number, times, Shift(**moves))
+        block = _BlockText(self.number, times, Shift(**moves), end)
         if not self.token:
             block.open = True
         elif not (self.accept("nothing") and not self.token):
@@ -335,7 +334,7 @@ class _Line:
         for values in ranges.values():
             total *= len(values)
         if total > MOST_ROWS:
-            self.refuse(f"at most {MOST_ROWS} rows in a block; before")
+            self.refuse(f"at most {MOST_ROWS} rows in a schedule; before")
         grids = np.meshgrid(*ranges.values(), indexing="ij")
         return {name: grid.ravel() for name, grid in zip(ranges, grids, strict=True)}
 
@@ -353,7 +352,7 @@ class _Line:
         if step == 0 or (last - first) // step < 0:
             self.refuse("a range that counts from its first to its last; before")
         if (last - first) // step >= MOST_ROWS:
-            self.refuse(f"at most {MOST_ROWS} rows in a block; before")
+            self.refuse(f"at most {MOST_ROWS} rows in a schedule; before")
         return np.arange(first, last + (1 if step > 0 else -1), step, dtype=np.int64)
 
     def expression(self) -> _Expression:

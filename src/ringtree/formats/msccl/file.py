@@ -8,6 +8,7 @@ each element outside its parent; so a hostile file costs no more than its length
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
@@ -197,7 +198,7 @@ class _Reader:
         found = {}
         for name in numbers & attributes.keys():
             text = attributes[name].strip()
-            if not text.lstrip("-").isdecimal() or len(text) > 19:
+            if not re.fullmatch(r"-?[0-9]{1,18}", text):
                 raise self.refuse(f"<{tag}> {name}={attributes[name][:20]!r}; expected a number")
             found[name] = int(text)
         return {name: attributes[name] for name in words & attributes.keys()}, found
