@@ -94,3 +94,22 @@ def test_files_of_others_are_read_in_one_place() -> None:
     assert own - WRITES == {"files/file_bytes.py", "files/json_values.py"}
     assert sorted(found - own - set(FOREIGN)) == [], "expected ringtree.files to read it"
     assert sorted(set(FOREIGN) - found) == [], "it reads nothing: expected no line for it"
+
+
+IN_PLACE = {
+    "runtime/tracing/files.py": "the first of a recording, in a folder of the launcher's own",
+    "cli/train/ranks.py": "a rank's error, in a folder of the launcher's own",
+}
+"""Files that write others in place, of which nobody keeps an older one."""
+
+
+def test_files_of_users_are_replaced_as_a_whole() -> None:
+    """Path.write_text empties a file first, and writes it as the locale has it."""
+    found = {
+        str(path.relative_to(SRC))
+        for path in SRC.rglob("*.py")
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Attribute) and node.attr in ("write_text", "write_bytes")
+    }
+    assert sorted(found - set(IN_PLACE)) == [], "expected ringtree.files.replacing to write it"
+    assert sorted(set(IN_PLACE) - found) == [], "it writes nothing in place: expected no line for it"

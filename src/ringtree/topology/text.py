@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 
 from ringtree.files.json_rows import JsonRows
+from ringtree.files.replacing import replacing
 from ringtree.topology import shapes
 from ringtree.topology.graph import COSTS, Topology
 
@@ -103,7 +104,9 @@ def load(path: str | Path) -> Topology:
 
 def save(topology: Topology, path: str | Path) -> None:
     """Writes the topology as JSON, which `load` reads. OSError: if it cannot be written."""
-    Path(path).write_text(dumps(topology))
+    data = dumps(topology).encode()
+    with replacing(Path(path)) as file:
+        file.write(data)
 
 
 def dumps(topology: Topology, tuned: dict[str, Any] | None = None) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 
 from ringtree.files.file_bytes import file_bytes
 from ringtree.files.json_values import json_value
+from ringtree.files.replacing import replacing
 from ringtree.machines.files.draft import MOST_OF_A_KIND
 from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, Machine, Note, NoteKind
 
@@ -45,7 +46,9 @@ def read(path: str | Path) -> Machine:
 
 def write(machine: Machine, path: str | Path) -> None:
     """Writes the machine to a file, which `read` reads. OSError: if it cannot be written."""
-    Path(path).write_text(text(machine))
+    data = text(machine).encode()
+    with replacing(Path(path)) as file:
+        file.write(data)
 
 
 def parse(data: str | bytes, file: str) -> Machine:

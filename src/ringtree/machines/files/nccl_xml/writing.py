@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from ringtree.files.replacing import replacing
 from ringtree.machines import parts, pci
 from ringtree.machines.files.nccl_xml.gpus import vendor_id
 from ringtree.machines.files.nccl_xml.nics import MBPS
@@ -29,8 +30,9 @@ Figures = dict[Ends, list[tuple[float, float, int, int]]]
 def write(machine: Machine, path: str | Path) -> None:
     """Writes the machine to a file. ValueError, before anything is written: if this format cannot express the
     machine."""
-    data = text(machine)
-    Path(path).write_text(data)
+    data = text(machine).encode()
+    with replacing(Path(path)) as file:
+        file.write(data)
 
 
 def text(machine: Machine) -> str:
