@@ -128,6 +128,12 @@ def test_a_build_before_versions_is_refused_by_name(served: tuple[RendezvousServ
         assert "rank unknown speaks version 0 of the rendezvous, rank 0 version 2" in old.whole()["refused"]
 
 
+def test_connections_that_carry_nothing_are_kept_alive(served: tuple[RendezvousServer, tuple[str, int]]) -> None:
+    wire = client(served[1], 0)._idle[0].wire
+    assert wire.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+    assert wire.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) < 60  # where the kernel has it, two hours
+
+
 def test_a_meeting_fails_with_a_member_that_ended(served: tuple[RendezvousServer, tuple[str, int]]) -> None:
     """Also outside of a setup, and whether it had come to the meeting or not."""
     clients = [client(served[1], rank) for rank in range(3)]

@@ -62,6 +62,14 @@ def _after_fork_in_child() -> None:
 after_fork_in_child(_after_fork_in_child)
 
 
+KEPT_ALIVE = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 30),
+)
+"""Between two groups' making these connections carry nothing, for hours: a firewall would forget them in minutes."""
+
+
 class Busy(OSError):
     """The other side had no room for this connection."""
 
@@ -79,6 +87,8 @@ class Connection:
         self._put_back: deque[dict[str, Any]] = deque()
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         wire.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(SEND_S), 0))
+        for level, option, value in KEPT_ALIVE:
+            wire.setsockopt(level, option, value)
         closed_in_children(wire)
 
     def send(self, message: dict[str, Any]) -> None:
