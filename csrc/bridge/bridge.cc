@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
 #include <system_error>
 
 #include "bridge/heads.h"
@@ -134,6 +133,19 @@ void Bridge::probe(int peer) noexcept {
     if (!wire_->connected(peer)) wire_->connect(peer);
     ask_for_waits(peer);
   });
+}
+
+void Bridge::probe_next() noexcept {
+  std::lock_guard lock(mutex_);
+  for (int turn = 0; wire_ && turn < endpoint_.ranks(); turn++) {
+    int peer = probed_last_ = (probed_last_ + 1) % endpoint_.ranks();
+    if (!peers_[peer] || endpoint_.health().left(peer) || wire_->connected(peer)) continue;
+    try {
+      return wire_->connect(peer);
+    } catch (const std::system_error&) {
+      return;  // for want of a descriptor, whose lack fails nothing here
+    }
+  }
 }
 
 void Bridge::announce(std::uint64_t call, const Fingerprint& print) noexcept {
@@ -268,17 +280,18 @@ void Bridge::send_cause(int to, const FirstCause& cause) {
   wire_->send(to, frame, cause.text.substr(0, sizeof(ReportedCause::text) - 1));
 }
 
-// One rank of each other host hears of a failure, and its host with it.
+// One rank of each other host hears of a failure, and its host with it: one that this rank is in touch with, where
+// there is one, for it may have no descriptor for a connection.
 void Bridge::failed(Failure kind, int rank, const std::string& text) noexcept {
   std::lock_guard lock(mutex_);
-  guard([&] {
-    std::set<int> heard{hosts_[rank_]};
-    for (int peer = 0; wire_ && peer < endpoint_.ranks(); peer++) {
-      if (heard.contains(hosts_[peer]) || peer == rank || endpoint_.health().left(peer)) continue;
-      heard.insert(hosts_[peer]);
-      send_failure(peer, kind, rank, text);
-    }
-  });
+  if (!wire_) return;
+  std::map<int, int> hears;  // by host
+  for (int peer = 0; peer < endpoint_.ranks(); peer++) {
+    if (!peers_[peer] || peer == rank || endpoint_.health().left(peer)) continue;
+    auto& chosen = hears.try_emplace(hosts_[peer], peer).first->second;
+    if (!wire_->connected(chosen) && wire_->connected(peer)) chosen = peer;
+  }
+  for (auto [host, peer] : hears) guard([&] { send_failure(peer, kind, rank, text); });
 }
 
 bool Bridge::move_locked() {

@@ -48,6 +48,7 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
   bool sends_from_anywhere() const noexcept override { return sends_from_anywhere_; }
   void keep_payloads() noexcept override;
   void probe(int peer) noexcept override;
+  void probe_next() noexcept override;
   void announce(std::uint64_t call, const Fingerprint& print) noexcept override;
   void announce_to_all(std::uint64_t call, const Fingerprint& print) noexcept override;
   void announce_for_host(std::uint64_t call) noexcept override;
@@ -172,7 +173,7 @@ class Bridge final : public Relay, private Background, private Wire::Sink, priva
   bool may_owe_ = false;  // whether credits of a few slots may wait for a frame that goes anyway
   std::unique_ptr<Wire> wire_;
   bool sends_from_anywhere_ = false;
-  int probed_ = -1;
+  int probed_ = -1, probed_last_ = 0;
   bool unanswered_ = false;                   // whether another host asks for a call that not all here have begun
   bool arrived_ = false;                      // whether something was published since the last look
   std::atomic<std::int64_t> visited_ns_ = 0;  // when a caller last moved frames

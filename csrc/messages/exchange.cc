@@ -161,6 +161,7 @@ class Exchange::Awaited : public Situation {
     std::lock_guard lock(exchange_.mutex_);
     for (auto o : operations_) {
       if (o->complete) continue;
+      if (o->peer == any && endpoint.relay()) endpoint.relay()->probe_next();
       auto who = gone(o->peer);
       if (!who) continue;
       exchange_.progress();  // what was sent before it left

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 import pytest
@@ -79,6 +81,28 @@ def test_a_rank_that_is_killed_is_named_to_all(ranks: Ranks, wire: str, tmp_path
         assert kind == PeerDied.__name__ and f"rank {VICTIM}" in message, message
 
 
+def test_a_receive_from_anyone_ends_by_a_rank_that_never_called(ranks: Ranks, wire: str, tmp_path: Path) -> None:
+    """No connection to it was ever made, so its end closes none."""
+
+    def rank(comm: Communicator) -> list[str]:
+        (tmp_path / f"{comm.rank}").touch()
+        if comm.rank == VICTIM:
+            Event().wait()
+        try:
+            comm.recv(np.empty(1))
+        except Exception as error:  # noqa: BLE001
+            return [type(error).__name__, str(error)]
+        return ["none", ""]
+
+    crew = ranks(LAYOUT, rank, wires=[wire])
+    under_way(crew, tmp_path)
+    os.kill(crew.pids[VICTIM], signal.SIGKILL)
+    found = survivors(crew.finish())
+    assert sorted(found) == [0, 1, 2]
+    for kind, message in found.values():
+        assert kind == PeerDied.__name__ and f"rank {VICTIM}" in message, message
+
+
 @pytest.fixture
 def cut(lab: Lab) -> Iterator[Callable[[int], None]]:
     """Takes hosts' links down until the end of the test."""
@@ -146,6 +170,35 @@ def test_a_failure_reaches_hosts_that_did_nothing_wrong(ranks: Ranks, wire: str)
 
     for kind, message in survivors(ranks(LAYOUT, rank, wires=[wire]).finish()).values():
         assert kind == Poisoned.__name__ and f"rank {VICTIM} aborted the group: enough" in message, message
+
+
+def test_a_rank_without_descriptors_fails_for_those_it_is_connected_to(ranks: Ranks, tmp_path: Path) -> None:
+    """Rank 1 is the first of its host, and rank 0 cannot connect to it; the others hear of that by what there is."""
+
+    def rank(comm: Communicator) -> list[str]:
+        x = np.empty(1)
+        if comm.rank == 0:
+            comm.sendrecv(x, 2, x, 2)
+            comm.sendrecv(x, 3, x, 3)
+            soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+        elif comm.rank > 1:
+            comm.sendrecv(x, 0, x, 0)
+        try:
+            comm.recv(x, 1 if comm.rank == 0 else 0)
+        except Exception as error:  # noqa: BLE001
+            if comm.rank == 0:  # its group stays open until all have heard
+                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+                until(lambda: len(list(tmp_path.iterdir())) == comm.size - 1)
+            else:
+                (tmp_path / f"{comm.rank}").touch()
+            return [type(error).__name__, str(error)]
+        return ["none", ""]
+
+    found = survivors(ranks((1, 2, 1), rank, wires=["tcp"]).finish())
+    assert sorted(found) == [0, 1, 2, 3]
+    for kind, message in found.values():
+        assert kind == Poisoned.__name__ and "rank 0 failed to move messages" in message, message
 
 
 def test_one_who_left_is_not_waited_for(ranks: Ranks, wire: str) -> None:
