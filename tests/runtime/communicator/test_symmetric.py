@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import resource
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -172,7 +173,8 @@ def test_more_than_the_machine_has_is_refused_on_every_rank_at_once(engine: str)
 def test_a_rank_that_finds_no_room_for_its_share_fails_on_all_and_the_next_array_is_shared() -> None:
     def rank(comm: Communicator) -> tuple[str, list[float]]:
         if comm.rank == 1:
-            resource.setrlimit(resource.RLIMIT_AS, (1 << 20, resource.RLIM_INFINITY))  # it has more already
+            has_bytes = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+            resource.setrlimit(resource.RLIMIT_AS, (has_bytes + (4 << 20), resource.RLIM_INFINITY))
         with pytest.raises(MemoryError) as raised:
             comm.empty(1 << 20)
         resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
