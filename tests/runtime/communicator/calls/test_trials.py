@@ -23,24 +23,29 @@ LONG = 12 << 17  # elements of 4 bytes: 6 MiB, for 2, 3 and 4 ranks
 
 
 @pytest.mark.parametrize(
-    "seconds, expected",
+    "predicted, other, expected",
     [
-        ([9, 2, 2, 9, 1, 1], UNSTAGED),
-        ([0, 2, 2, 9, 1, 1], UNSTAGED),  # the first call of a way does not compete
-        ([9, 1, 1, 0, 2, 2], STAGED),
-        ([9, 1, 1, 9, 0.95, 0.95], STAGED),  # by less than they differ anyway
-        ([9, 2, 9, 9, 8, 1], UNSTAGED),  # the least of each
-        ([9, None, 2, None, 1, None], UNSTAGED),
-        ([9, None, None, 9, 1, 1], STAGED),
-        ([9, 2, 2, 1, None, None], STAGED),
-        ([None] * 6, STAGED),
+        ([9, 2, 2], [9, 1, 1], UNSTAGED),
+        ([0, 2, 2], [9, 1, 1], UNSTAGED),  # the first call of a way does not compete
+        ([9, 1, 1], [0, 2, 2], STAGED),
+        ([9, 1, 1], [9, 0.95, 0.95], STAGED),  # by less than they differ anyway
+        ([9, 2, 9], [9, 8, 1], UNSTAGED),  # the least of each
+        ([9, 9, 9, 9, 9, 1], [9, 9, 9, 9, 2], STAGED),
+        ([9, None, 2], [None, 1], UNSTAGED),
+        ([9], [9, 1, 1], STAGED),
+        ([9, 2, 2], [1], STAGED),
+        ([], [], STAGED),
     ],
 )
-def test_the_quicker_way_is_the_outcome(seconds: list[float | None], expected: CallTuning) -> None:
+def test_the_quicker_way_is_the_outcome(
+    predicted: list[float | None], other: list[float | None], expected: CallTuning
+) -> None:
+    """By the seconds of each way's first calls; nobody looked at the others."""
     trial = Trial(Decision("one_shot", STAGED, "predicted"), Decision("one_shot", UNSTAGED, "predicted"))
-    for took_s, way in zip(seconds, IN_TURN, strict=True):
+    taken = iter(predicted), iter(other)
+    for way in IN_TURN:
         assert not trial.is_measured and trial.way == way
-        trial.note(100, took_s)
+        trial.note(100, next(taken[way], None))
     assert trial.is_measured and not trial.is_settled
     outcome = trial.outcome()
     assert outcome.steps == expected
@@ -54,8 +59,8 @@ def test_the_quicker_way_is_the_outcome(seconds: list[float | None], expected: C
 def test_times_count_by_byte() -> None:
     """Calls of one kind differ by up to twice in their bytes."""
     trial = Trial(Decision("one_shot", STAGED, ""), Decision("one_shot", UNSTAGED, ""))
-    for nbytes, took_s in ((1, 9), (100, 2), (100, 2), (1, 9), (200, 3), (200, 3)):
-        trial.note(nbytes, took_s)
+    for way in IN_TURN:
+        trial.note(*((200, 3) if way else (100, 2)))
     assert trial.outcome().why == "single copies took 0.75 of the time of staging in this group's first calls"
 
 

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
 Kind = tuple[str, int, int]
 """A collective, its root (-1: none), and its bytes up to a power of two."""
-IN_TURN = (0, 0, 0, 1, 1, 1)
+IN_TURN = (0,) * 6 + (1,) * 5
 """The ways of the first calls: 0 is the one with the lower prediction. A way's calls follow one another, for a call
-finds in the caches what the last one left there; its first does not compete."""
+finds in the caches what the last one left there; its first does not compete. The first few calls of a program take two
+to four times as long as later ones, whichever way they go, so the way that comes first has more of them."""
 SPREADING = 2
 """Calls after those, by single copies, so that both ends of a message wait for each other: who has made them has heard,
 by whatever ranks, from the one that measures since it published the outcome."""
