@@ -139,6 +139,15 @@ def cast(comm: MPI.Comm, begin: bool) -> Any:
     return x
 
 
+def cast_read_only(comm: MPI.Comm) -> Any:
+    """The root's buffer is only read."""
+    x = grid(comm)
+    x.flags.writeable = comm.rank != 0
+    assert comm.Bcast(column(x, 2), 0) is None
+    comm.Ibcast(column(x, 2), 0).Wait()
+    return x
+
+
 def casted(rank: int, size: int) -> Any:
     x = np.arange(24.0).reshape(4, 6) + 100 * rank
     x[:, 2] = np.arange(24.0).reshape(4, 6)[:, 2]
@@ -213,6 +222,7 @@ ROWS: list[Row] = [
     ("a short message leaves the rest", a_short_message, short),
     ("Bcast", lambda comm: cast(comm, False), casted),
     ("Ibcast", lambda comm: cast(comm, True), casted),
+    ("Bcast of what is read-only", cast_read_only, casted),
     ("Scatterv", columns_to_ranks, lambda rank, n: [rank + 6.0 * k for k in range(4)]),
     ("Allgather", rows_to_columns, lambda rank, n: [[r + 1.0 for r in range(n)]] * 4),
     ("Allreduce", sums, lambda rank, n: [n * (1 + 6.0 * k) + 50 * n * (n - 1) for k in range(4)]),
