@@ -14,6 +14,19 @@ Row = tuple[str, Callable[[MPI.Comm], Any], Callable[[int, int], Any]]
 """A name; what a rank does, with its result; what that must be, of (rank, size)."""
 
 
+class Started:
+    """A Comm whose collectives of buffers are the nonblocking forms, each waited for at once."""
+
+    def __init__(self, comm: MPI.Comm) -> None:
+        self._comm = comm
+
+    def __getattr__(self, name: str) -> Any:
+        begin = getattr(self._comm, f"I{name.lower()}", None) if name[0].isupper() else None
+        if begin is None:
+            return getattr(self._comm, name)
+        return lambda *args, **kwargs: begin(*args, **kwargs).wait()
+
+
 def ints(*values: int) -> np.ndarray[Any, np.dtype[np.int32]]:
     return np.array(values, np.int32)
 

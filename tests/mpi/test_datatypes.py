@@ -10,7 +10,7 @@ import pytest
 
 from ringtree import mpi as MPI
 from ringtree.mpi.types.packed import gathered
-from tests.mpi.tables import Row, check, ints
+from tests.mpi.tables import Row, Started, check, ints
 
 D, INT = MPI.DOUBLE, MPI.INT
 SEVENTEEN = [*range(0, 66, 4), 67]  # blocks that are no equal steps, and too many for a view each
@@ -139,6 +139,15 @@ def cast(comm: MPI.Comm, begin: bool) -> Any:
     return x
 
 
+def cast_read_only(comm: MPI.Comm) -> Any:
+    """The root's buffer is only read."""
+    x = grid(comm)
+    x.flags.writeable = comm.rank != 0
+    assert comm.Bcast(column(x, 2), 0) is None
+    comm.Ibcast(column(x, 2), 0).Wait()
+    return x
+
+
 def casted(rank: int, size: int) -> Any:
     x = np.arange(24.0).reshape(4, 6) + 100 * rank
     x[:, 2] = np.arange(24.0).reshape(4, 6)[:, 2]
@@ -183,6 +192,21 @@ def uneven_columns(comm: MPI.Comm) -> Any:
     return x
 
 
+def gathered_columns(comm: MPI.Comm) -> Any:
+    n, x = comm.size, np.zeros((4, comm.size))
+    column = D.Create_vector(4, 1, n).Create_resized(0, 8)
+    comm.Igatherv(np.full(4, comm.rank + 1.0), [x, [1] * n, column] if comm.rank == 0 else None).Wait()
+    return x
+
+
+def columns_in_place(comm: MPI.Comm) -> Any:
+    """Column r goes to rank r, whose column takes its place."""
+    n = comm.size
+    x = np.tile(10.0 * comm.rank + np.arange(n), (4, 1))
+    comm.Ialltoallv(MPI.IN_PLACE, [x, [1] * n, D.Create_vector(4, 1, n).Create_resized(0, 8)]).Wait()
+    return x
+
+
 def by_address(comm: MPI.Comm) -> Any:
     x, y = ints(1, 2, 3) + comm.rank, np.zeros(3)
     kind = MPI.Datatype.Create_struct([3, 1], [MPI.Get_address(x), MPI.Get_address(y[1:])], [INT, D])
@@ -198,11 +222,20 @@ ROWS: list[Row] = [
     ("a short message leaves the rest", a_short_message, short),
     ("Bcast", lambda comm: cast(comm, False), casted),
     ("Ibcast", lambda comm: cast(comm, True), casted),
+    ("Bcast of what is read-only", cast_read_only, casted),
     ("Scatterv", columns_to_ranks, lambda rank, n: [rank + 6.0 * k for k in range(4)]),
     ("Allgather", rows_to_columns, lambda rank, n: [[r + 1.0 for r in range(n)]] * 4),
     ("Allreduce", sums, lambda rank, n: [n * (1 + 6.0 * k) + 50 * n * (n - 1) for k in range(4)]),
     ("Alltoallw", transposed, lambda rank, n: [10.0 * s + rank + k * n for s in range(n) for k in (0, 1)]),
     ("Allgatherv", uneven_columns, lambda rank, n: [[v for r in range(n) for v in (r + 1.0, 0.0)]] * 4),
+    ("Iscatterv", lambda comm: columns_to_ranks(Started(comm)), lambda rank, n: [rank + 6.0 * k for k in range(4)]),
+    (
+        "Ialltoallw",
+        lambda comm: transposed(Started(comm)),
+        lambda rank, n: [10.0 * s + rank + k * n for s in range(n) for k in (0, 1)],
+    ),
+    ("Igatherv", gathered_columns, lambda rank, n: [[0.0 if rank else r + 1.0 for r in range(n)]] * 4),
+    ("Ialltoallv in place", columns_in_place, lambda rank, n: [[10.0 * r + rank for r in range(n)]] * 4),
     ("BOTTOM", by_address, lambda rank, n: ([1, 2, 3], [0.0, 7.5, 0.0])),
 ]
 

@@ -205,5 +205,40 @@ def test_a_status_starts_empty_and_is_copied() -> None:
     assert (status.source, status.tag, status.count) == (MPI.ANY_SOURCE, MPI.ANY_TAG, 0)
     status.Set_elements(MPI.INT, 3)
     assert MPI.Status(status).Get_count(MPI.INT) == 3 and MPI.Status(status).Get_count(MPI.DOUBLE) == MPI.UNDEFINED
+
+
+MIXED = MPI.Datatype.Create_struct([1, 2], [0, 8], [MPI.INT, MPI.DOUBLE.Create_vector(2, 1, 2)])
+"""An int and 4 doubles: 36 bytes of a message."""
+NONE = MPI.INT.Create_contiguous(0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "nbytes", "count", "elements"),
+    [
+        (MPI.INT, 8, 2, 2),
+        (MPI.INT, 7, MPI.UNDEFINED, MPI.UNDEFINED),
+        (MPI.INT.Create_contiguous(3), 8, MPI.UNDEFINED, 2),
+        (MPI.INT.Create_contiguous(3), 12, 1, 3),
+        (MPI.INT.Create_contiguous(3), 13, MPI.UNDEFINED, MPI.UNDEFINED),
+        (MPI.INT.Create_vector(2, 1, 3).Create_resized(0, 4), 20, MPI.UNDEFINED, 5),
+        (MIXED, 72, 2, 10),
+        (MIXED, 40, MPI.UNDEFINED, 6),
+        (MIXED, 44, MPI.UNDEFINED, MPI.UNDEFINED),
+        (MIXED, 36 + 28, MPI.UNDEFINED, 5 + 4),
+        (MIXED.Create_contiguous(2).Dup(), 72 + 36 + 12, MPI.UNDEFINED, 10 + 5 + 2),
+        (MPI.TWOINT, 12, MPI.UNDEFINED, 3),
+        (MPI.DOUBLE_INT, 32, 2, 4),
+        (NONE, 0, 0, 0),
+        (NONE, 4, MPI.UNDEFINED, MPI.UNDEFINED),
+        (MPI.Datatype.Create_struct([1, 2], [0, 0], [NONE, MPI.INT]), 12, MPI.UNDEFINED, 3),
+    ],
+)
+def test_a_status_counts_whole_and_basic_elements(kind: Any, nbytes: int, count: int, elements: int) -> None:
+    status = MPI.Status()
+    status.count = nbytes
+    assert (status.Get_count(kind), status.Get_elements(kind)) == (count, elements)
+    if elements != MPI.UNDEFINED:
+        status.Set_elements(kind, elements)
+        assert status.count == nbytes
     with pytest.raises(TypeError, match="expected a Status"):
         MPI.Status(7)  # type: ignore[arg-type]

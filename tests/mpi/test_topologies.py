@@ -59,6 +59,33 @@ def of_star(rank: int, ranks: int) -> Any:
     return [[0], [], [0]] if rank else [[], list(range(1, ranks)), []]
 
 
+def weighed(comm: MPI.Comm) -> Any:
+    """Numpy's arrays name neighbours and weights as lists do, also an array of rank 0 alone."""
+    n, r = comm.size, comm.rank
+    from_0 = comm.Create_dist_graph_adjacent(np.array([0]), np.arange(n if r == 0 else 0), np.array([3 + r]),
+                                             np.arange(3, 3 + n if r == 0 else 3))  # fmt: skip
+    circle = comm.Create_dist_graph(ints(r), ints(1), ints((r + 1) % n), ints(10 + r))
+    to_0 = comm.Create_dist_graph(np.array([r]), np.array([1]), np.array([0]), MPI.UNWEIGHTED)
+    apart = comm.Create_dist_graph([], [], [], MPI.WEIGHTS_EMPTY)
+    found = [graph.Get_dist_neighbors() for graph in (from_0, circle, to_0, apart)]
+    assert all(type(item) is int for graph in found for part in graph[:2] for item in part)
+    with pytest.raises(ValueError, match="2 weights of 1 edges; expected one each"):
+        comm.Create_dist_graph(ints(r), ints(1), ints(0), ints(1, 2))
+    with pytest.raises(ValueError, match="0 weights of 1 edges; expected one each"):
+        comm.Create_dist_graph_adjacent(ints(r), ints(r), MPI.WEIGHTS_EMPTY, ints(1))
+    return found
+
+
+def of_weighed(rank: int, ranks: int) -> Any:
+    every = list(range(ranks))
+    return [
+        [[0], [] if rank else every, [[3 + rank], [] if rank else [3 + r for r in every]]],
+        [[(rank - 1) % ranks], [(rank + 1) % ranks], [[10 + (rank - 1) % ranks], [10 + rank]]],
+        [[] if rank else every, [0], None],
+        [[], [], [[], []]],
+    ]
+
+
 def started_twice(comm: MPI.Comm) -> Any:
     """A persistent collective reads its buffer anew at each Start."""
     x, total = ints(comm.rank), ints(0)
@@ -93,6 +120,7 @@ ROWS: list[Row] = [
     ("line", line, of_line),
     ("circle", circle, lambda r, n: [10 * ((r - 1) % n) + 1, 10 * ((r + 1) % n)]),
     ("star", star, of_star),
+    ("weighed", weighed, of_weighed),
     ("started twice", started_twice, lambda r, n: [n * (n - 1) // 2, n * (n - 1) // 2 + n]),
     ("typed", typed, lambda r, n: [10 * s + r for s in reversed(range(n))]),
     ("long doubles", long_doubles, lambda r, n: [[(r + 1) * (r + 2) // 2] * 2, [n] * 2]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from contextlib import suppress
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 import ringtree
 from ringtree import mpi as MPI
 from ringtree.errors import Mismatch
-from tests.mpi.tables import Row, check, ints
+from tests.mpi.tables import Row, Started, check, ints
 
 
 def counts(comm: MPI.Comm) -> list[int]:
@@ -135,9 +136,79 @@ ROWS: list[Row] = [
 ]
 
 
+STARTED: list[Row] = [
+    (f"{name}, started", lambda comm, call=call: call(Started(comm)), expected) for name, call, expected in ROWS
+]
+
+
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 def test_uneven_blocks(ranks: int) -> None:
-    check(ROWS, ranks)
+    check(ROWS + STARTED, ranks)
+
+
+def begun(comm: Any, name: str, sent: int = 2, received: int = 2, root: int = 0) -> Any:
+    """The request of that call, where each rank sends and receives so many bytes from each."""
+    n = comm.size
+    x, out = bytes([comm.rank]) * (sent * n), bytearray(received * n)
+    blocks = [x, [sent] * n], [out, [received] * n]
+    places = [*range(0, sent * n, sent)], [*range(0, received * n, received)]
+    arguments: dict[str, tuple[Any, ...]] = {
+        "gatherv": (x[:sent], blocks[1], root),
+        "scatterv": (blocks[0], out[:received], root),
+        "alltoallv": blocks,
+        "alltoallw": ([*blocks[0], places[0], [MPI.BYTE] * n], [*blocks[1], places[1], [MPI.BYTE] * n]),
+    }
+    if name[0] == "I":
+        return getattr(comm, name)(*arguments[name[1:]])
+    described = getattr(comm, name)(*arguments[name.removesuffix("_init").lower()])
+    described.Start()
+    return described
+
+
+FORMS = [form for name in ("gatherv", "scatterv", "alltoallv", "alltoallw")
+         for form in (f"I{name}", f"{name.capitalize()}_init")]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_started_call_waits_for_no_other_rank(form: str) -> None:
+    """A message after the start lets the other rank begin."""
+
+    def work(comm: ringtree.Communicator) -> None:
+        world = MPI.Intracomm(comm)
+        for root in (0, 1):
+            if comm.rank == 0:
+                request = begun(world, form, root=root)
+                world.Send(b"go", 1)
+                request.Wait()
+            else:
+                world.Recv(bytearray(2), 0)
+                begun(world, form, root=root).Wait()
+
+    ringtree.spawn(work, 2, timeout_s=3)
+
+
+@pytest.mark.parametrize(
+    ("form", "differing", "expected"),
+    [
+        ("Igatherv", {"sent": 3}, "rank [01] sent 3 bytes of uint8 .* where rank [01] receives 2"),
+        ("Iscatterv", {"received": 1}, "rank [01] sent 2 bytes of uint8 .* where rank [01] receives 1"),
+        ("Ialltoallv", {"sent": 3, "received": 3}, "rank [01] sent [23] bytes .* where rank [01] receives [23]"),
+        ("Ialltoallw", {"sent": 3, "received": 3}, "rank [01] sent [23] bytes .* where rank [01] receives [23]"),
+        ("Igatherv", {"root": 1}, r"gather\(uint8, count 0, root [01]\)"),
+        ("Iscatterv", {"root": 1}, r"scatter\(uint8, count 0, root [01]\)"),
+    ],
+)
+def test_ranks_that_start_different_calls_get_an_error(form: str, differing: dict[str, int], expected: str) -> None:
+    def work(comm: ringtree.Communicator) -> str:
+        world = MPI.Intracomm(comm)
+        with pytest.raises(MPI.Exception) as caught:
+            begun(world, form, **(differing if comm.rank else {})).Wait()
+            world.Barrier()
+        return str(caught.value)
+
+    for text in ringtree.spawn(work, 2, timeout_s=20):
+        assert re.search(expected, text), text
+        assert "\n" not in text
 
 
 def test_too_few_counts_are_refused() -> None:

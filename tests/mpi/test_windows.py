@@ -166,6 +166,26 @@ def dynamic(comm: Any) -> Any:
     return mine
 
 
+def read_atomically(comm: Any) -> Any:
+    """NO_OP reads, and takes nothing from an origin."""
+    win, mine = opened(comm)
+    mine[:] = np.arange(4) + 10 * comm.rank
+    comm.Barrier()
+    peer = (comm.rank + 1) % comm.size
+    row, again, one, nothing = (np.full(n, -1) for n in (3, 2, 1, 0))
+    win.Get_accumulate([None, 0, MPI.INT], row, peer, 1, MPI.NO_OP)
+    win.Rget_accumulate(nothing, again, peer, [2, 2, MPI.LONG], MPI.NO_OP).Wait()
+    win.Fetch_and_op(None, one, peer, 3, MPI.NO_OP)
+    win.Flush(peer)
+    with pytest.raises(ValueError, match="2 of int64: expected one element each"):
+        win.Fetch_and_op(None, again, peer, 0, MPI.NO_OP)
+    with pytest.raises(ValueError, match="2 of int64, 1 of int64: expected one element each"):
+        win.Fetch_and_op(again, one, peer, 0, MPI.NO_OP)  # as mpi4py has it
+    comm.Barrier()
+    win.Free()
+    return row - 10 * peer, again - 10 * peer, one - 10 * peer, mine - 10 * comm.rank
+
+
 def requests(comm: Any) -> Any:
     win, mine = opened(comm)
     peer = (comm.rank + 1) % comm.size
@@ -202,6 +222,7 @@ ROWS: list[Row] = [
     ("Post, Start", epochs, lambda r, n: [r, r, 0, 0]),
     ("Allocate_shared", side_by_side, lambda r, n: ([[k] * (k + 1) for k in range(n)], 8, r + 10)),
     ("Create_dynamic", dynamic, lambda r, n: [1, 9, 3]),
+    ("NO_OP", read_atomically, lambda r, n: ([1, 2, 3], [2, 3], [3], [0, 1, 2, 3])),
     ("requests", requests, lambda r, n: (7, 14, 14)),
     ("large", large, lambda r, n: (99_999 + (r - 1) % n, 99_999 + r)),
 ]

@@ -30,7 +30,7 @@ class CollectiveMethods(Connected):
     def Bcast(self, buf: Any, root: int = 0, **how: Any) -> Any:
         """Copies the root's `buf` into every rank's."""
         room = octets(buf)
-        return landed(self._comm.broadcast(room, root, **how), room)
+        return landed(self._comm.broadcast(room, root, **how), None if self._comm.rank == root else room)
 
     def Gather(self, sendbuf: Any, recvbuf: Any, root: int = 0, **how: Any) -> Any:
         """Collects every rank's `sendbuf` into the root's `recvbuf`, a block a rank."""

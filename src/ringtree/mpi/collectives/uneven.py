@@ -76,7 +76,7 @@ class Blocks:
 @translating
 class UnevenForms(Connected):
     """Collectives of uneven blocks, with buffers as [array, counts, displacements, type], in elements, as MPI has them.
-    A call whose counts not all ranks know exchanges them first."""
+    A blocking call whose counts not all ranks know exchanges them first; its nonblocking form is messages."""
 
     def Gatherv(self, sendbuf: Any, recvbuf: Any, root: int = 0, **how: Any) -> Any:
         """Collects every rank's `sendbuf` into the root's `recvbuf`, by its counts and displacements."""
@@ -146,11 +146,41 @@ class UnevenForms(Connected):
         x = np.concatenate(sent.blocks)
         return _unpacking(comm.all_to_all_v(x, sent.sizes, out=room, out_counts=into.sizes, **how), into, room)
 
-    Igatherv = started(Gatherv)
-    Iscatterv = started(Scatterv)
+    def Igatherv(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> Request:
+        """Gatherv as a request: a message from each rank to the root."""
+        is_root = self._comm.rank == root
+        received = Blocks(recvbuf, self._comm.size, writable=True).each() if is_root else []
+        sent = {} if is_root and in_place(sendbuf) else {root: octets(sendbuf)}
+        return self._begin_parts("gather", sent, dict(enumerate(received)), root)
+
+    def Iscatterv(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> Request:
+        """Scatterv as a request: a message from the root to each rank."""
+        is_root = self._comm.rank == root
+        sent = Blocks(sendbuf, self._comm.size).each() if is_root else []
+        received = {} if is_root and in_place(recvbuf) else {root: octets(recvbuf, writable=True)}
+        return self._begin_parts("scatter", dict(enumerate(sent)), received, root)
+
+    def Ialltoallv(self, sendbuf: Any, recvbuf: Any) -> Request:
+        """Alltoallv as a request: a message from each rank to each."""
+        into = Blocks(recvbuf, self._comm.size, writable=True).each()
+        sent = into if in_place(sendbuf) else Blocks(sendbuf, self._comm.size).each()
+        return self._begin_parts("all_to_all", dict(enumerate(sent)), dict(enumerate(into)))
+
+    def Ialltoallw(self, sendbuf: Any, recvbuf: Any) -> Request:
+        """Alltoallw as a request: a message from each rank to each."""
+        into = TypedBlocks(recvbuf, self._comm.size, writable=True).blocks
+        sent = into if in_place(sendbuf) else TypedBlocks(sendbuf, self._comm.size).blocks
+        return self._begin_parts("all_to_all", dict(enumerate(sent)), dict(enumerate(into)))
+
+    def _begin_parts(
+        self, what: str, sent: dict[int, NumpyArray], received: dict[int, NumpyArray], root: int | None = None
+    ) -> Request:
+        """Begins messages of these blocks by rank: as each rank knows its own counts, none waits for another here."""
+        comm = self._comm
+        where = -1 if root is None else comm._root(root)
+        return Request(comm._begin_parts(what, where, sent, received), way_back(received.values()))
+
     Iallgatherv = started(Allgatherv)
-    Ialltoallv = started(Alltoallv)
-    Ialltoallw = started(Alltoallw)
     Ireduce_scatter = started(Reduce_scatter)
     Gatherv_init = persistent(Igatherv)
     Scatterv_init = persistent(Iscatterv)

@@ -53,17 +53,17 @@ class Group:
     @staticmethod
     def Union(a: Group, b: Group) -> Group:
         """The members of `a`, then the members that only `b` has."""
-        return a._of([*a.members, *(m for m in b.members if m not in a.members)])
+        return a._of([*a.members, *(m for m in b.members if m not in a.members)], b)
 
     @staticmethod
     def Intersection(a: Group, b: Group) -> Group:
         """The members of both groups, in the order of `a`."""
-        return a._of([m for m in a.members if m in b.members])
+        return a._of([m for m in a.members if m in b.members], b)
 
     @staticmethod
     def Difference(a: Group, b: Group) -> Group:
         """The members of `a` that `b` lacks, in the order of `a`."""
-        return a._of([m for m in a.members if m not in b.members])
+        return a._of([m for m in a.members if m not in b.members], b)
 
     def Translate_ranks(self, ranks: Sequence[int] | None = None, group: Group | None = None) -> list[int]:
         """The ranks in `group` (default: the world) of `ranks` (default: all) of this group; UNDEFINED for those not in
@@ -90,8 +90,10 @@ class Group:
         """Makes this a null group without members."""
         self.members, self._null = (), True
 
-    def _of(self, members: Sequence[int]) -> Group:
-        return Group(members, self._own)
+    def _of(self, members: Sequence[int], other: Group | None = None) -> Group:
+        """A group of these members; GROUP_EMPTY does not know this process, but `other` may."""
+        own = other._own if other is not None and self._own == UNDEFINED else self._own
+        return Group(members, own)
 
     def _ranks(self, ranks: Sequence[int], call: str) -> list[int]:
         listed = [*ranks]

@@ -6,8 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ringtree.mpi.comm import COMM_NULL, Comm, Intracomm
-from ringtree.mpi.constants import CART, DIST_GRAPH, GRAPH, PROC_NULL, UNDEFINED, WEIGHTS_EMPTY
+from ringtree.mpi.constants import CART, DIST_GRAPH, GRAPH, PROC_NULL, UNDEFINED, UNWEIGHTED, WEIGHTS_EMPTY
 from ringtree.mpi.errors import translating
 from ringtree.mpi.groups.neighbours import NeighbourCollectives
 from ringtree.runtime.communicator.composite import CompositeCall
@@ -315,26 +317,37 @@ def ends_of(index: Sequence[int], edges: Sequence[int]) -> list[int]:
 
 def adjacent(comm: Intracomm, sources: Any, destinations: Any, weights: tuple[Any, Any]) -> Distgraphcomm:
     """The Distgraphcomm of this rank's neighbours; `weights` of the sources and destinations, None for none."""
-    ends = list(sources or ()), list(destinations or ())
-    given = [w for w in weights if isinstance(w, Sequence) or w is WEIGHTS_EMPTY]
-    for one, many in zip(weights, ends, strict=True):
-        count = 0 if one is WEIGHTS_EMPTY else len(one) if isinstance(one, Sequence) else len(many)
-        if count != len(many):
-            raise ValueError(f"{count} weights of {len(many)} neighbours; expected one each")
-    both = tuple(list(w) if isinstance(w, Sequence) else [] for w in weights) if given else None
+    ends = _listed(sources), _listed(destinations)
+    costs = [_weights(given, len(many)) for given, many in zip(weights, ends, strict=True)]
+    both = None if costs == [None, None] else tuple(one or [] for one in costs)
     return Distgraphcomm._over(comm.Dup(), (*ends, both))
+
+
+def _listed(ranks: Any) -> list[int]:
+    """Ranks of any sequence, numpy's arrays too; None is no ranks."""
+    return [] if ranks is None else [int(rank) for rank in ranks]
+
+
+def _weights(given: Any, edges: int) -> list[Any] | None:
+    """The weights of that many edges; None where they have none. ValueError: unless there is one for each."""
+    if given is None or given is UNWEIGHTED:
+        return None
+    found: list[Any] = [] if given is WEIGHTS_EMPTY else np.asarray(given).tolist()
+    if len(found) != edges:
+        raise ValueError(f"{len(found)} weights of {edges} edges; expected one each")
+    return found
 
 
 def scattered(
     comm: Intracomm, sources: Sequence[int], degrees: Sequence[int], destinations: Sequence[int], weights: Any
 ) -> Distgraphcomm:
     """The Distgraphcomm of edges that any rank may know of: source k has the next degrees[k] destinations."""
+    sources, degrees, destinations = _listed(sources), _listed(degrees), _listed(destinations)
     if sum(degrees) != len(destinations) or len(sources) != len(degrees):
-        raise ValueError(f"degrees {list(degrees)} of {len(sources)} sources, {len(destinations)} destinations")
-    weighted = isinstance(weights, Sequence)
+        raise ValueError(f"degrees {degrees} of {len(sources)} sources, {len(destinations)} destinations")
     heads = [source for source, degree in zip(sources, degrees, strict=True) for _ in range(degree)]
-    costs = list(weights) if weighted else [1] * len(heads)
-    mine = list(zip(heads, destinations, costs, strict=True)), weighted
+    costs = _weights(weights, len(heads))
+    mine = list(zip(heads, destinations, costs or [1] * len(heads), strict=True)), costs is not None
     with CompositeCall(comm._comm._fail, "Create_dist_graph"):
         known = comm.allgather(mine)
         edges = [edge for part, _ in known for edge in part]

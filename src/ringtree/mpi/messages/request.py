@@ -296,7 +296,7 @@ def landed(made: Any, room: Any) -> Any:
     """The end of a call that receives to `room`, which unpacks that where it is Packed: at once, or when what was
     started is done. Returns what was started, and None where the call is over, as mpi4py does."""
     if type(room) is not Packed:
-        return None if type(made) is np.ndarray else made
+        return None if isinstance(made, np.ndarray) else made
     if not isinstance(made, Request | Work):
         room.unpack()
         return None

@@ -7,6 +7,7 @@ from typing import Any
 from ringtree.mpi.constants import ANY_SOURCE, ANY_TAG, PROC_NULL, UNDEFINED
 from ringtree.mpi.errors import SUCCESS
 from ringtree.mpi.types.datatype import Datatype
+from ringtree.mpi.types.elements import bytes_of, elements_in
 
 _BYTE = Datatype.fromcode("BYTE")
 
@@ -45,14 +46,20 @@ class Status:
 
     def Get_count(self, datatype: Datatype | str = _BYTE) -> int:
         """Elements of that type; UNDEFINED where the bytes are no whole number of them."""
-        size = (Datatype.fromcode(datatype) if isinstance(datatype, str) else datatype).size
+        size = _type(datatype).size
+        if not self.nbytes:
+            return 0
         return UNDEFINED if not size or self.nbytes % size else self.nbytes // size
 
-    Get_elements = Get_count
+    def Get_elements(self, datatype: Datatype | str = _BYTE) -> int:
+        """Basic elements, of which a type is made, also where the last element of that type is not whole; UNDEFINED
+        where the last basic one is not."""
+        found = elements_in(_type(datatype), self.nbytes)
+        return UNDEFINED if found is None else found
 
-    def Set_elements(self, datatype: Datatype, count: int) -> None:
-        """Sets the message's length to `count` elements of this type."""
-        self.nbytes = datatype.size * count
+    def Set_elements(self, datatype: Datatype | str, count: int) -> None:
+        """Sets the message's length to `count` basic elements, of which this type is made."""
+        self.nbytes = bytes_of(_type(datatype), count)
 
     def Is_cancelled(self) -> bool:
         """The value that `Set_cancelled` set; no call of this library cancels."""
@@ -82,6 +89,10 @@ class Status:
     @count.setter
     def count(self, nbytes: int) -> None:
         self.nbytes = nbytes
+
+
+def _type(datatype: Datatype | str) -> Datatype:
+    return Datatype.fromcode(datatype) if isinstance(datatype, str) else datatype
 
 
 class Nothing:

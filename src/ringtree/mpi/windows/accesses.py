@@ -13,7 +13,7 @@ from ringtree.mpi.constants import PROC_NULL
 from ringtree.mpi.errors import ERR_OTHER, ERR_RMA_RANGE, Exception, translating
 from ringtree.mpi.messages.request import Request
 from ringtree.mpi.messages.status import NOTHING
-from ringtree.mpi.op import ON_ARRAYS, REPLACE, SUM, Op
+from ringtree.mpi.op import NO_OP, ON_ARRAYS, REPLACE, SUM, Op
 from ringtree.mpi.types.buffers import block, checked, derived_of, octets
 from ringtree.mpi.types.datatype import Datatype
 from ringtree.mpi.types.layout import Layout
@@ -59,7 +59,7 @@ class Accesses:
         self._change(origin, None, target_rank, target, op)
 
     def Get_accumulate(self, origin: Any, result: Any, target_rank: int, target: Any = None, op: Op = SUM) -> None:
-        """Accumulate, with what lay there before in `result`."""
+        """Accumulate, with what lay there before in `result`. NO_OP only reads, whatever `origin` is."""
         self._change(origin, result, target_rank, target, op)
 
     def Rput(self, origin: Any, target_rank: int, target: Any = None) -> Request:
@@ -79,9 +79,9 @@ class Accesses:
         return self._change(origin, result, target_rank, target, op)
 
     def Fetch_and_op(self, origin: Any, result: Any, target_rank: int, target_disp: int = 0, op: Op = SUM) -> None:
-        """Get_accumulate of one element."""
+        """Get_accumulate of one element; `origin` may be None for NO_OP."""
         if target_rank != PROC_NULL:
-            _single(origin, result)
+            _single(*[result] if op == NO_OP and origin is None else [origin, result])
             self._change(origin, result, target_rank, target_disp, op)
 
     def Compare_and_swap(self, origin: Any, compare: Any, result: Any, target_rank: int, target_disp: int = 0) -> None:
@@ -102,6 +102,8 @@ class Accesses:
             raise ValueError(f"{op} does not accumulate; expected one of MPI's operations, such as SUM")
         if rank == PROC_NULL:
             return Request(NOTHING)
+        if op == NO_OP and result is not None:
+            return self._read(result, rank, target)  # as atomic as the others; MPI ignores the origin
         x = block(origin)
         place, layout, count, dtype = _aim(x, origin, target)
         access = Access("accumulate", 0, place, layout, count, dtype, op.name, x.tobytes())

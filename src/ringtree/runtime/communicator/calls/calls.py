@@ -162,9 +162,10 @@ class Calls:
         digest = part.digest ^ r.packed ^ (0 if r.counts is None else zlib.crc32(r.counts.tobytes()))
         self._endpoint.run(*self._barrier(r.collective, r.dtype, r.root, r.count, digest))
 
-    def synchronize_for(self, what: str, async_op: bool) -> Work | None:
-        """Synchronizes before the call `what`, in which no rank knows the others' sizes."""
-        barrier = self._barrier(what, Dtype.UINT8, -1, 0, 0)
+    def synchronize_for(self, what: str, async_op: bool, root: int = -1) -> Work | None:
+        """Synchronizes before the call `what`, in which no rank knows the others' sizes. Mismatch: where ranks make
+        other calls, or name another `root`."""
+        barrier = self._barrier(what, Dtype.UINT8, root, 0, 0)
         if async_op:
             return Work(self._endpoint, self._endpoint.start(*barrier), None)
         self._endpoint.run(*barrier)

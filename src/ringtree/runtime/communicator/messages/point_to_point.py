@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from ctypes import memmove
 from typing import TYPE_CHECKING, Any
 
@@ -135,25 +135,46 @@ class PointToPoint(Member):
         xs, outs = listed(xs, "xs", "arrays"), outs if isinstance(outs, Sequence) else listed(outs, "outs", "arrays")
         if len(xs) != self.size or len(outs) != self.size:
             raise ValueError(f"got {len(xs)} parts to send and {len(outs)} to fill; expected {self.size} of each")
-        given, filled = _apart([arrays.readable(x) for x in xs], [arrays.writable(out) for out in outs])
-        mine, own = given[self.rank], filled[self.rank]
-        if (mine.count, mine.dtype) != (own.count, own.dtype):
-            kind = f"{own.count} {own.dtype.label}; expected {mine.count} {mine.dtype.label}, as this rank sends itself"
-            raise ValueError(f"outs[{self.rank}] has {kind}")
-        memmove(own.address, mine.address, own.nbytes)
+        if async_op:
+            return self._begin_parts("exchange_parts", -1, dict(enumerate(xs)), dict(enumerate(outs)), outs)
+        operations = self._parts(dict(enumerate(xs)), dict(enumerate(outs)))
+        if operations:
+            with CompositeCall(self._fail, "exchange_parts"):
+                self._calls.synchronize_for("exchange_parts", False)
+                self._exchange([operation for operation, _ in operations])
+        return outs
+
+    def _begin_parts(
+        self, what: str, root: int, xs: Mapping[int, Any], outs: Mapping[int, Any], result: Any = None
+    ) -> Together:
+        """Begins to send xs[r] to rank r, and to fill outs[r] from there, for the ranks that each names; a rank's own
+        part moves where both do. All ranks call it, and a part that one sends is one that the other fills. Mismatch,
+        by the Work: if `what`, the call that this is, or its `root` differ between ranks, or a part's size."""
+        operations = self._parts(xs, outs)
+        if self.size == 1:
+            return Together([], result)
+        with CompositeCall(self._fail, what):
+            barrier = self._calls.synchronize_for(what, True, root)
+            assert barrier is not None  # as it was started
+            return Together([barrier, *(self._mail.post(*operation, None) for operation in operations)], result)
+
+    def _parts(self, xs: Mapping[int, Any], outs: Mapping[int, Any]) -> list[tuple[MessageOperation, Array]]:
+        """The operations of parts by rank, each with the array that must outlive it; this rank's own part is copied."""
+        filled = {rank: arrays.writable(out) for rank, out in outs.items()}
+        given = _apart({rank: arrays.readable(x) for rank, x in xs.items()}, [*filled.values()])
+        mine, own = given.pop(self.rank, None), filled.pop(self.rank, None)
+        if mine is not None and own is not None:
+            if (mine.count, mine.dtype) != (own.count, own.dtype):
+                wanted = f"{mine.count} {mine.dtype.label}, as this rank sends itself"
+                raise ValueError(f"outs[{self.rank}] has {own.count} {own.dtype.label}; expected {wanted}")
+            memmove(own.address, mine.address, own.nbytes)
         operations: list[tuple[MessageOperation, Array]] = []
-        for rank, (x, out) in enumerate(zip(given, filled, strict=True)):
-            if rank != self.rank:
+        for rank in range(self.size):
+            if x := given.get(rank):
                 operations.append(((True, rank, PARTS, x.address, x.nbytes, int(x.dtype), False), x))
+            if out := filled.get(rank):
                 operations.append(((False, rank, PARTS, out.address, out.nbytes, int(out.dtype), False), out))
-        if not operations:
-            return Together([], outs) if async_op else outs
-        with CompositeCall(self._fail, "exchange_parts"):
-            barrier = self._calls.synchronize_for("exchange_parts", async_op)
-            if barrier is not None:
-                return Together([barrier, *(self._mail.post(*operation, None) for operation in operations)], outs)
-            self._exchange([operation for operation, _ in operations])
-            return outs
+        return operations
 
     def send_object(self, obj: Any, dst: int, tag: int = 0) -> None:
         """Sends any object that pickle can write. ValueError: as in send."""
@@ -180,13 +201,14 @@ class PointToPoint(Member):
         return statuses
 
 
-def _apart(xs: list[Array], outs: list[Array]) -> tuple[list[Array], list[Array]]:
-    """Both, of the inputs copies where they overlap an output."""
-    low, high = min(out.address for out in outs), max(out.address + out.nbytes for out in outs)
-    for i, x in enumerate(xs):
+def _apart(xs: dict[int, Array], outs: list[Array]) -> dict[int, Array]:
+    """The inputs, copied where they overlap an output."""
+    low = min((out.address for out in outs), default=0)
+    high = max((out.address + out.nbytes for out in outs), default=0)
+    for rank, x in xs.items():
         if x.address < high and low < x.address + x.nbytes and any(x.overlaps(out) for out in outs):
-            xs[i] = x.copy()
-    return xs, outs
+            xs[rank] = x.copy()
+    return xs
 
 
 def _front(array: Array, nbytes: int) -> Any:
