@@ -10,6 +10,7 @@ class HandedOn:
 
     given: Contact | None = None
     several = True
+    final = True
     secret = b""
     where = "the new rank 0"
 
