@@ -37,31 +37,34 @@ def loss_and_gradient(weights, step, rank, ranks):
 
 
 def caught_up(comm, weights, step):
-    """The furthest member's weights and step: one may have finished the step in which another heard of a death."""
+    """The furthest member's weights and step: one may have finished the step in which another heard of a death. They
+    come into a copy, for that member may die on the way, and half of its weights would be nobody's."""
     steps = comm.all_gather(np.array([step])).ravel()
     root = int(steps.argmax())
-    return comm.broadcast(weights, root), int(steps[root])
+    return comm.broadcast(weights.copy(), root), int(steps[root])
 
 
 def train(process, place, losses):
     if process < RANKS:
         os.environ.update(RINGTREE_JOB=place, RINGTREE_RANK=str(process), RINGTREE_WORLD_SIZE=str(RANKS))
-        comm, weights, step = ringtree.init(timeout_s=60), np.zeros((20, 4)), 0
+        comm, step, grown = ringtree.init(timeout_s=60), 0, False
     else:
-        comm = ringtree.join(place, timeout_s=60)
-        weights, step = caught_up(comm, np.zeros((20, 4)), -1)
+        comm, step, grown = ringtree.join(place, timeout_s=60), -1, True
+    weights, alike = np.zeros((20, 4)), None  # the group whose ranks have the same weights
     while step < STEPS:
         try:
-            if step == JOINS_AT and -1 not in comm.former_ranks:
-                comm = comm.grow(1, at=place)
+            if comm is not alike:
                 weights, step = caught_up(comm, weights, step)
+                alike = comm
+            if step == JOINS_AT and not grown:
+                comm, grown = comm.grow(1, at=place), True
+                continue
             if KILLED_AT.get(process) == step:
                 os.kill(os.getpid(), signal.SIGKILL)
             total = comm.all_reduce(loss_and_gradient(weights, step, comm.rank, comm.size))
             weights, step = weights - 0.5 * total[1:].reshape(20, 4), step + 1
         except (ringtree.PeerDied, ringtree.Poisoned):
-            comm = comm.shrink()
-            weights, step = caught_up(comm, weights, step)
+            comm = comm.shrink()  # a rank may die in caught_up, too
             if comm.rank == 0:
                 print(f"{comm.first_cause.partition(' (')[0]}: {comm.size} ranks go on", flush=True)
     if comm.rank == 0:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import re
 import runpy
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ringtree.cli import parser_for
+from ringtree.runtime.communicator.communicator import Communicator
+from tests.runtime.outlived import CONTEXT, end
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 PRINTED = sorted(EXAMPLES.glob("*.out"))
@@ -59,6 +63,27 @@ def test_a_layout_trains_alike_on_any_number_of_ranks(name: str, numbers: tuple[
         losses.add(tuple(re.findall(r"step +\d+  loss (\d\.\d{3})", output(*words))))
     (alike,) = losses
     assert len(alike) == 5 and float(alike[-1]) < 0.02 < float(alike[0])
+
+
+def test_the_elastic_example_outlives_a_death_as_its_ranks_catch_up() -> None:
+    example = runpy.run_path(str(EXAMPLES / "elastic.py"))
+    train, place, losses = example["train"], f"catch up {os.getpid()}", CONTEXT.Queue()
+    names, catch_up = train.__globals__, example["caught_up"]
+
+    def killed(comm: Communicator, weights: Any, step: int) -> Any:
+        if comm.rank == 1 and "rank 3 died" in comm.first_cause:
+            end()
+        return catch_up(comm, weights, step)
+
+    names.update(caught_up=killed, KILLED_AT={3: 20}, JOINS_AT=-1)
+    workers = [CONTEXT.Process(target=train, args=(n, place, losses)) for n in range(example["RANKS"])]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [worker.exitcode for worker in workers] == [0, -signal.SIGKILL, 0, -signal.SIGKILL, 0]
+    loss, ranks = losses.get()
+    assert ranks == 3 and loss == pytest.approx(example["alone"](), abs=1e-12)
 
 
 @pytest.mark.slow

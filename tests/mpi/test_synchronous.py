@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import ringtree
 from ringtree import mpi as MPI
+from ringtree.runtime.communicator.communicator import Communicator
 from tests.mpi.tables import Row, check, ints
 
 
@@ -80,6 +83,53 @@ ROWS: list[Row] = [
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 def test_synchronous(ranks: int) -> None:
     check(ROWS, ranks)
+
+
+TAKES: dict[str, Callable[[MPI.Comm], Any]] = {
+    "Mprobe": lambda comm: comm.mprobe().recv(),
+    "Improbe": lambda comm: (message := comm.improbe()) and message.recv(),
+    "recv with a status": lambda comm: comm.recv(status=MPI.Status()),
+}
+
+
+@pytest.mark.parametrize("sizes", [(1, 1000), (1,)], ids=["another comes", "no other comes"])
+@pytest.mark.parametrize("take", TAKES)
+def test_a_thread_that_receives_beside_a_probe(take: str, sizes: tuple[int, ...]) -> None:
+    """It receives once a probe has found the first message, and before that probe's receive, where there are two."""
+    probed, over = threading.Event(), threading.Event()
+
+    def paused(probe: Callable[..., Any]) -> Callable[..., Any]:
+        def look(*args: Any) -> Any:
+            found = probe(*args)
+            if threading.current_thread() is threading.main_thread() and not probed.is_set():
+                probed.set()
+                over.wait()
+            return found
+
+        return look
+
+    def work(comm: ringtree.Communicator) -> Any:
+        world, got = MPI.Intracomm(comm), list[Any]()
+        for size in sizes:
+            world.send("x" * size, comm.rank, 5)
+
+        def receive() -> None:
+            probed.wait()
+            if not got or len(sizes) > 1:
+                got.append(world.recv(source=comm.rank, tag=5))
+            over.set()
+
+        Communicator.probe = paused(Communicator.probe)  # type: ignore[method-assign]
+        Communicator.iprobe = paused(Communicator.iprobe)  # type: ignore[method-assign]
+        rival = threading.Thread(target=receive)
+        rival.start()
+        if found := TAKES[take](world):
+            got.append(found)
+        probed.set()
+        rival.join()
+        return sorted(len(text) for text in got)
+
+    assert ringtree.spawn(work, 1, timeout_s=5) == [sorted(sizes)]
 
 
 def test_a_tag_that_has_no_answer() -> None:

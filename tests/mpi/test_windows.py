@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +14,8 @@ import pytest
 
 import ringtree
 from ringtree import mpi as MPI
+from ringtree.mpi.windows.window_target import REQUEST, Target
+from ringtree.runtime.communicator.communicator import Communicator
 from tests.mpi.tables import Row, check, ints
 
 TURNS = 200
@@ -186,6 +191,21 @@ def read_atomically(comm: Any) -> Any:
     return row - 10 * peer, again - 10 * peer, one - 10 * peer, mine - 10 * comm.rank
 
 
+def one_of_three_fails(comm: Any) -> Any:
+    """The Flush that raises has waited for the others, too."""
+    win = MPI.Win.Create_dynamic(comm=comm)
+    win.Attach(mine := ints(1, 2, 3))
+    first, bad, last = ints(0), ints(0), ints(0)
+    place = MPI.Get_address(mine)
+    for got, at in ((first, place), (bad, 8), (last, place + 8)):
+        win.Get(got, comm.rank, at)
+    with pytest.raises(MPI.Exception, match="no attached memory"):
+        win.Flush(comm.rank)
+    win.Flush(comm.rank)
+    win.Free()
+    return first[0], last[0]
+
+
 def requests(comm: Any) -> Any:
     win, mine = opened(comm)
     peer = (comm.rank + 1) % comm.size
@@ -223,6 +243,7 @@ ROWS: list[Row] = [
     ("Allocate_shared", side_by_side, lambda r, n: ([[k] * (k + 1) for k in range(n)], 8, r + 10)),
     ("Create_dynamic", dynamic, lambda r, n: [1, 9, 3]),
     ("NO_OP", read_atomically, lambda r, n: ([1, 2, 3], [2, 3], [3], [0, 1, 2, 3])),
+    ("a Get that fails", one_of_three_fails, lambda r, n: (1, 3)),
     ("requests", requests, lambda r, n: (7, 14, 14)),
     ("large", large, lambda r, n: (99_999 + (r - 1) % n, 99_999 + r)),
 ]
@@ -254,6 +275,79 @@ def refused(comm: ringtree.Communicator) -> None:
 
 def test_what_does_not_fit_is_refused() -> None:
     ringtree.spawn(refused, 2, timeout_s=60)
+
+
+def in_two_threads(act: Callable[[int], None]) -> None:
+    failures: list[BaseException] = []
+
+    def run(number: int) -> None:
+        try:
+            act(number)
+        except BaseException as failure:  # noqa: BLE001  # the main thread raises it
+            failures.append(failure)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+def put_at_once(comm: ringtree.Communicator) -> list[int]:
+    """Two threads, each of which pauses once it has sent the first message of a Put, until the other has, too. The
+    first is the last to go on."""
+    win, mine = opened(MPI.Intracomm(comm), 3000)
+    send, both, came = Communicator.isend, threading.Barrier(2), list[int]()
+
+    def paused(self: Communicator, x: Any, dst: int, tag: int = 0) -> Any:
+        work = send(self, x, dst, tag)
+        if tag == REQUEST and threading.current_thread() is not threading.main_thread():
+            came.append(threading.get_ident())
+            try:
+                both.wait(0.1)
+            except threading.BrokenBarrierError:  # one Put waits for the other
+                return work
+            if came[0] == threading.get_ident():
+                time.sleep(0.1)
+        return work
+
+    def put(number: int) -> None:
+        win.Put(np.full(1000 * (number + 1), number + 1), (comm.rank + 1) % comm.size, 1000 * number)
+
+    Communicator.isend = paused  # type: ignore[method-assign]
+    in_two_threads(put)
+    win.Fence()
+    win.Free()
+    return [int(mine[0]), int(mine[1000]), int(mine[-1])]
+
+
+def flush_at_once(comm: ringtree.Communicator) -> list[int]:
+    """A thread flushes while another's Flush waits for the same answer, which comes late."""
+    answer, got, found = Target._answer, np.zeros(1, np.int64), list[int]()
+
+    def late(self: Target, *args: Any) -> None:
+        time.sleep(0.1)
+        answer(self, *args)
+
+    def flush(number: int) -> None:
+        time.sleep(0.03 * number)
+        win.Flush(comm.rank)
+        found.append(int(got[0]))
+
+    Target._answer = late  # type: ignore[method-assign]
+    win, mine = opened(MPI.Intracomm(comm), 1)
+    mine[0] = 7
+    win.Get(got, comm.rank)
+    in_two_threads(flush)
+    win.Free()
+    return found
+
+
+@pytest.mark.parametrize(("act", "expected"), [(put_at_once, [1, 2, 2]), (flush_at_once, [7, 7])])
+def test_two_threads(act: Callable[[ringtree.Communicator], list[int]], expected: list[int]) -> None:
+    assert ringtree.spawn(act, 2, timeout_s=5) == [expected] * 2
 
 
 PROGRAM = """

@@ -11,12 +11,18 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+import ringtree
 from ringtree.cli.train.ranks import ERRORS
+from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.training import ParallelLayout, Shape, TrainingPlan, TrainingSettings
+from tests.runtime.outlived import Ranks, end
 from tests.training.test_killed import _alive, _descendants, _rank_of
 from tests.waiting import until
 
@@ -132,6 +138,92 @@ def test_a_rank_that_ends_before_all_have_met_does_not_end_the_job(tmp_path: Pat
     record = json.loads((tmp_path / "all.json").read_text())
     losses = [step["loss"] for step in record["steps"]]
     assert losses == pytest.approx(alone(PLAN)[0], abs=NOISE)
+
+
+SHORT = replace(PLAN, settings=replace(PLAN.settings, steps=5))
+
+
+def _die_in(call: str, number: int) -> None:
+    """Ends this process as it begins its call of that number from now on."""
+    original, calls = getattr(Communicator, call), count(1)
+
+    def counted(*args: Any, **options: Any) -> Any:
+        if next(calls) == number:
+            end()
+        return original(*args, **options)
+
+    setattr(Communicator, call, counted)
+
+
+def _trained(comm: Communicator, taken: int, grows: bool = False) -> tuple[list[float], Any]:
+    """The losses and the weights after a session that begins when this rank has taken so many steps alone."""
+    import torch
+
+    from ringtree.training.core.trainer import Trainer
+    from ringtree.training.elastic import ElasticSession
+
+    torch.set_num_threads(1)
+    trainer = Trainer(SHORT)
+    losses = [float(trainer.step().detach()) for _ in range(taken)]
+    steps_s = [0.0] * taken
+    waits = iter([grows])
+
+    def ignore(*_: object) -> None: ...
+
+    session = ElasticSession(
+        trainer, comm, f"rank {comm.rank}", lambda: next(waits, False), ignore, ignore, ignore, losses, steps_s
+    )
+    session.run()
+    return session.losses, np.concatenate([weight.detach().numpy().ravel() for weight in trainer.weights().values()])
+
+
+def _hold_to_one_process(results: dict[int, tuple[list[float], Any]]) -> None:
+    from tests.training.reference import alone
+
+    expected = alone(SHORT)[0]
+    first, *others = (weights for _, weights in results.values())
+    assert all(np.array_equal(first, weights) for weights in others)
+    for losses, _ in results.values():
+        assert losses == pytest.approx(expected, abs=NOISE)
+
+
+@pytest.mark.parametrize("taken", [(2, 2, 0), (3, 2, 2)], ids=["a newcomer", "the furthest dies"])
+@pytest.mark.parametrize("number", [2, -2, 0], ids=["begun", "last", "history"])
+def test_a_death_while_state_is_handed_over_leaves_no_mixture(taken: tuple[int, ...], number: int) -> None:
+    broadcasts = 4 * _parameters() + 2  # of weights, and AdamW's state of each; the history's length and bytes
+
+    def act(comm: Communicator) -> Any:
+        if comm.rank == 0:
+            _die_in("broadcast", number if number > 0 else broadcasts + number)
+        return _trained(comm, taken[comm.rank])
+
+    with Ranks(3, act) as ranks:
+        results = ranks.reports()
+    assert [*results] == [1, 2]
+    _hold_to_one_process(results)
+
+
+def test_a_death_before_a_newcomer_has_given_its_name() -> None:
+    place = f"names {os.getpid()}"
+
+    def act(comm: Communicator) -> Any:
+        if comm.rank == 0:
+            _die_in("all_gather_object", 2)  # the first is of the group before
+        original = Communicator.grow
+        Communicator.grow = lambda comm: original(comm, 1, at=place)  # type: ignore[method-assign, assignment, misc]
+        return _trained(comm, 0, grows=comm.rank == 0)
+
+    with Ranks(2, act) as ranks:
+        ranks.start(lambda: ringtree.join(place, timeout_s=20))
+        results = ranks.reports()
+    assert [*results] == [1, 2]
+    _hold_to_one_process(results)
+
+
+def _parameters() -> int:
+    from ringtree.training.core.language_model import language_model
+
+    return len([*language_model(SHORT.shape, 0).parameters()])
 
 
 def noise() -> float:

@@ -138,31 +138,46 @@ class ElasticSession:
             return
         if grown is not self.comm:
             self.comm = grown
-            self._begun.append(_Begun("joined", (), began_s))
+            came = tuple(f"rank {rank}" for rank, former in enumerate(grown.former_ranks) if former < 0)
+            self._names += came  # until they give theirs
+            self._begun.append(_Begun("joined", came, began_s))
             self._agree()
 
     def _agree(self) -> None:
-        """Gives all ranks the state and the history of the furthest, the lowest of these."""
+        """Gives all ranks the state and the history of the furthest, the lowest of these. If it raises, this rank has
+        all of its own still: part of another's state beside its number of steps would pass for the whole."""
         comm, trainer = self.comm, self.trainer
         facts = comm.all_gather_object((trainer.steps_done, self.name))
         steps = [done for done, _ in facts]
         root = steps.index(max(steps))
-        if min(steps) < max(steps):
-            trainer.steps_done = steps[root]
-            for tensor in _state(trainer):
-                comm.broadcast(tensor.detach().view(-1).numpy(), root)
         self._names = [name for _, name in facts]
-        changes = [self._made(begun) for begun in self._begun]
+        came = self._state_of(root) if min(steps) < max(steps) else []
+        changes = [self._made(begun, steps[root]) for begun in self._begun]
         history: Any = (self.losses, self.step_s, [*self.changes, *changes])
-        self.losses, self.step_s, self.changes = comm.broadcast_object(history, root)
+        history = comm.broadcast_object(history, root)
+        for tensor, its in came:
+            tensor.copy_(its)
+        trainer.steps_done = steps[root]
+        self.losses, self.step_s, self.changes = history
         self._begun.clear()
         for change in changes if comm.rank == 0 else ():
             self.changed(change)
 
-    def _made(self, begun: _Begun) -> Change:
+    def _state_of(self, root: int) -> list[tuple[Tensor, Tensor]]:
+        """Each tensor of this rank's state, detached, and the root's."""
+        came = []
+        for tensor in _state(self.trainer):
+            mine = tensor.detach()
+            its = mine if self.comm.rank == root else torch.empty_like(mine)
+            self.comm.broadcast(its.view(-1).numpy(), root)
+            came.append((mine, its))
+        return came
+
+    def _made(self, begun: _Begun, step: int) -> Change:
         came = tuple(self._names[new] for new, old in enumerate(self.comm.former_ranks) if old < 0)
         seconds = time.perf_counter() - begun.began_s
-        return Change(begun.kind, begun.who or came, self.trainer.steps_done, self.comm.size, seconds, begun.why)
+        who = came if begun.kind == "joined" and came else begun.who
+        return Change(begun.kind, who, step, self.comm.size, seconds, begun.why)
 
 
 def _state(trainer: Trainer) -> list[Tensor]:

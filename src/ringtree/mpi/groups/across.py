@@ -47,6 +47,11 @@ class Across:
         """Receives an object."""
         return self._joint.recv_object(self._rank(src), tag)
 
+    def _recv_any_length(self, src: int, tag: int, timeout_s: float | None = None) -> tuple[bytes, Any]:
+        """Receives a message's bytes; its source is a rank of the other group."""
+        data, found = self._joint._recv_any_length(self._rank(src), tag, timeout_s)
+        return data, self._seen(found)
+
     def irecv(self, x: Any, src: int, tag: int, *, at_most: bool = False) -> Any:
         """Begins to receive into `x`; the source that it reports is a rank of the other group."""
         return _Arriving(self._joint.irecv(x, self._rank(src), tag, at_most=at_most), self._there)

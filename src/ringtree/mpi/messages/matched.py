@@ -1,16 +1,17 @@
 """Matched probes: a message that a probe has found is this Message's, and no other receive takes it.
 
-The probe receives it, into memory of its own, and the Message's receive is a copy from there.
+The probe receives it, into memory of its own, and the Message's receive is a copy from there. It is one receive, of a
+message of any length, beside which other threads may receive and probe as they like.
 """
 
 from __future__ import annotations
 
 import pickle
-import threading
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from ringtree.errors import TimedOut
 from ringtree.mpi.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
 from ringtree.mpi.errors import ERR_TRUNCATE, Exception, translating
 from ringtree.mpi.messages.request import Connected, Request, landed
@@ -20,8 +21,9 @@ from ringtree.mpi.types.buffers import octets
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_probing = threading.Lock()
-"""Between a probe and the receive of what it found no other matched probe of this process looks."""
+ARRIVES_S, ARRIVES_BPS = 0.05, 200e6
+"""Seconds, and bytes a second beside them, for which Iprobe first waits for the rest of a message that has begun to
+arrive: where another thread takes the message, in vain."""
 
 
 @translating
@@ -34,7 +36,7 @@ class Message:
     @classmethod
     def Probe(cls, comm: Connected, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Self:
         """Waits for a message and takes it."""
-        return cls._taken(comm, None if source == PROC_NULL else comm._comm.probe(source, tag), status)
+        return cls._made(None if source == PROC_NULL else comm._comm._recv_any_length(source, tag), status)
 
     @classmethod
     def Iprobe(
@@ -42,18 +44,24 @@ class Message:
     ) -> Self | None:
         """Takes a message that is there; None where there is none."""
         if source == PROC_NULL:
-            return cls._taken(comm, None, status)
-        with _probing:
-            found = comm._comm.iprobe(source, tag)
-            return None if found is None else cls._taken(comm, found, status)
+            return cls._made(None, status)
+        longer = 1
+        while (found := comm._comm.iprobe(source, tag)) is not None:
+            limit_s = longer * (ARRIVES_S + found.nbytes / ARRIVES_BPS)
+            try:
+                return cls._made(comm._comm._recv_any_length(source, tag, limit_s), status)
+            except TimedOut:  # another thread took it, or it is slow, and what has come of it was copied back
+                longer *= 2
+        return None
 
     @classmethod
-    def _taken(cls, comm: Connected, found: Any, status: Status | None) -> Self:
+    def _made(cls, received: Any, status: Status | None) -> Self:
         made = cls()
-        room = np.empty(0 if found is None else found.nbytes, np.uint8)
-        if found is not None:
-            comm._comm.recv(room, found.source, found.tag)
-        made._held = _NO_PROC if found is None else (_Arrived(found), room)
+        if received is None:
+            made._held = _NO_PROC
+        else:
+            data, found = received
+            made._held = _Arrived(found), np.frombuffer(data, np.uint8)
         if status is not None:
             status.fill(made._held[0])
         return made

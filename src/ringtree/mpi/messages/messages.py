@@ -188,10 +188,9 @@ class MessageMethods(Connected):
             return self.Recv(None, source, tag, status)
         if status is None:
             return self._comm.recv_object(source, tag)
-        found = self._comm.probe(source, tag)
-        room = np.empty(found.nbytes, np.uint8)
-        self.Recv(room, found.source, found.tag, status)
-        return pickle.loads(room.data)
+        data, found = self._comm._recv_any_length(source, tag)
+        status.fill(found)
+        return pickle.loads(data)
 
     def irecv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
         """Begins to receive an object, which the request's `wait` returns. `buf`: memory for its pickle, or its

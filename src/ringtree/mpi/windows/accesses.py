@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import operator
 import pickle
+import threading
 from typing import Any
 
 import numpy as np
 
-from ringtree.mpi.constants import PROC_NULL
+from ringtree.mpi.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
 from ringtree.mpi.errors import ERR_OTHER, ERR_RMA_RANGE, Exception, translating
 from ringtree.mpi.messages.request import Request
 from ringtree.mpi.messages.status import NOTHING
@@ -21,6 +22,7 @@ from ringtree.mpi.types.memory import NumpyArray
 from ringtree.mpi.types.packed import way_back
 from ringtree.mpi.windows.window_target import REPLY, Access, encoded, send
 from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.communicator.messages.work import Message
 
 MOST_SENDS = 64
 """Requests on their way before one is waited for."""
@@ -42,8 +44,9 @@ class Accesses:
 
     def _begin(self) -> None:
         self._tags = itertools.count()
+        self._posting = threading.RLock()  # guards the rest
         self._sends: list[Any] = []
-        self._awaited: dict[int, list[Request]] = {}
+        self._awaited: dict[int, list[_Answer]] = {}
         self._silent: set[int] = set()  # targets of accesses that have no answer
 
     def Put(self, origin: Any, target_rank: int, target: Any = None) -> None:
@@ -110,8 +113,9 @@ class Accesses:
         if result is not None:
             return self._ask(rank, access, checked(block(result)))
         self._check(rank, access)
-        self._send(rank, access)
-        self._silent.add(rank)
+        with self._posting:
+            self._send(rank, access)
+            self._silent.add(rank)
         return Request(NOTHING)
 
     def _read(self, origin: Any, rank: int, target: Any) -> Request:
@@ -122,33 +126,33 @@ class Accesses:
         return self._ask(rank, Access("get", 0, place, layout, count, dtype), out)
 
     def _ask(self, rank: int, access: Access, out: NumpyArray | None) -> Request:
-        """Sends a request that is answered; the answer goes to `out`."""
+        """Sends a request that is answered; the answer goes to `out`. The next Flush waits for it, but for a lock's,
+        which may come only when another rank has done its part."""
         if out is not None:
             self._check(rank, access)
-        tag = REPLY + next(self._tags) % (1 << 20)
         room = np.empty((0 if out is None else out.nbytes) + ANSWER_BYTES, np.uint8)
-        message = self._comm.irecv(room, rank, tag, at_most=True)
-        self._send(rank, access._replace(reply=tag))
-
-        def finish(done: Any) -> None:
-            error, found = pickle.loads(room[: done.nbytes].data)
-            if error:
-                raise Exception(ERR_OTHER, f"an access to the window of rank {rank} failed there: {error}")
-            if out is not None and out.size:
-                out[...] = np.frombuffer(found, out.dtype)
-                if unpack := way_back([out]):
-                    unpack(None)
-
-        request = Request(message, finish)
-        self._awaited[rank] = [*(r for r in self._awaited.get(rank, ()) if r), request]
-        return request
+        with self._posting:
+            tag = REPLY + next(self._tags) % (1 << 20)
+            answer = _Answer(rank, self._comm.irecv(room, rank, tag, at_most=True), room, out)
+            self._send(rank, access._replace(reply=tag))
+            if access.name != "lock":
+                self._awaited[rank] = [*self._under_way(rank), answer]
+        return Request(answer)
 
     def _send(self, rank: int, access: Access) -> None:
+        """Sends a request, with `_posting` held: a long one is two messages, which no other may come between. The
+        targets' threads take what is sent without any other of this rank's calls."""
         if len(self._sends) > MOST_SENDS:
-            for work in self._sends:
-                work.wait()
-            self._sends.clear()
+            self._end_sends()
         self._sends += send(self._comm, rank, encoded(access))
+
+    def _end_sends(self) -> None:
+        for work in self._sends:
+            work.wait()
+        self._sends.clear()
+
+    def _under_way(self, rank: int) -> list[_Answer]:
+        return [answer for answer in self._awaited.get(rank, ()) if not answer.over]
 
     def _check(self, rank: int, access: Access) -> None:
         if not 0 <= rank < self._comm.size:
@@ -162,23 +166,75 @@ class Accesses:
             text = f"bytes {begin + low} to {begin + high} of rank {rank}'s window, which has {extent[0]}"
             raise Exception(ERR_RMA_RANGE, text)
 
-    def _settle(self, rank: int) -> None:
-        """Waits until all accesses to a rank are done there, and their results are here."""
-        if rank in self._silent:
-            self._silent.discard(rank)
-            self._ask(rank, Access("flush"), None)
-        for request in self._awaited.pop(rank, ()):
-            request.Wait()
+    def _settle(self, *ranks: int) -> None:
+        """Waits until all accesses to these ranks are done there, and their results are here: also those that another
+        thread waits for. Then raises the first error of an access."""
+        with self._posting:
+            for rank in ranks:
+                if rank in self._silent:
+                    self._silent.discard(rank)
+                    self._ask(rank, Access("flush"), None)
+            answers = [answer for rank in ranks for answer in self._under_way(rank)]
+        failures = []
+        for answer in answers:
+            try:
+                answer.wait()
+            except Exception as failure:  # of the access; the group's own errors end this at once
+                failures.append(failure)
+        with self._posting:
+            for rank in self._awaited.keys() & set(ranks):
+                self._awaited[rank] = self._under_way(rank)
+        if failures:
+            raise failures[0]
 
     def _settle_all(self) -> None:
-        for rank in sorted(self._silent):
-            self._silent.discard(rank)
-            self._ask(rank, Access("flush"), None)
-        for rank in list(self._awaited):
-            self._settle(rank)
-        for work in self._sends:
-            work.wait()
-        self._sends.clear()
+        with self._posting:
+            ranks = sorted(self._silent | self._awaited.keys())
+        self._settle(*ranks)
+        with self._posting:
+            self._end_sends()
+
+
+class _Answer:
+    """The answer to an access, which goes to `out` when it has come to `room`. Several threads may wait for it."""
+
+    source, tag, nbytes = ANY_SOURCE, ANY_TAG, 0  # of a request's status, which is empty
+
+    def __init__(self, rank: int, message: Message, room: NumpyArray, out: NumpyArray | None) -> None:
+        self._rank, self._message, self._room, self._out = rank, message, room, out
+        self._waits = threading.Lock()
+        self._error: str | None = None
+        self.over = False
+
+    def done(self) -> bool:
+        """Whether it has come, without waiting."""
+        if self.over or not self._waits.acquire(blocking=False):
+            return self.over
+        try:
+            return self._message.done()
+        finally:
+            self._waits.release()
+
+    def wait(self) -> bool:
+        """Waits for it; True. Exception of ERR_OTHER: if the access failed."""
+        with self._waits:
+            if not self.over:
+                self._message.wait()
+                try:
+                    self._arrive()
+                finally:
+                    self.over = True
+        if self._error:
+            raise Exception(ERR_OTHER, f"an access to the window of rank {self._rank} failed there: {self._error}")
+        return True
+
+    def _arrive(self) -> None:
+        self._error, found = pickle.loads(self._room[: self._message.nbytes].data)
+        out = self._out
+        if out is not None and out.size and not self._error:
+            out[...] = np.frombuffer(found, out.dtype)
+            if unpack := way_back([out]):
+                unpack(None)
 
 
 def _aim(x: NumpyArray, origin: Any, target: Any) -> tuple[int, Layout, int, Any]:

@@ -160,8 +160,7 @@ class Win(Accesses, Hinted):
 
     def Unlock(self, rank: int) -> None:
         """Gives the lock back, after all accesses to that rank."""
-        self._silent.discard(rank)
-        self._ask(rank, Access("unlock"), None)
+        self._unlock(rank)
         self._settle(rank)
 
     def Lock_all(self, assertion: int = 0) -> None:
@@ -172,9 +171,13 @@ class Win(Accesses, Hinted):
     def Unlock_all(self) -> None:
         """Unlock of all ranks' windows."""
         for rank in range(self._comm.size):
-            self._silent.discard(rank)
-            self._ask(rank, Access("unlock"), None)
+            self._unlock(rank)
         self._settle_all()
+
+    def _unlock(self, rank: int) -> None:
+        with self._posting:
+            self._silent.discard(rank)  # the answer is a flush's, too
+            self._ask(rank, Access("unlock"), None)
 
     def Flush(self, rank: int) -> None:
         """Returns when all accesses to a rank are done there."""

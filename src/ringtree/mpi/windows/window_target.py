@@ -49,7 +49,7 @@ def encoded(access: Any) -> bytes:
 
 
 def send(comm: Communicator, dst: int, message: bytes) -> list[Any]:
-    """Begins to send a request; returns the works."""
+    """Begins to send a request; returns the works. Of a long one the two messages must follow each other."""
     if len(message) <= ROOM:
         return [comm.isend(np.frombuffer(message, np.uint8), dst, REQUEST)]
     head = pickle.dumps(len(message))

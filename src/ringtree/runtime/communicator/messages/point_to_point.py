@@ -185,12 +185,18 @@ class PointToPoint(Member):
     def recv_object(self, src: int = ANY, tag: int = 0) -> Any:
         """The earliest object of that tag from `src`. Unpickling runs code of the sender's choice: only for groups
         whose ranks trust each other (all are one user's processes). ValueError: if the message is no object."""
-        whose, which = source(src, self.size), tag_wanted(tag)
-        data, sender, tag = self._endpoint.receive(whose, which, _BYTES, self._parameters.timeout_s)
+        data, status = self._recv_any_length(src, tag)
         if not (data.startswith(pickle.PROTO) and data.endswith(pickle.STOP)):
-            found = f"{len(data)} bytes from rank {sender} with tag {tag} are no object"
+            found = f"{len(data)} bytes from rank {status.source} with tag {status.tag} are no object"
             raise ValueError(f"{found}: expected an object that send_object sent; recv takes an array")
         return pickle.loads(data)
+
+    def _recv_any_length(self, src: int, tag: int, timeout_s: float | None = None) -> tuple[bytes, MessageStatus]:
+        """The earliest message of bytes that fits, and its status: one receive, so that no other thread's comes between
+        a probe for the length and it. TimedOut: after `timeout_s`, default the group's; the group is as it was."""
+        limit_s = self._parameters.timeout_s if timeout_s is None else timeout_s
+        data, sender, its = self._endpoint.receive(source(src, self.size), tag_wanted(tag), _BYTES, limit_s)
+        return data, MessageStatus(sender, its, len(data))
 
     def batch(self) -> Batch:
         """Sends and receives that start together: see Batch."""
