@@ -54,6 +54,7 @@ class Follower:
             if group.inherited or (answer.get("rank", -1) < 0 and not late):
                 group.check([])  # what made the leader give up, as this member's own error
             raise error
+        group.complete()
         if why := other_build(group, answer.get("build", ""), group.names[0]):
             if fd >= 0:
                 os.close(fd)

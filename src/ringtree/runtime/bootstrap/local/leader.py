@@ -67,6 +67,7 @@ class Leader:
                     send(self._connections, refusal(interrupted(group)))
                     raise
                 values = [value, *(self._values[rank] for rank in range(1, group.size))]
+                group.complete()
                 if dead := send(self._connections, {"offers": values, "build": group.build}, fd):
                     raise PeerDied(f"{group.named(dead)} ended while {group.subject} was being set up", dead[0])
             return fd, values

@@ -120,6 +120,7 @@ class Rendezvous:
         if "refused" in answer:
             raise RuntimeError(answer["refused"])
         values: list[Any] = answer["values"]
+        group.complete()
         return values
 
     def _missing(self, group: BootstrapGroup, answer: dict[str, Any]) -> TimeoutError:
