@@ -113,7 +113,8 @@ class Follower:
         if not message:  # the leader took this member in, and ended
             group.check([])
             raise PeerDied(f"{group.named([0])} ended while {group.subject} was being set up", 0)
-        return read(message), fd
+        answer = read(message)
+        return None if answer.get("again") else (answer, fd)
 
     def _check(self, leader: UnixSocket) -> None:
         """Raises where waiting is in vain. In a world the leader may have sent its answer meanwhile, and members that

@@ -67,6 +67,12 @@ class MultiHostBootstrap:
         self._posts: list[tuple[str, str, int]] = []
         self.met = False
         """Whether the ranks have made a world."""
+        self._worlds = 0
+
+    def next_key(self) -> str:
+        """The key of the next world: counted here, as ranks that have not met may have failed differently often."""
+        self._worlds += 1
+        return f"{self.key}/init{self._worlds}"
 
     def known(self) -> Board:
         """A board for a forked child, whose ranks meet where these have met."""
