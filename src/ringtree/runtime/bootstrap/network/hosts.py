@@ -116,7 +116,7 @@ class MultiHostBootstrap:
             listener.bind(f"\0ringtree-host-{name}")
             listener.listen(world.size)
             mine = post()
-            mine.know(self.job, self._rendezvous.prover())
+            mine.know(self.job, self._rendezvous.prover(), self)
             reached_at = [mine.address, mine.address or self._rendezvous.here, mine.port]
             known = self.exchange(world, [name, same_kernel(), reached_at])
             lowest = next((r for r in range(world.rank) if known[r][1] == same_kernel() and _reaches(known[r][0])), -1)
