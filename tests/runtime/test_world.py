@@ -101,6 +101,31 @@ def test_absent_ranks_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[st
         assert f"[{rank}] TimeoutError: ranks 1, 3 did not come to the group of 4 ranks within 1.5 s" in stderr
 
 
+def test_a_rank_that_came_too_late_meets_the_others_at_their_next_attempt(tmp_path: Path) -> None:
+    pytest.importorskip("ringtree._native")
+    file = tmp_path / "program.py"
+    file.write_text(
+        "import os, pathlib, time, ringtree\n"
+        "here, rank = pathlib.Path(__file__).parent, os.environ['RINGTREE_RANK']\n"
+        "def both(moment):\n"
+        "    if rank != '2':\n"
+        "        (here / f'{rank} {moment}').touch()\n"
+        "    while len([*here.glob(f'* {moment}')]) < 2:\n"
+        "        time.sleep(0.01)\n"
+        "both('comes')\n"
+        "if rank != '2':\n"
+        "    try:\n"
+        "        ringtree.init(timeout_s=1)\n"
+        "    except TimeoutError:\n"
+        "        (here / f'{rank} failed').touch()\n"
+        "else:\n"
+        "    both('failed')\n"
+        "with ringtree.init(timeout_s=10) as comm:\n"
+        "    assert comm.all_reduce(1) == 3\n"
+    )
+    assert run([str(file)], 3) == 0
+
+
 def test_a_death_is_reported_to_survivors_and_launcher(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("ringtree._native")
     file = tmp_path / "program.py"

@@ -51,10 +51,9 @@ def init(
     timeout_s = patience(timeout_s)
     board = _board(world, store, mpi)
     if board is None or world.size == 1:
-        siblings = Siblings(started_with(world), world.rank, world.size)
-        return _made(world, f"{world.job}/{_next()}", engine, timeout_s, check, check_liveness=siblings.check)
+        return _made_here(world, engine, timeout_s, check)
     hosts = _hosts(board, world, timeout_s)
-    key = f"{hosts.key}/{_next()}"
+    key = hosts.next_key()
     made: Communicator | None = None
     try:
         with hosts.setting_up(key, timeout_s) as check_liveness:
@@ -99,6 +98,20 @@ def _board(world: World, store: bootstrap.Store | None, mpi: Any) -> bootstrap.B
     return bootstrap.GivenAddress(address, secret) if address else None
 
 
+def _made_here(world: World, engine: str | None, timeout_s: float, check: bool) -> Communicator:
+    """The communicator of ranks that are all on this machine. Attempts in which not all have come do not count: ranks
+    may have made differently many."""
+    siblings, came = Siblings(started_with(world), world.rank, world.size), list[bool]()
+    _process.worlds += 1
+    key = f"{world.job}/init{_process.worlds}"
+    try:
+        return _made(world, key, engine, timeout_s, check, check_liveness=siblings.check, met=lambda: came.append(True))
+    except BaseException:
+        if not came:
+            _process.worlds -= 1
+        raise
+
+
 def _made(
     world: World,
     key: str,
@@ -107,6 +120,7 @@ def _made(
     check: bool,
     here: HostBootstrap = ABSTRACT_SOCKET,
     check_liveness: Callable[[list[int]], None] | None = None,
+    met: Callable[[], None] | None = None,
 ) -> Communicator:
     names = tuple(map(str, range(world.size)))
     measured = tuned.tuned_here() if world.rank == 0 else None
@@ -121,6 +135,7 @@ def _made(
         network=network,
         bootstrap=here,
         check=check,
+        met=met,
     )
     communicator = Communicator(engine or default_engine(world.size), parameters)
     if folder := trace_folder():
@@ -129,7 +144,8 @@ def _made(
 
 
 class _Process:
-    """The makings of this process: `hosts`, its way to the ranks of other hosts, made once; and how many worlds.
+    """The makings of this process: `hosts`, its way to the ranks of other hosts, made once; and how many worlds it has
+    made on this machine alone.
 
     A forked child begins anew, as one of the next generation of its parent's job.
     """
@@ -149,18 +165,12 @@ class _Process:
 
     def _forked(self) -> None:
         if self.hosts is not None and self.hosts.met:
-            self.generation, self.job, self.worlds = self.generation + 1, self.hosts.job, 0
+            self.generation, self.job = self.generation + 1, self.hosts.job
             self.board = self.hosts.known()
         self.hosts = None
 
 
 _process = _Process()
-
-
-def _next() -> str:
-    """The name of the next world of this process."""
-    _process.worlds += 1
-    return f"init{_process.worlds}"
 
 
 def _hosts(board: bootstrap.Board, world: World, timeout_s: float) -> bootstrap.MultiHostBootstrap:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import socket
 from functools import partial
+from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 
+from ringtree.runtime.bootstrap.door import announced_door
+from ringtree.runtime.bootstrap.network.boards.file_board import FileBoard
 from ringtree.runtime.bootstrap.network.connection import Connection, proof
 from ringtree.runtime.bootstrap.network.post import (
     AWAY,
@@ -31,7 +35,7 @@ SECRET = partial(proof, b"of the tests")
 def office() -> Post:
     """This process's."""
     made = post()
-    made.know(JOB, SECRET)
+    made.know(JOB, SECRET, made)
     return made
 
 
@@ -109,6 +113,23 @@ def test_what_it_knows_is_bounded(office: Post) -> None:
         office.attempt(f"attempt {number}")
     assert len(office._states) <= MOST_KEPT
     assert len(office._attempts) <= MOST_KEPT
+
+
+def test_a_job_is_known_as_long_as_its_owner_lives(office: Post) -> None:
+    for number in range(2 * MOST_KEPT):
+        office.know(f"later job {number}", SECRET, Event())
+    dial(to(office)).wire.close()
+    dial(to(office, job=f"later job {2 * MOST_KEPT - 1}")).wire.close()  # late survivors ask what has become of it
+    assert sum(job.startswith("later") for job in office._secrets) <= MOST_KEPT + 1
+    with pytest.raises(ConnectionError):
+        dial(to(office, job="later job 0"))
+
+
+def test_a_door_that_was_closed_is_forgotten(office: Post, tmp_path: Path) -> None:
+    before = [*office._secrets]
+    with announced_door(FileBoard(tmp_path / "board", "", b"")):
+        assert len(office._secrets) == len(before) + 1
+    assert [*office._secrets] == before
 
 
 def test_who_is_asked_by_a_leader_knows_that_it_leads(office: Post) -> None:

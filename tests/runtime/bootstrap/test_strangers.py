@@ -73,7 +73,7 @@ def test_silent_strangers_take_no_more_than_their_share_of_rank_0s_descriptors(s
 
 def test_the_post_of_a_process_keeps_few_strangers_and_serves_its_job() -> None:
     office = post()
-    office.know("strangers", partial(proof, SECRET))
+    office.know("strangers", partial(proof, SECRET), office)
     before = open_now()
     with strangers(("127.0.0.1", office.port), MANY):
         assert soon(lambda: open_now() <= before + MANY + STRANGERS)

@@ -8,8 +8,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from ringtree import spawn
+from ringtree import TimedOut, spawn
+from ringtree.runtime.bootstrap.local.abstract_socket import AbstractSocket
 from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.engines.engine import native_module
 from tests.runtime.conftest import Pools
 
 Act = Callable[[Communicator], None]
@@ -100,6 +102,30 @@ def test_groups_of_groups(pools: Pools, engine: str, ranks: int, act: Act) -> No
 
 def test_several_threads_where_ranks_are_threads_themselves() -> None:
     spawn(threads_at_once, 3, engine="shm", threads=True, timeout_s=60)
+
+
+@pytest.mark.parametrize("met", [True, False])
+def test_a_group_is_made_by_another_attempt_where_one_rank_lacked_room(met: bool) -> None:
+    """Before the members have met, and where the others have the group."""
+    pytest.importorskip("ringtree._native")
+
+    def fails(*_: object, **__: object) -> None:
+        raise OSError("no descriptors")
+
+    def act(comm: Communicator) -> tuple[str, int]:
+        first, owner, name = "made", native_module() if met else AbstractSocket, "Group" if met else "share"
+        with pytest.MonkeyPatch.context() as patch:
+            if comm.rank == 1:
+                patch.setattr(owner, name, fails)
+            try:
+                comm.group([1, 0], timeout_s=0.3).close()
+            except (OSError, TimedOut) as error:
+                first = type(error).__name__
+        comm.barrier()
+        with comm.group([1, 0], timeout_s=5.0) as again:
+            return first, again.all_reduce(1)
+
+    assert spawn(act, 2, engine="shm") == [("made" if met else "TimedOut", 2), ("OSError", 2)]
 
 
 def mistakes(comm: Communicator) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -19,7 +20,7 @@ import pytest
 import ringtree
 from ringtree.errors import Poisoned
 from ringtree.runtime.bootstrap.network.connection import Connection
-from ringtree.runtime.bootstrap.network.server import READY, RendezvousServer
+from ringtree.runtime.bootstrap.network.server import CHECK_S, READY, RendezvousServer
 from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.communicator.membership.test_shrink import FAILURES, until_it_fails, works
 from tests.runtime.hosts.conftest import HostCrew, Layout, Ranks, made_lab
@@ -292,3 +293,17 @@ def test_a_process_on_another_host_joins(ranks: Ranks, lab: Lab, tmp_path: Path)
     assert found == {1: (0, *expected), 2: (1, *expected)}
     assert mine.poll(SLOW_S) and mine.recv() == (2, *expected)
     newcomer.join()
+
+
+def test_a_group_outlives_the_shrunk_world_it_was_made_from(ranks: Ranks) -> None:
+    def act(comm: Communicator) -> Any:
+        world = comm.shrink()
+        group = world.duplicate()
+        del world
+        gc.collect()
+        group.barrier()
+        time.sleep(3 * CHECK_S)  # a server that nobody uses ends within one
+        with group.duplicate() as another:
+            return works(another)
+
+    assert results(ranks((2, 1), act)) == dict.fromkeys(range(3), True)

@@ -203,3 +203,22 @@ def test_a_later_world_fails_alone(lab: Lab, ports: Iterator[int], started: Star
     for text in found[:2]:
         assert text.startswith("rank 2 failed while the job of 3 ranks was being set up") and why in text, found
     assert found[2].startswith(why)
+
+
+def test_a_rank_that_came_too_late_meets_the_others_at_their_next_attempt(
+    lab: Lab, ports: Iterator[int], started: Started, tmp_path: Path
+) -> None:
+    def twice() -> str:
+        with pytest.raises(TimeoutError, match="rank 2 did not come"):
+            ringtree.init(timeout_s=1.5)
+        (tmp_path / os.environ["RINGTREE_RANK"]).touch()
+        return joined()
+
+    def late() -> str:
+        until(lambda: len([*tmp_path.iterdir()]) == 2)
+        return joined()
+
+    port = next(ports)
+    for rank, host in enumerate(host_of(LAYOUT)):
+        started.start(late if rank == 2 else twice, lab, host, **variables_of(lab, port, rank, sum(LAYOUT)))
+    assert started.finish_within(20.0) == [f"rank {rank} of 3 hosts (0, 0, 1) total 6" for rank in range(3)]

@@ -17,7 +17,8 @@ class BootstrapGroup(NamedTuple):
     `subject`: the bootstrap's purpose in words, equal on all members. `check_liveness` is called now and then during
     the wait for members, with the ranks that are known not to have come, and raises when the wait is in vain.
     `build`: the build of the engine that will share the memory, whose layout depends on it. `inherited`: the members
-    are in a group already, and each finds by `check_liveness` what has befallen another.
+    are in a group already, and each finds by `check_liveness` what has befallen another. `met` is called once all
+    members have come: that has used the key up, on all of them alike, whatever befalls one of them then.
     """
 
     key: str
@@ -28,6 +29,7 @@ class BootstrapGroup(NamedTuple):
     check_liveness: Callable[[list[int]], None] | None = None
     build: str = ""
     inherited: bool = False
+    met: Callable[[], None] | None = None
 
     @property
     def size(self) -> int:
@@ -43,6 +45,11 @@ class BootstrapGroup(NamedTuple):
         """Raises where one of the members has died, and so waiting is in vain."""
         if self.check_liveness is not None:
             self.check_liveness(absent)
+
+    def complete(self) -> None:
+        """Notes that all members have come."""
+        if self.met is not None:
+            self.met()
 
     def missing(self, ranks: Sequence[int]) -> TimeoutError:
         """The error for members that did not come in time."""

@@ -182,12 +182,14 @@ def announced_door(board: FileBoard) -> Iterator[Door]:
         raise RuntimeError(f"another group takes processes in at {board.where}; expected a file of its own")
     contact = Contact(tuple(candidates()), post().port, secrets.token_bytes(32))
     job = _job(contact)
-    post().know(job, partial(proof, contact.secret + board.secret))
-    board.announce(contact)
+    door = _PostDoor(job)
+    post().know(job, partial(proof, contact.secret + board.secret), door)
     try:
-        yield _PostDoor(job)
+        board.announce(contact)
+        yield door
     finally:
         board.withdraw()
+        post().forget(job)
         for come in post().come(job):
             come.answer({"again": True})
         post().dismiss(job, post().come(job))

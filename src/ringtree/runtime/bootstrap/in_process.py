@@ -42,6 +42,7 @@ class InProcess:
                 self._changed.notify_all()
         if exchange.error is not None:
             raise exchange.error
+        group.complete()
         return [exchange.values[rank] for rank in range(group.size)]
 
 

@@ -77,7 +77,9 @@ class Communicator(Elastic, OneSided, PointToPoint, Objects, Coalesced):
         # this group keeps nothing of the one that it was made from
         measured = joined.network.measured if joined.network else None
         self._engine, self._joined_group = engine, joined
-        self._parameters = parameters._replace(check_liveness=None, inherited=None, cost=joined.cost, network=measured)
+        self._parameters = parameters._replace(
+            check_liveness=None, inherited=None, cost=joined.cost, network=measured, met=None
+        )
         self._endpoint = joined.endpoint
         self.call: Any = joined.endpoint.call
         self.call_shaped: Any = joined.endpoint.call_shaped

@@ -84,10 +84,12 @@ class Groups(Collectives):
         if label:
             return self._communicator(members, f"of {_listed(members)}, {label}", call, timeout_s, check_liveness)
         self._grouped[members] = turn = self._grouped.get(members, 0) + 1
+        label, came = f"of {_listed(members)}.{turn}", list[bool]()
         try:
-            return self._communicator(members, f"of {_listed(members)}.{turn}", call, timeout_s, check_liveness)
-        except BaseException:  # no rank has the group, and the ranks may try again
-            self._grouped[members] -= 1
+            return self._communicator(members, label, call, timeout_s, check_liveness, lambda: came.append(True))
+        except BaseException:
+            if not came:  # no rank has the group; once they have met, some may, and all count it
+                self._grouped[members] -= 1
             raise
 
     def duplicate(self) -> Communicator:
@@ -118,9 +120,10 @@ class Groups(Collectives):
         call: str,
         timeout_s: float | None = None,
         check_liveness: Callable[[list[int]], None] | None = None,
+        met: Callable[[], None] | None = None,
     ) -> Communicator:
         """The communicator of these ranks. `label`: a text that is equal on all of them and unique in this group;
-        `call`: the method's name, for error texts."""
+        `call`: the method's name, for error texts; `met`: as BootstrapGroup's."""
         endpoint = self._endpoint
 
         def check_members(absent: list[int]) -> None:
@@ -142,6 +145,7 @@ class Groups(Collectives):
             reductions=self._parameters.reductions,
             check=self._parameters.check,
             takes_turns=self._parameters.takes_turns,
+            met=met,
         )
         try:
             return self._made_from_here(self._of(parameters))

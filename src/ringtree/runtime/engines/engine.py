@@ -47,6 +47,7 @@ class GroupParameters(NamedTuple):
     how the members find each other. `reductions`: what is asked of the bits of all reductions, as `set_reductions`
     takes it; None leaves it to the environment. `check`: calls are compared on all ranks before they begin.
     `takes_turns`: threads of a rank may call at once, in an order that is the same on all ranks; else the group fails.
+    `met`: as BootstrapGroup's.
     """
 
     key: str
@@ -63,6 +64,7 @@ class GroupParameters(NamedTuple):
     reductions: tuple[bool | str, str | None] | None = None
     check: bool = False
     takes_turns: bool = False
+    met: Callable[[], None] | None = None
 
     @property
     def ranks(self) -> int:
@@ -77,7 +79,7 @@ class GroupParameters(NamedTuple):
     def bootstrap_group(self, build: str = "") -> BootstrapGroup:
         """The members before there is a group."""
         members = self.key, self.rank, self.names, self.subject, self.timeout_s, self.check_liveness
-        return BootstrapGroup(*members, build=build, inherited=self.inherited is not None)
+        return BootstrapGroup(*members, build=build, inherited=self.inherited is not None, met=self.met)
 
 
 class NetworkParameters(NamedTuple):

@@ -54,6 +54,7 @@ class Follower:
             if group.inherited or (answer.get("rank", -1) < 0 and not late):
                 group.check([])  # what made the leader give up, as this member's own error
             raise error
+        group.complete()
         if why := other_build(group, answer.get("build", ""), group.names[0]):
             if fd >= 0:
                 os.close(fd)
@@ -112,7 +113,8 @@ class Follower:
         if not message:  # the leader took this member in, and ended
             group.check([])
             raise PeerDied(f"{group.named([0])} ended while {group.subject} was being set up", 0)
-        return read(message), fd
+        answer = read(message)
+        return None if answer.get("again") else (answer, fd)
 
     def _check(self, leader: UnixSocket) -> None:
         """Raises where waiting is in vain. In a world the leader may have sent its answer meanwhile, and members that

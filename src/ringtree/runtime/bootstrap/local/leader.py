@@ -67,6 +67,7 @@ class Leader:
                     send(self._connections, refusal(interrupted(group)))
                     raise
                 values = [value, *(self._values[rank] for rank in range(1, group.size))]
+                group.complete()
                 if dead := send(self._connections, {"offers": values, "build": group.build}, fd):
                     raise PeerDied(f"{group.named(dead)} ended while {group.subject} was being set up", dead[0])
             return fd, values
@@ -181,7 +182,8 @@ class Leader:
         return f"; refused {', '.join(each)}" if each else ""
 
     def _give_up(self, listener: UnixSocket, error: Exception) -> None:
-        """Sends the reason to the members: those present, and those that come within GRACE_S."""
+        """Sends the reason to the members: those present, and those that come within GRACE_S. A member that has it, and
+        comes again, is early at another attempt."""
         rank, why = rank_of(error), refusal(error)
         send(self._connections, why)
         if isinstance(error, (Mismatch, Poisoned, Abandoned)) or (self._group.inherited and rank >= 0):
@@ -202,6 +204,7 @@ class Leader:
                         time.sleep(CHECK_S)
                 elif (late := self._silent.pop(fd, None)) is not None:
                     if message := heard(late, poll):
-                        send({0: late}, why)
-                    absent -= bool(message)
+                        again = read(message).get("member") in self._connections
+                        send({0: late}, {**why, "again": again})
+                        absent -= not again
                     late.close()

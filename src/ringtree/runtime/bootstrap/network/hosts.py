@@ -13,6 +13,7 @@ import secrets
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+from weakref import finalize
 
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
 from ringtree.runtime.bootstrap.local.abstract_socket import ABSTRACT_SOCKET
@@ -67,6 +68,12 @@ class MultiHostBootstrap:
         self._posts: list[tuple[str, str, int]] = []
         self.met = False
         """Whether the ranks have made a world."""
+        self._worlds = 0
+
+    def next_key(self) -> str:
+        """The key of the next world: counted here, as ranks that have not met may have failed differently often."""
+        self._worlds += 1
+        return f"{self.key}/init{self._worlds}"
 
     def known(self) -> Board:
         """A board for a forked child, whose ranks meet where these have met."""
@@ -78,11 +85,10 @@ class MultiHostBootstrap:
             self._board.withdraw()
             self._server.close()
 
-    def leave(self) -> None:
-        """Ends this rank's part, when it makes no more groups. Rank 0's server ends when the other ranks have left."""
-        self._rendezvous.leave()
-        if self._server:
-            self._server.retire()
+    def leave_when_unused(self) -> None:
+        """Has this rank's part end with this object: no group that may make others has it any more. Rank 0's server
+        ends when the other ranks have left."""
+        finalize(self, _leave, self._rendezvous, self._server)
 
     @contextlib.contextmanager
     def setting_up(self, key: str, timeout_s: float) -> Iterator[Callable[[list[int]], None]]:
@@ -110,7 +116,7 @@ class MultiHostBootstrap:
             listener.bind(f"\0ringtree-host-{name}")
             listener.listen(world.size)
             mine = post()
-            mine.know(self.job, self._rendezvous.prover())
+            mine.know(self.job, self._rendezvous.prover(), self)
             reached_at = [mine.address, mine.address or self._rendezvous.here, mine.port]
             known = self.exchange(world, [name, same_kernel(), reached_at])
             lowest = next((r for r in range(world.rank) if known[r][1] == same_kernel() and _reaches(known[r][0])), -1)
@@ -224,6 +230,12 @@ def serve(board: Board, names: Sequence[str]) -> tuple[RendezvousServer, Board]:
         server.close()
         raise
     return server, Known(contact, board.where, board.secret)
+
+
+def _leave(rendezvous: Rendezvous, server: RendezvousServer | None) -> None:
+    rendezvous.leave()
+    if server:
+        server.retire()
 
 
 def _reaches(name: str) -> bool:

@@ -17,6 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
+from weakref import ref
 
 from ringtree.runtime.bootstrap.network.acceptor import STRANGERS, Acceptor
 from ringtree.runtime.bootstrap.network.addresses import listen_everywhere
@@ -32,7 +33,7 @@ PROVE_S = 2.0
 SILENT_S = 3.0
 """Seconds after which a process that does not answer is taken to be out of reach."""
 MOST_KEPT = 256
-"""Groups that were left, and attempts, of which a process knows what has become."""
+"""Groups that were left, and attempts, of which a process knows what has become; jobs that are over."""
 LEADS_S = 1.0
 """Seconds for which a process that asked as a leader is taken to lead."""
 
@@ -41,6 +42,13 @@ AWAY, ATTENDS, LEADS, MAKES, GONE_ON, LEFT = "away", "attends", "leads", "makes"
 others in; it makes the new group; it has that; it gave up its part."""
 PENDING, MADE, GIVEN_UP = "pending", "made", "given up"
 """The outcomes of an attempt to make a group, as far as a member of it knows."""
+
+
+class _Secret(NamedTuple):
+    """A job's. A dead reference: the job is over."""
+
+    proof_of: Callable[..., bytes]
+    owner: ref[object]
 
 
 class Come:
@@ -65,7 +73,7 @@ class Post:
         self._listener = _listener(self.address)
         self.port: int = self._listener.getsockname()[1]
         self._lock = threading.Lock()
-        self._secrets: dict[str, Callable[..., bytes]] = {}
+        self._secrets: dict[str, _Secret] = {}
         self._come: dict[str, dict[Connection, Come]] = {}
         self._states: dict[str, str] = {}
         self._leaders: dict[str, dict[Connection, tuple[int, float]]] = {}
@@ -76,12 +84,20 @@ class Post:
         closed_in_children(self._selector)
         start_thread(self._serve, "rendezvous")
 
-    def know(self, job: str, proof_of: Callable[..., bytes]) -> None:
-        """Serves a job's processes, too. `proof_of`: makes 32 bytes that only they can make."""
+    def know(self, job: str, proof_of: Callable[..., bytes], owner: object) -> None:
+        """Serves a job's processes, too, as long as `owner` exists, and then as those of one of the last jobs: some may
+        come late. `proof_of`: makes 32 bytes that only they can make."""
         with self._lock:
             self._secrets.pop(job, None)
-            self._secrets[job] = proof_of
-            _bound(self._secrets)
+            self._secrets[job] = _Secret(proof_of, ref(owner))
+            over = [job for job, secret in self._secrets.items() if secret.owner() is None]
+            for job in over[: max(len(over) - MOST_KEPT, 0)]:
+                del self._secrets[job]
+
+    def forget(self, job: str) -> None:
+        """Serves no more processes of that job."""
+        with self._lock:
+            self._secrets.pop(job, None)
 
     def does(self, key: str, state: str) -> None:
         """Sets the state of this process in the group of that key."""
@@ -154,7 +170,7 @@ class Post:
             self._drop(connection)
 
     def _admit(self, connection: Connection, hello: dict[str, Any]) -> None:
-        proof_of = self._secrets[hello["job"]]
+        proof_of = self._secrets[hello["job"]].proof_of
         if not hmac.compare_digest(proof_of("come", connection.nonce, hello["nonce"]).hex(), hello["proof"]):
             raise ConnectionError("a wrong secret")
         connection.proved, connection.most_bytes = True, MOST_BYTES

@@ -120,6 +120,7 @@ class Rendezvous:
         if "refused" in answer:
             raise RuntimeError(answer["refused"])
         values: list[Any] = answer["values"]
+        group.complete()
         return values
 
     def _missing(self, group: BootstrapGroup, answer: dict[str, Any]) -> TimeoutError:
@@ -295,7 +296,10 @@ class Rendezvous:
             why = answer["refused"]
             if answer.get("kind") == "secret":
                 why = f"rank {self._name}: {why}"
-            if answer.get("kind") == "complete" or (answer.get("kind") == "secret" and self._board.given is None):
+            # a job that is over: this rank was in it, and may be early at the next
+            if answer.get("kind") in ("complete", "over") or (
+                answer.get("kind") == "secret" and self._board.given is None
+            ):
                 raise _NotRank0(why)
             raise RuntimeError(why)
         if not hmac.compare_digest(proof(secret, "server", connection.nonce, theirs).hex(), answer["proof"]):

@@ -164,7 +164,9 @@ class RendezvousServer:
         generation, rank = int(hello.get("generation", 0)), int(hello.get("rank", -1))
         if why := self._contradiction(generation, rank, hello):
             complete = generation in self._complete
-            connection.send({"refused": why, "kind": "complete" if complete else "contradiction"})
+            over = (generation, rank) in self._processes and self._failure(generation, "") is not None
+            kind = "complete" if complete else "over" if over else "contradiction"
+            connection.send({"refused": why, "kind": kind})
             if not complete:
                 self._fail(generation, "", {"failed": why, "rank": rank})
             raise ConnectionError(why)

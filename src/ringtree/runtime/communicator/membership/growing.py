@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NamedTuple
-from weakref import finalize
 
 import numpy as np
 
@@ -307,7 +306,7 @@ def _group(
         except BaseException:
             way.close()
             raise
-        finalize(made, way.leave)
+        way.leave_when_unused()
     made.former_ranks = plan.former_ranks
     made.set_timeout(plan.timeout_s)
     return made

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
-from weakref import finalize
 
 from ringtree.errors import Mismatch, PeerDied, Poisoned, TimedOut
 from ringtree.ir.digest import sha256
@@ -97,7 +96,7 @@ def _made_over_hosts(comm: Communicator, leave_out: list[int], timeout_s: float)
                 why = error
             cause = _cause(comm)
             if survivors.settle(attempt, ready) and made is not None:
-                finalize(made, way.leave)
+                way.leave_when_unused()
                 return made, attempt.members, cause
             if made is not None:
                 made.close()
