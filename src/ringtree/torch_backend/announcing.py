@@ -52,7 +52,6 @@ class StoreEntry:
 
     given: Contact | None = None
     several = True
-    final = False
     where = "the address in the group's store"
 
     def __init__(self, store: Any, entry: Announced, check: Callable[[], None]) -> None:

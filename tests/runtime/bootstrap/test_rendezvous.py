@@ -17,9 +17,8 @@ from ringtree.errors import PeerDied
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
 from ringtree.runtime.bootstrap.environment import rendezvous_address
 from ringtree.runtime.bootstrap.network.addresses import listen
-from ringtree.runtime.bootstrap.network.boards.handed_on import HandedOn
 from ringtree.runtime.bootstrap.network.connection import Connection, proof
-from ringtree.runtime.bootstrap.network.contact import Contact, GivenAddress
+from ringtree.runtime.bootstrap.network.contact import GivenAddress
 from ringtree.runtime.bootstrap.network.rendezvous import Rendezvous
 from ringtree.runtime.bootstrap.network.server import RendezvousServer
 
@@ -127,17 +126,6 @@ def test_a_build_before_versions_is_refused_by_name(served: tuple[RendezvousServ
         theirs = old.whole()["nonce"]
         old.send({"nonce": old.nonce, "proof": proof(SECRET, "rank", theirs, old.nonce).hex()})
         assert "rank unknown speaks version 0 of the rendezvous, rank 0 version 2" in old.whole()["refused"]
-
-
-def test_who_was_in_contact_and_listens_no_more_has_ended() -> None:
-    """Not awaited for a minute; anybody else may not listen yet."""
-    with listen("127.0.0.1", 0) as listener:
-        port = listener.getsockname()[1]
-    contact = Contact(("127.0.0.1", "127.0.0.2"), port, SECRET)
-    with pytest.raises(TimeoutError, match=r"rank 0 ended before rank 1 reached it at the new rank 0 \(127\.0\.0\.1:"):
-        Rendezvous(HandedOn(contact), 1, 3, 60.0)
-    with pytest.raises(TimeoutError, match=r"rank 1 did not reach rank 0 .* within 0\.3 s"):
-        Rendezvous(GivenAddress(("127.0.0.1", port), SECRET), 1, 3, 0.3)
 
 
 def test_connections_that_carry_nothing_are_kept_alive(served: tuple[RendezvousServer, tuple[str, int]]) -> None:

@@ -41,9 +41,6 @@ class Board(Protocol):
     """The contact, where all ranks know it beforehand: then rank 0 announces nothing."""
     several: bool
     """Whether ranks may reach rank 0 at different addresses of its host."""
-    final: bool
-    """Whether rank 0 listens by the time that its contact is read, and no other contact comes after it: where nobody
-    listens any more, it has ended."""
     secret: bytes
     """RINGTREE_SECRET, to which the contact's own secret is joined."""
 
@@ -69,7 +66,6 @@ class GivenAddress:
     """RINGTREE_ADDRESS=host:port and RINGTREE_SECRET, which all ranks are started with."""
 
     several = False
-    final = False
 
     def __init__(self, address: tuple[str, int], secret: bytes) -> None:
         self.given: Contact | None = Contact((address[0],), address[1], b"")

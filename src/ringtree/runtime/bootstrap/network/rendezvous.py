@@ -212,7 +212,7 @@ class Rendezvous:
         tried: dict[str, str] = {}
         busy = False
         while True:
-            contact, gone = self._board.read(max(late_s - time.monotonic(), RETRY_S)), self._board.final
+            contact = self._board.read(max(late_s - time.monotonic(), RETRY_S))
             for address in contact.addresses if contact else ():
                 assert contact is not None
                 most_s = max(late_s - time.monotonic(), 0.1)
@@ -225,17 +225,11 @@ class Rendezvous:
                         raise RuntimeError(f"in a forked child: {error}") from None
                     tried[shown(address, contact.port)] = str(error)
                     busy = isinstance(error, Busy)
-                    gone = gone and isinstance(error, ConnectionRefusedError)
                     continue
                 self.reached, self._secret = (address, contact.port), contact.secret + self._board.secret
                 return connection
             if self.job and tried and not busy:  # a parent's job: its rank 0 was there, and does not come again
                 raise self.ended("the job")
-            if gone and tried:
-                raise TimeoutError(
-                    f"rank {self._first} ended before rank {self._name} reached it at {self._board.where} "
-                    f"({'; '.join(f'{address}: {why}' for address, why in tried.items())})"
-                )
             if time.monotonic() > late_s:
                 raise TimeoutError(self._unreached(timeout_s, tried))
             time.sleep(RETRY_S)

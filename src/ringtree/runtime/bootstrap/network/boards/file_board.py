@@ -34,7 +34,6 @@ class FileBoard:
 
     given: Contact | None = None
     several = True
-    final = False
 
     def __init__(self, path: str | Path, job: str, secret: bytes, named: str = ADDRESS) -> None:
         self.where = f"{named}=file://{path}"

@@ -10,7 +10,6 @@ class HandedOn:
 
     given: Contact | None = None
     several = True
-    final = True
     secret = b""
     where = "the new rank 0"
 

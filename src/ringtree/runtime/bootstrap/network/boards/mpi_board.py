@@ -13,7 +13,6 @@ class MpiBoard:
 
     given: Contact | None = None
     several = True
-    final = False
     where = "the address that rank 0 broadcast by MPI"
 
     def __init__(self, comm: Any, secret: bytes) -> None:

@@ -28,7 +28,6 @@ class StoreBoard:
 
     given: Contact | None = None
     several = True
-    final = False
     where = "the store"
 
     def __init__(self, store: Store, job: str, secret: bytes) -> None:
