@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.communicator.membership.test_shrink import until_it_fails, works
 from tests.runtime.conftest import available
 from tests.runtime.outlived import Ranks, end
-from tests.waiting import until
 
 pytestmark = pytest.mark.skipif(not available("shm"), reason="the native engine is not built")
 
@@ -121,42 +119,6 @@ def test_a_newcomer_that_ends_leaves_the_group_as_it_was() -> None:
         import ringtree.runtime.communicator.membership.growing as growing
 
         growing._group = lambda *_: end()  # type: ignore[assignment]
-        return ringtree.join(at)
-
-    with Ranks(2, act) as ranks:
-        ranks.start(join)
-        found = ranks.reports()
-    assert sorted(found) == [0, 1]
-    for text, right, took_s in found.values():
-        assert "no group of 3 ranks was made" in text
-        assert right
-        assert took_s < 10
-
-
-def test_a_newcomer_that_ends_once_it_is_counted_is_not_awaited(tmp_path: Path) -> None:
-    at, number = f"counted {os.getpid()}", tmp_path / "number"
-
-    def act(comm: Communicator) -> Any:
-        import ringtree.runtime.communicator.membership.growing as growing
-
-        came = growing._came
-
-        def counted(*args: Any) -> Any:
-            found = came(*args)
-            if comm.rank == 0:
-                process = number.read_text()
-                os.kill(int(process), signal.SIGKILL)
-                until(lambda: Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z")
-            return found
-
-        growing._came = counted
-        began_s = time.monotonic()
-        with pytest.raises(TimedOut) as raised:
-            comm.grow(1, at=at)
-        return str(raised.value), works(comm), time.monotonic() - began_s
-
-    def join() -> Communicator:
-        number.write_text(str(os.getpid()))
         return ringtree.join(at)
 
     with Ranks(2, act) as ranks:
