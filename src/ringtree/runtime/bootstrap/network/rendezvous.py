@@ -356,8 +356,7 @@ class Setup:
         if error is None:
             try:
                 world = self._world
-                ready = BootstrapGroup(world.key + READY, world.rank, world.names, world.subject, world.timeout_s)
-                self._rendezvous.exchange(ready)
+                self._rendezvous.exchange(world._replace(key=world.key + READY))
             except BaseException as late:
                 self._fail(late)
                 raise
