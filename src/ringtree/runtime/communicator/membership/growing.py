@@ -321,4 +321,4 @@ def _handed(contact: str, leads_at: str | None) -> HandedOn | None:
         return None
     found = Contact.of(contact)
     addresses = dict.fromkeys(([leads_at] if leads_at else []) + [*found.addresses])
-    return HandedOn(Contact(tuple(addresses), found.port, found.secret))
+    return HandedOn(Contact(tuple(addresses), found.port, found.secret), leads_at or "")
