@@ -22,6 +22,7 @@ from ringtree.errors import Poisoned
 from ringtree.runtime.bootstrap.network.connection import Connection
 from ringtree.runtime.bootstrap.network.server import CHECK_S, READY, RendezvousServer
 from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.communicator.membership.over_hosts import SurvivorsOverHosts
 from tests.runtime.communicator.membership.test_shrink import FAILURES, until_it_fails, works
 from tests.runtime.hosts.conftest import HostCrew, Layout, Ranks, made_lab
 from tests.runtime.hosts.lab import Lab
@@ -307,3 +308,24 @@ def test_a_group_outlives_the_shrunk_world_it_was_made_from(ranks: Ranks) -> Non
             return works(another)
 
     assert results(ranks((2, 1), act)) == dict.fromkeys(range(3), True)
+
+
+def test_members_do_not_wait_for_a_leader_that_died_as_it_handed_on_where_they_meet(ranks: Ranks) -> None:
+    def act(comm: Communicator) -> Any:
+        def doomed(self: SurvivorsOverHosts, came: Any, message: dict[str, Any]) -> None:
+            whole(self, came, message)
+            if "members" in message:
+                end()
+
+        meet(comm)
+        if comm.rank == 3:
+            end()
+        whole = SurvivorsOverHosts._answer_all
+        if comm.rank == 0:
+            SurvivorsOverHosts._answer_all = doomed  # type: ignore[method-assign]
+        until_it_fails(comm)
+        began_s = time.monotonic()
+        after = comm.shrink(timeout_s=2 * SLOW_S)
+        return after.former_ranks, works(after), time.monotonic() - began_s < SLOW_S
+
+    assert results(ranks((1, 1, 2), act)) == dict.fromkeys((1, 2), ((1, 2), True, True))

@@ -47,7 +47,7 @@ def dies() -> Any:
 def dies_once_it_has_connected() -> str:
     """Rank 0 once all have."""
 
-    def found(hosts: MultiHostBootstrap, _: str) -> None:
+    def found(hosts: MultiHostBootstrap, *_: object) -> None:
         until(lambda: hosts._server is None or len(hosts._server._processes) == sum(LAYOUT))
         dies()
 

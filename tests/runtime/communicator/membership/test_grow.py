@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,13 @@ import numpy as np
 import pytest
 
 import ringtree
-from ringtree import Mismatch, TimedOut, spawn
+from ringtree import Mismatch, PeerDied, TimedOut, spawn
 from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.communicator.membership import growing
 from tests.runtime.communicator.membership.test_shrink import until_it_fails, works
 from tests.runtime.conftest import available
 from tests.runtime.outlived import Ranks, end
+from tests.waiting import until
 
 pytestmark = pytest.mark.skipif(not available("shm"), reason="the native engine is not built")
 
@@ -129,6 +132,61 @@ def test_a_newcomer_that_ends_leaves_the_group_as_it_was() -> None:
         assert "no group of 3 ranks was made" in text
         assert right
         assert took_s < 10
+
+
+@pytest.mark.parametrize("place", ["a name", "a file"])
+def test_a_newcomer_that_ends_once_it_was_counted_is_not_awaited(place: str, tmp_path: Path) -> None:
+    at = f"counted {os.getpid()}" if place == "a name" else f"file://{tmp_path}/board"
+
+    def act(comm: Communicator) -> Any:
+        def late(*arguments: Any) -> Any:
+            (tmp_path / "counted").touch()
+            until((tmp_path / "ended").exists)
+            return planned(*arguments)
+
+        planned = growing._plan
+        if comm.rank == 0:
+            growing._plan = late
+        began_s = time.monotonic()
+        with pytest.raises(TimedOut, match="no group of 3 ranks was made"):
+            comm.grow(1, at=at)
+        return works(comm), time.monotonic() - began_s < 10
+
+    with Ranks(2, act) as ranks:
+        newcomer = ranks.start(lambda: ringtree.join(at))
+        until((tmp_path / "counted").exists)
+        ranks.signal(newcomer, signal.SIGKILL)
+        ranks.processes[newcomer].join()
+        (tmp_path / "ended").touch()
+        found = ranks.reports()
+    assert found == dict.fromkeys(range(2), (True, True))
+
+
+def test_members_do_not_wait_for_a_rank_0_that_died_as_it_handed_on_where_they_meet(tmp_path: Path) -> None:
+    at = f"file://{tmp_path}/board"
+
+    def act(comm: Communicator) -> Any:
+        def doomed(*arguments: Any) -> Any:
+            planned(*arguments)
+            comm.barrier()
+            end()
+
+        def after(*arguments: Any) -> Any:
+            plan = planned(*arguments)
+            comm.barrier()
+            until(lambda: comm.health()[0].state == "died")
+            return plan
+
+        planned = growing._plan
+        growing._plan = after if comm.rank else doomed
+        began_s = time.monotonic()
+        with pytest.raises(PeerDied, match="rank 0"):
+            comm.grow(1, at=at)
+        return time.monotonic() - began_s < 10
+
+    with Ranks(2, act) as ranks:
+        ranks.start(lambda: ringtree.join(at, timeout_s=1.0))
+        assert ranks.report(1)
 
 
 def test_nobody_takes_it_in(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,22 +91,26 @@ class MultiHostBootstrap:
         finalize(self, _leave, self._rendezvous, self._server)
 
     @contextlib.contextmanager
-    def setting_up(self, key: str, timeout_s: float) -> Iterator[Callable[[list[int]], None]]:
+    def setting_up(
+        self, key: str, timeout_s: float, check_liveness: Callable[[list[int]], None] | None = None
+    ) -> Iterator[Callable[[list[int]], None]]:
         """All ranks make the world of that key in it, and leave it together; a liveness check for that time. Whatever
-        one of them raises in it reaches the others."""
-        world = BootstrapGroup(key, self._rank, self._names, f"the job of {self._size} ranks", timeout_s)
+        one of them raises in it reaches the others. `check_liveness`: of ranks that may have ended before they came."""
+        subject = f"the job of {self._size} ranks"
+        world = BootstrapGroup(key, self._rank, self._names, subject, timeout_s, check_liveness)
         with self._rendezvous.setting_up(world) as setup:
-            self.find(key)
+            self.find(key, check_liveness)
             yield setup.check
         if self._server and not self.met:
             self._board.withdraw()
         self.met = True
 
-    def find(self, key: str) -> None:
+    def find(self, key: str, check_liveness: Callable[[list[int]], None] | None = None) -> None:
         """Finds which ranks share a host, once; all ranks call it. `key`: that of the world they make."""
         if not self.host_of:
             subject = f"the job of {self._size} ranks"
-            world = BootstrapGroup(f"{key}/hosts", self._rank, self._names, subject, self._timeout_s)
+            members = self._rank, self._names, subject, self._timeout_s, check_liveness
+            world = BootstrapGroup(f"{key}/hosts", *members)
             self.host_of = self._found(world)
 
     def _found(self, world: BootstrapGroup) -> list[int]:

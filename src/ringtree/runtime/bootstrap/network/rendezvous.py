@@ -17,6 +17,7 @@ from typing import Any
 from ringtree.errors import PeerDied
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
 from ringtree.runtime.bootstrap.network.addresses import is_loopback
+from ringtree.runtime.bootstrap.network.boards.handed_on import HandedOn
 from ringtree.runtime.bootstrap.network.connection import MOST_BYTES, PROTOCOL, Busy, Connection, other_size, proof
 from ringtree.runtime.bootstrap.network.contact import Board, Contact, Known, shown
 from ringtree.runtime.bootstrap.network.server import PROVE_S, READY
@@ -212,6 +213,7 @@ class Rendezvous:
         tried: dict[str, str] = {}
         busy = False
         while True:
+            refused = set[str]()
             contact = self._board.read(max(late_s - time.monotonic(), RETRY_S))
             for address in contact.addresses if contact else ():
                 assert contact is not None
@@ -223,12 +225,16 @@ class Rendezvous:
                 except (OSError, _NotRank0) as error:
                     if self.job and isinstance(error, _NotRank0):
                         raise RuntimeError(f"in a forked child: {error}") from None
+                    if isinstance(error, ConnectionRefusedError):
+                        refused.add(address)
                     tried[shown(address, contact.port)] = str(error)
                     busy = isinstance(error, Busy)
                     continue
                 self.reached, self._secret = (address, contact.port), contact.secret + self._board.secret
                 return connection
-            if self.job and tried and not busy:  # a parent's job: its rank 0 was there, and does not come again
+            over = isinstance(self._board, HandedOn) and self._board.has_ended(refused)
+            # so it is with a parent's job: its rank 0 was there, and does not come again
+            if over or (self.job and tried and not busy):
                 raise self.ended("the job")
             if time.monotonic() > late_s:
                 raise TimeoutError(self._unreached(timeout_s, tried))
@@ -356,8 +362,7 @@ class Setup:
         if error is None:
             try:
                 world = self._world
-                ready = BootstrapGroup(world.key + READY, world.rank, world.names, world.subject, world.timeout_s)
-                self._rendezvous.exchange(ready)
+                self._rendezvous.exchange(world._replace(key=world.key + READY))
             except BaseException as late:
                 self._fail(late)
                 raise

@@ -16,6 +16,7 @@ from ringtree.runtime.bootstrap.door import (
     LEADS_AT,
     Door,
     Knock,
+    Newcomer,
     announced_door,
     announced_knock,
     local_door,
@@ -86,8 +87,8 @@ def grow_group(comm: Communicator, count: int | None, at: str | None, timeout_s:
         comm._agreed(f"grow({count}, at={at!r})")
         comm._made += 1
         with _opened(comm, where, call) as door:
-            came = _came(comm, door, count, timeout_s, call)
-            return _made(comm, where, door, came, timeout_s, call) if came else comm
+            came, newcomers = _came(comm, door, count, timeout_s, call)
+            return _made(comm, where, newcomers, came, timeout_s, call) if came else comm
 
 
 def join_group(at: str | None, timeout_s: float | None) -> Communicator:
@@ -180,44 +181,50 @@ def _opened(comm: Communicator, where: str | FileBoard, call: CompositeCall) -> 
         door.__exit__(None, None, None)
 
 
-def _came(comm: Communicator, door: Door | None, count: int | None, timeout_s: float, call: CompositeCall) -> int:
-    """The number of newcomers to take in, once there are `count`; without one, of those who wait now. TimedOut, on all
-    ranks: there are fewer."""
+def _came(
+    comm: Communicator, door: Door | None, count: int | None, timeout_s: float, call: CompositeCall
+) -> tuple[int, list[Newcomer]]:
+    """The number of newcomers to take in, once there are `count`; without one, of those who wait now; and they, on
+    rank 0. TimedOut, on all ranks: there are fewer."""
     until_s = time.monotonic() + (OPEN_S if count is None else timeout_s)
     slice_s = min(LONGEST_SLICE_S, comm.timeout_s / 4)
-    status = np.zeros(2, np.int64)
+    status, newcomers = np.zeros(2, np.int64), list[Newcomer]()
     while True:
         if door is not None:
-            status[:] = _look(door, count, min(until_s, time.monotonic() + slice_s))
-            status[1] |= time.monotonic() >= until_s
+            newcomers, enough = _look(door, count, min(until_s, time.monotonic() + slice_s))
+            status[:] = len(newcomers), enough or time.monotonic() >= until_s
         came, over = (int(number) for number in comm.broadcast(status))
         if over and (count is None or came == count):
-            return came
+            return came, newcomers
         if over:
             late = f"{came} of {count} processes came to join within {timeout_s:g} s; the group is as before"
             raise call.raised_by_all(TimedOut(f"{late}: have they called ringtree.join() with the same `at`?"))
 
 
-def _look(door: Door, count: int | None, until_s: float) -> tuple[int, bool]:
-    """(how many wait at the door, whether these are enough) when there are enough, or time is up."""
+def _look(door: Door, count: int | None, until_s: float) -> tuple[list[Newcomer], bool]:
+    """(those that wait at the door, whether these are enough) when there are enough, or time is up."""
     while True:
-        came = len(door.newcomers())
-        if count is not None and came >= count:
-            return count, True
+        came = door.newcomers()
+        if count is not None and len(came) >= count:
+            return came[:count], True
         if time.monotonic() >= until_s:
             return came, False
         time.sleep(LOOK_S)
 
 
 def _made(
-    comm: Communicator, where: str | FileBoard, door: Door | None, came: int, timeout_s: float, call: CompositeCall
+    comm: Communicator,
+    where: str | FileBoard,
+    newcomers: Sequence[Newcomer],
+    came: int,
+    timeout_s: float,
+    call: CompositeCall,
 ) -> Communicator:
-    """The new group, once members and newcomers have it."""
+    """The new group, once members and newcomers have it. One that has ended since it was counted ends the attempt."""
     over_hosts = isinstance(where, FileBoard) or comm._parameters.bootstrap is not ABSTRACT_SOCKET
     board = HandedOn() if over_hosts else None
     way = _way(board, 0, comm.size + came, timeout_s) if board is not None and comm.rank == 0 else None
     plan = _plan(comm, came, timeout_s, board)
-    newcomers = door.newcomers()[:came] if door is not None else []
     for place, newcomer in enumerate(newcomers):
         newcomer.answer({"plan": plan._asdict(), "rank": comm.size + place})
 
@@ -287,7 +294,7 @@ def _group(
         way = way or _way(board, parameters.rank, plan.size, plan.making_s)
         own_check = parameters.check_liveness
         try:
-            with way.setting_up(plan.key, plan.making_s) as check:
+            with way.setting_up(plan.key, plan.making_s, own_check) as check:
 
                 def check_all(absent: list[int]) -> None:
                     check(absent)
@@ -314,4 +321,4 @@ def _handed(contact: str, leads_at: str | None) -> HandedOn | None:
         return None
     found = Contact.of(contact)
     addresses = dict.fromkeys(([leads_at] if leads_at else []) + [*found.addresses])
-    return HandedOn(Contact(tuple(addresses), found.port, found.secret))
+    return HandedOn(Contact(tuple(addresses), found.port, found.secret), leads_at or "")

@@ -15,7 +15,7 @@ from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from ringtree.errors import Poisoned
+from ringtree.errors import PeerDied, Poisoned
 from ringtree.runtime.bootstrap.network.boards.handed_on import HandedOn
 from ringtree.runtime.bootstrap.network.connection import Connection
 from ringtree.runtime.bootstrap.network.contact import Contact
@@ -143,7 +143,7 @@ class SurvivorsOverHosts:
                 found, passed = self._answered(connection, leader, until_s)
             finally:
                 connection.wire.close()
-        except OSError:
+        except (OSError, PeerDied):  # also where it ends just after it has handed on where they meet
             found, passed = None, True
             self._broken[leader] += 1
         if passed:
@@ -184,7 +184,7 @@ class SurvivorsOverHosts:
             raise self._left_out()
         contact = Contact.of(answer["contact"])
         addresses = dict.fromkeys((leads_at, *contact.addresses))
-        board = HandedOn(Contact(tuple(addresses), contact.port, contact.secret))
+        board = HandedOn(Contact(tuple(addresses), contact.port, contact.secret), leads_at)
         self._post.attempt(answer["name"])  # whoever asks from here on has an answer
         return Round(answer["name"], members, self._way(board, members))
 

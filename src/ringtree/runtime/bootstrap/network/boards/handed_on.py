@@ -6,15 +6,21 @@ from ringtree.runtime.bootstrap.network.contact import Contact
 
 
 class HandedOn:
-    """A Board of ranks that are in contact already, by other means. `contact`: what rank 0 has announced."""
+    """A Board of ranks that are in contact already, by other means. `contact`: what rank 0 has announced; `answered`:
+    the one of its addresses at which rank 0 has answered this rank."""
 
     given: Contact | None = None
     several = True
     secret = b""
     where = "the new rank 0"
 
-    def __init__(self, contact: Contact | None = None) -> None:
-        self.contact = contact
+    def __init__(self, contact: Contact | None = None, answered: str = "") -> None:
+        self.contact, self._answered = contact, answered
+
+    def has_ended(self, refused: set[str]) -> bool:
+        """Whether rank 0 has ended, where these addresses refuse: it listened before its contact was handed on."""
+        known = self.contact.addresses if self.contact else ()
+        return self._answered in refused or (len(refused) > 0 and refused.issuperset(known))
 
     def announce(self, contact: Contact) -> None:
         """Keeps it, to be handed on."""
