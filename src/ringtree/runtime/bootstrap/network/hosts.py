@@ -85,9 +85,12 @@ class MultiHostBootstrap:
             self._board.withdraw()
             self._server.close()
 
+    def leave(self) -> None:
+        """Ends this rank's part, when it makes no more groups. Rank 0's server ends when the other ranks have left."""
+        _leave(self._rendezvous, self._server)
+
     def leave_when_unused(self) -> None:
-        """Has this rank's part end with this object: no group that may make others has it any more. Rank 0's server
-        ends when the other ranks have left."""
+        """Leaves once this object is gone: no group that may make others has it any more."""
         finalize(self, _leave, self._rendezvous, self._server)
 
     @contextlib.contextmanager
