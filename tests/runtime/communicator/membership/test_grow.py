@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import ringtree
-from ringtree import Mismatch, PeerDied, TimedOut, spawn
+from ringtree import Mismatch, TimedOut, spawn
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.communicator.membership import growing
 from tests.runtime.communicator.membership.test_shrink import until_it_fails, works
@@ -160,33 +160,6 @@ def test_a_newcomer_that_ends_once_it_was_counted_is_not_awaited(place: str, tmp
         (tmp_path / "ended").touch()
         found = ranks.reports()
     assert found == dict.fromkeys(range(2), (True, True))
-
-
-def test_members_do_not_wait_for_a_rank_0_that_died_as_it_handed_on_where_they_meet(tmp_path: Path) -> None:
-    at = f"file://{tmp_path}/board"
-
-    def act(comm: Communicator) -> Any:
-        def doomed(*arguments: Any) -> Any:
-            planned(*arguments)
-            comm.barrier()
-            end()
-
-        def after(*arguments: Any) -> Any:
-            plan = planned(*arguments)
-            comm.barrier()
-            until(lambda: comm.health()[0].state == "died")
-            return plan
-
-        planned = growing._plan
-        growing._plan = after if comm.rank else doomed
-        began_s = time.monotonic()
-        with pytest.raises(PeerDied, match="rank 0"):
-            comm.grow(1, at=at)
-        return time.monotonic() - began_s < 10
-
-    with Ranks(2, act) as ranks:
-        ranks.start(lambda: ringtree.join(at, timeout_s=1.0))
-        assert ranks.report(1)
 
 
 def test_nobody_takes_it_in(monkeypatch: pytest.MonkeyPatch) -> None:
