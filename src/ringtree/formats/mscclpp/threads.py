@@ -214,7 +214,7 @@ class _Order:
         self._moved, self._waited = False, 0
 
     def problem(self, op: Op, kind: str, asks: int) -> str:
-        """What an operation must not follow without a nop; "" if nothing."""
+        """The reason why a nop must stand before an operation; "" if none need."""
         if self._moved and kind == "signal":
             return "comes after a move; expected a nop between"
         elsewhere = kind in ("signal", "request") and max(self._waited, asks) > 1 and op.name != "rppkt"
