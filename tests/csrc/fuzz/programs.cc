@@ -95,6 +95,7 @@ class Peers : public ringtree::Relay {
   void rest() noexcept override {}
   void settle() noexcept override {}
   void probe(int) noexcept override {}
+  void probe_next() noexcept override {}
   void announce(std::uint64_t, const ringtree::Fingerprint&) noexcept override {}
   void announce_to_all(std::uint64_t, const ringtree::Fingerprint&) noexcept override {}
   void announce_for_host(std::uint64_t) noexcept override {}
