@@ -61,6 +61,27 @@ def test_the_gpu_that_ran_is_the_one_that_is_priced(ringtree: Ringtree, tmp_path
     assert cuts[0]["links"] == cuts[1]["links"]
 
 
+@pytest.mark.parametrize(
+    ("hosts", "words"),
+    [
+        (18, ["# nodes: 1, from the log's hosts", "gb200-nvl72: 72 GPUs"]),
+        (36, ["# nodes: 2, from the log's hosts", "gb200-nvl72 x2: 72 GPUs a node"]),
+        (2, ["# nodes: 1, from the log's hosts", "# GPUs of each node: 0, 1, 2, 3, 4, 5, 6, 7 (assumed"]),
+    ],
+)
+def test_the_trays_of_a_rack_are_one_node(ringtree: Ringtree, tmp_path: Path, hosts: int, words: list[str]) -> None:
+    head = "".join(
+        f"#  Rank {4 * tray + gpu} Group 0 Pid 4711 on tray-{tray} device {gpu} [0008:01:00] NVIDIA GB200\n"
+        for tray in range(hosts)
+        for gpu in range(4)
+    )
+    log = written(tmp_path, 800.0)
+    log.write_text(head + "#\n" + "".join(HEAD.splitlines(keepends=True)[2:]) + log.read_text().removeprefix(HEAD))
+    out = ringtree("explain", str(log), "--topology", "gb200-nvl72").out
+    for text in words:
+        assert text in out
+
+
 def test_a_fault_is_named_with_evidence_and_remedy(ringtree: Ringtree, tmp_path: Path) -> None:
     line = "node-a:1:1 [0] NCCL INFO NCCL_P2P_DISABLE set by environment to 1."
     log, why = written(tmp_path, 9.0, line), tmp_path / "why.json"

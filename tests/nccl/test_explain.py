@@ -355,6 +355,25 @@ def test_wrong_results_are_named_at_all_sizes(wrong: tuple[int, ...], words: str
     )
 
 
+@pytest.mark.parametrize(
+    ("collective", "lines", "taken"),
+    [
+        ("all_gather", ["NCCL_ALGO set by environment to Tree"], [False]),
+        ("all_to_all", ["NCCL_ALGO set by environment to Ring"], [False]),
+        ("all_to_all", ["NCCL_PROTO set by environment to LL128"], [False]),
+        ("all_reduce", ["NCCL_ALGO set by environment to Ring,Tree", "NCCL_PROTO set by environment to Simple"],
+         [False, True]),
+    ],
+)  # fmt: skip
+def test_a_variable_that_the_collective_cannot_follow_is_left_out(
+    collective: str, lines: list[str], taken: list[bool]
+) -> None:
+    cluster = cluster_of("dgx-h100")
+    log = replace(measured(cluster, heard(*lines)), collective=collective)
+    remarks = [remark for remark in explain(log, cluster).remarks if " was set" in remark]
+    assert [not remark.endswith("not taken into account") for remark in remarks] == taken
+
+
 def test_remarks_name_wrong_results_the_other_gpu_and_traps() -> None:
     cluster = cluster_of("dgx-a100")
     trap = Note(NoteKind.TRAP, "gpu0", "its link speed reads as Gen3")

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ringtree.nccl.files import nccl_tests
+from ringtree.nccl.files.debug_log import Debug
 from ringtree.nccl.files.nccl_tests import Log, read
 
 NEW = """\
@@ -106,6 +107,23 @@ def test_nccls_lines_in_between_are_read_and_a_broken_row_left_out(tmp_path: Pat
     assert log.debug.hcas == ("mlx5_0", "mlx5_3") and log.debug.channels == 16
     assert log.debug.environment == {"NCCL_P2P_DISABLE": "1"}
     assert log.debug.signs["shm"].text == "Channel 00 : 0[0] -> 1[1] via SHM/direct/direct"
+
+
+@pytest.mark.parametrize(
+    ("way", "sign"),
+    [
+        ("IB/0/GDRDMA", "gdrdma"),
+        ("IB/0(8)/GDRDMA/Shared", "gdrdma"),
+        ("AWS Libfabric/0/GDRDMA", "gdrdma"),
+        ("AWS Libfabric/0", "staged"),
+        ("IB/1", "staged"),
+        ("Socket/0", "socket"),
+    ],
+)
+def test_a_channels_network_may_be_two_words(way: str, sign: str) -> None:
+    debug = Debug()
+    debug.read(f"a:1:1 [0] NCCL INFO Channel 00/0 : 7[7] -> 8[0] [receive] via NET/{way}", 1)
+    assert {*debug.signs} == {sign}
 
 
 def test_json_as_the_tests_write_it(tmp_path: Path) -> None:

@@ -153,6 +153,11 @@ class Machine:
         return self.of_kind(DeviceKind.GPU)
 
     @cached_property
+    def hosts_of_gpus(self) -> int:
+        """Number of hosts that have the GPUs: one, but for racks and pods."""
+        return len({self._hosts[gpu] for gpu in self.gpus})
+
+    @cached_property
     def nics(self) -> tuple[int, ...]:
         """Device numbers of the network cards."""
         return self.of_kind(DeviceKind.NIC)

@@ -8,7 +8,7 @@ faults do, all are named, with a command for each that confirms or excludes it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -25,7 +25,6 @@ from ringtree.nccl.faults import HARDWARE, Fault, faults
 from ringtree.nccl.files.nccl_tests import Log, NcclTestsRow
 from ringtree.nccl.interval import rivals
 from ringtree.nccl.matching import TAKEN, Compared, Match, MiddleSize, SizeRanges, middle_size
-from ringtree.nccl.tuning.figures import ALGORITHMS, PROTOCOLS
 from ringtree.nccl.tuning.variables import named
 
 SLOWED = 0.85
@@ -130,12 +129,13 @@ def explain(nccl_log: Log, cluster: Cluster) -> Explanation:
         raise ValueError(
             f"{nccl_log.path}: has {nccl_log.ranks} ranks; expected {cluster.ranks}, as {cluster.name} has"
         )
-    forced = _forced(nccl_log)
-    plan = ClusterPlan(cluster, **forced)
+    free = ClusterPlan(cluster)
+    forced = _forced(nccl_log, free)
+    plan = ClusterPlan(cluster, **forced) if forced else free
     rows = tuple(_compared(plan, nccl_log.collective, row) for row in nccl_log.rows)
     ranges = SizeRanges.of(rows)
     at_length, at_start = middle_size(ranges.plateau, _picked), middle_size(ranges.start, _picked)
-    remarks = tuple(_remarks(nccl_log, cluster, rows, at_start))
+    remarks = tuple(_remarks(nccl_log, cluster, rows, at_start, forced))
     found = Explanation(nccl_log, cluster, rows, at_length, at_start, Diagnosis.HEALTHY, remarks=remarks)
     beside, decides = (at_length, ranges.plateau) if at_length else (at_start, ranges.start)
     if beside is None:
@@ -227,12 +227,20 @@ def _might_take(planned: Planned) -> Iterator[Estimate]:
     yield from (e for e in planned.candidates if e.algorithm == "ring")
 
 
-def _forced(nccl_log: Log) -> dict[str, str]:
-    """The algorithm and the protocol that NCCL's variables demand, where a variable names exactly one."""
-    out = {}
-    for what, variable, known in (("algorithm", "NCCL_ALGO", ALGORITHMS), ("protocol", "NCCL_PROTO", PROTOCOLS)):
-        if (name := named(nccl_log.debug.environment.get(variable, ""))) in known:
-            out[what] = name
+VARIABLES = {"algorithm": "NCCL_ALGO", "protocol": "NCCL_PROTO"}
+
+
+def _forced(nccl_log: Log, free: ClusterPlan) -> dict[str, str]:
+    """The algorithm and the protocol that NCCL's variables demand, where a variable names exactly one. What `free` does
+    not have for the collective is left out: the calls were made all the same."""
+    wanted = {what: named(nccl_log.debug.environment.get(name, "")) for what, name in VARIABLES.items()}
+    out: dict[str, str] = {}
+    if not any(wanted.values()) or not nccl_log.rows:
+        return out
+    left = free.candidates(nccl_log.collective, nccl_log.rows[-1].nbytes)[0]
+    for what, name in wanted.items():
+        if some := tuple(e for e in left if getattr(e, what) == name):
+            out[what], left = name, some
     return out
 
 
@@ -309,7 +317,9 @@ def _copied(cluster: Cluster) -> bool:
     return not any(p2p(paths, a, b).applies for a in gpus for b in gpus if a != b)
 
 
-def _remarks(nccl_log: Log, cluster: Cluster, rows: Sequence[Compared], at_start: MiddleSize | None) -> Iterator[str]:
+def _remarks(
+    nccl_log: Log, cluster: Cluster, rows: Sequence[Compared], at_start: MiddleSize | None, forced: Mapping[str, str]
+) -> Iterator[str]:
     yield from nccl_log.inferred
     if wrong := [row for row in nccl_log.rows if row.wrong]:
         yield (
@@ -331,10 +341,10 @@ def _remarks(nccl_log: Log, cluster: Cluster, rows: Sequence[Compared], at_start
     for model in sorted({cluster.machine.devices[g].model for g in cluster.machine.gpus} - {""}):
         if ran and not any(model.split()[0].lower() in name.lower() for name in ran):
             yield f"the log ran on {', '.join(sorted(ran))}; the topology has {model}: is it the right one?"
-    for name in sorted({"NCCL_ALGO", "NCCL_PROTO"} & nccl_log.debug.environment.keys()):
-        yield f"{name}={nccl_log.debug.environment[name]} was set" + (
-            "" if _forced(nccl_log) else ": not taken into account"
-        )
+    for what, name in VARIABLES.items():
+        if name in nccl_log.debug.environment:
+            taken = "" if what in forced else ": not taken into account"
+            yield f"{name}={nccl_log.debug.environment[name]} was set{taken}"
     if "no_nvls" in nccl_log.debug.signs and Pattern.NVLS in ClusterPlan(cluster).graphs:
         seen = nccl_log.debug.signs["no_nvls"]
         yield f"line {seen.line}: {seen.text}; the prediction is with NVLink SHARP: is Fabric Manager running?"

@@ -42,16 +42,17 @@ def run(args: argparse.Namespace) -> int:
 
 def _fill(args: argparse.Namespace, log: Log) -> list[str]:
     """Sets nodes and GPUs that only the log has; returns these assumptions as lines."""
-    there, out = len(find(args.topology).gpus), list[str]()
-    ranks = log.ranks
+    machine, out = find(args.topology), list[str]()
+    there, ranks = len(machine.gpus), log.ranks
     if args.nodes is None:
-        args.nodes = log.nodes or max(-(-ranks // there), 1) if there else 1
+        hosts = -(-log.nodes // machine.hosts_of_gpus) if there else 0  # a rack has many
+        args.nodes = hosts or max(-(-ranks // there), 1) if there else 1
         out.append(f"nodes: {args.nodes}, from the log's {'hosts' if log.nodes else f'{ranks} ranks'}")
     each = ranks // args.nodes if args.nodes > 0 and ranks % args.nodes == 0 else 0
     if not args.gpus and 0 < each < there:
         host = next((r.host for r in log.ran), "")
         named = sorted({r.device for r in log.ran if r.host == host})
-        if len(named) != each or named[-1] >= there:
+        if len(named) != each or named[-1] >= there or machine.hosts_of_gpus > 1:
             named = list(range(each))
         args.gpus = "".join(f"{gpu}," for gpu in named)
         out.append(f"GPUs of each node: {', '.join(map(str, named))} (assumed; --gpus names others)")

@@ -26,8 +26,8 @@ _SIGNS = {
     "p2p_indirect": ("via P2P/", re.compile(r"via P2P/indirect")),
     "shm": ("via ", re.compile(r"via (SHM|direct shared memory)")),
     "socket": ("via NET/", re.compile(r"via NET/Socket")),
-    "gdrdma": ("via NET/", re.compile(r"via NET/\S+/GDRDMA")),
-    "staged": ("via NET/", re.compile(r"via NET/(?!Socket)(?!\S*GDRDMA)\S+")),
+    "gdrdma": ("via NET/", re.compile(r"via NET/.*/GDRDMA")),
+    "staged": ("via NET/", re.compile(r"via NET/(?!Socket)(?!.*/GDRDMA)\S")),
     "using_socket": ("Using network", re.compile(r"Using network Socket")),
     "using_other": ("Using network", re.compile(r"Using network (?!Socket)\S")),
     "no_ib": ("NET/IB", re.compile(r"NET/IB : No device found")),
@@ -36,7 +36,7 @@ _SIGNS = {
     "p2p_disabled": ("P2P", re.compile(r"P2P is disabled between|Could not enable P2P|isAllDirectP2p 0\b")),
 }
 """Signs of a line: a substring that every such line has, which is quick to find, and the pattern. NCCL has changed its
-words over time: the later ones come second."""
+words over time: the later ones come second. A plugin's name may have a space (AWS Libfabric)."""
 
 
 @dataclass(slots=True)
