@@ -51,6 +51,7 @@ def test_records_hold_the_tables_values(ringtree: Ringtree, tmp_path: Path) -> N
         "bound_bottleneck",
         "bottleneck",
         "unknowns",
+        "picked",
     ]
     assert [list(row) for row in found] == [keys, keys]
     for row, shown in zip(found, rows(out), strict=True):
@@ -154,8 +155,12 @@ def test_a_plan_far_from_the_bound_gives_the_reason(ringtree: Ringtree, tmp_path
     assert "far from" not in near.out and json.loads(record.read_text())["far_from_bound"] == []
 
 
-def test_all_shows_every_candidate_and_marks_the_pick(ringtree: Ringtree) -> None:
-    out = ringtree("plan", "all_reduce", "--topology", "dgx-a100", "--bytes", "1M", "--all").out
+def test_all_shows_every_candidate_and_marks_the_pick(ringtree: Ringtree, tmp_path: Path) -> None:
+    words, file = ("plan", "all_reduce", "--topology", "dgx-a100", "--bytes", "1M", "--all"), tmp_path / "all.json"
+    out = ringtree(*words, "--json", str(file)).out
+    written = json.loads(file.read_text())["rows"]
+    assert [[row["algorithm"], row["protocol"]] for row in written] == [row[1:3] for row in rows(out)]
+    assert [row["picked"] for row in written] == ["<-" in row for row in rows(out)]
     assert {row[1] for row in rows(out)} == {"ring", "tree"}
     assert out.count("<- NCCL's choice") == 1
     times = [float(row[4]) for row in rows(out)]

@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
             "collective": args.collective,
             "cluster": records.cluster(plan.cluster),
             "cut": records.cut(rows[-1].bound),
-            "rows": [_record(plan, row, row.pick) for row in rows],
+            "rows": [_record(plan, row, e) for row in rows for e in (row.candidates if args.all else (row.pick,))],
             "not_known": list(machine_words.notes(plan.cluster.machine, NoteKind.UNKNOWN)),
             "far_from_bound": plan.shortfall(rows[-1]),
         }
@@ -105,4 +105,5 @@ def _record(plan: ClusterPlan, row: Planned, estimate: Estimate) -> dict[str, An
         "bound_bottleneck": row.bound.bottleneck,
         "bottleneck": estimate.bottleneck,
         "unknowns": [part.key for part in around.parts] if around else [],
+        "picked": estimate is row.pick,
     }
