@@ -23,7 +23,7 @@ class Relay {
   virtual void settle() noexcept = 0;
   // A wait for `peer` is slow: finds out whether it can still be reached.
   virtual void probe(int peer) noexcept = 0;
-  // A wait for whoever comes is slow: the same for peers that none of this host is in touch with, one each time.
+  // A wait for whoever comes is slow: the same, one each time, for peers that this rank has no connection to.
   virtual void probe_next() noexcept = 0;
   // Announces this rank's call to the peer that was probed last: its own call may be another.
   virtual void announce(std::uint64_t call, const Fingerprint& print) noexcept = 0;

@@ -261,6 +261,7 @@ GOOD = ring(2)
         (GOOD.replace('cnt="1"', 'cnt="1" colour="red"', 1), "line 4: <step> has an attribute 'colour'; known are"),
         (GOOD.replace(' srcoff="1"', "", 1), "line 4: <step> lacks the attribute srcoff"),
         (GOOD.replace('cnt="1"', 'cnt="one"', 1), "line 4: <step> cnt='one'; expected a number"),
+        (GOOD.replace('cnt="1"', 'cnt="--5"', 1), "line 4: <step> cnt='--5'; expected a number"),
         (GOOD.replace('cnt="1"', 'cnt="0"', 1), r"gpu 0 tb 0 step 0 \(s\), line 4: cnt=0; expected at least 1"),
         (GOOD.replace('srcbuf="i"', 'srcbuf="x"', 1), "line 4: srcbuf 'x'; expected i, o or s"),
         (

@@ -18,6 +18,12 @@ def schedule(rows=ROW, collective="all_reduce", ranks=2, chunks=2, root=None, ti
     return Schedule("s", collective, ranks, chunks, (Block(rows, times, shift),), root, **more)
 
 
+def by_scratch(target, to):
+    """Rank 0's data and rank 1's scratch, into scratch."""
+    buffers = {"source_buffer": [Buffer.DATA, Buffer.SCRATCH], "target_buffer": Buffer.SCRATCH}
+    return Transfers.of([0, 1], target, [0, 0], to=to, **buffers)
+
+
 REFUSED = {
     "no ranks": (schedule(ranks=0), "expected at least 1"),
     "no chunks": (schedule(chunks=0), "expects at least 1"),
@@ -44,14 +50,7 @@ REFUSED = {
     ),
     "reads what it wrote, in a later repetition": (
         schedule(
-            Transfers.of(
-                [0, 1],
-                [1, 1],
-                [0, 0],
-                to=[1, 2],
-                source_buffer=[Buffer.DATA, Buffer.SCRATCH],
-                target_buffer=Buffer.SCRATCH,
-            ),
+            by_scratch([1, 1], [1, 2]),
             scratch=3,
             times=2,
             shift=Shift(source_chunk=1),
@@ -60,14 +59,7 @@ REFUSED = {
     ),
     "becomes local": (
         schedule(
-            Transfers.of(
-                [0, 1],
-                [0, 0],
-                [0, 0],
-                to=[0, 1],
-                source_buffer=[Buffer.DATA, Buffer.SCRATCH],
-                target_buffer=Buffer.SCRATCH,
-            ),
+            by_scratch([0, 0], [0, 1]),
             scratch=2,
             times=2,
             shift=Shift(source=1),
@@ -151,7 +143,7 @@ def test_a_block_is_as_legal_as_its_repetitions_written_out(s):
 
 
 def test_many_local_copies_are_checked_soon():
-    """Compared with one another they would take minutes."""
+    """Each compared with all before it they would be 2^33 comparisons."""
     many = np.arange(1 << 17)
     copies = Transfers.of(many, many, 0, target_buffer=Buffer.SCRATCH)
     began = time.process_time()

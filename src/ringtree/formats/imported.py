@@ -16,13 +16,11 @@ from ringtree.ir.spec import ScheduleError, title
 
 LARGEST_BYTES = 2**24
 """Files beyond this are refused unread. The largest published programs are below 1 MiB."""
-
-
 MOST_MOVES = 2**22
-"""Chunks that a file's schedule may move, all repetitions and ranks together; to play one takes some 100 bytes."""
+"""Chunks that a file's schedule may move, all repetitions and ranks together: a proof holds them all."""
 MOST_ROUNDS = 2**18
 MOST_CONTENTS_BYTES = 2**28
-"""Symbolic contents that its proof may take; at most four times as much is in memory at once."""
+"""Symbolic contents that its proof may take, once; it copies those that move in a round."""
 
 
 class FormatError(ValueError):

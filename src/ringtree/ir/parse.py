@@ -20,7 +20,7 @@ MOST = {"ranks": 2**20, "switches": 2**20, "chunks": 2**24, "scratch": 2**24}
 """Larger numbers are taken for a mistake: a short line must not cost much memory."""
 
 MOST_ROWS = 2**21
-"""Rows beyond which a text is taken for a mistake; to read a row takes some 200 bytes."""
+"""Rows beyond which a text is taken for a mistake: a short line must not cost much memory."""
 
 _HEADER = re.compile(rf'schedule\s+({BARE_NAME}|"(?:[^"\\]|\\.)*")\s+(\w+)\s*:\s*(.*)')
 _TOKEN = re.compile(r"\d+|[A-Za-z]+|->|\+>|\.\.|\S")

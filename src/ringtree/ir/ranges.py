@@ -29,7 +29,7 @@ def least_overlapping(begin: Ints, end: Ints, number: Ints, low: Ints, high: Int
     """The least `number` of the ranges [begin, end) that overlap each of the ranges [low, high); NONE where none does.
     All are at least 1 long. Cost: O(ranges, times the logarithm of the widest)."""
     points = np.sort(np.concatenate([begin, end, low, high]))
-    points = points[np.diff(points, prepend=points[:1] - 1) > 0]  # np.unique takes ten times as long
+    points = points[np.diff(points, prepend=points[:1] - 1) > 0]  # np.unique hashes, which takes longer
     begin, end, low, high = (np.searchsorted(points, at) for at in (begin, end, low, high))
     widths = [np.log2(last - first).astype(np.int64) for first, last in ((begin, end), (low, high))]
     # [k, i]: over the stretches i … i + 2^k - 1 between neighbouring points; two such cover any range.

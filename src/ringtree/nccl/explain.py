@@ -27,6 +27,8 @@ from ringtree.nccl.interval import rivals
 from ringtree.nccl.matching import TAKEN, Compared, Match, MiddleSize, SizeRanges, middle_size
 from ringtree.nccl.tuning.variables import named
 
+VARIABLES = {"algorithm": "NCCL_ALGO", "protocol": "NCCL_PROTO"}
+"""NCCL's variables that force a candidate's."""
 SLOWED = 0.85
 """A fault leaves at most this share of the speed; where NCCL's log shows one, a plateau below this share is slow."""
 UNEXPLAINED = 0.7
@@ -225,9 +227,6 @@ def _healthy(ranges: SizeRanges) -> list[tuple[str, float]]:
 def _might_take(planned: Planned) -> Iterator[Estimate]:
     yield from rivals(planned.candidates, planned.theirs, MIGHT_TAKE)
     yield from (e for e in planned.candidates if e.algorithm == "ring")
-
-
-VARIABLES = {"algorithm": "NCCL_ALGO", "protocol": "NCCL_PROTO"}
 
 
 def _forced(nccl_log: Log, free: ClusterPlan) -> dict[str, str]:

@@ -45,8 +45,8 @@ def _fill(args: argparse.Namespace, log: Log) -> list[str]:
     machine, out = find(args.topology), list[str]()
     there, ranks = len(machine.gpus), log.ranks
     if args.nodes is None:
-        hosts = -(-log.nodes // machine.hosts_of_gpus) if there else 0  # a rack has many
-        args.nodes = hosts or max(-(-ranks // there), 1) if there else 1
+        listed = -(-log.nodes // machine.hosts_of_gpus) if there else 0  # a rack is many hosts
+        args.nodes = listed or max(-(-ranks // there), 1) if there else 1
         out.append(f"nodes: {args.nodes}, from the log's {'hosts' if log.nodes else f'{ranks} ranks'}")
     each = ranks // args.nodes if args.nodes > 0 and ranks % args.nodes == 0 else 0
     if not args.gpus and 0 < each < there:
