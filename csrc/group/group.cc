@@ -335,13 +335,16 @@ void Group::record(std::size_t most, Hooks& hooks) {
   if (TicketLock::Ticket ticket(lock_); ticket.is_next()) interpreter_->forget_recording();
 }
 
-// A mismatch that this rank has not heard of: in its last call, or found by others since.
+// A mismatch that this rank has not heard of: in its last call, or found by others since. A rank that left without that
+// call is one too, whoever missed it first.
 void Group::check_last_call() {
   auto& health = endpoint_->health();
   if (!leaves_by_error_ && !health.failed()) interpreter_->await_peers_in_last_call(last_wait_ns);
   if (!health.failed()) interpreter_->check_last_call();
   if (leaves_by_error_ || health.raised()) return;
-  if (auto failure = health.await_failure(); failure && failure->kind == Failure::mismatch) health.raise_failure();
+  auto failure = health.await_failure();
+  if (failure && (failure->kind == Failure::mismatch || interpreter_->missed_in_last_call(failure->rank)))
+    health.raise_failure();
 }
 
 void Group::close() {

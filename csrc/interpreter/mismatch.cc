@@ -90,6 +90,10 @@ bool Interpreter::never_comes(int peer) const {
   return health.left(peer) && !health.has_begun(peer, call_);
 }
 
+bool Interpreter::missed_in_last_call(int peer) const {
+  return previous_ && peer >= 0 && peer != endpoint_.rank() && never_comes(peer) && !endpoint_.health().by_error(peer);
+}
+
 // A rank that has closed the group makes no more calls: this one's last, if it only sent, has not reached it. That is
 // no mismatch where it left because of a failure, which it has reported.
 void Interpreter::check_came(int peer) {

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from ringtree import spawn
-from ringtree.errors import Mismatch, TimedOut
+from ringtree.errors import Mismatch, PeerDied, TimedOut
 from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.conftest import available
 from tests.runtime.faults.mismatches import Heard, play_all
+from tests.waiting import Event
 
 pytestmark = pytest.mark.skipif(not available("shm"), reason="the native engine is not built")
 
@@ -36,6 +37,31 @@ def broadcast_on(comm: Communicator, nbytes: int) -> str:
             comm.broadcast(x, 0)
     except (Mismatch, TimedOut) as error:
         return f"{type(error).__name__}: {error}"
+    return "nothing"
+
+
+def test_a_rank_that_only_sent_hears_of_a_skipped_call_where_another_has_missed_it_first() -> None:
+    missed = Event()
+    texts = spawn(gather_without_the_last, 4, missed, timeout_s=20)
+    assert texts.pop() == "nothing"
+    for rank, text in enumerate(texts):
+        assert text.startswith("PeerDied: rank 3 left the group while rank 0 waited for it in gather"), (rank, text)
+
+
+def gather_without_the_last(comm: Communicator, missed: Event) -> str:
+    group = comm.duplicate()
+    group.barrier()
+    try:
+        if group.rank < 3:
+            group.gather(np.ones(3))
+            missed.wait()
+        group.close()
+    except PeerDied as error:
+        missed.set()
+        return f"{type(error).__name__}: {error}"
+    finally:
+        group.close()
+        comm.barrier()
     return "nothing"
 
 
