@@ -67,20 +67,51 @@ def test_a_fabric_with_longer_hops_is_slower_where_the_size_is_small() -> None:
     assert times == sorted(times) and times[0] < times[-1]
 
 
-def test_an_oversubscribed_fat_tree_carries_less() -> None:
-    """Between leaves: one has four machines of eight NICs."""
-    narrow = Cluster(machine("dgx-h100"), 5, INFINIBAND, NetworkShape.FAT_TREE, 4.0)
-    wide = Cluster(machine("dgx-h100"), 5, INFINIBAND, NetworkShape.FAT_TREE)
-    four, four_wide = (replace(c, nodes=4) for c in (narrow, wide))
-    for collective in ("all_gather", "all_to_all"):
-        assert found(four, collective, GiB) == found(four_wide, collective, GiB)
-    for collective, what, over, share in (
-        ("all_gather", "ring/simple", 4.0, 1.0),  # one machine of the four under a leaf passes the ring on
-        ("all_gather", "ring/simple", 8.0, 0.5),
-        ("all_to_all", "p2p/simple", 4.0, 0.25),
-    ):
-        one, other = (found(replace(narrow, oversubscription=k), collective, 16 * GiB)[what] for k in (over, 1.0))
-        assert one.bandwidth_Bps == pytest.approx(other.bandwidth_Bps * share)
+RAILS, FAT_TREE, TORUS = NetworkShape.RAILS, NetworkShape.FAT_TREE, NetworkShape.TORUS
+SHARES = [
+    # the network, machines of 8 NICs, oversubscription, collective, algorithm, share of the bandwidth without limit
+    (FAT_TREE, 4, 4.0, "all_gather", "ring/simple", 1.0),  # one leaf
+    (FAT_TREE, 4, 4.0, "all_to_all", "p2p/simple", 1.0),
+    (FAT_TREE, 8, 4.0, "all_gather", "ring/simple", 1.0),  # one machine of the four under a leaf passes the ring on
+    (FAT_TREE, 8, 8.0, "all_gather", "ring/simple", 1 / 2),
+    (FAT_TREE, 5, 4.0, "all_gather", "ring/simple", 1 / 4),  # the fifth is alone under its leaf
+    (FAT_TREE, 5, 4.0, "all_to_all", "p2p/simple", 1 / 4),
+    (FAT_TREE, 8, 4.0, "all_to_all", "p2p/simple", 7 / 16),  # four of seven others are under the other leaf
+    (FAT_TREE, 8, 64.0, "gather", "p2p/simple", 7 / 8),  # one NIC takes what 32 ports of the leaf have, over 64
+    (FAT_TREE, 8, 64.0, "send_recv", "p2p/simple", 1 / 2),
+    (RAILS, 8, 4.0, "all_to_all", "p2p/simple", 1.0),  # every rail has one leaf
+    (RAILS, 8, 64.0, "send_recv", "p2p/simple", 1.0),
+    (RAILS, 64, 4.0, "all_to_all", "p2p/simple", 63 / 128),  # two pods of 32 machines
+    (RAILS, 64, 64.0, "all_gather", "ring/simple", 1 / 2),
+    (TORUS, 8, 1.0, "all_gather", "ring/simple", 1 / 3),  # 4 x 2: three directions
+    (TORUS, 8, 1.0, "all_to_all", "p2p/simple", 7 / 18),
+    (TORUS, 8, 1.0, "gather", "p2p/simple", 7 / 12),
+    (TORUS, 8, 1.0, "scatter", "p2p/simple", 7 / 12),
+]
+
+
+@pytest.mark.parametrize(("network", "nodes", "over", "collective", "which", "share"), SHARES)
+def test_the_network_leaves_a_share_of_the_nics(
+    network: NetworkShape, nodes: int, over: float, collective: str, which: str, share: float
+) -> None:
+    free = Cluster(machine("dgx-h100"), nodes, INFINIBAND)
+    limited = Cluster(machine("dgx-h100"), nodes, INFINIBAND, network, over)
+    one, other = (found(c, collective, 64 * GiB)[which] for c in (limited, free))
+    assert one.bandwidth_Bps == pytest.approx(other.bandwidth_Bps * share)
+    words = "over a torus of 4 x 2" if network is TORUS else f"oversubscribed {over:g}"
+    assert (words in one.bottleneck) == (share < 1), one.bottleneck
+
+
+@pytest.mark.parametrize("gpus", [1, 8])
+@pytest.mark.parametrize(("network", "nodes"), [(TORUS, 3), (TORUS, 12), (RAILS, 40), (FAT_TREE, 9)])
+@pytest.mark.parametrize("collective", ["all_to_all", "gather", "scatter", "all_gather"])
+def test_no_prediction_between_nodes_beats_the_bound(
+    network: NetworkShape, nodes: int, gpus: int, collective: str
+) -> None:
+    over = 1.0 if network is TORUS else 4.0
+    cluster = Cluster(machine("dgx-h100").part(range(gpus)), nodes, INFINIBAND, network, over)
+    bound_s = Bounds(cluster).bound(collective, GiB).time_s
+    assert min(e.time_s for e in found(cluster, collective, GiB).values()) >= bound_s
 
 
 BOTTLENECKS = [

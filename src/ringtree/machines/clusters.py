@@ -9,7 +9,7 @@ from ringtree.machines.machine import Machine
 from ringtree.machines.wiring import check_ports, wire
 from ringtree.topology.fabrics import Fabric
 from ringtree.topology.graph import Topology
-from ringtree.topology.networks import NetworkShape, machines_of_leaf
+from ringtree.topology.networks import NetworkShape
 
 __all__ = ["Cluster", "NetworkShape"]
 
@@ -41,6 +41,8 @@ class Cluster:
             )
         if self.network is NetworkShape.TORUS and self.oversubscription > 1:
             raise ValueError(f"{self.name}: oversubscription {self.oversubscription}; expected 1, a torus has no spine")
+        if self.network is NetworkShape.TORUS and self.sharp:
+            raise ValueError(f"{self.name}: expected no SHARP on a torus, which has no switches that reduce")
 
     @property
     def name(self) -> str:
@@ -51,14 +53,6 @@ class Cluster:
     def ranks(self) -> int:
         """GPUs in all, machine by machine; CPUs where a machine has no GPU."""
         return self.nodes * len(gpu_slots(self.machine))
-
-    @property
-    def thinned(self) -> float:
-        """The oversubscription that traffic between machines meets: 1 where one leaf of a fat tree has all of them."""
-        if self.network is not NetworkShape.FAT_TREE or self.oversubscription == 1 or not self.machine.nics:
-            return self.oversubscription
-        each = len(contract(self.machine).machine.nics)
-        return 1.0 if self.nodes <= machines_of_leaf(each) else self.oversubscription
 
     def check_network(self) -> None:
         """ValueError, in one line, where there are several nodes and a rank reaches no NIC, or a NIC has no rate."""

@@ -6,6 +6,7 @@ import argparse
 import re
 from pathlib import Path
 
+from ringtree.cli.arguments.subject import given
 from ringtree.machines.clusters import Cluster, NetworkShape
 from ringtree.machines.files.nccl_xml import assumptions
 from ringtree.machines.files.reading import find
@@ -16,21 +17,16 @@ from ringtree.topology.fabrics import FABRICS
 from ringtree.topology.text import SHAPES, bytes_per_second
 
 MOST_NODES = 1 << 20
+_BETWEEN_NODES = ("network", "oversubscription", "sharp")
 
 
 def cluster(args: argparse.Namespace) -> Cluster:
     """The cluster that the arguments name; ValueError, in one line, for what cannot be."""
     if not 1 <= args.nodes <= MOST_NODES:
         raise ValueError(f"--nodes {args.nodes}: expected 1 to {MOST_NODES}")
-    if args.nodes == 1 and args.oversubscription > 1:
-        raise ValueError(
-            f"--oversubscription {args.oversubscription:g}: one node has no spine; expected --nodes from 2"
-        )
-    machine = find(args.topology, assumptions(args.assume or ""))
-    if args.gpus:
-        machine = machine.part(_gpus(machine, args.gpus))
-    if args.nics:
-        machine = _with_nics(machine, args.nics)
+    if args.nodes == 1 and (options := given(args, _BETWEEN_NODES)):
+        raise ValueError(f"{options[0]}: one node has no network to others; expected --nodes from 2")
+    machine = machine_of(args)
     if args.nodes > 1 and not machine.nics:
         raise ValueError(f"{machine.name} has no NICs to connect {args.nodes} nodes: expected --nics, such as 8x400Gb")
     name = args.fabric or usual_fabric(machine)
@@ -40,6 +36,14 @@ def cluster(args: argparse.Namespace) -> Cluster:
             raise ValueError(f"{option} {text}: expected one of {', '.join(known)}")
     network = networks[args.network or NetworkShape.RAILS.value]
     return Cluster(machine, args.nodes, FABRICS[name] if name else None, network, args.oversubscription, args.sharp)
+
+
+def machine_of(args: argparse.Namespace) -> Machine:
+    """The machine that the arguments name, of which a cluster's nodes are."""
+    machine = find(args.topology, assumptions(args.assume or ""))
+    if args.gpus:
+        machine = machine.part(_gpus(machine, args.gpus))
+    return _with_nics(machine, args.nics) if args.nics else machine
 
 
 def rate_Bps(text: str) -> float:
@@ -83,6 +87,16 @@ def of_machines(text: str, ranks: int) -> Topology:
     if ranks % each and ranks > each:
         raise ValueError(f"topology {text}: {ranks} ranks on machines of {each}; expected a multiple")
     if ranks < each:
-        return Cluster(machine.part(range(ranks))).topology()
+        return Cluster(first_ranks(machine, ranks)).topology()
     fabric = usual_fabric(machine)
     return Cluster(machine, ranks // each, FABRICS[fabric] if fabric else None).topology()
+
+
+def first_ranks(machine: Machine, ranks: int) -> Machine:
+    """The machine with its first GPUs alone. ValueError where its ranks are CPUs."""
+    if not machine.gpus:
+        cpus = Cluster(machine).ranks
+        raise ValueError(
+            f"{machine.name}: {ranks} of {cpus} CPUs; expected a multiple of {cpus} ranks, one for each CPU"
+        )
+    return machine.part(range(ranks))

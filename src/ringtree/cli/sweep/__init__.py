@@ -13,6 +13,7 @@ from ringtree.bench.record import bandwidths
 from ringtree.cli import terminal
 from ringtree.cli.arguments.byte_sizes import byte_sizes, without_data
 from ringtree.cli.arguments.cluster import cluster as cluster_of
+from ringtree.cli.arguments.cluster import first_ranks, machine_of
 from ringtree.cli.arguments.destination import check_destinations, write_page
 from ringtree.cli.arguments.subject import THEIRS, given
 from ringtree.cli.options.cluster import OPTIONS
@@ -68,7 +69,9 @@ def _places(args: argparse.Namespace) -> tuple[Where, str, list[int]]:
         return (lambda ranks: parse(args.topology, ranks)), args.topology, counts
     if args.ranks and "--nodes" in options:
         raise ValueError("--nodes and -n/--ranks both name a number of nodes: expected one of them")
-    one = replace(cluster_of(args), nodes=1)
+    if args.sharp:
+        raise ValueError("--sharp: no schedule that is priced here reduces in the network's switches; leave it out")
+    one = Cluster(machine_of(args))
     counts = whole_node_counts(args.ranks, one.ranks) if args.ranks else [args.nodes * one.ranks]
     if max(counts) > MOST_RANKS:
         raise ValueError(f"--nodes {args.nodes}: {counts[0]:,} ranks; expected at most {MOST_RANKS:,}")
@@ -77,7 +80,7 @@ def _places(args: argparse.Namespace) -> tuple[Where, str, list[int]]:
 
     def where(ranks: int) -> Cluster:
         if ranks < one.ranks:
-            return replace(one, machine=one.machine.part(range(ranks)))
+            return Cluster(first_ranks(one.machine, ranks))
         return replace(all_of_it, nodes=ranks // one.ranks)
 
     return where, all_of_it.name if len(counts) == 1 else one.name, counts

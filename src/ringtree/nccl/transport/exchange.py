@@ -11,6 +11,8 @@ from ringtree.nccl.estimate import Estimate
 from ringtree.nccl.link_speeds import link_GBps
 from ringtree.nccl.transport.figures import PEER_CHUNK_bytes, PEER_LL_bytes
 from ringtree.nccl.transport.hardware import block_GBps, hop_us, nics_limit
+from ringtree.nccl.transport.limit import Limit
+from ringtree.nccl.transport.network import over_network
 from ringtree.nccl.transport.staged import gpu_path
 from ringtree.nccl.tuning.communicator import NcclCommunicator
 from ringtree.nccl.tuning.figures import PROTOCOLS, BASE_LATENCY_us, HOP_LATENCY_us
@@ -131,9 +133,10 @@ def _nics(comm: NcclCommunicator, collective: str) -> tuple[float, float, str]:
     positions = range(len(machine.nics)) if collective == "all_to_all" else paths_of(machine).nearest_nics(0)
     wires = nics_limit(machine, fabric, list(positions))
     GBps = min(wires.GBps, fabric.kernel_Bps / 1e9 * (comm.per_node if collective == "all_to_all" else 1))
+    limit = over_network(comm.cluster, collective, Limit(GBps, wires.words), len(positions))
     away = (comm.ranks - comm.per_node) / comm.ranks
     load = {"send_recv": 1.0, "all_to_all": comm.per_node * away}.get(collective, away)
-    return load, GBps / comm.cluster.thinned, wires.words
+    return load, limit.GBps, limit.words
 
 
 _LINKS = {

@@ -8,20 +8,19 @@ from math import inf
 
 from ringtree.ir.units import count
 from ringtree.machines.channels import Channels, Pattern
-from ringtree.machines.clusters import NetworkShape
 from ringtree.machines.link_figures import data_Bps
 from ringtree.machines.machine import LinkKind, Machine, PathKind
 from ringtree.nccl.link_speeds import link_GBps
 from ringtree.nccl.transport.figures import BLOCKS_OF_A_CHANNEL, NIC_SHARE, SHARP_SHARE, UNDER_WAY, NET_LATENCY_us
 from ringtree.nccl.transport.gpu_slots import gpu_slots_GBps
 from ringtree.nccl.transport.limit import Limit
+from ringtree.nccl.transport.network import over_network
 from ringtree.nccl.transport.shared_links import channel_GBps
 from ringtree.nccl.transport.staged import staged, staged_limit
 from ringtree.nccl.tuning.communicator import NcclCommunicator
 from ringtree.nccl.tuning.figures import PROTOCOLS, HOP_LATENCY_us, TREE_CHANNEL_GBps
 from ringtree.nccl.tuning.latency import parts_us, staged_us
 from ringtree.topology.fabrics import Fabric
-from ringtree.topology.networks import machines_of_leaf
 
 
 def hop_us(comm: NcclCommunicator, protocol: str) -> float:
@@ -87,18 +86,7 @@ def nic_limit(comm: NcclCommunicator, algorithm: str, protocol: str = "simple") 
         least = min(least, _window(comm, algorithm, fabric))
     if graph.inter >= PathKind.PHB:
         least = min(least, Limit(graph.count * graph.inter_Bps / 1e9, "CPU link: between GPUs and NICs"))
-    room = _spine_room(comm, algorithm)
-    return least if room >= 1 else Limit(least.GBps * room, f"{least.words}, oversubscribed {comm.cluster.thinned:g}")
-
-
-def _spine_room(comm: NcclCommunicator, algorithm: str) -> float:
-    """The share of an algorithm's traffic that the spine of a fat tree carries: 1 or more is all. Machines are in
-    order, so that one machine under each leaf passes a ring on to the next leaf, and a tree has some three edges out of
-    a leaf, half the vector on each."""
-    if comm.cluster.network is not NetworkShape.FAT_TREE:
-        return 1.0
-    machines = machines_of_leaf(len(comm.cluster.machine.nics))
-    return machines / comm.cluster.thinned / (1.0 if algorithm == "ring" else 1.5)
+    return over_network(comm.cluster, "ring" if algorithm == "ring" else "tree", least, len(used))
 
 
 def nics_limit(machine: Machine, fabric: Fabric, positions: Sequence[int]) -> Limit:
