@@ -196,7 +196,7 @@ def test_one_rank():
 def test_a_few_nodes_stand_for_many(network, oversubscription, monkeypatch):
     cluster = Cluster(machine("dgx-h100"), 32, FABRICS["roce"], network, oversubscription)
     flat = Bounds(cluster)
-    monkeypatch.setattr(bounds, "MOST_NODES", 8)
+    monkeypatch.setattr(bounds, "MOST_NODES", 16)
     few = Bounds(cluster)
     assert few.topology.ranks < few.ranks == flat.ranks == flat.topology.ranks
     for collective in COLLECTIVES:
@@ -204,6 +204,25 @@ def test_a_few_nodes_stand_for_many(network, oversubscription, monkeypatch):
         assert found.time_s == pytest.approx(expected.time_s, rel=1e-12), collective
         if collective != "all_to_all":  # half of all nodes may be as narrow as one, and is not called the same
             assert found.bottleneck.partition("(")[0] == expected.bottleneck.partition("(")[0]
+
+
+@pytest.mark.parametrize(("network", "nodes", "below"), [(NetworkShape.FAT_TREE, 40, 4), (NetworkShape.RAILS, 96, 32)])
+def test_the_ranks_of_a_leaf_bound_an_all_to_all(network, nodes, below):
+    """On the links between a leaf, or a pod of rails, and the spine, four times as narrow as those of its machines."""
+    cluster = Cluster(machine("dgx-h100"), nodes, FABRICS["infiniband"], network, 4.0)
+    whole = Cluster(machine("dgx-h100"), nodes, FABRICS["infiniband"])
+    found, wide = (Bounds(c).bound("all_to_all", M) for c in (cluster, whole))
+    assert found.bandwidth_s == pytest.approx(wide.bandwidth_s * 4 * (nodes - below) / (nodes - 1))
+    assert f"into {below} hosts" in found.bottleneck
+
+
+def test_ranks_behind_two_levels_of_switches():
+    """Pairs on a switch each, four of them on a switch, two of these on a third: without the last, halves; without the
+    second, pairs; without the first, single ranks."""
+    links = [(r, 16 + r // 2, 1e9) for r in range(16)]
+    links += [(16 + k, 24 + k // 4, 1e9) for k in range(8)] + [(24, 26, 1e9), (25, 26, 1e9)]
+    sets = cuts.behind_switches(Graph.of(joined("levels", 16, 27, links)))
+    assert sorted(sets, key=len) == [[0], [0, 1], list(range(8))]
 
 
 @pytest.mark.parametrize(("ranks", "last_us"), [(2, 12), (8, 18), (20, 26)])

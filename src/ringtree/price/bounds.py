@@ -200,12 +200,13 @@ class Bounds:
         return sorted(range(1, n) if n <= cuts.MOST_RANKS else {1, host, n // 2, n - host, n - 1} - {n, 0})
 
     def _sets(self) -> list[list[int]]:
-        """Sets of ranks that may be the worst to leave or to enter: a rank, a host, half of the hosts or ranks, and
-        the worst set for all_gather. One of alike ranks or hosts is enough."""
+        """Sets of ranks that may be the worst to leave or to enter: a rank, a host, half of the hosts or ranks, the
+        ranks behind switches, and the worst set for all_gather. One of alike sets is enough."""
         hosts, n = self.topology.hosts, self._graph.ranks
         half = np.flatnonzero(hosts < np.median(hosts)) if len(np.unique(hosts)) > 1 else np.arange(n // 2)
         gather = np.flatnonzero(self._cut("all_gather", 0)[0].inside[:n])
         sets = [ranks for ranks, _ in (*self._ones(), *self._hosts())] + [gather.tolist(), half.tolist()]
+        sets = list(map(list, {tuple(sorted(ranks)): None for ranks in [*sets, *cuts.behind_switches(self._graph)]}))
         rest = [np.setdiff1d(np.arange(n), ranks).tolist() for ranks in sets]
         return [ranks for ranks in sets + rest if 0 < len(ranks) < n]
 

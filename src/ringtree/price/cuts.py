@@ -97,6 +97,17 @@ def all_to_all(graph: Graph, sets: Sequence[Sequence[int]]) -> Cut:
     )
 
 
+def behind_switches(graph: Graph) -> list[list[int]]:
+    """Sets of ranks that alike switches alone join to the others, as spines join the leaves of a network: one set of
+    alike ranks. None where many switches are unlike."""
+    switches = np.unique(graph.kind[graph.ranks :])
+    found = dict[tuple[int, ...], list[int]]()
+    for kind in switches.tolist() if len(switches) <= MOST_RANKS else ():
+        for ranks in graph.parts_without(kind):
+            found.setdefault(tuple(np.sort(graph.kind[ranks]).tolist()), ranks)
+    return list(found.values())
+
+
 def prefix(graph: Graph, firsts: Iterable[int]) -> Cut:
     """The parts of the first r ranks must reach the others, for these r."""
     n = graph.ranks

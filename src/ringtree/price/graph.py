@@ -142,6 +142,20 @@ class Graph:
         counts: list[int] = np.bincount(self.kind[: self.ranks], minlength=int(self.kind.max()) + 1).tolist()
         return counts
 
+    def parts_without(self, kind: int) -> list[list[int]]:
+        """The ranks of each part into which the graph falls without the nodes of a kind; no part without ranks."""
+        stays = (self.kind[self.source] != kind) & (self.kind[self.target] != kind)
+        a, b = self.source[stays], self.target[stays]
+        first, before = np.arange(self.nodes), np.full(self.nodes, -1)
+        while np.any(first != before):
+            before = first.copy()
+            np.minimum.at(first, a, before[b])
+            np.minimum.at(first, b, before[a])
+            first = first[first]
+        ranks = np.argsort(first[: self.ranks], kind="stable")
+        starts = np.flatnonzero(np.diff(first[ranks], prepend=-1))
+        return [part.tolist() for part in np.split(ranks, starts[1:])]
+
     def between_kinds(self) -> dict[tuple[int, int], Fraction]:
         """Capacity from each kind to each other one, all nodes together."""
         kinds, levels = int(self.kind.max()) + 1, len(self.capacities)
