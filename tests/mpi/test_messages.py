@@ -200,6 +200,20 @@ def test_what_is_no_request_is_refused_before_one_is_waited_for(name: str) -> No
     begun.Wait()
 
 
+def test_a_persistent_request_is_started_once_at_a_time_and_raises_mpis_errors() -> None:
+    comm, room = MPI.COMM_WORLD, bytearray(1)
+    receive = comm.Recv_init(room, 0, 77)
+    receive.Start()
+    with pytest.raises(MPI.Exception, match="started already; expected Wait") as caught:
+        receive.Start()
+    assert caught.value.Get_error_class() == MPI.ERR_REQUEST
+    comm.Send(b"a", 0, 77)
+    assert receive.Wait() and room == b"a"
+    with pytest.raises(MPI.Exception) as caught:
+        MPI.Prequest.Startall([comm.Send_init(room, comm.size, 77)])
+    assert caught.value.Get_error_class() == MPI.ERR_RANK
+
+
 def test_a_status_starts_empty_and_is_copied() -> None:
     status = MPI.Status()
     assert (status.source, status.tag, status.count) == (MPI.ANY_SOURCE, MPI.ANY_TAG, 0)

@@ -211,9 +211,11 @@ class Prequest(Request):
         self._begin: Callable[[], Request] | None = begin
 
     def Start(self) -> None:
-        """Begins the call once more; Exception of ERR_REQUEST after Free."""
+        """Begins the call once more; Exception of ERR_REQUEST after Free, or where its last call was not waited for."""
         if self._begin is None:
             raise Exception(ERR_REQUEST, "REQUEST_NULL: this request was freed")
+        if self._work is not None:
+            raise Exception(ERR_REQUEST, "this request was started already; expected Wait or a Test that is true first")
         begun = self._begin()
         self._work, self._finish = begun._work, begun._finish
 

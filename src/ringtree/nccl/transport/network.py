@@ -20,7 +20,7 @@ TREE_EDGES = 1.5
 
 
 def over_network(cluster: Cluster, pattern: str, nics: Limit, used: int) -> Limit:
-    """The limit that remains of that of `used` NICs. `pattern`: ring, tree, all_to_all, send_recv, gather or scatter."""
+    """The limit that remains of that of `used` NICs. `pattern`: ring, tree, or a collective of sends and receives."""
     torus = cluster.network is NetworkShape.TORUS
     share = _of_torus(cluster.nodes, pattern) if torus else _of_leaves(cluster, pattern, used)
     if share >= 1:
