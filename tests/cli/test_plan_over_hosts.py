@@ -56,6 +56,19 @@ def test_the_choice_is_that_of_a_call_over_such_hosts(ringtree: Ringtree, tmp_pa
         assert row["bound_us"] == pytest.approx(max(bound_s, 60e-6) * 1e6)
 
 
+def test_all_figures_of_a_row_are_of_its_size(ringtree: Ringtree, tmp_path: Path) -> None:
+    """The choice is that of the next power of two."""
+    found = recorded(ringtree, tmp_path / "rows.json", *THREE, "--bytes", "1M,1025K,2M")
+    low, row, high = found["rows"]
+    times = {(c["label"], c["steps"]): c["time_us"] for c in low["candidates"]}
+    shared = [c for c in row["candidates"] if (c["label"], c["steps"]) in times]
+    assert len(shared) > 5
+    for c in shared:
+        assert c["time_us"] < 1.1 * times[c["label"], c["steps"]], c
+    assert row["beside"]["label"] == high["beside"]["label"]
+    assert row["beside"]["time_us"] < high["beside"]["time_us"] / 1.2
+
+
 def _cores() -> int:
     from ringtree.bench.machine import usable_cores
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         HostChoice,
         candidates_over_hosts,
         choose_over_hosts,
+        priced_at,
         quickest_as,
     )
     from ringtree.plan.properties import at_once, balanced, in_rank_order, order
@@ -43,7 +44,14 @@ _NAMES = {
         "shortlist",
     ),
     "on_devices": ("DeviceChoice", "choose_on_devices"),
-    "over_hosts": ("HostCandidate", "HostChoice", "candidates_over_hosts", "choose_over_hosts", "quickest_as"),
+    "over_hosts": (
+        "HostCandidate",
+        "HostChoice",
+        "candidates_over_hosts",
+        "choose_over_hosts",
+        "priced_at",
+        "quickest_as",
+    ),
     "properties": ("at_once", "balanced", "in_rank_order", "order"),
     "steps": ("other_way", "steps_for", "workload"),
     "tuning": ("CallTuning", "prove_own"),
@@ -70,6 +78,7 @@ __all__ = [
     "order",
     "other_way",
     "predict",
+    "priced_at",
     "prove_own",
     "quickest_as",
     "shortlist",

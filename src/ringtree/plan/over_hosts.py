@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
+from math import inf
 
 from ringtree.algorithms import find
 from ringtree.ir.schedule import Schedule
@@ -76,6 +77,12 @@ def candidates_over_hosts(
     return _fitted(collective, hosts, root, _rounded(nbytes), rank_order, balance)
 
 
+def priced_at(candidate: HostCandidate, collective: str, hosts: Hosts, root: int | None, nbytes: int) -> HostCandidate:
+    """Returns the candidate with its time for exactly that vector."""
+    schedule = _built(candidate.algorithm, collective, len(hosts.host_of), root, candidate.steps)
+    return replace(candidate, time_s=seconds(schedule, hosts, nbytes))
+
+
 def quickest_as(algorithm: str, collective: str, hosts: Hosts, root: int | None, nbytes: int) -> HostCandidate:
     """Returns the named algorithm with its quickest tuning for a whole vector of `nbytes`, whether calls consider it or
     not. ValueError: if it does not serve the collective."""
@@ -128,7 +135,11 @@ def _ranked(
     found = [c for name in names for c in _priced(name, collective, hosts, root, nbytes, balance)]
     least_s = min((c.time_s for c in found), default=0.0) or 1.0
     found.sort(key=lambda c: round(c.time_s / least_s / NOTEWORTHY))  # among equals the first
-    wide = [_widened(c, collective, hosts, root, nbytes) for c in found[:WIDENED]] + found[WIDENED:]
+    wide = list[HostCandidate]()
+    for c in found[:WIDENED]:
+        to_beat_s = min((w.time_s for w in wide), default=inf) * (1 + NOTEWORTHY)
+        wide.append(_widened(c, collective, hosts, root, nbytes, to_beat_s))
+    wide += found[WIDENED:]
     wide.sort(key=lambda c: round(c.time_s / least_s / NOTEWORTHY))
     return tuple(wide)
 
@@ -179,14 +190,16 @@ def _candidate(
     return HostCandidate(name, steps, seconds(schedule, hosts, nbytes))
 
 
-def _widened(found: HostCandidate, collective: str, hosts: Hosts, root: int | None, nbytes: int) -> HostCandidate:
+def _widened(
+    found: HostCandidate, collective: str, hosts: Hosts, root: int | None, nbytes: int, to_beat_s: float = inf
+) -> HostCandidate:
     """The candidate with several windows under way at once, where one after the other waits for the latency much
-    longer."""
+    longer, and twice that latency brings it below `to_beat_s`."""
     ranks = len(hosts.host_of)
     schedule = _built(found.algorithm, collective, ranks, root, found.steps)
     further = windows(schedule, hosts, nbytes) - 1
-    gain_s = further * schedule.rounds * hosts.latency_s  # at most
-    if root is not None or gain_s <= (1 - WORTH_CHANNELS) * found.time_s:
+    gain_s = further * schedule.rounds * hosts.latency_s  # the latency alone: the windows' work may overlap, too
+    if root is not None or gain_s <= (1 - WORTH_CHANNELS) * found.time_s or found.time_s - 2 * gain_s > to_beat_s:
         return found
     steps = replace(found.steps, channels=hosts.memory.slots // 2)
     wider_s = seconds(steps.apply(found.algorithm, collective, ranks, root), hosts, nbytes)

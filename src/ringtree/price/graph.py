@@ -111,7 +111,7 @@ class Graph:
             link, which = near.links(changed)
             label = kind[changed][which] * (2 * len(self.capacities)) + 2 * self.which[link] + salt
             nodes.append(far[link])
-            seen.append(_mixed(label.astype(np.uint64) + ODD))
+            seen.append(mixed(label.astype(np.uint64) + ODD))
         ends = np.concatenate(nodes)
         if not len(ends):
             return ends
@@ -190,7 +190,7 @@ def flow(graph: Graph, supply: Mapping[int, Fraction], demand: Mapping[int, Frac
     return Fraction(total, scale), np.isin(graph.kind, list(side))
 
 
-def _mixed(values: Hashes) -> Hashes:
+def mixed(values: Hashes) -> Hashes:
     """Hashes of the values over all 64 bits (splitmix64)."""
     values = (values ^ (values >> np.uint64(30))) * MIX
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

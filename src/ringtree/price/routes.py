@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree.ir.ranges import elements
+from ringtree.price.graph import ODD, mixed
 from ringtree.topology import Topology
 from ringtree.topology.cluster_topology import ClusterTopology
 
@@ -76,7 +77,8 @@ class _Side:
     @staticmethod
     def of(topology: Topology, nodes: Ints, near: NDArray[np.int32], ends: NDArray[np.int32]) -> _Side:
         usable = np.flatnonzero(topology.bandwidth_Bps > 0)
-        order = usable[np.argsort(near[usable], kind="stable")]
+        order = _unlike(near[usable], ends[usable], topology.latency_s[usable], len(topology.nodes))
+        order = usable[order]
         first = np.searchsorted(near[order], np.arange(len(topology.nodes) + 1))
         return _Side(first, order, ends, np.arange(len(nodes)), nodes, np.zeros(len(nodes)), [], [])
 
@@ -110,6 +112,22 @@ class _Side:
             found.append(links[row])
             row = parents[row]
         return found
+
+
+def _unlike(near: NDArray[np.int32], ends: NDArray[np.int32], latency_s: NDArray[np.float64], nodes: int) -> Ints:
+    """The links that a search needs, by their near end: of those to alike nodes but one. From alike nodes, as ranks below
+    a switch are, it comes to the same nodes at the same latencies."""
+    onward = mixed((ends.astype(np.uint64) + ODD) ^ mixed(latency_s.view(np.uint64)))
+    by_near = np.argsort(near, kind="stable")
+    starts = np.flatnonzero(np.diff(near[by_near], prepend=-1))
+    alike = np.zeros(nodes, np.uint64)
+    alike[near[by_near][starts]] = np.add.reduceat(onward[by_near], starts) if len(starts) else 0
+    order = np.lexsort((ends, latency_s, alike[ends], near))
+    columns = (near[order], alike[ends[order]], latency_s[order])
+    opens = np.ones(len(order), np.bool_)
+    opens[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
+    kept = order[opens]
+    return kept[np.lexsort((kept, near[kept]))]
 
 
 class _Search:

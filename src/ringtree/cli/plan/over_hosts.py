@@ -19,7 +19,7 @@ from ringtree.cli.plan import records
 from ringtree.files.replacing import replace_with_json
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.units import bandwidth, count, duration, line_rate, size
-from ringtree.plan import HostCandidate, candidates_over_hosts
+from ringtree.plan import HostCandidate, candidates_over_hosts, priced_at
 from ringtree.price import BUILT_IN, Hosts, SharedMemory, over_hosts
 from ringtree.price.bounds import Bounds, LowerBound
 from ringtree.price.hosts import BANDWIDTH_BPS, LATENCY_S, PAYLOAD_SHARE, WIRE_MESSAGE_S, NetworkCost
@@ -109,6 +109,9 @@ def _at(hosts: Hosts, latency_s: float) -> Hosts:
 def _row(collective: str, here: Hosts, far: Hosts, bounds: Bounds, nbytes: int) -> PlannedCall:
     root = 0 if find_collective(collective).rooted else None
     found, other = (candidates_over_hosts(collective, hosts, root, nbytes) for hosts in (here, far))
+    if nbytes & (nbytes - 1):  # a call's choice is that of the next power of two, its time is not
+        found = tuple(priced_at(c, collective, here, root, nbytes) for c in found)
+        other = (priced_at(other[0], collective, far, root, nbytes),)
     schedule = found[0].steps.apply(found[0].algorithm, collective, len(here.host_of), root)
     quote = over_hosts.quote(schedule, here, nbytes)
     found = (replace(found[0], time_s=quote.seconds), *found[1:])
@@ -160,7 +163,8 @@ def _why(row: PlannedCall) -> Iterator[str]:
     beside = "nothing else serves"
     if after is not None:
         more = after.time_s / row.chosen.time_s - 1
-        beside = f"next, {after.label} takes " + (f"{more:.0%} longer" if more >= 0.005 else "as long")
+        longer = f"{more:.0%} longer" if more > 0 else f"{-more:.0%} less"
+        beside = f"next, {after.label} takes {longer if abs(more) >= 0.005 else 'as long'}"
     parts = f"the network {duration(q.network_s)}, memory {duration(q.memory_s)}, messages {duration(q.messages_s)}"
     yield f"{size(row.nbytes)}: {row.chosen.label} takes {duration(q.seconds)}: {parts}; {beside}"
 

@@ -74,7 +74,8 @@ def _places(args: argparse.Namespace) -> tuple[Where, str, list[int]]:
     one = Cluster(machine_of(args))
     counts = whole_node_counts(args.ranks, one.ranks) if args.ranks else [args.nodes * one.ranks]
     if max(counts) > MOST_RANKS:
-        raise ValueError(f"--nodes {args.nodes}: {counts[0]:,} ranks; expected at most {MOST_RANKS:,}")
+        option = f"-n/--ranks {args.ranks[:40]}" if args.ranks else f"--nodes {args.nodes}"
+        raise ValueError(f"{option}: {max(counts):,} ranks; expected at most {MOST_RANKS:,}")
     args.nodes = -(-max(counts) // one.ranks)
     all_of_it = cluster_of(args)
 
