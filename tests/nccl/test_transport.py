@@ -114,6 +114,14 @@ def test_no_prediction_between_nodes_beats_the_bound(
     assert min(e.time_s for e in found(cluster, collective, GiB).values()) >= bound_s
 
 
+@pytest.mark.parametrize("collective", ["broadcast", "reduce"])
+@pytest.mark.parametrize("gpus", [(0, 1), (2, 3)])
+def test_gpus_below_one_switch_share_its_link_and_its_nic(collective: str, gpus: tuple[int, ...]) -> None:
+    cluster = Cluster(machine("mi250x8").part(gpus), 3, INFINIBAND)
+    bound_s = Bounds(cluster).bound(collective, GiB).time_s
+    assert min(e.time_s for e in found(cluster, collective, GiB).values()) >= bound_s
+
+
 BOTTLENECKS = [
     ("dgx-a100", 1, "all_reduce", "ring/simple", GiB, "NVLink: 12 x 25 GB/s at 80 %"),
     ("dgx-h100", 1, "all_reduce", "nvls/simple", GiB, "NVLink SHARP"),

@@ -115,8 +115,8 @@ class _Side:
 
 
 def _unlike(near: NDArray[np.int32], ends: NDArray[np.int32], latency_s: NDArray[np.float64], nodes: int) -> Ints:
-    """The links that a search needs, by their near end: of those to alike nodes but one. From alike nodes, as ranks below
-    a switch are, it comes to the same nodes at the same latencies."""
+    """The links that a search needs, by their near end: of those to alike nodes but one. From alike nodes, as ranks
+    below a switch are, it comes to the same nodes at the same latencies."""
     onward = mixed((ends.astype(np.uint64) + ODD) ^ mixed(latency_s.view(np.uint64)))
     by_near = np.argsort(near, kind="stable")
     starts = np.flatnonzero(np.diff(near[by_near], prepend=-1))

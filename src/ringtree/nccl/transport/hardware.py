@@ -12,7 +12,7 @@ from ringtree.machines.link_figures import data_Bps
 from ringtree.machines.machine import LinkKind, Machine, PathKind
 from ringtree.nccl.link_speeds import link_GBps
 from ringtree.nccl.transport.figures import BLOCKS_OF_A_CHANNEL, NIC_SHARE, SHARP_SHARE, UNDER_WAY, NET_LATENCY_us
-from ringtree.nccl.transport.gpu_slots import gpu_slots_GBps
+from ringtree.nccl.transport.gpu_slots import gpu_slots_GBps, gpus_to_nics_GBps
 from ringtree.nccl.transport.limit import Limit
 from ringtree.nccl.transport.network import over_network
 from ringtree.nccl.transport.shared_links import channel_GBps
@@ -75,7 +75,8 @@ def nic_limit(comm: NcclCommunicator, algorithm: str, protocol: str = "simple") 
         rates = sum(machine.devices[machine.nics[n]].rate_Bps for n in used) / 1e9
         least = min(least, Limit(rates * SHARP_SHARE, f"{least.words}, whose switches reduce"))
     if graph.nics:
-        least = min(least, Limit(gpu_slots_GBps(comm.cluster, graph), "PCIe: between GPUs and NICs"))
+        way = min(gpu_slots_GBps(comm.cluster, graph), gpus_to_nics_GBps(machine, tuple(used), fabric.payload))
+        least = min(least, Limit(way, "PCIe: between GPUs and NICs"))
     if not fabric.rdma:
         ranks = min(graph.count, comm.per_node)  # whose proxy threads have the channels' sockets
         kernel = fabric.kernel_Bps / 1e9 * ranks
