@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from ringtree.formats import chrome
 from ringtree.ir.host_clocks import hosts_of
 from ringtree.ir.host_links import crossing, host_links
 from ringtree.ir.trace import Event
+from ringtree.machines.catalogue import machine
+from ringtree.machines.files import machine_json
 from tests.cli.conftest import Ringtree
 
 RING = ["ring", "-n", "4", "--bytes", "64K"]
@@ -35,6 +38,14 @@ def test_several_sizes_are_a_table(ringtree: Ringtree) -> None:
         ["8", "8", "byte", "none", "0", "6.00"],
         ["1048576", "1048576", "byte", "none", "0", "131.83"],
     ]
+
+
+def test_a_machines_json_is_known_by_its_keys_in_any_order(ringtree: Ringtree, tmp_path: Path) -> None:
+    rows = json.loads(machine_json.text(machine("dgx-h100").part(range(2))))
+    path = tmp_path / "sorted.json"
+    path.write_text(json.dumps(rows, sort_keys=True))
+    got = ringtree("simulate", "ring", "-n", "2", "--bytes", "1M", "--topology", str(path))
+    assert got.code == 0 and got.out.startswith("ring all_reduce over 2 ranks"), got.err
 
 
 @pytest.mark.parametrize(

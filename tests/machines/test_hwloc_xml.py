@@ -104,6 +104,8 @@ def test_two_sockets_a_switch_gpus_nics_and_a_disk() -> None:
     assert of["gpu1", "cpu1"] == gen4
     assert of["0000:05:00.0", "cpu0"][1] == 4 * parts.PCIE[3].bandwidth_Bps
     assert of["cpu0", "cpu1"] == (LinkKind.CPU, parts.CPUS["Xeon Platinum 8358"].to_socket_Bps)
+    pcie = [(k.generation, k.width) for k in m.links if k.source == m.device("0000:01:00.0")]
+    assert pcie == [(4, 16)] * 3  # a switch that no table knows; 32 lanes of PCIe 3 carry as much
     assert ("gpu0", "gpu1") not in of
     assert {m.devices[n].model for n in m.gpus} == {"A100 PCIe 80GB"}
     assert any(n.kind is NoteKind.ASSUMED and "nvlink" in n.text for n in m.notes)

@@ -20,10 +20,11 @@ NUMBERS = st.floats(0, 1e290)
 @st.composite
 def machines(draw: st.DrawFn) -> Machine:
     names = draw(st.lists(WORDS, min_size=1, max_size=5, unique=True))
-    kinds, whole = st.sampled_from(list(DeviceKind)), st.integers(-(2**31), 2**31 - 1)
+    kinds, whole = st.sampled_from(list(DeviceKind)), st.integers(0, 2**31 - 1)
+    numa, width = st.integers(-1, 2**31 - 1), st.integers(1, 2**31 - 1)
     devices = tuple(
         Device(
-            name, draw(kinds), draw(WORDS), draw(WORDS), draw(WORDS), draw(whole), draw(whole), draw(st.booleans()),
+            name, draw(kinds), draw(WORDS), draw(WORDS), draw(WORDS), draw(numa), draw(whole), draw(st.booleans()),
             draw(NUMBERS), draw(NUMBERS), draw(st.dictionaries(WORDS, WORDS, max_size=2)),
         )
         for name in names
@@ -31,7 +32,7 @@ def machines(draw: st.DrawFn) -> Machine:
     ends = st.tuples(*[st.integers(0, len(names) - 1)] * 2).filter(lambda e: e[0] != e[1])
     speeds = st.floats(1e-300, 1e290) | st.just(float("inf"))
     links = [
-        Link(*draw(ends), draw(st.sampled_from(list(LinkKind))), draw(speeds), draw(NUMBERS), draw(whole), draw(whole))
+        Link(*draw(ends), draw(st.sampled_from(list(LinkKind))), draw(speeds), draw(NUMBERS), draw(whole), draw(width))
         for _ in range(draw(st.integers(0, 4)) if len(names) > 1 else 0)
     ]
     notes = draw(st.lists(st.builds(Note, st.sampled_from(list(NoteKind)), WORDS, WORDS), max_size=2))
@@ -68,7 +69,19 @@ CASES: list[tuple[object, str]] = [
     ({"machine": "m", "devices": [{**GPU, "kind": "npu"}]}, 'devices[0]: kind is "npu"; expected one of gpu, cpu'),
     ({"machine": "m", "devices": [{**GPU, "kind": []}]}, "devices[0]: kind is a list; expected one of"),
     ({"machine": "m", "devices": [{**GPU, "sm": 80.5}]}, "devices[0]: sm is 80.5; expected a whole number"),
-    ({"machine": "m", "devices": [{**GPU, "sm": 2**40}]}, "expected a whole number of 32 bits"),
+    ({"machine": "m", "devices": [{**GPU, "sm": 2**40}]}, "expected a whole number of at least 0, of 32 bits"),
+    ({"machine": "m", "devices": [{**GPU, "sm": -80}]}, "devices[0]: sm is -80; expected a whole number of at least 0"),
+    (
+        {"machine": "m", "devices": [{**GPU, "numa": -7}]},
+        "devices[0]: numa is -7; expected a whole number of at least -1",
+    ),
+    *(
+        (
+            {"machine": "m", "devices": [{**GPU, "attributes": {"memory_Bps": text}}]},
+            f'memory_Bps is "{text}"; expected bytes',
+        )
+        for text in ("0", "-1", "nan", "fast")
+    ),
     ({"machine": "m", "devices": [{**GPU, "gdr": 1}]}, "devices[0]: gdr is 1; expected true or false"),
     ({"machine": "m", "devices": [{**GPU, "rate_Bps": "x"}]}, 'devices[0]: rate_Bps is "x"; expected a number'),
     ({"machine": "m", "devices": [{**GPU, "rate_Bps": -1}]}, "rate_Bps is -1; expected a number of at least 0"),
@@ -87,6 +100,10 @@ CASES: list[tuple[object, str]] = [
     ({"machine": "m", "devices": [GPU], "links": [{**LINK, "target": ["gpu0"]}]}, "links[0]: target is a list"),
     ({"machine": "m", "devices": [GPU], "links": [{**LINK, "target": "gpu0"}]}, "link 0 goes from gpu0 to itself"),
     ({"machine": "m", "devices": [GPU, CPU], "links": [{**LINK, "bandwidth_Bps": 0}]}, "expected a bandwidth above 0"),
+    (
+        {"machine": "m", "devices": [GPU, CPU], "links": [{**LINK, "width": 0}]},
+        "links[0]: width is 0; expected a whole",
+    ),
     ({"machine": "m", "devices": [GPU, CPU], "links": [{"source": "gpu0", "target": "cpu0"}]}, "links[0] lacks 'kind'"),
     ({"machine": "m", "notes": [{"kind": "trap"}]}, "notes[0] lacks 'about'"),
     ({"machine": "m", "devices": [GPU] * 10_000}, "devices: 10,000; expected at most"),

@@ -53,6 +53,25 @@ def test_an_equal_number_of_nics_keeps_slots_and_names() -> None:
     assert not after.notes
 
 
+def test_more_nics_are_not_the_same_port() -> None:
+    """NCCL takes NICs of one guid and port as one."""
+    port = {
+        "guid": "0x1",
+        "port": "1",
+        "dev": "0",
+        "net": "ib0",
+        "speed": "200000",
+        "vendor": "0x15b3",
+        "class": "0x020700",
+    }
+    machine = with_nics(server(attributes=port), 4, 50e9)
+    assert [dict(machine.devices[n].attributes) for n in machine.nics] == [
+        {"vendor": "0x15b3", "class": "0x020700"}
+    ] * 4
+    kept = with_nics(server(attributes=port), 2, 50e9)
+    assert all(kept.devices[n].attributes == port for n in kept.nics)
+
+
 def test_a_slot_that_is_too_slow_is_assumed_quick_with_a_note() -> None:
     machine = with_nics(server(), 2, 50e9)
     assert [n.kind for n in machine.notes] == [NoteKind.ASSUMED] * 2

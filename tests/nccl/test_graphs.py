@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ringtree.machines.catalogue import NAMES, machine
 from ringtree.machines.channels import Pattern
 from ringtree.machines.clusters import Cluster
-from ringtree.machines.machine import PathKind
+from ringtree.machines.machine import LinkKind, PathKind
 from ringtree.nccl.graphs import communicator_channels, graphs
 from ringtree.topology.fabrics import FABRICS
 from tests.nccl.by_hand import (
@@ -123,6 +125,16 @@ def test_hopper_on_switches_has_nvls_with_a_head_on_every_gpu() -> None:
     assert sorted(order[0] for order in nvls.orders) == list(range(8))
     assert nvls.intra_Bps == 40e9
     assert Pattern.NVLS not in graphs(cluster(a100()))
+
+
+def test_a_gpu_without_links_to_the_switches_is_none_of_nvls() -> None:
+    """One whose links failed, or that has them one way."""
+    whole = h100()
+    cut = whole.gpus[3]
+    for end in ("source", "target"):
+        links = [k for k in whole.links if k.kind is not LinkKind.NVLINK or getattr(k, end) != cut]
+        found = {g.pattern for g in graphs(cluster(replace(whole, links=tuple(links)))).values()}
+        assert Pattern.RING in found and Pattern.NVLS not in found
 
 
 def test_a_head_of_nvls_takes_its_own_share_twice() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
+from types import MappingProxyType
 
 from ringtree.machines.clusters import Cluster
 from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, Machine, Note, NoteKind, both_ways, renumbered
@@ -11,6 +12,8 @@ from ringtree.topology.fabrics import FABRICS
 
 FASTEST_BPS = 1e14
 """A rate beyond it is a typing error."""
+_OF_A_KIND = ("class", "vendor", "device", "subsystem_vendor", "subsystem_device", "fabric", "pxn")
+"""Attributes that NICs of a kind share."""
 UNKNOWN_SLOT = Link(0, 0, LinkKind.PCIE, 1.0)
 """A slot of which nothing is known: it is taken to be as quick as its NIC."""
 
@@ -33,7 +36,7 @@ def with_nics(machine: Machine, count: int, rate_Bps: float) -> Machine:
     taken = {d.name for d in devices}
     for n in range(count):
         at, slot = uplinks[n]
-        own = machine.devices[old[n]] if len(old) == count else replace(like, name=_free(f"nic{n}", taken), busid="")
+        own = machine.devices[old[n]] if len(old) == count else _another(like, _free(f"nic{n}", taken))
         taken.add(own.name)
         devices.append(replace(own, rate_Bps=rate_Bps, numa=machine.devices[at].numa))
         if slot.bandwidth_Bps < rate_Bps:
@@ -75,6 +78,12 @@ def _near_gpus(machine: Machine, count: int) -> list[tuple[int, Link]]:
     near = [anchors[n * len(anchors) // count] if count <= len(anchors) else anchors[n % len(anchors)]
             for n in range(count)]  # fmt: skip
     return [_slot(machine, gpu) for gpu in near]
+
+
+def _another(like: Device, name: str) -> Device:
+    """A NIC of the same kind: what says which port it is, as its guid does, is not another's."""
+    kind = {key: text for key, text in like.attributes.items() if key in _OF_A_KIND}
+    return replace(like, name=name, busid="", attributes=MappingProxyType(kind))
 
 
 def _free(name: str, taken: set[str]) -> str:

@@ -15,6 +15,8 @@ _NCCL_SPEEDS = (
 NCCL_DEFAULT_GENERATION = 3
 NCCL_DEFAULT_WIDTH = 16
 WIDEST = 32
+UNKNOWN_WIDTH = 255
+"""Kernels write 63 or this where they do not know the width."""
 
 VENDORS = {
     **parts.PCI_VENDORS, 0x1022: "amd", 0x8086: "intel", 0x15B3: "mellanox", 0x1D0F: "amazon", 0x17DB: "hpe",

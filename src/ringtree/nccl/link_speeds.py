@@ -5,6 +5,7 @@ Source: NVIDIA/nccl 2.30.7, src/graph/topo.h and topo.cc; for AMD's xGMI ROCm/rc
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from ringtree.machines.link_figures import data_Bps
@@ -79,7 +80,7 @@ def cpu_GBps(cpu: Device) -> float:
     if maker != "intel":
         return CPU_GBps.get(maker, LOCAL_GBps)
     model = cpu.attributes.get("modelid", "")
-    if model.isdigit() and cpu.attributes.get("familyid", "6") == "6":
+    if re.fullmatch("[0-9]{1,9}", model) and cpu.attributes.get("familyid", "6") == "6":
         return next(GBps for least, GBps in INTEL_MODEL_GBps if int(model) >= least)
     return next((GBps for word, GBps in INTEL_GBps if word in cpu.model.lower()), SKYLAKE_GBps)
 

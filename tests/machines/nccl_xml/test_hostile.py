@@ -39,6 +39,9 @@ OURS = {
     '<link source="cpu0" target="x" kind="cpu"/>': 'target="x"; expected the name of a device',
     '<link source="cpu0" target="cpu0" kind="cpu"/>': "goes from a device to itself",
     '<link source="cpu0" target="cpu0" kind="wire"/>': 'kind="wire"; expected one of shm, pcie',
+    '<device name="a" kind="switch"/><link source="cpu0" target="a" kind="nvlink" bandwidth_Bps="1e9" width="0"/>': (
+        'width="0"; expected a whole number of 1..'
+    ),
 }
 NUMBERS = ["x", "", " ", "1e3", "nan", "inf", "-1", "9" * 50, "0x", "0xg", "1 2", "１", "1.5", "99999"]
 CASES: dict[str, tuple[str, str]] = {
@@ -119,6 +122,10 @@ CASES: dict[str, tuple[str, str]] = {
         "name cannot be shown",
     ),
     "a name too long": (system("").replace('numaid="0"', f'numaid="0" name="{"a" * 200}"'), "name cannot be shown"),
+    "memory of no bandwidth": (
+        system(LINKED.format("").replace('sm="80"', 'sm="80" memory_Bps="0"')),
+        'memory_Bps="0"; expected a number of 1..',
+    ),
     "c2c of nothing": (system(LINKED.format('<c2c bw="0" count="1"/>')), 'bw="0"; expected a number'),
     **{
         f"link_width {n!r}": (system(PCI.format(1).replace('"16"', f'"{n}"') + "</pci>"), "link_width=")

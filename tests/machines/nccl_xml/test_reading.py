@@ -9,7 +9,8 @@ import pytest
 from ringtree.machines import parts
 from ringtree.machines.files import nccl_xml
 from ringtree.machines.files.xml_elements import elements
-from ringtree.machines.machine import DeviceKind, Link, LinkKind, Machine
+from ringtree.machines.machine import DeviceKind, Link, LinkKind, Machine, NoteKind
+from ringtree.nccl import link_speeds
 
 GB = 1e9
 GEN4 = 16 * parts.PCIE[4].bandwidth_Bps
@@ -138,6 +139,21 @@ def test_numa_nodes_of_a_host_are_all_joined_and_those_of_two_hosts_are_not() ->
 def test_amds_family_is_known_in_both_spellings(family: int, model: int, cpu: str) -> None:
     text = system("").replace('familyid="25" modelid="1"', f'familyid="{family}" modelid="{model}"')
     assert machine(text).devices[0].model == cpu
+
+
+def test_a_cpus_numbers_are_read_in_both_bases() -> None:
+    text = system(gpu("0000:01:00.0", 0)).replace('AuthenticAMD" familyid="25" modelid="1"', 'GenuineIntel" {}')
+    ten, sixteen = (
+        machine(text.format(ids)) for ids in ('familyid="6" modelid="143"', 'familyid="0x6" modelid="0x8f"')
+    )
+    assert ten.devices == sixteen.devices and link_speeds.cpu_GBps(sixteen.devices[1]) == 22.0
+
+
+@pytest.mark.parametrize(("width", "traps"), [(0, 0), (63, 1), (255, 1)])
+def test_a_width_that_the_kernel_did_not_know_is_nccls_default(width: int, traps: int) -> None:
+    m = machine(system(gpu("0000:01:00.0", 0).replace('link_width="16"', f'link_width="{width}"')))
+    assert links(m, LinkKind.PCIE)["gpu0", "cpu0"].bandwidth_Bps == GEN4
+    assert [n.kind for n in m.notes if "link_width" in n.text] == [NoteKind.TRAP] * traps
 
 
 GPUS_AND_NICS = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 
 from ringtree.cli.options.files import MEASURED
@@ -15,6 +16,10 @@ from ringtree.topology.text import SHAPES
 CLUSTER = "ringtree.cli.arguments.cluster"
 READING = "ringtree.machines.files.reading"
 """The modules that make clusters and find machines, loaded where one is named."""
+
+_MOST_BYTES = 1 << 23
+_DEVICES = re.compile(rb'\s*\{\s*"(devices|links|notes)"\s*:')
+_MACHINE = re.compile(rb'"machine"\s*:')
 
 
 def topology(text: str, ranks: int) -> Topology:
@@ -40,5 +45,7 @@ def machine_of(text: str) -> Machine | None:
 
 
 def _is_machine(path: str) -> bool:
-    """Whether a JSON file begins as a machine does; one of ranks and links has no such key."""
-    return b'"machine"' in first_bytes(path, 64)
+    """Whether a JSON file has a machine's keys; one of ranks and links has none of them. Programs that sort keys put
+    devices first."""
+    start = first_bytes(path, _MOST_BYTES)
+    return b'"machine"' in start[:64] or bool(_DEVICES.match(start) and _MACHINE.search(start))

@@ -213,12 +213,12 @@ def _info(element: Element) -> dict[str, str]:
 
 
 def _lanes(bandwidth_Bps: float, generation: int) -> tuple[str, int]:
-    """Speed and width that make up a bandwidth, of the device's own generation where they do; none for 0."""
-    for g in (generation, *parts.PCIE):
-        for width in _WIDTHS:
-            wire = parts.PCIE.get(g)
-            if wire and abs(width * wire.bandwidth_Bps - bandwidth_Bps) < 0.005 * bandwidth_Bps:
-                return pci.speed_for_nccl(g), width
+    """Speed and width that make up a bandwidth, of the device's own generation where they do, else of the usual width;
+    none for 0."""
+    own = [(generation, width) for width in _WIDTHS if generation in parts.PCIE]
+    for g, width in [*own, *((g, width) for width in _WIDTHS for g in parts.PCIE)]:
+        if abs(width * parts.PCIE[g].bandwidth_Bps - bandwidth_Bps) < 0.005 * bandwidth_Bps:
+            return pci.speed_for_nccl(g), width
     return "", 0
 
 

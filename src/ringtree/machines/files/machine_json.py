@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import MISSING, Field, fields
 from enum import Enum
 from math import inf
@@ -23,6 +24,8 @@ from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, Machin
 
 MOST_BYTES = 2**23
 _MOST = {"devices": MOST_OF_A_KIND * len(DeviceKind), "links": 200_000, "notes": 10_000}
+_BANDWIDTH = re.compile(r"0*[1-9][0-9]{0,17}(\.[0-9]{1,20})?")
+_LEAST = {"numa": -1, "width": 1}
 _KINDS: dict[type, type[Enum]] = {Device: DeviceKind, Link: LinkKind, Note: NoteKind}
 
 
@@ -125,6 +128,8 @@ def _value(kind: type, field: Field[Any], value: object, where: str) -> object:
         by_key = _typed(value, dict, where)
         for key, of_key in by_key.items():
             _typed(of_key, str, f"{where}: {_short(key)}")
+        if not _BANDWIDTH.fullmatch(memory_Bps := by_key.get("memory_Bps", "1")):
+            raise ValueError(f"{where}: memory_Bps is {_short(memory_Bps)}; expected bytes a second in digits")
         return MappingProxyType(dict(by_key))
     wanted = {"str": str, "int": int, "float": float, "bool": bool}[str(field.type)]
     if wanted is float:
@@ -134,8 +139,8 @@ def _value(kind: type, field: Field[Any], value: object, where: str) -> object:
             raise ValueError(f"{where} is {_short(value)}; expected a number of at least 0")
         return float(value)
     found = _typed(value, wanted, where)
-    if wanted is int and not -(2**31) <= found < 2**31:
-        raise ValueError(f"{where} is {_short(value)}; expected a whole number of 32 bits")
+    if wanted is int and not (least := _LEAST.get(field.name, 0)) <= found < 2**31:
+        raise ValueError(f"{where} is {_short(value)}; expected a whole number of at least {least}, of 32 bits")
     return found
 
 

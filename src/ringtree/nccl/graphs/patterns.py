@@ -62,7 +62,7 @@ def _graphs(cluster: Cluster) -> tuple[tuple[Pattern, Channels], ...]:
     if cluster.sharp and cluster.nodes > 1:
         more += [(Pattern.COLLNET_CHAIN, compute(system, Pattern.TREE, count, count))]
         more += [(Pattern.COLLNET_DIRECT, compute(system, Pattern.COLLNET_DIRECT, 1, MOST_CHANNELS))]
-    if system.switch >= 0 and system.sm >= NVLS_SM and len(system.gpus) > 1:
+    if system.reaches_switch and system.sm >= NVLS_SM and len(system.gpus) > 1:
         more += [(Pattern.NVLS, compute(system, Pattern.NVLS, 1, MOST_CHANNELS))]
     found |= {pattern: _channels(system, pattern, f, f.count) for pattern, f in more if f is not None}
     return tuple(found.items())

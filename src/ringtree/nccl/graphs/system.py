@@ -97,8 +97,13 @@ class System:
         """The path from a NIC's port to a GPU."""
         return self._net_paths[1][net][gpu]
 
+    @cached_property
+    def reaches_switch(self) -> bool:
+        """Whether every GPU has a link to the NVSwitches, and one back."""
+        return self.switch >= 0 and all(e >= 0 and self.edges[e].reverse >= 0 for e in self._up)
+
     def switch_path(self, gpu: int, out: bool) -> GraphPath:
-        """Between a GPU and the NVSwitches; only where there are some."""
+        """Between a GPU and the NVSwitches that it has a link to."""
         edge = self._up[gpu] if out else self.edges[self._up[gpu]].reverse
         return GraphPath(PathKind.NVL, (edge,), self.edges[edge].capacity_MBps)
 
@@ -227,7 +232,7 @@ class System:
     def _peer(self, a: int, b: int) -> GraphPath:
         if a == b:
             return HERE
-        if min(self._up[a], self._up[b]) >= 0:
+        if min(self._up[a], self._up[b]) >= 0 and self.edges[self._up[b]].reverse >= 0:
             return self.switch_path(a, True).then(self.switch_path(b, False), PathKind.NVL)
         if p2p(self.paths, a, b).applies:
             return self._way(self.paths.gpus(a, b))

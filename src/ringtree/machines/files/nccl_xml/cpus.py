@@ -20,13 +20,12 @@ def add(parsed: Parsed, element: Element) -> int:
     if (host, numa) in parsed.nodes:
         element.refuse("a second <cpu> with this numaid on its host; expected one that differs")
     parsed.nodes.add((host, numa))
-    for key in ("familyid", "modelid"):
-        element.whole(key, 0, 2**31, 0)
+    numbers = {key: str(element.whole(key, 0, 2**31, 0)) for key in ("familyid", "modelid")}
     several = len({e.attributes.get("host_hash", "") for e in parsed.root.inside("cpu")}) > 1
     hosts = list(dict.fromkeys([*parsed.hosts.values(), host]))
     name = ("cpu" if numa < 0 else f"cpu{numa}") + (f".host{hosts.index(host)}" if several else "")
     name = element.attributes.get("name") or name
-    attributes = {key: element.attributes[key] for key in _KEPT if element.attributes.get(key)}
+    attributes = {key: numbers.get(key, element.attributes[key]) for key in _KEPT if element.attributes.get(key)}
     part = part_of(element)
     vendor = element.attributes.get("vendor", "") or (part.vendor if part else "")
     model = element.attributes.get("model", "") or (part.model if part else "")

@@ -66,7 +66,7 @@ def links(parsed: Parsed) -> None:
                 bandwidth,
                 element.number("latency_s", 0, 1e3, 0.0),
                 element.whole("generation", 0, 100, 0),
-                element.whole("width", 0, 100_000, 1),
+                element.whole("width", 1, 100_000, 1),
             )
             parsed.draft.join(link, both=False)
 

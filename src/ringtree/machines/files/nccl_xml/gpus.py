@@ -44,6 +44,8 @@ def add(parsed: Parsed, element: Element, busid: str, above: int) -> int | None:
     parsed.draft.put(number, rank, pci.busid_order(busid))
     device = parsed.draft.devices[number]
     kept = {**device.attributes, **{key: gpu.attributes[key] for key in _KEPT if gpu.attributes.get(key)}}
+    if "memory_Bps" in kept:
+        gpu.number("memory_Bps", 1, 1e18)
     known = _known(parsed, gpu, number, element)
     if known["vendor"] != "nvidia" and gpu.attributes.get("sm"):
         kept["sm"] = gpu.attributes["sm"]  # compute units

@@ -117,9 +117,12 @@ class Parsed:
     def uplink(self, element: Element, number: int, above: int) -> None:
         """Adds the PCIe link of a <pci> to the device above it."""
         speed = element.attributes.get("link_speed", "")
-        width = element.whole("link_width", 0, pci.WIDEST, 0)
+        width = element.whole("link_width", 0, pci.UNKNOWN_WIDTH, 0)
         generation = pci.generation(speed)
-        if not width:
+        if not 0 < width <= pci.WIDEST:
+            if width:
+                text = f"link_width {width}, no known width: taken as x{pci.NCCL_DEFAULT_WIDTH}; NCCL takes the number"
+                self.draft.note(NoteKind.TRAP, number, text)
             width = pci.NCCL_DEFAULT_WIDTH
         if not generation:
             generation = self._missing_generation(element, number, speed)
