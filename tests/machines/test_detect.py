@@ -176,6 +176,30 @@ def test_parts_of_a_card_are_not_cards(tmp_path: Path) -> None:
     assert len(detect(tmp_path).nics) == 4
 
 
+def test_functions_of_one_card_are_one_nic(tmp_path: Path) -> None:
+    tree = SysTree(tmp_path)
+    for function in (0, 1):
+        path = tree.pci(f"00/0000:00:01.{function}", CX7)
+        tree.rdma(path, f"mlx5_{function}", "200 Gb/sec (2X NDR)", "InfiniBand")
+        tree.net(path, f"ib{function}", speed=200_000)
+    m = detect(tmp_path)
+    [nic] = [m.devices[n] for n in m.nics]
+    assert (nic.name, nic.rate_Bps, nic.attributes["ports"]) == ("mlx5_0", 50e9, "2")
+
+
+def test_a_bond_has_its_cards_other_function(tmp_path: Path) -> None:
+    """The bond's RDMA device is on the first function alone. Interfaces without RDMA are NICs of their own."""
+    tree = SysTree(tmp_path)
+    for slot in (1, 2):
+        for function in (0, 1):
+            path = tree.pci(f"00/0000:00:0{slot}.{function}", CX7)
+            tree.net(path, f"ens{slot}f{function}", speed=200_000)
+            if (slot, function) == (1, 0):
+                tree.rdma(path, "mlx5_bond_0", "400 Gb/sec (4X NDR)", "Ethernet")
+    m = detect(tmp_path)
+    assert sorted(m.devices[n].name for n in m.nics) == ["ens2f0", "ens2f1", "mlx5_bond_0"]
+
+
 def test_ports_of_one_card_are_together(tmp_path: Path) -> None:
     tree = SysTree(tmp_path)
     tree.rdma(tree.pci("00/0000:00:01.0", CX7), "mlx5_0", "200 Gb/sec (2X NDR)", "Ethernet", ports=2, state="1: DOWN")

@@ -85,6 +85,23 @@ def links(m: Machine) -> dict[tuple[str, str], tuple[LinkKind, float]]:
     return {(m.devices[k.source].name, m.devices[k.target].name): (k.kind, k.bandwidth_Bps) for k in m.links}
 
 
+def test_functions_of_one_card_are_one_nic() -> None:
+    """As to NCCL, where they have the RDMA library's devices; those of Ethernet alone are two."""
+    nic = V2[
+        V2.index('    <object type="PCIDev" gp_index="43"') : V2.index(
+            "   </object>\n  </object>\n </object>\n</topology>"
+        )
+    ]
+    second = nic.replace('"43"', '"53"').replace('"44"', '"54"').replace("82:00.0", "82:00.1").replace("eth0", "eth1")
+    assert len(machine(V2.replace(nic, nic + second)).nics) == 3
+    rdma = [text.replace('osdev_type="2"', 'osdev_type="3"').replace("eth", "mlx5_1") for text in (nic, second)]
+    m = machine(V2.replace(nic, "".join(rdma)))
+    assert [m.devices[n].name for n in m.nics] == ["mlx5_0", "mlx5_10"]
+    assert [n.text for n in m.notes if n.about == "0000:82:00.1"] == [
+        "is a port of the card of mlx5_10, as mlx5_11 is: taken together, as NCCL does"
+    ]
+
+
 def test_two_sockets_a_switch_gpus_nics_and_a_disk() -> None:
     m = machine(V2, nic="100Gb/s")
     gen4 = (LinkKind.PCIE, 16 * parts.PCIE[4].bandwidth_Bps)

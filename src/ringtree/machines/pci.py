@@ -26,6 +26,11 @@ VENDORS = {
 """Makers by PCI vendor id (pci-ids.ucw.cz)."""
 
 
+def slot_of(busid: str) -> str:
+    """The busid without the function, as of a card whose ports are functions of one device; "" for none."""
+    return busid.rpartition(".")[0]
+
+
 def generation(speed: str) -> int:
     """The PCIe generation of a link speed such as `16.0 GT/s PCIe` or `8 GT/s`; 0 where the text has none."""
     found = _SPEED.fullmatch(speed.strip())

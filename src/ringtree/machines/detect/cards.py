@@ -12,7 +12,7 @@ from ringtree.machines.detect.pci import PciDevice, Speed
 from ringtree.machines.detect.ports import Disk, Port
 from ringtree.machines.machine import Device, DeviceKind, NoteKind
 from ringtree.machines.nics import MAKERS
-from ringtree.machines.pci import VENDORS
+from ringtree.machines.pci import VENDORS, slot_of
 from ringtree.topology.fabrics import FABRICS
 
 UNKNOWN_Bps = 1.25e9
@@ -24,11 +24,12 @@ DISK = Speed(8.0, 4)
 def add_nics(
     builder: MachineBuilder, attachments: Attachments, pci: Mapping[str, PciDevice], found: Sequence[Port]
 ) -> dict[str, bool]:
-    """Adds one NIC for each PCI device, its ports together; returns, by name, whether the NIC does RDMA."""
+    """Adds one NIC for each card, its ports together; returns, by name, whether the NIC does RDMA. To NCCL, too, the
+    functions of a PCI device with RDMA are one NIC (NVIDIA/nccl, src/transport/net_ib.cc)."""
     cards: dict[str, list[Port]] = {}
     for port in found:
         if port.busid not in pci or not pci[port.busid].virtual:
-            cards.setdefault(port.busid or port.name, []).append(port)
+            cards.setdefault((port.rdma and slot_of(port.busid)) or port.busid or port.name, []).append(port)
     for card in cards.values():
         _add_nic(builder, attachments, pci.get(card[0].busid), card)
     return {card[0].name: bool(card[0].rdma) for card in cards.values()}

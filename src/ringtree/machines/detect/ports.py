@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from ringtree.machines.detect.pci import busid_of
+from ringtree.machines.pci import slot_of
 from ringtree.machines.sysfs import Sysfs
 
 NET, RDMA, NVME, BLOCK = "sys/class/net", "sys/class/infiniband", "sys/class/nvme", "sys/class/block"
@@ -39,12 +40,12 @@ class Disk:
 
 
 def ports(sysfs: Sysfs) -> tuple[Port, ...]:
-    """RDMA devices port by port, then devices with a network interface only. Interfaces without a device (bridges,
-    tunnels, lo) are none."""
+    """RDMA devices port by port, then cards with network interfaces only: a bond of RDMA has but one of its card's
+    functions. Interfaces without a device (bridges, tunnels, lo) are none."""
     rdma = [port for name in sysfs.folder(RDMA) for port in _rdma_ports(sysfs, name)]
-    taken = {port.busid for port in rdma if port.busid}
+    taken = {slot_of(port.busid) for port in rdma if port.busid}
     plain = [_interface(sysfs, name) for name in sysfs.folder(NET) if sysfs.real(f"{NET}/{name}/device")]
-    return (*rdma, *(port for port in plain if port.busid not in taken))
+    return (*rdma, *(port for port in plain if slot_of(port.busid) not in taken))
 
 
 def disks(sysfs: Sysfs) -> tuple[Disk, ...]:

@@ -61,6 +61,7 @@ class _Translation:
         self.info = _info(top)
         self.packages: list[Element] = []
         self.busids: dict[str, int] = {}
+        self.cards: dict[tuple[str, ...], str] = {}
         self.root = root
 
     def system(self) -> Element:
@@ -148,14 +149,18 @@ class _Translation:
             name = _info(element).get("PCIDevice", "")
             text = f"the {words}{f' ({name})' if name else ''} is in no table: left out, whatever it computes"
             self.notes.append(Note(NoteKind.UNKNOWN, element.attributes["pci_busid"], text))
-        if kind in (DeviceKind.GPU, DeviceKind.NIC, DeviceKind.STORAGE):
+        fabric, network = self._names(element)
+        if kind is DeviceKind.NIC and fabric and (first := self._port_of(own, fabric)):
+            text = f"is a port of the card of {first}, as {fabric} is: taken together, as NCCL does"
+            self.notes.append(Note(NoteKind.ASSUMED, element.attributes["pci_busid"], text))
+        elif kind in (DeviceKind.GPU, DeviceKind.NIC, DeviceKind.STORAGE):
             above.children.append(own)
         if "gp_index" in element.attributes:
             self.placed[element.attributes["gp_index"]] = own
         for system in element.inside("object"):  # indexes of the devices of Linux and of the driver
             if system.attributes.get("type") == "OSDev" and "gp_index" in system.attributes:
                 self.placed[system.attributes["gp_index"]] = own
-        if kind is DeviceKind.NIC and (name := self._name(element)):
+        if kind is DeviceKind.NIC and (name := fabric or network):
             own.attributes["name"] = name
         if kind is DeviceKind.GPU and not parts.gpu_by_id(vendor, device):
             own.attributes |= _reported(element)
@@ -179,8 +184,14 @@ class _Translation:
             "pci", element, busid=busid, **{"class": code}, **ids, link_speed=speed, link_width=str(width)
         )
 
-    def _name(self, element: Element) -> str:
-        """The RDMA library's name of a NIC, else its network interface's."""
+    def _port_of(self, own: Element, fabric: str) -> str:
+        """The RDMA library's name of the first function of a NIC's card; "" where this is the first."""
+        ids = [own.attributes.get(key, "") for key in ("vendor", "device")]
+        first = self.cards.setdefault((pci.slot_of(own.attributes["busid"]), *ids), fabric)
+        return "" if first == fabric else first
+
+    def _names(self, element: Element) -> tuple[str, str]:
+        """The RDMA library's name of a NIC, and its network interface's."""
         names: dict[bool, str] = {}
         for system in element.inside("object"):
             kind = system.whole("osdev_type", 0, 255, 0)
@@ -189,7 +200,7 @@ class _Translation:
             name = system.attributes.get("name", "")
             if (fabric or network) and re.fullmatch(r"[\w.:@+-]{1,40}", name, re.ASCII):
                 names.setdefault(fabric, name)
-        return names.get(True) or names.get(False, "")
+        return names.get(True, ""), names.get(False, "")
 
 
 def _objects(top: Element) -> Iterator[tuple[Element, list[Element]]]:
