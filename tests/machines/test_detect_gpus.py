@@ -10,7 +10,7 @@ import pytest
 from ringtree.machines.building import MachineBuilder
 from ringtree.machines.detect import gpus
 from ringtree.machines.detect.attachments import Attachments
-from ringtree.machines.detect.nvml import NvmlGpu, nvml_gpus
+from ringtree.machines.detect.nvml import NvmlGpu, nvml_gpus, short_busid
 from ringtree.machines.detect.pci import pci_devices
 from ringtree.machines.machine import Device, DeviceKind, LinkKind, Machine
 from ringtree.machines.sysfs import Sysfs
@@ -26,7 +26,11 @@ def machine(root: Path, ids: tuple[int, int, int], count: int, reported: NvLinks
     tree = SysTree(root)
     tree.pci("00/0000:00:1f.0", SCREEN, None)
     buses = [f"0000:00:{k + 1:02x}.0" for k in range(count)]
-    ends = {"gpu": buses, "nvswitch": [f"0000:01:{k + 1:02x}.0" for k in range(6)]}
+    ends = {
+        "gpu": buses,
+        "cpu": ["0004:00:01.0", "0004:00:01.1"],
+        "nvswitch": [f"0000:01:{k + 1:02x}.0" for k in range(6)],
+    }
     for bus in buses:
         tree.pci(f"00/{bus}", ids)
     for k in range(switches):
@@ -51,6 +55,20 @@ def test_nvlinks_between_gpus_are_those_of_nvml(tmp_path: Path) -> None:
     m = machine(tmp_path, A100_PCIE, 3, {0: {("gpu", 2): 12}, 1: {}, 2: {("gpu", 0): 12}})
     assert nvlinks(m) == {("gpu0", "gpu2"): 12, ("gpu2", "gpu0"): 12}
     assert [m.devices[g].model for g in m.gpus] == ["A GPU"] * 3
+
+
+def test_nvlinks_to_a_cpu_are_those_of_nvml(tmp_path: Path) -> None:
+    """As Power9 has them."""
+    m = machine(tmp_path, V100, 2, {0: {("cpu", 0): 3, ("gpu", 1): 3}, 1: {("cpu", 1): 3, ("gpu", 0): 3}})
+    pairs = [("gpu0", "cpu0"), ("gpu1", "cpu0"), ("gpu0", "gpu1")]
+    assert nvlinks(m) == {pair: 3 for a, b in pairs for pair in ((a, b), (b, a))}
+
+
+@pytest.mark.parametrize(
+    ("by_nvml", "by_sysfs"), [("00000000:1B:00.0", "0000:1b:00.0"), (b"00010000:01:00.0", "10000:01:00.0")]
+)
+def test_a_domain_is_spelled_as_in_sysfs(by_nvml: bytes | str, by_sysfs: str) -> None:
+    assert short_busid(by_nvml) == by_sysfs
 
 
 def test_all_nvswitches_are_one(tmp_path: Path) -> None:

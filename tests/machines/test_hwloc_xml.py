@@ -85,6 +85,13 @@ def links(m: Machine) -> dict[tuple[str, str], tuple[LinkKind, float]]:
     return {(m.devices[k.source].name, m.devices[k.target].name): (k.kind, k.bandwidth_Bps) for k in m.links}
 
 
+def test_a_superchips_gpu_is_on_c2c() -> None:
+    m = machine(V2.replace("10de:20b5", "10de:2342"))
+    assert {m.devices[n].model for n in m.gpus} == {"GH200 96GB"}
+    c2c = {pair: Bps for pair, (kind, Bps) in links(m).items() if kind is LinkKind.C2C}
+    assert c2c == {("gpu0", "cpu0"): 450e9, ("cpu0", "gpu0"): 450e9, ("gpu1", "cpu1"): 450e9, ("cpu1", "gpu1"): 450e9}
+
+
 def test_functions_of_one_card_are_one_nic() -> None:
     """As to NCCL, where they have the RDMA library's devices; those of Ethernet alone are two."""
     nic = V2[

@@ -52,3 +52,8 @@ def latency_s(link: Link) -> float:
 def data_Bps(link: Link) -> float:
     """A link's bandwidth for data."""
     return link.bandwidth_Bps * PAYLOAD.get(link.kind, 1.0)
+
+
+def c2c(part: parts.GpuPart | None) -> parts.LinkGeneration | None:
+    """The link of a superchip's GPU to its Grace; a GB300 has a GB200's."""
+    return parts.C2C.get(part.model.partition(" ")[0].replace("GB300", "GB200")) if part else None

@@ -14,6 +14,7 @@ from ringtree.machines.detect.cpus import NumaNode, Processor, numa_nodes, proce
 from ringtree.machines.detect.nvml import nvml_gpus
 from ringtree.machines.detect.pci import pci_devices
 from ringtree.machines.detect.ports import disks, ports
+from ringtree.machines.link_figures import c2c
 from ringtree.machines.machine import Machine, NoteKind
 from ringtree.machines.pci import unknown_accelerator
 from ringtree.machines.sysfs import Sysfs
@@ -36,7 +37,7 @@ def detect(root: Path = THIS) -> Machine:
     numa, cpu = numa_nodes(sysfs), processor(sysfs)
     cpus = {node.number: f"cpu{max(node.number, 0)}" for node in numa}
     found = gpus.candidates(pci)
-    nodes.add(builder, numa, cpu, cpus, superchip=any(gpus.c2c(parts.gpu_by_id(d.maker, d.model)) for d in found))
+    nodes.add(builder, numa, cpu, cpus, superchip=any(c2c(parts.gpu_by_id(d.maker, d.model)) for d in found))
     attachments = Attachments(builder, pci, cpus)
     nvidia = any(d.maker == gpus.NVIDIA for d in found) or bool(sysfs.folder(DRIVER))
     asked = root == THIS and nvidia

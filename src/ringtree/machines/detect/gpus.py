@@ -12,6 +12,7 @@ from ringtree.machines.detect.amd import KfdGpu
 from ringtree.machines.detect.attachments import ASSUMED, Attachments, GTps
 from ringtree.machines.detect.nvml import INSTALL, NvmlGpu
 from ringtree.machines.detect.pci import PciDevice, Speed
+from ringtree.machines.link_figures import c2c
 from ringtree.machines.machine import Device, DeviceKind, LinkKind, NoteKind
 
 NVIDIA, AMD = 0x10DE, 0x1002
@@ -41,11 +42,6 @@ class DetectedGpu:
         """The generation of its NVLinks; 0 where it has none."""
         wire = self.part.wire if self.part else 0
         return wire if isinstance(wire, int) and wire else NVLINKS.get(self.sm, 0)
-
-
-def c2c(part: parts.GpuPart | None) -> parts.LinkGeneration | None:
-    """The link of a superchip's GPU to its Grace; a GB300 has a GB200's."""
-    return parts.C2C.get(part.model.partition(" ")[0].replace("GB300", "GB200")) if part else None
 
 
 def candidates(pci: Mapping[str, PciDevice]) -> tuple[PciDevice, ...]:
@@ -122,7 +118,7 @@ def add(
             builder.wired(names[gpu.busid], attachments.cpu(gpu.busid), wire, 1)
     _join_xgmi(builder, there, names)
     if any(gpu.nvlinks for gpu in there):
-        _join_nvlinks(builder, there, names)
+        _join_nvlinks(builder, attachments, there, names)
     else:
         _assume_nvlinks(builder, pci, there, names)
 
@@ -147,7 +143,9 @@ def _join_xgmi(builder: MachineBuilder, there: Sequence[DetectedGpu], names: Map
                 )
 
 
-def _join_nvlinks(builder: MachineBuilder, there: Sequence[DetectedGpu], names: Mapping[str, str]) -> None:
+def _join_nvlinks(
+    builder: MachineBuilder, attachments: Attachments, there: Sequence[DetectedGpu], names: Mapping[str, str]
+) -> None:
     switches = {busid for gpu in there for kind, busid in gpu.nvlinks if kind == "nvswitch"}
     generation = max((gpu.nvlink for gpu in there), default=0)
     if switches and generation in SWITCHED:
@@ -157,7 +155,9 @@ def _join_nvlinks(builder: MachineBuilder, there: Sequence[DetectedGpu], names: 
         if through and gpu.nvlink in SWITCHED:
             builder.nvlink(names[gpu.busid], "nvswitch", gpu.nvlink, through)
         for (kind, busid), count in gpu.nvlinks.items():
-            if kind == "gpu" and busid in names and names[gpu.busid] < names[busid] and gpu.nvlink:
+            if kind == "cpu" and gpu.nvlink:
+                builder.nvlink(names[gpu.busid], attachments.cpu(gpu.busid), gpu.nvlink, count)
+            elif kind == "gpu" and busid in names and names[gpu.busid] < names[busid] and gpu.nvlink:
                 builder.nvlink(names[gpu.busid], names[busid], gpu.nvlink, count)
 
 

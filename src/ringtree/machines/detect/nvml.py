@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -79,4 +80,4 @@ def text_of(text: bytes | str) -> str:
 def short_busid(busid: bytes | str) -> str:
     """sysfs' spelling of 00000000:1B:00.0."""
     domain, _, rest = text_of(busid).lower().partition(":")
-    return f"{domain[-4:] if domain.startswith('0000') else domain}:{rest}"
+    return f"{int(domain, 16):04x}:{rest}" if re.fullmatch("[0-9a-f]{1,8}", domain) else f"{domain}:{rest}"

@@ -8,7 +8,8 @@ from ringtree.machines import parts, pci
 from ringtree.machines.files.nccl_xml import fabric, gpus
 from ringtree.machines.files.nccl_xml.assumed import Assumed
 from ringtree.machines.files.nccl_xml.parsed import Parsed, PciSlot
-from ringtree.machines.machine import DeviceKind, LinkKind, NoteKind
+from ringtree.machines.link_figures import c2c
+from ringtree.machines.machine import DeviceKind, Link, LinkKind, NoteKind
 
 _BOARDS = {3: "V100 SXM2", 4: "A100 SXM4 40GB", 5: "H100 SXM5", 6: "B300"}
 """The likeliest model of eight and more GPUs of a PCIe generation …"""
@@ -121,6 +122,11 @@ def _gpu(parsed: Parsed, slot: PciSlot, part: parts.GpuPart | None, position: in
         return
     kept = MappingProxyType({**parsed.draft.devices[slot.number].attributes, **part.attributes})
     parsed.draft.change(slot.number, vendor=part.vendor, model=part.model, sm=part.sm, gdr=part.gdr, attributes=kept)
+    if wire := c2c(part):
+        cpu = parsed.cpu_of(slot.number)
+        link = Link(slot.number, cpu, LinkKind.C2C, wire.bandwidth_Bps, wire.latency_s, wire.generation, 1)
+        parsed.draft.join(link)
+        parsed.draft.note(NoteKind.ASSUMED, slot.number, f"joined to its CPU by C2C, as {part.model} is")
 
 
 def _nic(parsed: Parsed, slot: PciSlot) -> None:
