@@ -136,6 +136,9 @@ def test_gpus_are_known_by_their_nvlinks() -> None:
     assert m.devices[m.nics[0]].rate_Bps == 25e9
     m = machine(text(names, cells, tails), gpu="h100-sxm", nic="400Gb/s", gdr="0")
     assert (m.devices[m.gpus[0]].sm, m.devices[m.nics[0]].rate_Bps, m.devices[m.nics[0]].gdr) == (90, 50e9, False)
+    assert all(n.about != "nvlink=" for n in m.notes)
+    m = machine(text(names, cells, tails), nvlink="none")
+    assert m.of_kind(DeviceKind.NVSWITCH) and [n.text[:8] for n in m.notes if n.about == "nvlink="] == ["not used"]
     names, cells, tails = CASES["dgx-1 like"]
     m = machine(text(names, cells, tails))
     assert not m.of_kind(DeviceKind.NVSWITCH)

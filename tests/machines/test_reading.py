@@ -129,6 +129,13 @@ def test_values_in_the_file_go_before_those_given() -> None:
     assert {k.width for k in switched.links if k.kind.value == "nvlink"} == {18}
 
 
+def test_of_a_machines_json_nothing_is_assumed(tmp_path: Path) -> None:
+    path = tmp_path / "m.json"
+    path.write_text(machine_json.text(catalogue.machine("dgx-a100")))
+    with pytest.raises(ValueError, match=r"m\.json: a machine as JSON, which is complete; expected no assumptions"):
+        reading.find(path, {"gpu": "h100-sxm"})
+
+
 def test_of_the_catalogue_nothing_is_assumed() -> None:
     with pytest.raises(ValueError, match="dgx-a100 is a machine of the catalogue, which is complete"):
         reading.find("dgx-a100", {"nvlink": "none"})

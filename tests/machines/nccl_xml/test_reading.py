@@ -202,7 +202,10 @@ def test_nvlinks_that_lead_to_their_own_gpu_are_ignored() -> None:
     assert links(machine(two, nvlink="pairs"), LinkKind.NVLINK)["gpu0", "gpu1"].width == 12
 
 
-def test_nvlinks_in_the_file_go_before_those_given() -> None:
-    given = machine(SWITCHED, nvlink="none")
-    assert given.links == machine(SWITCHED).links
-    assert "not used" in next(note.text for note in given.notes if note.about == "nvlink=")
+@pytest.mark.parametrize(("key", "value"), [("nvlink", "none"), ("gdr", "0")])
+def test_facts_in_the_file_go_before_those_given(key: str, value: str) -> None:
+    given, known = machine(SWITCHED, **{key: value}), machine(SWITCHED)
+    assert (given.links, given.devices) == (known.links, known.devices)
+    assert [n.text for n in given.notes if n.about == f"{key}="] == [
+        "not used: the file has it, which takes precedence"
+    ]

@@ -71,6 +71,8 @@ class _Tree:
             text = f"joined as {part.model} are, for want of a report: {part.to_socket_Bps / 1e9:g} GB/s each way"
             self.draft.note(NoteKind.ASSUMED, f"{len(cpus)} NUMA nodes", text)
         self._nvlinks()
+        if self.given.nvlink is not None:
+            self.draft.note(NoteKind.ASSUMED, "nvlink=", "not used: the matrix has them, which takes precedence")
         return self.draft.machine()
 
     def _groups(self, level: str) -> list[int]:

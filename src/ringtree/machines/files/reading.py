@@ -34,7 +34,10 @@ def read(path: str | Path, assume: Mapping[str, str] | None = None) -> Machine:
                              "`ringtree topo show MACHINE --graph FILE` shows it")  # fmt: skip
         raise ValueError(f"{root.where}: expected {EXPECTED}")
     if start in (b"{", b"["):
-        return _json(data, file)
+        found = _json(data, file)
+        if assume:
+            raise ValueError(f"{file}: a machine as JSON, which is complete; expected no assumptions")
+        return found
     if nvidia_smi.looks_like(data):
         return nvidia_smi.parse(data, file, assume)
     raise ValueError(f"{file}: of no form that is known; expected {EXPECTED}")

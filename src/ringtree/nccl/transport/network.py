@@ -25,8 +25,10 @@ def over_network(cluster: Cluster, pattern: str, nics: Limit, used: int) -> Limi
     share = _of_torus(cluster.nodes, pattern) if torus else _of_leaves(cluster, pattern, used)
     if share >= 1:
         return nics
-    way = "over a torus of " + " x ".join(map(str, grid(cluster.nodes)))
-    return Limit(nics.GBps * share, f"{nics.words}, {way if torus else f'oversubscribed {cluster.oversubscription:g}'}")
+    way = f"oversubscribed {cluster.oversubscription:g}"
+    if torus:
+        way = "over a torus of " + " x ".join(map(str, grid(cluster.nodes)))
+    return Limit(nics.GBps * share, f"{nics.words}, {way}")
 
 
 def _of_torus(machines: int, pattern: str) -> float:

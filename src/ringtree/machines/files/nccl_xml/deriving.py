@@ -43,6 +43,7 @@ def derive(parsed: Parsed) -> None:
     for key, used, present in (
         ("gpu", given.gpu is None or slots or parsed.used_gpu, parsed.has_gpus),
         ("nic", given.nic_Bps is None or found[DeviceKind.NIC] or parsed.rateless, parsed.has_nics),
+        ("gdr", given.gdr is None or found[DeviceKind.NIC], parsed.has_nics),
         ("nvlink", given.nvlink is None or wired, parsed.has_gpus),
     ):
         if not used:
