@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import os
 import pickle
 import signal
@@ -11,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from ringtree import Pool, RankFailed, spawn
 from ringtree.runtime.communicator.communicator import Communicator
 from tests.runtime.communicator.test_lifetime import children
 from tests.runtime.conftest import available
+from tests.waiting import Event
 
 
 def kinds() -> list[dict[str, Any]]:
@@ -183,6 +186,57 @@ def test_the_end_of_a_process_is_described() -> None:
         spawn(lambda comm: sys.exit(3) if comm.rank == 1 else None, 2)
     with pytest.raises(RankFailed, match="its result cannot be pickled"):
         spawn(lambda comm: lambda: 0, 2)
+
+
+def leaves_a_child_and_is_killed(comm: Communicator, known: Event) -> None:
+    if comm.rank == 1:
+        if os.fork() == 0:
+            known.wait()
+            os._exit(0)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_rank_has_ended_though_a_child_of_its_own_has_its_pipe() -> None:
+    pytest.importorskip("ringtree._native")
+    known = Event()
+    with pytest.raises(RankFailed, match="rank 1 of 2 failed: its process was killed by SIGKILL"):
+        spawn(leaves_a_child_and_is_killed, 2, known)
+    known.set()
+
+
+def raises_its_own(comm: Communicator, folder: str, fails: bool) -> Any:
+    sys.path.insert(0, folder)
+    own = importlib.import_module("only_of_the_ranks")
+    if fails:
+        raise own.Boom("the real error")
+    return own.Boom("a result")
+
+
+@pytest.mark.parametrize(
+    ("fails", "story"),
+    [
+        (True, "only_of_the_ranks.Boom: the real error"),
+        (False, "its result cannot be unpickled here: ModuleNotFoundError"),
+    ],
+)
+def test_an_error_that_only_the_rank_can_import_is_shown(tmp_path: Path, fails: bool, story: str) -> None:
+    pytest.importorskip("ringtree._native")
+    (tmp_path / "only_of_the_ranks.py").write_text("class Boom(Exception): pass\n")
+    with pytest.raises(RankFailed, match=f"rank [01] of 2 failed: {story}"):
+        spawn(raises_its_own, 2, str(tmp_path), fails)
+
+
+def test_ranks_end_where_sigchld_is_ignored() -> None:
+    """In a process of its own, whose children are its ranks alone."""
+    pytest.importorskip("ringtree._native")
+    program = (
+        "import os, signal; from ringtree import spawn; signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+        "print(spawn(lambda comm: comm.rank, 2))\n"
+        "spawn(lambda comm: os._exit(7), 1)"
+    )
+    got = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert got.stdout == "[0, 1]\n"
+    assert "rank 0 of 1 failed: its process ended; nobody knows how" in got.stderr
 
 
 def interrupted(comm: Communicator) -> None:

@@ -8,6 +8,7 @@ import selectors
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -36,6 +37,8 @@ class RankProcesses:
         speaker: int | None = None,
     ) -> None:
         self._selector, self._take, self._ended, self._speaker = selector, take, ended, speaker
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # as a supervisor may leave it: no rank's end would be known
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._started: dict[int, tuple[Sequence[str], Mapping[str, str], int | None]] = {}
         self._lines: list[WholeLines] = []

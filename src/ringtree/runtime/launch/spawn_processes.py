@@ -79,30 +79,43 @@ class Processes:
     def finish(self, grace_s: float) -> list[tuple[int, Outcome]]:
         """As Crew.finish; a process that ends without a result is an outcome, too."""
         outcomes: list[tuple[int, Outcome]] = []
-        waiting = {pipe: rank for rank, pipe in enumerate(self._pipes)}
-        deadline: float | None = None
-        while waiting:
-            ready = wait(list(waiting), None if deadline is None else max(deadline - time.monotonic(), 0))
-            if not ready:
-                break
-            for pipe in ready:
-                assert isinstance(pipe, Connection)
-                rank = waiting.pop(pipe)
-                outcome = self._receive(rank, pipe)
-                outcomes.append((rank, outcome))
-                if outcome.failed and deadline is None:
+        ends = {rank: end for rank, pid in enumerate(self._pids) if (end := _end_of(pid)) is not None}
+        waiting: dict[Connection | int, int] = {pipe: rank for rank, pipe in enumerate(self._pipes)}
+        for rank, end in ends.items():
+            waiting[end] = rank
+        try:
+            deadline: float | None = None
+            while waiting:
+                ready = wait(list(waiting), None if deadline is None else max(deadline - time.monotonic(), 0))
+                if not ready:
+                    break
+                done = dict.fromkeys(rank for each, rank in waiting.items() if each in ready)
+                waiting = {each: rank for each, rank in waiting.items() if rank not in done}
+                outcomes += ((rank, self._receive(rank)) for rank in done)
+                if deadline is None and any(outcome.failed for _, outcome in outcomes):
                     deadline = time.monotonic() + grace_s
+        finally:
+            for end in ends.values():
+                os.close(end)
         return outcomes
 
-    def _receive(self, rank: int, pipe: Connection) -> Outcome:
+    def _receive(self, rank: int) -> Outcome:
+        """The outcome of a rank that has sent one, or ended. What a rank forked itself may hold its pipe open."""
+        pipe = self._pipes[rank]
         try:
-            outcome: Outcome = pickle.loads(pipe.recv_bytes())
-            return outcome
+            sent = pipe.recv_bytes() if pipe.poll(0) else b""
         except (EOFError, OSError):
-            _, status = os.waitpid(self._pids[rank], 0)
-            self._pids[rank] = 0
-            code = os.waitstatus_to_exitcode(status)
-            return Outcome(story=_INTERRUPTED if code == _INTERRUPTED_CODE else f"its process {ending(code)}")
+            sent = b""
+        if sent:
+            return _read(sent)
+        status = _waited(self._pids[rank])
+        self._pids[rank] = 0
+        if status is None:
+            return Outcome(
+                story="its process ended; nobody knows how, as the program ignores SIGCHLD or reaps its children"
+            )
+        code = os.waitstatus_to_exitcode(status)
+        return Outcome(story=_INTERRUPTED if code == _INTERRUPTED_CODE else f"its process {ending(code)}")
 
     def stop(self) -> None:
         """Ends the ranks: idle ranks by closing their pipe, busy ones by signals; leaves no zombie."""
@@ -111,18 +124,55 @@ class Processes:
         for number, after_s in ((0, 1.0), (signal.SIGTERM, 1.0), (signal.SIGKILL, 60.0)):
             for pid in filter(None, self._pids):
                 if number:
-                    os.kill(pid, number)
+                    with suppress(ProcessLookupError):  # the program reaps all its children itself
+                        os.kill(pid, number)
             if self._reap(after_s):
                 break
 
     def _reap(self, within_s: float) -> bool:
         deadline, pause_s = time.monotonic() + within_s, 0.0005
         while True:
-            self._pids = [pid for pid in self._pids if pid and os.waitpid(pid, os.WNOHANG) == (0, 0)]
+            self._pids = [pid for pid in self._pids if pid and _runs(pid)]
             if not self._pids or time.monotonic() > deadline:
                 return not self._pids
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, 0.02)
+
+
+def _end_of(pid: int) -> int | None:
+    """A descriptor that is readable once the process has ended; None where the kernel gives none."""
+    try:
+        return os.pidfd_open(pid) if pid else None
+    except OSError:
+        return None
+
+
+def _waited(pid: int) -> int | None:
+    """The status by which a child ended; None where nobody knows: SIGCHLD is ignored, or the program reaps all its
+    children."""
+    try:
+        return os.waitpid(pid, 0)[1]
+    except ChildProcessError:
+        return None
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return os.waitpid(pid, os.WNOHANG) == (0, 0)
+    except ChildProcessError:
+        return False
+
+
+def _read(sent: bytes) -> Outcome:
+    """The outcome that a rank sent; without the result or the error where only the rank can import its class."""
+    try:
+        outcome, cause = pickle.loads(sent)
+    except Exception as error:  # noqa: BLE001  # of any kind
+        return Outcome(story=f"its result cannot be unpickled here: {type(error).__name__}: {error}")
+    with suppress(Exception):
+        outcome.cause = pickle.loads(cause)
+    found: Outcome = outcome
+    return found
 
 
 class _ProcessIds:
@@ -213,12 +263,16 @@ class _Child:
                     return False
 
     def _send(self, outcome: Outcome) -> None:
+        """Sends the outcome, and its error apart: the parent may not be able to make it again."""
         try:
-            text = pickle.dumps(outcome)
-            pickle.loads(text)  # some errors can be pickled, but not be made again
-        except Exception as error:  # noqa: BLE001
-            story = outcome.story or f"its result cannot be pickled: {error}"
-            text = pickle.dumps(Outcome(story=story))
+            cause = pickle.dumps(outcome.cause)
+            pickle.loads(cause)  # some errors can be pickled, but not be made again
+        except Exception:  # noqa: BLE001
+            cause = pickle.dumps(None)
+        try:
+            text = pickle.dumps((Outcome(outcome.result, outcome.story), cause))
+        except Exception as refusal:  # noqa: BLE001
+            text = pickle.dumps((Outcome(story=f"its result cannot be pickled: {refusal}"), cause))
         self.pipe.send_bytes(text)
 
 
