@@ -343,7 +343,9 @@ void Group::check_last_call() {
   if (!health.failed()) interpreter_->check_last_call();
   if (leaves_by_error_ || health.raised()) return;
   auto failure = health.await_failure();
-  if (failure && (failure->kind == Failure::mismatch || interpreter_->missed_in_last_call(failure->rank)))
+  if (!failure) return;
+  bool of_waiting = failure->kind == Failure::died || failure->kind == Failure::timed_out;
+  if (failure->kind == Failure::mismatch || (of_waiting && interpreter_->was_missed_in_last_call()))
     health.raise_failure();
 }
 

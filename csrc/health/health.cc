@@ -189,6 +189,12 @@ std::optional<int> Health::rank_of(int number) const {
   return {};
 }
 
+std::optional<int> Health::missed(int culprit) const {
+  auto rank = culprit < 0 ? std::nullopt : rank_of(culprit);
+  if (!rank || *rank == rank_) return {};
+  return left(*rank) || died(*rank) || last_call(*rank) < last_call(rank_) ? rank : std::nullopt;
+}
+
 void Health::join_family(const std::vector<std::string>& names) {
   family().join(*this, names);
 }

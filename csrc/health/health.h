@@ -75,6 +75,9 @@ class Health {
   Error closed() const;        // the error of a group that is closed, and why it had failed before
   int number(int rank) const;  // in the world
   std::optional<int> rank_of(int number) const;
+  // The rank of a culprit that this group misses too. None where it goes on here, in this rank's last call or a later
+  // one: only another group has lost it.
+  std::optional<int> missed(int culprit) const;
   int rank() const { return rank_; }
   bool stopped(int rank) const { return watch_.stopped(rank); }
 

@@ -34,8 +34,8 @@ class Interpreter : Situation {
   void check_last_call();
   // Before that: waits, for so long at most, until the peers have begun it.
   void await_peers_in_last_call(std::int64_t ns);
-  // Whether a peer has left, and not because of an error, without the last call that this rank made.
-  bool missed_in_last_call(int peer) const;
+  // Whether a peer has left, and not by an error of its program, without the last call that this rank made.
+  bool was_missed_in_last_call() const;
 
   void add_region(Region region);
 

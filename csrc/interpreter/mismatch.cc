@@ -90,8 +90,11 @@ bool Interpreter::never_comes(int peer) const {
   return health.left(peer) && !health.has_begun(peer, call_);
 }
 
-bool Interpreter::missed_in_last_call(int peer) const {
-  return previous_ && peer >= 0 && peer != endpoint_.rank() && never_comes(peer) && !endpoint_.health().by_error(peer);
+bool Interpreter::was_missed_in_last_call() const {
+  if (!previous_) return false;
+  for (int peer = 0; peer < endpoint_.ranks(); peer++)
+    if (peer != endpoint_.rank() && never_comes(peer) && !endpoint_.health().by_error(peer)) return true;
+  return false;
 }
 
 // A rank that has closed the group makes no more calls: this one's last, if it only sent, has not reached it. That is
@@ -103,8 +106,8 @@ void Interpreter::check_came(int peer) {
               endpoint_.name(endpoint_.rank()) + " made: " + describe(plan_->print, endpoint_.names());
   auto cause = health.reported_by(peer);
   if (!cause) endpoint_.fail(Failure::mismatch, -1, text);
-  auto rank = health.rank_of(cause->culprit).value_or(peer);
-  health.report_failure(Failure::died, rank, with_cause(text, cause), cause->culprit);
+  health.report_failure(Failure::died, health.missed(cause->culprit).value_or(peer), with_cause(text, cause),
+                        cause->culprit);
   health.raise_failure();
 }
 

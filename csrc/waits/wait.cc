@@ -114,6 +114,7 @@ void Endpoint::Wait::check_closely(AnyQuestion question) {
   if (left) work();
   if (question()) return;  // what a peer sent before it left still counts
   if (left) {
+    situation_.inspect();  // a rank that left after another call than this one is no death
     endpoint_.report_departure(peer_, situation_.where() + situation_.noticed());
     endpoint_.health_.raise_failure();
   }
@@ -236,8 +237,7 @@ void Endpoint::report_departure(int rank, const std::string& where) {
   }
   auto text = who + " left the group while " + name(rank_) + " waited for it in " + where;
   int culprit = cause ? cause->culprit : -1;
-  if (auto member = culprit < 0 ? std::nullopt : health_.rank_of(culprit)) rank = *member;
-  health_.report_failure(Failure::died, rank, with_cause(text, cause), culprit);
+  health_.report_failure(Failure::died, health_.missed(culprit).value_or(rank), with_cause(text, cause), culprit);
 }
 
 // The first that members have reported which have left.

@@ -85,7 +85,7 @@ class _Watch:
         while self._awaited():
             for pipe in wait(list(self._waiting), LOOK_S):
                 rank = self._waiting.pop(pipe)  # type: ignore[call-overload]
-                if report := self._report(rank, self._crew._receive(rank, pipe)):  # type: ignore[arg-type]
+                if report := self._report(rank, self._crew._receive(rank)):
                     self._reports.append(report)
             if self._board.asked:
                 self._hit_the_host()

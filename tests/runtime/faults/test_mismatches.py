@@ -65,6 +65,91 @@ def gather_without_the_last(comm: Communicator, missed: Event) -> str:
     return "nothing"
 
 
+@pytest.mark.parametrize("timeout_s", [1.0, 20.0])
+def test_who_has_only_sent_hears_of_a_skipped_call_though_another_cause_was_first(timeout_s: float) -> None:
+    """Rank 0 skips a reduce and leaves: before rank 1 has timed out for it, or after."""
+    heard, left = Event(), Event()
+    early = timeout_s > 1
+    texts = spawn(reduce_without_the_first, 3, heard, left, early, timeout_s=timeout_s)
+    first = "PeerDied: rank 0 left the group while" if early else "TimedOut: rank 1 waited 1 s for rank 0 in reduce"
+    assert texts[0] == "nothing" and all(text.startswith(first) for text in texts[1:]), texts
+
+
+def reduce_without_the_first(comm: Communicator, heard: Event, left: Event, early: bool) -> str:
+    comm.barrier()
+    try:
+        if comm.rank > 0:
+            comm.reduce(np.ones(3), root=1)
+        if comm.rank == 0 and not early:
+            heard.wait()
+        if comm.rank == 2:
+            heard.wait()
+            left.wait()
+        comm.close()
+    except (PeerDied, TimedOut) as error:
+        heard.set()
+        return f"{type(error).__name__}: {error}"
+    left.set()
+    return "nothing"
+
+
+def test_a_rank_that_left_after_another_call_is_no_death() -> None:
+    """It has only sent, and waits for a second, as it closes, for those who are late."""
+    left = Event()
+    texts = spawn(another_call_and_leave, 3, left, timeout_s=20)
+    assert texts[2] == "nothing"
+    for text in texts[:2]:
+        assert text.startswith("Mismatch: rank 2 called reduce(") and "called all_reduce(" in text, text
+
+
+def another_call_and_leave(comm: Communicator, left: Event) -> str:
+    comm.barrier()
+    try:
+        if comm.rank == 2:
+            comm.reduce(np.ones(3), root=1)
+            comm.close()
+            left.set()
+        else:
+            left.wait()
+            comm.all_reduce(np.ones(3))
+    except (Mismatch, PeerDied) as error:
+        return f"{type(error).__name__}: {error}"
+    return "nothing"
+
+
+def test_a_failure_of_another_group_names_nobody_who_is_still_here() -> None:
+    """Rank 2 left a group of all early, which the others got over; then rank 0 skips the world's last call."""
+    found = spawn(over_it_and_on, 3, Event(), Event(), timeout_s=20)
+    assert found[0] == "nothing"
+    for text in found[1:]:
+        assert text.startswith("0: rank 0 left the group while rank 1 waited for it in reduce"), found
+
+
+def over_it_and_on(comm: Communicator, sent: Event, heard: Event) -> str:
+    group = comm.duplicate()
+    group.barrier()
+    if comm.rank == 2:
+        group.close()
+    else:
+        with pytest.raises(PeerDied, match="rank 2 left"):
+            group.all_reduce(np.ones(3))
+        group.close()
+    comm.barrier()
+    try:
+        if comm.rank == 0:
+            sent.wait()
+        else:
+            comm.reduce(np.ones(3), root=1)
+        if comm.rank == 2:
+            sent.set()
+            heard.wait()
+        comm.close()
+    except PeerDied as error:
+        heard.set()
+        return f"{error.rank}: {error}"
+    return "nothing"
+
+
 def wrongly_heard(
     all_heard: list[list[tuple[str, str, int, str, Heard]]], check: bool, hosts: bool = False
 ) -> list[str]:
