@@ -79,7 +79,8 @@ class Processes:
     def finish(self, grace_s: float) -> list[tuple[int, Outcome]]:
         """As Crew.finish; a process that ends without a result is an outcome, too."""
         outcomes: list[tuple[int, Outcome]] = []
-        ends = {rank: end for rank, pid in enumerate(self._pids) if (end := _end_of(pid)) is not None}
+        pids = self._pids[: len(self._pipes)]
+        ends = {rank: end for rank, pid in enumerate(pids) if (end := _end_of(pid)) is not None}
         waiting: dict[Connection | int, int] = {pipe: rank for rank, pipe in enumerate(self._pipes)}
         for rank, end in ends.items():
             waiting[end] = rank
