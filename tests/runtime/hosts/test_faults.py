@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from threading import Event
 
 import numpy as np
 import pytest
@@ -21,7 +20,7 @@ from ringtree.runtime.launch.crew import Outcome
 from ringtree.runtime.launch.spawn_processes import Processes
 from tests.runtime.hosts.conftest import HostCrew, Layout, Ranks, made_lab, parameters_on
 from tests.runtime.hosts.lab import Lab, missing
-from tests.waiting import until
+from tests.waiting import Event, until
 
 LAYOUT: Layout = (2, 1, 1)
 VICTIM = 3
@@ -174,6 +173,7 @@ def test_a_failure_reaches_hosts_that_did_nothing_wrong(ranks: Ranks, wire: str)
 
 def test_a_rank_without_descriptors_fails_for_those_it_is_connected_to(ranks: Ranks, tmp_path: Path) -> None:
     """Rank 1 is the first of its host, and rank 0 cannot connect to it; the others hear of that by what there is."""
+    full = Event()
 
     def rank(comm: Communicator) -> list[str]:
         x = np.empty(1)
@@ -182,8 +182,10 @@ def test_a_rank_without_descriptors_fails_for_those_it_is_connected_to(ranks: Ra
             comm.sendrecv(x, 3, x, 3)
             soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
             resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+            full.set()
         elif comm.rank > 1:
             comm.sendrecv(x, 0, x, 0)
+        full.wait()  # what waits gets in touch, and rank 0 would accept that
         try:
             comm.recv(x, 1 if comm.rank == 0 else 0)
         except Exception as error:  # noqa: BLE001
