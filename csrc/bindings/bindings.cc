@@ -187,6 +187,7 @@ NB_MODULE(_native, m) {
           .def("close", &GroupObject::close)
           .def_prop_ro("calls", &GroupObject::calls)
           .def_prop_ro("caller", &GroupObject::caller)
+          .def_prop_ro("is_within_call", &GroupObject::is_within_call)
           .def_prop_ro("slots_open", &GroupObject::slots_open);
   bind_fast_path(group);
   bind_messages(group);

@@ -4,8 +4,10 @@
 #include <nanobind/nanobind.h>
 #include <sys/syscall.h>
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "group/group.h"
 
@@ -15,6 +17,8 @@ namespace nb = nanobind;
 class PythonHooks final : public ringtree::Hooks {
  public:
   PythonHooks() = default;
+  // `group`: whose end waits for the call's.
+  explicit PythonHooks(const ringtree::Group& group) : group_(&group) {}
   PythonHooks(const PythonHooks&) = delete;
   ~PythonHooks() override {
     if (state_) PyEval_RestoreThread(state_);
@@ -23,14 +27,26 @@ class PythonHooks final : public ringtree::Hooks {
     if (!state_) state_ = PyEval_SaveThread();
   }
   void interrupted() override {
-    if (getpid() != syscall(SYS_gettid)) return;  // handlers run in the main thread only
+    if (!in_main_thread()) return;  // handlers run there only
     bool held = state_ == nullptr;
     if (!held) PyEval_RestoreThread(std::exchange(state_, nullptr));
-    if (PyErr_CheckSignals() != 0) throw ringtree::Interrupted{};
+    calls_.push_back(group_);
+    bool ends = PyErr_CheckSignals() != 0;
+    calls_.pop_back();
+    if (ends) throw ringtree::Interrupted{};
     if (!held) state_ = PyEval_SaveThread();
   }
 
+  // Whether this is a signal's handler within a call of that group.
+  static bool handles_within(const ringtree::Group& group) {
+    return in_main_thread() && (std::ranges::find(calls_, &group) != calls_.end() || group.is_within_call());
+  }
+
  private:
+  static bool in_main_thread() { return getpid() == syscall(SYS_gettid); }
+
+  static inline std::vector<const ringtree::Group*> calls_;  // in which handlers run; the main thread's
+  const ringtree::Group* group_ = nullptr;
   PyThreadState* state_ = nullptr;
 };
 

@@ -79,12 +79,12 @@ class GroupObject {
   }
 
   void run(int plan, std::uintptr_t input, std::uintptr_t output) {
-    PythonHooks hooks;
+    PythonHooks hooks(group_);
     run(find(plan), reinterpret_cast<std::byte*>(input), reinterpret_cast<std::byte*>(output), hooks);
   }
 
   double run_timed(int plan, std::uintptr_t input, std::uintptr_t output) {
-    PythonHooks hooks;
+    PythonHooks hooks(group_);
     std::int64_t work_ns = 0;
     hooks.work_ns = &work_ns;
     run(find(plan), reinterpret_cast<std::byte*>(input), reinterpret_cast<std::byte*>(output), hooks);
@@ -99,7 +99,7 @@ class GroupObject {
   bool done(std::uint64_t ticket) const { return group_.done(ticket) || group_.over(); }
 
   bool wait(std::uint64_t ticket, double timeout_s) {
-    PythonHooks hooks;
+    PythonHooks hooks;  // another thread's call ends as the group does
     return group_.wait(ticket, timeout_s, hooks);
   }
 
@@ -121,7 +121,7 @@ class GroupObject {
   }
 
   bool perform(const std::shared_ptr<ringtree::PreparedProgram>& plan, std::byte* input, std::byte* output) {
-    PythonHooks hooks;
+    PythonHooks hooks(group_);
     run(plan, input, output, hooks);
     return true;
   }
@@ -135,7 +135,7 @@ class GroupObject {
   std::uintptr_t add_region(int fd, std::size_t nbytes, std::size_t offset, std::optional<std::size_t> reserved) {
     std::byte* base = nullptr;
     {
-      PythonHooks hooks;
+      PythonHooks hooks(group_);
       hooks.blocking();
       base = group_.add_region(fd, nbytes, reserved.value_or(nbytes), hooks);
     }
@@ -153,7 +153,7 @@ class GroupObject {
   nb::tuple add_window(int fd, std::size_t nbytes) {
     std::byte* base = nullptr;
     try {
-      PythonHooks hooks;
+      PythonHooks hooks(group_);
       hooks.blocking();
       base = group_.add_shares(fd, nbytes, hooks);
     } catch (const std::system_error&) {
@@ -228,6 +228,7 @@ class GroupObject {
     return nb::make_tuple(last.turn, last.made, last.members);
   }
   std::uint64_t caller() const { return group_.caller(); }
+  bool is_within_call() const { return PythonHooks::handles_within(group_); }
   void set_timeout(double seconds) { group_.set_timeout(seconds); }
   std::uint64_t calls() const { return group_.calls(); }
   int slots_open() const { return group_.slots_open(); }

@@ -36,9 +36,10 @@ nb::list exchange(nb::handle endpoint, nb::list operations, double timeout_s) {
   all.reserve(operations.size());
   for (nb::handle o : operations) all.push_back(operation_of(o));
   {
-    PythonHooks hooks;
+    auto& group = group_of(endpoint.ptr());
+    PythonHooks hooks(group);
     hooks.blocking();
-    group_of(endpoint.ptr()).exchange(all, timeout_s, hooks);
+    group.exchange(all, timeout_s, hooks);
   }
   nb::list statuses;
   for (auto& o : all) statuses.append(nb::make_tuple(o.peer, o.tag, o.nbytes));
@@ -49,9 +50,10 @@ nb::list exchange(nb::handle endpoint, nb::list operations, double timeout_s) {
 nb::tuple receive(nb::handle endpoint, int peer, int tag, int dtype, double timeout_s) {
   Operation whole{false, peer, tag, nullptr, 0, dtype, ringtree::Length::any};
   {
-    PythonHooks hooks;
+    auto& group = group_of(endpoint.ptr());
+    PythonHooks hooks(group);
     hooks.blocking();
-    group_of(endpoint.ptr()).exchange({&whole, 1}, timeout_s, hooks);
+    group.exchange({&whole, 1}, timeout_s, hooks);
   }
   return nb::make_tuple(nb::bytes(whole.data, whole.nbytes), whole.peer, whole.tag);
 }
@@ -65,9 +67,10 @@ bool test(nb::handle endpoint, std::uint64_t number) {
 }
 
 int complete(nb::handle endpoint, const std::vector<std::uint64_t>& numbers, bool first, double timeout_s) {
-  PythonHooks hooks;
+  auto& group = group_of(endpoint.ptr());
+  PythonHooks hooks(group);
   hooks.blocking();
-  return group_of(endpoint.ptr()).messages().wait(numbers, first, timeout_s, hooks);
+  return group.messages().wait(numbers, first, timeout_s, hooks);
 }
 
 nb::tuple status(nb::handle endpoint, std::uint64_t number) {
@@ -81,9 +84,10 @@ bool drop(nb::handle endpoint, std::uint64_t number) {
 nb::object probe(nb::handle endpoint, int peer, int tag, double timeout_s) {
   std::optional<Envelope> found;
   {
-    PythonHooks hooks;
+    auto& group = group_of(endpoint.ptr());
+    PythonHooks hooks(group);
     hooks.blocking();
-    found = group_of(endpoint.ptr()).probe(peer, tag, timeout_s, hooks);
+    found = group.probe(peer, tag, timeout_s, hooks);
   }
   return found ? nb::object(tuple_of(*found)) : nb::none();
 }
@@ -111,7 +115,7 @@ long transfer(PyObject* self, Kind kind, PyObject* const* args) {
                       static_cast<std::size_t>(view.nbytes()),
                       dtype,
                       kind == Kind::recv_at_most ? ringtree::Length::at_most : ringtree::Length::exact};
-  PythonHooks hooks;
+  PythonHooks hooks(group);
   if (group.threads() || operation.nbytes > quick_bytes) hooks.blocking();
   group.exchange({&operation, 1}, hooks);
   return static_cast<long>(operation.nbytes);

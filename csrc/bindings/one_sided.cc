@@ -13,7 +13,7 @@ void transfer(nb::handle endpoint, int window, std::size_t offset, int peer, std
               std::size_t nbytes) {
   auto& group = group_of(endpoint.ptr());
   std::span here(reinterpret_cast<std::byte*>(address), nbytes);
-  PythonHooks hooks;
+  PythonHooks hooks(group);
   if (nbytes > quick_bytes) hooks.blocking();
   if constexpr (puts)
     group.put(window, offset, peer, here, hooks);
@@ -27,7 +27,7 @@ void signal(nb::handle endpoint, int peer, int index) {
 
 void wait_signal(nb::handle endpoint, int peer, int index, std::uint64_t count, double timeout_s) {
   auto& group = group_of(endpoint.ptr());
-  PythonHooks hooks;
+  PythonHooks hooks(group);
   if (group.threads()) hooks.blocking();
   group.signals().wait(peer, index, count, timeout_s, hooks);
 }

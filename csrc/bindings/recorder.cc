@@ -21,8 +21,9 @@ nb::object column(const std::vector<Recorder::Event>& events, Of of) {
 }
 
 void record(nb::handle endpoint, std::size_t most_events) {
-  PythonHooks hooks;
-  group_of(endpoint.ptr()).record(most_events, hooks);
+  auto& group = group_of(endpoint.ptr());
+  PythonHooks hooks(group);
+  group.record(most_events, hooks);
 }
 
 // The events of `recorder`, in the seconds of `clock`; empty without a recorder.

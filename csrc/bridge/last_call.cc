@@ -60,7 +60,8 @@ std::optional<Fingerprint> Bridge::made_here(std::uint64_t call) const {
 void Bridge::called(int from, const Frame& frame) {
   auto head = head_of<CallHead>(frame);
   for (int rank = 0; rank < endpoint_.ranks(); rank++)
-    if (rank == from || (head.of_all && hosts_[rank] == hosts_[from]))
+    if ((rank == from || (head.of_all && hosts_[rank] == hosts_[from])) &&
+        !endpoint_.health().is_recorded(rank, frame.number))  // by another rank of this host
       endpoint_.health().report_call(rank, frame.number, head.print);
   arrived_ = true;
   if (!head.of_all || head.earlier) return;

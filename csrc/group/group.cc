@@ -128,7 +128,10 @@ void Group::run(const std::shared_ptr<PreparedProgram>& plan, std::byte* input, 
   note_caller();
   auto before = worker_->issued();
   TicketLock::Ticket ticket(lock_);
-  if (!worker_->done(before)) worker_->wait(before, -1, hooks);
+  if (!worker_->done(before)) {
+    check_outside(describe(plan->print, endpoint_->names()));
+    worker_->wait(before, -1, hooks);
+  }
   await(ticket, hooks, plan.get());
   struct InCall {
     explicit InCall(std::atomic<std::uint64_t>& thread) : thread(thread) {
@@ -182,7 +185,10 @@ bool Group::wait(std::uint64_t ticket, double timeout_s, Hooks& hooks) {
   if (ticket < 1 || ticket > worker_->issued())
     throw std::invalid_argument("no ticket " + std::to_string(ticket) + ": " + std::to_string(worker_->issued()) +
                                 " were issued");
-  if (!worker_->done(ticket)) check_home();  // the thread that would end it is the parent's
+  if (!worker_->done(ticket)) {
+    check_home();  // the thread that would end it is the parent's
+    if (timeout_s < 0) check_outside("wait");
+  }
   if (!worker_->wait(ticket, timeout_s, hooks)) return false;
   try {
     worker_->raise(ticket);
@@ -237,6 +243,7 @@ std::byte* Group::add_shares(int fd, std::size_t nbytes, Hooks& hooks) {
 }
 
 void Group::add_region(Region region, Hooks& hooks) {
+  check_outside("empty");
   TicketLock::Ticket ticket(lock_);
   await(ticket, hooks);
   add_region(region);
@@ -246,6 +253,7 @@ void Group::add_region(Region region, Hooks& hooks) {
 // number here, too.
 Mapping& Group::map(int fd, std::size_t nbytes, std::size_t reserved, Hooks& hooks) {
   check_usable();
+  check_outside("empty");
   auto mapped = [&] {
     try {
       return Mapping(fd, nbytes, reserved);
@@ -322,6 +330,7 @@ void Group::reset_received() {
 void Group::record(std::size_t most, Hooks& hooks) {
   if (most > 0) {
     check_usable();
+    check_outside("trace");
     TicketLock::Ticket ticket(lock_);
     await(ticket, hooks);
     interpreter_->start_recording(most, lazily_);

@@ -105,6 +105,9 @@ class Group {
   // Leaves the group; threads of this process that are in a call find it closed. Throws a mismatch found out only now.
   void close();
   bool closed() const { return !open_; }
+  // Whether this thread is in a call, and this is a signal's handler within it, for which neither the group's end nor
+  // another call can wait.
+  bool is_within_call() const;
   // Whether it is closed, and no call of it runs any more.
   bool over() const { return over_; }
 
@@ -163,6 +166,7 @@ class Group {
   void execute(const std::shared_ptr<PreparedProgram>& plan, std::byte* input, std::byte* output, Hooks& hooks);
   void await(const TicketLock::Ticket& ticket, Hooks& hooks, const PreparedProgram* alone = nullptr);
   void check_alone(const PreparedProgram& plan);
+  void check_outside(const std::string& what) const;
   void check_last_call();
 
   int ranks_;

@@ -30,13 +30,13 @@ void Group::await(const TicketLock::Ticket& ticket, Hooks& hooks, const Prepared
 // calls that look alike would take each other's data.
 void Group::check_alone(const PreparedProgram& plan) {
   auto other = in_call_.load(std::memory_order_relaxed);
-  if (other == 0 || ranks_ == 1 || endpoint_->takes_turns()) return;
+  auto self = static_cast<std::uint64_t>(pthread_self());
+  if (other == 0 || ranks_ == 1 || (endpoint_->takes_turns() && other != self)) return;
   constexpr int shown = 8;
   auto& names = endpoint_->names();
   std::string members;
   for (int rank = 0; rank < std::min(ranks_, shown); rank++) members += (rank ? ", " : "") + names[rank];
   if (ranks_ > shown) members += ", ...";
-  auto self = static_cast<std::uint64_t>(pthread_self());
   auto call = calls();
   auto theirs = endpoint_->health().call_of(rank(), call);
   auto text = endpoint_->name(rank()) + " called " + describe(plan.print, names) + " in the group of ranks " + members +
@@ -46,6 +46,19 @@ void Group::check_alone(const PreparedProgram& plan) {
               std::to_string(call) + ": a group is for one thread at a time; make one for each, by comm.duplicate()";
   endpoint_->health().report_failure(Failure::poisoned, -1, text, endpoint_->health().number(rank()));
   endpoint_->health().raise_failure();
+}
+
+bool Group::is_within_call() const {
+  return in_call_.load(std::memory_order_relaxed) == static_cast<std::uint64_t>(pthread_self()) ||
+         worker_->performs_here();
+}
+
+void Group::check_outside(const std::string& what) const {
+  if (is_within_call())
+    throw std::logic_error(
+        endpoint_->name(rank()) + " called " + what +
+        " in a signal's handler, within a call of the same group that cannot end before the handler does: let the "
+        "handler raise an exception, which ends the call, or set a flag");
 }
 
 }  // namespace ringtree

@@ -43,6 +43,7 @@ void Worker::perform(std::unique_lock<std::mutex>& lock, Hooks& hooks) {
   Job job = std::move(jobs_.front());
   jobs_.pop_front();
   running_ = true;
+  performer_.store(static_cast<std::uint64_t>(pthread_self()), std::memory_order_relaxed);
   lock.unlock();
   std::exception_ptr error;
   bool interrupted = false;
@@ -57,6 +58,7 @@ void Worker::perform(std::unique_lock<std::mutex>& lock, Hooks& hooks) {
   job = nullptr;
   lock.lock();
   running_ = false;
+  performer_.store(0, std::memory_order_relaxed);
   auto ticket = completed_.load(std::memory_order_relaxed) + 1;
   if (error) failed_[ticket] = error;
   completed_.store(ticket, std::memory_order_release);

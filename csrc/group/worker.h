@@ -2,6 +2,8 @@
 // a call that has not begun runs the call itself, for a thread takes long to wake.
 #pragma once
 
+#include <pthread.h>
+
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -27,6 +29,10 @@ class Worker {
 
   bool done(std::uint64_t ticket) const { return completed_.load(std::memory_order_acquire) >= ticket; }
   std::uint64_t issued() const { return issued_.load(std::memory_order_relaxed); }
+  // Whether this thread runs a job: a signal's handler within it cannot wait for that job's end.
+  bool performs_here() const {
+    return performer_.load(std::memory_order_relaxed) == static_cast<std::uint64_t>(pthread_self());
+  }
 
   // Waits for a ticket; false when `timeout_s` (negative: none) passed first.
   bool wait(std::uint64_t ticket, double timeout_s, Hooks& hooks);
@@ -48,7 +54,8 @@ class Worker {
   std::map<std::uint64_t, std::exception_ptr> failed_;
   // Pairs: `completed_` is stored with release after a job, so a thread that sees a ticket done sees its results.
   std::atomic<std::uint64_t> issued_ = 0, completed_ = 0;
-  bool running_ = false;  // a job
+  std::atomic<std::uint64_t> performer_ = 0;  // the thread that runs a job
+  bool running_ = false;                      // a job
   bool stopping_ = false;
   std::thread thread_;
 };

@@ -45,6 +45,10 @@ void Health::report_call(int rank, std::uint64_t call, const Fingerprint& print)
   record.version.store(2 * call, std::memory_order_release);  // pairs with the first load in call_of()
 }
 
+bool Health::is_recorded(int rank, std::uint64_t call) const {
+  return member(rank).calls[call % Member::remembered].version.load(std::memory_order_acquire) >= 2 * call;
+}
+
 std::optional<Fingerprint> Health::call_of(int rank, std::uint64_t call) const {
   auto& record = member(rank).calls[call % Member::remembered];
   if (record.version.load(std::memory_order_acquire) != 2 * call) return {};

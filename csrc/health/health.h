@@ -54,6 +54,8 @@ class Health {
   std::string how_died(int rank) const;  // as in "died (process 12 ended)"
   // A rank's call of that number; only the last few are kept.
   std::optional<Fingerprint> call_of(int rank, std::uint64_t call) const;
+  // Whether the record has that call of a rank, or a later one in its place.
+  bool is_recorded(int rank, std::uint64_t call) const;
   // The last that it has begun, as far as it is known here; 0: none. Of a rank that has left, all of them are known.
   std::uint64_t last_call(int rank) const;
   // Whether it has begun that call, as far as it is known here.

@@ -484,6 +484,9 @@ class Group:
     caller: int
     """The thread that made the last call or exchanged the last message here, as threading.get_ident(); 0: none did."""
 
+    is_within_call: bool
+    """Whether this is a signal's handler within a call of the group by the same thread: `close` would wait for it."""
+
     calls: int
     """Collective calls made so far: the sequence number in messages."""
 

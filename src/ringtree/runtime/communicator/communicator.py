@@ -239,9 +239,16 @@ class Communicator(Elastic, OneSided, PointToPoint, Objects, Coalesced):
         self._endpoint.check_liveness(what, list(range(self.size)), [])
 
     def close(self) -> None:
-        """Leaves the group. Peers that still wait for this rank get PeerDied."""
+        """Leaves the group. Peers that still wait for this rank get PeerDied. RuntimeError: in a signal's handler that
+        has interrupted a call of the group by the same thread; the group stays open."""
         if isinstance(self._endpoint, lifetime.Gone):
             return
+        if any(group._endpoint.is_within_call for group in (self, *self._besides.copy().values())):
+            raise RuntimeError(
+                f"rank {self._name} called close in a signal's handler, within a call of the same group, which cannot "
+                "be closed before that call ends: let the handler raise an exception, as sys.exit() does, and close "
+                "the group thereafter, or call abort()"
+            )
         for recording in list(self._recordings):
             recording.leave(self)
         for group in self._besides.copy().values():

@@ -230,6 +230,10 @@ class ReferenceEndpoint(KnownCalls, ReferenceMessages, ReferenceWindows, Referen
     def caller(self) -> int:
         return 0  # its ranks are threads themselves
 
+    @property
+    def is_within_call(self) -> bool:
+        return False  # its end waits for no call
+
     def set_timeout(self, timeout_s: float) -> None:
         self.timeout_s = timeout_s
 
