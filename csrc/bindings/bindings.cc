@@ -162,6 +162,7 @@ NB_MODULE(_native, m) {
           .def("wait", &GroupObject::wait, "ticket"_a, "timeout_s"_a)
           .def("remember", &GroupObject::remember, "collective"_a, "format"_a, "dtype"_a, "op"_a, "root"_a,
                "in_count"_a, "out_count"_a, "plan"_a, "offset"_a.none() = 0)
+          .def("remember_barrier", &GroupObject::remember_barrier, "plan"_a)
           .def("add_region", &GroupObject::add_region, "fd"_a, "nbytes"_a, "offset"_a, "reserved"_a.none() = nb::none())
           .def("in_region", &GroupObject::in_region, "address"_a, "nbytes"_a)
           .def("add_window", &GroupObject::add_window, "fd"_a, "nbytes"_a)

@@ -75,6 +75,7 @@ class GroupObject {
 
   void forget(int plan) {
     known_.forget(find(plan));
+    if (barrier_ == find(plan)) barrier_ = nullptr;
     plans_.erase(plan);
   }
 
@@ -109,6 +110,14 @@ class GroupObject {
     if (signature.form) known_.remember(signature, find(plan), offset);
     signature.form = ringtree::form_of(dtype);
     known_.remember(signature, find(plan), offset);
+  }
+
+  void remember_barrier(int plan) { barrier_ = find(plan); }
+
+  bool call_barrier() {
+    auto plan = barrier_;  // another thread may forget it meanwhile
+    auto token = reinterpret_cast<std::byte*>(&token_);
+    return plan && perform(plan, token, token);
   }
 
   // As bindings/repeated_calls.h asks it of an endpoint.
@@ -261,4 +270,6 @@ class GroupObject {
   int prepared_ = 0;                       // numbers are not used again
   std::unordered_map<int, std::shared_ptr<ringtree::PreparedProgram>> plans_;
   ringtree::FastPath<ringtree::PreparedProgram> known_;
+  std::shared_ptr<Plan> barrier_;
+  std::int32_t token_ = 0;  // the element of a barrier
 };

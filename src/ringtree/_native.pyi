@@ -264,6 +264,12 @@ class Group:
         """As `call`, for a result whose shape follows from that of x (shapes.SAME and so on): returns it, a new array
         of the kind and type of x where `out` is None, else `out`. None where nothing was done."""
 
+    def remember_barrier(self, plan: int) -> None:
+        """Binds `plan` to `call_barrier`."""
+
+    def call_barrier(self) -> bool:
+        """The fast path of a barrier, whose element is the group's own: as `call`."""
+
     def start_call(self, collective: int, x: Any, out: Any, op: str, root: int) -> int:
         """As `call`, for a call that is queued as by `start`: its ticket, until whose end the caller keeps the arrays; 0
         where nothing was done, -1 where the call has ended already, without an error."""

@@ -85,6 +85,14 @@ def test_close_within_a_call_is_refused(wait: str) -> None:
     assert "left the group" in ends[1] or "was interrupted in" in ends[1]
 
 
+def test_a_group_beside_may_be_closed_before() -> None:
+    def rank(comm: Communicator) -> None:
+        comm.beside("a purpose").close()
+        comm.close()
+
+    assert spawn(rank, 2, timeout_s=30) == [None, None]
+
+
 def test_a_handler_that_handles_its_refusal_leaves_the_call_whole() -> None:
     def handle(comm: Communicator) -> None:
         with pytest.raises(RuntimeError, match="within a call of the same group"):

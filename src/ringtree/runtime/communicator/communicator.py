@@ -65,9 +65,9 @@ class Communicator(Elastic, OneSided, PointToPoint, Objects, Coalesced):
     PeerDied if a rank ends, TimedOut after `timeout_s`, Poisoned if the group failed before; RuntimeError if it is
     closed.
 
-    `call`, `call_shaped` and `start_call` are the fast path (see them in _native.pyi), `call_at` and `start_at` that by
-    addresses, for arrays of kinds that ringtree does not know; the methods teach it the calls. `began` is the Work of
-    one that was started.
+    `call`, `call_shaped`, `call_barrier` and `start_call` are the fast path (see them in _native.pyi), `call_at` and
+    `start_at` that by addresses, for arrays of kinds that ringtree does not know; the methods teach it the calls.
+    `began` is the Work of one that was started.
     """
 
     def __init__(self, engine: str, parameters: GroupParameters) -> None:
@@ -83,6 +83,7 @@ class Communicator(Elastic, OneSided, PointToPoint, Objects, Coalesced):
         self._endpoint = joined.endpoint
         self.call: Any = joined.endpoint.call
         self.call_shaped: Any = joined.endpoint.call_shaped
+        self.call_barrier: Any = joined.endpoint.call_barrier
         self.start_call: Any = joined.endpoint.start_call
         self.call_at: Any = joined.endpoint.call_at
         self.start_at: Any = joined.endpoint.start_at
@@ -267,7 +268,7 @@ class Communicator(Elastic, OneSided, PointToPoint, Objects, Coalesced):
     def _replace_endpoint(self, other: lifetime.Gone) -> Endpoint:
         endpoint, gone = self._endpoint, cast("Endpoint", other)
         self._endpoint = gone
-        self.call = self.call_shaped = self.start_call = self.call_at = self.start_at = other
+        self.call = self.call_shaped = self.call_barrier = self.start_call = self.call_at = self.start_at = other
         self._joined_group = self._joined_group.without_engine(gone)
         if used := self._used_calls():
             used.replace_endpoint(gone)

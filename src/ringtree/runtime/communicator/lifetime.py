@@ -28,7 +28,9 @@ MOST_CHARACTERS = 200
 
 
 class Gone:
-    """Replaces an endpoint; every access raises."""
+    """Replaces an endpoint; every access raises, but for that of who closes what is closed."""
+
+    is_within_call = False
 
     def __init__(self, message: str) -> None:
         self._message = message

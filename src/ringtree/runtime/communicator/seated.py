@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 
 class Member:
-    """`call`, `call_shaped` and `start_call` are the fast path, `_calls` the slow path. `_made` counts the groups and
-    symmetric arrays made so far, and so is the key of the next one's bootstrap."""
+    """`call`, `call_shaped`, `call_barrier` and `start_call` are the fast path, `_calls` the slow path. `_made` counts
+    the groups and symmetric arrays made so far, and so is the key of the next one's bootstrap."""
 
     rank: int
     size: int
@@ -38,6 +38,7 @@ class Member:
     _endpoint: Endpoint
     call: Any
     call_shaped: Any
+    call_barrier: Any
     start_call: Any
     _mail: PendingMessages
     _made: int

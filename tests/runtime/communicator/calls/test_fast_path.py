@@ -180,6 +180,22 @@ def test_a_repeated_call_is_one_native_call(pools: Pools, name: str) -> None:
     pools("shm", N).run(straight, name)
 
 
+def barriers(comm: Communicator) -> None:
+    """Also by a plan that takes the place of a forgotten one."""
+    native = ["barrier", "C call_barrier"]
+    for promise in ("", "rank_order", ""):
+        comm.set_reductions(deterministic=promise or False)
+        assert not comm.call_barrier()
+        comm.barrier()
+        assert passed(comm.barrier) == native
+        comm.barrier(algorithm="dissemination")
+        assert passed(comm.barrier) == native and comm.call_barrier()
+
+
+def test_a_repeated_barrier_is_one_native_call(pools: Pools) -> None:
+    pools("shm", N).run(barriers)
+
+
 def alone(comm: Communicator) -> None:
     """A rank alone has made the call when it has started it."""
     x = np.full(3, 2.0)

@@ -54,6 +54,8 @@ class Plans:
             self._signatures.setdefault(bound.plan, set()).add(signature)
             offset = bound.input_start - bound.output_start if bound.aliasable else None
             self.endpoint.remember(*signature, plan=bound.plan, offset=offset)
+            if signature[0] == CODE["barrier"]:
+                self.endpoint.remember_barrier(bound.plan)
 
     def programs(self) -> dict[int, str]:
         """The names of the programs of calls, by the calls' digests."""

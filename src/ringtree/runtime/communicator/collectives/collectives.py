@@ -136,6 +136,8 @@ class Collectives(Reductions):
 
     def barrier(self, *, algorithm: AlgorithmChoice = None, async_op: bool = False) -> Any:
         """Returns when all ranks have called it."""
+        if algorithm is None and not async_op and self.call_barrier():
+            return None
         token = self._token
         code = _BARRIER if algorithm is None else self._code(_BARRIER, algorithm)
         if not async_op and self.call(code, token, token, "max", -1):

@@ -87,6 +87,13 @@ class RepeatedCalls(OnHost):
         """As Group.remember."""
         self._native.remember(collective, format, dtype, op, root, in_count, out_count, plan, offset)
 
+    def remember_barrier(self, plan: int) -> None:
+        """As Group.remember_barrier; a barrier is a call like any other here."""
+
+    def call_barrier(self) -> bool:
+        """As Group.call_barrier."""
+        return False
+
     def call_at(
         self, collective: int, dtype: int, op: Any, root: int, x: int, x_count: int, out: int, out_count: int
     ) -> bool:
