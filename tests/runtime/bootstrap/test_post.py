@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import resource
 import socket
+import time
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -45,7 +47,7 @@ def to(office: Post, secret: Any = SECRET, job: str = JOB) -> Addressee:
 
 def asked(connection: Connection, message: dict[str, Any]) -> dict[str, Any]:
     connection.send(message)
-    return connection.whole()
+    return connection.whole(10.0)
 
 
 def test_a_process_says_what_it_does(office: Post) -> None:
@@ -64,7 +66,7 @@ def test_who_comes_waits_until_it_leaves(office: Post) -> None:
     [come] = office.come("c")
     assert (come.rank, come.shunned) == (3, [1])
     come.answer({"members": [0, 3]})
-    assert connection.whole() == {"members": [0, 3]}
+    assert connection.whole(10.0) == {"members": [0, 3]}
     connection.wire.close()
     until(lambda: not office.come("c"))
 
@@ -157,6 +159,21 @@ def test_a_correspondent_calls_whom_it_asks_where_this_process_leads(office: Pos
     began_s = mine.answer.asked_s
     until(lambda: mine.answer.asked_s > began_s)
     mine.stop()
+
+
+def test_a_process_short_of_descriptors_takes_nobody_for_silent(office: Post) -> None:
+    """That it cannot ask says nothing of the other one."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
+    try:
+        asked_for = Correspondent(to(office), "short", 0)
+        time.sleep(0.3)
+        while_short = asked_for.answer.state
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert while_short == Correspondent.UNKNOWN
+    until(lambda: asked_for.answer.state == AWAY)
+    asked_for.stop()
 
 
 def test_an_end_and_an_answer_differ(office: Post) -> None:

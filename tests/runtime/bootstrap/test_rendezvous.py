@@ -123,9 +123,9 @@ def test_a_second_process_of_a_rank_ends_nothing_once_all_have_met(
 def test_a_build_before_versions_is_refused_by_name(served: tuple[RendezvousServer, tuple[str, int]]) -> None:
     with socket.create_connection(served[1], timeout=5) as wire:
         old = Connection(wire)
-        theirs = old.whole()["nonce"]
+        theirs = old.whole(10.0)["nonce"]
         old.send({"nonce": old.nonce, "proof": proof(SECRET, "rank", theirs, old.nonce).hex()})
-        assert "rank unknown speaks version 0 of the rendezvous, rank 0 version 2" in old.whole()["refused"]
+        assert "rank unknown speaks version 0 of the rendezvous, rank 0 version 2" in old.whole(10.0)["refused"]
 
 
 def test_connections_that_carry_nothing_are_kept_alive(served: tuple[RendezvousServer, tuple[str, int]]) -> None:

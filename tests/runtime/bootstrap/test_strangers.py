@@ -7,15 +7,17 @@ import resource
 import socket
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from threading import Event
 
 import pytest
 
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
 from ringtree.runtime.bootstrap.network.acceptor import STRANGERS
 from ringtree.runtime.bootstrap.network.addresses import listen
-from ringtree.runtime.bootstrap.network.connection import Busy, Connection, proof
+from ringtree.runtime.bootstrap.network.connection import HELLO_BYTES, Busy, Connection, proof
 from ringtree.runtime.bootstrap.network.contact import GivenAddress
 from ringtree.runtime.bootstrap.network.post import AWAY, Addressee, dial, post
 from ringtree.runtime.bootstrap.network.rendezvous import Rendezvous
@@ -79,16 +81,36 @@ def test_the_post_of_a_process_keeps_few_strangers_and_serves_its_job() -> None:
         assert soon(lambda: open_now() <= before + MANY + STRANGERS)
         connection = dial(Addressee(("127.0.0.1", office.port), "strangers", partial(proof, SECRET)))
         connection.send({"key": "a"})
-        assert connection.whole() == {"state": AWAY}
+        assert connection.whole(10.0) == {"state": AWAY}
         connection.wire.close()
 
 
 def test_who_had_to_make_room_hears_it_and_a_rank_comes_again(server: tuple[str, int]) -> None:
     with socket.create_connection(server, 5) as first:
         waiting = Connection(first)
-        assert "nonce" in waiting.whole()
+        assert "nonce" in waiting.whole(10.0)
         with strangers(server, MANY), pytest.raises(Busy, match=r"too many connections without a proof|reset|Broken"):
-            waiting.answer({"nonce": "late"})
+            waiting.answer({"nonce": "late"}, 10.0)
+
+
+def test_who_sends_a_message_in_drops_is_not_waited_for_beyond_the_timeout() -> None:
+    """Each receive is in time, and the message never whole."""
+
+    def drip(listener: socket.socket, over: Event) -> None:
+        with suppress(OSError):
+            wire, _ = listener.accept()
+            wire.sendall((HELLO_BYTES).to_bytes(4, "little"))
+            while not over.wait(0.1):
+                wire.sendall(b" ")
+
+    over = Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor() as threads:
+        threads.submit(drip, listener, over)
+        try:
+            with pytest.raises(TimeoutError, match=r"no whole message came within 0\.5 s|timed out"):
+                Connection(socket.create_connection(listener.getsockname(), 5)).whole(0.5)
+        finally:
+            over.set()
 
 
 def test_without_a_descriptor_left_rank_0_waits_and_serves_again(server: tuple[str, int]) -> None:

@@ -33,8 +33,9 @@ class Spoken:
         assert self.process.stdin is not None and self.process.stdout is not None
         self._given, self._answers = self.process.stdin, self.process.stdout
 
-    def send(self, message: Message) -> None:
-        self._given.write(line_of(message))
+    def send(self, message: Message | None = None) -> None:
+        """Sends a message, or a sign of life."""
+        self._given.write(line_of(message) if message else b"\n")
         self._given.flush()
 
     def hang_up(self) -> None:
@@ -90,11 +91,26 @@ def test_a_silent_launcher_is_taken_as_gone(agent: Spoken) -> None:
 def test_a_suspended_launcher_may_be_silent(agent: Spoken) -> None:
     agent.start("sh", "-c", "echo begun; while sleep 0.1; do echo on; done")
     agent.send({"do": "hold"})
+    agent.send()  # a sign of life by another thread, which was late
     agent.next(b"1 0 begun")
     time.sleep(4 * SILENCE_S)
     assert agent.process.poll() is None
     agent.send({"do": "signal", "number": 9})
     assert agent.next(EVENT + b'{"ended"') == b': 0, "code": -9}'
+
+
+def test_a_launcher_that_goes_on_may_not_be_silent(agent: Spoken) -> None:
+    agent.start("sh", "-c", DEAF)
+    agent.next(b"1 0 ")
+    agent.send({"do": "hold"})
+    agent.send({"do": "go on"})
+    assert agent.process.wait() == 1
+
+
+def test_a_program_may_have_as_many_arguments_as_the_system_takes(agent: Spoken) -> None:
+    words = ["\N{CYRILLIC SMALL LETTER YA}" * 1000] * 400  # 2.4 MB of JSON
+    agent.start("sh", "-c", "echo $#", "sh", *words)
+    assert agent.next(b"1 0 ") == b"400"
 
 
 def test_a_program_of_one_rank_ends_with_its_agent(agent: Spoken) -> None:

@@ -105,18 +105,25 @@ class Connection:
             self._unread += got
         return self.next()
 
-    def whole(self) -> dict[str, Any]:
-        """The next message, when it is whole."""
-        message = self.next()
-        while message is None:
-            message = self.receive()
+    def whole(self, most_s: float) -> dict[str, Any]:
+        """The next message, when it is whole. TimeoutError: it was not after `most_s` seconds, however it came."""
+        until_s, before_s, message = time.monotonic() + most_s, self.wire.gettimeout(), self.next()
+        try:
+            while message is None:
+                if (left_s := until_s - time.monotonic()) <= 0:
+                    raise TimeoutError(f"no whole message came within {most_s:.3g} s")
+                self.wire.settimeout(left_s)
+                message = self.receive()
+        finally:
+            with contextlib.suppress(OSError):
+                self.wire.settimeout(before_s)
         return message
 
-    def answer(self, hello: dict[str, Any]) -> dict[str, Any]:
+    def answer(self, hello: dict[str, Any], most_s: float) -> dict[str, Any]:
         """The other side's answer to a hello with this side's proof. Busy: it had no room, and the connection ends."""
         try:
             self.send(hello)
-            message, why = self.whole(), "too many connections without a proof are open there"
+            message, why = self.whole(most_s), "too many connections without a proof are open there"
         except (ConnectionResetError, BrokenPipeError) as error:  # it closed before it had read the hello
             message, why = BUSY, str(error)
         if message == BUSY:

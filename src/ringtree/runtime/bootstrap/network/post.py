@@ -9,6 +9,7 @@ the job's secret first.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hmac
 import selectors
 import socket
@@ -32,6 +33,8 @@ PROVE_S = 2.0
 """Seconds that a process may take to prove that it knows the secret."""
 SILENT_S = 3.0
 """Seconds after which a process that does not answer is taken to be out of reach."""
+SHORT_HERE = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL}
+"""Errors by which this process, and no other, is at fault: the next attempt may find what it needs."""
 MOST_KEPT = 256
 """Groups that were left, and attempts, of which a process knows what has become; jobs that are over."""
 LEADS_S = 1.0
@@ -237,9 +240,9 @@ def dial(to: Addressee) -> Connection:
     connection = Connection(wire)
     try:
         wire.settimeout(SILENT_S)
-        theirs = connection.whole()["nonce"]
+        theirs = connection.whole(SILENT_S)["nonce"]
         mine = to.proof_of("come", theirs, connection.nonce).hex()
-        answer = connection.answer({"job": to.job, "nonce": connection.nonce, "proof": mine})
+        answer = connection.answer({"job": to.job, "nonce": connection.nonce, "proof": mine}, SILENT_S)
         if not hmac.compare_digest(to.proof_of("post", connection.nonce, theirs).hex(), answer.get("proof", "")):
             raise ConnectionError("who listens there is none of the job's")
         connection.most_bytes = MOST_BYTES
@@ -287,7 +290,7 @@ class Correspondent:
                         asked_s = time.monotonic()
                         leads = post().state(self._key) == LEADS
                         connection.send({"key": self._key, "rank": self._rank, "leads": leads})
-                        self.answer = Answer(str(connection.whole()["state"]), asked_s)
+                        self.answer = Answer(str(connection.whole(SILENT_S)["state"]), asked_s)
                         broken = 0
                         time.sleep(self.ASK_S)
             except ConnectionRefusedError:
@@ -296,8 +299,9 @@ class Correspondent:
                 broken += 1
                 if broken >= MOST_BROKEN:
                     self.answer = Answer(self.ENDED, asked_s)
-            except OSError:
-                self.answer = Answer(self.SILENT, asked_s)
+            except OSError as error:
+                if error.errno not in SHORT_HERE:
+                    self.answer = Answer(self.SILENT, asked_s)
             time.sleep(self.ASK_S / 10)
 
 

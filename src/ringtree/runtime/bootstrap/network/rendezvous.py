@@ -28,6 +28,8 @@ CHECK_S = 0.1
 RETRY_S = 0.05
 ONE_OF_SEVERAL_S = 2.0
 """Seconds that one of several addresses may take to answer."""
+NOTED_S = 1.0
+"""Seconds that rank 0 may take to note that this rank has failed."""
 REASON_CHARS = 600
 """The length of a rank's error that the other ranks get."""
 
@@ -202,7 +204,7 @@ class Rendezvous:
         late_s = time.monotonic() + timeout_s
         while True:
             try:
-                return self._prove(socket.create_connection(self.reached, timeout_s), self._secret)
+                return self._prove(socket.create_connection(self.reached, timeout_s), self._secret, timeout_s)
             except Busy:
                 if time.monotonic() > late_s:
                     raise
@@ -245,7 +247,7 @@ class Rendezvous:
             most_s = min(most_s, ONE_OF_SEVERAL_S)
         wire = socket.create_connection((address, contact.port), timeout=most_s)
         try:
-            return self._prove(wire, contact.secret + self._board.secret)
+            return self._prove(wire, contact.secret + self._board.secret, most_s)
         except Busy:
             raise
         except (KeyError, TypeError, ValueError, OSError) as error:
@@ -276,10 +278,11 @@ class Rendezvous:
             )
         return f"{began} ({'; '.join(each)}): {hint}"
 
-    def _prove(self, wire: socket.socket, secret: bytes) -> Connection:
-        wire.settimeout(PROVE_S)
+    def _prove(self, wire: socket.socket, secret: bytes, most_s: float) -> Connection:
+        most_s = min(PROVE_S, most_s)
+        wire.settimeout(most_s)
         connection = Connection(wire)
-        theirs = connection.whole()["nonce"]
+        theirs = connection.whole(most_s)["nonce"]
         answer = connection.answer(
             {
                 "nonce": connection.nonce,
@@ -289,7 +292,8 @@ class Rendezvous:
                 "size": self._size,
                 "process": self._process,
                 "generation": self._generation,
-            }
+            },
+            most_s,
         )
         if "refused" in answer:
             wire.close()
@@ -377,9 +381,9 @@ class Setup:
         if not self.failed:
             why = (f"{type(error).__name__}: {error}".splitlines() or [""])[0][:REASON_CHARS]
             with contextlib.suppress(OSError):
-                self.connection.wire.settimeout(1.0)
+                self.connection.wire.settimeout(NOTED_S)
                 self.connection.send({"fail": self._world.key, "why": why})
-                while "noted" not in self.connection.whole():
+                while "noted" not in self.connection.whole(NOTED_S):
                     pass
         self.connection.leave()
 

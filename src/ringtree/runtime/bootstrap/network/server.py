@@ -296,8 +296,11 @@ class RendezvousServer:
                 self._answer(connection, {"waits_for": meeting.absent()[:MOST_LISTED]})
 
     def _answer(self, connection: Connection, message: dict[str, Any]) -> None:
-        with contextlib.suppress(OSError):
+        try:
             connection.send(message)
+        except OSError:  # also where it does not read, half-way: what came next would be taken for the rest
+            with contextlib.suppress(OSError):
+                connection.wire.shutdown(socket.SHUT_RDWR)
 
     def _drop(self, connection: Connection) -> None:
         with contextlib.suppress(KeyError, ValueError):

@@ -272,7 +272,7 @@ class SurvivorsOverHosts:
             connection = dial(self._to[rank])
             try:
                 connection.send({"attempt": name})
-                return str(connection.whole()["outcome"])
+                return str(connection.whole(SILENT_S)["outcome"])
             finally:
                 connection.wire.close()
         return GIVEN_UP

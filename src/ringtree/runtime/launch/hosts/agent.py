@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 
 import ringtree
 from ringtree.runtime.bootstrap.environment import ADDRESS, SECRET, TRACE_FOLDER
-from ringtree.runtime.launch.hosts.messages import GREETING, SILENCE_S, Message, event, line_of, output
+from ringtree.runtime.launch.hosts.messages import GREETING, LONGEST_MESSAGE, SILENCE_S, Message, event, line_of, output
 from ringtree.runtime.launch.hosts.outbox import Outbox
 from ringtree.runtime.launch.hosts.reachable import Doorway, reached
 from ringtree.runtime.launch.interrupts import interrupts
@@ -43,7 +43,7 @@ class Agent:
         self._ranks_events = selectors.DefaultSelector()
         self._out = Outbox(answers, self._control)
         self._ranks = RankProcesses(self._ranks_events, self._take, self._ended)
-        self._orders = WholeLines(os.fdopen(given, "rb", buffering=0), self._obey_all)
+        self._orders = WholeLines(os.fdopen(given, "rb", buffering=0), self._obey_all, LONGEST_MESSAGE)
         self._words: list[str] = []
         self._doorway: Doorway | None = None
         self._store: StorePort | None = None
@@ -107,7 +107,7 @@ class Agent:
             self._out.close()
 
     def _hear(self) -> None:
-        self._heard_s, self._held = time.monotonic(), False
+        self._heard_s = time.monotonic()
         if not self._orders.pump():
             self._control.unregister(self._given)
             self._abandon()
@@ -129,6 +129,7 @@ class Agent:
             "start": self._start,
             "signal": lambda order: self._ranks.send(order["number"]),
             "hold": self._hold,
+            "go on": self._go_on,
             "clock": lambda order: {"clock": [order["asked_s"], time.monotonic()]},
         }
         return does[order["do"]](order)
@@ -175,8 +176,12 @@ class Agent:
         return not given.poll(0)  # of what nobody asked for only a closed end is reported
 
     def _hold(self, order: Message) -> None:
-        """The launcher is about to be suspended: its silence is none."""
+        """The launcher is about to be suspended: its silence is none, also after a late sign of life."""
         self._held = True
+
+    def _go_on(self, order: Message) -> None:
+        """The launcher was suspended, and is not any more."""
+        self._held = False
 
     def _take(self, rank: int, number: int) -> Take:
         def take(lines: list[bytes]) -> None:

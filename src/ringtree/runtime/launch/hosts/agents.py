@@ -162,6 +162,8 @@ class Agents:
         for link in self.links:
             link.send({"do": "hold"})
         signal.raise_signal(signal.SIGSTOP)
+        for link in self.links:
+            link.send({"do": "go on"})
 
     def _beat(self) -> None:
         """Signs of life, by a thread: the launcher may wait long for who reads its output. Agents whose ranks record

@@ -14,10 +14,19 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Protocol
 
-from ringtree.runtime.launch.hosts.messages import EVENT, GREETING, Message, UnknownLine, line_of, message_of, output_of
+from ringtree.runtime.launch.hosts.messages import (
+    EVENT,
+    GREETING,
+    LONGEST_MESSAGE,
+    Message,
+    UnknownLine,
+    line_of,
+    message_of,
+    output_of,
+)
 from ringtree.runtime.launch.hosts.placement import HostRanks
 from ringtree.runtime.launch.rank_processes import prepared
-from ringtree.runtime.launch.whole_lines import LONGEST_LINE, WholeLines
+from ringtree.runtime.launch.whole_lines import WholeLines
 
 AGENT = "ringtree.runtime.launch.hosts.agent"
 SSH = "ssh"
@@ -27,8 +36,6 @@ CONNECT_S = 20
 """Seconds that ssh tries to connect."""
 END_S = 2.0
 """Seconds that a process of ssh has to end after its output."""
-LONGEST_ANSWER = 2 * LONGEST_LINE
-"""Bytes of an agent's line: more than a rank's longest and the words before it, which would be lost behind a cut."""
 KEPT_LINES = 20
 """Lines of ssh's standard error that are kept for a report."""
 
@@ -101,7 +108,7 @@ class AgentLink:
             pipe.close()
 
     def _follow(self, pipe: IO[bytes], take: Callable[[list[bytes]], None]) -> WholeLines:
-        lines = WholeLines(pipe, take, LONGEST_ANSWER)
+        lines = WholeLines(pipe, take, LONGEST_MESSAGE)
         self._selector.register(pipe, selectors.EVENT_READ, lambda: self._read(lines))
         return lines
 

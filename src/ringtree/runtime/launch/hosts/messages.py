@@ -17,6 +17,10 @@ BEAT_S = 2.0
 SILENCE_S = 30.0
 """Seconds without one, after which an agent ends its ranks."""
 
+LONGEST_MESSAGE = 1 << 26
+"""Bytes of a line: a program's arguments and variables, which the system bounds, are in one, each byte of them in up to
+six, and so is a rank's longest line."""
+
 Message = dict[str, Any]
 
 
