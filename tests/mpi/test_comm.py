@@ -152,10 +152,11 @@ def test_the_world_is_joined_at_first_use_and_left_at_the_end() -> None:
     assert output.splitlines() == ["False True 1 4 MPI_COMM_WORLD", "True True"]
 
 
-def test_abort_ends_the_process_with_its_code() -> None:
-    code = "from ringtree import mpi as MPI; MPI.COMM_WORLD.Abort(3)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 3 and "MPI.Abort(3) on rank 0 of 1" in done.stderr
+@pytest.mark.parametrize(("given", "code"), [(3, 3), (0, 1), (256, 1), (259, 3), (-1, 255)])
+def test_abort_ends_the_process_with_its_code(given: int, code: int) -> None:
+    program = f"from ringtree import mpi as MPI; MPI.COMM_WORLD.Abort({given})"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == code and f"MPI.Abort({given}) on rank 0 of 1" in done.stderr
 
 
 @pytest.mark.parametrize(

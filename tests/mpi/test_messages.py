@@ -256,3 +256,23 @@ def test_a_status_counts_whole_and_basic_elements(kind: Any, nbytes: int, count:
         assert status.count == nbytes
     with pytest.raises(TypeError, match="expected a Status"):
         MPI.Status(7)  # type: ignore[arg-type]
+
+
+def test_a_refused_sendrecv_leaves_no_receive_behind() -> None:
+    comm, kept, room = MPI.COMM_SELF, ints(-1), ints(-1)
+    for call in (comm.Sendrecv, comm.Isendrecv):
+        with pytest.raises(MPI.Exception, match=r"expected 0\.\.0"):
+            call(ints(1), 9, 78, kept, 0, 78)
+    for call in (comm.Sendrecv_replace, comm.Isendrecv_replace):
+        with pytest.raises(MPI.Exception, match=r"expected 0\.\.0"):
+            call(kept, 9, 78, 0, 78)
+    comm.Sendrecv(ints(5), 0, 78, room, 0, 78)
+    assert (room.tolist(), kept.tolist()) == ([5], [-1])
+
+
+def test_a_persistent_request_is_true_until_it_is_freed() -> None:
+    request = MPI.COMM_SELF.Recv_init(ints(-1), 0, 79)
+    assert request and request != MPI.REQUEST_NULL
+    assert MPI.Request.Waitany([request]) == MPI.UNDEFINED and MPI.Request.Testsome([request]) is None
+    request.Free()
+    assert not request and request == MPI.REQUEST_NULL

@@ -179,11 +179,12 @@ class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods, Matche
     Disconnect = Free
 
     def Abort(self, errorcode: int = 0) -> NoReturn:
-        """Ends this process at once; its peers report that it died, and a launcher ends them."""
+        """Ends this process at once; its peers report that it died, and a launcher ends them. The system has a byte for
+        `errorcode`: 1 where that would be 0."""
         sys.stdout.flush()
         sys.stderr.write(f"MPI.Abort({errorcode}) on rank {self.rank} of {self.size}\n")
         sys.stderr.flush()
-        os._exit(errorcode or 1)
+        os._exit(errorcode & 0xFF or 1)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Comm) and self._key() == other._key()

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from importlib.machinery import ModuleSpec
 from types import ModuleType, SimpleNamespace
 from typing import Any
+
+from ringtree.mpi.messages.messages import ROOM
 
 NAMES_OF = "4.1.2"
 """The release of mpi4py whose names ringtree.mpi follows."""
@@ -25,12 +28,32 @@ def replace() -> None:
     package.MPI = ours
 
 
+class _Settings(SimpleNamespace):
+    """mpi4py.rc, which nothing here reads: a program sets its attributes, or calls it with them."""
+
+    def __call__(self, **settings: Any) -> None:
+        for name in settings:
+            if not hasattr(self, name):
+                raise TypeError(f"mpi4py.rc has no {name!r}; expected one of {', '.join(vars(self))}")
+        vars(self).update(settings)
+
+
 def _bare() -> ModuleType:
-    """A package mpi4py that has its settings, which nothing here reads, and no modules but MPI."""
+    """A package mpi4py that has its settings and no modules but MPI."""
     package: Any = ModuleType("mpi4py", "ringtree.mpi under the name mpi4py")
     package.__path__ = []
     package.__version__ = NAMES_OF
-    package.rc = SimpleNamespace(initialize=True, finalize=True, threads=True, thread_level="multiple")
+    package.__spec__ = ModuleSpec("mpi4py", None, is_package=True)  # of which importlib.util.find_spec asks
+    package.rc = _Settings(
+        initialize=True,
+        threads=True,
+        thread_level="multiple",
+        finalize=None,
+        fast_reduce=True,
+        recv_mprobe=True,
+        irecv_bufsz=ROOM,
+        errors="exception",
+    )
     package.get_config = dict
     sys.modules["mpi4py"] = package
     return package  # type: ignore[no-any-return]

@@ -20,6 +20,11 @@ class Across:
         """The ranks of both groups in the world."""
         return self._joint.ranks
 
+    @property
+    def size(self) -> int:
+        """The number of ranks that messages can go to."""
+        return self._count
+
     def _rank(self, rank: int) -> int:
         if rank == ANY_SOURCE:
             return rank

@@ -16,6 +16,7 @@ from ringtree.mpi.messages.request import Connected, Prequest, Request, landed
 from ringtree.mpi.messages.status import NOTHING, Status
 from ringtree.mpi.types.buffers import octets
 from ringtree.mpi.types.packed import Packed
+from ringtree.runtime.communicator.messages.messages import sending
 
 ROOM = 1 << 15
 """Bytes that irecv makes room for where no size is given, as mpi4py does: its message must not be longer."""
@@ -109,9 +110,7 @@ class MessageMethods(Connected):
         status: Status | None = None,
     ) -> None:
         """Sends and receives at the same time, so that ranks in a circle do not deadlock."""
-        incoming = self.Irecv(recvbuf, source, recvtag)
-        self.Isend(sendbuf, dest, sendtag).Wait()
-        incoming.Wait(status)
+        self.Isendrecv(sendbuf, dest, sendtag, recvbuf, source, recvtag).Wait(status)
 
     def Isendrecv(
         self,
@@ -123,8 +122,12 @@ class MessageMethods(Connected):
         recvtag: int = ANY_TAG,
     ) -> Request:
         """Begins to send and to receive; the request is done when both are, and its status is the receive's."""
+        data = None
+        if dest != PROC_NULL:  # a receive that is begun takes a message, also where its send is refused
+            sending(data := octets(sendbuf), dest, sendtag, self._comm.size)
         incoming = self.Irecv(recvbuf, source, recvtag)
-        return Request(_Both(incoming._work, self.Isend(sendbuf, dest, sendtag)._work), incoming._finish)
+        outgoing = NOTHING if data is None else self._comm.isend(data, dest, sendtag)
+        return Request(_Both(incoming._work, outgoing), incoming._finish)
 
     def Isendrecv_replace(
         self, buf: Any, dest: int, sendtag: int = 0, source: int = ANY_SOURCE, recvtag: int = ANY_TAG

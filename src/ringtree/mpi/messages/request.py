@@ -149,7 +149,7 @@ class Request:
         """Waits until a call is done; returns its position and its object, or UNDEFINED and None where none is
         active."""
         _checked(requests)
-        active = [index for index, request in enumerate(requests) if request]
+        active = [index for index, request in enumerate(requests) if request._work is not None]
         if not active:
             return UNDEFINED, _nothing(status)
         index = active[_first_done([requests[i]._work for i in active])]
@@ -164,10 +164,10 @@ class Request:
     def testany(cls, requests: Sequence[Self], status: Status | None = None) -> tuple[int, bool, Any]:
         """The index of a call that is done, whether there is one, and its object, without waiting."""
         _checked(requests)
-        if not any(requests):
+        if all(request._work is None for request in requests):
             return UNDEFINED, True, _nothing(status)
         for index, request in enumerate(requests):
-            if request and request._work.done():
+            if request._work is not None and request._work.done():
                 return index, True, request._wait(status)
         return UNDEFINED, False, None
 
@@ -181,7 +181,7 @@ class Request:
         """Waits until a call at least is done; returns the indices of all that are and their objects; None where none
         is active."""
         _checked(requests)
-        active = [request._work for request in requests if request]
+        active = [request._work for request in requests if request._work is not None]
         if active:
             _first_done(active)
         return cls.testsome(requests, statuses)
@@ -195,9 +195,10 @@ class Request:
     def testsome(cls, requests: Sequence[Self], statuses: Statuses = None) -> tuple[list[int] | None, list[Any] | None]:
         """The indices of all calls that are done and their objects, without waiting; None where none is active."""
         _checked(requests)
-        if not any(requests):
+        if all(request._work is None for request in requests):
             return None, None
-        done = [index for index, request in enumerate(requests) if request and request._work.done()]
+        works = [request._work for request in requests]
+        done = [index for index, work in enumerate(works) if work is not None and work.done()]
         return done, cls.waitall([requests[i] for i in done], statuses)
 
 
@@ -230,6 +231,9 @@ class Prequest(Request):
         """Makes this REQUEST_NULL, which cannot be started."""
         super().Free()
         self._begin = None
+
+    def __bool__(self) -> bool:
+        return self._begin is not None
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Prequest) or self._begin is not None:
