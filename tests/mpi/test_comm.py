@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import subprocess
 import sys
 from typing import Any
@@ -189,3 +191,18 @@ def test_a_death_is_an_mpi_exception() -> None:
         return caught.value.Get_error_class()
 
     assert ringtree.spawn(work, 2, timeout_s=60)[1] == MPI.ERR_PROC_FAILED
+
+
+@pytest.mark.parametrize(
+    "name", ["COMM_WORLD", "COMM_SELF", "COMM_NULL", "IN_PLACE", "BOTTOM", "UNWEIGHTED", "WIN_NULL", "REQUEST_NULL"]
+)
+def test_handles_with_names_are_one_in_copies_and_pickles(name: str) -> None:
+    """A copy of a program's settings may hold them."""
+    handle = getattr(MPI, name)
+    for again in (pickle.loads(pickle.dumps(handle)), copy.deepcopy({"kept": handle})["kept"]):
+        assert again is handle
+
+
+def test_other_communicators_are_not_pickled() -> None:
+    with pytest.raises(ValueError, match="cannot be pickled: it is this process's own"):
+        pickle.dumps(MPI.COMM_SELF.Dup())

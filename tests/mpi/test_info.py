@@ -20,6 +20,9 @@ def test_an_info_is_a_dictionary_of_texts() -> None:
         None,
         "c",
     )
+    for beyond in (-1, 2):
+        with pytest.raises(MPI.Exception, match=f"no name {beyond}: expected one of 2, from 0"):
+            info.Get_nthkey(beyond)
     again = pickle.loads(pickle.dumps(info))
     assert again.items() == info.items()
     assert again != info

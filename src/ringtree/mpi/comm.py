@@ -198,6 +198,12 @@ class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods, Matche
     def __bool__(self) -> bool:
         return self._key() is not None
 
+    def __reduce__(self) -> str:
+        for name, one in (("COMM_NULL", COMM_NULL), ("COMM_WORLD", COMM_WORLD), ("COMM_SELF", COMM_SELF)):
+            if self is one:
+                return name
+        raise ValueError(f"{self!r} cannot be pickled: it is this process's own")
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._name or self.__dict__.get('_comm', 'null')}>"
 

@@ -47,6 +47,9 @@ class InPlace:
     def __repr__(self) -> str:
         return "MPI.IN_PLACE"
 
+    def __reduce__(self) -> str:
+        return "IN_PLACE"
+
 
 IN_PLACE: Final = InPlace()
 
@@ -59,6 +62,9 @@ class Named:
 
     def __repr__(self) -> str:
         return f"MPI.{self._name}"
+
+    def __reduce__(self) -> str:
+        return self._name
 
 
 BOTTOM: Final = Named("BOTTOM")

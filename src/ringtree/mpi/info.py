@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ringtree.mpi.errors import ERR_INFO_NOKEY, Exception
+from ringtree.mpi.errors import ERR_ARG, ERR_INFO_NOKEY, Exception
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -66,7 +66,10 @@ class Info:
 
     def Get_nthkey(self, n: int) -> str:
         """The name at position n."""
-        return list(self._held())[n]
+        names = list(self._held())
+        if not 0 <= n < len(names):
+            raise Exception(ERR_ARG, f"no name {n}: expected one of {len(names)}, from 0")
+        return names[n]
 
     def _held(self, key: str = "") -> dict[str, str]:
         if self._texts is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import operator
+from contextlib import suppress
 from typing import Any, NoReturn
 from weakref import WeakSet
 
@@ -26,7 +27,7 @@ from ringtree.mpi.constants import (
     WIN_SIZE,
     WIN_UNIFIED,
 )
-from ringtree.mpi.errors import ERR_RMA_SYNC, ERR_WIN, Exception, translating
+from ringtree.mpi.errors import ERR_RANK, ERR_RMA_SYNC, ERR_WIN, KINDS, Exception, translating
 from ringtree.mpi.groups.group import Group
 from ringtree.mpi.info import Hinted, Info
 from ringtree.mpi.missing import missing_of_window
@@ -39,6 +40,8 @@ from ringtree.runtime.communicator.composite import CompositeCall
 
 _open: WeakSet[Win] = WeakSet()
 _NOTHING = np.empty(0, np.uint8)
+FAILURES = (RuntimeError, *KINDS)
+"""The errors of an access, behind which the other ranks still get what ends an epoch."""
 
 
 @translating
@@ -149,8 +152,13 @@ class Win(Accesses, Hinted):
         self.name = "MPI_WIN_NULL"
 
     def Fence(self, assertion: int = 0) -> None:
-        """Returns when all accesses of all ranks are done; all call it."""
-        self._settle_all()
+        """Returns when all accesses of all ranks are done; all call it. An access that failed is raised after that."""
+        try:
+            self._settle_all()
+        except FAILURES:
+            with suppress(*FAILURES):  # the first one counts
+                self._comm.barrier()
+            raise
         self._comm.barrier()
 
     def Lock(self, rank: int, lock_type: int = LOCK_EXCLUSIVE, assertion: int = 0) -> None:
@@ -218,13 +226,22 @@ class Win(Accesses, Hinted):
             self._comm.recv(_NOTHING.copy(), rank, POSTED)
 
     def Complete(self) -> None:
-        """Ends the accesses to the started group."""
-        for rank in self._epoch(self._reaching, "Start"):
-            self._settle(rank)
+        """Ends the accesses to the started group. An access that failed is raised after that."""
+        reached = self._epoch(self._reaching, "Start")
+        self._reaching, failures = None, []
+        for rank in reached:
+            try:
+                self._settle(rank)
+            except FAILURES as failure:
+                failures.append(failure)
             self._comm.send(_NOTHING, rank, COMPLETED)
-        self._reaching = None
+        if failures:
+            raise failures[0]
 
     def _places(self, group: Group) -> list[int]:
+        for member in group.members:
+            if member not in self._comm.ranks:
+                raise Exception(ERR_RANK, f"rank {member} of the world is not among the window's, {self._comm.ranks}")
         return [self._comm.ranks.index(member) for member in group.members]
 
     def _epoch(self, ranks: list[int] | None, call: str) -> list[int]:
@@ -290,6 +307,8 @@ class Win(Accesses, Hinted):
         self.name = name
 
     def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):  # that Python's own modules ask for
+            raise AttributeError(name)
         if name.startswith("_"):
             raise Exception(ERR_WIN, "WIN_NULL: this rank has no window, or it was freed")
         raise missing_of_window(name)
@@ -303,7 +322,9 @@ class Win(Accesses, Hinted):
     def __hash__(self) -> int:
         return id(self.__dict__.get("_comm"))
 
-    def __reduce__(self) -> NoReturn:
+    def __reduce__(self) -> str:
+        if self is WIN_NULL:
+            return "WIN_NULL"
         raise ValueError("a window cannot be pickled: it is this process's own")
 
 
