@@ -16,10 +16,11 @@ from ringtree.ir.program import Kind
 from ringtree.ir.trace import Event, Trace
 from ringtree.simulate.code import Code
 from ringtree.simulate.conditions import Conditions
-from ringtree.simulate.lane_routes import PairRoutes, between_hosts
+from ringtree.simulate.lane_routes import PairRoutes
 from ringtree.simulate.simulation import Job, Simulation
 from ringtree.simulate.steps import busy_s
 from ringtree.topology import Topology
+from ringtree.topology.queues import in_queues
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -58,7 +59,7 @@ def play(job: Job, code: Code, topology: Topology, conditions: Conditions) -> Si
     if not sweep.run():
         return None
     end_s = max(float(sweep.end.max(initial=0)), float(sweep.clock.max(initial=job.start_s)))
-    queued = between_hosts(links, pair // topology.ranks, pair % topology.ranks)
+    queued = in_queues(links, pair // topology.ranks, pair % topology.ranks, routes.first, routes.link)
     if np.any(routes.bandwidth_Bps[queued] != routes.bandwidth_Bps[queued][:1]):
         return None  # of a rank's messages, a slow one lets the next pass
     message, link = routes.spread(nth)

@@ -36,7 +36,8 @@ class Topology:
     `nodes` are their names, `hosts` [ranks] each rank's host (all on one by default). A rank's own work costs
     `message_s` a message, at either end, and `away_message_s` more where the ends are on two hosts, `step_s` a copy or
     a reduction, and its bytes over `copy_Bps` or `reduce_Bps`. `fifo_between_hosts`: each link serves messages from
-    host to host one after the other, first come, first served, not all at once in fair parts.
+    host to host, and others that share a link with them, one after the other, first come, first served, not all at
+    once in fair parts.
     """
 
     name: str
