@@ -92,6 +92,13 @@ def test_programs_are_played_as_the_schedule_they_were_lowered_from() -> None:
     assert_same(one, two)
 
 
+def test_a_start_in_whole_seconds_keeps_the_parts_of_seconds_after_it() -> None:
+    ring, topology = build("ring", "all_reduce", 4), direct(4, **COSTS)
+    one, two = (played(Job(ring, 1 << 20, start_s), topology, LATE) for start_s in (0, 0.0))
+    assert one and two and one.time_s == two.time_s
+    assert_same(one, two)
+
+
 def test_messages_that_meet_on_a_link_are_left_to_the_event_player() -> None:
     gather = Job(build("flat", "gather", 4, 0), 1 << 20)
     assert played(gather, direct(4), Conditions()) is not None

@@ -47,7 +47,7 @@ def play(job: Job, code: Code, topology: Topology, conditions: Conditions) -> Si
     routes = PairRoutes.of(links, pair // topology.ranks, pair % topology.ranks)
     if routes.lost.any():
         return None
-    begin_s = np.full(len(code.first) - 1, job.start_s)
+    begin_s = np.full(len(code.first) - 1, job.start_s, dtype=np.float64)
     for late, delay_s in conditions.delay_s.items():
         if late < len(begin_s):
             begin_s[late] += delay_s
