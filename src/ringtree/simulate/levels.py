@@ -62,6 +62,9 @@ def play(job: Job, code: Code, topology: Topology, conditions: Conditions) -> Si
     queued = in_queues(links, pair // topology.ranks, pair % topology.ranks, routes.first, routes.link)
     if np.any(routes.bandwidth_Bps[queued] != routes.bandwidth_Bps[queued][:1]):
         return None  # of a rank's messages, a slow one lets the next pass
+    delayed = queued[nth] & (sweep.leave[sends] > sweep.start[sends])
+    if np.any(delayed & (code.nbytes[sends] == 0)) or _passed(routes, queued, nth[delayed], links):
+        return None
     message, link = routes.spread(nth)
     leave_s = sweep.leave[sends][message]
     left_s = leave_s + flow_s[sends][message]
@@ -99,6 +102,28 @@ def _trace(job: Job, code: Code, sweep: _Sweep, topology: Topology) -> Trace:
         facts={"source": "simulated", "name": job.called, "topology": topology.name}
         | hosts_fact(topology.hosts.tolist()),
     )
+
+
+def _passed(routes: PairRoutes, queued: NDArray[np.bool_], delayed: Ints, topology: Topology) -> bool:
+    """Whether messages that wait at their port, of these pairs, may be on their way before the ones ahead have left:
+    where the pairs of the port are not all held up by one link, or meet those of other ports before it."""
+    if not len(delayed):
+        return False
+    pair, link = routes.spread(np.arange(len(routes.entry)))
+    narrow = topology.bandwidth_Bps[link] == routes.bandwidth_Bps[pair]
+    upto = np.cumsum(narrow) - narrow
+    ahead = upto == upto[routes.first[pair]]  # the links before the narrowest one, and that one
+    held = np.full(len(routes.entry), -1)
+    held[pair[ahead & narrow]] = link[ahead & narrow]
+    port = routes.entry[pair]
+    waits = np.zeros(topology.links, np.bool_)
+    waits[routes.entry[delayed]] = True
+    some = np.flatnonzero(queued & (routes.entry >= 0))
+    some = some[waits[routes.entry[some]]]
+    by_port = np.full(topology.links, -1)
+    by_port[routes.entry[some]] = held[some]
+    met = _shared(link, port, topology.links) & ahead & ~narrow & waits[port]
+    return bool(np.any(by_port[routes.entry[some]] != held[some]) or met.any())
 
 
 def _shared(link: Ints, port: Ints, links: int) -> NDArray[np.bool_]:
