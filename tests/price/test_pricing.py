@@ -45,6 +45,14 @@ def test_prices_are_near_the_simulation_where_messages_meet(topology):
     assert {what: r for what, r in found.items() if not 0.6 < r < 1.7} == {}
 
 
+def test_messages_to_other_hosts_cost_more():
+    ring, away = build("ring", "all_reduce", 8), cluster(2, 4, away_message_s=1e-3)
+    assert seconds(ring, away, 1024) == pytest.approx(play(ring, away, 1024).time_s)
+    assert seconds(ring, away, 1024) > 100 * seconds(ring, cluster(2, 4), 1024)
+    topology = cluster(2, 4, nics=2, **WORK, away_message_s=1e-3)
+    assert {what: ratio for ratio, what in ratios(topology, 1) if not 0.9 < ratio < 1.1} == {}
+
+
 @pytest.mark.parametrize(
     ("ranks", "pieces"), [(7, 1), (12, 5), *(pytest.param(12, n, marks=pytest.mark.slow) for n in (1, 40))]
 )

@@ -27,8 +27,8 @@ def distinct(values: Ints) -> Ints:
 
 
 class RoutedPairs:
-    """The routes of the given pairs of ranks, each looked up once; `queued`: whether their messages wait in the queues
-    of links."""
+    """The routes of the given pairs of ranks, each looked up once. `work_s`: a message's work at either end; `queued`:
+    whether messages wait in the queues of links."""
 
     def __init__(self, topology: Topology, source: Ints, target: Ints) -> None:
         self.topology = topology
@@ -40,6 +40,7 @@ class RoutedPairs:
         if len(starts):
             self.latency_s = np.add.reduceat(topology.latency_s[self.link], starts)
             self.per_byte_s = 1 / np.minimum.reduceat(topology.bandwidth_Bps[self.link], starts)
+        self.work_s = topology.message_work_s(*ends)
         self.queued = in_queues(topology, *ends, self.first, self.link)
 
     def of(self, source: Ints, target: Ints) -> Ints:
