@@ -14,6 +14,7 @@ from ringtree.ir.host_links import crossing, host_links
 from ringtree.ir.trace import Event
 from ringtree.machines.catalogue import machine
 from ringtree.machines.files import machine_json
+from ringtree.topology import cluster, save
 from tests.cli.conftest import Ringtree
 
 RING = ["ring", "-n", "4", "--bytes", "64K"]
@@ -103,6 +104,14 @@ def test_trace_and_page_are_written(ringtree: Ringtree, tmp_path: Path) -> None:
     read = chrome.read(trace)
     assert len(read) == 76 and read.facts["source"] == "simulated"
     assert '"views":["schedule","trace"]' in page.read_text(), "on one page"
+
+
+def test_a_page_has_the_schedules_part_of_a_larger_topology(ringtree: Ringtree, tmp_path: Path) -> None:
+    eight, page = tmp_path / "eight.json", tmp_path / "t.html"
+    save(cluster(4, 2), eight)
+    words = f"simulate ring -n 4 --bytes 1M --topology {eight} --html {page}"
+    got = ringtree(*words.split())
+    assert (got.code, got.err) == (0, "") and '"hosts":[0,0,1,1]' in page.read_text()
 
 
 def test_constants_come_from_a_trace(ringtree: Ringtree, tmp_path: Path) -> None:
