@@ -14,6 +14,7 @@ from ringtree.ir.host_links import crossing, host_links
 from ringtree.ir.trace import Event
 from ringtree.machines.catalogue import machine
 from ringtree.machines.files import machine_json
+from ringtree.topology import cluster, save
 from tests.cli.conftest import Ringtree
 
 RING = ["ring", "-n", "4", "--bytes", "64K"]
@@ -105,6 +106,14 @@ def test_trace_and_page_are_written(ringtree: Ringtree, tmp_path: Path) -> None:
     assert '"views":["schedule","trace"]' in page.read_text(), "on one page"
 
 
+def test_a_page_has_the_schedules_part_of_a_larger_topology(ringtree: Ringtree, tmp_path: Path) -> None:
+    eight, page = tmp_path / "eight.json", tmp_path / "t.html"
+    save(cluster(4, 2), eight)
+    words = f"simulate ring -n 4 --bytes 1M --topology {eight} --html {page}"
+    got = ringtree(*words.split())
+    assert (got.code, got.err) == (0, "") and '"hosts":[0,0,1,1]' in page.read_text()
+
+
 def test_constants_come_from_a_trace(ringtree: Ringtree, tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     ringtree(
@@ -162,7 +171,18 @@ MISTAKES = [
     ("ring --bytes 8 --with ring:all_reduce:8:1e300s", "job 1 starts at 1e+300 s; expected at least 0, at most 1e+09"),
     ("ring --bytes 8 --jitter 1e300", "jitter is 1e+300; expected at least 0, at most 1e+09"),
     ("ring --bytes 8 --jitter -1", "jitter is -1.0; expected at least 0"),
-    ("ring --bytes 8 --seed -1", "--seed -1: expected at least 0"),
+    ("ring --bytes 8 --jitter 0.5 --seed -1", "--seed -1: expected at least 0"),
+    ("ring --bytes 8 --seed 3", "--seed applies to --jitter: expected such as --jitter 0.1 as well"),
+    ("ring --bytes 8 --seed 0", "--seed applies to --jitter"),
+    (
+        "ring --bytes 8 --straggler rank=1,delay=1ms --straggler rank=1,delay=2ms",
+        "--straggler 'rank=1,delay=2ms': rank 1 has a delay already; expected one a rank",
+    ),
+    ("ring --bytes 8 --straggler rank=1,slowdown=2 --straggler rank=01,slowdown=2", "rank 1 has a slowdown already"),
+    (
+        "ring --bytes 8 --link 0-switch,factor=0.5 --link rank0-switch,factor=0.25",
+        "--link 'rank0-switch,factor=0.25': this link has a factor already; expected one a link",
+    ),
     ("ring --bytes 8 --slots 0", "slots is 0; expected at least 1"),
     ("ring --bytes 8 --cut --in-place", "--in-place applies to the engine's own windows"),
     ("chain --bytes 8 --cut --option pieces=2", "--cut chooses the algorithm's options by size; leave --option out"),

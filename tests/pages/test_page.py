@@ -18,6 +18,7 @@ from ringtree import pages
 from ringtree.algorithms import build, pairs
 from ringtree.ir.schedule import COLUMNS, Block, Schedule, Transfers
 from ringtree.pages.schedule_page import schedule_page
+from ringtree.topology import cluster
 
 TEXTS: dict[str, list[str]] = json.loads((pages.FOLDER / "texts.json").read_text(encoding="utf-8"))
 SECTIONS = {"shell", *pages.VIEWS}
@@ -99,6 +100,14 @@ def test_the_page_is_small_and_fetches_nothing() -> None:
         assert not addresses and not re.search(r"\bimport\b|@import|url\((?!#)|fetch\(|XMLHttpRequest", source), name
     assert len(pages.assemble("all", list(pages.VIEWS), {}).encode()) < 1_000_000
     assert "Permission to use, copy, modify" in text, "d3's licence goes with every copy of it"
+
+
+def test_a_topology_may_have_further_ranks() -> None:
+    s = build("ring", "all_reduce", 3)
+    for ranks in (4, 8):
+        assert data_of(schedule_page(s, cluster(ranks // 2, 2)))["data"]["schedule"]["hosts"] == [0, 0, 1]
+    with pytest.raises(ValueError, match="ring is for 3 ranks; expected at most the 2 of cluster 1x2"):
+        schedule_page(s, cluster(1, 2))
 
 
 def test_hostile_names_stay_words() -> None:

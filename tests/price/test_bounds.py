@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ringtree.algorithms import build, pairs
@@ -16,6 +16,7 @@ from ringtree.machines.clusters import Cluster, NetworkShape
 from ringtree.price import Bounds, bound, bounds, cuts, seconds
 from ringtree.price.graph import Graph
 from ringtree.price.latency import least_s
+from ringtree.simulate import play
 from ringtree.topology import Topology, cluster, direct, ring, switch, torus
 from ringtree.topology.fabrics import FABRICS
 
@@ -156,6 +157,24 @@ def test_latency():
     slow = direct(8, latency_s=0, message_s=1e-6)  # a rank has the data after 2 and sends once every 1
     assert bound("broadcast", slow, 8).latency_s == pytest.approx(5e-6)
     assert bound("barrier", slow, 0).bottleneck == "latency"
+
+
+@pytest.mark.parametrize(("collective", "least_us"), [("scan", 1), ("exscan", 1), ("all_gather", 50), ("barrier", 50)])
+def test_the_latency_of_a_prefix_is_that_of_the_way_up(collective, least_us):
+    topology = Topology.of("one way", 2, ("a", "b"), [0, 1], [1, 0], [1e-6, 50e-6], 1e10)
+    assert bound(collective, topology, 0).latency_s == pytest.approx(least_us * 1e-6)
+
+
+@pytest.mark.parametrize("collective", ["scan", "exscan"])
+@given(st.lists(st.sampled_from([0, 1e-6, 5e-5]), min_size=12, max_size=12))
+@example([0, 1e-6, 1e-6, 5e-5, 1e-6, 1e-6, 5e-5, 5e-5, 1e-6, 5e-5, 5e-5, 5e-5])
+def test_a_prefix_needs_no_message_to_a_lower_rank(collective, latency_s):
+    source, target = np.divmod(np.arange(16), 4)
+    apart = source != target
+    topology = Topology.of("random", 4, tuple("abcd"), source[apart], target[apart], latency_s, 1e10)
+    found = bound(collective, topology, 400)
+    for name in ("chain", "hillis_steele", "one_shot"):
+        assert play(build(name, collective, 4), topology, 400).time_s >= found.time_s * (1 - 1e-9)
 
 
 def test_mistakes():

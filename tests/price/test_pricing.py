@@ -12,6 +12,7 @@ from ringtree.simulate import play
 from ringtree.topology import cluster, direct, ring, switch, torus
 from ringtree.transform import pipeline
 from tests.effort import counted
+from tests.topology.test_queues import ONE_LINK
 
 WORK = {"message_s": 3e-7, "step_s": 1e-7, "copy_Bps": 40e9, "reduce_Bps": 15e9}
 SHARED = {"switch": switch(8), "ring": ring(8), "torus": torus(2, 4), "cluster": cluster(2, 4, nics=2, **WORK)}
@@ -43,6 +44,23 @@ def test_prices_are_near_the_simulation_where_messages_meet(topology):
     assert median(found.values()) == pytest.approx(1, rel=0.02)
     assert sum(0.85 < r < 1.15 for r in found.values()) > 0.85 * len(found)
     assert {what: r for what, r in found.items() if not 0.6 < r < 1.7} == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "collective"),
+    [("bine_tree", "all_reduce"), ("binary_tree", "all_reduce"), ("swing", "reduce_scatter"), ("flat", "scatter")],
+)
+def test_messages_of_a_host_wait_in_the_queue_of_a_link_that_serves_others_too(name, collective):
+    schedule, topology = build(name, collective, 5), replace(ONE_LINK, fifo_between_hosts=True)
+    assert seconds(schedule, topology, 60) == pytest.approx(play(schedule, topology, 60).time_s)
+
+
+def test_messages_to_other_hosts_cost_more():
+    ring, away = build("ring", "all_reduce", 8), cluster(2, 4, away_message_s=1e-3)
+    assert seconds(ring, away, 1024) == pytest.approx(play(ring, away, 1024).time_s)
+    assert seconds(ring, away, 1024) > 100 * seconds(ring, cluster(2, 4), 1024)
+    topology = cluster(2, 4, nics=2, **WORK, away_message_s=1e-3)
+    assert {what: ratio for ratio, what in ratios(topology, 1) if not 0.9 < ratio < 1.1} == {}
 
 
 @pytest.mark.parametrize(

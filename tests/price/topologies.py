@@ -14,5 +14,6 @@ TOPOLOGIES = {
     "fat tree": Cluster(machine("dgx-h100"), 6, FABRICS["infiniband"], NetworkShape.FAT_TREE, 2.0).topology(),
     "not alike": Cluster(machine("azure-nc96"), 5, FABRICS["roce"]).topology(),
     "work": cluster(4, 8, nics=2, **WORK),
+    "work away": cluster(4, 8, nics=2, away_message_s=3e-6, **WORK),
     "switch": switch(24),
 }

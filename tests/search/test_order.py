@@ -92,6 +92,46 @@ def test_few_ranks_are_searched_exactly(hidden: list[int], seed: int) -> None:
     assert routes.cost(order(topology))[0] == pytest.approx(least)
 
 
+def between_all(latency_s: list[float], bandwidth_Bps: list[float], hosts: tuple[int, ...]) -> Topology:
+    """A link between any two ranks, in the order of their pairs."""
+    ranks = len(hosts)
+    source, target = np.divmod(np.arange(ranks * ranks), ranks)
+    apart = source != target
+    ends, names = (source[apart], target[apart]), tuple(f"r{n}" for n in range(ranks))
+    return Topology.of("random", ranks, names, *ends, latency_s, bandwidth_Bps, hosts)
+
+
+def best_cost(topology: Topology) -> tuple[float, float]:
+    """Of all rings: the time of a byte on the busiest link, then the latency."""
+    routes = Routes(topology, range(topology.ranks))
+    return min(routes.cost((0, *rest))[:2] for rest in permutations(range(1, topology.ranks)))
+
+
+def test_the_latency_counts_where_the_links_of_the_first_rank_are_the_slow_ones() -> None:
+    near = {frozenset(pair) for pair in ((1, 3), (3, 2), (2, 4))}
+    pairs = [(a, b) for a in range(5) for b in range(5) if a != b]
+    latency_s = [1e-6 if 0 in pair or frozenset(pair) in near else 5e-5 for pair in pairs]
+    topology = between_all(latency_s, [1e9 if 0 in pair else 1e10 for pair in pairs], (0, 0, 0, 0, 0))
+    assert order(topology) == (0, 1, 3, 2, 4)
+
+
+@given(
+    st.lists(st.sampled_from([0.0, 1e-6]), min_size=12, max_size=12),
+    st.lists(st.sampled_from([1e9, 1e10]), min_size=12, max_size=12),
+    st.sampled_from([(0, 0, 0, 0), (0, 0, 1, 1), (0, 1, 0, 1), (0, 1, 1, 2)]),
+)
+def test_no_order_has_more_latency_for_the_same_busiest_link(
+    latency_s: list[float], bandwidth_Bps: list[float], hosts: tuple[int, ...]
+) -> None:
+    """Than any other order on one host, than the ranks' own over hosts."""
+    topology = between_all(latency_s, bandwidth_Bps, hosts)
+    routes = Routes(topology, range(4))
+    byte_s, found_s = routes.cost(order(topology))[:2]
+    least_byte_s, least_s = routes.cost(range(4))[:2] if any(hosts) else best_cost(topology)
+    assert byte_s <= least_byte_s * (1 + 1e-9)
+    assert found_s <= least_s * (1 + 1e-9) or byte_s < least_byte_s * (1 - 1e-9)
+
+
 @given(st.integers(1, 4), st.integers(2, 5), st.booleans())
 def test_each_host_is_passed_once(gpus: int, nodes: int, many: bool) -> None:
     where = Cluster(V100.part(range(gpus)), nodes, INFINIBAND)

@@ -5,6 +5,8 @@ Links between hosts have 1 byte a second and no latency, so that bytes are secon
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -53,6 +55,39 @@ def test_inside_a_host_links_are_shared_as_ever() -> None:
     )
     found = arrivals(play(messages(4, (0, 2), (1, 2)), there, 10))
     assert found == near({(0, 2, 0): 10, (1, 2, 0): 10})
+
+
+ONE_LINK = Topology.of(
+    "one link a rank",
+    3,
+    ("r0", "r1", "r2", "s0", "s1", "network"),
+    [0, 3, 1, 3, 2, 4, 3, 5, 4, 5],
+    [3, 0, 3, 1, 4, 2, 5, 3, 5, 4],
+    0,
+    1,
+    [0, 0, 1],
+)
+
+
+@pytest.mark.parametrize("conditions", [Conditions(), Conditions(jitter=1e-9)], ids=["all at once", "by events"])
+@pytest.mark.parametrize(
+    ("sends", "expected"),
+    [
+        ([(0, 1), (0, 2)], {(0, 1, 0): 10, (0, 2, 0): 20}),
+        ([(0, 2), (0, 1)], {(0, 2, 0): 10, (0, 1, 0): 20}),
+        ([(0, 1), (2, 1)], {(0, 1, 0): 10, (2, 1, 0): 20}),
+        ([(0, 1), (2, 0)], {(0, 1, 0): 10, (2, 0, 0): 10}),
+    ],
+    ids=str,
+)
+def test_a_link_serves_messages_of_the_host_and_of_others_in_one_queue(
+    sends: list[tuple[int, int]], expected: dict[tuple[int, int, int], float], conditions: Conditions
+) -> None:
+    """A rank reaches the others of its host and the network by one link, which has its bandwidth once."""
+    there = replace(ONE_LINK, fifo_between_hosts=True)
+    found = play(messages(3, *sends), there, 10, conditions=conditions)
+    assert arrivals(found) == near(expected)
+    np.testing.assert_allclose(found.link_busy_s, found.link_nbytes / there.bandwidth_Bps, atol=1e-6)
 
 
 def test_jobs_wait_in_the_same_queues() -> None:

@@ -44,6 +44,12 @@ def test_a_rank_reaches_itself_over_no_link():
     assert direct(3).route(1, 1) == ()
 
 
+def test_a_message_costs_its_ends_more_between_hosts():
+    t = Topology.of("three", 3, tuple("abcs"), [0, 1], [1, 2], 0, 1, [0, 0, 1], message_s=2, away_message_s=5.0)
+    source, target = np.array([(0, 1), (1, 2), (2, 0), (0, 3), (3, 2), (2, 2)]).T
+    assert t.message_work_s(source, target).tolist() == [2, 7, 7, 2, 2, 2]
+
+
 @st.composite
 def linked(draw):
     """(nodes, links): at least one link, each between two nodes."""

@@ -22,8 +22,8 @@ MOST_CONTENTS_NBYTES = 256 << 20
 
 
 def schedule_page(schedule: Schedule, topology: Topology | None = None, traces: Sequence[Trace] = ()) -> str:
-    """The page on which the schedule is played; with a topology, its ranks also on their hosts; with traces of it,
-    their timelines as a second view. ValueError where it is too large for a browser."""
+    """The page on which the schedule is played; with a topology, which may have further ranks, its ranks also on their
+    hosts; with traces of it, their timelines as a second view. ValueError where it is too large for a browser."""
     s = schedule
     data = {"schedule": schedule_data(s, topology)}
     if traces:
@@ -35,8 +35,8 @@ def schedule_data(s: Schedule, topology: Topology | None = None) -> dict[str, An
     """The input of the schedule's view, as JSON."""
     _refuse_large(s)
     check(s)
-    if topology is not None and topology.ranks != s.ranks:
-        raise ValueError(f"{s.name} is for {s.ranks} ranks; {topology.name} has {topology.ranks}: expected as many")
+    if topology is not None and topology.ranks < s.ranks:
+        raise ValueError(f"{s.name} is for {s.ranks} ranks; expected at most the {topology.ranks} of {topology.name}")
     rows = s.expand()
     return {
         "name": s.name,
@@ -54,7 +54,7 @@ def schedule_data(s: Schedule, topology: Topology | None = None) -> dict[str, An
         "columns": {name: encode(getattr(rows, name)) for name in COLUMNS},
         "promise": _promise(s),
         "trees": _trees(s),
-        "hosts": None if topology is None else topology.hosts.tolist(),
+        "hosts": None if topology is None else topology.hosts[: s.ranks].tolist(),
     }
 
 

@@ -64,7 +64,7 @@ class Bounds:
         self._graph = Graph.of(self.topology)
         self._cuts = dict[tuple[str, int], tuple[Cut, bool]]()
         self._links = dict[tuple[str, int], CutLinks]()
-        self._least_s = dict[tuple[int | None, bool], float]()
+        self._least_s = dict[tuple[int | None, bool, bool], float]()
 
     def bound(self, collective: str, nbytes: int, root: int = 0) -> LowerBound:
         """The lower bound for a whole vector of `nbytes`. `send_recv`: each rank's to the next (nccl-tests' sendrecv).
@@ -85,9 +85,8 @@ class Bounds:
         root = root % self.topology.ranks if promise.rooted else 0
         cut, leaves = self._cut(collective, root)
         cut = self._of_all(collective, cut)
-        latency_s = self._latency_s(
-            root if promise.rooted else None, promise.reduces or promise.before is BufferExtent.OWN
-        )
+        towards = not promise.prefix and (promise.reduces or promise.before is BufferExtent.OWN)
+        latency_s = self._latency_s(root if promise.rooted else None, towards, promise.prefix)
         bandwidth_s = float(cut.per_byte_s * nbytes)
         work_s = 0.0
         if promise.reduces and not promise.prefix and not (self.in_network or self.in_hosts):
@@ -118,10 +117,10 @@ class Bounds:
     def _to_the_next_s(self) -> float:
         return to_the_next_s(self.topology)
 
-    def _latency_s(self, root: int | None, towards: bool) -> float:
-        key = (root, towards)
+    def _latency_s(self, root: int | None, towards: bool, upwards: bool) -> float:
+        key = (root, towards, upwards)
         if key not in self._least_s:
-            self._least_s[key] = least_s(self.topology, root, towards=towards)
+            self._least_s[key] = least_s(self.topology, root, towards=towards, upwards=upwards)
         return self._least_s[key]
 
     def _cut(self, collective: str, root: int) -> tuple[Cut, bool]:

@@ -102,7 +102,8 @@ def _laps_s(topology: Topology, hops: Sends, members: int, nbytes: int, laps: Se
     wire_s = float(hops.per_byte_s.max()) * nbytes
     own_s = [work_s(topology, nbytes / members, adds) for adds in laps]
     moving_s = len(laps) * (float(hop_s.mean()) * members - float(hop_s.min())) + (members - 1) * sum(own_s)
-    held_s = (members - 1) * sum(max(wire_s, 2 * topology.message_s + work_s) for work_s in own_s)
+    ends_s = float((hops.own_s + np.roll(hops.own_s, 1)).max())  # a rank's message from the one before, and its own
+    held_s = (members - 1) * sum(max(wire_s, ends_s + work_s) for work_s in own_s)
     staying_s = float(hop_s.max()) + own_s[-1] + held_s - max(wire_s, own_s[-1])
     return max(moving_s, staying_s) + work_s(topology, nbytes / members)
 

@@ -13,16 +13,17 @@ MOST_SEARCHES = 64
 """The most ranks among all of which the farthest two are searched."""
 
 
-def least_s(topology: Topology, root: int | None = None, *, towards: bool = False) -> float:
+def least_s(topology: Topology, root: int | None = None, *, towards: bool = False, upwards: bool = False) -> float:
     """Seconds from the root to the last of the others (to the root, where `towards`); from every rank to every other
-    one without a root. The longer of two bounds: the latency between the farthest ranks, and the time of a broadcast in
-    which each informed rank sends a message every `message_s` (LogP's broadcast; Karp and others 1993)."""
+    one without a root, to those of higher numbers alone where `upwards`. The longer of two bounds: the latency between
+    the farthest ranks, and the time of a broadcast in which each informed rank sends a message every `message_s`
+    (LogP's broadcast; Karp and others 1993)."""
     n = topology.ranks
     if n == 1:
         return 0.0
     own_s = topology.message_s
     roots = [root] if root is not None else range(n if n <= MOST_SEARCHES else 1)
-    farthest_s = max(float(_distances_s(topology, r, towards)[:n].max()) for r in roots)
+    farthest_s = max(float(_distances_s(topology, r, towards)[r * upwards : n].max()) for r in roots)
     return max(farthest_s + 2 * own_s, _broadcast_s(n, _nearest_s(topology) + 2 * own_s, own_s))
 
 

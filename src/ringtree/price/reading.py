@@ -218,7 +218,7 @@ class _Batch:
             opens = np.zeros(len(at), np.bool_)
             opens[np.unique(asked, return_index=True)[1]] = True
             copies = opens & ~is_ready[asked]
-        fixed_s: Floats = topology.message_s + topology.step_s * copies.astype(np.float64)
+        fixed_s: Floats = self._routes.work_s[self._number[order]] + topology.step_s * copies.astype(np.float64)
         copied = np.where(copies, rows.count[at], 0).astype(np.float64)
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
@@ -235,7 +235,8 @@ class _Batch:
         nth, target, message = self._nth[order], rows.target[order].astype(np.int64), message[order]
         count, reduce = rows.count[order], rows.reduce[order]
         per_byte_s = np.where(reduce, count / topology.reduce_Bps, count / topology.copy_Bps)
-        fixed_s = np.where(message >= 0, topology.message_s, 0.0)
+        fixed_s = np.zeros(len(message))
+        fixed_s[message >= 0] = self._routes.work_s[self._number[message[message >= 0]]]
         if topology.step_s or np.any(per_byte_s):
             ranges = _ranges(target, rows.target_buffer[order], rows.target_chunk[order], count)
             number = numbered(nth, *ranges)

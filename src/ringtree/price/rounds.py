@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ringtree.ir.ranges import elements
 from ringtree.price.routes import routes
 from ringtree.topology import Topology
+from ringtree.topology.queues import in_queues
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -26,8 +27,8 @@ def distinct(values: Ints) -> Ints:
 
 
 class RoutedPairs:
-    """The routes of the given pairs of ranks, each looked up once; `queued`: whether their messages wait in the queues
-    of links."""
+    """The routes of the given pairs of ranks, each looked up once. `work_s`: a message's work at either end; `queued`:
+    whether messages wait in the queues of links."""
 
     def __init__(self, topology: Topology, source: Ints, target: Ints) -> None:
         self.topology = topology
@@ -39,9 +40,8 @@ class RoutedPairs:
         if len(starts):
             self.latency_s = np.add.reduceat(topology.latency_s[self.link], starts)
             self.per_byte_s = 1 / np.minimum.reduceat(topology.bandwidth_Bps[self.link], starts)
-        self.queued = np.zeros(len(starts), np.bool_)
-        if topology.fifo_between_hosts:
-            self.queued = topology.hosts[ends[0]] != topology.hosts[ends[1]]
+        self.work_s = topology.message_work_s(*ends)
+        self.queued = in_queues(topology, *ends, self.first, self.link)
 
     def of(self, source: Ints, target: Ints) -> Ints:
         """The number of each pair."""

@@ -32,8 +32,8 @@ LONG_NBYTES = 1 << 40
 
 
 class Sends:
-    """Simultaneous sends: sets of (source, target, share of a vector). By pair: the latency, and the seconds for each
-    byte of the vector on the fullest link of its route."""
+    """Simultaneous sends: sets of (source, target, share of a vector). By pair: the work of either end, the latency
+    with both ends' work, and the seconds for each byte of the vector on the fullest link of its route."""
 
     def __init__(self, topology: Topology, *sets: tuple[Ints, Ints, float]) -> None:
         source, target = (np.concatenate([s[end] for s in sets]) for end in (0, 1))
@@ -42,7 +42,8 @@ class Sends:
         pair = np.repeat(np.arange(len(source)), np.diff(first))
         used, index = np.unique(link, return_inverse=True)
         full_s = np.bincount(index, share[pair], len(used)) / topology.bandwidth_Bps[used]
-        self.latency_s = np.add.reduceat(topology.latency_s[link], first[:-1]) + 2 * topology.message_s
+        self.own_s = topology.message_work_s(source, target)
+        self.latency_s = np.add.reduceat(topology.latency_s[link], first[:-1]) + 2 * self.own_s
         self.per_byte_s = np.maximum.reduceat(full_s[index], first[:-1])
 
     def seconds(self, nbytes: float) -> float:

@@ -69,8 +69,12 @@ def _through_hosts(topology: Topology, hosts: list[list[int]], most: int) -> tup
     }
     full |= {tuple(position[r] for r in plain if r in position): plain}
     known = list(full)[::-1]
-    found = _side_by_side(routes, most, lambda loads: min(known, key=lambda ring: routes.cost(ring, loads)))
-    return tuple(full[ring] for ring in found)
+
+    def least(loads: list[int]) -> RingOrder:
+        before = loads if any(loads) else None  # of the first ring latency comes before spreading
+        return min(known, key=lambda ring: routes.cost(ring, before))
+
+    return tuple(full[ring] for ring in _side_by_side(routes, most, least))
 
 
 def _ring(hosts: Sequence[Sequence[int]], inside: dict[int, RingOrder], start: int, back: bool) -> RingOrder:

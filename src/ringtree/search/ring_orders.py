@@ -49,7 +49,7 @@ def _better(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
 def _cannot_be_better(routes: Routes, order: RingOrder) -> bool:
     """Returns whether every hop of the ring is as fast as the fastest hop."""
     hops = zip(order, (*order[1:], order[0]), strict=True)
-    best = min(routes.hop_s(0, b) for b in range(1, routes.count))
+    best = min(routes.hop_s(a, b) for a in range(routes.count) for b in range(routes.count) if a != b)
     slowest = max(routes.hop_s(a, b) for a, b in hops)
     return slowest <= best and routes.cost(order)[0] <= best[0] * NEGLIGIBLE
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ringtree.ir.ranges import elements
 from ringtree.topology import Topology
+from ringtree.topology.queues import in_queues
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -63,7 +64,7 @@ class LaneRoutes:
         keys, port = np.unique(np.stack([source, job, found.entry], axis=1), axis=0, return_inverse=True)
         self.ports = len(keys)
         self.port: list[int] = np.where(found.lost, NONE, port.reshape(-1)).tolist()
-        self.queued: list[bool] = between_hosts(topology, source, target).tolist()
+        self.queued: list[bool] = in_queues(topology, source, target, found.first, found.link).tolist()
 
     def scaled(self, share: float) -> LaneRoutes:
         """The routes over links of that share of their bandwidth."""
@@ -71,14 +72,6 @@ class LaneRoutes:
         found.bandwidth = self.bandwidth * share
         found.routes = replace(self.routes, bandwidth_Bps=self.routes.bandwidth_Bps * share)
         return found
-
-
-def between_hosts(topology: Topology, source: Ints, target: Ints) -> NDArray[np.bool_]:
-    """Whether the messages of each pair wait in the queues of links."""
-    if not topology.fifo_between_hosts:
-        return np.zeros(len(source), np.bool_)
-    found: NDArray[np.bool_] = topology.hosts[source] != topology.hosts[target]
-    return found
 
 
 def _routes(topology: Topology, source: Ints, target: Ints) -> tuple[Ints, Ints, NDArray[np.bool_]]:

@@ -16,10 +16,11 @@ from ringtree.ir.program import Kind
 from ringtree.ir.trace import Event, Trace
 from ringtree.simulate.code import Code
 from ringtree.simulate.conditions import Conditions
-from ringtree.simulate.lane_routes import PairRoutes, between_hosts
+from ringtree.simulate.lane_routes import PairRoutes
 from ringtree.simulate.simulation import Job, Simulation
 from ringtree.simulate.steps import busy_s
 from ringtree.topology import Topology
+from ringtree.topology.queues import in_queues
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -46,7 +47,7 @@ def play(job: Job, code: Code, topology: Topology, conditions: Conditions) -> Si
     routes = PairRoutes.of(links, pair // topology.ranks, pair % topology.ranks)
     if routes.lost.any():
         return None
-    begin_s = np.full(len(code.first) - 1, job.start_s)
+    begin_s = np.full(len(code.first) - 1, job.start_s, dtype=np.float64)
     for late, delay_s in conditions.delay_s.items():
         if late < len(begin_s):
             begin_s[late] += delay_s
@@ -58,9 +59,12 @@ def play(job: Job, code: Code, topology: Topology, conditions: Conditions) -> Si
     if not sweep.run():
         return None
     end_s = max(float(sweep.end.max(initial=0)), float(sweep.clock.max(initial=job.start_s)))
-    queued = between_hosts(links, pair // topology.ranks, pair % topology.ranks)
+    queued = in_queues(links, pair // topology.ranks, pair % topology.ranks, routes.first, routes.link)
     if np.any(routes.bandwidth_Bps[queued] != routes.bandwidth_Bps[queued][:1]):
         return None  # of a rank's messages, a slow one lets the next pass
+    delayed = queued[nth] & (sweep.leave[sends] > sweep.start[sends])
+    if np.any(delayed & (code.nbytes[sends] == 0)) or _passed(routes, queued, nth[delayed], links):
+        return None
     message, link = routes.spread(nth)
     leave_s = sweep.leave[sends][message]
     left_s = leave_s + flow_s[sends][message]
@@ -98,6 +102,28 @@ def _trace(job: Job, code: Code, sweep: _Sweep, topology: Topology) -> Trace:
         facts={"source": "simulated", "name": job.called, "topology": topology.name}
         | hosts_fact(topology.hosts.tolist()),
     )
+
+
+def _passed(routes: PairRoutes, queued: NDArray[np.bool_], delayed: Ints, topology: Topology) -> bool:
+    """Whether messages that wait at their port, of these pairs, may be on their way before the ones ahead have left:
+    where the pairs of the port are not all held up by one link, or meet those of other ports before it."""
+    if not len(delayed):
+        return False
+    pair, link = routes.spread(np.arange(len(routes.entry)))
+    narrow = topology.bandwidth_Bps[link] == routes.bandwidth_Bps[pair]
+    upto = np.cumsum(narrow) - narrow
+    ahead = upto == upto[routes.first[pair]]  # the links before the narrowest one, and that one
+    held = np.full(len(routes.entry), -1)
+    held[pair[ahead & narrow]] = link[ahead & narrow]
+    port = routes.entry[pair]
+    waits = np.zeros(topology.links, np.bool_)
+    waits[routes.entry[delayed]] = True
+    some = np.flatnonzero(queued & (routes.entry >= 0))
+    some = some[waits[routes.entry[some]]]
+    by_port = np.full(topology.links, -1)
+    by_port[routes.entry[some]] = held[some]
+    met = _shared(link, port, topology.links) & ahead & ~narrow & waits[port]
+    return bool(np.any(by_port[routes.entry[some]] != held[some]) or met.any())
 
 
 def _shared(link: Ints, port: Ints, links: int) -> NDArray[np.bool_]:

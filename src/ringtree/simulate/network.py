@@ -4,9 +4,9 @@ A port is where a rank's messages of one job enter a link. They leave it one aft
 flow, which takes all links of its route at once, at one rate. Rates are max-min fair, and recomputed only for the flows
 that a start or an end can affect: those connected to it by tight links, which cannot give every flow its rate alone.
 
-Where a topology has it so (`fifo_between_hosts`), messages from host to host are no flows. They pass the links of their
-route one by one, and each link serves them in the order in which they reach it: the first bytes of a message reach the
-next link when the one before begins with them.
+Where a topology has it so (`fifo_between_hosts`), messages from host to host are no flows, nor are those that share a
+link with them. They pass the links of their route one by one, and each link serves them in the order in which they
+reach it: the first bytes of a message reach the next link when the one before begins with them.
 Messages are identified by number; times are in seconds.
 """
 

@@ -93,10 +93,7 @@ def busy_s(work: Code | StepTable, topology: Topology, conditions: Conditions) -
     lasts_s[copied] += work.nbytes[copied] / topology.copy_Bps
     lasts_s[reduced] += (work.sources[reduced] - 1) * work.nbytes[reduced] / topology.reduce_Bps
     messages = (work.kind == SIGNAL) | (work.kind == WAIT)
-    lasts_s[messages] = topology.message_s
-    if topology.away_message_s:
-        away = messages & (topology.hosts[work.rank] != topology.hosts[work.peer])
-        lasts_s[away] += topology.away_message_s
+    lasts_s[messages] = topology.message_work_s(work.rank[messages], work.peer[messages])
     slowdown = np.ones(topology.ranks)
     for rank, factor in conditions.slowdown.items():
         slowdown[rank] = factor

@@ -36,7 +36,8 @@ class Topology:
     `nodes` are their names, `hosts` [ranks] each rank's host (all on one by default). A rank's own work costs
     `message_s` a message, at either end, and `away_message_s` more where the ends are on two hosts, `step_s` a copy or
     a reduction, and its bytes over `copy_Bps` or `reduce_Bps`. `fifo_between_hosts`: each link serves messages from
-    host to host one after the other, first come, first served, not all at once in fair parts.
+    host to host, and others that share a link with them, one after the other, first come, first served, not all at
+    once in fair parts.
     """
 
     name: str
@@ -116,6 +117,15 @@ class Topology:
         wanted = source.astype(np.int64) * len(self.nodes) + target
         at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
         return np.where(keys[at] == wanted, at if order is None else order[at], -1)
+
+    def message_work_s(self, source: NDArray[np.integer[Any]], target: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
+        """Seconds that a message between each pair of nodes, [pairs], costs either end. Switches are on no host."""
+        costs_s = np.full(len(source), self.message_s, dtype=np.float64)
+        if self.away_message_s:
+            host = np.append(self.hosts, -1)
+            source_host, target_host = (host[np.minimum(end, self.ranks)] for end in (source, target))
+            costs_s[(source_host != target_host) & (source_host >= 0) & (target_host >= 0)] += self.away_message_s
+        return costs_s
 
     def route(self, source: int, target: int) -> tuple[int, ...]:
         """The links from one node to another: the fewest, then those of the least latency, then those listed first.

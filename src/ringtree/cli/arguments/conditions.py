@@ -11,14 +11,23 @@ from ringtree.topology.text import seconds
 
 def conditions(args: argparse.Namespace, topology: Topology) -> Conditions:
     """ValueError, one line, at the first that cannot be."""
-    delay_s: dict[int, float] = {}
-    slowdown: dict[int, float] = {}
+    late: dict[str, dict[int, float]] = {"delay": {}, "slowdown": {}}
     for text in args.straggler:
         rank, what, value = _straggler(text)
-        (delay_s if what == "delay" else slowdown)[rank] = value
-    if args.seed < 0:
+        if rank in late[what]:
+            raise ValueError(f"--straggler {text!r}: rank {rank} has a {what} already; expected one a rank")
+        late[what][rank] = value
+    links: dict[tuple[int, int], float] = {}
+    for text in args.link:
+        ends, factor = _link(text, topology)
+        if ends in links:
+            raise ValueError(f"--link {text!r}: this link has a factor already; expected one a link")
+        links[ends] = factor
+    if args.seed is not None and args.jitter is None:
+        raise ValueError("--seed applies to --jitter: expected such as --jitter 0.1 as well")
+    if (args.seed or 0) < 0:
         raise ValueError(f"--seed {args.seed}: expected at least 0")
-    found = Conditions(delay_s, slowdown, dict(_link(text, topology) for text in args.link), args.jitter, args.seed)
+    found = Conditions(late["delay"], late["slowdown"], links, args.jitter or 0.0, args.seed or 0)
     found.check(topology)
     return found
 

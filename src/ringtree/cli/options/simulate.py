@@ -130,5 +130,5 @@ def _add_conditions(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--straggler", action="append", default=[], metavar="rank=R,delay=T|slowdown=F", help="a late or a slow rank")
     add("--link", action="append", default=[], metavar="A-B,factor=F|failed", help="a slowed or a failed link, one way")
-    add("--jitter", type=float, default=0.0, metavar="J", help="lengthen latencies at random, by a share J on average")
-    add("--seed", type=int, default=0, metavar="S", help="seed of the random numbers (default 0)")
+    add("--jitter", type=float, metavar="J", help="lengthen latencies at random, by a share J on average")
+    add("--seed", type=int, metavar="S", help="seed of the random numbers (with --jitter; default 0)")

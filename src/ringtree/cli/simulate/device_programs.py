@@ -23,7 +23,7 @@ ON_LINKS = ("cut", "in_place", "hosts", "rate", "latency", "share_cores", "other
 """Options of plays on described links alone."""
 WRITTEN = ("goal", "chakra")
 """Options that write what is played on links for other simulators."""
-OF_EVENTS = ("trace", "html", "straggler", "link", "jitter")
+OF_EVENTS = ("trace", "html", "straggler", "link", "jitter", "seed")
 """Options of plays whose events are shown."""
 
 
