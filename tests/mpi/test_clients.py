@@ -41,3 +41,23 @@ def test_a_program_of_mpi4pys_runs_as_it_is(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("4 ['a', 'b']") == 4
     assert "ringtree.mpi program.py" in run().stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["none.py"], "no file none.py; expected a program, or -m package.module"),
+        (["-m", "none.at_all"], "no module none.at_all; expected one of the current folder, or an installed one"),
+        (["-m", "json.none"], "no module json.none; expected one of the current folder, or an installed one"),
+    ],
+)
+def test_a_program_that_is_not_there_is_one_line(words: list[str], expected: str) -> None:
+    done = subprocess.run([sys.executable, "-m", "ringtree.mpi", *words], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (2, f"python -m ringtree.mpi: {expected}\n")
+
+
+def test_a_program_finds_what_lies_beside_it_from_another_folder(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text("import os\nos.chdir('/')\nprint(open(__file__).readline())\n")
+    command = [sys.executable, "-m", "ringtree.mpi", "program.py"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "import os\n\n"), done.stderr

@@ -206,3 +206,11 @@ def test_handles_with_names_are_one_in_copies_and_pickles(name: str) -> None:
 def test_other_communicators_are_not_pickled() -> None:
     with pytest.raises(ValueError, match="cannot be pickled: it is this process's own"):
         pickle.dumps(MPI.COMM_SELF.Dup())
+
+
+def test_an_exception_is_equal_to_its_class() -> None:
+    error = MPI.Exception(MPI.ERR_RANK, "no rank 9")
+    assert error == MPI.ERR_RANK and error == MPI.Exception(MPI.ERR_RANK) and error != MPI.ERR_TAG
+    assert error != "no rank 9" and len({error, MPI.Exception(MPI.ERR_RANK)}) == 1
+    assert (error.error_code, error.error_class, error.error_string) == (MPI.ERR_RANK, MPI.ERR_RANK, "no rank 9")
+    assert error and not MPI.Exception(MPI.SUCCESS)

@@ -3,6 +3,8 @@ Under `ringtree run -n 4 -m ringtree.mpi program.py` each rank does."""
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import runpy
 import sys
 from pathlib import Path
@@ -11,20 +13,40 @@ from ringtree import mpi
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the program; 2 where none is named."""
+    """Runs the program; 2 where none is named, or none is there."""
     named = arguments[:1] == ["-m"]
     if len(arguments) <= named:
         sys.stderr.write(f"{__doc__}\n")
         return 2
+    name = arguments[int(named)]
+    folder = "" if named else str(Path(name).resolve().parent)
+    sys.path.insert(0, folder)
+    if named and not _is_there(name):
+        return _refused(f"no module {name}; expected one of the current folder, or an installed one")
+    if not named and not Path(name).exists():
+        return _refused(f"no file {name}; expected a program, or -m package.module")
     mpi.replace()
     sys.argv[:] = arguments[named:]
     if named:
-        sys.path.insert(0, "")
-        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+        runpy.run_module(name, run_name="__main__", alter_sys=True)
     else:
-        sys.path.insert(0, str(Path(sys.argv[0]).resolve().parent))
-        runpy.run_path(sys.argv[0], run_name="__main__")
+        runpy.run_path(os.path.abspath(name), run_name="__main__")
     return 0
+
+
+def _is_there(module: str) -> bool:
+    """Whether a module of that name can be imported, as far as its packages show."""
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError as missing:
+        if missing.name is not None and f"{module}.".startswith(f"{missing.name}."):
+            return False
+        raise  # of a package, which imports what is not there
+
+
+def _refused(why: str) -> int:
+    sys.stderr.write(f"python -m ringtree.mpi: {why}\n")
+    return 2
 
 
 if __name__ == "__main__":

@@ -40,15 +40,33 @@ class Exception(RuntimeError):
 
     Get_error_code = Get_error_class
 
+    @property
+    def error_code(self) -> int:
+        """The error class: there are no codes but classes."""
+        return self.error_class
+
     def Get_error_string(self) -> str:
         """The error's text."""
         return self.text
+
+    error_string = property(Get_error_string)
 
     def __str__(self) -> str:
         return self.text
 
     def __int__(self) -> int:
         return self.error_class
+
+    def __bool__(self) -> bool:
+        return self.error_class != SUCCESS
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Exception | int):
+            return int(self) == int(other)
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.error_class)
 
 
 def as_exception(error: BaseException) -> Exception | None:
