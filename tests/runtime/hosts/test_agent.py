@@ -90,9 +90,11 @@ def test_a_silent_launcher_is_taken_as_gone(agent: Spoken) -> None:
 
 def test_a_suspended_launcher_may_be_silent(agent: Spoken) -> None:
     agent.start("sh", "-c", "echo begun; while sleep 0.1; do echo on; done")
-    agent.send({"do": "hold"})
-    agent.send()  # a sign of life by another thread, which was late
     agent.next(b"1 0 begun")
+    agent.send({"do": "hold"})
+    agent.send({"do": "clock", "asked_s": 0.0})
+    agent.next(EVENT + b'{"clock"')  # so the order was read
+    agent.send()  # a sign of life by another thread, which was late
     time.sleep(4 * SILENCE_S)
     assert agent.process.poll() is None
     agent.send({"do": "signal", "number": 9})
