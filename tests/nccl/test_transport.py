@@ -67,6 +67,7 @@ def test_a_fabric_with_longer_hops_is_slower_where_the_size_is_small() -> None:
     assert times == sorted(times) and times[0] < times[-1]
 
 
+NIC_GBps = 50 * INFINIBAND.payload * NIC_SHARE
 RAILS, FAT_TREE, TORUS = NetworkShape.RAILS, NetworkShape.FAT_TREE, NetworkShape.TORUS
 SHARES = [
     # the network, machines of 8 NICs, oversubscription, collective, algorithm, share of the bandwidth without limit
@@ -78,7 +79,7 @@ SHARES = [
     (FAT_TREE, 5, 4.0, "all_to_all", "p2p/simple", 1 / 4),
     (FAT_TREE, 8, 4.0, "all_to_all", "p2p/simple", 7 / 16),  # four of seven others are under the other leaf
     (FAT_TREE, 8, 64.0, "gather", "p2p/simple", 7 / 8),  # one NIC takes what 32 ports of the leaf have, over 64
-    (FAT_TREE, 8, 64.0, "send_recv", "p2p/simple", 1 / 2),
+    (FAT_TREE, 8, 128.0, "send_recv", "p2p/simple", NIC_GBps / 4 / 20),  # a NIC of four; a peer has two channels
     (RAILS, 8, 4.0, "all_to_all", "p2p/simple", 1.0),  # every rail has one leaf
     (RAILS, 8, 64.0, "send_recv", "p2p/simple", 1.0),
     (RAILS, 64, 4.0, "all_to_all", "p2p/simple", 63 / 128),  # two pods of 32 machines
@@ -173,12 +174,14 @@ def test_times_are_above_latency_and_more_takes_longer(place: int, collective: s
 
 
 EXCHANGED = [
-    ("dgx-a100", 1, "all_to_all", 7 / 8 / 192e9, "copying: 32 blocks, each 6 GB/s"),
+    ("dgx-a100", 1, "all_to_all", 7 / 8 / 195e9, "NVLink"),
+    ("dgx-b200", 1, "all_to_all", 7 / 8 / (32 * 21.2e9), "copying: 32 blocks, each 21.2 GB/s"),
     ("dgx-1-v100", 1, "all_to_all", 3 / 8 / 20e9, "NVLink"),
-    ("dgx-h100", 2, "all_to_all", 8 * 8 / 16 / (8 * 50e9), "NICs: 8 x 50 GB/s"),
-    ("dgx-h100", 2, "send_recv", 1 / 50e9, "NICs: 1 x 50 GB/s"),
+    ("dgx-h100", 2, "all_to_all", 8 / 16 / (4 * 10e9), "copying: 4 blocks for other machines"),
+    ("dgx-h100", 4, "all_to_all", 24 / 32 / 50e9, "NICs: 8 x 50 GB/s"),
+    ("dgx-h100", 2, "send_recv", 1 / (4 * 10e9), "copying: 4 blocks for other machines"),
     ("mi300x8", 1, "all_to_all", 1 / 8 / 48e9, "xGMI"),
-    ("dgx-h100", 1, "gather", 7 / 8 / (32 * 10.35e9), "copying: 32 blocks"),
+    ("dgx-h100", 1, "gather", 7 / 8 / 346e9, "NVLink: nvswitch0 to gpu0"),
     ("dgx-1-v100", 1, "scatter", 2 / 8 / 20e9, "NVLink: gpu0 to"),
     ("rtx4090-pcie", 1, "all_to_all", 16 / 8 / 16e9, "CPU link"),
 ]
@@ -269,7 +272,7 @@ def test_each_level_of_a_tree_of_racks_fills_by_a_loop_up_and_one_down() -> None
         time_us = tree_us(comm, "all_reduce", "nvls_tree", "simple", size, 400.0)
         filled.append(time_us - latency_us(comm, "all_reduce", "nvls_tree", "simple"))
     assert heads > BOARD_HEADS
-    loop_us = loop / 400e3 + (heads - BOARD_HEADS) * HEAD_us
+    loop_us = loop / 400e3 + (heads - BOARD_HEADS) * HEAD_us[comm.generation]
     assert filled[1] - filled[0] == pytest.approx(2 * loop_us)
 
 
@@ -299,3 +302,30 @@ def test_a_nic_carries_no_more_than_its_slot() -> None:
     limit = nics_limit(replace(h100, devices=tuple(devices)), INFINIBAND, [0])
     assert limit.words == "NICs: 1 x 100 GB/s in slots of 57.6 GB/s"
     assert limit.GBps == pytest.approx(63.015 * 256 / 280 * NIC_SHARE, rel=1e-3)
+
+
+def test_shorter_chunks_of_a_board_are_posted_more_often() -> None:
+    """As on eight B200: 424 GB/s from 512 MiB to 1 GiB, in chunks of 64 KiB, and 486 from 2 GiB on, in 128 KiB."""
+    board = Cluster(machine("dgx-b200"))
+    times = [found(board, "all_reduce", n * GiB // 2)["nvls/simple"].time_s for n in (1, 2, 8, 16)]
+    rates_GBps = [GiB * n / (more - less) / 1e9 for n, less, more in ((0.5, *times[:2]), (4, *times[2:]))]
+    assert rates_GBps == pytest.approx([424, 486], rel=0.06)
+
+
+def test_a_hop_over_nvlink_takes_blackwell_longer() -> None:
+    """With LL and LL128, as on eight B200 and eight GB200 (25 us for 1 KiB, 15 us on eight H100)."""
+    latencies = [
+        found(Cluster(machine(name)), "all_reduce", 1 << 10)["ring/ll"].latency_s for name in ("dgx-h100", "dgx-b200")
+    ]
+    assert latencies == pytest.approx([6.6e-6 + 14 * 0.6e-6, 6.6e-6 + 14 * 1.36e-6])
+
+
+@pytest.mark.parametrize(
+    ("MiB", "picked"), [(8, "tree/simple"), (64, "tree/simple"), (256, "tree/simple"), (512, "ring/simple")]
+)
+def test_rccl_picks_by_its_own_corrections(MiB: int, picked: str) -> None:
+    """Two machines of eight MI300X: RCCL expects a tenth of a ring's bandwidth below 512 MiB."""
+    cluster = Cluster(machine("mi300x8"), 2, FABRICS["roce"])
+    pick = tuning.pick(cluster, find_graphs(cluster), "all_reduce", MiB << 20)
+    assert pick is not None and f"{pick.algorithm}/{pick.protocol}" == picked
+    assert found(cluster, "all_reduce", MiB << 20)[picked].time_s < 8e-6 * MiB + 250e-6

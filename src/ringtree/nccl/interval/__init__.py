@@ -89,8 +89,9 @@ class Intervals:
 
     def _time_s(self, variant: Variant, estimate: Estimate, collective: str, nbytes: int) -> float:
         """The estimate's time as it is with the variant."""
-        if variant.protocols and estimate.protocol not in variant.protocols:
-            return estimate.time_s
+        for named, own in ((variant.protocols, estimate.protocol), (variant.algorithms, estimate.algorithm)):
+            if named and own not in named:
+                return estimate.time_s
         time_s = self._estimated_s(variant, estimate, collective, nbytes)
         transfer_s = min(nbytes / estimate.bandwidth_Bps, estimate.time_s - estimate.latency_s)
         fill_s = estimate.time_s - estimate.latency_s - transfer_s

@@ -32,11 +32,11 @@ class ComparedSystem:
 COMPARED = tuple(
     ComparedSystem(system, PredictionClass(*of), points, factor)
     for system, of, points, factor in (
-        ("aws_p5_1n_allreduce", ("Hopper", "nvlink", "", "all_reduce"), 32, 0.55),
+        ("aws_p5_1n_allreduce", ("Hopper", "nvlink", "", "all_reduce"), 32, 0.58),
         ("b5_a100_2gpu_allreduce", ("Ampere", "nvlink", "", "all_reduce"), 3, 0.94),
-        ("b5_a100_2gpu_sendrecv", ("Ampere", "nvlink", "", "send_recv"), 3, 2.08),
+        ("b5_a100_2gpu_sendrecv", ("Ampere", "nvlink", "", "send_recv"), 3, 1.57),
         ("b5_a100_4gpu_allreduce", ("Ampere", "nvlink", "", "all_reduce"), 3, 1.14),
-        ("coreweave_gb200_nvl72_1rack_allreduce", ("Blackwell", "nvlink", "", "all_reduce"), 5, 1.2),
+        ("coreweave_gb200_nvl72_1rack_allreduce", ("Blackwell", "nvlink", "", "all_reduce"), 5, 1.37),
         ("cscs_gh200_2n_allreduce_ofi", ("Hopper", "nvlink", "slingshot", "all_reduce"), 25, 1.57),
         ("dstack_gcp_a3high_allgather", ("Hopper", "nvlink", "tcpx", "all_gather"), 11, 0.43),
         ("dstack_nebius_h100_2n_allreduce", ("Hopper", "nvlink", "infiniband", "all_reduce"), 31, 0.88),

@@ -13,7 +13,10 @@ from math import log2
 
 from ringtree.machines.channels import Channels, Pattern
 from ringtree.machines.clusters import Cluster
+from ringtree.machines.nics import as_shown
 from ringtree.nccl.interval.classes import within
+from ringtree.nccl.transport.peer_channels import before_2_29
+from ringtree.nccl.tuning.communicator import NcclCommunicator
 from ringtree.topology.fabrics import Fabric
 
 COMPARED_NODES = 4
@@ -28,7 +31,7 @@ RIVAL = ("pick", "NCCL's pick: its estimates of these candidates are within 25 %
 class Variant:
     """A cluster, or its channels, as they may be instead; factors of an estimate's latency, of its bytes at the
     bottleneck, and of the time that fills its pipeline. `copies`: of its bytes where the network is not the bottleneck.
-    With `protocols`, of these alone."""
+    With `protocols` and `algorithms`, of these alone."""
 
     cluster: Cluster | None = None
     graphs: Mapping[Pattern, Channels] | None = None
@@ -37,6 +40,7 @@ class Variant:
     fill: float = 1.0
     copies: float = 1.0
     protocols: tuple[str, ...] = ()
+    algorithms: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -137,6 +141,7 @@ def unknowns(cluster: Cluster, graphs: Mapping[Pattern, Channels]) -> Iterator[U
     yield from _links(cluster, graphs)
     if cluster.nodes > 1 and cluster.fabric is not None:
         yield from _fabric(cluster, cluster.fabric)
+        yield from _release(cluster, graphs)
         if cluster.nodes > COMPARED_NODES:
             yield _size(cluster, cluster.fabric)
 
@@ -181,6 +186,17 @@ def _fabric(cluster: Cluster, fabric: Fabric) -> Iterator[Unknown]:
             f"a hop with Simple by {fabric.name}'s plugin is published nowhere, {less:g} to {more:g} times the model's",
             Variant(latency=less, transfer=quick, fill=less, protocols=("simple",)),
             Variant(latency=more, transfer=slow, fill=more, protocols=("simple",)),
+        )
+
+
+def _release(cluster: Cluster, graphs: Mapping[Pattern, Channels]) -> Iterator[Unknown]:
+    times = before_2_29(NcclCommunicator(as_shown(cluster), graphs))
+    if times > 1:
+        yield Unknown(
+            "release",
+            "NCCL before 2.29 gives a peer of another machine two channels (NCCL_NCHANNELS_PER_NET_PEER gives it more)",
+            Variant(),
+            Variant(transfer=times, algorithms=("p2p",)),
         )
 
 

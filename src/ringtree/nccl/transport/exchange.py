@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from ringtree.ir.units import count
 from ringtree.machines.machine import LinkKind
 from ringtree.machines.paths import paths_of
 from ringtree.nccl.estimate import Estimate
 from ringtree.nccl.link_speeds import link_GBps
-from ringtree.nccl.transport.figures import PEER_CHUNK_bytes, PEER_LL_bytes
-from ringtree.nccl.transport.hardware import block_GBps, hop_us, nics_limit
+from ringtree.nccl.transport.figures import (
+    PEER_NVLINK_SHARE,
+    PEER_BLOCK_GBps,
+    PEER_CHANNEL_GBps,
+    PEER_LL_bytes,
+)
+from ringtree.nccl.transport.hardware import hop_us, nics_limit, nvlink_hop_us
 from ringtree.nccl.transport.limit import Limit
 from ringtree.nccl.transport.network import over_network
+from ringtree.nccl.transport.peer_channels import PeerChannels, chunk_bytes, peer_channels
 from ringtree.nccl.transport.staged import gpu_path
 from ringtree.nccl.tuning.communicator import NcclCommunicator
 from ringtree.nccl.tuning.figures import PROTOCOLS, BASE_LATENCY_us, HOP_LATENCY_us
@@ -24,52 +31,46 @@ EXCHANGES = ("all_to_all", "send_recv", "gather", "scatter")
 def exchange(comm: NcclCommunicator, collective: str, nbytes: int) -> tuple[Estimate, ...]:
     """The estimates with Simple, and with LL where the pieces are small enough, the fastest first."""
     piece = nbytes if collective == "send_recv" else nbytes / comm.ranks
-    channels = _channels(comm)
-    kinds = ("ll", "simple") if piece <= channels * PEER_LL_bytes else ("simple",)
+    channels = peer_channels(comm, collective, piece)
+    kinds = ("ll", "simple") if piece <= channels.each * PEER_LL_bytes else ("simple",)
     return tuple(sorted((_estimate(comm, collective, p, nbytes, channels) for p in kinds), key=lambda e: e.time_s))
 
 
-def _channels(comm: NcclCommunicator) -> int:
-    """Channels for one peer: two for each link to it, rounded to a power of two, or two for the network (paths.cc)."""
-    machine = comm.cluster.machine
-    links = [machine.links[n] for n in machine.leaving(machine.gpus[0])]
-    near = [k.width for k in links if k.kind in (LinkKind.NVLINK, LinkKind.XGMI)]
-    wanted = 2 * max(near, default=1) if comm.nodes == 1 else 2
-    return min(_up(wanted), _up(comm.channels))
-
-
-def _up(count: int) -> int:
-    """Rounds up to a power of two."""
-    return 1 << (max(count, 1) - 1).bit_length()
-
-
-def _estimate(comm: NcclCommunicator, collective: str, protocol: str, nbytes: int, channels: int) -> Estimate:
-    s_per_byte, words = _slowest(comm, collective)
+def _estimate(comm: NcclCommunicator, collective: str, protocol: str, nbytes: int, channels: PeerChannels) -> Estimate:
+    s_per_byte, words = _slowest(comm, collective, channels)
     s_per_byte *= 2.0 if protocol == "ll" else 1.0
     latency = _latency_us(comm, collective, protocol) * 1e-6
-    fill = 2 * min(PEER_CHUNK_bytes * channels, nbytes) * s_per_byte if protocol == "simple" else 0.0
+    fill = _fill_bytes(comm, collective, nbytes, channels) * s_per_byte if protocol == "simple" else 0.0
     time = latency + nbytes * s_per_byte + fill
     if time < 2 * latency:
         words = comm.latency_words
-    return Estimate("p2p", protocol, channels, time, latency, 1 / s_per_byte, words)
+    return Estimate("p2p", protocol, channels.each, time, latency, 1 / s_per_byte, words)
+
+
+def _fill_bytes(comm: NcclCommunicator, collective: str, nbytes: int, channels: PeerChannels) -> float:
+    """A chunk of every channel, which its receiver copies while nothing hides that."""
+    if collective == "send_recv":
+        return min(chunk_bytes(comm) * channels.each, nbytes)
+    return min(chunk_bytes(comm) * max(channels.near, channels.far), nbytes)
 
 
 def _latency_us(comm: NcclCommunicator, collective: str, protocol: str) -> float:
-    """A hop to each peer in the machine, and one to the others, which a CPU posts one by one."""
+    """A hop to all peers of the machine at once, and one to the others, which a CPU posts one by one."""
     p = PROTOCOLS.index(protocol)
-    near, far = HOP_LATENCY_us[comm.near("ring")]["ring"][p], HOP_LATENCY_us["net"]["tree"][p] + hop_us(comm, protocol)
-    here, there = (1, 1) if collective == "send_recv" else (comm.per_node - 1, comm.ranks - comm.per_node)
+    near = HOP_LATENCY_us[comm.near("ring")]["ring"][p] + nvlink_hop_us(comm, "ring", protocol)
+    far = HOP_LATENCY_us["net"]["tree"][p] + hop_us(comm, protocol)
+    there = 1 if collective == "send_recv" else comm.ranks - comm.per_node
     over = far + (there - 1) * comm.posting_us if comm.nodes > 1 else 0.0
-    return BASE_LATENCY_us["ring"][p] + here * near + over
+    return BASE_LATENCY_us["ring"][p] + (near if comm.per_node > 1 else 0.0) + over
 
 
-def _slowest(comm: NcclCommunicator, collective: str) -> tuple[float, str]:
+def _slowest(comm: NcclCommunicator, collective: str, channels: PeerChannels) -> tuple[float, str]:
     """Seconds that a byte of the collective's vector takes at the bottleneck, and the bottleneck's text."""
-    found = [(load / GBps / 1e9, words) for load, GBps, words in _loads(comm, collective)]
+    found = [(load / GBps / 1e9, words) for load, GBps, words in _loads(comm, collective, channels)]
     return max(found)
 
 
-def _loads(comm: NcclCommunicator, collective: str) -> Iterator[tuple[float, float, str]]:
+def _loads(comm: NcclCommunicator, collective: str, channels: PeerChannels) -> Iterator[tuple[float, float, str]]:
     """(bytes for one of the vector, GB/s, text) of each link in a machine that carries data, and of its NICs."""
     machine = comm.cluster.machine
     loads: dict[int, float] = defaultdict(float)
@@ -82,20 +83,31 @@ def _loads(comm: NcclCommunicator, collective: str) -> Iterator[tuple[float, flo
     for n, load in loads.items():
         link = machine.links[n]
         source, target = machine.devices[link.source], machine.devices[link.target]
-        yield load, link_GBps(link, source, target), _LINKS.get(link.kind, "link") + f": {source.name} to {target.name}"
+        share = PEER_NVLINK_SHARE[comm.generation] if link.kind is LinkKind.NVLINK else 1.0
+        yield (
+            load,
+            link_GBps(link, source, target) * share,
+            _LINKS.get(link.kind, "link") + f": {source.name} to {target.name}",
+        )
     if comm.sm:
-        yield _blocks(comm, collective)
+        yield from _blocks(comm, collective, channels)
     if comm.nodes > 1:
         yield _nics(comm, collective)
 
 
-def _blocks(comm: NcclCommunicator, collective: str) -> tuple[float, float, str]:
-    """Half of each block's warps send, the other half receive; there are as many blocks as channels, rounded up to a
-    power of two (paths.cc)."""
-    count = _up(comm.channels)
-    each = block_GBps(comm) / 2
-    load = 1.0 if collective == "send_recv" else (comm.ranks - 1) / comm.ranks
-    return load, count * each, f"copying: {count} blocks, each {each:.3g} GB/s out and in"
+def _blocks(comm: NcclCommunicator, collective: str, channels: PeerChannels) -> Iterator[tuple[float, float, str]]:
+    """Half of each block's warps send, the other half receive; a channel is a block."""
+    each = PEER_BLOCK_GBps[comm.generation]
+    alone = collective == "send_recv"
+    if comm.per_node > 1:
+        load = 1.0 if alone else (comm.per_node - 1) / comm.ranks
+        text = f"copying: {count(channels.near, 'block')}, each {each:.3g} GB/s out and in"
+        yield load, channels.near * each, text
+    if comm.nodes > 1:
+        each = min(each, PEER_CHANNEL_GBps)
+        load = 1.0 if alone else (comm.ranks - comm.per_node) / comm.ranks
+        text = f"copying: {count(channels.far, 'block')} for other machines, each {each:.3g} GB/s out and in"
+        yield load, channels.far * each, text
 
 
 def _pairs(collective: str, per_node: int, ranks: int) -> Iterator[tuple[int, int, float]]:

@@ -37,20 +37,43 @@ RING_STEPS, TREE_STEPS, STEPS = 4, 1, 8
 SLICES = 2
 SLICE_bytes = 32 << 10
 """Pieces in which a ring's chunk travels (collectives.h), and the least a piece is (prims_simple.h)."""
+SHORTER_TREE_CHUNKS = ((8, 128 << 10), (4, 64 << 10), (1, 32 << 10))
+"""RCCL halves a tree's chunks down to the second where a block has fewer than the first for each of its stages
+(ROCm/rccl 0cbce2a, src/enqueue.cc)."""
 UNDER_WAY = {"ring": 3 / 4, "tree": 7 / 8}
 """The share of a connection's buffer under way: all but the piece that the GPU is filling."""
 
 NVLS_STAGES = 2
 """Loops in which a pipeline of three (scatter, reduce, gather) fills and empties."""
-BOARD_HEADS, HEAD_us = 8, 0.9
-"""The heads of NCCL's board, and what each further one adds to a loop, in which a block posts a chunk for each head in
-turn. The time is unpublished; from the table of two racks of GB200, where a loop of 32 heads takes 22 us more."""
+BOARD_HEADS, HEAD_us = 8, (0.0, 0.0, 0.3, 0.9)
+"""The heads of NCCL's board, and what a head adds to a loop, in which a block posts a chunk for each in turn, by
+generation. NCCL's efficiency has the board's heads in it, for loops of the longest chunk. The times are unpublished:
+Hopper's from all_reduce of eight H100, whose loops of 8 MiB take 2 us more than half of one of 16 MiB; Blackwell's from
+two racks of GB200, where a loop of 32 heads takes 22 us more than one of 8."""
 
+NVLINK_HOP_us = (0.0, 0.0, 0.0, 0.76)
+"""The time that a hop over NVLink with LL and LL128 takes beyond NCCL's figure, by generation. Unpublished; from
+all_gather of eight B200, whose seven hops with LL take 9.5 us, where NCCL has 0.6 us for each."""
 NET_LATENCY_us = FABRICS["infiniband"].latency_s * 1e6
 """The wire's part of NCCL's latencies of a hop between machines."""
 BLOCKS_OF_A_CHANNEL = 2
 """A channel's factor in NCCL's tables, whose channels are those of the search: each is opened twice (connect.cc)."""
 PEER_CHUNK_bytes = 512 << 10
 """A chunk of a send or receive over NVLink (init.cc)."""
+PEER_NET_CHUNK_bytes = 128 << 10
+"""The same over the network."""
 PEER_LL_bytes = 16384
 """The most bytes of a channel that a send moves with LL (enqueue.cc)."""
+PEER_NVLINK_SHARE = (1.0, 0.81, 0.96, 1.0)
+"""The share of NVLink's bandwidth that sends and receives reach, by generation. Unpublished; from sendrecv of eight
+A100 (195 of 240 GB/s at 1 GiB) and all_to_all of eight H100 (346 of 360); the others' limit is no table's."""
+PEER_BATCH = 8
+"""Peers whose sends and receives a block serves at once (NCCL_MAX_DEV_WORK_P2P_PER_BATCH)."""
+PEER_CHANNEL_NET_GBps = 14
+"""The rate of a channel over the network by which NCCL chooses their number (paths.cc, since 2.29: two before)."""
+PEER_CHANNEL_GBps = 10.0
+"""The rate that such a channel reaches. Unpublished; from sendrecv of two HGX B200 with two channels (19.8 GB/s)."""
+PEER_BLOCK_GBps = (6.6, 11.8, 12.0, 21.2)
+"""The rate at which a block sends and receives within a machine, by generation. Unpublished; from sendrecv of eight
+A100 with sixteen channels (188.6 GB/s at 256 MiB), all_to_all of eight H100 and sendrecv of eight B200 with four for a
+peer (512 MiB in 1461 us, 84.6 GB/s at 64 MiB); Volta's is a quarter of the most that NCCL's source gives a channel."""

@@ -11,7 +11,14 @@ from ringtree.machines.channels import Channels, Pattern
 from ringtree.machines.link_figures import data_Bps
 from ringtree.machines.machine import LinkKind, Machine, PathKind
 from ringtree.nccl.link_speeds import link_GBps
-from ringtree.nccl.transport.figures import BLOCKS_OF_A_CHANNEL, NIC_SHARE, SHARP_SHARE, UNDER_WAY, NET_LATENCY_us
+from ringtree.nccl.transport.figures import (
+    BLOCKS_OF_A_CHANNEL,
+    NIC_SHARE,
+    SHARP_SHARE,
+    UNDER_WAY,
+    NET_LATENCY_us,
+    NVLINK_HOP_us,
+)
 from ringtree.nccl.transport.gpu_slots import gpu_slots_GBps, gpus_to_nics_GBps
 from ringtree.nccl.transport.limit import Limit
 from ringtree.nccl.transport.network import over_network
@@ -34,6 +41,12 @@ def hop_us(comm: NcclCommunicator, protocol: str) -> float:
     return max(extra, 0.0) * (2 if protocol == "simple" else 1) + comm.settings.plugin_us
 
 
+def nvlink_hop_us(comm: NcclCommunicator, algorithm: str, protocol: str) -> float:
+    """The latency of a hop over NVLink beyond NCCL's figure."""
+    longer = protocol != "simple" and comm.near(algorithm) == "nvlink"
+    return NVLINK_HOP_us[comm.generation] if longer else 0.0
+
+
 def slice_us(comm: NcclCommunicator) -> float:
     """Seconds of an empty slice in a ring: the wait for it and the signal of its arrival."""
     return parts_us(comm, "ring", "simple")[1]
@@ -50,6 +63,7 @@ def latency_us(comm: NcclCommunicator, collective: str, algorithm: str, protocol
     """Latency of the whole collective: NCCL's own latencies, and the fabric's addition. Each hop of a ring between
     machines counts, at the cost of a tree's hop: NCCL spreads them over all."""
     base, intra, inter = parts_us(comm, algorithm, protocol)
+    intra += nvlink_hop_us(comm, algorithm, protocol)
     if algorithm != "ring":
         return staged_us(comm, algorithm, base, intra, inter + hop_us(comm, protocol))
     hops = (comm.ranks - 1) * (2 if collective == "all_reduce" else 1)

@@ -96,7 +96,17 @@ def _ll_max(comm: NcclCommunicator) -> float:
 
 
 def correction(comm: NcclCommunicator, collective: str, algorithm: str, protocol: str, nbytes: int) -> float:
-    """The share of the bandwidth that a tree reaches at a size."""
+    """The share of the bandwidth that NCCL expects at a size."""
+    if not comm.rccl:
+        return tree_share(comm, collective, algorithm, protocol, nbytes)
+    if algorithm == "ring" and comm.nodes == 1:
+        return 1.0
+    row = figures.RCCL_CORRECTION_tenths[algorithm][protocol]
+    return row[min(max((nbytes >> 6).bit_length() - 1, 0), len(row) - 1)] / 10
+
+
+def tree_share(comm: NcclCommunicator, collective: str, algorithm: str, protocol: str, nbytes: int) -> float:
+    """The share of the bandwidth that a tree reaches at a size, by NVIDIA's figures."""
     column = (nbytes >> 6).bit_length() - 1
     if collective != "all_reduce" or column < 0:
         return 1.0

@@ -91,5 +91,16 @@ RCCL_SHARE = {
     "tree": ((0.06, 0.0, 0.11), (0.06, 0.0, 0.59)),
     "ring": ((0.08, 0.0, 1.0), (0.08, 0.0, 1.0)),
 }
-"""Shares of all channels' bandwidth: up to two nodes, and on more. These three are RCCL's model for eight MI300X joined
-all to all (tuning_model_5); it has others for older GPUs."""
+"""Shares of all channels' bandwidth: up to two nodes, and on more."""
+RCCL_CORRECTION_tenths = {
+    "tree": {
+        "ll": (1, 1, 1, 1, 1, 1, 10, 10, 10, 10, 10, 6, 10, 9, 10, 10, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1),
+        "simple": (1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 7, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 8),
+    },
+    "ring": {
+        "ll": (1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 10, 2, 10, 4, 4, 1, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1),
+        "simple": (1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 8, 10, 10, 10),
+    },
+}
+"""The bandwidth at 64 B, 128 B, … 4 GiB and more against that at length: a tree's, and between machines a ring's. These
+four are RCCL's model for eight MI300X joined all to all (tuning_model_5); it has others for older GPUs."""

@@ -69,6 +69,6 @@ def _ring_us(
     far = 0 if comm.nodes == 1 else (comm.nodes - 1) * (2 if collective == "all_reduce" else 1)
     latency = base + (steps(comm, collective) - far) * intra + far * inter
     long = nbytes // (max(comm.channels, 1) * comm.ranks) >= 64
-    if protocol == "simple" and comm.nodes > 1 and collective == "all_reduce" and long:
+    if protocol == "simple" and comm.nodes > 1 and collective == "all_reduce" and long and not comm.rccl:
         latency *= 1.9 if comm.sm < 80 else 1.4
     return latency
