@@ -1,7 +1,7 @@
 """Figures of the hardware's model, each with its source. Bandwidths in GB/s (1e9 bytes).
 
-None is measured from a collective on a system: links' bandwidths are the machine's, fabrics' efficiencies the fabric's.
-NCCL's source is 2.30.7. Two unpublished figures are among the plugins' (nccl/tuning/settings.py).
+Links' bandwidths are the machine's, fabrics' efficiencies the fabric's; those that nobody publishes name the table they
+are from. NCCL's source is 2.30.7. Two unpublished figures are among the plugins' (nccl/tuning/settings.py).
 """
 
 from __future__ import annotations
