@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import isqrt
 
+from ringtree.nccl.tuning.all_pairs import ALL_PAIRS
+
 COLLECTIVES = {
     "broadcast": "broadcast",
     "reduce": "reduce",
@@ -98,6 +100,8 @@ def rows(collective: str, choices: Sequence[TunerChoice], nodes: int = -1, ranks
     edges = [0, *(isqrt(a * b) + 1 for a, b in pairwise(sizes)), BEYOND_BYTES + 1]
     made: list[TunerRow] = []
     for choice, (low, above) in zip(choices, pairwise(edges), strict=True):
+        if choice.algorithm == ALL_PAIRS:  # RCCL plays it whatever a tuner says
+            continue
         what = (choice.algorithm, choice.protocol, choice.channels)
         row = TunerRow(collective, low, above - 1, *what, nodes, ranks)
         if made and (made[-1].algorithm, made[-1].protocol, made[-1].channels) == what:

@@ -26,6 +26,7 @@ _PATTERNS = {
     "nvls_tree": (Pattern.NVLS,),
     "collnet_direct": (Pattern.COLLNET_DIRECT,),
     "collnet_chain": (Pattern.COLLNET_CHAIN,),
+    "all_pairs": (),
 }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from ringtree.machines.machine import PathKind
 from ringtree.nccl.estimate import Estimate
+from ringtree.nccl.tuning.all_pairs import all_pairs
 from ringtree.nccl.tuning.communicator import NcclCommunicator
 from ringtree.nccl.tuning.figures import ALGORITHMS, MAX_DIRECT_RANKS, MAX_NVLS_ARITY, PROTOCOLS
 
@@ -25,13 +26,14 @@ def candidates(
     nbytes: int,
     estimate: Callable[[NcclCommunicator, str, str, str, int], Estimate],
 ) -> tuple[Estimate, ...]:
-    """One for each algorithm and protocol that NCCL would consider, the fastest first."""
+    """One for each algorithm and protocol that NCCL would consider, and RCCL's program, the fastest first."""
     found = [
         estimate(comm, collective, algorithm, protocol, nbytes)
         for algorithm in ALGORITHMS
         for protocol in PROTOCOLS
         if enabled(comm, collective, algorithm, protocol)
     ]
+    found.extend(all_pairs(comm, collective, nbytes))
     return tuple(sorted(found, key=lambda e: e.time_s))
 
 

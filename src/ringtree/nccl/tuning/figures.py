@@ -5,8 +5,8 @@ Latencies in microseconds, bandwidths in GB/s (1e9 bytes); rows LL, LL128, Simpl
 
 from __future__ import annotations
 
-ALGORITHMS = ("tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat")
-"""The algorithms in NCCL's order, which decides between equal times."""
+ALGORITHMS = ("tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat", "all_pairs")
+"""The algorithms in NCCL's order, which decides between equal times; the last is RCCL's (all_pairs.py)."""
 PROTOCOLS = ("ll", "ll128", "simple")
 
 BASE_LATENCY_us = {
