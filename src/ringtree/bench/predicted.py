@@ -27,8 +27,9 @@ def shared_memory(ranks: int, parameters: CostParameters | None = None, pin: Seq
     cores = usable_cores()
     parameters = parameters or parameters_here() or built_in(reads_Bps, on_a_mesh(), ranks > cores)
     usable = own_cores.usable()
-    bound = own_cores.of_ranks(ranks, pin or usable)
-    node_of, speed = nodes_and_speed([{core} for core in bound] if bound else [usable] * ranks) if usable else ((), 1.0)
+    pinned = own_cores.of_ranks(ranks, pin) if pin else None
+    bound = [[core] for core in pinned] if pinned else own_cores.shares(ranks, usable)
+    node_of, speed = nodes_and_speed(bound or [usable] * ranks) if usable else ((), 1.0)
     return SharedMemory(cores, *staging(ranks), parameters, longest, node_of, speed)
 
 

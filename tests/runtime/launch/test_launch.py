@@ -49,6 +49,20 @@ def test_ranks_get_a_core_each_when_they_fit(tmp_path: Path, capsys: pytest.Capt
     assert {line.split()[1] for line in capsys.readouterr().out.splitlines()} == {str(cores)}
 
 
+def test_fewer_ranks_have_all_cores_and_as_many_threads(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    run([program(tmp_path, "print(len(os.sched_getaffinity(0)), os.environ['OMP_NUM_THREADS'])")], 1)
+    cores = len(os.sched_getaffinity(0))
+    assert capsys.readouterr().out == f"[0] {cores} {cores}\n"
+
+
+def test_more_ranks_than_a_group_has_are_not_started(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="5000 ranks: expected 1 to 4096"):
+        run([program(tmp_path, "")], 5000)
+
+
 def test_modules_and_executables_run_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["platform", "--terse"], 1, module=True) == 0
     assert run(["sh", "-c", "echo $RINGTREE_RANK of $RINGTREE_WORLD_SIZE"], 2) == 0
@@ -177,7 +191,7 @@ elif {len(expected) > 0}:
 @pytest.mark.parametrize(
     ("command", "ranks", "module", "expected"),
     [
-        (["true"], 0, False, "0 ranks: expected at least 1"),
+        (["true"], 0, False, "0 ranks: expected 1 to 4096"),
         ([], 2, False, "no program to run"),
         (["nowhere.py"], 2, False, "no such program: nowhere.py"),
         (["no-such-program"], 2, False, "no such program: no-such-program"),

@@ -38,7 +38,7 @@ def cores(host: CheckedHost) -> Iterator[Check]:
 
 
 def _usable_cores(host: CheckedHost) -> int:
-    """The cores of this process; of a rank, which `ringtree run` binds to one, those of its launcher."""
+    """The cores of this process; of a rank, which `ringtree run` binds to a share, those of its launcher."""
     if launched(host.env):
         with suppress(OSError):
             return len(os.sched_getaffinity(os.getppid()))

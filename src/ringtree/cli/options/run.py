@@ -7,8 +7,8 @@
 
 Every line of output starts with its rank. Ctrl-C is passed on to all ranks. When a rank dies, the other ranks have 5 s
 to report and are then stopped; a message names the dead rank and how it died, and the exit code is that rank's. With at
-most as many ranks as cores, every rank is bound to its own core. A signal that is ignored at the start, as under nohup
-or a shell's &, stays ignored.
+most as many ranks as cores, every rank is bound to its share of them. A signal that is ignored at the start, as under
+nohup or a shell's &, stays ignored.
 
 With --elastic the others are not stopped: a program whose survivors call comm.shrink() goes on, and the exit code is 0
 if one rank's is. --max-restarts N starts killed ranks again, N times in all, with RINGTREE_RESTART=1, 2 … in their

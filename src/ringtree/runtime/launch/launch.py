@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from ringtree.runtime import launch
-from ringtree.runtime.bootstrap.environment import TRACE_FOLDER
+from ringtree.runtime.bootstrap.environment import MOST_RANKS, TRACE_FOLDER
 from ringtree.runtime.launch.interrupts import interrupts
 from ringtree.runtime.launch.job import JobCourse
 from ringtree.runtime.launch.program import resolve
@@ -47,8 +47,8 @@ def run(
 
     ValueError, before anything is started, where there is nothing to run.
     """
-    if ranks < 1:
-        raise ValueError(f"{ranks} ranks: expected at least 1")
+    if not 1 <= ranks <= MOST_RANKS:
+        raise ValueError(f"{ranks} ranks: expected 1 to {MOST_RANKS}, the most ranks of a group")
     words = resolve(command, module)
     with ExitStack() as stack:
         env = {**os.environ, "RINGTREE_WORLD_SIZE": str(ranks), "RINGTREE_JOB": os.urandom(8).hex()}

@@ -40,7 +40,7 @@ class RankProcesses:
         if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # as a supervisor may leave it: no rank's end would be known
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
-        self._started: dict[int, tuple[Sequence[str], Mapping[str, str], int | None]] = {}
+        self._started: dict[int, tuple[Sequence[str], Mapping[str, str], Sequence[int]]] = {}
         self._lines: list[WholeLines] = []
 
     def start(
@@ -55,16 +55,16 @@ class RankProcesses:
         """Starts the words as each of the ranks. `begun` is called after each, and ends the row by False. `reader`: the
         rank that has our standard input."""
         cores = own_cores.usable()
-        bound = own_cores.of_ranks(len(ranks), cores)
+        bound = own_cores.shares(len(ranks), cores)
         threads = str(max(len(cores) // max(len(ranks), 1), 1))
         env = {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": threads, **env}
         size = env["RINGTREE_WORLD_SIZE"]
         for place, rank in enumerate(ranks):
             own = {**env, "RINGTREE_RANK": str(rank), **rank_variables(rank, size, place, len(ranks))}
-            core = bound[place] if bound else None
-            self._started[rank] = (words, own, core)
+            its_cores = bound[place] if bound else ()
+            self._started[rank] = (words, own, its_cores)
             try:
-                self._begin(rank, words, own, core, reads=rank == reader)
+                self._begin(rank, words, own, its_cores, reads=rank == reader)
             except OSError as error:
                 raise named(f"rank {rank} could not be started", error) from None
             if not begun(rank):
@@ -72,10 +72,12 @@ class RankProcesses:
 
     def start_again(self, rank: int, env: Mapping[str, str]) -> None:
         """Starts a rank that has ended once more, with `env` in addition, and nothing to read."""
-        words, own, core = self._started[rank]
-        self._begin(rank, words, {**own, **env}, core, reads=False)
+        words, own, its_cores = self._started[rank]
+        self._begin(rank, words, {**own, **env}, its_cores, reads=False)
 
-    def _begin(self, rank: int, words: Sequence[str], env: Mapping[str, str], core: int | None, reads: bool) -> None:
+    def _begin(
+        self, rank: int, words: Sequence[str], env: Mapping[str, str], cores: Sequence[int], reads: bool
+    ) -> None:
         speaks = rank == self._speaker
         process = subprocess.Popen(
             words,
@@ -83,7 +85,7 @@ class RankProcesses:
             stdout=None if speaks else subprocess.PIPE,
             stderr=None if speaks else subprocess.PIPE,
             env=env,
-            preexec_fn=prepared(core),  # noqa: PLW1509  # no lock
+            preexec_fn=prepared(cores),  # noqa: PLW1509  # no lock
         )
         self._processes[rank] = process
         self._listen(rank, process)
@@ -174,7 +176,7 @@ def end_of(pid: int) -> int:
     return gone
 
 
-def prepared(core: int | None, parting: signal.Signals = signal.SIGKILL) -> Callable[[], None]:
+def prepared(cores: Sequence[int] = (), parting: signal.Signals = signal.SIGKILL) -> Callable[[], None]:
     """The function that a process calls before it becomes the program. `parting`: the signal that it gets when the
     caller's process ends."""
     prctl, starter = ctypes.CDLL(None).prctl, os.getpid()
@@ -185,8 +187,8 @@ def prepared(core: int | None, parting: signal.Signals = signal.SIGKILL) -> Call
         prctl(_PR_SET_PDEATHSIG, int(parting))
         if os.getppid() != starter:
             os._exit(1)
-        if core is not None:
+        if cores:
             with suppress(OSError):  # a filter of system calls may refuse it: the rank is then the scheduler's to place
-                os.sched_setaffinity(0, {core})
+                os.sched_setaffinity(0, cores)
 
     return prepare

@@ -59,7 +59,7 @@ class _Question:
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,
-            preexec_fn=prepared(None, signal.SIGTERM),  # noqa: PLW1509  # it takes no lock
+            preexec_fn=prepared(parting=signal.SIGTERM),  # noqa: PLW1509  # it takes no lock
         )
 
     def answer(self, until_s: float) -> Listing | str:

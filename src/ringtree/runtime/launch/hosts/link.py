@@ -73,7 +73,7 @@ class AgentLink:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            preexec_fn=prepared(None, signal.SIGTERM),  # noqa: PLW1509  # it takes no lock
+            preexec_fn=prepared(parting=signal.SIGTERM),  # noqa: PLW1509  # it takes no lock
         )
         assert self._process.stdout is not None and self._process.stderr is not None
         self._answers = self._follow(self._process.stdout, self._hear)
