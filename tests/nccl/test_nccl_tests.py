@@ -192,6 +192,11 @@ def test_csv_without_a_time_is_refused(tmp_path: Path) -> None:
         log_of(tmp_path, "size,count,type,took\n1024,32,float,54.0\n")
 
 
+def test_csv_with_a_lone_carriage_return_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="line 2: new-line character"):
+        log_of(tmp_path, ",".join(nccl_tests.CSV_COLUMNS) + "\n1024,3\r2,float,54.0\n")
+
+
 def _row(nbytes: int, count: int, redop: str, root: int, algbw: float, busbw: float) -> str:
     return f"{nbytes} {count} float {redop} {root} 100.0 {algbw:.2f} {busbw:.2f} 0 100.0 {algbw:.2f} {busbw:.2f} 0\n"
 

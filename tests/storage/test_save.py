@@ -275,3 +275,24 @@ def test_an_error_of_a_caller_s_function_is_every_rank_s_and_the_group_goes_on(t
     path = "TypeError: rank 1: path is None; expected the name of a file"
     assert ringtree.spawn(work, 2, timeout_s=60) == [["RuntimeError: rank 1: KeyError: 'mine'", path, "2.0"]] * 2
     assert not os.listdir(tmp_path)
+
+
+def test_a_folder_that_may_not_be_read_keeps_the_earlier_file() -> None:
+    """Its name could not be made to last, which is found before the file is replaced."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "m"
+
+        def work(comm: Any) -> str:
+            ringtree.storage.save({"x": np.ones(3)}, path, comm)
+            if comm.rank == 0:
+                path.chmod(0o666)
+                Path(folder).chmod(0o333)
+            comm.barrier()
+            if os.getuid() == 0:  # root may read all folders
+                os.setuid(65534)
+            return caught(lambda: ringtree.storage.save({"x": np.zeros(3)}, path, comm))
+
+        found = ringtree.spawn(work, 2, timeout_s=60)
+        assert all("Permission denied" in line for line in found), found
+        assert ringtree.spawn(lambda comm: float(ringtree.storage.load(path, comm)["x"][0]), 1) == [1.0]
+        assert [file.name for file in Path(folder).iterdir()] == ["m"]

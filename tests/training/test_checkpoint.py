@@ -334,6 +334,7 @@ def test_unfinished_checkpoints_are_ignored(tmp_path: Path) -> None:
 
     assert latest(tmp_path) is None and latest(tmp_path / "absent") is None
     _unfinished(_write(plan_of(ParallelLayout()), tmp_path))
+    (tmp_path / ".step-00000011.unfinished").mkdir()  # of a disk that was full
     assert latest(tmp_path) is None
     made = _write(plan_of(ParallelLayout()), tmp_path)
     assert latest(tmp_path) == made == _write(plan_of(ParallelLayout()), tmp_path), "one of as many steps is replaced"

@@ -126,11 +126,10 @@ def _write(
         stage.agree(where.name)
         with stage.attempt():
             if comm.rank == 0:
-                with _naming(where):
+                with _naming(where), _settled(where.parent):
                     if keep_access(descriptor, where):
                         os.fsync(descriptor)
                     os.rename(unfinished, where)
-                    _settle(where.parent)
         stage.agree(where.name)
     finally:
         if descriptor >= 0:
@@ -279,10 +278,14 @@ def _write_all(descriptor: int, data: memoryview, offset: int) -> None:
         data, offset = data[count:], offset + count
 
 
-def _settle(folder: Path) -> None:
-    """The name of a file lasts from here on."""
+@contextmanager
+def _settled(folder: Path) -> Iterator[None]:
+    """Lets a name that is made in a folder last. The folder is opened before: one that may not be read fails while the
+    file that was there is whole; one that cannot be synchronised has the new file anyway."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        os.fsync(descriptor)
+        yield
+        with suppress(OSError):
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)

@@ -8,7 +8,8 @@
     torchrun --nproc-per-node 2 -m ringtree.cli train --dp 2  ranks started by torchrun, mpirun or srun
 
 The number of ranks is the product of --dp, --tp, --pp, --cp and --ep. The weights after a given number of steps are the
-same for every layout, up to rounding.
+same for every layout, up to rounding; but for experts (--experts), whose capacity is a micro-batch's, and for
+asynchronous steps (--async-staleness).
 """
 
 from __future__ import annotations

@@ -203,7 +203,10 @@ class _Reading:
             self._row(number, (int(found[1]), int(found[2]), found[3], redop, root), figures)
 
     def _csv_row(self, text: str, number: int) -> None:
-        cells = next(csv.reader([text]))
+        try:
+            cells = next(csv.reader([text]))
+        except csv.Error as error:
+            raise ValueError(f"{self.path}, line {number}: {error}") from None
         if len(cells) != len(self.csv):
             raise ValueError(f"{self.path}, line {number}: {len(cells)} cells; expected {len(self.csv)}, as its header")
         named = dict(zip(self.csv, (c.strip() for c in cells), strict=True))

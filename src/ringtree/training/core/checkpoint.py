@@ -56,7 +56,7 @@ def save(trainer: Trainer, folder: Path) -> Path:
     unfinished, replaced = (folder / f".{made.name}.{what}" for what in ("unfinished", "replaced"))
 
     def begin() -> None:
-        for left in (unfinished, replaced):
+        for left in (replaced, *folder.glob(".step-*.unfinished")):  # also those of steps that did not fit
             shutil.rmtree(left, ignore_errors=True)
         unfinished.mkdir(parents=True)
 
