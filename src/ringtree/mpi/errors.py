@@ -25,6 +25,8 @@ _CLASS_BY_KIND = {
 }
 _CLASS_BY_START = {"root ": ERR_ROOT, "no rank ": ERR_RANK, "tag ": ERR_TAG}
 """MPI's error class by the start of a ValueError's message."""
+_UNSUPPORTED = " is not supported; expected one of "
+"""The part of a TypeError's message that is of elements, or of an operation on them, which the engine lacks."""
 
 
 class Exception(RuntimeError):
@@ -75,12 +77,15 @@ def as_exception(error: BaseException) -> Exception | None:
         text = str(error)
         found = next((c for start, c in _CLASS_BY_START.items() if text.startswith(start)), None)
         return None if found is None else Exception(found, text)
+    if isinstance(error, TypeError):
+        unsupported = _UNSUPPORTED in (text := str(error))
+        return Exception(ERR_TYPE if text.startswith("element type ") else ERR_OP, text) if unsupported else None
     if isinstance(error, errors.Mismatch) and "at most" in str(error):
         return Exception(ERR_TRUNCATE, f"message truncated: {error}")
     return next((Exception(c, str(error)) for kind, c in _CLASS_BY_KIND.items() if isinstance(error, kind)), None)
 
 
-KINDS = (ValueError, *_CLASS_BY_KIND)
+KINDS = (ValueError, TypeError, *_CLASS_BY_KIND)
 """The errors that may be MPI's."""
 
 _direct: set[object] = set()
