@@ -155,9 +155,13 @@ class Accesses:
     def _under_way(self, rank: int) -> list[_Answer]:
         return [answer for answer in self._awaited.get(rank, ()) if not answer.over]
 
-    def _check(self, rank: int, access: Access) -> None:
+    def _known(self, rank: int) -> int:
         if not 0 <= rank < self._comm.size:
             raise ValueError(f"no rank {rank} in the window's group: expected 0..{self._comm.size - 1}")
+        return rank
+
+    def _check(self, rank: int, access: Access) -> None:
+        self._known(rank)
         extent = self._extents[rank]
         if extent is None or access.layout is None or not access.number:
             return
