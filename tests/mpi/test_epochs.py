@@ -104,6 +104,26 @@ def test_a_rank_that_is_none_has_no_lock(call: str) -> None:
     win.Free()
 
 
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda win: win.Lock(0, 77), "ERR_LOCKTYPE"),
+        (lambda win: win.Attach(bytearray(8)), "ERR_RMA_FLAVOR"),
+        (lambda win: win.Shared_query(0), "ERR_RMA_FLAVOR"),
+        (lambda win: win.Get_attr(-5), "ERR_KEYVAL"),
+        (lambda _: MPI.Win.Allocate(-1), "ERR_SIZE"),
+        (lambda _: MPI.Win.Create(bytearray(8), 0), "ERR_DISP"),
+        (lambda _: MPI.Win.Allocate_shared(8, 8).Shared_query(9), "ERR_RANK"),
+    ],
+)
+def test_mistakes_have_their_class(call: Callable[[Any], None], error: str) -> None:
+    win = MPI.Win.Allocate(8, 8, comm=MPI.COMM_SELF)
+    with pytest.raises(MPI.Exception) as caught:
+        call(win)
+    assert caught.value == getattr(MPI, error)
+    win.Free()
+
+
 def wait_in_vain(comm: ringtree.Communicator) -> str:
     """Rank 1 gives up its wait for the lock that rank 0 has: it does not get it later, when nobody would give it
     back."""

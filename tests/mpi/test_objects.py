@@ -39,6 +39,7 @@ def test_objects(ranks: int) -> None:
         (MPI.LAND, 1, 0, False), (MPI.LOR, 1, 0, True), (MPI.LXOR, 1, 1, False),
         (MPI.BAND, 6, 3, 2), (MPI.BOR, 6, 3, 7), (MPI.BXOR, 6, 3, 5),
         (MPI.MAXLOC, (4, 2), (4, 1), (4, 1)), (MPI.MINLOC, (3, 5), (4, 1), (3, 5)),
+        (MPI.MINLOC, [3, 5], [3, 1], (3, 1)),
         (MPI.REPLACE, 2, 3, 3), (MPI.NO_OP, 2, 3, 2),
     ],
 )  # fmt: skip

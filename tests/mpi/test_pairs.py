@@ -66,6 +66,9 @@ def test_pairs_within_a_rank() -> None:
     assert into.tolist() == [4, 7, 9, 2, 4, 2]
     MPI.MINLOC.Reduce_local([given, MPI.INT_INT], [into, MPI.INT_INT])
     assert into.tolist() == [3, 1, 9, 2, 4, 2]
+    assert MPI.Datatype.Get_value_index(MPI.DOUBLE, MPI.INT) == MPI.DOUBLE_INT
+    assert MPI.Datatype.Get_value_index(MPI.INT, MPI.INT) == MPI.TWOINT
+    assert not MPI.Datatype.Get_value_index(MPI.DOUBLE, MPI.DOUBLE)
 
 
 ONE = np.ones(1)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ringtree.mpi.errors import ERR_OP, Exception
+from ringtree.mpi.missing import MpiObject
 from ringtree.mpi.types.buffers import block, checked
 from ringtree.mpi.types.datatype import Datatype
 from ringtree.mpi.types.packed import way_back
@@ -39,11 +40,12 @@ def check(name: str, dtype: np.dtype[Any]) -> None:
 UserFunction = Callable[[Any, Any, Any], Any]
 
 
-class Op:
+class Op(MpiObject):
     """A reduction operation. `native`: the value for `op=` of ringtree's own methods. A call with two objects reduces
     them."""
 
     name: str
+    _given: UserFunction  # of a user's operation
 
     def __init__(
         self,
@@ -72,7 +74,9 @@ class Op:
             return function(a, b, None)
 
         name = getattr(function, "__name__", type(function).__name__)
-        return cls(f"user {name}", Native(on_arrays, commutative=commute, name=name), on_objects, commute)
+        made = cls(f"user {name}", Native(on_arrays, commutative=commute, name=name), on_objects, commute)
+        made._given = function
+        return made
 
     def Is_commutative(self) -> bool:
         """Whether operands may be exchanged."""
@@ -92,8 +96,15 @@ class Op:
             unpack(None)
 
     def Free(self) -> None:
-        """Makes this the null operation, which reduces nothing."""
+        """Makes this the null operation, which reduces nothing. Exception of ERR_OP: for a predefined one."""
+        if self.is_predefined:
+            raise Exception(ERR_OP, f"{self.name} is predefined and not freed; expected an operation of Op.Create")
         self.__init__()  # type: ignore[misc]
+
+    def free(self) -> None:
+        """Free of what is neither null nor predefined."""
+        if not self.is_predefined:
+            self.Free()
 
     def __call__(self, a: Any, b: Any) -> Any:
         """The reduction of two objects; ValueError where the operation serves buffers only."""
@@ -113,13 +124,19 @@ class Op:
     def __repr__(self) -> str:
         return f"MPI.{self.name}"
 
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        if not self.is_predefined:
+            return Op.Create, (self._given, self.is_commutative)
+        named = globals()[self.name]
+        return self.name if named is self else (Op, (named,))
+
 
 def _maxloc(a: Any, b: Any) -> Any:
-    return a if a[0] > b[0] or (a[0] == b[0] and a[1] <= b[1]) else b
+    return tuple(a if a[0] > b[0] or (a[0] == b[0] and a[1] <= b[1]) else b)
 
 
 def _minloc(a: Any, b: Any) -> Any:
-    return a if a[0] < b[0] or (a[0] == b[0] and a[1] <= b[1]) else b
+    return tuple(a if a[0] < b[0] or (a[0] == b[0] and a[1] <= b[1]) else b)
 
 
 OP_NULL = Op()

@@ -24,10 +24,18 @@ from ringtree.mpi.constants import (
     WIN_SIZE,
     WIN_UNIFIED,
 )
-from ringtree.mpi.errors import ERR_WIN, Exception, translating
+from ringtree.mpi.errors import (
+    ERR_DISP,
+    ERR_KEYVAL,
+    ERR_RMA_FLAVOR,
+    ERR_SIZE,
+    ERR_WIN,
+    Exception,
+    translating,
+)
 from ringtree.mpi.groups.group import Group
 from ringtree.mpi.info import Hinted, Info
-from ringtree.mpi.missing import missing_of_window
+from ringtree.mpi.missing import MpiObject, missing_of
 from ringtree.mpi.types.memory import OCTET, Memory, NumpyArray, address_of, as_memory, flat
 from ringtree.mpi.windows.epochs import Epochs
 from ringtree.mpi.windows.shared_memory import shared
@@ -40,7 +48,7 @@ _NOTHING = np.empty(0, np.uint8)
 
 
 @translating
-class Win(Epochs, Hinted):
+class Win(Epochs, Hinted, MpiObject):
     """A window; `Win()` is WIN_NULL. It has a communicator of its own, and a thread, which makes other ranks' accesses
     to this rank's memory."""
 
@@ -76,6 +84,7 @@ class Win(Epochs, Hinted):
     def Create(cls, memory: Any, disp_unit: int = 1, info: Info | None = None, comm: Intracomm = COMM_SELF) -> Win:
         """Opens `memory`, which stays the caller's; None for none. All ranks of `comm` call it."""
         line = _NOTHING if memory is None or memory is BOTTOM else flat(memory, OCTET)
+        _checked(line.size, disp_unit)
         made = cls._made(comm._comm.duplicate(), line, disp_unit, WIN_FLAVOR_CREATE, info)
         made._kept[0] = memory
         return made
@@ -83,7 +92,7 @@ class Win(Epochs, Hinted):
     @classmethod
     def Allocate(cls, size: int, disp_unit: int = 1, info: Info | None = None, comm: Intracomm = COMM_SELF) -> Win:
         """Opens `size` new bytes, zeroed. All ranks of `comm` call it."""
-        memory = np.zeros(operator.index(size), np.uint8)
+        memory = np.zeros(_checked(size, disp_unit), np.uint8)
         return cls._made(comm._comm.duplicate(), memory, disp_unit, WIN_FLAVOR_ALLOCATE, info)
 
     @classmethod
@@ -93,8 +102,8 @@ class Win(Epochs, Hinted):
         """Opens `size` new bytes, zeroed, that the other ranks reach as memory, too, by Shared_query: one part behind
         another. OSError: if the ranks share no host. Loads and stores are ordered by Fence, messages or a barrier, and
         are atomic beside no access."""
-        own = comm._comm.duplicate()
-        parts = shared(own, operator.index(size))
+        size, own = _checked(size, disp_unit), comm._comm.duplicate()
+        parts = shared(own, size)
         made = cls._made(own, parts[own.rank], disp_unit, WIN_FLAVOR_SHARED, info)
         made._parts = parts
         return made
@@ -117,16 +126,17 @@ class Win(Epochs, Hinted):
 
     def _dynamic(self) -> dict[int, int]:
         if self._attached is None:
-            raise ValueError("Attach and Detach: expected a window of Create_dynamic")
+            raise Exception(ERR_RMA_FLAVOR, "Attach and Detach: expected a window of Create_dynamic")
         return self._attached
 
     def Shared_query(self, rank: int) -> tuple[Memory, int]:
         """A rank's part of a shared window, and the bytes of its displacements; of the first rank that has any, for
         PROC_NULL."""
         if not self._parts:
-            raise ValueError("Shared_query: expected a window of Allocate_shared")
+            raise Exception(ERR_RMA_FLAVOR, "Shared_query: expected a window of Allocate_shared")
         if rank == PROC_NULL:
             rank = next((r for r, part in enumerate(self._parts) if part.size), 0)
+        self._known(rank)
         extent = self._extents[rank]
         assert extent is not None
         return as_memory(self._parts[rank]), extent[1]
@@ -143,6 +153,11 @@ class Win(Epochs, Hinted):
         self.__dict__.clear()
         self.name = "MPI_WIN_NULL"
 
+    def free(self) -> None:
+        """Free of what is not WIN_NULL."""
+        if self:
+            self.Free()
+
     def tomemory(self) -> Memory:
         """This rank's memory."""
         return as_memory(self._memory)
@@ -156,6 +171,8 @@ class Win(Epochs, Hinted):
             WIN_CREATE_FLAVOR: self._flavor,
             WIN_MODEL: WIN_UNIFIED,
         }
+        if keyval not in known:
+            raise Exception(ERR_KEYVAL, f"a window has no attribute {keyval}; expected WIN_BASE, WIN_SIZE, ...")
         return known[keyval]
 
     @property
@@ -205,7 +222,7 @@ class Win(Epochs, Hinted):
             raise AttributeError(name)
         if name.startswith("_"):
             raise Exception(ERR_WIN, "WIN_NULL: this rank has no window, or it was freed")
-        raise missing_of_window(name)
+        raise missing_of(type(self), name)
 
     def __bool__(self) -> bool:
         return "_comm" in self.__dict__
@@ -223,6 +240,15 @@ class Win(Epochs, Hinted):
 
 
 WIN_NULL = Win()
+
+
+def _checked(size: int, disp_unit: int) -> int:
+    """The size, where both are numbers of bytes that a window can have."""
+    if disp_unit < 1:
+        raise Exception(ERR_DISP, f"displacements of {disp_unit} bytes; expected 1 or more")
+    if size < 0:
+        raise Exception(ERR_SIZE, f"a window of {size} bytes; expected 0 or more")
+    return operator.index(size)
 
 
 @atexit.register
