@@ -295,3 +295,12 @@ def test_the_status_of_several_requests_is_seen_without_their_end() -> None:
     until(lambda: of.get_status_all(both, statuses))
     assert [one.tag for one in statuses] == [1, 2] and status == statuses[1] != statuses[0]
     assert of.waitall(both) == ["one", "two"] and not any(both)
+
+
+def test_a_matched_message_of_no_bytes_is_received() -> None:
+    comm, room, status = MPI.COMM_SELF, bytearray(b"ab"), MPI.Status()
+    for buffer in (room, None):
+        sent = comm.Isend(b"", 0, 3)
+        comm.Mprobe(0, 3).Recv(buffer, status)
+        sent.Wait()
+        assert (status.tag, status.count, room) == (3, 0, b"ab")

@@ -76,7 +76,9 @@ class Message(MpiObject):
     def Irecv(self, buf: Any) -> Request:
         """Recv as a Request, which is done at once."""
         arrived, room = self._let_go()
-        into = octets(buf, writable=True) if room.size else room
+        if not room.size:
+            return Request(arrived)
+        into = octets(buf, writable=True)
         if into.size < room.size:
             raise Exception(ERR_TRUNCATE, f"message truncated: it has {room.size} bytes, the buffer {into.size}")
         into[: room.size] = room
