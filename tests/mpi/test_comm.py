@@ -168,7 +168,7 @@ def test_abort_ends_the_process_with_its_code(given: int, code: int) -> None:
         (lambda: MPI.File, "numpy.save"),
         (lambda: MPI.COMM_WORLD.Spawn, "ringtree run"),
         (lambda: MPI.Intercomm().Ibcast(None), "Intercomm.Merge"),
-        (lambda: MPI.COMM_WORLD.Psend_init, "repeated call"),
+        (lambda: MPI.COMM_WORLD.Psend_init, "a part of a message is a message"),
         (lambda: MPI.INT.Create_darray, "Create_subarray"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 
 import pytest
 
@@ -36,3 +37,27 @@ def test_a_communicator_keeps_its_hints() -> None:
     comm = MPI.COMM_SELF.Dup(MPI.Info.Create({"x": "1"}))
     comm.Set_info(MPI.Info.Create({"y": "2"}))
     assert comm.Get_info().items() == comm.Dup().info.items() == [("x", "1"), ("y", "2")]
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda null: null.Set("a", "1"),
+        lambda null: null.Get("a"),
+        lambda null: null.Delete("a"),
+        lambda null: null.Get_nkeys(),
+        lambda null: null.Get_nthkey(0),
+        lambda null: null.Dup(),
+        lambda null: null.Free(),
+    ],
+)
+def test_a_null_info_is_refused_by_mpis_calls(ask: Callable[[MPI.Info], object]) -> None:
+    with pytest.raises(MPI.Exception, match="INFO_NULL has no names") as caught:
+        ask(MPI.INFO_NULL)
+    assert caught.value == MPI.ERR_INFO
+
+
+def test_an_empty_name_is_refused() -> None:
+    with pytest.raises(MPI.Exception, match="no empty name") as caught:
+        MPI.Info.Create().Set("", "x")
+    assert caught.value == MPI.ERR_INFO_KEY

@@ -11,6 +11,7 @@ import pytest
 import ringtree
 from ringtree import mpi as MPI
 from tests.mpi.tables import Row, check, ints
+from tests.waiting import until
 
 
 def around(comm: MPI.Comm) -> tuple[int, int]:
@@ -276,3 +277,30 @@ def test_a_persistent_request_is_true_until_it_is_freed() -> None:
     assert MPI.Request.Waitany([request]) == MPI.UNDEFINED and MPI.Request.Testsome([request]) is None
     request.Free()
     assert not request and request == MPI.REQUEST_NULL
+
+
+def test_the_status_of_several_requests_is_seen_without_their_end() -> None:
+    comm, status, statuses = MPI.COMM_SELF, MPI.Status(), list[MPI.Status]()
+    of = MPI.Request
+    assert (of.Get_status_all([]), of.Get_status_any([]), of.Get_status_some([])) == (True, (MPI.UNDEFINED, True), None)
+    first, second = comm.irecv(source=0, tag=1), comm.irecv(source=0, tag=2)
+    both = [first, second]
+    seen = of.Get_status_all(both, statuses), of.Get_status_any(both, status), of.Get_status_some(both)
+    assert seen == (False, (MPI.UNDEFINED, False), []) and not statuses
+    comm.send("two", 0, 2)
+    until(second.Get_status)
+    assert of.Get_status_any([MPI.REQUEST_NULL, *both], status) == (2, True) and status.tag == 2
+    assert of.get_status_some(both, statuses) == [1] and [one.tag for one in statuses] == [2]
+    comm.send("one", 0, 1)
+    until(lambda: of.get_status_all(both, statuses))
+    assert [one.tag for one in statuses] == [1, 2] and status == statuses[1] != statuses[0]
+    assert of.waitall(both) == ["one", "two"] and not any(both)
+
+
+def test_a_matched_message_of_no_bytes_is_received() -> None:
+    comm, room, status = MPI.COMM_SELF, bytearray(b"ab"), MPI.Status()
+    for buffer in (room, None):
+        sent = comm.Isend(b"", 0, 3)
+        comm.Mprobe(0, 3).Recv(buffer, status)
+        sent.Wait()
+        assert (status.tag, status.count, room) == (3, 0, b"ab")

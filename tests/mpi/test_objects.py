@@ -39,16 +39,19 @@ def test_objects(ranks: int) -> None:
         (MPI.LAND, 1, 0, False), (MPI.LOR, 1, 0, True), (MPI.LXOR, 1, 1, False),
         (MPI.BAND, 6, 3, 2), (MPI.BOR, 6, 3, 7), (MPI.BXOR, 6, 3, 5),
         (MPI.MAXLOC, (4, 2), (4, 1), (4, 1)), (MPI.MINLOC, (3, 5), (4, 1), (3, 5)),
+        (MPI.MINLOC, [3, 5], [3, 1], (3, 1)),
         (MPI.REPLACE, 2, 3, 3), (MPI.NO_OP, 2, 3, 2),
     ],
 )  # fmt: skip
 def test_an_op_reduces_two_objects(op: MPI.Op, a: Any, b: Any, result: Any) -> None:
-    assert op(a, b) == result and op and op.Is_commutative() and op.is_predefined
+    assert op(a, b) == result and op and op.is_predefined
+    assert op.Is_commutative() is (op not in (MPI.REPLACE, MPI.NO_OP))
 
 
 def test_the_null_op_reduces_nothing() -> None:
     with pytest.raises(ValueError, match="OP_NULL"):
         MPI.OP_NULL(1, 2)
     assert MPI.Op() == MPI.OP_NULL and MPI.Op(MPI.SUM) == MPI.SUM != MPI.PROD
-    with pytest.raises(ValueError, match="REPLACE does not reduce buffers"):
+    with pytest.raises(MPI.Exception, match="REPLACE does not reduce buffers") as caught:
         MPI.COMM_WORLD.Allreduce(np.ones(1), np.ones(1), MPI.REPLACE)
+    assert caught.value == MPI.ERR_OP

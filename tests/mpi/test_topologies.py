@@ -145,5 +145,6 @@ def test_dimensions(count: int, given: Any, dims: list[int]) -> None:
 
 
 def test_dimensions_that_do_not_divide() -> None:
-    with pytest.raises(ValueError, match="no grid"):
+    with pytest.raises(MPI.Exception, match="no grid") as caught:
         MPI.Compute_dims(7, [2, 0])
+    assert caught.value == MPI.ERR_DIMS

@@ -14,13 +14,28 @@ from weakref import WeakValueDictionary
 from ringtree.mpi.collectives.collectives import CollectiveMethods
 from ringtree.mpi.collectives.objects import ObjectMethods
 from ringtree.mpi.collectives.uneven import UnevenForms
-from ringtree.mpi.constants import CONGRUENT, IDENT, SIMILAR, UNDEFINED, UNEQUAL
-from ringtree.mpi.errors import ERR_COMM, Exception, translating
+from ringtree.mpi.constants import (
+    ANY_SOURCE,
+    APPNUM,
+    COMM_TYPE_SHARED,
+    CONGRUENT,
+    IDENT,
+    IO,
+    LASTUSEDCODE,
+    SIMILAR,
+    TAG_UB,
+    TAG_UB_VALUE,
+    UNDEFINED,
+    UNEQUAL,
+    UNIVERSE_SIZE,
+    WTIME_IS_GLOBAL,
+)
+from ringtree.mpi.errors import ERR_ARG, ERR_COMM, ERR_GROUP, ERR_KEYVAL, ERR_LASTCODE, Exception, translating
 from ringtree.mpi.groups.group import Group
 from ringtree.mpi.info import Hinted, Info
 from ringtree.mpi.messages.matched import MatchedProbes
 from ringtree.mpi.messages.messages import MessageMethods
-from ringtree.mpi.missing import missing_method
+from ringtree.mpi.missing import MpiObject, missing_of
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.world import init
 
@@ -29,11 +44,13 @@ _joining = threading.RLock()  # joining COMM_SELF joins COMM_WORLD
 
 
 @translating
-class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods, MatchedProbes, Hinted):
+class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods, MatchedProbes, Hinted, MpiObject):
     """A group of ranks, and this rank's place in it. `Comm(communicator)` is the MPI face of any Communicator."""
 
     def __init__(self, comm: Comm | Communicator | None = None, name: str = "") -> None:
         self._name: str = name
+        if not (comm is None or isinstance(comm, Comm | Communicator)):
+            raise TypeError(f"got {type(comm).__name__}; expected a Comm")
         if isinstance(comm, Comm) and comm.is_inter != self.is_inter:
             raise TypeError(f"{type(self).__name__} of a {type(comm).__name__}; expected one of as many groups")
         if isinstance(comm, Comm):
@@ -43,7 +60,7 @@ class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods, Matche
 
     def __getattr__(self, name: str) -> Any:
         if name != "_comm":
-            raise missing_method(name)
+            raise missing_of(type(self), name)
         with _joining:
             if "_comm" not in self.__dict__:
                 self._comm = self._join()
@@ -146,6 +163,7 @@ class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods, Matche
 
     def Split_type(self, split_type: int, key: int = 0, info: object = None) -> Comm:
         """The Comm of the ranks of this rank's host, for COMM_TYPE_SHARED."""
+        check_split_type(split_type)
         return self.Split(UNDEFINED if split_type == UNDEFINED else self._comm.hosts[self._comm.rank], key)
 
     def Dup(self, info: Info | None = None) -> Comm:
@@ -162,13 +180,48 @@ class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods, Matche
 
     def Create(self, group: Group) -> Comm:
         """The Comm of a group; all ranks of this Comm call it. COMM_NULL for those outside the group."""
+        self._places(group)
         place = group.rank
         return self.Split(UNDEFINED if place == UNDEFINED else 0, place)
 
     def Create_group(self, group: Group, tag: int = 0) -> Comm:
-        """The Comm of a group; only its ranks call it."""
+        """The Comm of a group; only its ranks call it. COMM_NULL for any other that does."""
+        places = self._places(group)
+        return Intracomm(self._comm.group(places)) if self._comm.rank in places else COMM_NULL
+
+    def _places(self, group: Group) -> list[int]:
+        """The group's ranks as ranks here. Exception of ERR_GROUP: if one is none."""
         here = self._comm.ranks
-        return Intracomm(self._comm.group([here.index(member) for member in group.members]))
+        if strangers := [member for member in group.members if member not in here]:
+            raise Exception(
+                ERR_GROUP, f"rank {strangers[0]} of the world is not in this communicator, which has {here}"
+            )
+        return [here.index(member) for member in group.members]
+
+    @classmethod
+    def Get_parent(cls) -> Comm:
+        """A null Intercomm, which is COMM_NULL: no rank is spawned by others."""
+        null: Comm = import_module("ringtree.mpi.groups.intercomm").Intercomm()
+        return null
+
+    def Get_attr(self, keyval: int) -> int:
+        """The value of TAG_UB, IO, WTIME_IS_GLOBAL, UNIVERSE_SIZE, APPNUM or LASTUSEDCODE."""
+        known = {
+            TAG_UB: TAG_UB_VALUE,
+            IO: ANY_SOURCE,
+            WTIME_IS_GLOBAL: int(len(set(self._comm.hosts)) == 1),
+            UNIVERSE_SIZE: COMM_WORLD.size,
+            APPNUM: 0,
+            LASTUSEDCODE: ERR_LASTCODE,
+        }
+        if keyval not in known:
+            raise Exception(ERR_KEYVAL, f"a communicator has no attribute {keyval}; expected TAG_UB and its like")
+        return known[keyval]
+
+    def free(self) -> None:
+        """Free of what is neither null, nor COMM_WORLD or COMM_SELF."""
+        if self and not self._joins:
+            self.Free()
 
     def Free(self) -> None:
         """Leaves the group; the Comm is COMM_NULL from then on."""
@@ -198,14 +251,20 @@ class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods, Matche
     def __bool__(self) -> bool:
         return self._key() is not None
 
-    def __reduce__(self) -> str:
+    def __reduce__(self) -> str | tuple[Any, ...]:
         for name, one in (("COMM_NULL", COMM_NULL), ("COMM_WORLD", COMM_WORLD), ("COMM_SELF", COMM_SELF)):
-            if self is one:
-                return name
+            if self == one:
+                return name if self is one else (type(self), (one,) if one else ())
         raise ValueError(f"{self!r} cannot be pickled: it is this process's own")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._name or self.__dict__.get('_comm', 'null')}>"
+
+
+def check_split_type(split_type: int) -> None:
+    """Raises Exception of ERR_ARG for what Split_type cannot split by."""
+    if split_type not in (COMM_TYPE_SHARED, UNDEFINED):
+        raise Exception(ERR_ARG, f"split type {split_type}; expected COMM_TYPE_SHARED or UNDEFINED")
 
 
 def _topologies() -> Any:
@@ -215,6 +274,13 @@ def _topologies() -> Any:
 
 class Intracomm(Comm):
     """A Comm whose ranks are one group."""
+
+    @classmethod
+    def Create_from_group(
+        cls, group: Group, stringtag: str = "org.mpi4py", info: Info | None = None, errhandler: object = None
+    ) -> Comm:
+        """The Comm of a group of the world; only its ranks call it."""
+        return COMM_WORLD.Create_group(group)
 
     def Create_intercomm(self, local_leader: int, peer_comm: Comm, remote_leader: int, tag: int = 0) -> Comm:
         """The Intercomm of this group and another, which calls it, too. The leaders meet in `peer_comm`, where the

@@ -12,16 +12,22 @@ from typing import Any
 import numpy as np
 
 from ringtree.mpi.messages.request import Request
-from ringtree.mpi.op import ON_ARRAYS, Op
+from ringtree.mpi.op import ON_ARRAYS, Op, check, native
+from ringtree.mpi.types.datatype import Datatype
 from ringtree.mpi.types.memory import NumpyArray
 from ringtree.runtime.communicator.communicator import Communicator
 
 ALL = slice(None)
+_PAIR = Datatype.fromcode("LONG_DOUBLE_INT").dtype
 
 
 def is_foreign(x: NumpyArray, op: Any) -> bool:
     """Whether a reduction of `x` by `op` is done here: numpy can, and the engine cannot."""
-    return x.dtype.char in "gG" and isinstance(op, Op) and op.name in ON_ARRAYS
+    if not (x.dtype.char in "gG" or x.dtype == _PAIR) or not isinstance(op, Op) or op.name not in ON_ARRAYS:
+        return False
+    native(op)
+    check(op.name, x.dtype)
+    return True
 
 
 def joined(

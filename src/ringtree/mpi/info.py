@@ -6,7 +6,8 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ringtree.mpi.errors import ERR_ARG, ERR_INFO_NOKEY, Exception
+from ringtree.mpi.errors import ERR_ARG, ERR_INFO, ERR_INFO_KEY, ERR_INFO_NOKEY, Exception
+from ringtree.mpi.missing import MpiObject
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -14,8 +15,9 @@ if TYPE_CHECKING:
 Items = Mapping[str, str] | Iterable[tuple[str, str]] | None
 
 
-class Info:
-    """A dictionary of texts; `Info()` is INFO_NULL, which holds none and takes none."""
+class Info(MpiObject):
+    """A dictionary of texts; `Info()` is INFO_NULL, which holds none and takes none: KeyError of a dictionary's calls,
+    Exception of ERR_INFO of the others."""
 
     def __init__(self, info: Info | None = None) -> None:
         if not (info is None or isinstance(info, Info)):
@@ -36,42 +38,55 @@ class Info:
         return cls.Create({"command": sys.argv[0] if sys.argv else "", "thread_level": "MPI_THREAD_MULTIPLE"})
 
     def Free(self) -> None:
-        """Makes this INFO_NULL; INFO_ENV stays."""
-        if self is not INFO_ENV:
+        """Makes this INFO_NULL. Exception of ERR_INFO: for INFO_NULL and INFO_ENV."""
+        self._own()
+        if self is INFO_ENV:
+            raise Exception(ERR_INFO, "INFO_ENV is not freed; expected an Info of Info.Create")
+        self._texts = None
+
+    def free(self) -> None:
+        """Free of what is neither INFO_NULL nor INFO_ENV."""
+        if self and self is not INFO_ENV:
             self._texts = None
 
     def Dup(self) -> Self:
         """A copy."""
-        return type(self).Create(self._held())
+        return type(self).Create(self._own())
 
     def Get(self, key: str) -> str | None:
         """The text of a name; None where there is none."""
-        return self._held().get(key)
+        return self._own().get(key)
 
     def Set(self, key: str, value: str) -> None:
         """Sets the text of a name."""
-        for text in (key, value):
-            if not isinstance(text, str):
-                raise TypeError(f"an Info of {type(text).__name__}; expected texts")
-        self._held(key)[key] = value
+        held = self._own()
+        _check(key, value)
+        held[key] = value
 
     def Delete(self, key: str) -> None:
         """Removes a name; Exception of ERR_INFO_NOKEY where there is none."""
-        if self._held(key).pop(key, None) is None:
+        if self._own().pop(key, None) is None:
             raise Exception(ERR_INFO_NOKEY, f"an Info has no {key!r}")
 
     def Get_nkeys(self) -> int:
         """Number of names."""
-        return len(self._held())
+        return len(self._own())
 
     def Get_nthkey(self, n: int) -> str:
         """The name at position n."""
-        names = list(self._held())
+        names = list(self._own())
         if not 0 <= n < len(names):
             raise Exception(ERR_ARG, f"no name {n}: expected one of {len(names)}, from 0")
         return names[n]
 
+    def _own(self) -> dict[str, str]:
+        """The texts for MPI's calls."""
+        if self._texts is None:
+            raise Exception(ERR_INFO, "INFO_NULL has no names and takes none; expected an Info of Info.Create")
+        return self._texts
+
     def _held(self, key: str = "") -> dict[str, str]:
+        """The texts for a dictionary's calls."""
         if self._texts is None:
             raise KeyError(f"INFO_NULL takes no names; expected an Info of Info.Create, for {key!r}")
         return self._texts
@@ -96,7 +111,10 @@ class Info:
     def __getitem__(self, key: str) -> str:
         return self._held(key)[key]
 
-    __setitem__ = Set
+    def __setitem__(self, key: str, value: str) -> None:
+        held = self._held(key)
+        _check(key, value)
+        held[key] = value
 
     def __delitem__(self, key: str) -> None:
         del self._held(key)[key]
@@ -121,6 +139,7 @@ class Info:
         """Sets all these names."""
         held = self._held()
         for key, value in {**dict(items or ()), **more}.items():
+            _check(key, value)
             held[key] = value
 
     def pop(self, key: str, *default: str) -> str | None:
@@ -149,6 +168,15 @@ class Info:
         if not self:
             return Info, ()
         return (Info, (INFO_ENV,)) if self == INFO_ENV else (Info.Create, (dict(self.items()),))
+
+
+def _check(*texts: str) -> None:
+    """Raises what a name and its text that are none raise."""
+    for text in texts:
+        if not isinstance(text, str):
+            raise TypeError(f"an Info of {type(text).__name__}; expected texts")
+    if not texts[0]:
+        raise Exception(ERR_INFO_KEY, "an Info has no empty name; expected a text")
 
 
 INFO_NULL = Info()

@@ -4,31 +4,48 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from ringtree.mpi.errors import ERR_OP, Exception
+from ringtree.mpi.missing import MpiObject
 from ringtree.mpi.types.buffers import block, checked
 from ringtree.mpi.types.datatype import Datatype
 from ringtree.mpi.types.packed import way_back
 from ringtree.runtime.communicator.calls.operations import Op as Native
+from ringtree.runtime.engines.reference.kernel import STEP
 
 ON_ARRAYS: dict[str, Callable[[Any, Any], Any]] = {
     "SUM": np.add, "PROD": np.multiply, "MAX": np.maximum, "MIN": np.minimum,
     "LAND": np.logical_and, "LOR": np.logical_or, "LXOR": np.logical_xor,
     "BAND": np.bitwise_and, "BOR": np.bitwise_or, "BXOR": np.bitwise_xor,
+    "MAXLOC": STEP["maxloc"], "MINLOC": STEP["minloc"],
     "REPLACE": lambda old, new: new, "NO_OP": lambda old, new: old,
 }  # fmt: skip
-"""MPI's operations on numpy arrays, where numpy has them."""
+"""MPI's operations on numpy arrays; those with a place take pairs."""
+
+
+@lru_cache(maxsize=256)
+def check(name: str, dtype: np.dtype[Any]) -> None:
+    """Raises Exception of ERR_OP where arrays of `dtype` cannot be reduced by an operation."""
+    nothing = np.empty(0, dtype)
+    try:
+        ON_ARRAYS[name](nothing, nothing)
+    except (TypeError, LookupError, ValueError) as error:
+        raise Exception(ERR_OP, f"{name} does not reduce elements of {Datatype.of(dtype)}") from error
+
 
 UserFunction = Callable[[Any, Any, Any], Any]
 
 
-class Op:
+class Op(MpiObject):
     """A reduction operation. `native`: the value for `op=` of ringtree's own methods. A call with two objects reduces
     them."""
 
     name: str
+    _given: UserFunction  # of a user's operation
 
     def __init__(
         self,
@@ -57,7 +74,9 @@ class Op:
             return function(a, b, None)
 
         name = getattr(function, "__name__", type(function).__name__)
-        return cls(f"user {name}", Native(on_arrays, commutative=commute, name=name), on_objects, commute)
+        made = cls(f"user {name}", Native(on_arrays, commutative=commute, name=name), on_objects, commute)
+        made._given = function
+        return made
 
     def Is_commutative(self) -> bool:
         """Whether operands may be exchanged."""
@@ -69,15 +88,23 @@ class Op:
         if x.size != out.size or x.dtype != out.dtype:
             raise ValueError(f"{x.size} of {x.dtype} into {out.size} of {out.dtype}; expected as many of one type")
         user = self.native if isinstance(self.native, Native) else None
-        if user is None and self.name not in ON_ARRAYS:
-            raise ValueError(f"{self.name} does not reduce buffers here")
+        if user is None:
+            native(self)
+            check(self.name, out.dtype)
         out[...] = user.function(x, out) if user else ON_ARRAYS[self.name](x, out)
         if unpack := way_back([out]):
             unpack(None)
 
     def Free(self) -> None:
-        """Makes this the null operation, which reduces nothing."""
+        """Makes this the null operation, which reduces nothing. Exception of ERR_OP: for a predefined one."""
+        if self.is_predefined:
+            raise Exception(ERR_OP, f"{self.name} is predefined and not freed; expected an operation of Op.Create")
         self.__init__()  # type: ignore[misc]
+
+    def free(self) -> None:
+        """Free of what is neither null nor predefined."""
+        if not self.is_predefined:
+            self.Free()
 
     def __call__(self, a: Any, b: Any) -> Any:
         """The reduction of two objects; ValueError where the operation serves buffers only."""
@@ -97,13 +124,19 @@ class Op:
     def __repr__(self) -> str:
         return f"MPI.{self.name}"
 
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        if not self.is_predefined:
+            return Op.Create, (self._given, self.is_commutative)
+        named = globals()[self.name]
+        return self.name if named is self else (Op, (named,))
+
 
 def _maxloc(a: Any, b: Any) -> Any:
-    return a if a[0] > b[0] or (a[0] == b[0] and a[1] <= b[1]) else b
+    return tuple(a if a[0] > b[0] or (a[0] == b[0] and a[1] <= b[1]) else b)
 
 
 def _minloc(a: Any, b: Any) -> Any:
-    return a if a[0] < b[0] or (a[0] == b[0] and a[1] <= b[1]) else b
+    return tuple(a if a[0] < b[0] or (a[0] == b[0] and a[1] <= b[1]) else b)
 
 
 OP_NULL = Op()
@@ -119,15 +152,15 @@ BOR = Op("BOR", "bor", operator.or_)
 BXOR = Op("BXOR", "bxor", operator.xor)
 MAXLOC = Op("MAXLOC", "maxloc", _maxloc)
 MINLOC = Op("MINLOC", "minloc", _minloc)
-REPLACE = Op("REPLACE", None, lambda a, b: b)
-NO_OP = Op("NO_OP", None, lambda a, b: a)
+REPLACE = Op("REPLACE", None, lambda a, b: b, commute=False)
+NO_OP = Op("NO_OP", None, lambda a, b: a, commute=False)
 
 
 def native(op: Any) -> Any:
-    """The `op=` of ringtree's methods for an Op of this module; any other value as it is. ValueError: if the operation
-    reduces objects only."""
+    """The `op=` of ringtree's methods for an Op of this module; any other value as it is. Exception of ERR_OP: if the
+    operation is null, or one of windows."""
     if not isinstance(op, Op):
         return op
     if op.native is None:
-        raise ValueError(f"{op.name} does not reduce buffers")
+        raise Exception(ERR_OP, f"{op.name} does not reduce buffers")
     return op.native

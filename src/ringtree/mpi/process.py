@@ -9,7 +9,8 @@ import numpy as np
 
 import ringtree
 from ringtree.mpi.comm import COMM_SELF, COMM_WORLD
-from ringtree.mpi.constants import THREAD_MULTIPLE
+from ringtree.mpi.constants import SUBVERSION, THREAD_MULTIPLE, VERSION
+from ringtree.mpi.errors import ERR_ARG, Exception
 from ringtree.mpi.types.memory import Memory, as_memory
 
 Wtime = time.perf_counter
@@ -68,6 +69,8 @@ def Is_thread_main() -> bool:
 
 def Alloc_mem(size: int, info: object = None) -> Memory:
     """Returns zeroed memory of `size` bytes; `info` is ignored."""
+    if size < 0:
+        raise Exception(ERR_ARG, f"memory of {size} bytes; expected 0 or more")
     return as_memory(np.zeros(size, np.uint8))
 
 
@@ -86,6 +89,20 @@ def Detach_buffer() -> object:
     return _attached
 
 
+def Aint_add(base: int, disp: int) -> int:
+    """The address `disp` bytes behind another."""
+    return base + disp
+
+
+def Aint_diff(addr1: int, addr2: int) -> int:
+    """The bytes from the second address to the first."""
+    return addr1 - addr2
+
+
+def Pcontrol(level: int) -> None:
+    """Does nothing: there is no profiler behind the names."""
+
+
 def Get_processor_name() -> str:
     """The host's name."""
     return platform.node()
@@ -93,7 +110,7 @@ def Get_processor_name() -> str:
 
 def Get_version() -> tuple[int, int]:
     """The MPI standard that the names here are of."""
-    return 3, 1
+    return VERSION, SUBVERSION
 
 
 def Get_library_version() -> str:

@@ -6,9 +6,10 @@ import importlib.util
 import sys
 from importlib.machinery import ModuleSpec
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 from ringtree.mpi.messages.messages import ROOM
+from ringtree.mpi.missing import Missing
 
 NAMES_OF = "4.1.2"
 """The release of mpi4py whose names ringtree.mpi follows."""
@@ -31,11 +32,33 @@ def replace() -> None:
 class _Settings(SimpleNamespace):
     """mpi4py.rc, which nothing here reads: a program sets its attributes, or calls it with them."""
 
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(
+            initialize=True,
+            threads=True,
+            thread_level="multiple",
+            finalize=None,
+            fast_reduce=True,
+            recv_mprobe=True,
+            irecv_bufsz=ROOM,
+            errors="exception",
+        )
+        self(**settings)
+
     def __call__(self, **settings: Any) -> None:
-        for name in settings:
-            if not hasattr(self, name):
-                raise TypeError(f"mpi4py.rc has no {name!r}; expected one of {', '.join(vars(self))}")
-        vars(self).update(settings)
+        for name, value in settings.items():
+            setattr(self, name, value)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not hasattr(self, name):
+            raise TypeError(f"mpi4py.rc has no {name!r}; expected one of {', '.join(vars(self))}")
+        super().__setattr__(name, value)
+
+
+def _missing(name: str) -> NoReturn:
+    if name == "get_include":
+        raise Missing("mpi4py.get_include: there are no headers in C; ringtree.mpi is for programs in Python")
+    raise AttributeError(f"module 'mpi4py' of ringtree.mpi has no attribute {name!r}")
 
 
 def _bare() -> ModuleType:
@@ -44,16 +67,8 @@ def _bare() -> ModuleType:
     package.__path__ = []
     package.__version__ = NAMES_OF
     package.__spec__ = ModuleSpec("mpi4py", None, is_package=True)  # of which importlib.util.find_spec asks
-    package.rc = _Settings(
-        initialize=True,
-        threads=True,
-        thread_level="multiple",
-        finalize=None,
-        fast_reduce=True,
-        recv_mprobe=True,
-        irecv_bufsz=ROOM,
-        errors="exception",
-    )
+    package.rc = sys.modules["mpi4py.rc"] = _Settings()  # type: ignore[assignment]
     package.get_config = dict
+    package.__getattr__ = _missing
     sys.modules["mpi4py"] = package
     return package  # type: ignore[no-any-return]

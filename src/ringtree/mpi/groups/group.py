@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ringtree.mpi.constants import IDENT, PROC_NULL, SIMILAR, UNDEFINED, UNEQUAL
-from ringtree.mpi.errors import ERR_ARG, ERR_RANK, Exception
+from ringtree.mpi.errors import ERR_ARG, ERR_GROUP, ERR_RANK, Exception
+from ringtree.mpi.missing import MpiObject
 
 
-class Group:
+class Group(MpiObject):
     """`members` are ranks of the world, in the group's order (None: GROUP_NULL); `own` is this process's rank there.
-    Exception of ERR_RANK: if a rank is not one of the group."""
+    Exception of ERR_RANK: if a rank is not one of the group; of ERR_GROUP: whatever GROUP_NULL is asked."""
 
-    def __init__(self, members: Sequence[int] | None = None, own: int = UNDEFINED) -> None:
-        self.members, self._own, self._null = tuple(members or ()), own, members is None
+    def __init__(self, members: Sequence[int] | Group | None = None, own: int = UNDEFINED) -> None:
+        self._members: tuple[int, ...] | None
+        self._own: int
+        if isinstance(members, Group):
+            self._members, self._own = members._members, members._own
+        else:
+            self._members, self._own = None if members is None else tuple(members), own
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        """Ranks of the world, in the group's order."""
+        if self._members is None:
+            raise Exception(ERR_GROUP, "GROUP_NULL has no ranks, also not none; expected a group")
+        return self._members
 
     @property
     def size(self) -> int:
@@ -76,6 +90,8 @@ class Group:
         self._ranks([r for r in asked if r != PROC_NULL], "Translate_ranks")
         return [of[r if r == PROC_NULL else self.members[r]] for r in asked]
 
+    Intersect = Intersection
+
     def Compare(self, group: Group) -> int:
         """IDENT, SIMILAR (same members, other order) or UNEQUAL."""
         if self.members == group.members:
@@ -87,8 +103,14 @@ class Group:
         return self._of(self.members)
 
     def Free(self) -> None:
-        """Makes this a null group without members."""
-        self.members, self._null = (), True
+        """Makes this GROUP_NULL; GROUP_EMPTY stays."""
+        if self.members or self is not GROUP_EMPTY:
+            self._members = None
+
+    def free(self) -> None:
+        """Free of what is not GROUP_NULL."""
+        if self:
+            self.Free()
 
     def _of(self, members: Sequence[int], other: Group | None = None) -> Group:
         """A group of these members; GROUP_EMPTY does not know this process, but `other` may."""
@@ -96,21 +118,27 @@ class Group:
         return Group(members, own)
 
     def _ranks(self, ranks: Sequence[int], call: str) -> list[int]:
-        listed = [*ranks]
+        listed, size = [*ranks], self.size
         for rank in listed:
-            if not 0 <= rank < self.size:
-                expected = f"0..{self.size - 1}" if self.size else "none, as the group is empty"
+            if not 0 <= rank < size:
+                expected = f"0..{size - 1}" if size else "none, as the group is empty"
                 raise Exception(ERR_RANK, f"{call}: no rank {rank} in this group: expected {expected}")
         return listed
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Group) and (self.members, self._null) == (other.members, other._null)
+        return isinstance(other, Group) and self._members == other._members
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        for name, one in (("GROUP_NULL", GROUP_NULL), ("GROUP_EMPTY", GROUP_EMPTY)):
+            if self == one:
+                return name if self is one else (Group, (one,))
+        raise ValueError("a group cannot be pickled: it is this process's own")
 
     def __hash__(self) -> int:
-        return hash(self.members)
+        return hash(self._members)
 
     def __bool__(self) -> bool:
-        return not self._null
+        return self._members is not None
 
 
 def _inclusive(first: int, last: int, step: int) -> range:

@@ -9,7 +9,7 @@ from typing import Any
 from ringtree.mpi.collectives.collectives import CollectiveMethods
 from ringtree.mpi.collectives.objects import ObjectMethods
 from ringtree.mpi.collectives.uneven import UnevenForms
-from ringtree.mpi.comm import COMM_NULL, COMM_WORLD, Comm, Intracomm
+from ringtree.mpi.comm import COMM_NULL, COMM_WORLD, Comm, Intracomm, check_split_type
 from ringtree.mpi.constants import UNDEFINED
 from ringtree.mpi.errors import translating
 from ringtree.mpi.groups.across import Across
@@ -145,6 +145,7 @@ class Intercomm(CollectivesBetweenGroups, Comm):  # type: ignore[misc]  # collec
 
     def Split_type(self, split_type: int, key: int = 0, info: object = None) -> Comm:
         """The Intercomm of the ranks of this rank's host, for COMM_TYPE_SHARED."""
+        check_split_type(split_type)
         hosts = self._all._comm.hosts
         return self.Split(UNDEFINED if split_type == UNDEFINED else hosts[self._all.rank], key)
 

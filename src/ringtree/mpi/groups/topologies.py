@@ -10,7 +10,7 @@ import numpy as np
 
 from ringtree.mpi.comm import COMM_NULL, Comm, Intracomm
 from ringtree.mpi.constants import CART, DIST_GRAPH, GRAPH, PROC_NULL, UNDEFINED, UNWEIGHTED, WEIGHTS_EMPTY
-from ringtree.mpi.errors import translating
+from ringtree.mpi.errors import ERR_DIMS, Exception, translating
 from ringtree.mpi.groups.neighbours import NeighbourCollectives
 from ringtree.runtime.communicator.composite import CompositeCall
 
@@ -360,12 +360,12 @@ def scattered(
 
 def Compute_dims(nnodes: int, dims: int | Sequence[int]) -> list[int]:
     """Lengths of a grid of `nnodes` ranks, as equal as can be, longest first; `dims`: their number, or lengths of which
-    the zeros are to be found. ValueError: if the lengths given do not divide `nnodes`."""
+    the zeros are to be found. Exception of ERR_DIMS: if the lengths given do not divide `nnodes`."""
     given = [0] * dims if isinstance(dims, int) else [int(n) for n in dims]
     free = given.count(0)
     fixed = math.prod(n for n in given if n)
     if nnodes < 1 or fixed < 1 or nnodes % fixed or (not free and fixed != nnodes):
-        raise ValueError(f"no grid of {given} has {nnodes} ranks")
+        raise Exception(ERR_DIMS, f"no grid of {given} has {nnodes} ranks")
     found = iter(_balanced(nnodes // fixed, free))
     return [n or next(found) for n in given]
 

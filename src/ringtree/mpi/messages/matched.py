@@ -16,6 +16,7 @@ from ringtree.mpi.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
 from ringtree.mpi.errors import ERR_TRUNCATE, Exception, translating
 from ringtree.mpi.messages.request import Connected, Request, landed
 from ringtree.mpi.messages.status import NOTHING, Status
+from ringtree.mpi.missing import MpiObject
 from ringtree.mpi.types.buffers import octets
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ arrive: where another thread takes the message, in vain."""
 
 
 @translating
-class Message:
+class Message(MpiObject):
     """A message that was probed; empty (MESSAGE_NULL) once it is received."""
 
     def __init__(self, message: Message | None = None) -> None:
@@ -75,7 +76,9 @@ class Message:
     def Irecv(self, buf: Any) -> Request:
         """Recv as a Request, which is done at once."""
         arrived, room = self._let_go()
-        into = octets(buf, writable=True) if room.size else room
+        if not room.size:
+            return Request(arrived)
+        into = octets(buf, writable=True)
         if into.size < room.size:
             raise Exception(ERR_TRUNCATE, f"message truncated: it has {room.size} bytes, the buffer {into.size}")
         into[: room.size] = room
@@ -97,6 +100,11 @@ class Message:
         if self is not MESSAGE_NO_PROC:
             self._held = None
         return held
+
+    def free(self) -> None:
+        """Lets go of a message, which nobody receives then."""
+        if self and self != MESSAGE_NO_PROC:
+            self._held = None
 
     def __bool__(self) -> bool:
         return self._held is not None

@@ -16,6 +16,7 @@ import ringtree
 from ringtree.mpi.constants import UNDEFINED
 from ringtree.mpi.errors import ERR_REQUEST, Exception, translating
 from ringtree.mpi.messages.status import Status
+from ringtree.mpi.missing import MpiObject
 from ringtree.mpi.types.packed import Packed
 from ringtree.runtime.communicator.arguments import described
 from ringtree.runtime.communicator.communicator import Communicator
@@ -28,7 +29,7 @@ Statuses = list[Status] | None
 
 
 @translating
-class Request:
+class Request(MpiObject):
     """A call under way. `work` is ringtree's Work or Message, None once it is done; `finish` runs then, once, and gives
     the object."""
 
@@ -67,8 +68,16 @@ class Request:
     get_status = Get_status
 
     def Free(self) -> None:
-        """Lets go of a request: its call goes on, and its buffer must still be left alone."""
+        """Lets go of a request: its call goes on, and its buffer must still be left alone. Exception of ERR_REQUEST:
+        for REQUEST_NULL."""
+        if not self:
+            raise Exception(ERR_REQUEST, "REQUEST_NULL: this request is done, or was freed")
         self._work = self._finish = None
+
+    def free(self) -> None:
+        """Free of what is not REQUEST_NULL."""
+        if self:
+            self.Free()
 
     def Cancel(self) -> None:
         """Raises NotImplementedError: a started call cannot be cancelled."""
@@ -200,6 +209,40 @@ class Request:
         works = [request._work for request in requests]
         done = [index for index, work in enumerate(works) if work is not None and work.done()]
         return done, cls.waitall([requests[i] for i in done], statuses)
+
+    @classmethod
+    def Get_status_all(cls, requests: Sequence[Self], statuses: Statuses = None) -> bool:
+        """Like Testall, but the requests stay what they are."""
+        _checked(requests)
+        done = all(request.Get_status() for request in requests)
+        if done:
+            for request, status in zip(requests, _padded(statuses, len(requests)), strict=False):
+                request.Get_status(status)
+        return done
+
+    @classmethod
+    def Get_status_any(cls, requests: Sequence[Self], status: Status | None = None) -> tuple[int, bool]:
+        """Like Testany, but the requests stay what they are."""
+        _checked(requests)
+        if all(request._work is None for request in requests):
+            return UNDEFINED, _nothing(status) is None
+        for index, request in enumerate(requests):
+            if request._work is not None and request.Get_status(status):
+                return index, True
+        return UNDEFINED, False
+
+    @classmethod
+    def Get_status_some(cls, requests: Sequence[Self], statuses: Statuses = None) -> list[int] | None:
+        """Like Testsome, but the requests stay what they are."""
+        _checked(requests)
+        if all(request._work is None for request in requests):
+            return None
+        done = [index for index, request in enumerate(requests) if request._work is not None and request.Get_status()]
+        for index, status in zip(done, _padded(statuses, len(done)), strict=False):
+            requests[index].Get_status(status)
+        return done
+
+    get_status_all, get_status_any, get_status_some = Get_status_all, Get_status_any, Get_status_some
 
 
 class Prequest(Request):

@@ -6,13 +6,14 @@ from typing import Any
 
 from ringtree.mpi.constants import ANY_SOURCE, ANY_TAG, PROC_NULL, UNDEFINED
 from ringtree.mpi.errors import SUCCESS
+from ringtree.mpi.missing import MpiObject
 from ringtree.mpi.types.datatype import Datatype
 from ringtree.mpi.types.elements import bytes_of, elements_in
 
 _BYTE = Datatype.fromcode("BYTE")
 
 
-class Status:
+class Status(MpiObject):
     """A message's source, tag and length, filled by the call it is passed to; an empty one has ANY_SOURCE, ANY_TAG, no
     bytes."""
 
@@ -23,6 +24,11 @@ class Status:
         self.cancelled = False
         if status is not None:
             self.__dict__.update(status.__dict__)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Status) and vars(self) == vars(other)
+
+    __hash__ = None  # type: ignore[assignment]
 
     def fill(self, message: Any) -> None:
         """Fills the status from a message that has `source`, `tag` and `nbytes`; from anything else, as an empty

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Final
@@ -11,29 +12,30 @@ from numpy.typing import DTypeLike
 
 from ringtree.mpi import constants
 from ringtree.mpi.errors import ERR_TYPE, Exception
-from ringtree.mpi.missing import missing_of_type
+from ringtree.mpi.missing import MpiObject
 from ringtree.mpi.types.constructors import Constructors, joined
 from ringtree.mpi.types.layout import Layout
 from ringtree.mpi.types.memory import flat
 from ringtree.mpi.types.packed import gathered, way_back
+from ringtree.mpi.types.predefined import ALIASES, DTYPES
 
 _OCTET: Final = np.dtype("u1")
 
 
-class Datatype(Constructors):
+class Datatype(Constructors, MpiObject):
     """A type; of a predefined one `dtype` is numpy's, of a derived one that of its elements, bytes where they differ.
     `size` and `extent` are in bytes."""
 
     _predefined: ClassVar[dict[str, Datatype]] = {}  # by MPI's name
     _of_dtype: ClassVar[dict[np.dtype[Any], Datatype]] = {}
 
-    name: str
+    _name: str
     dtype: np.dtype[Any]
 
     def __init__(self, name: str | Datatype = "DATATYPE_NULL", dtype: DTypeLike = "V0") -> None:
         if not isinstance(name, str | Datatype):
             raise TypeError(f"got {type(name).__name__}; expected a Datatype")
-        self.name = name.name if isinstance(name, Datatype) else name
+        self._name = name._name if isinstance(name, Datatype) else name
         self.dtype = name.dtype if isinstance(name, Datatype) else np.dtype(dtype)
         self.size = self.extent = self.dtype.itemsize
 
@@ -118,6 +120,15 @@ class Datatype(Constructors):
         return cls.of(dtype)
 
     @classmethod
+    def Get_value_index(cls, value: Datatype, index: Datatype) -> Datatype:
+        """The type of a pair, which MAXLOC and MINLOC reduce; DATATYPE_NULL where there is none of these types."""
+        wanted = [value.dtype, index.dtype]
+        for pair in cls._predefined.values():
+            if [field[0] for field in (pair.dtype.fields or {}).values()] == wanted:
+                return pair
+        return DATATYPE_NULL
+
+    @classmethod
     def of(cls, dtype: np.dtype[Any]) -> Datatype:
         """The type that a numpy array of `dtype` has."""
         found = cls._of_dtype.get(dtype)
@@ -164,7 +175,7 @@ class Datatype(Constructors):
 
     def Get_name(self) -> str:
         """MPI's name, such as "MPI_INT"; a derived type's is the one that `Set_name` gave."""
-        return f"MPI_{self.name}"
+        return f"MPI_{self._name}"
 
     def decode(self) -> tuple[Datatype, str, dict[str, Any]]:
         """The type that this one is made of, the constructor ("VECTOR"), and its arguments by name; for a predefined
@@ -209,13 +220,34 @@ class Datatype(Constructors):
         """Does nothing: a predefined type keeps its name."""
 
     @property
+    def name(self) -> str:
+        """As Get_name; what is set is as by Set_name."""
+        return self.Get_name()
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self.Set_name(name)
+
+    def Free(self) -> None:
+        """Raises Exception of ERR_TYPE: a predefined type, or a null one, is not freed."""
+        raise Exception(ERR_TYPE, f"{self} is not freed; expected a derived type")
+
+    def free(self) -> None:
+        """Free of what is neither null nor predefined."""
+        if not self.is_predefined:
+            self.Free()
+
+    @property
     def combiner(self) -> int:
         """The constructor, as COMBINER_VECTOR."""
         return constants.COMBINERS.index(self.decode()[1])
 
     def tocode(self) -> str:
-        """numpy's typestring, such as "<f8"."""
-        return self.dtype.str
+        """A letter for a type of C or Fortran, such as "d"; the typestring for one of a fixed size. ValueError: for a
+        pair, and DATATYPE_NULL."""
+        if self.dtype.kind == "V":
+            raise ValueError(f"{self} has no typestring; expected a type of one number")
+        return self.typestr if any(letter.isdigit() for letter in self._name) else self.typechar
 
     @property
     def is_predefined(self) -> bool:
@@ -226,35 +258,32 @@ class Datatype(Constructors):
 
     @property
     def typestr(self) -> str:
-        """numpy's typestring, such as "<f8"."""
-        return self.dtype.str
+        """numpy's typestring, such as "f8"; of no bytes, an empty one."""
+        return self.dtype.str.lstrip("<|=" if sys.byteorder == "little" else ">|=") if self else ""
 
     @property
     def typechar(self) -> str:
         """numpy's letter, such as "d"; "V" for a derived type."""
         return self.dtype.char
 
-    def __getattr__(self, name: str) -> Any:
-        raise missing_of_type(name)
-
     def __bool__(self) -> bool:
-        return self.name != "DATATYPE_NULL"
+        return self._name != "DATATYPE_NULL"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Datatype) and (self.name, self.dtype) == (other.name, other.dtype)
+        return isinstance(other, Datatype) and (self._name, self.dtype) == (other._name, other.dtype)
 
     def __hash__(self) -> int:
-        return hash((self.name, self.dtype))
+        return hash((self._name, self.dtype))
 
     def __repr__(self) -> str:
-        return f"MPI.{self.name}"
+        return f"MPI.{self._name}"
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         if self is DATATYPE_NULL:
             return "DATATYPE_NULL"
-        if self._predefined.get(self.name) is self:
-            return Datatype.fromcode, (self.name,)
-        return Datatype, (self.name, self.dtype)
+        if self._predefined.get(self._name) is self:
+            return Datatype.fromcode, (self._name,)
+        return Datatype, (self._name, self.dtype)
 
 
 class Derived(Datatype):
@@ -263,7 +292,7 @@ class Derived(Datatype):
     def __init__(
         self, recipe: tuple[Datatype, str, dict[str, Any]], layout: Layout, dtype: np.dtype[Any], alignment: int
     ) -> None:
-        self.name, self.dtype, self._recipe, self._alignment = "", dtype, recipe, alignment
+        self._name, self.dtype, self._recipe, self._alignment = "", dtype, recipe, alignment
         self.layout, self.size, self.extent = layout, layout.size, layout.extent
 
     @property
@@ -273,11 +302,11 @@ class Derived(Datatype):
 
     def Get_name(self) -> str:
         """The name that `Set_name` gave."""
-        return self.name
+        return self._name
 
     def Set_name(self, name: str) -> None:
         """Names the type, in this process."""
-        self.name = name
+        self._name = name
 
     def decode(self) -> tuple[Datatype, str, dict[str, Any]]:
         """The type that this one is made of, the constructor ("VECTOR"), and its arguments by name."""
@@ -327,37 +356,11 @@ def _remade(base: Datatype, combiner: str, given: dict[str, Any]) -> Datatype:
     return made
 
 
-def _pair(value: str) -> np.dtype[Any]:
-    return np.dtype([("value", value), ("index", "i")], align=True)
-
-
-_DTYPES: dict[str, DTypeLike] = {
-    "SIGNED_CHAR": "b", "SHORT": "h", "INT": "i", "LONG": "l", "LONG_LONG": "q",
-    "UNSIGNED_CHAR": "B", "UNSIGNED_SHORT": "H", "UNSIGNED": "I", "UNSIGNED_LONG": "L", "UNSIGNED_LONG_LONG": "Q",
-    "FLOAT": "f", "DOUBLE": "d", "LONG_DOUBLE": "g", "C_BOOL": "?",
-    "C_FLOAT_COMPLEX": "F", "C_DOUBLE_COMPLEX": "D", "C_LONG_DOUBLE_COMPLEX": "G",
-    "BYTE": "B", "CHAR": "b",
-    "INT8_T": "i1", "INT16_T": "i2", "INT32_T": "i4", "INT64_T": "i8",
-    "UINT8_T": "u1", "UINT16_T": "u2", "UINT32_T": "u4", "UINT64_T": "u8",
-    "AINT": np.intp, "OFFSET": "i8", "COUNT": "i8",
-    "WCHAR": "i4", "FLOAT16_T": "e", "FLOAT32_T": "f", "FLOAT64_T": "d", "PACKED": "B",
-    "CHARACTER": "b", "LOGICAL": "i", "INTEGER": "i", "REAL": "f", "DOUBLE_PRECISION": "d",
-    **{f"LOGICAL{n}": f"i{n}" for n in (1, 2, 4, 8)}, **{f"INTEGER{n}": f"i{n}" for n in (1, 2, 4, 8)},
-    **{f"REAL{n}": f"f{n}" for n in (2, 4, 8)}, **{f"COMPLEX{n}": f"c{n}" for n in (8, 16)},
-    "SHORT_INT": _pair("h"), "LONG_DOUBLE_INT": _pair("g"),
-    "FLOAT_INT": _pair("f"), "DOUBLE_INT": _pair("d"), "LONG_INT": _pair("l"), "TWOINT": _pair("i"),
-}  # fmt: skip
-
-for _name, _dtype in _DTYPES.items():
+for _name, _dtype in DTYPES.items():
     _made = Datatype._predefined[_name] = Datatype(_name, _dtype)
     Datatype._of_dtype.setdefault(_made.dtype, _made)
 
-_ALIASES = {
-    "UNSIGNED_INT": "UNSIGNED", "LONG_LONG_INT": "LONG_LONG", "BOOL": "C_BOOL", "CXX_BOOL": "C_BOOL",
-    "C_COMPLEX": "C_FLOAT_COMPLEX", "COMPLEX": "C_FLOAT_COMPLEX", "CXX_FLOAT_COMPLEX": "C_FLOAT_COMPLEX",
-    "DOUBLE_COMPLEX": "C_DOUBLE_COMPLEX", "CXX_DOUBLE_COMPLEX": "C_DOUBLE_COMPLEX", "INT_INT": "TWOINT",
-}  # fmt: skip
-for _name, _other in _ALIASES.items():
+for _name, _other in ALIASES.items():
     Datatype._predefined[_name] = Datatype._predefined[_other]
 
 DATATYPE_NULL = Datatype()

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ringtree.mpi.constants import BOTTOM
 from ringtree.mpi.types.dlpack import from_dlpack
 
 NumpyArray = NDArray[Any]
@@ -54,9 +55,44 @@ def _exported(data: Any, dtype: np.dtype[Any] | None) -> NumpyArray:
 
 
 class Memory(np.ndarray[Any, np.dtype[np.uint8]]):
-    """Bytes that ringtree.mpi hands out: `memory[:] = 0` and a buffer's names, as of mpi4py's class `buffer`."""
+    """Bytes that ringtree.mpi hands out: `memory[:] = 0` and a buffer's names, as of mpi4py's class `buffer`.
+    `Memory(x)`: those of `x`, without a copy."""
 
     format = "B"
+
+    def __new__(cls, buf: Any = None) -> Memory:
+        """The bytes of `buf`, of which there are none by default."""
+        return as_memory(flat(buf, OCTET))
+
+    @staticmethod
+    def allocate(nbytes: int, clear: bool = False) -> Memory:
+        """New bytes, zeroed."""
+        return as_memory(np.zeros(nbytes, OCTET))
+
+    @staticmethod
+    def frombuffer(obj: Any, readonly: bool = False) -> Memory:
+        """The bytes of anything that has memory, without a copy."""
+        found = Memory(obj)
+        return found.toreadonly() if readonly else found
+
+    @staticmethod
+    def fromaddress(address: int, nbytes: int, readonly: bool = False) -> Memory:
+        """The bytes at an address, which the caller knows to be memory of this process."""
+        return Memory.frombuffer(memory_at(address, nbytes), readonly)
+
+    def cast(self, format: str, *shape: Any) -> Any:
+        """A memoryview of other elements."""
+        view: Any = memoryview(self)  # type: ignore[arg-type]
+        return view.cast(format, *shape)
+
+    def toreadonly(self) -> Memory:
+        """The same bytes, not to be written by the result."""
+        found = self.view()
+        found.flags.writeable = False
+        return found
+
+    def release(self) -> None:
+        """Does nothing: the memory is freed without references."""
 
     @property
     def readonly(self) -> bool:
@@ -84,6 +120,8 @@ def memory_at(address: int, nbytes: int) -> NDArray[np.uint8]:
 
 
 def address_of(location: Any) -> int:
-    """The address of the first byte of anything that has memory."""
+    """The address of the first byte of anything that has memory; 0 for BOTTOM."""
+    if location is BOTTOM:
+        return 0
     line = flat(location)
     return int(line.__array_interface__["data"][0]) if line.size else 0

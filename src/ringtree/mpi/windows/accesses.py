@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from ringtree.mpi.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
-from ringtree.mpi.errors import ERR_OTHER, ERR_RMA_RANGE, Exception, translating
+from ringtree.mpi.errors import ERR_OP, ERR_OTHER, ERR_RMA_RANGE, Exception, translating
 from ringtree.mpi.messages.request import Request
 from ringtree.mpi.messages.status import NOTHING
-from ringtree.mpi.op import NO_OP, ON_ARRAYS, REPLACE, SUM, Op
+from ringtree.mpi.op import NO_OP, ON_ARRAYS, REPLACE, SUM, Op, check
 from ringtree.mpi.types.buffers import block, checked, derived_of, octets
 from ringtree.mpi.types.datatype import Datatype
 from ringtree.mpi.types.layout import Layout
@@ -102,13 +102,14 @@ class Accesses:
 
     def _change(self, origin: Any, result: Any, rank: int, target: Any, op: Op) -> Request:
         if not isinstance(op, Op) or op.name not in ON_ARRAYS:
-            raise ValueError(f"{op} does not accumulate; expected one of MPI's operations, such as SUM")
+            raise Exception(ERR_OP, f"{op} does not accumulate; expected one of MPI's operations, such as SUM")
         if rank == PROC_NULL:
             return Request(NOTHING)
         if op == NO_OP and result is not None:
             return self._read(result, rank, target)  # as atomic as the others; MPI ignores the origin
         x = block(origin)
         place, layout, count, dtype = _aim(x, origin, target)
+        check(op.name, dtype)
         access = Access("accumulate", 0, place, layout, count, dtype, op.name, x.tobytes())
         if result is not None:
             return self._ask(rank, access, checked(block(result)))
@@ -154,9 +155,13 @@ class Accesses:
     def _under_way(self, rank: int) -> list[_Answer]:
         return [answer for answer in self._awaited.get(rank, ()) if not answer.over]
 
-    def _check(self, rank: int, access: Access) -> None:
+    def _known(self, rank: int) -> int:
         if not 0 <= rank < self._comm.size:
             raise ValueError(f"no rank {rank} in the window's group: expected 0..{self._comm.size - 1}")
+        return rank
+
+    def _check(self, rank: int, access: Access) -> None:
+        self._known(rank)
         extent = self._extents[rank]
         if extent is None or access.layout is None or not access.number:
             return

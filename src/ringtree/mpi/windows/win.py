@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import operator
-from contextlib import suppress
 from typing import Any, NoReturn
 from weakref import WeakSet
 
@@ -13,8 +12,6 @@ import numpy as np
 from ringtree.mpi.comm import COMM_SELF, Intracomm
 from ringtree.mpi.constants import (
     BOTTOM,
-    LOCK_EXCLUSIVE,
-    LOCK_SHARED,
     PROC_NULL,
     WIN_BASE,
     WIN_CREATE_FLAVOR,
@@ -27,25 +24,31 @@ from ringtree.mpi.constants import (
     WIN_SIZE,
     WIN_UNIFIED,
 )
-from ringtree.mpi.errors import ERR_RANK, ERR_RMA_SYNC, ERR_WIN, KINDS, Exception, translating
+from ringtree.mpi.errors import (
+    ERR_DISP,
+    ERR_KEYVAL,
+    ERR_RMA_FLAVOR,
+    ERR_SIZE,
+    ERR_WIN,
+    Exception,
+    translating,
+)
 from ringtree.mpi.groups.group import Group
 from ringtree.mpi.info import Hinted, Info
-from ringtree.mpi.missing import missing_of_window
+from ringtree.mpi.missing import MpiObject, missing_of
 from ringtree.mpi.types.memory import OCTET, Memory, NumpyArray, address_of, as_memory, flat
-from ringtree.mpi.windows.accesses import Accesses
+from ringtree.mpi.windows.epochs import Epochs
 from ringtree.mpi.windows.shared_memory import shared
-from ringtree.mpi.windows.window_target import COMPLETED, POSTED, Access, Target
+from ringtree.mpi.windows.window_target import Target
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.communicator.composite import CompositeCall
 
 _open: WeakSet[Win] = WeakSet()
 _NOTHING = np.empty(0, np.uint8)
-FAILURES = (RuntimeError, *KINDS)
-"""The errors of an access, behind which the other ranks still get what ends an epoch."""
 
 
 @translating
-class Win(Accesses, Hinted):
+class Win(Epochs, Hinted, MpiObject):
     """A window; `Win()` is WIN_NULL. It has a communicator of its own, and a thread, which makes other ranks' accesses
     to this rank's memory."""
 
@@ -57,8 +60,6 @@ class Win(Accesses, Hinted):
     _attached: dict[int, int] | None  # addresses and sizes, of a dynamic window
     _kept: dict[int, Any]  # the caller's memory
     _parts: list[NumpyArray]  # all ranks', of a shared window
-    _exposed_to: list[int] | None  # the ranks that Post let in
-    _reaching: list[int] | None  # the ranks that Start waited for
 
     def __init__(self, win: Win | None = None) -> None:
         if not (win is None or isinstance(win, Win)):
@@ -70,7 +71,6 @@ class Win(Accesses, Hinted):
         made = cls()
         made.name, made._comm, made._memory, made._unit, made._flavor = "", comm, memory, unit, flavor
         made._attached, made._kept, made._parts = {} if flavor == WIN_FLAVOR_DYNAMIC else None, {}, []
-        made._exposed_to = made._reaching = None
         made._begin()
         with CompositeCall(comm._fail, "the making of a window"):
             made._extents = comm.all_gather_object(None if flavor == WIN_FLAVOR_DYNAMIC else (memory.size, unit))
@@ -84,6 +84,7 @@ class Win(Accesses, Hinted):
     def Create(cls, memory: Any, disp_unit: int = 1, info: Info | None = None, comm: Intracomm = COMM_SELF) -> Win:
         """Opens `memory`, which stays the caller's; None for none. All ranks of `comm` call it."""
         line = _NOTHING if memory is None or memory is BOTTOM else flat(memory, OCTET)
+        _checked(line.size, disp_unit)
         made = cls._made(comm._comm.duplicate(), line, disp_unit, WIN_FLAVOR_CREATE, info)
         made._kept[0] = memory
         return made
@@ -91,7 +92,7 @@ class Win(Accesses, Hinted):
     @classmethod
     def Allocate(cls, size: int, disp_unit: int = 1, info: Info | None = None, comm: Intracomm = COMM_SELF) -> Win:
         """Opens `size` new bytes, zeroed. All ranks of `comm` call it."""
-        memory = np.zeros(operator.index(size), np.uint8)
+        memory = np.zeros(_checked(size, disp_unit), np.uint8)
         return cls._made(comm._comm.duplicate(), memory, disp_unit, WIN_FLAVOR_ALLOCATE, info)
 
     @classmethod
@@ -101,8 +102,8 @@ class Win(Accesses, Hinted):
         """Opens `size` new bytes, zeroed, that the other ranks reach as memory, too, by Shared_query: one part behind
         another. OSError: if the ranks share no host. Loads and stores are ordered by Fence, messages or a barrier, and
         are atomic beside no access."""
-        own = comm._comm.duplicate()
-        parts = shared(own, operator.index(size))
+        size, own = _checked(size, disp_unit), comm._comm.duplicate()
+        parts = shared(own, size)
         made = cls._made(own, parts[own.rank], disp_unit, WIN_FLAVOR_SHARED, info)
         made._parts = parts
         return made
@@ -125,16 +126,17 @@ class Win(Accesses, Hinted):
 
     def _dynamic(self) -> dict[int, int]:
         if self._attached is None:
-            raise ValueError("Attach and Detach: expected a window of Create_dynamic")
+            raise Exception(ERR_RMA_FLAVOR, "Attach and Detach: expected a window of Create_dynamic")
         return self._attached
 
     def Shared_query(self, rank: int) -> tuple[Memory, int]:
         """A rank's part of a shared window, and the bytes of its displacements; of the first rank that has any, for
         PROC_NULL."""
         if not self._parts:
-            raise ValueError("Shared_query: expected a window of Allocate_shared")
+            raise Exception(ERR_RMA_FLAVOR, "Shared_query: expected a window of Allocate_shared")
         if rank == PROC_NULL:
             rank = next((r for r, part in enumerate(self._parts) if part.size), 0)
+        self._known(rank)
         extent = self._extents[rank]
         assert extent is not None
         return as_memory(self._parts[rank]), extent[1]
@@ -151,103 +153,10 @@ class Win(Accesses, Hinted):
         self.__dict__.clear()
         self.name = "MPI_WIN_NULL"
 
-    def Fence(self, assertion: int = 0) -> None:
-        """Returns when all accesses of all ranks are done; all call it. An access that failed is raised after that."""
-        try:
-            self._settle_all()
-        except FAILURES:
-            with suppress(*FAILURES):  # the first one counts
-                self._comm.barrier()
-            raise
-        self._comm.barrier()
-
-    def Lock(self, rank: int, lock_type: int = LOCK_EXCLUSIVE, assertion: int = 0) -> None:
-        """Returns when this rank has the lock of a rank's window, alone or, with LOCK_SHARED, beside others; in the
-        order of the calls. TimedOut: after the group's time."""
-        self._ask(rank, Access("lock", lock=_lock_type(lock_type)), None).Wait()
-
-    def Unlock(self, rank: int) -> None:
-        """Gives the lock back, after all accesses to that rank."""
-        self._unlock(rank)
-        self._settle(rank)
-
-    def Lock_all(self, assertion: int = 0) -> None:
-        """Lock with LOCK_SHARED of all ranks' windows."""
-        for request in [self._ask(rank, Access("lock", lock=LOCK_SHARED), None) for rank in range(self._comm.size)]:
-            request.Wait()
-
-    def Unlock_all(self) -> None:
-        """Unlock of all ranks' windows."""
-        for rank in range(self._comm.size):
-            self._unlock(rank)
-        self._settle_all()
-
-    def _unlock(self, rank: int) -> None:
-        with self._posting:
-            self._silent.discard(rank)  # the answer is a flush's, too
-            self._ask(rank, Access("unlock"), None)
-
-    def Flush(self, rank: int) -> None:
-        """Returns when all accesses to a rank are done there."""
-        self._settle(rank)
-
-    def Flush_all(self) -> None:
-        """Returns when all accesses are done."""
-        self._settle_all()
-
-    Flush_local, Flush_local_all = Flush, Flush_all
-
-    def Sync(self) -> None:
-        """Does nothing: accesses and the program see one memory."""
-
-    def Post(self, group: Group, assertion: int = 0) -> None:
-        """Lets the ranks of a group begin their accesses to this rank."""
-        self._exposed_to = self._places(group)
-        for rank in self._exposed_to:
-            self._comm.send(_NOTHING, rank, POSTED)
-
-    def Wait(self) -> bool:
-        """Returns when the ranks of the posted group have completed their accesses."""
-        for rank in self._epoch(self._exposed_to, "Post"):
-            self._comm.recv(_NOTHING.copy(), rank, COMPLETED)
-        self._exposed_to = None
-        return True
-
-    def Test(self) -> bool:
-        """Wait without waiting: whether all have completed."""
-        if any(self._comm.iprobe(rank, COMPLETED) is None for rank in self._epoch(self._exposed_to, "Post")):
-            return False
-        return self.Wait()
-
-    def Start(self, group: Group, assertion: int = 0) -> None:
-        """Returns when the ranks of a group have posted."""
-        self._reaching = self._places(group)
-        for rank in self._reaching:
-            self._comm.recv(_NOTHING.copy(), rank, POSTED)
-
-    def Complete(self) -> None:
-        """Ends the accesses to the started group. An access that failed is raised after that."""
-        reached = self._epoch(self._reaching, "Start")
-        self._reaching, failures = None, []
-        for rank in reached:
-            try:
-                self._settle(rank)
-            except FAILURES as failure:
-                failures.append(failure)
-            self._comm.send(_NOTHING, rank, COMPLETED)
-        if failures:
-            raise failures[0]
-
-    def _places(self, group: Group) -> list[int]:
-        for member in group.members:
-            if member not in self._comm.ranks:
-                raise Exception(ERR_RANK, f"rank {member} of the world is not among the window's, {self._comm.ranks}")
-        return [self._comm.ranks.index(member) for member in group.members]
-
-    def _epoch(self, ranks: list[int] | None, call: str) -> list[int]:
-        if ranks is None:
-            raise Exception(ERR_RMA_SYNC, f"there is no epoch to end; expected {call} before")
-        return ranks
+    def free(self) -> None:
+        """Free of what is not WIN_NULL."""
+        if self:
+            self.Free()
 
     def tomemory(self) -> Memory:
         """This rank's memory."""
@@ -262,6 +171,8 @@ class Win(Accesses, Hinted):
             WIN_CREATE_FLAVOR: self._flavor,
             WIN_MODEL: WIN_UNIFIED,
         }
+        if keyval not in known:
+            raise Exception(ERR_KEYVAL, f"a window has no attribute {keyval}; expected WIN_BASE, WIN_SIZE, ...")
         return known[keyval]
 
     @property
@@ -311,7 +222,7 @@ class Win(Accesses, Hinted):
             raise AttributeError(name)
         if name.startswith("_"):
             raise Exception(ERR_WIN, "WIN_NULL: this rank has no window, or it was freed")
-        raise missing_of_window(name)
+        raise missing_of(type(self), name)
 
     def __bool__(self) -> bool:
         return "_comm" in self.__dict__
@@ -331,10 +242,13 @@ class Win(Accesses, Hinted):
 WIN_NULL = Win()
 
 
-def _lock_type(lock_type: int) -> int:
-    if lock_type not in (LOCK_EXCLUSIVE, LOCK_SHARED):
-        raise ValueError(f"lock type {lock_type}; expected LOCK_EXCLUSIVE or LOCK_SHARED")
-    return lock_type
+def _checked(size: int, disp_unit: int) -> int:
+    """The size, where both are numbers of bytes that a window can have."""
+    if disp_unit < 1:
+        raise Exception(ERR_DISP, f"displacements of {disp_unit} bytes; expected 1 or more")
+    if size < 0:
+        raise Exception(ERR_SIZE, f"a window of {size} bytes; expected 0 or more")
+    return operator.index(size)
 
 
 @atexit.register

@@ -114,7 +114,8 @@ class Target:
         found, error = b"", None
         try:
             if access.name == "unlock":
-                self._holders.pop(source, None)
+                if self._holders.pop(source, None) is None:  # a rank that waits no more
+                    self._waiting = deque(other for other in self._waiting if other[0] != source)
             elif access.name != "flush":
                 found = self._accessed(access)
         except Exception as failure:  # noqa: BLE001  # its origin reports it
