@@ -20,6 +20,10 @@ OBJECTS: list[Any] = [
 ]  # fmt: skip
 
 
+def _named(owner: Any) -> str:
+    return f"class {owner.__name__}" if isinstance(owner, type) else f"a {type(owner).__name__}"
+
+
 def test_every_error_class_has_a_text() -> None:
     classes = {name: getattr(MPI, name) for name in MPI.__all__ if name.startswith("ERR_") and name != "ERR_LASTCODE"}
     assert sorted(classes.values()) == [*range(1, MPI.ERR_LASTCODE + 1)]
@@ -40,7 +44,7 @@ def test_an_exception_of_a_class_alone_has_its_text() -> None:
     assert str(MPI.Exception(999)) == "invalid error class 999"
 
 
-@pytest.mark.parametrize("owner", [*OBJECTS, *map(type, OBJECTS)], ids=str)
+@pytest.mark.parametrize("owner", [*OBJECTS, *map(type, OBJECTS)], ids=_named)
 def test_a_handle_that_is_missing_has_a_hint(owner: Any) -> None:
     with pytest.raises(NotImplementedError, match="without a handle in C"):
         owner.handle  # noqa: B018
