@@ -34,6 +34,7 @@ FOREIGN = {
     "runtime/engines/device/compiling.py": "the user's cache of compiled programs, of its own making",
     "runtime/engines/engine.py": "the package's own file",
     "runtime/engines/shm.py": "/proc",
+    "runtime/launch/own_cores.py": "/sys",
     "runtime/linux.py": "/proc",
     "runtime/processor.py": "/proc",
     "torch_backend/locality.py": "/proc",

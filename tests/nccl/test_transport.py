@@ -17,6 +17,7 @@ from ringtree.nccl.graphs import graphs as find_graphs
 from ringtree.nccl.transport.figures import BOARD_HEADS, NIC_SHARE, HEAD_us
 from ringtree.nccl.transport.hardware import latency_us, nics_limit
 from ringtree.nccl.transport.trees import tree_us
+from ringtree.nccl.tuning.all_pairs import ALL_PAIRS
 from ringtree.nccl.tuning.channels import chunk_bytes
 from ringtree.nccl.tuning.communicator import NcclCommunicator
 from ringtree.price.bounds import Bounds
@@ -165,12 +166,13 @@ def test_times_are_above_latency_and_more_takes_longer(place: int, collective: s
         }
         for n in (nbytes, nbytes * times)
     )
-    assert one.keys() == more.keys() and one
+    program = {(ALL_PAIRS, "ll"), (ALL_PAIRS, "simple")}  # which ends at a size
+    assert one.keys() - program == more.keys() - program != set()
     for which, e in one.items():
         assert 0 < e.latency_s <= e.time_s * 1.001
         assert e.bandwidth_Bps > 0 and e.channels >= 1
         assert nbytes / e.time_s <= e.bandwidth_Bps * 1.001
-        assert more[which].time_s > e.time_s * 0.95
+        assert which not in more or more[which].time_s > e.time_s * 0.95
 
 
 EXCHANGED = [
