@@ -42,6 +42,8 @@ from ringtree.topology.fabrics import FABRICS
 LARGE_bytes = 64 << 20
 """From here on bandwidth is compared."""
 ELSEWHERE = {
+    "aws-p5": "NVLS: what a head adds to a loop of shorter chunks, from another table of eight H100",
+    "dgx-a100": "sends and receives: a block's rate and NVLink's share, from sendrecv of eight A100",
     "gcp-a3-high": "tcpx: what a hop with Simple costs, from the table of gcp-a3-mega",
     "gb200-nvl72": "NVLS: what each head beyond a board's eight adds to a loop, from a table of two racks",
     "rtx4090-pcie": "host memory: shares of PCIe links and a block's rate, from tables of RTX 2080 Ti and RTX 5090",

@@ -12,8 +12,8 @@ from ringtree.nccl.estimate import Estimate
 from ringtree.nccl.link_speeds import link_GBps
 from ringtree.nccl.transport.figures import (
     PEER_NVLINK_SHARE,
+    FAR_CHANNEL_GBps,
     PEER_BLOCK_GBps,
-    PEER_CHANNEL_GBps,
     PEER_LL_bytes,
 )
 from ringtree.nccl.transport.hardware import hop_us, nics_limit, nvlink_hop_us
@@ -40,17 +40,15 @@ def _estimate(comm: NcclCommunicator, collective: str, protocol: str, nbytes: in
     s_per_byte, words = _slowest(comm, collective, channels)
     s_per_byte *= 2.0 if protocol == "ll" else 1.0
     latency = _latency_us(comm, collective, protocol) * 1e-6
-    fill = _fill_bytes(comm, collective, nbytes, channels) * s_per_byte if protocol == "simple" else 0.0
+    fill = _fill_bytes(comm, nbytes, channels) * s_per_byte if protocol == "simple" else 0.0
     time = latency + nbytes * s_per_byte + fill
     if time < 2 * latency:
         words = comm.latency_words
     return Estimate("p2p", protocol, channels.each, time, latency, 1 / s_per_byte, words)
 
 
-def _fill_bytes(comm: NcclCommunicator, collective: str, nbytes: int, channels: PeerChannels) -> float:
+def _fill_bytes(comm: NcclCommunicator, nbytes: int, channels: PeerChannels) -> float:
     """A chunk of every channel, which its receiver copies while nothing hides that."""
-    if collective == "send_recv":
-        return min(chunk_bytes(comm) * channels.each, nbytes)
     return min(chunk_bytes(comm) * max(channels.near, channels.far), nbytes)
 
 
@@ -84,11 +82,8 @@ def _loads(comm: NcclCommunicator, collective: str, channels: PeerChannels) -> I
         link = machine.links[n]
         source, target = machine.devices[link.source], machine.devices[link.target]
         share = PEER_NVLINK_SHARE[comm.generation] if link.kind is LinkKind.NVLINK else 1.0
-        yield (
-            load,
-            link_GBps(link, source, target) * share,
-            _LINKS.get(link.kind, "link") + f": {source.name} to {target.name}",
-        )
+        words = _LINKS.get(link.kind, "link") + f": {source.name} to {target.name}"
+        yield load, link_GBps(link, source, target) * share, words
     if comm.sm:
         yield from _blocks(comm, collective, channels)
     if comm.nodes > 1:
@@ -104,7 +99,7 @@ def _blocks(comm: NcclCommunicator, collective: str, channels: PeerChannels) -> 
         text = f"copying: {count(channels.near, 'block')}, each {each:.3g} GB/s out and in"
         yield load, channels.near * each, text
     if comm.nodes > 1:
-        each = min(each, PEER_CHANNEL_GBps)
+        each = min(each, FAR_CHANNEL_GBps)
         load = 1.0 if alone else (comm.ranks - comm.per_node) / comm.ranks
         text = f"copying: {count(channels.far, 'block')} for other machines, each {each:.3g} GB/s out and in"
         yield load, channels.far * each, text

@@ -69,9 +69,9 @@ PEER_NVLINK_SHARE = (1.0, 0.81, 0.96, 1.0)
 A100 (195 of 240 GB/s at 1 GiB) and all_to_all of eight H100 (346 of 360); the others' limit is no table's."""
 PEER_BATCH = 8
 """Peers whose sends and receives a block serves at once (NCCL_MAX_DEV_WORK_P2P_PER_BATCH)."""
-PEER_CHANNEL_NET_GBps = 14
+FAR_CHANNEL_EXPECTED_GBps = 14
 """The rate of a channel over the network by which NCCL chooses their number (paths.cc, since 2.29: two before)."""
-PEER_CHANNEL_GBps = 10.0
+FAR_CHANNEL_GBps = 10.0
 """The rate that such a channel reaches. Unpublished; from sendrecv of two HGX B200 with two channels (19.8 GB/s)."""
 PEER_BLOCK_GBps = (6.6, 11.8, 12.0, 21.2)
 """The rate at which a block sends and receives within a machine, by generation. Unpublished; from sendrecv of eight

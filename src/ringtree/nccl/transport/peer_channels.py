@@ -13,8 +13,8 @@ from ringtree.machines.machine import LinkKind
 from ringtree.machines.paths import paths_of
 from ringtree.nccl.transport.figures import (
     PEER_BATCH,
-    PEER_CHANNEL_GBps,
-    PEER_CHANNEL_NET_GBps,
+    FAR_CHANNEL_EXPECTED_GBps,
+    FAR_CHANNEL_GBps,
     PEER_CHUNK_bytes,
     PEER_NET_CHUNK_bytes,
 )
@@ -55,13 +55,14 @@ def before_2_29(comm: NcclCommunicator) -> float:
     groups = ceil(comm.per_node / PEER_BATCH) * (comm.nodes - 1)
     nics = sum(comm.cluster.machine.devices[n].rate_Bps for n in comm.cluster.machine.nics) / comm.per_node / 1e9
     now, then = (
-        min(min(each * groups, up(comm.channels)) * PEER_CHANNEL_GBps, nics)
+        min(min(each * groups, up(comm.channels)) * FAR_CHANNEL_GBps, nics)
         for each in (_most(comm, up(comm.channels)), BEFORE_2_29)
     )
     return max(now / then, 1.0)
 
 
 def _for_a_piece(comm: NcclCommunicator, piece: float, all_channels: int) -> int:
+    """A peer's channels: as many as all peers leave it, fewer where its parts would be short, more where long."""
     most = least = _most(comm, all_channels)
     while least * comm.ranks > all_channels and least > 1:
         least //= 2
@@ -93,7 +94,7 @@ def _over_network(comm: NcclCommunicator) -> int:
     machine = comm.cluster.machine
     near = paths_of(machine).nearest_nics(0)
     GBps = sum(machine.devices[machine.nics[n]].rate_Bps for n in near) / 1e9
-    return max(len(near), ceil(int(GBps) / PEER_CHANNEL_NET_GBps), 1)
+    return max(len(near), ceil(int(GBps) / FAR_CHANNEL_EXPECTED_GBps), 1)
 
 
 def chunk_bytes(comm: NcclCommunicator) -> int:
