@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -113,7 +114,6 @@ def test_a_rank_that_is_none_has_no_lock(call: str) -> None:
         (lambda win: win.Get_attr(-5), "ERR_KEYVAL"),
         (lambda _: MPI.Win.Allocate(-1), "ERR_SIZE"),
         (lambda _: MPI.Win.Create(bytearray(8), 0), "ERR_DISP"),
-        (lambda _: MPI.Win.Allocate_shared(8, 8).Shared_query(9), "ERR_RANK"),
     ],
 )
 def test_mistakes_have_their_class(call: Callable[[Any], None], error: str) -> None:
@@ -122,6 +122,28 @@ def test_mistakes_have_their_class(call: Callable[[Any], None], error: str) -> N
         call(win)
     assert caught.value == getattr(MPI, error)
     win.Free()
+
+
+def test_a_rank_that_is_none_has_no_shared_memory() -> None:
+    win = MPI.Win.Allocate_shared(8, 8, comm=MPI.COMM_SELF)
+    with pytest.raises(MPI.Exception) as caught:
+        win.Shared_query(9)
+    assert caught.value == MPI.ERR_RANK
+    win.Free()
+
+
+def idle(comm: ringtree.Communicator) -> None:
+    win = MPI.Win.Allocate(8, 8, comm=MPI.Intracomm(comm))
+    time.sleep(1.5)
+    win.Free()
+
+
+def test_a_window_that_nobody_accesses_warns_of_nobody(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RINGTREE_WARN_SHARE", "0.5")
+    ringtree.spawn(idle, 2, timeout_s=2)
+    assert capfd.readouterr().err == ""
 
 
 def wait_in_vain(comm: ringtree.Communicator) -> str:

@@ -21,7 +21,7 @@ from ringtree import Poisoned, init, spawn
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import GroupParameters, in_threads
 from tests.runtime.conftest import available
-from tests.waiting import interruptible
+from tests.waiting import Event, interruptible
 
 
 def children() -> set[int]:
@@ -253,6 +253,7 @@ def test_a_rank_that_ends_leaves_all_its_groups() -> None:
 
 def test_ctrl_c_counts_for_a_rank_that_hears_of_anothers_first() -> None:
     """The others' error, with this rank's own interrupt while it is printed, would be no report of either."""
+    within = Event()
 
     def act(comm: Communicator) -> str:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # Python has none where it is started to ignore it
@@ -260,9 +261,11 @@ def test_ctrl_c_counts_for_a_rank_that_hears_of_anothers_first() -> None:
         comm.barrier()  # the next one is a call of the engine's alone
         try:
             if comm.rank == 0:
+                within.wait()
                 comm._fail("was interrupted in barrier")
                 time.sleep(0.005)
                 os.kill(process, signal.SIGINT)
+            within.set()
             comm.barrier()
             time.sleep(1)
             return "nothing"

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ringtree.errors import TimedOut
 from ringtree.mpi.constants import ANY_SOURCE, LOCK_EXCLUSIVE
 from ringtree.mpi.op import ON_ARRAYS
 from ringtree.mpi.types.layout import Layout
@@ -25,6 +24,9 @@ REQUEST, BODY, POSTED, COMPLETED, REPLY = range(5)
 """Tags of a window's messages; replies have tags from REPLY on."""
 ROOM = 4096
 """Bytes of a request; a longer one follows it in a message of its own."""
+IDLE_S = 0.5
+"""Seconds of one wait for a request: who waits for no rank in particular warns of none, however long no access comes.
+"""
 
 
 class Access(NamedTuple):
@@ -93,12 +95,8 @@ class Target:
     def _next(self) -> tuple[int, Access]:
         room = np.empty(ROOM, np.uint8)
         message = self._comm.irecv(room, ANY_SOURCE, REQUEST, at_most=True)
-        while True:
-            try:
-                message.wait()
-                break
-            except TimedOut:
-                continue  # nobody has asked for anything so long
+        while not message.wait(IDLE_S):
+            pass
         found = pickle.loads(room[: message.nbytes].data)
         if isinstance(found, int):
             body = np.empty(found, np.uint8)
