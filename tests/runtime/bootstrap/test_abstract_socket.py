@@ -16,7 +16,7 @@ import pytest
 
 from ringtree.errors import PeerDied
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
-from ringtree.runtime.bootstrap.local import leader, socket_names
+from ringtree.runtime.bootstrap.local import leader, socket_messages, socket_names
 from ringtree.runtime.bootstrap.local.abstract_socket import ABSTRACT_SOCKET
 from ringtree.runtime.bootstrap.local.shared_memory import reserve
 from ringtree.runtime.bootstrap.local.socket_names import doorbell
@@ -66,6 +66,34 @@ def test_all_get_the_same_zeroed_memory_and_all_offers(key: str) -> None:
     assert [m[100] for m in maps] == [7, 7, 7, 7]
     for fd, _ in met:
         os.close(fd)
+
+
+def test_offers_longer_than_a_packet_of_the_kernel(key: str) -> None:
+    """Of the members of a large host; a packet has room for some 3,000."""
+    offers = [bytes([m]) * 120_000 for m in range(4)]
+    for fd, met in gather(*(lambda m=m: meet(members(key, m, 4), 4096, offers[m]) for m in range(4))):
+        assert met == offers
+        assert os.fstat(fd).st_size == 4096
+        os.close(fd)
+
+
+@pytest.mark.parametrize("parts", [0, 1, 3])
+def test_a_leader_that_ends_within_its_answer_is_named(key: str, parts: int) -> None:
+    first, *rest = socket_messages.packets({"offers": ["x" * 400_000], "build": ""})
+    before = set(os.listdir("/proc/self/fd"))
+
+    def lead() -> None:
+        leader = socket_names.listener(key, time.monotonic(), 1)
+        assert isinstance(leader, UnixSocket)
+        with leader, leader.accept() as member, open("/dev/null") as memory:
+            member.recv(4096)
+            member.send_with(memory.fileno(), first)
+            for part in rest[:parts]:
+                member.send(part)
+
+    met, _ = gather(lambda: meet(members(key, 1, 2), 0), lead)
+    assert isinstance(met, PeerDied) and str(met) == "rank 100 ended while the test group was being set up"
+    assert set(os.listdir("/proc/self/fd")) == before
 
 
 def test_one_key_serves_several_bootstraps(key: str) -> None:

@@ -18,9 +18,9 @@ from ringtree.runtime.bootstrap.local.socket_messages import (
     interrupted,
     no_descriptor,
     other_build,
-    read,
     refusal,
     refusal_as_error,
+    whole,
     written,
 )
 from ringtree.runtime.bootstrap.local.socket_names import NAMES, Holder, address, reach
@@ -110,11 +110,19 @@ class Follower:
             if isinstance(error, KeyboardInterrupt):
                 raise
             raise ends from None
-        if not message:  # the leader took this member in, and ended
-            group.check([])
-            raise PeerDied(f"{group.named([0])} ended while {group.subject} was being set up", 0)
-        answer = read(message)
+        try:
+            leader.settimeout(max(self._deadline_s - time.monotonic(), 0) + 1.0)
+            answer = whole(message, leader)
+        except OSError as error:
+            if fd >= 0:
+                os.close(fd)
+            raise self._late() if isinstance(error, TimeoutError) else self._ended() from None
         return None if answer.get("again") else (answer, fd)
+
+    def _ended(self) -> PeerDied:
+        """The error of a member that the leader took in before it ended."""
+        self._group.check([])
+        return PeerDied(f"{self._group.named([0])} ended while {self._group.subject} was being set up", 0)
 
     def _check(self, leader: UnixSocket) -> None:
         """Raises where waiting is in vain. In a world the leader may have sent its answer meanwhile, and members that

@@ -14,6 +14,9 @@ from ringtree.runtime.bootstrap.local.unix_socket import UnixSocket
 from ringtree.runtime.limits import explained
 
 MESSAGE_BYTES = 1 << 18
+PACKET_BYTES = 1 << 17
+"""A longer answer of the leader goes in parts of so many bytes: the kernel sends no packet beyond its buffer, 208 KiB
+by Linux's default."""
 
 CHECK_S = 0.1
 """Seconds between two checks of a waiting member whether the others live."""
@@ -89,16 +92,41 @@ def heard(member: UnixSocket, poll: select.poll) -> bytes:
 def send(members: dict[int, UnixSocket], answer: dict[str, Any], fd: int = -1) -> list[int]:
     """Sends all members the same, with the descriptor where there is one; returns the ranks that are gone."""
     gone = []
-    message = written(answer)
+    first, *parts = packets(answer)
     for rank, member in sorted(members.items()):
         try:
             if fd < 0:
-                member.send(message)
+                member.send(first)
             else:
-                member.send_with(fd, message)
+                member.send_with(fd, first)
+            for part in parts:
+                member.send(part)
         except OSError:
             gone.append(rank)
     return gone
+
+
+def packets(answer: dict[str, Any]) -> list[bytes]:
+    """The answer as a packet; a long one as several, of which the first has their number, and the build, by which
+    members of another refuse it."""
+    message = written(answer)
+    if len(message) <= PACKET_BYTES:
+        return [message]
+    parts = [message[at : at + PACKET_BYTES] for at in range(0, len(message), PACKET_BYTES)]
+    return [written({"parts": len(parts), "build": answer.get("build", "")}), *parts]
+
+
+def whole(first: bytes, leader: UnixSocket) -> dict[str, Any]:
+    """The answer that begins with that packet. ConnectionError: the leader ended before the last part; TimeoutError."""
+    answer, text = read(first), b""
+    packet = first
+    for _ in range(answer.get("parts", 0)):
+        text += (packet := leader.recv(MESSAGE_BYTES))
+        if not packet:
+            break
+    if not packet:
+        raise ConnectionError
+    return read(text) if text else answer
 
 
 def written(message: dict[str, Any]) -> bytes:
