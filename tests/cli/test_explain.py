@@ -40,6 +40,14 @@ def test_a_healthy_log_is_laid_beside_the_prediction(ringtree: Ringtree, tmp_pat
     assert "large sizes: 34 GB/s busbw measured" in result.out
 
 
+def test_the_release_is_the_logs_unless_it_is_given(ringtree: Ringtree, tmp_path: Path) -> None:
+    log = written(tmp_path, 34.0, "NCCL version 2.16.5+cuda12.0")
+    read = ringtree("explain", str(log), "--topology", "dgx-1-v100").out
+    assert "2 GPUs a node, NCCL 2.16" in read and "# NCCL 2.16, from the log" in read
+    given = ringtree("explain", str(log), "--topology", "dgx-1-v100", "--nccl", "2.28").out
+    assert "2 GPUs a node, NCCL 2.28" in given and "from the log's hosts" in given and "NCCL 2.16" not in given
+
+
 def test_a_log_with_wrong_results_is_no_healthy_one(ringtree: Ringtree, tmp_path: Path) -> None:
     log = written(tmp_path, 34.0)
     *rows, last = log.read_text().rstrip("\n").split("\n")

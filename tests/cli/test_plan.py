@@ -61,6 +61,28 @@ def test_records_hold_the_tables_values(ringtree: Ringtree, tmp_path: Path) -> N
         assert row["algbw_GBps"] == pytest.approx(row["nbytes"] / row["time_us"] / 1e3)
 
 
+def test_an_earlier_release_has_fewer_algorithms(ringtree: Ringtree, tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    given = ("plan", "all_reduce", "--topology", "dgx-h100", "--bytes", "1G", "--json", str(file))
+    assert "nvls/simple at 1 GiB" in ringtree(*given).out
+    out = ringtree(*given, "--nccl", "2.16.5").out
+    assert "8 GPUs a node, NCCL 2.16" in out and "ring/simple at 1 GiB" in out
+    assert json.loads(file.read_text())["cluster"]["nccl"] == "2.16"
+
+
+@pytest.mark.parametrize(
+    ("topology", "nccl", "why"),
+    [
+        ("dgx-h100", "2.x", "--nccl: NCCL '2.x': expected a release such as 2.27 or 2.27.7"),
+        ("dgx-h100", "2.3", "--nccl: NCCL 2.3: expected 2.4 or later"),
+        ("mi300x8", "2.27", "--nccl 2.27: mi300x8 runs RCCL; leave it out"),
+    ],
+)
+def test_a_release_that_is_none_is_refused(ringtree: Ringtree, topology: str, nccl: str, why: str) -> None:
+    result = ringtree("plan", "all_reduce", "--topology", topology, "--nccl", nccl)
+    assert (result.code, result.out, result.err) == (1, "", f"ringtree plan: {why}\n")
+
+
 def test_the_record_has_the_cluster_and_the_links_that_bind(ringtree: Ringtree, tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
     out = ringtree(*FOUR, "--gpus", "4", "--nics", "4x200Gb", "--bytes", "8,8G", "--json", str(file)).out
@@ -69,7 +91,7 @@ def test_the_record_has_the_cluster_and_the_links_that_bind(ringtree: Ringtree, 
     assert found["cluster"] == {
         "name": "dgx-h100 x4", "machine": "dgx-h100", "nodes": 4, "ranks": 16, "gpus_per_node": 4,
         "gpu_models": ["H100 SXM5"], "nics_per_node": 4, "nic_GBps": [25.0], "fabric": "infiniband",
-        "network": "rails", "oversubscription": 1.0, "sharp": False,
+        "network": "rails", "oversubscription": 1.0, "sharp": False, "nccl": None,
     }  # fmt: skip
     cut = found["cut"]
     assert cut["links"] == [f"rail{k} -> node0/nic{k}" for k in range(4)] and cut["link_count"] == cut["alike"] == 4

@@ -19,7 +19,7 @@ MOST_OVERSUBSCRIPTION = 1e6
 @dataclass(frozen=True)
 class Cluster:
     """A cluster: `nodes` times a machine. `oversubscription`: the leaves' bandwidth to the spine over the spine's, at
-    least 1. `sharp`: the switches reduce."""
+    least 1. `sharp`: the switches reduce. `nccl`: NCCL's release, such as (2, 27); None: unknown."""
 
     machine: Machine
     nodes: int = 1
@@ -27,6 +27,7 @@ class Cluster:
     network: NetworkShape = NetworkShape.RAILS
     oversubscription: float = 1.0
     sharp: bool = False
+    nccl: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         if self.nodes < 1:

@@ -20,11 +20,12 @@ from ringtree.machines.machine import NoteKind
 from ringtree.machines.paths import p2p, paths_of
 from ringtree.nccl.cluster_plan import ClusterPlan, Planned
 from ringtree.nccl.estimate import Estimate
-from ringtree.nccl.faster import Reason, reasons
+from ringtree.nccl.faster import HELPS, Reason, reasons
 from ringtree.nccl.faults import HARDWARE, Fault, faults
 from ringtree.nccl.files.nccl_tests import Log, NcclTestsRow
 from ringtree.nccl.interval import rivals
 from ringtree.nccl.matching import TAKEN, Compared, Match, MiddleSize, SizeRanges, middle_size
+from ringtree.nccl.releases import MODELLED, words
 from ringtree.nccl.tuning.variables import named
 
 VARIABLES = {"algorithm": "NCCL_ALGO", "protocol": "NCCL_PROTO"}
@@ -336,6 +337,7 @@ def _remarks(
             "--topology, --nics and --nodes"
         )
     yield from _factor(nccl_log, cluster)
+    yield from _older(cluster, rows, forced)
     ran = {r.model for r in nccl_log.ran if r.model}
     for model in sorted({cluster.machine.devices[g].model for g in cluster.machine.gpus} - {""}):
         if ran and not any(model.split()[0].lower() in name.lower() for name in ran):
@@ -358,6 +360,18 @@ def _sizes(rows: Sequence[NcclTestsRow]) -> str:
     if len(found) > FEW_SIZES:
         return f"{len(found)} sizes from {found[0]} to {found[-1]}"
     return " and ".join(filter(None, (", ".join(found[:-1]), found[-1])))
+
+
+def _older(cluster: Cluster, rows: Sequence[Compared], forced: Mapping[str, str]) -> Iterator[str]:
+    """A remark where the release of NCCL is older than the model's, which would be faster."""
+    if cluster.nccl is not None and cluster.nccl < MODELLED and rows:
+        last = rows[-1].planned
+        newer = ClusterPlan(replace(cluster, nccl=None), **forced).candidates(last.collective, last.nbytes)[1]
+        if last.pick.time_s >= HELPS * newer.time_s:
+            yield (
+                f"NCCL {words(cluster.nccl)}: the prediction is {last.pick.time_s / newer.time_s:.1f} times as fast "
+                f"at {size(last.nbytes)} with {words(MODELLED)} ({newer.algorithm})"
+            )
 
 
 def _factor(nccl_log: Log, cluster: Cluster) -> Iterator[str]:

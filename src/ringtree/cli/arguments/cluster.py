@@ -12,6 +12,8 @@ from ringtree.machines.files.nccl_xml import assumptions
 from ringtree.machines.files.reading import find
 from ringtree.machines.machine import Machine
 from ringtree.machines.nics import usual_fabric, with_nics
+from ringtree.nccl.link_speeds import runs_rccl
+from ringtree.nccl.releases import release
 from ringtree.topology import Topology
 from ringtree.topology.fabrics import FABRICS
 from ringtree.topology.text import SHAPES, bytes_per_second
@@ -35,7 +37,26 @@ def cluster(args: argparse.Namespace) -> Cluster:
         if text is not None and text not in known:
             raise ValueError(f"{option} {text}: expected one of {', '.join(known)}")
     network = networks[args.network or NetworkShape.RAILS.value]
-    return Cluster(machine, args.nodes, FABRICS[name] if name else None, network, args.oversubscription, args.sharp)
+    return Cluster(
+        machine,
+        args.nodes,
+        FABRICS[name] if name else None,
+        network,
+        args.oversubscription,
+        args.sharp,
+        _release(machine, getattr(args, "nccl", None)),
+    )
+
+
+def _release(machine: Machine, text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    if runs_rccl(machine):
+        raise ValueError(f"--nccl {text}: {machine.name} runs RCCL; leave it out")
+    try:
+        return release(text)
+    except ValueError as error:
+        raise ValueError(f"--nccl: {error}") from None
 
 
 def machine_of(args: argparse.Namespace) -> Machine:

@@ -16,9 +16,11 @@ from ringtree.cli.plan.table import describe
 from ringtree.files.replacing import replace_with_json
 from ringtree.ir.units import bandwidth, duration, size
 from ringtree.machines.files.reading import find
+from ringtree.nccl import releases
 from ringtree.nccl.explain import Diagnosis, Explanation, Suspect, explain
 from ringtree.nccl.files import nccl_tests
 from ringtree.nccl.files.nccl_tests import Log
+from ringtree.nccl.link_speeds import runs_rccl
 from ringtree.nccl.matching import Compared, MiddleSize
 
 
@@ -41,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _fill(args: argparse.Namespace, log: Log) -> list[str]:
-    """Sets nodes and GPUs that only the log has; returns these assumptions as lines."""
+    """Sets nodes, GPUs and NCCL's release that only the log has; returns these assumptions as lines."""
     machine, out = find(args.topology), list[str]()
     there, ranks = len(machine.gpus), log.ranks
     if args.nodes is None:
@@ -56,6 +58,9 @@ def _fill(args: argparse.Namespace, log: Log) -> list[str]:
             named = list(range(each))
         args.gpus = "".join(f"{gpu}," for gpu in named)
         out.append(f"GPUs of each node: {', '.join(map(str, named))} (assumed; --gpus names others)")
+    if args.nccl is None and log.debug.release and not runs_rccl(machine):
+        args.nccl = releases.words(log.debug.release)
+        out.append(f"NCCL {args.nccl}, from the log")
     return out
 
 

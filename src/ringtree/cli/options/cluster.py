@@ -34,3 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser, named: bool = True) -> None:
         help="oversubscription of the network's spine (default 1: none)",
     )
     add("--sharp", action="store_true", help="the network's switches reduce (SHARP)")
+
+
+def add_release(parser: argparse.ArgumentParser, otherwise: str) -> None:
+    """The option of the library's release, for commands that predict NCCL. `otherwise`: its default in words."""
+    parser.add_argument("--nccl", metavar="R", help=f"NCCL's release, such as 2.27 (default: {otherwise})")

@@ -15,7 +15,7 @@ with its interval, and lower bound of every size, then the likely cause and its 
 ACS, one rail used, a slow NIC or PCIe, traffic over the CPU link, sockets instead of the fabric, a forced protocol; or
 why the log is faster than predicted. With NCCL_DEBUG=INFO, NCCL's own lines in the log are evidence too. Where the
 evidence fits several causes, the report lists them and the commands that decide.
-Without --nodes and --gpus, both are derived from the log.
+Without --nodes, --gpus and --nccl, they are derived from the log.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="output of nccl-tests: text, JSON, or a table as CSV; or flight recorders' dumps, or their folder",
     )
     cluster.add_arguments(parser)
+    cluster.add_release(parser, "the log's; where it has none, unknown, taken for 2.30")
     parser.set_defaults(nodes=None)
     parser.add_argument("--collective", metavar="C", help="collective of the log, where the log does not name it")
     parser.add_argument("--json", type=to_write, metavar="FILE", help="also write the report as JSON")

@@ -23,7 +23,7 @@ import argparse
 from ringtree.cli.options import cluster
 from ringtree.cli.options.files import FileRead, to_write
 
-OF_CLUSTERS = (*cluster.OPTIONS, "model", "algorithm", "protocol", "export_graph", "export_tuner")
+OF_CLUSTERS = (*cluster.OPTIONS, "nccl", "model", "algorithm", "protocol", "export_graph", "export_tuner")
 """Arguments that are for clusters alone."""
 
 
@@ -57,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("-e", "--maxbytes", metavar="SIZE", help="largest size (default 8G; over hosts 64M)")
     add("-f", "--stepfactor", type=float, metavar="F", help="factor between sizes (default 2; over hosts 8)")
     cluster.add_arguments(parser)
+    cluster.add_release(parser, "unknown, taken for 2.30")
     add(
         "--model",
         choices=("transport", "nccl"),

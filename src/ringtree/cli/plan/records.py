@@ -6,6 +6,7 @@ from math import isfinite
 from typing import Any
 
 from ringtree.machines.clusters import Cluster
+from ringtree.nccl.releases import words
 from ringtree.price.bounds import LowerBound
 
 
@@ -25,6 +26,7 @@ def cluster(cluster: Cluster) -> dict[str, Any]:
         "network": cluster.network.value if connected else None,
         "oversubscription": cluster.oversubscription,
         "sharp": cluster.sharp,
+        "nccl": cluster.nccl and words(cluster.nccl),
     }
 
 

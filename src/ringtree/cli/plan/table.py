@@ -10,6 +10,7 @@ from ringtree.draw import machine_words
 from ringtree.ir.units import bandwidth, count, duration, line_rate, size
 from ringtree.machines.clusters import Cluster, NetworkShape
 from ringtree.machines.machine import NoteKind
+from ringtree.nccl import releases
 from ringtree.nccl.cluster_plan import ClusterPlan, Planned
 from ringtree.nccl.estimate import Estimate
 from ringtree.nccl.tuning.variables import as_variable
@@ -73,6 +74,8 @@ def describe(cluster: Cluster) -> str:
             words.append(f"oversubscribed {cluster.oversubscription:g} to 1")
         if cluster.sharp:
             words.append("SHARP")
+    if cluster.nccl:
+        words.append(f"NCCL {releases.words(cluster.nccl)}")
     return f"{cluster.name}: {', '.join(words)}"
 
 

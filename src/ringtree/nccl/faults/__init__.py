@@ -19,6 +19,7 @@ KINDS = (
     between_nodes.cpu_link,
     between_nodes.pxn_off,
     between_nodes.sharp_off,
+    between_nodes.few_channels,
     in_node.p2p_off,
     in_node.nvlink_unused,
     in_node.acs,

@@ -18,6 +18,8 @@ from ringtree.nccl.faults.changes import (
     without_gdr,
 )
 from ringtree.nccl.faults.fault import HARDWARE, KERNEL, SOFTWARE, Fault
+from ringtree.nccl.link_speeds import runs_rccl
+from ringtree.nccl.releases import BEFORE_RATE, CHANNELS_BY_RATE, MODELLED
 from ringtree.topology.fabrics import FABRICS
 
 
@@ -145,6 +147,20 @@ def sockets(cluster: Cluster) -> Iterator[Fault]:
                 unless=("gdrdma", "staged", "using_other"),
                 settings={"NCCL_IB_DISABLE": ("1",), "NCCL_NET": ("socket",), "NCCL_NET_PLUGIN": ("none",)},
             )
+
+
+def few_channels(cluster: Cluster) -> Iterator[Fault]:
+    """Few channels for the sends and receives to another machine."""
+    if cluster.nodes > 1 and not runs_rccl(cluster.machine) and (cluster.nccl or MODELLED) >= CHANNELS_BY_RATE:
+        yield Fault(
+            "few_channels",
+            "a GPU has few channels for its peers of another machine, as before NCCL 2.29",
+            replace(cluster, nccl=BEFORE_RATE),
+            HARDWARE,
+            "NCCL_DEBUG=VERSION prints the release; NCCL_NCHANNELS_PER_NET_PEER=8 brings the speed back",
+            "NCCL 2.29 or later without NCCL_NCHANNELS_PER_NET_PEER, or that variable with 4 or 8",
+            settings={"NCCL_NCHANNELS_PER_NET_PEER": ("1", "2")},
+        )
 
 
 def sharp_off(cluster: Cluster) -> Iterator[Fault]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from ringtree.nccl import releases
+
 
 @dataclass(slots=True)
 class LogLine:
@@ -20,6 +22,9 @@ _ADDRESS = re.compile(r"\[\d+\]([\w.-]+):")
 _ENVIRONMENT = re.compile(r"\b((?:NCCL|RCCL)_[A-Z0-9_]{1,60}) set (?:by environment )?to (\S{1,200})")
 _COMM = re.compile(r"anks (\d{1,7})\b")
 _NODES = re.compile(r"nNodes (\d{1,7})\b")
+_RELEASE = re.compile(r"\bNCCL version (\d{1,2})\.(\d{1,2})\.\d")
+_LIBRARY = re.compile(r"\bnccl-library=(\d{4,6})\b")
+"""In the first line of nccl-tests from 2.17 on."""
 _RING = re.compile(r"Channel (\d+)/(\d+) ?: +\d+( +\d+)*")
 _SIGNS = {
     "p2p": ("via ", re.compile(r"via (P2P/(?!indirect)|direct (shared )?pointer)")),
@@ -42,7 +47,7 @@ words over time: the later ones come second. A plugin's name may have a space (A
 @dataclass(slots=True)
 class Debug:
     """Everything read from a log. `hcas` and `interfaces`: InfiniBand devices and sockets that NCCL uses, by name;
-    `environment`: NCCL's variables; `channels`: number of rings."""
+    `environment`: NCCL's variables; `channels`: number of rings; `release`: NCCL's, None where no line has it."""
 
     signs: dict[str, LogLine] = field(default_factory=dict)
     hcas: tuple[str, ...] = ()
@@ -51,6 +56,7 @@ class Debug:
     ranks: int = 0
     nodes: int = 0
     channels: int = 0
+    release: tuple[int, int] | None = None
 
     def __bool__(self) -> bool:
         return bool(self.signs or self.environment or self.ranks or self.hcas)
@@ -61,6 +67,8 @@ class Debug:
 
     def read(self, text: str, line: int) -> None:
         """Takes up one line of the log."""
+        if "nccl-library=" in text and (library := _LIBRARY.search(text)):
+            self.release = releases.of_number(int(library[1]))
         if "NCCL" not in text and "RCCL" not in text:
             return
         for sign, (within, pattern) in _SIGNS.items():
@@ -74,6 +82,8 @@ class Debug:
             self.interfaces = tuple(dict.fromkeys(_ADDRESS.findall(text)))
         if " set " in text and (setting := _ENVIRONMENT.search(text)) and len(self.environment) < 256:
             self.environment.setdefault(setting[1], setting[2].rstrip("."))
+        if "NCCL version " in text and (found := _RELEASE.search(text)) and self.release is None:
+            self.release = releases.of_numbers(int(found[1]), int(found[2]))
         if "anks " in text and (comm := _COMM.search(text)):
             self.ranks = max(self.ranks, int(comm[1]))
         if "nNodes " in text and (nodes := _NODES.search(text)):

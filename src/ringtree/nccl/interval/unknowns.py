@@ -15,7 +15,7 @@ from ringtree.machines.channels import Channels, Pattern
 from ringtree.machines.clusters import Cluster
 from ringtree.machines.nics import as_shown
 from ringtree.nccl.interval.classes import within
-from ringtree.nccl.transport.peer_channels import before_2_29
+from ringtree.nccl.transport.peer_channels import slower_before
 from ringtree.nccl.tuning.communicator import NcclCommunicator
 from ringtree.topology.fabrics import Fabric
 
@@ -141,7 +141,8 @@ def unknowns(cluster: Cluster, graphs: Mapping[Pattern, Channels]) -> Iterator[U
     yield from _links(cluster, graphs)
     if cluster.nodes > 1 and cluster.fabric is not None:
         yield from _fabric(cluster, cluster.fabric)
-        yield from _release(cluster, graphs)
+        if cluster.nccl is None:
+            yield from _release(cluster, graphs)
         if cluster.nodes > COMPARED_NODES:
             yield _size(cluster, cluster.fabric)
 
@@ -190,11 +191,12 @@ def _fabric(cluster: Cluster, fabric: Fabric) -> Iterator[Unknown]:
 
 
 def _release(cluster: Cluster, graphs: Mapping[Pattern, Channels]) -> Iterator[Unknown]:
-    times = before_2_29(NcclCommunicator(as_shown(cluster), graphs))
+    times = slower_before(NcclCommunicator(as_shown(cluster), graphs))
     if times > 1:
         yield Unknown(
             "release",
-            "NCCL before 2.29 gives a peer of another machine two channels (NCCL_NCHANNELS_PER_NET_PEER gives it more)",
+            "NCCL before 2.29 gives a peer of another machine fewer channels (--nccl RELEASE; "
+            "NCCL_NCHANNELS_PER_NET_PEER gives it more)",
             Variant(),
             Variant(transfer=times, algorithms=("p2p",)),
         )

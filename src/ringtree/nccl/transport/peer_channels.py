@@ -1,16 +1,17 @@
 """The channels of NCCL's sends and receives: how many serve a peer, and how many the peers of a GPU share.
 
-Source: NVIDIA/nccl 2.30.7, src/graph/paths.cc (ncclTopoComputeP2pChannels), src/enqueue.cc (addP2pToPlan) and
-src/include/channel.h (ncclP2pChannelBaseForRound).
+Source: NVIDIA/nccl 2.30.7, src/graph/paths.cc (ncclTopoComputeP2pChannels, also of 2.18, 2.20 and 2.28),
+src/enqueue.cc (addP2pToPlan) and src/include/channel.h (ncclP2pChannelBaseForRound).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from ringtree.machines.machine import LinkKind
 from ringtree.machines.paths import paths_of
+from ringtree.nccl.releases import BEFORE_RATE, CHANNELS_BY_NICS, CHANNELS_BY_RATE
 from ringtree.nccl.transport.figures import (
     PEER_BATCH,
     FAR_CHANNEL_EXPECTED_GBps,
@@ -20,8 +21,14 @@ from ringtree.nccl.transport.figures import (
 )
 from ringtree.nccl.tuning.communicator import BLACKWELL, NcclCommunicator
 
-BEFORE_2_29 = 2
-"""The channels of a peer of another machine in earlier releases."""
+FEW = 2
+"""The channels of a peer of another machine in NCCL's early releases, and in RCCL."""
+FULL = 4
+"""The messages of a channel from which those releases give a peer fewer channels."""
+EARLIER = (2, 19), BEFORE_RATE
+"""The last releases by each of the earlier rules."""
+LONG_bytes = 1 << 40
+"""A piece that has as many channels as any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +54,16 @@ def peer_channels(comm: NcclCommunicator, collective: str, piece: float) -> Peer
     return PeerChannels(each, min(each * groups, all_channels), min(each * groups * (comm.nodes - 1), all_channels))
 
 
-def before_2_29(comm: NcclCommunicator) -> float:
-    """The factor by which an all_to_all of long pieces takes longer with releases that give each peer of another
-    machine two channels."""
+def slower_before(comm: NcclCommunicator) -> float:
+    """The factor by which an all_to_all of long pieces takes longer with the slowest of the earlier releases."""
     if comm.nodes == 1 or comm.rccl:
         return 1.0
-    groups = ceil(comm.per_node / PEER_BATCH) * (comm.nodes - 1)
     nics = sum(comm.cluster.machine.devices[n].rate_Bps for n in comm.cluster.machine.nics) / comm.per_node / 1e9
-    now, then = (
-        min(min(each * groups, up(comm.channels)) * FAR_CHANNEL_GBps, nics)
-        for each in (_most(comm, up(comm.channels)), BEFORE_2_29)
+    then = (replace(comm, cluster=replace(comm.cluster, nccl=release)) for release in EARLIER)
+    now_GBps, *earlier_GBps = (
+        min(peer_channels(c, "all_to_all", LONG_bytes).far * FAR_CHANNEL_GBps, nics) for c in (comm, *then)
     )
-    return max(now / then, 1.0)
+    return max(now_GBps / min(earlier_GBps), 1.0)
 
 
 def _for_a_piece(comm: NcclCommunicator, piece: float, all_channels: int) -> int:
@@ -82,17 +87,21 @@ def _most(comm: NcclCommunicator, all_channels: int) -> int:
     wanted = 2 * max((k.width for k in links if k.kind in kinds), default=1)
     if comm.nodes == 1:
         return min(up(wanted), all_channels)
-    wanted = up(min(wanted, _over_network(comm)))
+    wanted = up(min(wanted, _over_network(comm, all_channels)))
+    if comm.rccl or comm.release < CHANNELS_BY_RATE:
+        return min(wanted, all_channels)
     while wanted * ceil(comm.ranks / PEER_BATCH) > all_channels and wanted > 1:
         wanted //= 2
     return wanted
 
 
-def _over_network(comm: NcclCommunicator) -> int:
-    if comm.rccl:
-        return BEFORE_2_29
+def _over_network(comm: NcclCommunicator, all_channels: int) -> int:
+    if comm.rccl or comm.release < CHANNELS_BY_NICS:
+        return FEW
     machine = comm.cluster.machine
     near = paths_of(machine).nearest_nics(0)
+    if comm.release < CHANNELS_BY_RATE:
+        return max(len(near), FEW if FEW * comm.ranks <= FULL * all_channels else 1)
     GBps = sum(machine.devices[machine.nics[n]].rate_Bps for n in near) / 1e9
     return max(len(near), ceil(int(GBps) / FAR_CHANNEL_EXPECTED_GBps), 1)
 

@@ -11,6 +11,7 @@ from ringtree.machines.clusters import Cluster
 from ringtree.machines.machine import DeviceKind, PathKind
 from ringtree.machines.parts import cpu_maker
 from ringtree.nccl.link_speeds import runs_rccl
+from ringtree.nccl.releases import MODELLED
 from ringtree.nccl.tuning.figures import GENERATIONS, MAX_CHANNELS
 from ringtree.nccl.tuning.settings import TuningSettings, settings
 
@@ -36,6 +37,11 @@ class NcclCommunicator:
 
     cluster: Cluster
     graphs: Mapping[Pattern, Channels]
+
+    @property
+    def release(self) -> tuple[int, int]:
+        """NCCL's release; the one that the model follows where it is unknown."""
+        return self.cluster.nccl or MODELLED
 
     @property
     def nodes(self) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from ringtree.machines.machine import PathKind
 from ringtree.nccl.estimate import Estimate
+from ringtree.nccl.releases import FIRST
 from ringtree.nccl.tuning.all_pairs import all_pairs
 from ringtree.nccl.tuning.communicator import NcclCommunicator
 from ringtree.nccl.tuning.figures import ALGORITHMS, MAX_DIRECT_RANKS, MAX_NVLS_ARITY, PROTOCOLS
@@ -43,6 +44,8 @@ def enabled(comm: NcclCommunicator, collective: str, algorithm: str, protocol: s
     if graph is None or algorithm not in COLLECTIVES.get(collective, ()):
         return False
     if protocol != "simple" and algorithm not in ("ring", "tree"):
+        return False
+    if comm.release < FIRST.get(algorithm, comm.release):
         return False
     if algorithm not in comm.settings.algorithms or protocol not in comm.settings.protocols:
         return False
