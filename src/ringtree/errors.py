@@ -15,7 +15,7 @@ else:
     except ImportError:
 
         class PeerDied(RuntimeError):
-            """A rank of the group ended: `rank`."""
+            """A rank of the group ended: `rank`, by its number in the group (its text has the one in the world)."""
 
         class Mismatch(RuntimeError):
             """Two ranks called different things; the message names both sides."""

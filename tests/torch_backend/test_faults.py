@@ -48,6 +48,24 @@ def test_a_dead_rank_is_named_at_once(tmp_path: Path, call: str) -> None:
         assert call == "recv" or "sequence number 2 of group default_pg" in story.text
 
 
+def _dies_in_a_group(rank: int) -> None:
+    import torch
+    import torch.distributed as dist
+
+    group = dist.new_group([1, 2])
+    if rank == 2:
+        os._exit(7)
+    try:
+        dist.all_reduce(torch.ones(1), group=group) if rank == 1 else dist.barrier()
+    except dist.DistBackendError as error:
+        raise ValueError(f"died: {error.rank}") from None  # type: ignore[attr-defined]
+
+
+def test_a_dead_rank_has_its_number_in_the_world_in_any_group(tmp_path: Path) -> None:
+    stories, _ = run(3, tmp_path, _dies_in_a_group)
+    assert {rank: story.text for rank, story in stories.items()} == {0: "died: 2", 1: "died: 2"}
+
+
 def _hangs(rank: int, call: str) -> None:
     hurry()
     if rank == 1:

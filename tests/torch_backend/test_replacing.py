@@ -52,6 +52,27 @@ def test_groups_of_gloo_are_ours(replaced: Worlds) -> None:
         assert found == [("gloo", "StandIn")] * 4
 
 
+def hurried() -> str:
+    import torch
+    import torch.distributed as dist
+
+    group = dist.new_group()
+    if dist.get_rank() == 1:
+        dist.recv(torch.zeros(1), 0)
+        return ""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # "only supported for either nccl or gloo"
+        dist.distributed_c10d._set_pg_timeout(timedelta(seconds=0.2), group)
+    with pytest.raises(RuntimeError) as raised:
+        dist.all_reduce(torch.ones(1), group=group)
+    dist.send(torch.zeros(1), 1)
+    return str(raised.value)
+
+
+def test_torchs_way_to_set_a_timeout_is_ours(replaced: Worlds) -> None:
+    assert "rank 0 waited 0.2 s for rank 1" in replaced(2, "gloo").run(hurried)[0]
+
+
 def other_groups() -> list[Any]:
     import torch.distributed as dist
 

@@ -85,8 +85,9 @@ def parser_for(command: str | None) -> Parser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Does one command; returns its exit code: 2 for a call that makes no sense, 1 for one that failed."""
     words = list(sys.argv[1:] if argv is None else argv)
-    if sys.stdout is None:  # closed by whoever started this command
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # until the end
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started this command
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  # until the end
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # what its encoding has not is a question mark, no failure

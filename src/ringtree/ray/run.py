@@ -147,8 +147,9 @@ def _first(outcomes: dict[int, Outcome]) -> tuple[int, str, BaseException | None
         if not outcome.secondary:
             return rank, outcome.story, outcome.cause
     rank, outcome = failures[0]
-    if isinstance(outcome.cause, PeerDied) and outcome.cause.rank not in outcomes:
-        return outcome.cause.rank, f"rank {rank} raised {outcome.story}", outcome.cause
+    named = re.match(r"rank (\d+) ", str(outcome.cause))  # by its number in the world, in whatever group it was missed
+    if isinstance(outcome.cause, PeerDied) and named and int(named[1]) not in outcomes:
+        return int(named[1]), f"rank {rank} raised {outcome.story}", outcome.cause
     return rank, outcome.story, outcome.cause
 
 

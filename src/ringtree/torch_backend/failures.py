@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from torch.distributed import DistBackendError
 
 from ringtree import errors
@@ -27,10 +29,12 @@ FAILURES = (errors.PeerDied, errors.Mismatch, errors.TimedOut, errors.Poisoned)
 """Errors that end a group: it can only be destroyed then. All others are the caller's mistakes."""
 
 
-def with_text(error: Exception, text: str) -> Exception:
-    """One of FAILURES as torch's programs get it, with another text."""
+def with_text(error: Exception, text: str, ranks: Sequence[int]) -> Exception:
+    """One of FAILURES as torch's programs get it, with another text. `ranks`: of the group's members in the world; the
+    communicator's error has the rank's number in the group."""
     if isinstance(error, errors.PeerDied):
-        return PeerDied(text, error.args[1])
+        number: int = error.args[1]
+        return PeerDied(text, ranks[number] if 0 <= number < len(ranks) else number)
     if isinstance(error, errors.Mismatch):
         return Mismatch(text)
     return TimedOut(text) if isinstance(error, errors.TimedOut) else Poisoned(text)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from datetime import timedelta
 from functools import wraps
 from inspect import signature
 from typing import Any
@@ -25,6 +26,9 @@ from ringtree.torch_backend.registration import NAME, REPLACES, TakenPlace
 
 GLOO = "gloo"
 HELPER = "_new_process_group_helper"
+SETTER = "_set_pg_timeout"
+SET = ("cpu", "cuda")
+"""The devices whose backends it sets."""
 BESIDE = "beside"
 """The end of the name of a group for other devices."""
 LOG = logging.getLogger(NAME)
@@ -42,6 +46,8 @@ def replace(name: str = GLOO) -> None:
         raise RuntimeError(f"torch {torch.__version__} has no {HELPER}, by which ringtree takes Gloo's place")
     if not hasattr(helper, "replaced"):
         setattr(c10d, HELPER, _instead_of(helper))
+        if (setter := getattr(c10d, SETTER, None)) is not None:
+            setattr(c10d, SETTER, _instead_of_setting(setter))
 
 
 def replace_all(names: str) -> None:
@@ -86,6 +92,25 @@ def _instead_of(helper: Callable[..., Any]) -> Callable[..., Any]:
 
     made.replaced = helper  # type: ignore[attr-defined]
     return made
+
+
+def _instead_of_setting(setter: Callable[..., None]) -> Callable[..., None]:
+    """torch's function that sets a group's timeout, which by itself asks for Gloo's class or NCCL's."""
+
+    @wraps(setter)
+    def set_timeout(timeout: timedelta, group: Any = None) -> None:
+        found = c10d._get_default_group() if group is None else group
+        served = [found._get_backend(device) for device in found._device_types if device.type in SET]
+        if ours := {backend for backend in served if _is_ours(backend)}:
+            ours.pop().set_timeout(timeout)
+        if not all(map(_is_ours, served)):
+            setter(timeout, group)
+
+    return set_timeout
+
+
+def _is_ours(backend: Any) -> bool:
+    return type(backend).__module__.startswith(f"{__package__}.")
 
 
 def _rename(group: Any, backend: Any, devices: dict[str, str]) -> None:

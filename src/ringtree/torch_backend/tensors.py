@@ -7,6 +7,7 @@ lies is written beside, and copied when the call has ended.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -80,7 +81,7 @@ def filled_from_host(out: torch.Tensor) -> Target:
     landed, stream = torch.empty(memory.shape, dtype=memory.dtype), torch.cuda.current_stream(memory.device)
 
     def arrive() -> None:
-        with torch.cuda.stream(stream):
+        with torch.cuda.stream(stream), writing(memory):
             memory.copy_(landed)
             if after is not None:
                 after()
@@ -110,6 +111,17 @@ def blocks(x: torch.Tensor, ranks: int) -> torch.Tensor:
     if x.numel() % ranks:
         raise ValueError(f"the input has {x.numel()} elements; expected a number that {ranks} ranks divide evenly")
     return x.detach().reshape(-1)
+
+
+def alike(xs: Tensors, own: torch.Tensor, what: str) -> Tensors:
+    """The tensors, one a rank, of a call in which all ranks' have as many elements as this rank's. ValueError: if one
+    has more or fewer."""
+    for rank, x in enumerate(xs):
+        if x.numel() != own.numel():
+            raise ValueError(
+                f"{what} has {x.numel()} elements for rank {rank}; expected {own.numel()}, as this rank's tensor has"
+            )
+    return xs
 
 
 def joined(xs: Tensors) -> torch.Tensor:
@@ -169,12 +181,18 @@ def _neighbours(xs: Tensors) -> torch.Tensor:
 
 
 def _copy(outs: Tensors, pieces: Tensors) -> None:
-    with torch.no_grad():
-        for out, piece in zip(outs, pieces, strict=True):
+    for out, piece in zip(outs, pieces, strict=True):
+        with writing(out):
             for axis, stride in enumerate(out.stride()):
                 if stride == 0 and out.shape[axis]:  # one element, shown as many; an empty array of numpy's has none
                     out, piece = out.narrow(axis, 0, 1), piece.narrow(axis, 0, 1)
             out.copy_(piece)
+
+
+def writing(out: torch.Tensor) -> AbstractContextManager[Any]:
+    """The mode in which this thread may write to `out`: a tensor of inference mode can be written to in it alone."""
+    mode: AbstractContextManager[Any] = torch.inference_mode() if out.is_inference() else torch.no_grad()
+    return mode
 
 
 _NAMES = {

@@ -216,6 +216,16 @@ def children(pid: int) -> set[int]:
     return {int(p) for task in Path(f"/proc/{pid}/task").iterdir() for p in (task / "children").read_text().split()}
 
 
+@pytest.mark.parametrize("closed", [1, 2])
+def test_a_stream_of_the_launcher_may_be_closed(closed: int) -> None:
+    other = 3 - closed
+    rank = f"echo lost >&{closed}; echo kept >&{other}; exit 3"
+    run = f"exec {sys.executable} -m ringtree.cli run -n 1 sh -c '{rank}' {closed}>&-"
+    done = subprocess.run(["sh", "-c", run], capture_output=True, text=True)
+    lines = [*done.stdout.splitlines(), *done.stderr.splitlines()]
+    assert done.returncode == 3 and lines[0] == "[0] kept" and "error" not in "".join(lines)
+
+
 def start(file: str, ranks: int, disposition: Callable[[], None] = interruptible) -> subprocess.Popen[str]:
     """A launcher whose ranks have each printed a line."""
     launcher = subprocess.Popen(

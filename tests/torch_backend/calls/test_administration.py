@@ -48,6 +48,30 @@ def test_names_and_numbers_of_groups(worlds: Worlds) -> None:
     assert names[0][6] == f"<ringtree process group {names[0][4]!r}, rank 0 of 1: ranks [0]>"
 
 
+def _late_for_a_barrier(async_op: bool) -> str:
+    import torch
+    import torch.distributed as dist
+
+    text = ""
+    if dist.get_rank() == 0:
+        with pytest.raises(RuntimeError) as raised:
+            work = dist.barrier(async_op=async_op, timeout=timedelta(seconds=0.2))
+            work.wait()  # type: ignore[union-attr]  # a synchronous one has raised
+        text = str(raised.value)
+        dist.send(torch.zeros(1), 1)
+    else:
+        dist.recv(torch.zeros(1), 0)
+        dist.barrier(timeout=timedelta(seconds=20))
+    dist.all_reduce(torch.ones(1))  # the group goes on
+    return text
+
+
+@pytest.mark.parametrize("async_op", [False, True])
+def test_a_barrier_has_a_timeout_of_its_own(worlds: Worlds, async_op: bool) -> None:
+    text, _ = worlds(2).run(_late_for_a_barrier, async_op)
+    assert "barrier(), sequence number" in text and "Timed out waiting: it had not ended after 0.2 s" in text
+
+
 def _again(act: Any, *args: Any) -> Any:
     """`act` in the default group, which is made anew after it: for acts that destroy it, or leave it broken."""
     import torch.distributed as dist

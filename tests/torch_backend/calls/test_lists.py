@@ -190,7 +190,8 @@ def _refused() -> None:
     import torch.distributed.tensor
 
     elsewhere, sparse = torch.zeros(2, device="meta"), torch.eye(2).to_sparse()
-    here = torch.zeros(2)
+    here, me, group = torch.zeros(2), dist.get_rank(), dist.group.WORLD
+    before = group._get_sequence_number_for_group()
     for call in (
         lambda: dist.all_reduce(elsewhere),
         lambda: dist.broadcast(sparse, 0),
@@ -216,9 +217,15 @@ def _refused() -> None:
         lambda: dist.all_to_all_single(here, here, [1, 2], [1, 1]),
         lambda: dist.all_to_all_single(here, here, [3, -1], [1, 1]),
         lambda: dist.all_to_all_single(here, here, [2], [2]),
+        lambda: dist.scatter(here, [torch.zeros(1), torch.zeros(3)], src=me),
+        lambda: dist.gather(here, [torch.zeros(1), torch.zeros(3)], dst=me),
+        lambda: dist.all_gather_coalesced([[torch.zeros(1)], [torch.zeros(3)]], [here]),
+        lambda: group.all_gather_single_coalesced([torch.zeros(4), torch.zeros(5)], [here, here]),
+        lambda: group.reduce_scatter_single_coalesced([here, here], [torch.zeros(4), torch.zeros(5)]),
     ):
         with pytest.raises(ValueError, match="expected"):
             call()
+    assert group._get_sequence_number_for_group() == before
     with pytest.raises(TypeError, match="out is float64; expected float32"):
         dist.all_gather_into_tensor(torch.zeros(4, dtype=torch.float64), here)
     shown = torch.distributed.tensor.DTensor.from_local(here, dist.init_device_mesh("cpu", (2,)))

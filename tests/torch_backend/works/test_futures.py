@@ -32,6 +32,53 @@ def test_a_future_does_not_block(worlds: Worlds) -> None:
     assert worlds(2).run(_does_not_block) == [(True, [3.0] * 3)] * 2
 
 
+def _into_inference_tensors() -> list[Any]:
+    """The thread that ends the call is not in inference mode, and writes to tensors that were made in it."""
+    import torch
+    import torch.distributed as dist
+
+    with torch.inference_mode():
+        x, outs = torch.ones(3, 2).t(), [torch.zeros(3) for _ in range(2)]
+        works = [dist.all_reduce(x, async_op=True), dist.all_gather(outs, torch.ones(3), async_op=True)]
+    for work in works:
+        work.get_future().wait()
+    return [x.tolist(), *(out.tolist() for out in outs)]
+
+
+def test_a_future_of_tensors_of_inference_mode(worlds: Worlds) -> None:
+    assert worlds(2).run(_into_inference_tensors) == [[[[2.0] * 3] * 2, [1.0] * 3, [1.0] * 3]] * 2
+
+
+def _at_the_end_of_a_fork() -> bool:
+    import atexit
+    import os
+    import time
+
+    import torch
+    import torch.distributed as dist
+
+    if dist.get_rank() == 1:
+        dist.recv(torch.zeros(1), 0)
+    work = dist.all_reduce(torch.ones(1), async_op=True)
+    soon = True
+    if dist.get_rank() == 0:
+        future = work.get_future().then(lambda _: None)
+        began_s = time.monotonic()
+        if (child := os.fork()) == 0:
+            atexit._run_exitfuncs()
+            os._exit(0)
+        os.waitpid(child, 0)
+        soon = time.monotonic() - began_s < 4.0
+        dist.send(torch.zeros(1), 1)
+        future.wait()
+    work.wait()
+    return soon
+
+
+def test_a_forked_child_waits_for_no_call_of_its_parents(worlds: Worlds) -> None:
+    assert worlds(2).run(_at_the_end_of_a_fork) == [True, True]
+
+
 def _calls_in_a_callback(how: str) -> list[float]:
     import torch
     import torch.distributed as dist

@@ -15,6 +15,7 @@ from ringtree.torch_backend.tensors import (
     ENGINE_TYPES,
     Target,
     Tensors,
+    alike,
     blocks,
     filled,
     filled_jointly,
@@ -57,7 +58,9 @@ class CoalescedOperations(Launching):
     def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any) -> GroupWork | None:
         """Fills outputs[i] with all ranks' inputs[i], joined or stacked on a first axis."""
         xs, targets = [sent(x) for x in inputs], [filled(out) for out in outputs]
-        return self._together("all_gather_into_tensor_coalesced", opts, inputs, outputs, _begin_all_gather, xs, targets)
+        name = "all_gather_into_tensor_coalesced"
+        _check(name, xs, targets, self._size, 1)
+        return self._together(name, opts, inputs, outputs, _begin_all_gather, xs, targets)
 
     allgather_into_tensor_coalesced = all_gather_single_coalesced
 
@@ -70,7 +73,9 @@ class CoalescedOperations(Launching):
         def begin(c: Communicator, x: torch.Tensor, out: torch.Tensor, async_op: bool) -> Any:
             return c.reduce_scatter(x, op, out=out, async_op=async_op)
 
-        return self._together("reduce_scatter_tensor_coalesced", opts, inputs, outputs, begin, xs, targets)
+        name = "reduce_scatter_tensor_coalesced"
+        _check(name, xs, targets, 1, self._size)
+        return self._together(name, opts, inputs, outputs, begin, xs, targets)
 
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
@@ -84,7 +89,8 @@ class CoalescedOperations(Launching):
                 f"{len(inputs)}: for each rank a tensor for each of the inputs"
             )
         xs = [sent(x) for x in inputs]
-        targets = [filled_jointly([row[i] for row in outputs]) for i in range(len(inputs))]
+        rows = [alike([row[i] for row in outputs], x, f"outputs[:][{i}]") for i, x in enumerate(inputs)]
+        targets = [filled_jointly(row) for row in rows]
         flat = [out for row in outputs for out in row]
         return self._together("all_gather_coalesced", opts, inputs, flat, _begin_all_gather, xs, targets)
 
@@ -107,6 +113,17 @@ class CoalescedOperations(Launching):
             return [begin(c, x, out, async_op) for x, (out, _) in zip(xs, targets, strict=True)][-1]
 
         return self.launch(name, opts, inputs, outputs, call, together([after for _, after in targets]))
+
+
+def _check(name: str, xs: Tensors, targets: Sequence[Target], more: int, fewer: int) -> None:
+    """ValueError where an output is not `more` times as long as its input, or `fewer` times as short: before the first
+    call begins, for one that had begun would be counted on the other ranks alone."""
+    for number, (x, (out, _)) in enumerate(zip(xs, targets, strict=False)):
+        if x.dtype != out.dtype or x.numel() * more != out.numel() * fewer:
+            raise ValueError(
+                f"{name}: tensor {number} has {x.numel()} elements of {x.dtype} in and {out.numel()} of {out.dtype} "
+                f"out; expected {x.numel() * more / fewer:g} out, of the same type"
+            )
 
 
 def _begin_all_gather(c: Communicator, x: torch.Tensor, out: torch.Tensor, async_op: bool) -> Any:

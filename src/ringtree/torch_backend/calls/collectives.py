@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from torch.distributed.distributed_c10d import (
 
 from ringtree.runtime.communicator.calls.codes import CODE
 from ringtree.runtime.communicator.calls.operations import Operation
+from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.torch_backend.calls.all_to_all import AllToAll
 from ringtree.torch_backend.calls.coalesced import CoalescedOperations
 from ringtree.torch_backend.calls.forms import taking
@@ -23,7 +25,7 @@ from ringtree.torch_backend.calls.launching import Prepared
 from ringtree.torch_backend.calls.lists import Lists
 from ringtree.torch_backend.calls.sparse import Sparse
 from ringtree.torch_backend.tensors import BY_NUMBER, Tensors, blocks, filled, one, operation, reduced, sent
-from ringtree.torch_backend.works.work import GroupWork
+from ringtree.torch_backend.works.work import NO_TIMEOUT, GroupWork, Pending
 
 _ALL_REDUCE, _BROADCAST = CODE["all_reduce"], CODE["broadcast"]
 _ALL_GATHER, _REDUCE_SCATTER = CODE["all_gather"], CODE["reduce_scatter"]
@@ -92,8 +94,21 @@ class GroupCollectives(Lists, AllToAll, CoalescedOperations, Sparse):
 
     @taking(BarrierOptions)
     def barrier(self, opts: Any) -> GroupWork | None:
-        """Completes when all ranks have entered."""
-        return self.launch("barrier", opts, (), (), lambda c, a: c.barrier(async_op=a))
+        """Completes when all ranks have entered. Where `opts` has a timeout, a wait for it lasts no longer."""
+        limit: timedelta = opts.timeout
+        if limit <= NO_TIMEOUT:
+            return self.launch("barrier", opts, (), (), _barrier)
+        work = self.launch("barrier", None, (), (), _barrier)
+        assert isinstance(work, Pending)
+        work.limit = limit
+        if opts.asyncOp:
+            return work
+        work.wait()
+        return None
+
+
+def _barrier(c: Communicator, async_op: bool) -> Any:
+    return c.barrier(async_op=async_op)
 
 
 def _all_gather(input: torch.Tensor, output: torch.Tensor, op: Operation, root: int) -> Prepared:

@@ -16,6 +16,7 @@ from ringtree.torch_backend.calls.forms import taking
 from ringtree.torch_backend.calls.launching import Launching
 from ringtree.torch_backend.tensors import (
     Tensors,
+    alike,
     elements,
     filled,
     filled_jointly,
@@ -74,7 +75,7 @@ class Lists(Launching):
         root, x = self._root(opts), sent(one(inputs))
         if self._rank != root:
             return self.launch("gather", opts, inputs, (), lambda c, a: c.gather(x, root, async_op=a))
-        row = self._row(outputs, "outputs")
+        row = alike(self._row(outputs, "outputs"), one(inputs), "outputs")
         out, after = filled_jointly(row)
         return self.launch("gather", opts, inputs, row, lambda c, a: c.gather(x, root, out=out, async_op=a), after)
 
@@ -83,7 +84,7 @@ class Lists(Launching):
         """Fills outputs[0] with this rank's entry of the root's list."""
         root = self._root(opts)
         out, after = filled(one(outputs))
-        row = self._row(inputs, "inputs") if self._rank == root else ()
+        row = alike(self._row(inputs, "inputs"), one(outputs), "inputs") if self._rank == root else ()
         x = joined(row) if row else None
         return self.launch("scatter", opts, row, outputs, lambda c, a: c.scatter(x, root, out, async_op=a), after)
 

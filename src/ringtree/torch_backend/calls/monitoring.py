@@ -45,7 +45,8 @@ class MonitoredBarrier(Launching):
         try:
             problem = self._counts(limit_s, wait_all_ranks) if self._rank == 0 else self._comes(limit_s)
         except failures.FAILURES as error:  # a rank died
-            raise failures.with_text(error, f"rank {self._recorder.rank}: monitored_barrier: {error}") from None
+            text = f"rank {self._recorder.rank}: monitored_barrier: {error}"
+            raise failures.with_text(error, text, self._recorder.ranks) from None
         if problem:
             path = report(self._recorder.rank, problem, TimedOut(problem))
             raise failures.TimedOut(problem if path is None else f"{problem} ({path} has what this rank did last)")

@@ -162,7 +162,7 @@ class FlightEntry(FlightRecord):
         if over and first:
             recorder.failure = text
         text = f"rank {recorder.rank}: {self}: {text}"
-        return with_text(error, text + self._reported(error, text) if first else text)
+        return with_text(error, text + self._reported(error, text) if first else text, recorder.ranks)
 
     def _reported(self, error: Exception, text: str) -> str:
         path = self.recorder.report(self.recorder.rank, text, error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -85,6 +86,9 @@ class UnderWay:
     def _oldest(self, most: int) -> list[Pending]:
         with self._lock:
             return [work for work, _ in zip(self._works, range(most), strict=False)]
+
+
+os.register_at_fork(after_in_child=_all.clear)  # the parent's calls, which no thread of the child can end
 
 
 def _at_exit() -> None:

@@ -90,6 +90,8 @@ class Pending(GroupWork):
 
     owed = True
     """Whether other ranks may wait for this call: then the group is not left before it has ended."""
+    limit = NO_TIMEOUT
+    """The timeout of waits that have none."""
 
     def __init__(
         self,
@@ -121,7 +123,8 @@ class Pending(GroupWork):
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Waits until the call ends; raises its error, each time, or TimedOut when `timeout` passed first; the call
         goes on then."""
-        limit_s = None if timeout is None or timeout <= NO_TIMEOUT else timeout.total_seconds()
+        limit = self.limit if timeout is None or timeout <= NO_TIMEOUT else timeout
+        limit_s = None if limit <= NO_TIMEOUT else limit.total_seconds()
         try:
             ended = self.ended(limit_s)
         except KeyboardInterrupt:
