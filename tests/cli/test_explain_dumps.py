@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import pickle
@@ -124,6 +125,25 @@ def test_a_dump_in_a_folder_that_cannot_be_read_is_no_dead_rank(ringtree: Ringtr
         "to compare the others, name them\n"
     )
     assert "rank 1 left no dump" in ringtree("explain", files[0], files[2]).out
+
+
+@pytest.mark.parametrize("torn", [False, True])
+def test_a_file_named_as_the_dumps_beside_it_is_no_dead_rank(ringtree: Ringtree, tmp_path: Path, torn: bool) -> None:
+    """It was packed, or has zeros where a machine went down."""
+    waits = [entry("all_reduce", 3, "started")]
+    files = written(tmp_path, waits, [], waits)
+    (tmp_path / "rank_1.log").write_text("some other file")
+    dump = Path(files[1])
+    if torn:
+        dump.write_bytes(bytes(dump.stat().st_size))
+    else:
+        dump.rename(dump := Path(f"{dump}.gz"))
+        dump.write_bytes(gzip.compress(dump.read_bytes()))
+    result = ringtree("explain", str(tmp_path))
+    assert (result.code, result.out) == (1, "")
+    assert result.err == (
+        f"ringtree explain: {dump} is named as the dumps beside it, and is none; to compare the others, name them\n"
+    )
 
 
 @pytest.mark.parametrize("protocol", [2, 5])

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ringtree.files import file_bytes as module
-from ringtree.files.file_bytes import content, file_bytes, first_bytes
+from ringtree.files.file_bytes import beginning, content, file_bytes, first_bytes
 
 MOST = 1 << 20
 
@@ -123,6 +123,17 @@ def test_no_more_is_unpacked_than_is_asked_for(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(b"a" * (64 << 20)))
     with content(path, "a letter", 1 << 30, unpack=True) as of:
         assert len(of.read(10)) == 10 and len(of.read()) == 1 << 20
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_byte_order_mark_is_no_part_of_a_text(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(pack(b"\xef\xbb\xbfletter"))
+    assert file_bytes(path, "a letter", MOST, unpack=True) == first_bytes(path, 10, unpack=True) == b"letter"
+    with content(path, "a letter", MOST, unpack=True, binary=True) as of:
+        assert of.read() == b"\xef\xbb\xbfletter"
+    if pack is bytes:
+        assert beginning(path, "a letter", 10) == b"letter" == first_bytes(path, 10)[:6]
 
 
 def test_the_first_bytes_of_what_is_no_file_are_none(tmp_path: Path) -> None:

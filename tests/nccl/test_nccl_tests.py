@@ -143,6 +143,80 @@ def test_json_as_the_tests_write_it(tmp_path: Path) -> None:
     assert _times(log) == TIMES and (log.collective, log.ranks, log.nodes) == ("all_reduce", 4, 1)
 
 
+def test_a_million_wrong_elements_are_printed_with_an_exponent(tmp_path: Path) -> None:
+    log = log_of(tmp_path, "1024 256 float sum -1 50 0.02 0.04 1.23457e+06 50 0.02 0.04 3\n")
+    assert log.rows[0].wrong == 1_234_573
+    of_errors = log_of(tmp_path, "1024 256 float sum -1 50 0.02 0.04 2e-07 50 0.02 0.04 1e-07\n")
+    assert of_errors.rows[0].wrong == 0
+
+
+def test_values_out_of_bounds_count_without_a_line_that_has_them(tmp_path: Path) -> None:
+    log = log_of(tmp_path, "1024 256 float sum -1 50 0.02 0.04 N/A\n# Out of bounds values : 3 FAILED\n")
+    assert "WRONG RESULTS: line 2: 3 values out of bounds, in no line of the table" in log.inferred
+    sound = log_of(tmp_path, "1024 256 float sum -1 50 0.02 0.04 0\n# Out of bounds values : 0 OK\n")
+    assert not any("WRONG" in text for text in sound.inferred)
+
+
+def run_of(ranks: int, groups: int = 1, program: str = "all_reduce", us: float = 50.0) -> str:
+    """A log of one run. Each group's ranks are `ranks` over `groups`."""
+    devices = [
+        f"#  Rank {r:2} Group {r % groups:2} Pid 47 on node{r // 8} device {r % 8:2} [0000:1b:00] NVIDIA H100"
+        for r in range(ranks)
+    ]
+    redop, count = ("sum", 256) if program == "all_reduce" else ("none", 256 // ranks)
+    rows = f"1024 {count} float {redop} -1 {us} 0.02 0.04 0 {us} 0.02 0.04 0"
+    return "\n".join([f"# Collective test starting: {program}_perf", *devices, rows, ""])
+
+
+@pytest.mark.parametrize(
+    ("text", "collective", "why"),
+    [
+        (run_of(8) + run_of(16), "", "line 12: a run of 16 ranks behind one of 8 (line 2); expected runs of as many"),
+        (run_of(16, groups=2), "", "line 2: 2 groups of ranks side by side (NCCL_TESTS_SPLIT); expected one"),
+        (run_of(8, program="all_gather"), "all_reduce", "is of all_gather (line 1); expected the log of all_reduce"),
+        (
+            run_of(8) + run_of(8, program="all_gather"), "",
+            "is of all_reduce (line 1) and all_gather (line 11); expected the log of one collective",
+        ),
+        (
+            "1024 256 float sum -1 50 0.02 0.04 0\n1024 16 float none -1 50 0.02 0.04 0\n", "",
+            "line 2: a row of another collective than the one before it, by redop, root or count",
+        ),
+    ],
+    ids=["ranks", "groups", "other", "two", "unnamed"],
+)  # fmt: skip
+def test_runs_that_are_not_of_one_test_are_refused(tmp_path: Path, text: str, collective: str, why: str) -> None:
+    path = tmp_path / "run.log"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=re.escape(why)):
+        read(path, collective)
+
+
+def test_of_two_programs_the_collective_that_is_named_counts(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    path.write_text(run_of(8, us=50.0) + run_of(16, program="all_gather", us=20.0))
+    for collective, ranks, us in (("all_reduce", 8, 50.0), ("all_gather", 16, 20.0)):
+        log = read(path, collective)
+        assert (log.collective, log.ranks, _times(log)) == (collective, ranks, [(1024, (us, us))])
+
+
+def test_two_runs_of_one_test_are_one_log(tmp_path: Path) -> None:
+    log = log_of(tmp_path, run_of(8, us=50.0) + run_of(8, us=40.0))
+    assert (log.ranks, log.nodes, len(log.ran), _times(log)) == (8, 1, 8, [(1024, (40.0, 40.0))])
+
+
+def test_rows_before_their_programs_name_are_its_own(tmp_path: Path) -> None:
+    """nccl-tests of 2.17 names it at the end, too; a log may have lost its beginning."""
+    log = log_of(tmp_path, "1024 256 float sum -1 50 0.02 0.04 0\n# Collective test concluded: all_reduce_perf\n")
+    assert log.collective == "all_reduce" and not any("collective" in text for text in log.inferred)
+
+
+def test_columns_of_a_csv_that_tell_lines_of_a_size_apart_are_named(tmp_path: Path) -> None:
+    head = "size_B,count,type,redop,time,algbw,busbw,nodes,stamp\n"
+    log = log_of(tmp_path, head + "8,2,float,sum,9,0,0,1,a\n8,2,float,sum,7,0,0,2,a\n16,4,float,sum,7,0,0,2,b\n")
+    assert "lines of one size differ in columns that are not read (nodes): the quickest counts" in log.inferred
+
+
 def test_csv_with_its_facts_and_the_quicker_of_two_runs(tmp_path: Path) -> None:
     head = "# collective: all_gather\n# nranks: 16\n" + ",".join(nccl_tests.CSV_COLUMNS) + "\n"
     rows = "1024,16,float,none,-1,54.0,0.0,0.0,55.0,0.0,0.0\n1024,16,float,none,-1,50.0,0.0,0.0,55.0,0.0,0.0\n"

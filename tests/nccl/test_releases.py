@@ -12,7 +12,8 @@ from ringtree.machines.clusters import Cluster
 from ringtree.nccl.cluster_plan import ClusterPlan
 from ringtree.nccl.explain import Diagnosis, explain
 from ringtree.nccl.files.debug_log import Debug
-from ringtree.nccl.files.nccl_tests import Log, NcclTestsRow
+from ringtree.nccl.files.measured_rows import NcclTestsRow
+from ringtree.nccl.files.nccl_tests import Log
 from ringtree.nccl.graphs import graphs as find_graphs
 from ringtree.nccl.releases import of_number, release
 from ringtree.nccl.transport.peer_channels import PeerChannels, peer_channels

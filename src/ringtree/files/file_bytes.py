@@ -19,6 +19,8 @@ MOST_RATIO = 200
 """The most that unpacked bytes may be of the file's. Deflate packs zeros 1,000 times; a trace some 10."""
 FREE_BYTES = 1 << 24
 """Unpacked bytes whose ratio is not looked at."""
+_MARK = b"\xef\xbb\xbf"
+"""The byte order mark with which some editors begin a text."""
 _GZIP = b"\x1f\x8b"
 _ARCHIVES = {
     _GZIP: "gzip",
@@ -30,9 +32,11 @@ _ARCHIVES = {
 
 
 class FileContent:
-    """The bytes of an open file, piece by piece, unpacked where gzip packed them."""
+    """The bytes of an open file, piece by piece, unpacked where gzip packed them; without a byte order mark where it is
+    no `binary` file."""
 
-    def __init__(self, path: Path, file: IO[bytes], expected: str, most: int) -> None:
+    def __init__(self, path: Path, file: IO[bytes], expected: str, most: int, binary: bool = False) -> None:
+        self._mark = b"" if binary else _MARK
         self._path, self._expected, self._most, self._read = path, expected, most, 0
         self._packed = _head(file, 2) == _GZIP
         self._most_unpacked = max(FREE_BYTES, os.fstat(file.fileno()).st_size * MOST_RATIO)
@@ -47,6 +51,8 @@ class FileContent:
             raise ValueError(f"{self._path}: its gzip is broken or cut short: {error}") from None
         except OSError as error:
             raise ValueError(f"{self._path}: {_reason(error)}; expected {self._expected}") from None
+        if not self._read and nbytes > len(self._mark):
+            piece = piece.removeprefix(self._mark)
         self._read += len(piece)
         if self._read > self._most:
             long = "unpacked more than" if self._packed else "more than"
@@ -77,7 +83,9 @@ def opened(path: str | Path, expected: str) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def content(path: str | Path, expected: str, most: int, unpack: bool = False) -> Iterator[FileContent]:
+def content(
+    path: str | Path, expected: str, most: int, unpack: bool = False, binary: bool = False
+) -> Iterator[FileContent]:
     """The content of a plain file, of at most `most` bytes, unpacked ones with `unpack`. ValueError, in one line: if it
     is none, empty or too long. `expected` names the wanted file in that line."""
     path = Path(path)
@@ -90,7 +98,7 @@ def content(path: str | Path, expected: str, most: int, unpack: bool = False) ->
         for magic, name in _ARCHIVES.items():
             if start.startswith(magic) and not (unpack and magic == _GZIP):
                 raise ValueError(f"{path}: packed with {name}; expected {expected}: unpack it first")
-        yield FileContent(path, file, expected, most)
+        yield FileContent(path, file, expected, most, binary)
 
 
 def file_bytes(path: str | Path, expected: str, most: int, unpack: bool = False) -> bytes:
@@ -111,14 +119,15 @@ def beginning(path: str | Path, expected: str, nbytes: int) -> bytes:
             raise ValueError(f"{path}: {_reason(error)}; expected {expected}") from None
     if not data:
         raise ValueError(f"{path}: empty; expected {expected}")
-    return data
+    return data.removeprefix(_MARK)
 
 
 def first_bytes(path: str | Path, nbytes: int, unpack: bool = False) -> bytes:
     """The first bytes of a plain file, by which its form is recognized; b"" of anything else."""
     try:
         with opened(path, "") as file:
-            return FileContent(Path(path), file, "", nbytes).read(nbytes) if unpack else _head(file, nbytes)
+            start = FileContent(Path(path), file, "", nbytes).read(nbytes) if unpack else _head(file, nbytes)
+            return start.removeprefix(_MARK)
     except (ValueError, OSError):
         return b""
 

@@ -22,7 +22,8 @@ from ringtree.nccl.cluster_plan import ClusterPlan, Planned
 from ringtree.nccl.estimate import Estimate
 from ringtree.nccl.faster import HELPS, Reason, reasons
 from ringtree.nccl.faults import HARDWARE, Fault, faults
-from ringtree.nccl.files.nccl_tests import Log, NcclTestsRow
+from ringtree.nccl.files.measured_rows import NcclTestsRow
+from ringtree.nccl.files.nccl_tests import Log
 from ringtree.nccl.interval import rivals
 from ringtree.nccl.matching import TAKEN, Compared, Match, MiddleSize, SizeRanges, middle_size
 from ringtree.nccl.releases import MODELLED, words

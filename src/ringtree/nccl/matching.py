@@ -9,7 +9,7 @@ from statistics import median
 
 from ringtree.nccl.cluster_plan import Planned
 from ringtree.nccl.estimate import Estimate
-from ringtree.nccl.files.nccl_tests import NcclTestsRow
+from ringtree.nccl.files.measured_rows import NcclTestsRow
 from ringtree.nccl.interval import Interval
 
 SMALL_BYTES = 1 << 13

@@ -32,10 +32,22 @@ def test_pickle_and_json_are_read_alike(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "rank"), [
     ("comm_lib_trace_rank_12", 12), ("nccl_trace_rank_0", 0), ("rank.7.json", 7), ("job41_rank3.pkl", 3), ("dump_5", 5),
-    ("rank_2_of_8.pickle", 2),
+    ("rank_2_of_8.pickle", 2), ("dump_20261129_4", 4),
 ])  # fmt: skip
 def test_the_rank_is_in_the_files_name(tmp_path: Path, name: str, rank: int) -> None:
     assert write(tmp_path / name, pickle.dumps(WHOLE)).rank == rank
+
+
+def test_the_end_of_a_longer_number_is_no_rank(tmp_path: Path) -> None:
+    with pytest.raises(DumpError, match="no rank in the file's name"):
+        write(tmp_path / "dump_20261129", pickle.dumps(WHOLE))
+
+
+@pytest.mark.timeout(20)
+def test_a_tensor_of_very_many_axes_is_refused_at_once(tmp_path: Path) -> None:
+    long = document([entry("all_reduce", 1, outputs=[[3] * 400_000])], 4, {})
+    with pytest.raises(DumpError, match="a tensor of 400,000 axes; expected at most 64, as torch's have"):
+        write(tmp_path / "rank_0", pickle.dumps(long))
 
 
 def test_an_old_version_lacks_fields(tmp_path: Path) -> None:

@@ -79,6 +79,9 @@ def test_collectives_are_matched_by_their_order_in_a_communicator(tmp_path: Path
     assert graph.tag.tolist() == [0, 2, 1, 0, 1, 2, 0, 1]
     with pytest.raises(FormatError, match="nothing names the ranks of communicator '7': expected --groups FILE"):
         load(path)
+    groups.write_text('{"7": [2, 0], "7": [0, 1]}')
+    with pytest.raises(FormatError, match="the name '7' stands twice"):
+        read_communicators(str(groups))
 
 
 def test_communicators_of_a_trace_of_pytorch(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ringtree.formats import FormatError
-from ringtree.formats.operations import format_of, goal, limits, load
+from ringtree.formats.operations import GOAL, format_of, goal, limits, load
 from ringtree.ir.operations import GraphBuilder, OperationGraph, OperationKind
 
 PAIR = """// two ranks
@@ -84,6 +84,13 @@ def test_mistakes_are_one_line(text: str | bytes, message: str, tmp_path: Path) 
     with pytest.raises(FormatError, match=message) as error:
         goal.read(path)
     assert str(error.value).startswith(str(path)) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("comment", ["/*" + "a long licence\n" * 1000 + "*/", "// a licence\n" * 1000])
+def test_a_long_comment_may_come_first(tmp_path: Path, mark: str, comment: str) -> None:
+    path = written(tmp_path / "x", mark + comment + "num_ranks 3\n")
+    assert format_of(path) == GOAL and goal.read(path).ranks == 3
 
 
 def test_a_comment_may_have_no_end(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from ringtree.formats.flight.dumps import is_dump, rank_in
 
 BEGINNING = 1 << 16
 """Bytes by which a file is recognized."""
+_NUMBER = re.compile(r"\d+")
 EXPECTED = "a flight recorder's dump, or a log of nccl-tests"
 
 
@@ -37,9 +39,16 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
         if not path.is_dir():
             yield path
             continue
-        inside = [file for file in sorted(path.iterdir()) if file.name[0] != "." and _is_dump_inside(file)]
+        there = [file for file in sorted(path.iterdir()) if file.name[0] != "."]
+        inside = [file for file in there if _is_dump_inside(file)]
         if not inside:
             raise ValueError(f"{path}: no dumps of flight recorders in this folder")
+        named = {_NUMBER.sub("", file.name) for file in inside}
+        for file in there:
+            if file not in inside and _NUMBER.sub("", file.name.removesuffix(".gz")) in named and file.is_file():
+                raise ValueError(
+                    f"{file} is named as the dumps beside it, and is none; to compare the others, name them"
+                )
         yield from inside
 
 

@@ -70,6 +70,10 @@ def measured(program: DeviceProgram, path: str) -> MeasuredTable:
         raise ValueError(
             f"{path}: is of {table}; expected {schedule.collective} over {schedule.ranks}, as {program.name} is"
         )
+    if wrong := next((row for row in log.rows if row.wrong), None):
+        raise ValueError(
+            f"{path}, line {wrong.wrong_line}: {wrong.wrong} wrong elements; expected times of right results"
+        )
     rows = [row for row in log.rows if row.nbytes >= schedule.chunks]
     if len(rows) > MOST_SIZES:
         raise ValueError(f"{path}: {len(rows):,} sizes; expected at most {MOST_SIZES}, each of which is simulated")

@@ -22,6 +22,7 @@ MOST_TENSORS = 5_000_000
 """Sizes in all tensors of a dump."""
 MOST_RANKS = 1 << 20
 MOST_FRAMES = 100
+MOST_AXES = 64
 """Frames of a stack; the rest is left out."""
 EXPECTED = "a flight recorder's dump"
 
@@ -120,7 +121,7 @@ def _value(data: bytes, path: Path) -> Any:
 def rank_in(name: str) -> int | None:
     """The number behind "rank" in a file's name, else the last one: comm_lib_trace_rank_3, nccl_trace_rank3.pkl,
     rank.3.json, dump_3. None where there is none."""
-    found = re.findall(r"rank[._-]?(\d{1,7})(?!\d)", name) or re.findall(r"(\d{1,7})(?!\d)", name)
+    found = re.findall(r"rank[._-]?(\d{1,7})(?!\d)", name) or re.findall(r"(?<!\d)(\d{1,7})(?!\d)", name)
     return int(found[-1]) if found and int(found[-1]) < MOST_RANKS else None
 
 
@@ -212,10 +213,13 @@ def _with_state_of(part: Operation, whole: Operation | None) -> Operation:
 
 
 def _tensors(sizes: Any, dtypes: Any, reading: _Reading) -> tuple[Tensor, ...]:
-    shapes, kinds = reading.items(sizes), [_text(d) for d in reading.items(dtypes)]
+    shapes = [reading.items(shape) for shape in reading.items(sizes)]
+    kinds = [_text(d) for d in reading.items(dtypes)]
     kinds += kinds[-1:] * (len(shapes) - len(kinds)) or [""] * (len(shapes) - len(kinds))
+    if long := next((shape for shape in shapes if len(shape) > MOST_AXES), None):
+        raise DumpError(f"a tensor of {len(long):,} axes; expected at most {MOST_AXES}, as torch's have")
     return tuple(
-        (_DTYPES.get(kind, kind.lower()), tuple(_number(n) for n in reading.items(shape)))
+        (_DTYPES.get(kind, kind.lower()), tuple(_number(n) for n in shape))
         for shape, kind in zip(shapes, kinds, strict=False)
     )
 

@@ -85,7 +85,7 @@ def read(path: Path, communicators: Mapping[str, tuple[int, ...]] = NO_COMMUNICA
     left = MOST_BYTES
     for rank, one in enumerate(paths):
         try:
-            with content(one, EXPECTED, left) as file:
+            with content(one, EXPECTED, left, binary=True) as file:
                 found = messages(file)
                 _metadata(next(found, None))
                 _Rank(one, rank, len(paths), builder, groups).read(found)

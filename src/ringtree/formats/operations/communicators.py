@@ -110,7 +110,7 @@ def matched(found: Communicators) -> tuple[list[CollectiveCall], dict[int, int]]
 def read_communicators(path: str) -> dict[str, tuple[int, ...]]:
     """The communicators of a file of ASTRA-sim's: an object of lists of ranks, by name. FormatError for another."""
     try:
-        found = json_value(file_bytes(path, EXPECTED, MOST_BYTES), path, EXPECTED)
+        found = json_value(file_bytes(path, EXPECTED, MOST_BYTES), path, EXPECTED, unique=True)
     except ValueError as error:
         raise FormatError(str(error)) from None
     if not isinstance(found, dict) or not all(

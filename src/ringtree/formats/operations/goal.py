@@ -46,7 +46,8 @@ _CUTS = re.compile(r";|(?<=\{)|(?=\})|(?<=\})")
 def begins(start: bytes) -> bool:
     """Whether a file that starts so is GOAL."""
     text, _ = _bare(start.decode("latin-1"), False)
-    return text.lstrip().startswith("num_ranks")
+    only_comments = start.lstrip()[:1] == b"/" and text.strip() in ("", "/")  # the last one may be cut
+    return only_comments or text.lstrip().startswith("num_ranks")
 
 
 def read(path: Path) -> OperationGraph:

@@ -9,24 +9,23 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
-from statistics import median
 from typing import Any, NamedTuple
 
 from ringtree.files.file_bytes import file_bytes
 from ringtree.files.json_values import json_value
 from ringtree.nccl.files.debug_log import Debug
-from ringtree.nccl.files.row_numbers import are_numbers, measured_side, whole, wrong_elements
+from ringtree.nccl.files.deduced import collective_of, ranks_of
+from ringtree.nccl.files.measured_rows import TYPE_BYTES, MeasuredRows, NcclTestsRow
+from ringtree.nccl.files.row_numbers import are_numbers, whole
 
 LARGEST_BYTES = 1 << 28
 """A file beyond this is refused unread."""
 LONGEST_LINE = 1 << 14
 """A longer line is cut, and the rest is taken as the next line."""
 MOST_LINES = 4_000_000
-MOST_ROWS = 100_000
-MOST_TABLE_LINES = 200_000
 MOST_RANKS = 1 << 20
 COLLECTIVES = {
     "all_reduce": "all_reduce", "all_gather": "all_gather", "reduce_scatter": "reduce_scatter",
@@ -34,11 +33,6 @@ COLLECTIVES = {
     "gather": "gather", "scatter": "scatter",
 }  # fmt: skip
 """Collectives by their names in nccl-tests."""
-TYPE_BYTES = {
-    "int8": 1, "uint8": 1, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8, "half": 2, "float": 4, "double": 8,
-    "bfloat16": 2, "float16": 2, "float32": 4, "float64": 8, "f8e4m3": 1, "f8e5m2": 1, "fp8_e4m3": 1, "fp8_e5m2": 1,
-    "char": 1, "int": 4,
-}  # fmt: skip
 CSV_COLUMNS = ("size_B", "count", "type", "redop", "root", "oop_time_us", "oop_algbw_GBps", "oop_busbw_GBps",
                "ip_time_us", "ip_algbw_GBps", "ip_busbw_GBps")  # fmt: skip
 CSV_SIDES = {
@@ -47,6 +41,9 @@ CSV_SIDES = {
     "one": ("time", "algbw", "busbw", "wrong"),
 }
 """The columns of a side of a CSV; one side alone has names of its own."""
+_COLUMNS = {*CSV_COLUMNS, "size", *(column for side in CSV_SIDES.values() for column in side)}
+MOST_DIFFER = 16
+"""Columns that are named where lines of one size differ in them."""
 _TIMES = ("time", "cputime")
 _REDOPS = frozenset({"sum", "prod", "min", "max", "avg", "mulsum", "all", "none"})
 _TYPES = "|".join(TYPE_BYTES)
@@ -56,32 +53,9 @@ _TWO_NUMBERS = re.compile(r"\d[ \t]{1,40}\d")
 _ROOT = re.compile(r"-?\d{1,7}")
 _HEADER = re.compile(r"#\s+size\s+count\s.*busbw")
 _PROGRAM = re.compile(r"\b(" + "|".join(COLLECTIVES) + r")_perf\b")
-_DEVICE = re.compile(r"#\s+Rank\s+(\d+)\s.*?\bon\s+(\S+)\s+device\s+(\d+)\s+\[([^\]]*)\]\s*(.*)")
+_DEVICE = re.compile(r"#\s+Rank\s+(\d+)\s(?:\s*Group\s+(\d+)\s)?.*?\bon\s+(\S+)\s+device\s+(\d+)\s+\[([^\]]*)\]\s*(.*)")
+_OUT_OF_BOUNDS = re.compile(r"# Out of bounds values : ([1-9]\d{0,17}) FAILED")
 _CSV_FACT = re.compile(r"#\s*(collective|nranks)\s*:\s*(\w+)")
-
-
-@dataclass(frozen=True, slots=True)
-class NcclTestsRow:
-    """A size. `nbytes` as nccl-tests counts it: of the whole vector. Times out of place and in place, where measured;
-    `algbw`, `busbw` in GB/s as printed, of the quicker. `wrong`: elements of both, of all lines of this size, the first
-    of which with any is `wrong_line` (0: none)."""
-
-    nbytes: int
-    count: int
-    type: str
-    redop: str
-    root: int
-    times_s: tuple[float, ...]
-    algbw: float
-    busbw: float
-    wrong: int
-    line: int
-    wrong_line: int = 0
-
-    @property
-    def time_s(self) -> float:
-        """The quicker of the two."""
-        return min(self.times_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +67,22 @@ class Ran:
     device: int
     busid: str
     model: str
+
+
+@dataclass(slots=True)
+class NcclTestsRun:
+    """A list of devices, whose first is in that line, and the programs whose rows follow it. `groups`: of ranks that
+    test side by side (NCCL_TESTS_SPLIT)."""
+
+    line: int
+    ran: list[Ran] = field(default_factory=list)
+    groups: set[int] = field(default_factory=set)
+    programs: set[str] = field(default_factory=set)
+
+    @property
+    def ranks(self) -> int:
+        """The number of ranks of all groups."""
+        return max((r.rank for r in self.ran), default=-1) + 1
 
 
 @dataclass(slots=True)
@@ -119,7 +109,6 @@ def read(path: Path, collective: str = "") -> Log:
     where the file is no such log."""
     reading = _Reading(path)
     data = file_bytes(path, "the output of nccl-tests", LARGEST_BYTES)
-    data = data.removeprefix(b"\xef\xbb\xbf")
     if b"\0" in data[:4096]:
         raise ValueError(f"{path}: holds bytes that are no text; expected the output of nccl-tests")
     if data[:4096].lstrip()[:1] == b"{":
@@ -139,15 +128,17 @@ class _Reading:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.rows: list[NcclTestsRow] = []
-        self.taken = 0
-        self.ran: list[Ran] = []
+        self.rows: dict[str, MeasuredRows] = {}  # by the program that was named last before them
+        self.runs: list[NcclTestsRun] = []
         self.debug = Debug()
         self.programs: dict[str, int] = {}
+        self.program = ""
+        self.out_of_bounds = ""
         self.ranks = 0
         self.columns = _columns([])
         self.csv: list[str] = []
-        self.quick: dict[int, NcclTestsRow] = {}
+        self.unread: dict[str, dict[str, str]] = {}  # cells of other columns of a CSV, by column and size
+        self.differ: dict[str, None] = {}  # those in which lines of one size differ
 
     def line(self, text: str, number: int) -> None:
         if self.csv:
@@ -167,20 +158,47 @@ class _Reading:
         elif _TWO_NUMBERS.search(text) and (found := _ROW.search(text)):
             self._text_row(found, number)
         elif device := _DEVICE.search(text):
-            if len(self.ran) < MOST_RANKS:
-                rank, host, gpu, busid, model = device.groups()
-                self.ran.append(Ran(int(rank[:9]), _shown(host), int(gpu[:9]), _shown(busid), _shown(model)))
+            rank, group, host, gpu, busid, model = device.groups()
+            self.ran(Ran(int(rank[:9]), _shown(host), int(gpu[:9]), _shown(busid), _shown(model)), group or "0", number)
         else:
             if "_perf" in text and (program := _PROGRAM.search(text)):
-                self.programs.setdefault(COLLECTIVES[program[1]], number)
+                self.name(COLLECTIVES[program[1]], number)
+            elif "# Out of bounds" in text and (found := _OUT_OF_BOUNDS.search(text)):
+                self.out_of_bounds = f"line {number}: {found[1]} values out of bounds"
             self.debug.read(text, number)
+
+    def name(self, program: str, number: int) -> None:
+        """The rows from here on are that program's, and so are those before where no program was named."""
+        if not self.program and "" in self.rows:
+            self.rows[program] = self.rows.pop("")
+            for run in self.runs:
+                run.programs = {program} if run.programs else set()
+        self.program = program
+        self.programs.setdefault(program, number)
+
+    def ran(self, device: Ran, group: str, number: int) -> None:
+        """A line of a list of devices: behind rows, another run's."""
+        if not self.runs or self.runs[-1].programs:
+            self.runs.append(NcclTestsRun(number))
+        run = self.runs[-1]
+        if len(run.ran) < MOST_RANKS:
+            run.ran.append(device)
+            run.groups.add(int(group[:9]))
+
+    def row(self, number: int, what: tuple[Any, ...], figures: Sequence[Sequence[str]]) -> None:
+        """A row of the program that was named last."""
+        if self.program not in self.rows:
+            self.rows[self.program] = MeasuredRows(self.path)
+        self.rows[self.program].add(number, what, figures)
+        if self.runs:
+            self.runs[-1].programs.add(self.program)
 
     def _fact(self, what: str, value: str, number: int) -> None:
         if what == "collective":
             names = COLLECTIVES | {name: name for name in COLLECTIVES.values()}
             if value not in names:
                 raise ValueError(f"{self.path}, line {number}: collective {value}: expected one of {', '.join(names)}")
-            self.programs.setdefault(names[value], number)
+            self.name(names[value], number)
         else:
             self.ranks = whole(self.path, number, what, value, 1, MOST_RANKS)
 
@@ -200,7 +218,7 @@ class _Reading:
             starts = (0,)  # in place alone, as for a replayed trace
         figures = [words[n : n + 4] for n in starts if len(words) >= n + 3]
         if are_numbers(figures):
-            self._row(number, (int(found[1]), int(found[2]), found[3], redop, root), figures)
+            self.row(number, (int(found[1]), int(found[2]), found[3], redop, root), figures)
 
     def _csv_row(self, text: str, number: int) -> None:
         try:
@@ -221,58 +239,72 @@ class _Reading:
         ]
         root = named.get("root", "-1")
         what = (named[self.csv[0]], named["count"], named["type"], named.get("redop", "none"), root)
-        self._row(number, what, figures)
-
-    def _row(self, number: int, what: tuple[Any, ...], figures: Sequence[Sequence[str]]) -> None:
-        """Checks and keeps a row; skips rows of no bytes or without a time."""
-        self.taken += 1
-        if self.taken > MOST_TABLE_LINES:
-            raise ValueError(
-                f"{self.path}, line {number}: more than {MOST_TABLE_LINES:,} lines of figures; expected one test's"
-            )
-        nbytes = whole(self.path, number, "size", what[0], 0, 1 << 60)
-        measured = [m for f in figures if (m := measured_side(self.path, number, f)) is not None]
-        if not nbytes or not measured:
-            return
-        count = whole(self.path, number, "count", what[1], 0, 1 << 60)
-        root = whole(self.path, number, "root", what[4], -1, MOST_RANKS)
-        time_s, algbw, busbw, _ = min(measured)
-        before = self.quick.get(nbytes)
-        if before is None and len(self.quick) >= MOST_ROWS:
-            raise ValueError(
-                f"{self.path}, line {number}: more than {MOST_ROWS:,} sizes; expected the table of one test"
-            )
-        wrong = sum(wrong_elements(m[3]) for m in measured)
-        wrong_line = number if wrong else 0
-        if before is not None:
-            wrong, wrong_line = before.wrong + wrong, before.wrong_line or wrong_line
-        if before is None or time_s < before.time_s:
-            times_s = tuple(m[0] for m in measured)
-            self.quick[nbytes] = NcclTestsRow(
-                nbytes, count, str(what[2]), str(what[3]), root, times_s, algbw, busbw, wrong, number, wrong_line
-            )
-        elif wrong > before.wrong:
-            self.quick[nbytes] = replace(before, wrong=wrong, wrong_line=wrong_line)
+        self.row(number, what, figures)
+        for column in named.keys() - _COLUMNS - {self.csv[0]} if len(self.differ) < MOST_DIFFER else ():
+            if self.unread.setdefault(column, {}).setdefault(named[self.csv[0]], named[column]) != named[column]:
+                self.differ[column] = None
 
     def log(self, collective: str) -> Log:
-        rows = tuple(self.quick[nbytes] for nbytes in sorted(self.quick))
-        if not rows:
+        program = self._program(collective)
+        measured = self.rows[program]
+        rows = measured.sorted()
+        if measured.other_line:
+            raise ValueError(
+                f"{self.path}, line {measured.other_line}: a row of another collective than the one before it, by "
+                "redop, root or count; expected the table of one test"
+            )
+        ran, ranks = self._one_run(program)
+        inferred: list[str] = []
+        name = collective or program
+        if not name:
+            name = collective_of(rows)
+            inferred.append(f"the log does not name its collective: taken to be {name}, by its columns")
+        ranks = self.ranks or ranks or self.debug.ranks
+        if not ranks and (ranks := ranks_of(name, rows)):
+            inferred.append(f"the log does not list its ranks: taken as {ranks}, by busbw over algbw")
+        if self.differ:
+            columns = ", ".join(sorted(map(_shown, self.differ)))
+            inferred.append(f"lines of one size differ in columns that are not read ({columns}): the quickest counts")
+        if self.out_of_bounds and not any(row.wrong for row in rows):
+            inferred.append(f"WRONG RESULTS: {self.out_of_bounds}, in no line of the table")
+        return Log(self.path, name, ranks, rows, tuple(ran), self.debug, tuple(inferred))
+
+    def _program(self, collective: str) -> str:
+        """The program whose rows count; "" where none is named. ValueError: it is not clear which."""
+        there = [program for program, rows in self.rows.items() if rows.quickest]
+        if not there:
             raise ValueError(
                 f"{self.path}: no line of a table; expected nccl-tests' or rccl-tests' output, with lines of size, "
                 "count, type and times"
             )
-        if len(self.programs) > 1 and not collective:
+        if collective in there:
+            return collective
+        if there == [""]:
+            return ""
+        if collective or len(self.programs) > 1:
             names = " and ".join(f"{name} (line {line})" for name, line in self.programs.items())
-            raise ValueError(f"{self.path}: is of {names}; expected the log of one collective")
-        inferred: list[str] = []
-        name = collective or next(iter(self.programs), "")
-        if not name:
-            name = _collective(rows)
-            inferred.append(f"the log does not name its collective: taken to be {name}, by its columns")
-        ranks = self.ranks or (max(r.rank for r in self.ran) + 1 if self.ran else 0) or self.debug.ranks
-        if not ranks and (ranks := _ranks(name, rows)):
-            inferred.append(f"the log does not list its ranks: taken as {ranks}, by busbw over algbw")
-        return Log(self.path, name, ranks, rows, tuple(self.ran), self.debug, tuple(inferred))
+            raise ValueError(f"{self.path}: is of {names}; expected the log of {collective or 'one collective'}")
+        return there[0]
+
+    def _one_run(self, program: str) -> tuple[list[Ran], int]:
+        """The devices and ranks of the runs of that program; none where the log does not list them. ValueError: runs
+        differ, or have groups."""
+        runs = [run for run in self.runs if program in run.programs]
+        if not runs:
+            return [], 0
+        first = runs[0]
+        for run in runs:
+            if len(run.groups) > 1:
+                raise ValueError(
+                    f"{self.path}, line {run.line}: {len(run.groups)} groups of ranks side by side (NCCL_TESTS_SPLIT); "
+                    "expected one"
+                )
+            if run.ranks != first.ranks:
+                raise ValueError(
+                    f"{self.path}, line {run.line}: a run of {run.ranks} ranks behind one of {first.ranks} (line "
+                    f"{first.line}); expected runs of as many"
+                )
+        return first.ran, first.ranks
 
 
 class _Columns(NamedTuple):
@@ -292,49 +324,13 @@ def _columns(header: Sequence[str]) -> _Columns:
     return _Columns("root" in header if header else None, starts, len(names) - starts[-1])
 
 
-def _per_rank(rows: Sequence[NcclTestsRow]) -> float:
-    """Elements of the whole vector over the row's count: 1, or the number of ranks that share the vector."""
-    big = [r for r in rows if r.count * TYPE_BYTES.get(r.type, 0)]
-    return median(r.nbytes / (r.count * TYPE_BYTES[r.type]) for r in big[-5:]) if big else 1.0
-
-
-def _factor(rows: Sequence[NcclTestsRow]) -> float:
-    """busbw over algbw; 0 where both are too small to divide."""
-    big = [r for r in rows if r.algbw >= 0.5]
-    return median(r.busbw / r.algbw for r in big[-5:]) if big else 0.0
-
-
-def _collective(rows: Sequence[NcclTestsRow]) -> str:
-    """The collective, by redop, root and whether the vector is one of blocks. all_to_all prints all_gather's
-    columns."""
-    one, factor = rows[-1], _factor(rows)
-    reduces = one.redop != "none"
-    if one.root >= 0:
-        return "reduce" if reduces else "broadcast"
-    if _per_rank(rows) > 1.5:
-        return "reduce_scatter" if reduces else "all_gather"
-    if reduces:
-        return "all_reduce" if factor == 0 or factor > 0.97 else "reduce_scatter"
-    return "send_recv" if factor == 0 or factor > 0.97 else "all_gather"
-
-
-def _ranks(name: str, rows: Sequence[NcclTestsRow]) -> int:
-    """Ranks by nccl-tests' own definitions; 0 where the definitions determine no number."""
-    shared, factor = round(_per_rank(rows)), _factor(rows)
-    if name in ("all_gather", "reduce_scatter", "all_to_all") and shared > 1:
-        return shared
-    if name == "all_reduce" and 0.9 < factor < 1.9999:
-        return round(2 / (2 - factor))
-    if name in ("all_gather", "reduce_scatter", "all_to_all") and 0.4 < factor < 0.9999:
-        return round(1 / (1 - factor))
-    return 0
-
-
 def _json(reading: _Reading, raw: bytes) -> None:
     """Reads the JSON that -J writes."""
     try:
         document = json_value(raw, str(reading.path), "the output of nccl-tests")
         results, config = document["results"], document.get("config", {})
+        for device, group in _devices(config.get("devices", document.get("devices", []))):
+            reading.ran(device, group, 1)
         for n, result in enumerate(results):
             forms = [result.get(form) for form in ("out_of_place", "in_place")]
             figures = [
@@ -343,10 +339,9 @@ def _json(reading: _Reading, raw: bytes) -> None:
                 if w is not None
             ]
             what = (result["size"], result["count"], result["type"], result["redop"], str(result["root"]).strip())
-            reading._row(n + 1, what, figures)
+            reading.row(n + 1, what, figures)
             if program := _PROGRAM.search(str(result.get("experiment_name", ""))):
-                reading.programs.setdefault(COLLECTIVES[program[1]], n + 1)
-        reading.ran += _ran(config.get("devices", document.get("devices", [])))
+                reading.name(COLLECTIVES[program[1]], n + 1)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         if str(error).startswith(str(reading.path)):
             raise
@@ -356,10 +351,10 @@ def _json(reading: _Reading, raw: bytes) -> None:
         ) from None
 
 
-def _ran(devices: Sequence[dict[str, Any]]) -> Iterator[Ran]:
+def _devices(devices: Sequence[dict[str, Any]]) -> Iterator[tuple[Ran, str]]:
     for d in devices:
         host, busid, model = (_shown(str(d[name])) for name in ("hostname", "device_hex", "device_info"))
-        yield Ran(int(d["rank"]), host, int(d["device"]), busid, model)
+        yield Ran(int(d["rank"]), host, int(d["device"]), busid, model), str(int(d.get("group", 0)))
 
 
 def _shown(text: str) -> str:
