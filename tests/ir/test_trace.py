@@ -16,6 +16,7 @@ def ring(n: int, nbytes: int = 10) -> Trace:
 def test_bytes_per_pair_and_makespan():
     trace = ring(3)
     assert trace.sent_nbytes().tolist() == [[0, 10, 0], [0, 0, 10], [10, 0, 0]]
+    assert [of.tolist() for of in trace.sent_of_pairs()] == [[1, 5, 6], [10, 10, 10]]
     assert [column.tolist() for column in trace.traffic_nbytes()] == [[10, 10, 10], [10, 10, 10]]
     assert trace.makespan_s == 4.0
 

@@ -167,7 +167,9 @@ def test_arguments_that_are_none_are_one_line_on_every_rank(file: Path, tmp_path
         raw = tmp_path / "raw"
         return [
             *(of(file, **options) for options in ({"names": 5}, {"names": ["none", 1]}, {"shard": ["large"]})),
-            *(of(file, **options) for options in ({"shard": slice(1)}, {"shape": 3}, {"memory": ""})),
+            of(file, shard=slice(1)),
+            *(of(file, shape=shape) for shape in (np.array([2, 3]), 3)),
+            of(file, memory=""),
             of(file, shard={"large": slice(0.5)}),
             *(of(raw, dtype="f4", shape=shape) for shape in ("10", (2.5, 4), (-2, 5), 11)),
             *(of(raw, dtype=dtype) for dtype in ("none", "O")),
@@ -180,6 +182,7 @@ def test_arguments_that_are_none_are_one_line_on_every_rank(file: Path, tmp_path
         f"ValueError: {file}: no tensor 'none'; expected names of its",
         f"TypeError: {file}: shard is ['large']; {shards}",
         f"TypeError: {file}: shard is slice(None, 1, None); {shards}",
+        "TypeError: shape is array([2, 3]); expected dtype= with it, of a file that is elements and nothing else",
         "TypeError: shape is 3; expected dtype= with it, of a file that is elements and nothing else",
         "ValueError: memory is ''; expected one of private, symmetric, mapped",
         f"TypeError: {file}: slice(None, 0.5, None) of tensor 'large'; expected whole numbers",

@@ -152,6 +152,15 @@ class Trace:
         np.add.at(total, (self.rank[sends], self.peer[sends]), self.nbytes[sends])
         return total
 
+    def sent_of_pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """([pairs], [pairs]): the pairs of ranks that have messages, each as sender * ranks + receiver, ascending, and
+        their bytes: as `sent_nbytes`, of any number of ranks."""
+        sends = self.kind == Event.SEND
+        pairs, of = np.unique(self.rank[sends].astype(np.int64) * self.ranks + self.peer[sends], return_inverse=True)
+        total = np.zeros(len(pairs), dtype=np.int64)
+        np.add.at(total, of, self.nbytes[sends])
+        return pairs, total
+
     def kind_seconds(self) -> NDArray[np.float64]:
         """[ranks, kinds of Event]: seconds of each rank in each kind; simultaneous messages count each, and a COMPUTE
         counts whole, also while the rank had other events (see ir.own_work)."""

@@ -127,7 +127,7 @@ def _planned(
     file: IO[bytes], path: Path, names: Names, shard: Shard | slice, raw: tuple[Any, Sequence[int] | int]
 ) -> _Plan:
     dtype, shape = raw
-    if dtype is None and shape != (-1,):
+    if dtype is None and (not isinstance(shape, tuple) or shape != (-1,)):
         raise TypeError(f"shape is {shape!r}; expected dtype= with it, of a file that is elements and nothing else")
     if dtype is None:
         header = read_header(file, path)
@@ -159,7 +159,7 @@ def _tensors(file: IO[bytes], plan: _Plan, comm: Communicator, stage: JointStage
         held = _mapped(file, plan, comm, stage, how.progress)
         stage.agree(name)
         return arrays_in(held, entries, lambda offset: offset, how.framework)
-    if how.device != HOST and reads_directly() and (comm.size == 1 or not plan.gathered):
+    if _read_directly(plan, comm, how.device):
         with stage.attempt():
             there = read_into(how.device, plan.header.path, plan.header.size, plan.layout, how.progress)
         stage.agree(name)
@@ -177,6 +177,15 @@ def _tensors(file: IO[bytes], plan: _Plan, comm: Communicator, stage: JointStage
     if how.device != HOST:
         return tensors_in(copied(held, how.device), entries, plan.layout.at)
     return arrays_in(held, entries, plan.layout.at, how.framework)
+
+
+def _read_directly(plan: _Plan, comm: Communicator, device: str) -> bool:
+    """Whether every rank reads its own shard into device memory by itself: where one cannot, all take the other way,
+    which has other steps."""
+    can = device != HOST and reads_directly()
+    if comm.size == 1 or plan.gathered:
+        return can and comm.size == 1
+    return bool(comm.all_reduce(np.array([can], np.int64), "min")[0])
 
 
 def _memory(plan: _Plan, kind: str, comm: Communicator, stage: JointStage) -> NDArray[np.uint8]:

@@ -85,15 +85,22 @@ def _ranks(both: tuple[Trace, Trace], names: tuple[str, str]) -> list[str]:
 
 def _bytes(both: tuple[Trace, Trace], names: tuple[str, str]) -> list[str]:
     """Whether the same bytes went between the same ranks."""
-    a, b = (trace.sent_nbytes() for trace in both)
-    pairs = np.argwhere(a != b)
-    if not len(pairs):
+    each = [trace.sent_of_pairs() for trace in both]
+    pairs = np.union1d(each[0][0], each[1][0])
+    a, b = np.zeros((2, len(pairs)), dtype=np.int64)
+    for nbytes, (there, sent) in zip((a, b), each, strict=True):
+        nbytes[np.searchsorted(pairs, there)] = sent
+    differ = np.flatnonzero(a != b)
+    if not len(differ):
         return [
             f"bytes per pair of ranks: equal ({count(int(np.count_nonzero(a)), 'pair')}, {size(int(a.sum()))} in all)"
         ]
-    pairs = pairs[np.argsort(-np.abs(a - b)[pairs[:, 0], pairs[:, 1]], kind="stable")].tolist()
-    lines = [f"{s} to {t}: {names[0]} {size(int(a[s, t]))}, {names[1]} {size(int(b[s, t]))}" for s, t in pairs]
-    return _most(f"bytes differ for {count(len(pairs), 'pair')} of ranks:", lines, len(lines))
+    lines = [
+        f"{pairs[k] // both[0].ranks} to {pairs[k] % both[0].ranks}: "
+        f"{names[0]} {size(int(a[k]))}, {names[1]} {size(int(b[k]))}"
+        for k in differ[np.argsort(-np.abs(a - b)[differ], kind="stable")]
+    ]
+    return _most(f"bytes differ for {count(len(differ), 'pair')} of ranks:", lines, len(lines))
 
 
 def _calls(both: tuple[Trace, Trace], names: tuple[str, str]) -> list[str]:
