@@ -212,6 +212,14 @@ def test_a_file_that_is_not_executable_is_named(tmp_path: Path) -> None:
         resolve([str(file)], module=False)
 
 
+def test_a_script_whose_interpreter_is_missing_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "script.sh"
+    file.write_text("#!/no/such/interpreter\n")
+    file.chmod(0o755)
+    with pytest.raises(ValueError, match=r"script\.sh: its interpreter .* is not there"):
+        run([str(file)], 1)
+
+
 def children(pid: int) -> set[int]:
     return {int(p) for task in Path(f"/proc/{pid}/task").iterdir() for p in (task / "children").read_text().split()}
 

@@ -66,6 +66,10 @@ class RankProcesses:
             try:
                 self._begin(rank, words, own, its_cores, reads=rank == reader)
             except OSError as error:
+                if isinstance(error, FileNotFoundError) and os.path.exists(words[0]):
+                    raise ValueError(
+                        f"{words[0]}: its interpreter (the first line's, behind #!) is not there"
+                    ) from None
                 raise named(f"rank {rank} could not be started", error) from None
             if not begun(rank):
                 break
