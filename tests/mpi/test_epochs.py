@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 import ringtree
 from ringtree import mpi as MPI
 from ringtree.mpi.groups.group import Group
+from ringtree.runtime.observing.worlds import worlds
 from tests.waiting import until
 
 
@@ -132,17 +134,23 @@ def test_a_rank_that_is_none_has_no_shared_memory() -> None:
     win.Free()
 
 
-def idle(comm: ringtree.Communicator) -> None:
-    win = MPI.Win.Allocate(8, 8, comm=MPI.Intracomm(comm))
-    time.sleep(1.5)
+def idle(comm: ringtree.Communicator) -> int:
+    """The number of looks at the other rank's waits, of 15, that find any."""
+    win, found = MPI.Win.Allocate(8, 8, comm=MPI.Intracomm(comm)), 0
+    (other,) = {*comm.all_gather(np.array([os.getpid()])).ravel().tolist()} - {os.getpid()}
+    for _ in range(15):
+        time.sleep(0.1)
+        found += any(rank.waits for world in worlds() for rank in world.ranks if rank.pid == other)
+    comm.barrier()
     win.Free()
+    return found
 
 
 def test_a_window_that_nobody_accesses_warns_of_nobody(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RINGTREE_WARN_SHARE", "0.5")
-    ringtree.spawn(idle, 2, timeout_s=2)
+    assert max(ringtree.spawn(idle, 2, timeout_s=2)) < 5
     assert capfd.readouterr().err == ""
 
 

@@ -24,9 +24,9 @@ REQUEST, BODY, POSTED, COMPLETED, REPLY = range(5)
 """Tags of a window's messages; replies have tags from REPLY on."""
 ROOM = 4096
 """Bytes of a request; a longer one follows it in a message of its own."""
-IDLE_S = 0.5
-"""Seconds of one wait for a request: who waits for no rank in particular warns of none, however long no access comes.
-"""
+IDLE_S = 0.04
+"""Seconds of one wait for a request. A wait of 50 ms would be written down (`ringtree ps`), and one of half the timeout
+warn of the other ranks, although none of them is late."""
 
 
 class Access(NamedTuple):
