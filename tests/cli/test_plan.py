@@ -74,7 +74,7 @@ def test_an_earlier_release_has_fewer_algorithms(ringtree: Ringtree, tmp_path: P
     ("topology", "nccl", "why"),
     [
         ("dgx-h100", "2.x", "--nccl: NCCL '2.x': expected a release such as 2.27 or 2.27.7"),
-        ("dgx-h100", "2.3", "--nccl: NCCL 2.3: expected 2.4 or later"),
+        ("dgx-h100", "2.3", "--nccl: NCCL 2.3: expected 2.4 or later, of 2"),
         ("mi300x8", "2.27", "--nccl 2.27: mi300x8 runs RCCL; leave it out"),
     ],
 )

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -84,6 +85,36 @@ def test_only_one_rank_speaks_and_the_losses_are_those_of_one(ringtree: Ringtree
     assert alone.code == two.returncode == 0, alone.err + two.stderr
     losses = re.findall(r"^step .*loss \d+\.\d+", two.stdout, re.MULTILINE)
     assert len(losses) == 2 and losses == re.findall(r"^step .*loss \d+\.\d+", alone.out, re.MULTILINE)
+
+
+def strictly(text: str) -> Any:
+    """JSON as everyone reads it: NaN is none."""
+
+    def refuse(word: str) -> None:
+        raise ValueError(word)
+
+    return json.loads(text, parse_constant=refuse)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("how", ["--dp 1 --experts 2 --html", "--dp 2 --elastic"])
+def test_a_loss_that_diverged_is_written(tmp_path: Path, how: str) -> None:
+    words, file = how.split(), tmp_path / "x.json"
+    page = [str(tmp_path / "x.html")] if words[-1] == "--html" else []
+    done = command("--steps", "12", "--optimizer", "sgd", "--rate", "1e5", "--json", str(file), *words, *page)
+    assert done.returncode == 0, done.stderr
+    assert strictly(file.read_text())["steps"][-1]["loss"] == "nan"
+    assert not page or Path(*page).exists()
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("elastic", [[], ["--elastic"]], ids=["fixed", "elastic"])
+def test_resuming_what_is_done_is_refused_in_a_line(tmp_path: Path, elastic: list[str]) -> None:
+    words = ("--dp", "2", *elastic, "--steps", "1", "--checkpoint", str(tmp_path / "c"))
+    assert command(*words).returncode == 0
+    done = command(*words, "--resume")
+    lines = [line for line in done.stderr.splitlines() if "ringtree train: " in line]
+    assert done.returncode == 1 and len(lines) == 1 and "expected" in lines[0] and "more than that" in lines[0]
 
 
 LAUNCHERS = ["torchrun --nproc-per-node 2", "ringtree run -n 2"]

@@ -15,7 +15,7 @@ from ringtree.nccl.files.debug_log import Debug
 from ringtree.nccl.files.measured_rows import NcclTestsRow
 from ringtree.nccl.files.nccl_tests import Log
 from ringtree.nccl.graphs import graphs as find_graphs
-from ringtree.nccl.releases import of_number, release
+from ringtree.nccl.releases import named_as_modelled, of_number, release
 from ringtree.nccl.transport.peer_channels import PeerChannels, peer_channels
 from ringtree.nccl.tuning.communicator import NcclCommunicator
 from ringtree.topology.fabrics import FABRICS
@@ -33,10 +33,20 @@ def test_a_release_is_read(text: str, expected: tuple[int, int]) -> None:
     assert release(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "2", "v2.27", "2.27.7.1", "2.3", "1.3.4", "22707", "2.27 ", "-2.27"])
+@pytest.mark.parametrize("text", ["", "2", "v2.27", "2.27.7.1", "2.3", "1.3.4", "3.0", "22707", "2.27 ", "-2.27"])
 def test_what_is_no_release_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"expected (a release such as|2\.4 or later)"):
+    with pytest.raises(ValueError, match=r"expected (a release such as|2\.4 or later, of 2)"):
         release(text)
+
+
+def test_a_later_release_is_taken_for_the_models() -> None:
+    assert named_as_modelled((2, 31)) == "NCCL 2.31, taken for 2.30" and named_as_modelled((2, 30)) == "NCCL 2.30"
+
+
+def test_an_algorithm_that_a_release_lacks_is_its_lack() -> None:
+    plan = ClusterPlan(replace(B200S, nccl=(2, 17)), algorithm="nvls_tree")
+    with pytest.raises(ValueError, match=r"^NCCL 2\.17 has no nvls_tree; expected 2\.18 or later$"):
+        plan.row("all_reduce", GiB)
 
 
 @pytest.mark.parametrize(

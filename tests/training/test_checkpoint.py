@@ -371,6 +371,46 @@ def test_another_model_is_refused_on_every_rank(worlds: Worlds, checkpoint: Path
     assert messages == [f"the checkpoint {checkpoint} is of another training: {differs}"] * 2
 
 
+def _write_apart(plan: TrainingPlan, folder: Path) -> str:
+    import torch.distributed as dist
+
+    with pytest.raises(OSError, match="is not whole") as raised:
+        _write(plan, folder / f"host{dist.get_rank()}")
+    return str(raised.value)
+
+
+def test_ranks_that_share_no_folder_have_no_checkpoint(worlds: Worlds, tmp_path: Path) -> None:
+    """As on hosts with disks of their own."""
+    from ringtree.training.core.checkpoint import latest
+
+    first, _ = worlds(2).run(_write_apart, plan_of(ParallelLayout(dp=2)), tmp_path)
+    assert "__1_0.distcp" in first and "expected a folder that all ranks share" in first
+    assert latest(tmp_path / "host0") is None and latest(tmp_path / "host1") is None
+
+
+@pytest.mark.parametrize("name", ["zero1 x 2", "sharded server x 2", "peers x 2"])
+def test_a_checkpoint_of_no_steps_is_resumed(worlds: Worlds, name: str, tmp_path: Path) -> None:
+    from ringtree.training import Trainer
+    from ringtree.training.core.checkpoint import save
+
+    save(Trainer(plan_of(ParallelLayout())), tmp_path)
+    losses = worlds(2).run(_from_no_steps, plan_of(LAYOUTS[name]), tmp_path)[0]
+    assert losses == pytest.approx(_from_no_steps(plan_of(ParallelLayout()), tmp_path), abs=TOLERANCE)
+
+
+def _from_no_steps(plan: TrainingPlan, folder: Path) -> list[float]:
+    from ringtree.training import Trainer
+    from ringtree.training.core.checkpoint import latest, load
+
+    trainer, found = Trainer(replace(plan, settings=replace(plan.settings, seed=9))), latest(folder)
+    trainer.plan = plan
+    assert found is not None
+    load(trainer, found)
+    losses = [trainer.mean_loss(trainer.step()) for _ in range(2)]
+    trainer.close()
+    return losses
+
+
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     with pytest.raises(OSError, match=re.escape(str(tmp_path / "taken"))):

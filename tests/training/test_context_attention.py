@@ -12,7 +12,7 @@ from tests.torch_backend.conftest import Worlds
 from tests.torch_backend.world import RankError
 
 KINDS = ("ring", "ulysses")
-TOLERANCE = {"float32": 1e-5, "float64": 1e-12}
+TOLERANCE = {"float32": 1e-5, "float64": 1e-12, "bfloat16": 6e-2, "float16": 8e-3}
 """For the result and gradients, absolute and relative."""
 
 

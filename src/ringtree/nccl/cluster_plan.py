@@ -18,6 +18,7 @@ from ringtree.nccl import shortfall, transport, tuning
 from ringtree.nccl.estimate import Estimate
 from ringtree.nccl.graphs import graphs
 from ringtree.nccl.interval import Interval, Intervals, rivals
+from ringtree.nccl.releases import FIRST, words
 from ringtree.nccl.tuning.figures import ALGORITHMS, PROTOCOLS
 from ringtree.price.bounds import SEND_RECV, Bounds, LowerBound
 
@@ -121,6 +122,11 @@ class ClusterPlan:
         if not found:
             if collective != SEND_RECV:
                 find_collective(collective)  # ValueError with the known names
+            since = FIRST.get(self.algorithm or "")
+            if since and self.cluster.nccl and self.cluster.nccl < since:
+                raise ValueError(
+                    f"NCCL {words(self.cluster.nccl)} has no {self.algorithm}; expected {words(since)} or later"
+                )
             forced = "/".join(filter(None, (self.algorithm, self.protocol)))
             raise ValueError(f"{self.cluster.name}: NCCL has no {forced or 'algorithm'} for {collective} there")
         theirs = found if self.model == "nccl" else self._estimates("nccl", collective, nbytes)

@@ -29,8 +29,8 @@ def release(text: str) -> tuple[int, int]:
     if found is None:
         raise ValueError(f"NCCL {text!r}: expected a release such as 2.27 or 2.27.7")
     named = int(found[1]), int(found[2])
-    if named < OLDEST:
-        raise ValueError(f"NCCL {text}: expected {words(OLDEST)} or later")
+    if named < OLDEST or named[0] != MODELLED[0]:
+        raise ValueError(f"NCCL {text}: expected {words(OLDEST)} or later, of {MODELLED[0]}")
     return named
 
 
@@ -43,7 +43,12 @@ def of_number(number: int) -> tuple[int, int] | None:
 
 def of_numbers(major: int, minor: int) -> tuple[int, int] | None:
     """The release; None for none that is modelled."""
-    return (major, minor) if (major, minor) >= OLDEST else None
+    return (major, minor) if (major, minor) >= OLDEST and major == MODELLED[0] else None
+
+
+def named_as_modelled(named: tuple[int, int]) -> str:
+    """`NCCL 2.27`; of a later release than the model's, also which one it is taken for."""
+    return f"NCCL {words(named)}" + (f", taken for {words(MODELLED)}" if named > MODELLED else "")
 
 
 def words(named: tuple[int, int]) -> str:

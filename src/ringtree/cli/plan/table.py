@@ -75,7 +75,7 @@ def describe(cluster: Cluster) -> str:
         if cluster.sharp:
             words.append("SHARP")
     if cluster.nccl:
-        words.append(f"NCCL {releases.words(cluster.nccl)}")
+        words.append(releases.named_as_modelled(cluster.nccl))
     return f"{cluster.name}: {', '.join(words)}"
 
 

@@ -22,6 +22,7 @@ from ringtree.runtime.launch.launch import RESTART
 from ringtree.training import ParallelLayout, TrainingPlan
 from ringtree.training.core.trainer import Trainer
 from ringtree.training.elastic import Change, ElasticSession
+from ringtree.training.measure.measured import finite
 
 RANK, SIZE = "RINGTREE_RANK", "RINGTREE_WORLD_SIZE"
 KNOCK_S = 2.0
@@ -48,6 +49,11 @@ def train(plan: TrainingPlan, args: argparse.Namespace, folder: Path, rank: int,
         comm = met
         keeping.resume(trainer)
 
+    if trainer.steps_done >= plan.settings.steps:
+        raise ValueError(
+            f"{args.checkpoint} has {trainer.steps_done} steps; expected --steps of more than that, to continue"
+        )
+
     def changed(change: Change) -> None:
         bar.print(words(change))
 
@@ -68,7 +74,7 @@ def _met(roll: Roll, timeout_s: float) -> Communicator | None:
     nobody saw it, begins alone and takes the others in. None where the training is done."""
     try:
         return ringtree.init(timeout_s=timeout_s)
-    except (PeerDied, TimedOut):
+    except (PeerDied, TimedOut, TimeoutError):
         if roll.lead():
             os.environ |= {RANK: "0", SIZE: "1"}
             return ringtree.init(timeout_s=timeout_s)
@@ -121,6 +127,6 @@ def record(session: ElasticSession, plan: TrainingPlan) -> dict[str, object]:
     steps = enumerate(zip(session.losses, session.step_s, strict=True), first)
     return {
         "plan": asdict(plan),
-        "steps": [{"step": step, "loss": loss, "seconds": seconds} for step, (loss, seconds) in steps],
+        "steps": [{"step": step, "loss": finite(loss), "seconds": seconds} for step, (loss, seconds) in steps],
         "changes": [change._asdict() for change in session.changes],
     }

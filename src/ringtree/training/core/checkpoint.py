@@ -50,8 +50,8 @@ def latest(folder: Path) -> Path | None:
 
 
 def save(trainer: Trainer, folder: Path) -> Path:
-    """Writes a checkpoint into a folder, each rank a part of it; all ranks call it. One of as many steps is replaced.
-    OSError: if it cannot be written; earlier ones stay."""
+    """Writes a checkpoint into a folder that all ranks share, each rank a part of it; all ranks call it. One of as many
+    steps is replaced. OSError: if it cannot be written, or is not all in that folder; earlier ones stay."""
     made = folder / f"step-{trainer.steps_done:08}"
     unfinished, replaced = (folder / f".{made.name}.{what}" for what in ("unfinished", "replaced"))
 
@@ -61,7 +61,14 @@ def save(trainer: Trainer, folder: Path) -> Path:
         unfinished.mkdir(parents=True)
 
     def end() -> None:
-        facts = {"steps": trainer.steps_done, **asdict(trainer.plan), "files": _digests(unfinished)}
+        files = _digests(unfinished)
+        try:
+            TensorReader(unfinished, files).read_metadata()
+        except ValueError as error:  # another rank's file is not here
+            raise OSError(
+                f"the checkpoint {made} is not whole ({error}): expected a folder that all ranks share"
+            ) from None
+        facts = {"steps": trainer.steps_done, **asdict(trainer.plan), "files": files}
         _write(unfinished / FACTS, json.dumps(facts, indent=1))
         if made.exists():
             made.rename(replaced)  # two renames apart, and not a removal's time, there is none of as many steps

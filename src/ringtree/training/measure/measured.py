@@ -116,14 +116,14 @@ class TrainingRecord:
         """The record but the trace, as JSON."""
         staleness = self.plan.layout.staleness
         return {
-            "plan": asdict(self.plan) | {"layout": asdict(self.plan.layout) | {"staleness": _finite(staleness)}},
+            "plan": asdict(self.plan) | {"layout": asdict(self.plan.layout) | {"staleness": finite(staleness)}},
             "ranks": self.plan.layout.ranks,
             "axes": {axis: getattr(self.plan.layout, axis) for axis in AXES},
             "strategies": [strategy.name for strategy in STRATEGIES if strategy.used(self.plan)],
             "groups": [{"names": names, "members": members} for names, members in named_groups(self.plan)],
             "parameters": parameters(self.plan),
             "steps": [
-                {"step": k, "loss": _finite(loss), "seconds": s, "received_nbytes": n}
+                {"step": k, "loss": finite(loss), "seconds": s, "received_nbytes": n}
                 for k, (loss, s, n) in enumerate(
                     zip(self.losses, self.step_s, self.received_nbytes, strict=True), self.first
                 )
@@ -139,10 +139,10 @@ class TrainingRecord:
             "sent": [asdict(sent) for sent in self.sent],
             "formula_nbytes": self.formula_nbytes,
             "counted_nbytes": self.counted_nbytes,
-            "experts": self.load and self.load.record(),
+            "experts": self.load and self.load.record() | {"imbalance": finite(self.load.mean_imbalance)},
         }
 
 
-def _finite(value: float | None) -> float | str | None:
-    """JSON has no infinity."""
+def finite(value: float | None) -> float | str | None:
+    """The number for JSON, which has no infinity and no NaN: they are words."""
     return value if value is None or abs(value) < float("inf") else str(value)

@@ -173,6 +173,16 @@ MISTAKES: dict[str, tuple[Act, type[Exception], str]] = {
         "recursive_doubling does not join all_reduce in rank order",
     ),
     "async": (lambda c: c.all_reduce([1], np.add, async_op=True), ValueError, "runs in this call"),
+    "of one array": (
+        lambda c: c.all_reduce([1.0, 2.0], sum),
+        TypeError,
+        "got 'sum' as an operation, a function of one",
+    ),
+    "of one numpy array": (
+        lambda c: c.reduce([1], np.prod),
+        TypeError,
+        "got 'prod' as an operation, a function of one",
+    ),
     "no function": (lambda c: c.all_reduce([1], Op("sum")), TypeError, "got str as an operation"),  # type: ignore[arg-type]
     "half": (lambda c: c.all_reduce([1], scaled(0.5)), TypeError, "scaled(0.5) of int64: expected a whole number"),
     "complex": (lambda c: c.all_reduce([1.0], scaled(1j)), TypeError, "scaled(1j) of float64: expected a real number"),

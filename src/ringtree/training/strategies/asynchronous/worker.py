@@ -119,10 +119,10 @@ class Pushing(torch.optim.Optimizer):
         """Sends the model's weights and the state to the ranks that keep them; all ranks call it."""
         flat, steps = self._worker.flat, torch.zeros(())
         vectors = {"weights": flat.weights}
-        for kind in self._kinds:
-            states = [self.state[p] for p in flat.parameters]
-            vectors[kind] = torch.cat([state[kind].flatten() for state in states])
-            steps = states[0]["step"]
+        for kind in self._kinds:  # there is none before the first step
+            states = [(p, self.state[p]) for p in flat.parameters]
+            vectors[kind] = torch.cat([state.get(kind, torch.zeros_like(p)).flatten() for p, state in states])
+            steps = states[0][1].get("step", steps)
         self._worker.exchange.drain()
         self._worker.exchange.hand_out(vectors, steps)
 

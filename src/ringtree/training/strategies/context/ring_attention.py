@@ -49,12 +49,14 @@ def ring_attention(q: Tensor, k: Tensor, v: Tensor, group: dist.ProcessGroup, ca
 class _RingAttention(Function):
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, group: dist.ProcessGroup, causal: bool) -> Tensor:
-        me = group.rank()
-        out, denominators = torch.zeros_like(q), q.new_full(q.shape[:-1], -torch.inf)
+        me, exact = group.rank(), torch.promote_types(q.dtype, torch.float32)  # the sums', as the kernel's own
+        out = torch.zeros_like(q, dtype=exact)
+        denominators = torch.full(q.shape[:-1], -torch.inf, dtype=exact)
         for theirs, (k_here, v_here) in _going_round(torch.stack((k, v)), group):
             mine, seen = _pair(me, theirs, q.shape[2], causal)
             part = _attend(q[:, :, mine], k_here[:, :, seen], v_here[:, :, seen], 0.0, causal and theirs == me)
             _join(out[:, :, mine], denominators[:, :, mine], *part)
+        out = out.to(q.dtype)
         ctx.save_for_backward(q, k, v, out, denominators)
         ctx.group, ctx.causal = group, causal
         return out
