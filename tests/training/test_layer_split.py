@@ -164,6 +164,9 @@ def test_cuts_that_are_not_there(cuts: list[str], expected: str) -> None:
         ("tied", "a.weight in part 1 is that of a in part 0; cut where a parameter's uses are in one part"),
         ("no gradient", "b is made where gradients are switched off or on, which a graph does not record; expected "),
         ("in place", "add_ changes a in place, which is another part's: cut elsewhere"),
+        ("through a view", "mul_ changes a in place, which is another part's: cut elsewhere"),
+        ("into out", "mul changes a in place, which is another part's: cut elsewhere"),
+        ("by position", "relu changes a in place, which is another part's: cut elsewhere"),
         ("several", "chunk, a tuple, would be cut off from its uses; only tensors are sent: cut elsewhere"),
     ],
 )
@@ -189,6 +192,12 @@ def test_graphs_that_cannot_be_cut(kind: str, expected: str) -> None:
                     return self.b(x)
             if kind == "in place":
                 return self.b(torch.ones(4)) + x.add_(1)
+            if kind == "through a view":
+                return self.b(torch.ones(4)) + x.view(-1).mul_(2).view(2, 4)
+            if kind == "into out":
+                return self.b(torch.ones(4)) + torch.mul(x.detach(), 2, out=x.detach())
+            if kind == "by position":
+                return self.b(torch.ones(4)) + nn.functional.relu(x, True)
             one, other = x.chunk(2, dim=-1)
             return one + other
 

@@ -36,6 +36,7 @@ def split(
     _Values(whole).run(*examples)
     part_of = _parts(whole.graph, cuts)
     _check_modules(whole, part_of)
+    _check_changes(part_of)
     crossing = _crossing(whole.graph, part_of)
     return [_part(whole, k, len(cuts), part_of, crossing) for k in range(len(cuts) + 1)]
 
@@ -59,14 +60,18 @@ class _Tracer(fx.Tracer):
 
 
 class _Values(fx.Interpreter):
-    """Notes what each node would make, without computing it, in its meta["made"]."""
+    """Notes what each node would make, without computing it, in its meta["made"], and in meta["changed"] the inputs
+    that it changes in place, itself or through a view: torch counts the changes of a memory in all its views."""
 
     def run(self, *examples: Any) -> Any:
         with FakeTensorMode(allow_non_fake_inputs=True) as mode:
             return super().run(*(mode.from_tensor(e) for e in examples))
 
     def run_node(self, n: fx.Node) -> Any:
+        given = [made for node in n.all_input_nodes if isinstance(made := node.meta["made"], Tensor)]
+        before = [x._version for x in given]
         n.meta["made"] = super().run_node(n)
+        n.meta["changed"] = [x for x, version in zip(given, before, strict=True) if x._version != version]
         return n.meta["made"]
 
 
@@ -102,6 +107,24 @@ def _check_modules(whole: fx.GraphModule, part_of: dict[fx.Node, int]) -> None:
                 )
 
 
+def _check_changes(part_of: dict[fx.Node, int]) -> None:
+    """No change in place of a memory that a node of another part made: that part would not see it."""
+    maker: dict[int, fx.Node] = {}
+    for node, part in part_of.items():
+        for x in node.meta.get("changed", ()):
+            first = maker.get(_memory(x), node)
+            if part_of[first] != part:
+                raise ValueError(f"{node.name} changes {first.name} in place, which is another part's: cut elsewhere")
+        if isinstance(node.meta.get("made"), Tensor):
+            maker.setdefault(_memory(node.meta["made"]), node)
+
+
+def _memory(x: Tensor) -> int:
+    """The number of a tensor's memory, which all its views have."""
+    number: int = x.untyped_storage()._cdata
+    return number
+
+
 def _held(whole: fx.GraphModule, node: fx.Node) -> list[tuple[str, Tensor]]:
     """The parameters that a node brings into its part, and the buffers, which their module may change."""
     if node.op == "get_attr":
@@ -121,7 +144,7 @@ def _crossing(graph: fx.Graph, part_of: dict[fx.Node, int]) -> dict[fx.Node, lis
     for node in graph.nodes:
         users = sorted({part_of[user] for user in node.users if not _is_known(user)} - {part_of[node]})
         if users and not _is_number(node.meta["made"]):
-            _check_value(node, part_of)
+            _check_value(node)
             found[node] = users
     return found
 
@@ -135,22 +158,10 @@ def _is_known(node: fx.Node) -> bool:
     return node.op != "output" and node.meta["made"] is not None and _is_number(node.meta["made"])
 
 
-def _check_value(node: fx.Node, part_of: dict[fx.Node, int]) -> None:
+def _check_value(node: fx.Node) -> None:
     if not isinstance(node.meta["made"], Tensor):
         made = type(node.meta["made"]).__name__
         raise ValueError(f"{node.name}, a {made}, would be cut off from its uses; only tensors are sent: cut elsewhere")
-    for user in node.users:
-        if part_of[user] != part_of[node] and _in_place(user):
-            raise ValueError(f"{user.name} changes {node.name} in place, which is another part's: cut elsewhere")
-
-
-def _in_place(node: fx.Node) -> bool:
-    if node.op == "call_module":
-        owner: Any = node.graph.owning_module
-        return bool(getattr(owner.get_submodule(node.target), "inplace", False))
-    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
-    by_operator = name in ("iadd", "isub", "imul", "itruediv", "setitem")
-    return by_operator or bool(node.kwargs.get("inplace")) or (name.endswith("_") and not name.endswith("__"))
 
 
 def _part(
