@@ -374,7 +374,7 @@ def test_another_model_is_refused_on_every_rank(worlds: Worlds, checkpoint: Path
 def _write_apart(plan: TrainingPlan, folder: Path) -> str:
     import torch.distributed as dist
 
-    with pytest.raises(OSError, match="is not whole .* expected a folder that all ranks share") as raised:
+    with pytest.raises(OSError, match=r"is not whole .* expected a folder that all ranks share") as raised:
         _write(plan, folder / f"host{dist.get_rank()}")
     return str(raised.value)
 

@@ -152,7 +152,7 @@ BAD: dict[str, tuple[Act, type[Exception], str]] = {
         TypeError,
         "is not supported; expected one of bool, int8,",
     ),
-    "byte order": (lambda c: c.all_reduce(np.ones(3, ">f4")), TypeError, "element type >f4 is not supported"),
+    "byte order": (lambda c: c.all_reduce(np.ones(3, ">f4")), TypeError, "int32; x.astype(x.dtype.newbyteorder('='))"),
     "pair": (lambda c: c.all_reduce(X, "band"), TypeError, "band of float32 is not supported; expected one of sum,"),
     "complex": (
         lambda c: c.all_reduce(X + 1j, "max"),

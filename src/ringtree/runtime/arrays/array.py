@@ -273,7 +273,8 @@ def _numpy_dtype(dtype: np.dtype[Any]) -> Dtype:
     if found is None and dtype.names is not None:
         found = next((d for d, known in PAIR_DTYPES.items() if _layout(known) == _layout(dtype)), None)
     if found is None or not dtype.isnative:
-        hint = _HINTS.get(dtype.kind, "")
+        swapped = "; x.astype(x.dtype.newbyteorder('=')) has this machine's order of bytes"
+        hint = _HINTS.get(dtype.kind, "") if found is None or dtype.isnative else swapped
         raise TypeError(f"element type {dtype} is not supported; expected one of {SUPPORTED}{hint}")
     return found
 
