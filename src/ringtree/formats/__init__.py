@@ -63,7 +63,6 @@ def load(path: str | Path) -> Imported:
 
 def parse(path: Path, data: bytes) -> Imported:
     """As `load`, of a file's bytes; `path` is its name in errors."""
-    data = data.removeprefix(b"\xef\xbb\xbf")
     start = data.lstrip()
     found = next((known for known in FORMATS if known.begins(start)), None)
     if found is None:

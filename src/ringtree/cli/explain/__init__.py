@@ -40,7 +40,7 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
             yield path
             continue
         there = [file for file in sorted(path.iterdir()) if file.name[0] != "."]
-        inside = [file for file in there if _is_dump_inside(file)]
+        inside = {file: None for file in there if _is_dump_inside(file)}
         if not inside:
             raise ValueError(f"{path}: no dumps of flight recorders in this folder")
         named = {_NUMBER.sub("", file.name) for file in inside}

@@ -22,7 +22,7 @@ def read(path: str | Path, assume: Mapping[str, str] | None = None) -> Machine:
     """The machine of a file. ValueError, in one line with file and element: if it is none. `assume` gives facts that a
     file lacks, as for `nccl_xml.read`: {"gpu": "h100-sxm", "nic": "400Gb/s"}."""
     data = file_bytes(path, EXPECTED, MOST_BYTES)
-    file, start = str(path), data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+    file, start = str(path), data.lstrip()[:1]
     if start == b"<" or data.startswith((b"\xff\xfe", b"\xfe\xff")):
         root = elements(data, file)
         if root.tag == "system":

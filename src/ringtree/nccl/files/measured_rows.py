@@ -94,8 +94,8 @@ class MeasuredRows:
                 row = replace(before, wrong=row.wrong, wrong_line=row.wrong_line)
         self.quickest[row.nbytes] = row
 
-    def sorted(self) -> tuple[NcclTestsRow, ...]:
-        """The quickest row of each size, by size."""
+    def by_size(self) -> tuple[NcclTestsRow, ...]:
+        """The quickest row of each size, the smallest first."""
         return tuple(self.quickest[nbytes] for nbytes in sorted(self.quickest))
 
 

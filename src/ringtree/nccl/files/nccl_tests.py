@@ -247,7 +247,7 @@ class _Reading:
     def log(self, collective: str) -> Log:
         program = self._program(collective)
         measured = self.rows[program]
-        rows = measured.sorted()
+        rows = measured.by_size()
         if measured.other_line:
             raise ValueError(
                 f"{self.path}, line {measured.other_line}: a row of another collective than the one before it, by "

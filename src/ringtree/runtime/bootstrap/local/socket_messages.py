@@ -118,15 +118,12 @@ def packets(answer: dict[str, Any]) -> list[bytes]:
 
 def whole(first: bytes, leader: UnixSocket) -> dict[str, Any]:
     """The answer that begins with that packet. ConnectionError: the leader ended before the last part; TimeoutError."""
-    answer, text = read(first), b""
-    packet = first
+    answer, parts = read(first), [first]
     for _ in range(answer.get("parts", 0)):
-        text += (packet := leader.recv(MESSAGE_BYTES))
-        if not packet:
-            break
-    if not packet:
+        parts.append(leader.recv(MESSAGE_BYTES))
+    if not all(parts):  # the last thing that comes from a leader that ended is nothing
         raise ConnectionError
-    return read(text) if text else answer
+    return read(b"".join(parts[1:])) if parts[1:] else answer
 
 
 def written(message: dict[str, Any]) -> bytes:
