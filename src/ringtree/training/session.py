@@ -36,6 +36,12 @@ class _Part(NamedTuple):
     load: Load | None
 
 
+def check_steps(trainer: Trainer) -> None:
+    """ValueError: if no steps are left, as after a checkpoint of them all."""
+    if trainer.steps_done >= trainer.plan.settings.steps:
+        raise ValueError(f"{trainer.steps_done} steps are done already; expected more than that")
+
+
 @dataclass(slots=True)
 class Session:
     """A run of a trainer. After each step it calls `report(step, loss, seconds)`, in asynchronous training with this
@@ -54,8 +60,7 @@ class Session:
         """Takes the steps that are left, and traces the last one. ValueError: if there are none."""
         trainer = self.trainer
         first, last = trainer.steps_done + 1, trainer.plan.settings.steps
-        if first > last:
-            raise ValueError(f"{trainer.steps_done} steps are done already; expected more than that")
+        check_steps(trainer)
         while trainer.steps_done < last - 1:
             self._step(nullcontext())
         trainer.drain()

@@ -23,6 +23,7 @@ from ringtree.training import ParallelLayout, TrainingPlan
 from ringtree.training.core.trainer import Trainer
 from ringtree.training.elastic import Change, ElasticSession
 from ringtree.training.measure.measured import finite
+from ringtree.training.session import check_steps
 
 RANK, SIZE = "RINGTREE_RANK", "RINGTREE_WORLD_SIZE"
 KNOCK_S = 2.0
@@ -49,10 +50,7 @@ def train(plan: TrainingPlan, args: argparse.Namespace, folder: Path, rank: int,
         comm = met
         keeping.resume(trainer)
 
-    if trainer.steps_done >= plan.settings.steps:
-        raise ValueError(
-            f"{args.checkpoint} has {trainer.steps_done} steps; expected --steps of more than that, to continue"
-        )
+    check_steps(trainer)
 
     def changed(change: Change) -> None:
         bar.print(words(change))
