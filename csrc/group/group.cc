@@ -170,13 +170,9 @@ std::uint64_t Group::start(std::shared_ptr<PreparedProgram> plan, std::byte* inp
   bool at_once = ranks_ == 1 && plan->moved_bytes <= at_once_bytes && arrived->is_next();
   auto job = [this, plan = std::move(plan), input, output, arrived = std::move(arrived)](Hooks& hooks) {
     auto ticket = std::move(*arrived);
-    try {
-      await(ticket, hooks);
-      execute(plan, input, output, hooks);
-    } catch (const Error& error) {
-      endpoint_->health().keep(error);
-      throw;
-    }
+    Health::Keeping keeping(endpoint_->health());
+    await(ticket, hooks);
+    execute(plan, input, output, hooks);
   };
   return worker_->start(std::move(job), at_once);
 }

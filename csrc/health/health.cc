@@ -128,15 +128,20 @@ void Health::raise_failure() {
   auto& poison = segment_.header().poison;
   if (auto error = await_failure(); error && poison.state.load(std::memory_order_relaxed) != 2) throw *error;
   hear();
-  if (raised_.exchange(true, std::memory_order_relaxed))
+  bool keeps = keeper_.load(std::memory_order_relaxed) == pthread_self();
+  if (keeps ? raised() : raised_.exchange(true, std::memory_order_relaxed))
     throw Error(Failure::poisoned, -1,
                 std::string("this group failed before (") + poison.text + "); close it and make another", true);
-  kept_is_raised();
+  raises();
   throw Error(static_cast<Failure>(poison.kind), poison.rank, poison.text);
 }
 
 void Health::kept_is_raised() {
   raised_.store(true, std::memory_order_relaxed);
+  raises();
+}
+
+void Health::raises() {
   if (auto cause = cause_of_failure()) family().raises(*cause);
 }
 

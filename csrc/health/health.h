@@ -5,6 +5,8 @@
 // ranks behind it, by the same functions.
 #pragma once
 
+#include <pthread.h>
+
 #include <atomic>
 #include <map>
 #include <mutex>
@@ -93,11 +95,19 @@ class Health {
   bool raised() const { return raised_.load(std::memory_order_relaxed); }
   // This process knows of the failure, which is written down, from now on: its other groups are to say so.
   void hear();
-  // Marks the failure as not yet raised to the caller: an asynchronous call keeps it until a caller waits.
-  void keep(const Error& error) {
-    if (!error.again) raised_.store(false, std::memory_order_relaxed);
-  }
-  // Marks the failure that keep() kept as raised to the caller that waited.
+  // While it lives, the thread that made it runs an asynchronous call: a failure that this thread raises is kept until
+  // a caller waits, and does not count as raised until then. One at a time.
+  class Keeping {
+   public:
+    explicit Keeping(Health& health) : health_(health) { health_.keeper_.store(pthread_self()); }
+    ~Keeping() { health_.keeper_.store({}); }
+    Keeping(const Keeping&) = delete;
+    Keeping& operator=(const Keeping&) = delete;
+
+   private:
+    Health& health_;
+  };
+  // Marks the failure of an asynchronous call as raised, to the caller that waited.
   void kept_is_raised();
 
   // The end of this rank's part in the group.
@@ -109,12 +119,14 @@ class Health {
  private:
   Member& member(int rank) const { return segment_.member(rank); }
   void wake_others();
+  void raises();  // the cause of the failure, for this process's other groups
   bool write_failure(Failure kind, int rank, const std::string& text, int culprit);
 
   Segment& segment_;
   int rank_;
   ProcessWatch watch_;
   std::atomic<bool> raised_ = false, heard_ = false;
+  std::atomic<pthread_t> keeper_{};
   const std::int64_t made_ns_;
   std::vector<std::atomic<bool>> left_here_;
   Observer* observer_ = nullptr;

@@ -1,5 +1,8 @@
 // What a transport to other hosts reports of the ranks behind it: their calls, that they left, that they are lost. Rank
 // 1 has no thread here; the test reports for it while rank 0 waits for its message.
+#include <sched.h>
+
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -48,6 +51,42 @@ bool ends(const char* what, const std::function<void(Health&)>& report, Failure 
   return right;
 }
 
+Failure raised(Health& health) {
+  try {
+    health.raise_failure();
+  } catch (const ringtree::Error& error) {
+    return error.kind;
+  }
+}
+
+// Whether a caller gets the failure itself, once, where an asynchronous call has raised it before and goes on for a
+// while.
+bool is_kept_beside_a_caller() {
+  ringtree::Layout layout(2, 2, 1024);
+  std::unique_ptr<void, decltype(&std::free)> memory(std::aligned_alloc(4096, layout.total), std::free);
+  std::memset(memory.get(), 0, layout.total);
+  ringtree::Segment segment(memory.get(), layout);
+  Health health(segment, 0, {});
+  health.report_failure(Failure::mismatch, -1, "rank 1 called barrier");
+  std::atomic<bool> is_raised = false, may_end = false;
+  Failure kept{};
+  std::thread asynchronous([&] {
+    Health::Keeping keeping(health);
+    kept = raised(health);
+    is_raised = true;
+    while (!may_end) sched_yield();
+  });
+  while (!is_raised) sched_yield();
+  bool unraised = !health.raised();
+  auto first = raised(health);
+  may_end = true;
+  asynchronous.join();
+  auto second = raised(health);
+  bool right = kept == Failure::mismatch && unraised && first == Failure::mismatch && second == Failure::poisoned;
+  if (!right) std::fprintf(stderr, "a failure that an asynchronous call keeps: its caller got another\n");
+  return right && health.raised();
+}
+
 }  // namespace
 
 int main() {
@@ -79,7 +118,8 @@ int main() {
           "lost", [](Health& health) { health.report_lost(1); }, Failure::died, "rank 1 is out of reach") &
       ends(
           "failure", [](Health& health) { health.report_failure(Failure::died, 1, "host 2 is unreachable"); },
-          Failure::died, "host 2 is unreachable");
+          Failure::died, "host 2 is unreachable") &
+      is_kept_beside_a_caller();
   if (!right) return EXIT_FAILURE;
   std::printf("calls, leaving, loss and failure of a rank that a transport reports end the wait for it\n");
 }
