@@ -67,6 +67,7 @@ MISTAKES = [
     ("bench nothing", "no collective 'nothing': expected one of all_reduce"),
     ("bench all_reduce -n 0", "0 ranks: expected 1 to 1048576"),
     ("bench all_reduce -b big", "'big' is not a size: expected a number of bytes"),
+    ("bench all_reduce -b 9000G -e 9000G", "arrays of 38654705664000 bytes for 2 ranks of this machine, and"),
     ("bench all_reduce -b 8 -e 4", "-e not below it"),
     ("bench all_reduce -f 1", "-f 1: expected a factor over 1"),
     ("plan all_reduce --topology \u202e.xml", "?.xml: no such file"),

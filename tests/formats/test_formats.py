@@ -42,7 +42,7 @@ def test_names_do_not_matter(name, tmp_path):
         (b"schedule x all_reduce: 2 ranks, 1 chunks\nonce: 0 data[7] -> 1", r"block 0, row 0 .*outside its buffer"),
         (b"{", "not JSON"),
         (b"[1]", "not a schedule"),
-        (b'{"nodes": []}', "lacks 'name'"),
+        (b'{"nodes": []}', 'an object with "nodes"; expected an MSCCL'),
         (b"[" * 100_000, "not a schedule"),
         (b'{"a":' * 100_000, "nested too deeply|not JSON"),
         (b"<svg/>", "<svg> here; expected <algo>"),

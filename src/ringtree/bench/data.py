@@ -115,6 +115,10 @@ class Data:
         """The blocks that are `rank`'s output."""
         return self.collective.postcondition(rank, self.ranks, self.blocks, self.root)
 
+    def array_bytes(self, rank: int) -> int:
+        """Bytes of `rank`'s input and output, each an array of its own."""
+        return self.dtype.itemsize * (self.length(self.held(rank)) + self.length(self.owed(rank)))
+
     def fill(self, x: Values, rank: int, iteration: int) -> None:
         """Writes `rank`'s input of that iteration into the flat array `x`."""
         for number, block in enumerate(self.held(rank)):

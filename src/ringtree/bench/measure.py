@@ -72,7 +72,7 @@ def measure(comm: Communicator, case: SweepCase, effort: Effort) -> tuple[Sample
     """Measures a case; all ranks call it and get the same (out-of-place, in-place). A barrier, which has no data, has
     no out-of-place side; a broadcast only ever fills its own array, so that out-of-place the root copies its data there
     first."""
-    data = _data(comm, case)
+    data = data_of(case)
     apart = None
     if not data.collective.repeats:
         apart = _time(comm, data, effort, _apart(comm, case, data, effort))
@@ -81,19 +81,20 @@ def measure(comm: Communicator, case: SweepCase, effort: Effort) -> tuple[Sample
 
 def measure_apart(comm: Communicator, case: SweepCase, effort: Effort) -> Sample:
     """Measures the out-of-place side alone; a barrier has none."""
-    data = _data(comm, case)
+    data = data_of(case)
     return _time(comm, data, effort, _apart(comm, case, data, effort))
 
 
 def in_place(comm: Communicator, case: SweepCase, effort: Effort) -> CallSide:
     """The in-place call, with arrays of its own that are still 0."""
-    return _in_place(comm, case, _data(comm, case), effort)
+    return _in_place(comm, case, data_of(case), effort)
 
 
-def _data(comm: Communicator, case: SweepCase) -> Data:
+def data_of(case: SweepCase) -> Data:
+    """The inputs of a case, and the outputs that they have."""
     promise = find_collective(case.collective)
     op = case.op if promise.reduces and not promise.repeats else "sum"
-    return Data(promise, comm.size, case.count, datatype(case.dtype), op, max(case.root, 0))
+    return Data(promise, case.ranks, case.count, datatype(case.dtype), op, max(case.root, 0))
 
 
 def _time(comm: Communicator, data: Data, effort: Effort, side: CallSide) -> Sample:

@@ -10,14 +10,31 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ringtree.bench.machine import describe
-from ringtree.bench.measure import Effort, in_place
+from ringtree.bench.measure import Effort, data_of, in_place
 from ringtree.bench.record import BenchRow, measured
 from ringtree.bench.sweep import SweepCase
 from ringtree.ir.trace import Trace
+from ringtree.runtime.bootstrap.local.shared_memory import memory_available_bytes
 from ringtree.runtime.launch.spawn import Pool
 
 if TYPE_CHECKING:
     from ringtree.runtime.communicator.communicator import Communicator
+
+
+def check_room(table: Sequence[SweepCase], comm: Communicator | None = None) -> None:
+    """MemoryError: if a case's arrays, of all ranks or of those of `comm` on this machine, exceed the memory that is
+    available: the kernel would hand out their pages until it ends a process."""
+    room = memory_available_bytes()
+    for case in table:
+        data, ranks = data_of(case), list(range(case.ranks))
+        if comm is not None:
+            ranks = [rank for rank in ranks if comm.hosts[rank] == comm.hosts[comm.rank]]
+        if (nbytes := sum(map(data.array_bytes, ranks))) > room:
+            raise MemoryError(
+                f"{case.collective} of {case.nbytes} bytes has arrays of {nbytes} bytes for {len(ranks)} "
+                f"rank{'s' * (len(ranks) > 1)} of this machine, and {max(room, 0)} are available: expected smaller "
+                "sizes (-e) or fewer ranks"
+            )
 
 
 def rows(

@@ -135,7 +135,10 @@ def _has_lost_output() -> bool:
 
 def one_line(error: Exception) -> str:
     """Returns the error as one line: the message of a user's mistake, or an internal error with its type."""
-    message = _on_a_line(str(error))
+    text = str(error)
+    if isinstance(error, RuntimeError) and isinstance(error, import_module("ringtree.errors").RankFailed):
+        text = text.partition("\n\n")[0]  # its rank's traceback is behind that
+    message = _on_a_line(text)
     if isinstance(error, FileNotFoundError) and error.filename is not None:
         return f"no such file: {_on_a_line(os.fsdecode(error.filename))}"
     if isinstance(error, OSError) and error.filename is not None and error.strerror:

@@ -81,6 +81,8 @@ def _tables(args: argparse.Namespace, tables: list[list[SweepCase]], effort: Eff
     prints = comm is None or comm.rank == 0
     if prints:
         check_destinations(args, args.json, args.trace)
+    for table in tables:
+        session.check_room(table, comm)
     rows: list[BenchRow] = []
     traces: list[Trace] | None = [] if args.trace else None
     with progress(args.collective, total=sum(map(len, tables))) if prints else nullcontext(SILENT) as bar:

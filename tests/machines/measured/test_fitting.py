@@ -87,7 +87,7 @@ def test_tables_and_machines_read_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[]", "has no machine and rows"),
+        ("[]", "has no form, machine and rows"),
         ('{"form": 2, "machine": {}, "rows": []}', "form 2; expected 1"),
         ('{"form": 1, "machine": {"machine": "m"}, "rows": {}}', "expected a list"),
         ('{"form": 1, "machine": {"machine": "m"}, "rows": []}', "lacks 'date'"),

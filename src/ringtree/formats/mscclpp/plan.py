@@ -49,6 +49,9 @@ class Plan:
     def __init__(self, path: Path, plan: object) -> None:
         self.path = path
         head = self.get(plan, dict, "an execution plan")
+        if "gpus" not in head:
+            keys = ", ".join(map(json.dumps, head))[:60]
+            raise self.refuse(f"an object with {keys}; expected an MSCCL++ execution plan")
         self.name = self.word(head, "name")
         self.collective: str = self.item(head, "collective", str)
         gpus = [self.get(g, dict, "gpu") for g in self.item(head, "gpus", list)]

@@ -126,8 +126,8 @@ def read(path: str | Path) -> CopyTable:
 def parse(data: str | bytes, file: str) -> CopyTable:
     """The table in a text. ValueError as `read`."""
     value = json_value(data, file, EXPECTED)
-    if not isinstance(value, dict) or "rows" not in value or "machine" not in value:
-        raise ValueError(f"{file}: {shown(value)} has no machine and rows; expected {EXPECTED}")
+    if not isinstance(value, dict) or not {"form", "machine", "rows"} <= {*value}:
+        raise ValueError(f"{file}: {shown(value)} has no form, machine and rows; expected {EXPECTED}")
     if value.get("form") != FORM:
         raise ValueError(f"{file}: form {shown(value.get('form'))}; expected {FORM}")
     machine = machine_json.built(value["machine"], f"{file}: machine")

@@ -232,7 +232,7 @@ def patience(timeout_s: float | None, env: Mapping[str, str] | None = None) -> f
     variables = os.environ if env is None else env
     given: str | float = variables.get(TIMEOUT, TIMEOUT_S) if timeout_s is None else timeout_s
     try:
-        seconds = float(given)
+        seconds = -1.0 if isinstance(timeout_s, (str, bytes, bool)) else float(given)
     except (TypeError, ValueError):
         seconds = -1.0
     if not seconds > 0:
