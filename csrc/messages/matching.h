@@ -34,7 +34,7 @@ inline std::string own_name(int tag) {
     default:
       if (tag < first_acknowledgement / 2)
         return "acknowledgement of tag " + std::to_string(tag - first_acknowledgement);
-      return "messages " + std::to_string(tag);
+      return "a message";  // of a layer on the communicator, which names its call itself
   }
 }
 

@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ringtree import _native
+from ringtree.runtime.engines.tags import COPY, FREE
 from tests.runtime.engines import native_world as nw
 from tests.runtime.engines.native_world import values, world
 from tests.waiting import Event
@@ -165,12 +166,16 @@ def test_a_dead_and_a_departed_peer_are_named() -> None:
     ends = world(3, rank_of)
     assert ends[0].error is None, ends[0].text
 
+
+@pytest.mark.parametrize(
+    ("tag", "named"), [(5, "recv from rank 1, tag 5"), (COPY, "copy from rank 1"), (FREE, "a message from rank 1")]
+)
+def test_a_dead_peer_is_named_with_the_message(tag: int, named: str) -> None:
     def widow(group: _native.Group, rank: int) -> None:
-        time.sleep(0.1)
         if rank == 1:
             nw.die()
-        group.exchange([post(False, 1, np.zeros(4, np.uint8), tag=5)], 60)
+        group.exchange([post(False, 1, np.zeros(4, np.uint8), tag)], 60)
 
     ends = world(2, widow)
     assert ends[0].error is _native.PeerDied and ends[0].args[1] == 1
-    assert "rank 1 died (process " in ends[0].text and "recv from rank 1, tag 5" in ends[0].text
+    assert "rank 1 died (process " in ends[0].text and f"waited for it in {named}" in ends[0].text

@@ -220,6 +220,8 @@ def failing(comm: Communicator, how: str) -> str:
             raise KeyError("spam")
         if how == "changes":
             a += b
+        if how == "words":
+            return (a + b).astype(str)
         return {"shape": (a + b)[:1], "dtype": (a + b).astype(np.float32), "changes": a, "nothing": None}[how]
 
     try:
@@ -241,6 +243,7 @@ def failing(comm: Communicator, how: str) -> str:
         ("raises", "KeyError: 'spam'"),
         ("shape", "TypeError: the operation function returned a ndarray of float64 and shape (1,); expected"),
         ("dtype", "TypeError: the operation function returned a ndarray of float32 and shape (4,); expected"),
+        ("words", "TypeError: the operation function returned a ndarray that cannot be sent: element type <U32 is not"),
         ("nothing", "TypeError: the operation function returned None; expected the joined array"),
         ("changes", "ValueError: output array is read-only"),
     ],

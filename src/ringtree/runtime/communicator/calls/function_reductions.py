@@ -84,7 +84,11 @@ def _joined(op: Op, a: Array, b: Array) -> Array:
     value: Any = op.function(a.owner, b.owner)
     if value is None:
         raise TypeError(f"the operation {op.name} returned None; expected the joined array")
-    joined = readable(value, a.named)
+    try:
+        joined = readable(value, a.named)
+    except TypeError as error:
+        kind = type(value).__name__
+        raise TypeError(f"the operation {op.name} returned a {kind} that cannot be sent: {error}") from None
     alike = isinstance(joined.owner, np.ndarray) == isinstance(a.owner, np.ndarray)
     if (joined.dtype, joined.shape) != (a.dtype, a.shape) or not alike:
         raise TypeError(
