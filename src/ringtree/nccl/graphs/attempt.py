@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 
 from ringtree.machines.channels import Pattern
 from ringtree.machines.machine import PathKind
-from ringtree.nccl.graphs.flow import Flow
+from ringtree.nccl.graphs.flow import Charges, Flow
 from ringtree.nccl.graphs.system import GraphPath, System
 
 PCI_STEPS = 1 << 10
@@ -85,11 +85,12 @@ class GpuOrder(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One step: to a GPU or NIC, over these paths with these shares of the bandwidth."""
+    """One step: to a GPU or NIC, what it takes of the bandwidth, and the edges that it passes."""
 
     leg: Leg
     to: int = -1
-    flows: tuple[tuple[GraphPath, int], ...] = ()
+    charges: Charges = ()
+    hops: int = 0
     order: GpuOrder = GpuOrder.FREE
 
 
@@ -130,9 +131,11 @@ class Attempt:
         self.hops = 0
         self.reached = False
         self._saved_budget = 0
+        self._by_step: dict[tuple[Leg, int, int, GpuOrder], Move | None] = {}
+        self._by_left: dict[tuple[int, int, int], tuple[Move, ...]] = {}
 
     def run(self) -> Found | None:
-        """Cost: at most `budget` steps, each of a few links and a sort of the GPUs."""
+        """Cost: at most `budget` steps, each of a few links; a sort of the GPUs for each set that a channel lacks."""
         stack = [self._moves()]
         while stack and self.budget != -1 and not self.reached:
             for move in stack[-1]:
@@ -146,13 +149,13 @@ class Attempt:
         return self.best
 
     def _enter(self, move: Move) -> bool:
-        if self.budget <= 0 or not self.flow.take(move.flows):
+        if self.budget <= 0 or not self.flow.take(move.charges):
             return False
         if move.leg is Leg.FIRST and move.order is GpuOrder.PCI and self.system.inter:
             self._saved_budget, self.budget = self.budget, PCI_STEPS
         if move.leg is not Leg.NET:
             self.budget -= 1
-        self.hops += sum(len(path.edges) for path, _ in move.flows)
+        self.hops += move.hops
         self.made.append(move)
         self.at += 1
         if move.leg is Leg.NET:
@@ -169,8 +172,8 @@ class Attempt:
 
     def _leave(self) -> None:
         move = self.made.pop()
-        self.flow.give(move.flows)
-        self.hops -= sum(len(path.edges) for path, _ in move.flows)
+        self.flow.give(move.charges)
+        self.hops -= move.hops
         if move.leg is Leg.DONE:
             self.order, self.rule, self.at = list(self.orders.pop()), self.rules.pop(), len(self.legs) + 1
             if self.terms.pattern in HEADS:
@@ -212,7 +215,7 @@ class Attempt:
         if leg is Leg.NEXT:
             return self._nexts()
         if leg is Leg.CLOSE:
-            return self._peer(Leg.CLOSE, self.order[-1], self.order[0], self.rule)
+            return self._peers(Leg.CLOSE, self.order[:1])
         if leg is Leg.SPREAD:
             return iter((self._spread(self.order[0]),))
         return self._back(leg)
@@ -259,25 +262,39 @@ class Attempt:
             gpus += [(g, GpuOrder.FREE) for g in dict.fromkeys((local, *near)) if g >= 0]
         for gpu, rule in gpus:
             if not system.inter:
-                yield Move(Leg.FIRST, gpu, (), rule)
+                yield Move(Leg.FIRST, gpu, order=rule)
                 continue
             path, back = system.from_net(self.entry, gpu), system.to_net(gpu, self.entry)
             if self._near_enough(path, back, self.terms.inter):
-                yield Move(Leg.FIRST, gpu, ((path, self.terms.inter_MBps),), rule)
+                yield self._over(Leg.FIRST, gpu, ((path, self.terms.inter_MBps),), rule)
 
     def _nexts(self) -> Iterator[Move]:
         if self.rule is GpuOrder.PCI:
-            yield from self._peer(Leg.NEXT, self.order[-1], len(self.order), self.rule)
-        elif self.rule is GpuOrder.REPLAY:
-            yield from self._peer(Leg.NEXT, self.order[-1], self.orders[-1][len(self.order)], self.rule)
-        else:
-            for gpu in self._sorted():
-                yield from self._peer(Leg.NEXT, self.order[-1], gpu, self.rule)
+            return self._peers(Leg.NEXT, (len(self.order),))
+        if self.rule is GpuOrder.REPLAY:
+            return self._peers(Leg.NEXT, (self.orders[-1][len(self.order)],))
+        state = self.order[-1], sum(1 << gpu for gpu in self.order), self.entry  # all that the moves depend on
+        if state not in self._by_left:
+            self._by_left[state] = tuple(self._peers(Leg.NEXT, self._sorted()))
+        return iter(self._by_left[state])
 
-    def _peer(self, leg: Leg, gpu: int, to: int, rule: GpuOrder) -> Iterator[Move]:
-        path = self.system.gpu_path(gpu, to)
-        if self._near_enough(path, self.system.gpu_path(to, gpu), self.terms.intra):
-            yield Move(leg, to, ((path, self.terms.intra_MBps),), rule)
+    def _peers(self, leg: Leg, others: Iterable[int]) -> Iterator[Move]:
+        """The moves from the channel's last GPU to those of the others that are near enough."""
+        gpu, rule = self.order[-1], self.rule
+        for to in others:
+            step = leg, gpu, to, rule
+            if step not in self._by_step:
+                path, back = self.system.gpu_path(gpu, to), self.system.gpu_path(to, gpu)
+                near = self._near_enough(path, back, self.terms.intra)
+                self._by_step[step] = self._over(leg, to, ((path, self.terms.intra_MBps),), rule) if near else None
+            if move := self._by_step[step]:
+                yield move
+
+    def _over(
+        self, leg: Leg, to: int, flows: tuple[tuple[GraphPath, int], ...], order: GpuOrder = GpuOrder.FREE
+    ) -> Move:
+        """The move over these paths with these MB/s."""
+        return Move(leg, to, self.flow.charges(flows), sum(len(path.edges) for path, _ in flows), order)
 
     def _near_enough(self, path: GraphPath, back: GraphPath, farthest: PathKind) -> bool:
         both = self.terms.pattern in TREES
@@ -315,9 +332,15 @@ class Attempt:
         gpu, half = self.order[-1], leg is not Leg.BACK
         share = self.terms.inter_MBps // 2 if half else self.terms.inter_MBps
         for net in self.system.nets_to_try(gpu, self.terms.inter):
-            path, back = self.system.to_net(gpu, net), self.system.from_net(net, gpu)
-            if self._may_leave_by(net, leg) and self._near_enough(path, back, self.terms.inter):
-                yield Move(leg, net, ((path, share),))
+            if not self._may_leave_by(net, leg):
+                continue
+            step = leg, gpu, net, GpuOrder.FREE
+            if step not in self._by_step:
+                path, back = self.system.to_net(gpu, net), self.system.from_net(net, gpu)
+                near = self._near_enough(path, back, self.terms.inter)
+                self._by_step[step] = self._over(leg, net, ((path, share),)) if near else None
+            if move := self._by_step[step]:
+                yield move
 
     def _may_leave_by(self, net: int, leg: Leg) -> bool:
         if self.terms.pattern is Pattern.TREE and net != self.entry:
@@ -342,7 +365,7 @@ class Attempt:
             others = [g for g in range(count) if g != head]
             paths = [(system.gpu_path(head, g), MBps // (count - 1)) for g in others]
             paths += [(system.gpu_path(g, head), MBps // (count - 1)) for g in others]
-        return Move(Leg.SPREAD, head, tuple(paths))
+        return self._over(Leg.SPREAD, head, tuple(paths))
 
 
 def doubled(found: Found, sm: int) -> Found:

@@ -17,6 +17,12 @@ from ringtree.nccl.link_speeds import LOCAL_GBps, nic_GBps, runs_rccl, seen
 RCCL_SM = 90
 """The compute capability by which rules take RCCL's GPUs: all count as newer ones."""
 NEAR_GPUS = (LinkKind.NVLINK, LinkKind.XGMI)
+UNIT = 40
+"""Bandwidth is counted in fortieths of a MB/s: a fifth more and an eighth are then whole numbers."""
+INTEL_UNIT = UNIT * 6 // 5
+"""An Intel CPU splits the data between GPUs that passes through it into small packets."""
+VOLTA_REVERSE_UNIT = UNIT // 8
+"""Before sm80, data that a GPU receives from another device than a GPU costs an eighth on the outward link."""
 
 
 def MBps(GBps: float) -> int:
@@ -67,6 +73,7 @@ class System:
         self.sm = RCCL_SM if self.rccl else min((self.devices[g].sm for g in self.gpus), default=0)
         self.cpu = next((cpu_maker(d) for d in self.devices if d.kind is DeviceKind.CPU), "")
         self._gpu_paths: dict[tuple[int, int], GraphPath] = {}
+        self._charges: dict[GraphPath, tuple[tuple[int, int], ...]] = {}
         self._ends: dict[tuple[int, PathKind], tuple[set[int], set[int]]] = {}
         self._tried: dict[tuple[int, PathKind], tuple[int, ...]] = {}
 
@@ -88,6 +95,12 @@ class System:
         if (a, b) not in self._gpu_paths:
             self._gpu_paths[a, b] = self._peer(a, b)
         return self._gpu_paths[a, b]
+
+    def charges(self, path: GraphPath) -> tuple[tuple[int, int], ...]:
+        """(edge, units) that each MB/s on a path costs."""
+        if path not in self._charges:
+            self._charges[path] = tuple(self._charge(path))
+        return self._charges[path]
 
     def to_net(self, gpu: int, net: int) -> GraphPath:
         """The path from a GPU to a NIC's port, perhaps through another GPU (PXN)."""
@@ -222,6 +235,25 @@ class System:
     def _sum(self, gpu: int, kinds: tuple[LinkKind, ...]) -> int:
         mine = (self.edges[e] for e in self.machine.leaving(self.gpus[gpu]))
         return sum(e.capacity_MBps for e in mine if e.kind in kinds)
+
+    def _charge(self, path: GraphPath) -> list[tuple[int, int]]:
+        edges = [self.edges[e] for e in path.edges]
+        if not edges:
+            return []
+        from_gpu = self.devices[edges[0].source].kind is DeviceKind.GPU
+        by_cpu = any(self.devices[e.target].kind is DeviceKind.CPU for e in edges)
+        more = from_gpu and by_cpu and path.kind is PathKind.PHB and self.cpu == "intel"
+        charges = []
+        for number, edge in zip(path.edges, edges, strict=True):
+            target = self.devices[edge.target]
+            charges.append((number, INTEL_UNIT if edge.kind is LinkKind.PCIE and more else UNIT))
+            if edge.reverse < 0:
+                continue
+            if target.kind is DeviceKind.GPU and 0 < target.sm < 80 and not from_gpu:
+                charges.append((edge.reverse, VOLTA_REVERSE_UNIT))
+            if target.kind is DeviceKind.CPU and edge.kind is LinkKind.NVLINK and self.cpu == "ibm":
+                charges.append((edge.reverse, UNIT))
+        return charges
 
     @cached_property
     def _up(self) -> tuple[int, ...]:
