@@ -13,6 +13,8 @@ from ringtree import mpi as MPI
 from ringtree.mpi.types.buffers import block, octet_blocks, octets, placed
 
 SIX = np.arange(6, dtype=np.int32)
+SWAPPED = SIX.astype(SIX.dtype.newbyteorder())
+OBJECTS = np.array(["a", None], object)
 MAPPED = mmap.mmap(-1, 24)
 MAPPED[:] = SIX.tobytes()
 
@@ -101,11 +103,25 @@ def test_blocks_of_each_rank(given: Any, counts: list[int], displacements: list[
         ([[1, 2], 2], TypeError, "list is no buffer"),
         (object(), TypeError, "object is no buffer"),
         (SIX.reshape(2, 3)[:, :2], ValueError, "contiguous"),
+        (OBJECTS, TypeError, "elements of object are addresses of this process"),
+        ([OBJECTS, 2, MPI.INT64_T], TypeError, "elements of object are addresses"),
+        ([memoryview(OBJECTS), 2, MPI.INT64_T], TypeError, "elements of object are addresses"),
+        (np.zeros(2, [("a", "i4"), ("b", "O")]), TypeError, "are addresses of this process"),
+        (SWAPPED, TypeError, "not in this machine's order of bytes; expected x.astype"),
+        ([SWAPPED, 6], TypeError, "not in this machine's order of bytes"),
+        (memoryview(SWAPPED), TypeError, "not in this machine's order of bytes"),
     ],
 )
 def test_mistakes(spec: Any, error: type[BaseException], expected: str) -> None:
     with pytest.raises(error, match=expected):
         block(spec)
+    with pytest.raises(error, match=expected):
+        octets(spec)
+
+
+def test_a_given_type_counts_whatever_the_order_of_bytes() -> None:
+    assert octets([SWAPPED, 6, MPI.INT]).tobytes() == SWAPPED.tobytes()
+    assert block([SWAPPED, 24, MPI.BYTE]).tobytes() == SWAPPED.tobytes()
 
 
 def test_receive_buffers_are_writable() -> None:

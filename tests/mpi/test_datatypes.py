@@ -262,9 +262,11 @@ def test_a_type_that_does_not_fit_is_refused() -> None:
         (lambda: D.Create_indexed([1, -1], [0, 4]), MPI.ERR_ARG, "a blocklength of -1"),
         (lambda: D.Create_hindexed_block(-3, [0]), MPI.ERR_ARG, "a blocklength of -3"),
         (lambda: MPI.Datatype.Create_struct([-1], [0], [D]), MPI.ERR_ARG, "a blocklength of -1"),
+        (lambda: MPI.Datatype.Create_struct([1], [0], [None]), MPI.ERR_TYPE, "no type is made of None"),
+        (lambda: MPI.DATATYPE_NULL.Create_vector(2, 1, 2), MPI.ERR_TYPE, "no type is made of MPI.DATATYPE_NULL"),
     ],
 )
-def test_numbers_of_elements_below_0_are_refused(made: Any, error: int, expected: str) -> None:
+def test_types_of_what_is_none_are_refused(made: Any, error: int, expected: str) -> None:
     with pytest.raises(MPI.Exception, match=expected) as caught:
         made()
     assert caught.value.Get_error_class() == error

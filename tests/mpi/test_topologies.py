@@ -148,3 +148,20 @@ def test_dimensions_that_do_not_divide() -> None:
     with pytest.raises(MPI.Exception, match="no grid") as caught:
         MPI.Compute_dims(7, [2, 0])
     assert caught.value == MPI.ERR_DIMS
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (lambda c: c.Create_graph([1], [0]).Get_neighbors(-1), r"no rank -1 in the graph; expected 0\.\.0"),
+        (lambda c: c.Create_graph([1], [1]), "no rank 1 in the graph"),
+        (lambda c: c.Create_graph([1, 2], [0, 1]), "a graph of 2 ranks; expected at most 1"),
+        (lambda c: c.Create_cart([1]).Sub([True, True]), "2 dimensions to keep or not; expected one each, 1"),
+        (lambda c: c.Create_cart([1]).Sub([]), "0 dimensions to keep or not"),
+        (lambda c: c.Create_dist_graph([0], [1], [1]), "no rank 1 in the graph"),
+        (lambda c: c.Create_dist_graph_adjacent([7], []), "no rank 7 in the graph"),
+    ],
+)
+def test_ranks_and_dimensions_that_there_are_not(call: Any, expected: str) -> None:
+    with pytest.raises((ValueError, MPI.Exception), match=expected):
+        call(MPI.COMM_SELF)

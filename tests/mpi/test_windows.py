@@ -186,6 +186,9 @@ def read_atomically(comm: Any) -> Any:
         win.Fetch_and_op(None, again, peer, 0, MPI.NO_OP)
     with pytest.raises(ValueError, match="2 of int64, 1 of int64: expected one element each"):
         win.Fetch_and_op(again, one, peer, 0, MPI.NO_OP)  # as mpi4py has it
+    for result in (np.zeros(1, int), np.zeros(2)):  # nothing is written where the result has no room
+        with pytest.raises(ValueError, match=r"the result has \d+ bytes of \w+; expected 16 of int64, as the origin"):
+            win.Get_accumulate(again, result, peer)
     comm.Barrier()
     win.Free()
     return row - 10 * peer, again - 10 * peer, one - 10 * peer, mine - 10 * comm.rank

@@ -125,8 +125,7 @@ class Cartcomm(Topocomm):
 
     def Get_coords(self, rank: int) -> list[int]:
         """The coordinates of a rank."""
-        if not 0 <= rank < self.size:
-            raise ValueError(f"no rank {rank} in the grid; expected 0..{self.size - 1}")
+        _check([rank], self.size, "grid")
         coords: list[int] = []
         for length in reversed(self._facts[0]):
             rank, place = divmod(rank, length)
@@ -160,6 +159,8 @@ class Cartcomm(Topocomm):
 
     def Sub(self, remain_dims: Sequence[bool]) -> Cartcomm:
         """The grids of the dimensions that remain: this rank's one."""
+        if len(remain_dims) != self.dim:
+            raise ValueError(f"{len(remain_dims)} dimensions to keep or not; expected one each, {self.dim}")
         keep = [d for d, remains in enumerate(remain_dims) if remains]
         coords, (dims, periods) = self.coords, self._facts
         gone = tuple(c for d, c in enumerate(coords) if d not in keep)
@@ -227,6 +228,7 @@ class Graphcomm(Topocomm):
     def Get_neighbors(self, rank: int) -> list[int]:
         """The neighbours of a rank."""
         index, edges = self._facts
+        _check([rank], len(index), "graph")
         return list(edges[index[rank - 1] if rank else 0 : index[rank]])
 
     def Get_neighbors_count(self, rank: int) -> int:
@@ -302,9 +304,12 @@ def shape(dims: Sequence[int], periods: Any) -> tuple[list[int], list[bool]]:
 def graph(comm: Intracomm, index: Sequence[int], edges: Sequence[int]) -> Intracomm:
     """The Graphcomm of the first ranks of `comm`, COMM_NULL for the others. A leading 0 of `index` counts for
     nothing."""
-    ends = ends_of(index, edges)
+    ends, edges = ends_of(index, edges), _listed(edges)
+    if len(ends) > comm.size:
+        raise ValueError(f"a graph of {len(ends)} ranks; expected at most {comm.size}")
+    _check(edges, len(ends), "graph")
     part = comm.Split(0 if comm.rank < len(ends) else UNDEFINED, comm.rank)
-    return Graphcomm._over(part, (ends, list(edges))) if part else COMM_NULL
+    return Graphcomm._over(part, (ends, edges)) if part else COMM_NULL
 
 
 def ends_of(index: Sequence[int], edges: Sequence[int]) -> list[int]:
@@ -318,6 +323,8 @@ def ends_of(index: Sequence[int], edges: Sequence[int]) -> list[int]:
 def adjacent(comm: Intracomm, sources: Any, destinations: Any, weights: tuple[Any, Any]) -> Distgraphcomm:
     """The Distgraphcomm of this rank's neighbours; `weights` of the sources and destinations, None for none."""
     ends = _listed(sources), _listed(destinations)
+    for ranks in ends:
+        _check([rank for rank in ranks if rank != PROC_NULL], comm.size, "graph")
     costs = [_weights(given, len(many)) for given, many in zip(weights, ends, strict=True)]
     both = None if costs == [None, None] else tuple(one or [] for one in costs)
     return Distgraphcomm._over(comm.Dup(), (*ends, both))
@@ -326,6 +333,13 @@ def adjacent(comm: Intracomm, sources: Any, destinations: Any, weights: tuple[An
 def _listed(ranks: Any) -> list[int]:
     """Ranks of any sequence, numpy's arrays too; None is no ranks."""
     return [] if ranks is None else [int(rank) for rank in ranks]
+
+
+def _check(ranks: Sequence[int], count: int, where: str) -> None:
+    """ValueError: unless all are among that many ranks of the topology."""
+    for rank in ranks:
+        if not 0 <= rank < count:
+            raise ValueError(f"no rank {rank} in the {where}; expected 0..{count - 1}")
 
 
 def _weights(given: Any, edges: int) -> list[Any] | None:
@@ -345,6 +359,7 @@ def scattered(
     sources, degrees, destinations = _listed(sources), _listed(degrees), _listed(destinations)
     if sum(degrees) != len(destinations) or len(sources) != len(degrees):
         raise ValueError(f"degrees {degrees} of {len(sources)} sources, {len(destinations)} destinations")
+    _check([*sources, *destinations], comm.size, "graph")
     heads = [source for source, degree in zip(sources, degrees, strict=True) for _ in range(degree)]
     costs = _weights(weights, len(heads))
     mine = list(zip(heads, destinations, costs or [1] * len(heads), strict=True)), costs is not None

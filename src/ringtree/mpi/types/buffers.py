@@ -17,14 +17,14 @@ import numpy as np
 
 from ringtree.mpi.constants import BOTTOM
 from ringtree.mpi.types.datatype import Datatype, Derived
-from ringtree.mpi.types.memory import NOTHING, OCTET, UNFIT, NumpyArray, flat, frombuffer
+from ringtree.mpi.types.memory import NOTHING, OCTET, OCTETS, UNFIT, NumpyArray, flat, frombuffer, moves
 from ringtree.mpi.types.packed import gathered, gathered_at
 
 
 def block(spec: Any, blocks: int = 1) -> NumpyArray:
     """The elements that `spec` means, where it gives the number in each of `blocks`; all of them without. ValueError:
     if the buffer is too short."""
-    if type(spec) is np.ndarray and spec.flags.c_contiguous:
+    if type(spec) is np.ndarray and spec.flags.c_contiguous and moves(spec.dtype):
         return _whole(spec if spec.ndim == 1 else spec.reshape(-1), blocks)
     data, given, datatype = _parts(spec)
     count, start = given if isinstance(given, tuple) else (given, None)
@@ -166,8 +166,12 @@ def _plain_octets(spec: Any, blocks: int = 1) -> NumpyArray | None:
     """The common cases, cut short; None for what is to be looked at closely."""
     try:
         if type(spec) is not list and type(spec) is not tuple:
+            if not (moves(spec.dtype) if type(spec) is np.ndarray else type(spec) in OCTETS):
+                return None
             return frombuffer(spec, OCTET) if blocks == 1 or spec.size % blocks == 0 else None
         data, count, datatype = spec
+        if not (moves(data.dtype) if type(data) is np.ndarray else type(data) in OCTETS):
+            return None
         if type(count) is int and type(datatype) is Datatype and datatype.size:
             if count > 0:
                 return frombuffer(data, OCTET, count * datatype.size * blocks)

@@ -22,6 +22,13 @@ from ringtree.mpi.types.predefined import ALIASES, DTYPES
 _OCTET: Final = np.dtype("u1")
 
 
+def _check(kinds: Sequence[Any]) -> None:
+    """Exception of ERR_TYPE: unless these are types that others can be made of."""
+    for kind in kinds:
+        if not isinstance(kind, Datatype) or not kind:
+            raise Exception(ERR_TYPE, f"no type is made of {kind!r}; expected a datatype")
+
+
 class Datatype(Constructors, MpiObject):
     """A type; of a predefined one `dtype` is numpy's, of a derived one that of its elements, bytes where they differ.
     `size` and `extent` are in bytes."""
@@ -50,6 +57,7 @@ class Datatype(Constructors, MpiObject):
         return self.dtype.alignment
 
     def _made(self, combiner: str, layout: Layout, **given: Any) -> Datatype:
+        _check([self])
         alignment = 1 if combiner == "RESIZED" else self.alignment
         return Derived((self, combiner, given), layout, self.dtype, alignment)
 
@@ -58,6 +66,7 @@ class Datatype(Constructors, MpiObject):
         cls, blocklengths: Sequence[int], displacements: Sequence[int], datatypes: Sequence[Datatype]
     ) -> Datatype:
         """Blocks of different types; displacements in bytes."""
+        _check(datatypes)
         alignment = max((kind.alignment for kind in datatypes), default=1)
         kinds = {kind.dtype for kind in datatypes}
         dtype = kinds.pop() if len(kinds) == 1 else np.dtype("u1")

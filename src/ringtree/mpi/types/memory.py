@@ -19,11 +19,14 @@ UNFIT = (AttributeError, BufferError, TypeError, ValueError)  # no buffer, or to
 
 
 def flat(data: Any, dtype: np.dtype[Any] | None = None) -> NumpyArray:
-    """All of `data` in one dimension, over the same memory; as elements of `dtype`, else of its own type."""
+    """All of `data` in one dimension, over the same memory; as elements of `dtype`, else of its own type. TypeError: of
+    Python's objects, and of elements in another order of bytes that `dtype` does not take for what they are here."""
     if data is None:
         return np.empty(0, dtype or OCTET)
     if type(data) is not np.ndarray:
         data = _exported(data, dtype)
+    if not moves(data.dtype):
+        _check(data.dtype, dtype is not None)
     if not data.flags.c_contiguous:
         data = data.T
         if not data.flags.c_contiguous:
@@ -35,14 +38,31 @@ def flat(data: Any, dtype: np.dtype[Any] | None = None) -> NumpyArray:
     return octets[: octets.size // dtype.itemsize * dtype.itemsize].view(dtype)
 
 
+def moves(dtype: np.dtype[Any]) -> bool:
+    """Whether elements mean the same in another process of this machine's kind."""
+    return dtype.isnative and not dtype.hasobject
+
+
+def _check(dtype: np.dtype[Any], is_given: bool) -> None:
+    """TypeError: unless elements of that dtype may move, or `is_given`, what their bytes are taken for."""
+    if dtype.hasobject:
+        raise TypeError(
+            f"elements of {dtype} are addresses of this process; expected numbers, or the call in lower case, which "
+            "pickles objects"
+        )
+    if not is_given:
+        remedy = "x.astype(x.dtype.newbyteorder('='))"
+        raise TypeError(f"elements of {dtype} are not in this machine's order of bytes; expected {remedy}")
+
+
 def _exported(data: Any, dtype: np.dtype[Any] | None) -> NumpyArray:
     if isinstance(data, list | tuple | dict | str | int | float):
         raise TypeError(f"{type(data).__name__} is no buffer; expected an array, or anything with the buffer protocol")
-    if dtype is not None:
-        try:
+    try:
+        if dtype is not None and "O" not in memoryview(data).format:
             return frombuffer(data, dtype)
-        except UNFIT:
-            pass
+    except UNFIT:
+        pass
     try:
         return np.asarray(memoryview(data))
     except UNFIT:
@@ -108,6 +128,10 @@ class Memory(np.ndarray[Any, np.dtype[np.uint8]]):
         return bool(self.size)
 
 
+OCTETS = (bytes, bytearray, Memory)
+"""The types of buffers that have nothing but bytes."""
+
+
 def as_memory(line: NumpyArray) -> Memory:
     """Bytes as Memory, without a copy."""
     return line.view(Memory)
@@ -123,5 +147,5 @@ def address_of(location: Any) -> int:
     """The address of the first byte of anything that has memory; 0 for BOTTOM."""
     if location is BOTTOM:
         return 0
-    line = flat(location)
+    line = flat(location, OCTET)
     return int(line.__array_interface__["data"][0]) if line.size else 0

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ringtree.mpi.constants import BOTTOM
-from ringtree.mpi.types.buffers import checked, octets
+from ringtree.mpi.types.buffers import checked
 from ringtree.mpi.types.datatype import Datatype
-from ringtree.mpi.types.memory import NumpyArray
+from ringtree.mpi.types.memory import OCTET, NumpyArray, flat
 from ringtree.mpi.types.packed import gathered, gathered_at, way_back
 
 
@@ -20,7 +20,7 @@ class TypedBlocks:
         types = rest.pop()
         counts, starts = rest[0] if len(rest) == 1 else rest
         if data is not BOTTOM:
-            line = checked(octets(data), writable)
+            line = checked(flat(data, OCTET), writable)
         kinds = [Datatype.fromcode(t) if isinstance(t, str) else t for t in types]
         if not len(counts) == len(starts) == len(kinds) == ranks:
             raise ValueError(f"{len(counts)} counts, {len(starts)} displacements, {len(kinds)} types; expected {ranks}")

@@ -112,7 +112,12 @@ class Accesses:
         check(op.name, dtype)
         access = Access("accumulate", 0, place, layout, count, dtype, op.name, x.tobytes())
         if result is not None:
-            return self._ask(rank, access, checked(block(result)))
+            out = checked(block(result))
+            if (out.nbytes, out.dtype) != (x.nbytes, x.dtype):
+                raise ValueError(
+                    f"the result has {out.nbytes} bytes of {out.dtype}; expected {x.nbytes} of {x.dtype}, as the origin"
+                )
+            return self._ask(rank, access, out)
         self._check(rank, access)
         with self._posting:
             self._send(rank, access)
@@ -156,7 +161,7 @@ class Accesses:
         return [answer for answer in self._awaited.get(rank, ()) if not answer.over]
 
     def _known(self, rank: int) -> int:
-        if not 0 <= rank < self._comm.size:
+        if not 0 <= operator.index(rank) < self._comm.size:
             raise ValueError(f"no rank {rank} in the window's group: expected 0..{self._comm.size - 1}")
         return rank
 
