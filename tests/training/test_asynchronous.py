@@ -195,3 +195,29 @@ def test_excluded_combinations_are_refused(layout: dict[str, Any], expected: str
     plan = TrainingPlan(replace(ParallelLayout(dp=2, staleness=2), **layout))
     with pytest.raises(LayoutError, match=expected):
         check(plan)
+
+
+def _held_after_a_checkpoint(plan: TrainingPlan, folder: Path) -> list[Any]:
+    """On a rank: the memory after a step, after a checkpoint, after the whole weights, and once that is loaded."""
+    from ringtree.training import Trainer
+    from ringtree.training.core.checkpoint import load, save
+    from ringtree.training.measure.memory import held
+
+    trainer = Trainer(plan)
+    trainer.step()
+    found = [held(trainer)]
+    made = save(trainer, folder)
+    found.append(held(trainer))
+    trainer.weights()
+    found.append(held(trainer))
+    load(trainer, made)
+    found.append(held(trainer))
+    trainer.close()
+    return found
+
+
+@pytest.mark.parametrize("server", ["central", "sharded"])
+def test_a_checkpoint_leaves_no_collected_state_behind(worlds: Worlds, server: str, tmp_path: Path) -> None:
+    plan = plan_of(server, 0, 2, TrainingSettings(batch=4, optimizer="adamw"))
+    for before, *after in worlds(2).run(_held_after_a_checkpoint, plan, tmp_path):
+        assert after == [before] * 3

@@ -77,9 +77,12 @@ def save(trainer: Trainer, folder: Path) -> Path:
         _settle(folder)
 
     trainer.collect()
-    _on_first(begin)
-    with _one_line(f"the checkpoint {made} cannot be written"):
-        dcp.save(_weights(trainer) | _state(trainer), checkpoint_id=unfinished, no_dist=not dist.is_initialized())
+    try:
+        _on_first(begin)
+        with _one_line(f"the checkpoint {made} cannot be written"):
+            dcp.save(_weights(trainer) | _state(trainer), checkpoint_id=unfinished, no_dist=not dist.is_initialized())
+    finally:
+        trainer.let_go()
     _on_first(end)
     return made
 

@@ -111,7 +111,8 @@ class Trainer:
             self.model.exchange.drain()
 
     def collect(self) -> None:
-        """Drains, and brings weights and the optimizer's state to where all strategies have them. All ranks call it."""
+        """Drains, and brings weights and the optimizer's state to where all strategies have them, until `let_go`. All
+        ranks call it."""
         if isinstance(self.optimizer, Pushing):
             self.optimizer.collect()
 
@@ -119,6 +120,12 @@ class Trainer:
         """Gives the collected weights and state back to where the strategies have them. All ranks call it."""
         if isinstance(self.optimizer, Pushing):
             self.optimizer.hand_out()
+            self.optimizer.let_go()
+
+    def let_go(self) -> None:
+        """Frees the collected state, which the ranks that keep it still have."""
+        if isinstance(self.optimizer, Pushing):
+            self.optimizer.let_go()
 
     def close(self) -> None:
         """Drains, and ends threads that run beside the steps. All ranks call it."""
@@ -129,4 +136,5 @@ class Trainer:
     def weights(self) -> dict[str, Tensor]:
         """The whole model's weights, by the names that one process has, on every rank."""
         self.collect()
+        self.let_go()
         return whole(self.model, self.mesh.group("pp") if self.mesh is not None else None)

@@ -115,6 +115,10 @@ class Pushing(torch.optim.Optimizer):
             for p, part in zip(flat.parameters, flat.views(vector), strict=True):
                 self.state[p] |= {"step": steps.clone(), kind: part}
 
+    def let_go(self) -> None:
+        """Frees the collected state: two more vectors of the whole model's size by AdamW."""
+        self.state.clear()
+
     def hand_out(self) -> None:
         """Sends the model's weights and the state to the ranks that keep them; all ranks call it."""
         flat, steps = self._worker.flat, torch.zeros(())
