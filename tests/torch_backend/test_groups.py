@@ -215,3 +215,21 @@ def test_ranks_that_wait_in_a_cycle_get_the_cycle(worlds: Worlds) -> None:
         assert f"rank {one} is in new_group({sorted((one, other))}), where it waits for rank {other}" in why
         assert why.endswith("a circle: make groups in one order on all ranks")
         assert total == "3"
+
+
+def _counted_beside_a_destroyed_group() -> int:
+    """On a rank: how many more groups have counters once another is made and destroyed, which this rank still
+    names."""
+    import torch.distributed as dist
+
+    from ringtree.torch_backend import communicators
+
+    before = len(communicators())
+    group = dist.new_group()
+    assert len(communicators()) == before + 1
+    dist.destroy_process_group(group)
+    return len([c.counters() for c in communicators()]) - before
+
+
+def test_a_destroyed_group_is_none_of_this_process(worlds: Worlds) -> None:
+    assert worlds(2).run(_counted_beside_a_destroyed_group) == [0, 0]

@@ -9,7 +9,7 @@ from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.torch_backend.calls.launching import Launching
 from ringtree.torch_backend.flight.alarm import Alarm, report
 from ringtree.torch_backend.flight.recorder import RING, FlightRecorder
-from ringtree.torch_backend.registration import NAME
+from ringtree.torch_backend.registration import NAME, made_here
 
 LEAVE_S = 10.0
 """Seconds for which a rank that leaves still takes part in the calls it began."""
@@ -97,6 +97,7 @@ class Administration(Launching):
     def shutdown(self) -> None:
         """Leaves the group once this rank's calls in it have ended; other ranks need not leave. Calls that have not
         ended within 10 s fail."""
+        made_here.discard(self)
         self._leave(LEAVE_S)
 
     def _leave(self, timeout_s: float) -> None:
