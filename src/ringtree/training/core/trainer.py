@@ -23,7 +23,7 @@ class Trainer:
 
     def __init__(self, plan: TrainingPlan) -> None:
         check(plan)
-        self.plan, self.steps_done = plan, 0
+        self.plan, self.steps_done, self._closed = plan, 0, False
         ranks = dist.get_world_size() if dist.is_initialized() else 1
         if ranks != plan.layout.ranks:
             raise ValueError(f"the layout is for {plan.layout.ranks} ranks, and there are {ranks}")
@@ -128,10 +128,17 @@ class Trainer:
             self.optimizer.let_go()
 
     def close(self) -> None:
-        """Drains, and ends threads that run beside the steps. All ranks call it."""
-        self.drain()
-        if isinstance(self.model, Worker):
-            self.model.close()
+        """Drains, ends threads that run beside the steps, and closes the groups that the trainer made. All ranks call
+        it; where a group has failed, it raises that once these are closed. A repeated call does no harm."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if isinstance(self.model, Worker):
+                self.model.close()
+        finally:
+            if self.mesh is not None:
+                self.mesh.close()
 
     def weights(self) -> dict[str, Tensor]:
         """The whole model's weights, by the names that one process has, on every rank."""

@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from ringtree.training.core.mesh import TrainingMesh, as_patient
+from ringtree.training.core.mesh import TrainingMesh, as_patient, destroy
 from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.core.step import STATE, ForwardBackward, MicroBatches
 from ringtree.training.strategies.asynchronous.flat import Flat, Updated
@@ -71,10 +71,13 @@ class Worker(nn.Module):
         self.staleness[self.exchange.read()] += 1
 
     def close(self) -> None:
-        """Ends the exchange on all workers together, and its process group."""
-        self.exchange.close()
-        dist.barrier(self._group)  # a server that still waited would take it for a failure that others leave
-        dist.destroy_process_group(self._group)
+        """Ends the exchange on all workers together once it is drained, and its process group in any case."""
+        try:
+            self.exchange.drain()
+            self.exchange.close()
+            dist.barrier(self._group)  # a server that still waited would take it for a failure that others leave
+        finally:
+            destroy([self._group])
 
 
 class Reading:
