@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import replace
 from math import inf
@@ -221,3 +222,23 @@ def test_a_checkpoint_leaves_no_collected_state_behind(worlds: Worlds, server: s
     plan = plan_of(server, 0, 2, TrainingSettings(batch=4, optimizer="adamw"))
     for before, *after in worlds(2).run(_held_after_a_checkpoint, plan, tmp_path):
         assert after == [before] * 3
+
+
+def _facts_of_a_checkpoint(plan: TrainingPlan, folder: Path) -> str:
+    """On a rank: the text of training.json. It loads the checkpoint, too."""
+    from ringtree.training import Trainer
+    from ringtree.training.core.checkpoint import FACTS, load, save
+
+    trainer = Trainer(plan)
+    made = save(trainer, folder)
+    load(trainer, made)
+    trainer.close()
+    return (made / FACTS).read_text()
+
+
+def test_a_checkpoint_without_a_bound_is_json_as_everyone_reads_it(worlds: Worlds, tmp_path: Path) -> None:
+    """It has no infinity; and null is synchronous training's."""
+    text = worlds(2).run(_facts_of_a_checkpoint, plan_of("sharded", inf, 2), tmp_path)[0]
+    facts = json.loads(text, parse_constant=pytest.fail)
+    assert facts["layout"]["staleness"] == "inf"
+    assert facts["settings"]["optimizer"] == "sgd" and facts["shape"]["width"] == SMALL.width

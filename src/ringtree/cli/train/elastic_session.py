@@ -6,7 +6,7 @@ import argparse
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import ringtree
@@ -20,9 +20,9 @@ from ringtree.ir import units
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.launch.launch import RESTART
 from ringtree.training import ParallelLayout, TrainingPlan
+from ringtree.training.core.plan import finite
 from ringtree.training.core.trainer import Trainer
 from ringtree.training.elastic import Change, ElasticSession
-from ringtree.training.measure.measured import finite
 from ringtree.training.session import check_steps
 
 RANK, SIZE = "RINGTREE_RANK", "RINGTREE_WORLD_SIZE"
@@ -124,7 +124,7 @@ def record(session: ElasticSession, plan: TrainingPlan) -> dict[str, object]:
     first = session.trainer.steps_done - len(session.losses) + 1
     steps = enumerate(zip(session.losses, session.step_s, strict=True), first)
     return {
-        "plan": asdict(plan),
+        "plan": plan.record(),
         "steps": [{"step": step, "loss": finite(loss), "seconds": seconds} for step, (loss, seconds) in steps],
         "changes": [change._asdict() for change in session.changes],
     }

@@ -68,8 +68,8 @@ def save(trainer: Trainer, folder: Path) -> Path:
             raise OSError(
                 f"the checkpoint {made} is not whole ({error}): expected a folder that all ranks share"
             ) from None
-        facts = {"steps": trainer.steps_done, **asdict(trainer.plan), "files": files}
-        _write(unfinished / FACTS, json.dumps(facts, indent=1))
+        facts = {"steps": trainer.steps_done, **trainer.plan.record(), "files": files}
+        _write(unfinished / FACTS, json.dumps(facts, indent=1, allow_nan=False))
         if made.exists():
             made.rename(replaced)  # two renames apart, and not a removal's time, there is none of as many steps
         unfinished.rename(made)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from ringtree.training.core.layout import ParallelLayout
 
@@ -93,3 +94,13 @@ class TrainingPlan:
     def rows(self) -> int:
         """Sequences that go forward through a model at once: a micro-batch's on one of the `pieces`."""
         return self.settings.batch // self.layout.pieces // self.layout.micro_batches
+
+    def record(self) -> dict[str, Any]:
+        """The plan for JSON: a staleness without a bound is "inf", and null that of synchronous training."""
+        layout = asdict(self.layout) | {"staleness": finite(self.layout.staleness)}
+        return {"layout": layout, "shape": asdict(self.shape), "settings": asdict(self.settings)}
+
+
+def finite(value: float | None) -> float | str | None:
+    """The number for JSON, which has no infinity and no NaN: they are words."""
+    return value if value is None or abs(value) < float("inf") else str(value)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ringtree.draw.step_picture import DrawnCall, step_picture
 from ringtree.ir.trace import Trace
 from ringtree.training.core.layout import AXES
-from ringtree.training.core.plan import TrainingPlan
+from ringtree.training.core.plan import TrainingPlan, finite
 from ringtree.training.core.sizes import parameters
 from ringtree.training.measure.between_hosts import BetweenHosts, between_hosts
 from ringtree.training.measure.shares import Sent, Share, compare, held_up, shares
@@ -114,9 +114,8 @@ class TrainingRecord:
 
     def record(self) -> dict[str, Any]:
         """The record but the trace, as JSON."""
-        staleness = self.plan.layout.staleness
         return {
-            "plan": asdict(self.plan) | {"layout": asdict(self.plan.layout) | {"staleness": finite(staleness)}},
+            "plan": self.plan.record(),
             "ranks": self.plan.layout.ranks,
             "axes": {axis: getattr(self.plan.layout, axis) for axis in AXES},
             "strategies": [strategy.name for strategy in STRATEGIES if strategy.used(self.plan)],
@@ -141,8 +140,3 @@ class TrainingRecord:
             "counted_nbytes": self.counted_nbytes,
             "experts": self.load and self.load.record() | {"imbalance": finite(self.load.mean_imbalance)},
         }
-
-
-def finite(value: float | None) -> float | str | None:
-    """The number for JSON, which has no infinity and no NaN: they are words."""
-    return value if value is None or abs(value) < float("inf") else str(value)
