@@ -12,7 +12,6 @@ from ringtree.cli.options.train import EXPERTS, GROUPS, NEEDS
 from ringtree.cli.train import elastic
 from ringtree.cli.train import plan as train_plan
 from ringtree.training import ParallelLayout, Shape, TrainingPlan, TrainingSettings
-from ringtree.training.core.layout import AXES
 from ringtree.training.strategies.registry import check
 
 WIDTH = 100
@@ -44,7 +43,7 @@ def _check_torch() -> None:
 def plan_of(args: argparse.Namespace) -> TrainingPlan:
     """Returns the checked plan of the options. LayoutError or ValueError of one line for impossible ones."""
     for name, (others, why) in NEEDS.items():
-        alone = all(getattr(args, o) is None or (o in AXES and getattr(args, o) == 1) for o in others)
+        alone = all(getattr(args, o) in (None, elastic.NOTHING.get(o)) for o in others)
         if getattr(args, name) is not None and alone:
             raise ValueError(f"--{name} without --{' or --'.join(others)}: {why}".replace("_", "-"))
     if args.every is not None and args.every < 1:

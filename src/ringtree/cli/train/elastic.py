@@ -17,6 +17,7 @@ NOT_WITH = {
     "pp": WHOLE,
     "cp": WHOLE,
     "ep": WHOLE,
+    "sp": WHOLE,
     "zero": WHOLE,
     "async_staleness": "its ranks make each step together",
     "experts": "the tokens that an expert drops depend on the number of ranks",
