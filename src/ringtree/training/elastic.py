@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -56,7 +57,9 @@ class ElasticSession:
     """A run of a trainer that has the whole model on each rank of `comm`; a process that has joined `comm` runs it,
     too. `name`: of this process, for the others. `waits()` tells rank 0 whether a process waits to join. Rank 0 alone
     calls `report(step, loss, seconds)` and `kept(trainer)` after each step, and `changed(change)` after each change;
-    it may be another from step to step. `losses` and `step_s` have an entry a step, on all ranks."""
+    it may be another from step to step. As long as no rank has taken a step, rank 0 looks by `latest()` for a
+    checkpoint, and all call `resume(found)` with what it found, once each. `losses` and `step_s` have an entry a step,
+    on all ranks."""
 
     trainer: Trainer
     comm: Communicator
@@ -68,7 +71,10 @@ class ElasticSession:
     losses: list[float] = field(default_factory=list)
     step_s: list[float] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
+    latest: Callable[[], Path | None] = lambda: None
+    resume: Callable[[Path | None], None] = lambda found: None
     _names: list[str] = field(init=False)
+    _agreed: bool = False
     _begun: list[_Begun] = field(default_factory=list)
     _summed: Tensor = field(init=False)
 
@@ -147,10 +153,16 @@ class ElasticSession:
         """Gives all ranks the state and the history of the furthest, the lowest of these. If it raises, this rank has
         all of its own still: part of another's state beside its number of steps would pass for the whole."""
         comm, trainer = self.comm, self.trainer
-        facts = comm.all_gather_object((trainer.steps_done, self.name))
-        steps = [done for done, _ in facts]
+        found = self.latest() if comm.rank == 0 and not trainer.steps_done else None
+        facts = comm.all_gather_object((trainer.steps_done, self.name, found))
+        steps = [done for done, *_ in facts]
+        self._names = [name for _, name, _ in facts]
+        if not max(steps):  # a checkpoint that a rank found later by itself might be another, or of this training
+            if not self._agreed:
+                self.resume(facts[0][-1])
+            steps = [trainer.steps_done] * comm.size
+        self._agreed = True
         root = steps.index(max(steps))
-        self._names = [name for _, name in facts]
         came = self._state_of(root) if min(steps) < max(steps) else []
         changes = [self._made(begun, steps[root]) for begun in self._begun]
         history: Any = (self.losses, self.step_s, [*self.changes, *changes])

@@ -20,6 +20,7 @@ from ringtree.ir import units
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.launch.launch import RESTART
 from ringtree.training import ParallelLayout, TrainingPlan
+from ringtree.training.core.checkpoint import latest
 from ringtree.training.core.plan import finite
 from ringtree.training.core.trainer import Trainer
 from ringtree.training.elastic import Change, ElasticSession
@@ -40,23 +41,33 @@ def train(plan: TrainingPlan, args: argparse.Namespace, folder: Path, rank: int,
     name = f"rank {rank}"
     if restart:
         name += f" (restart {restart})"
-        if (comm := _joined(roll, timeout_s)) is None:
-            return
-        roll.enter("trains")
+        comm = _joined(roll, timeout_s)
     else:
         roll.enter("trains")
-        if (met := _met(roll, timeout_s)) is None:
-            return
-        comm = met
-        keeping.resume(trainer)
+        comm = _met(roll, timeout_s)
+    if comm is None:
+        return
+    roll.enter("trains")
+    joined = bool(comm.former_ranks)
 
-    check_steps(trainer)
+    def resume(found: Path | None) -> None:
+        keeping.resume(trainer, found, own=joined)
+        if not joined:
+            check_steps(trainer)
 
     def changed(change: Change) -> None:
         bar.print(words(change))
 
     session = ElasticSession(
-        trainer, comm, name, lambda: roll.any("waits"), reporting(plan, bar), changed, keeping.keep
+        trainer,
+        comm,
+        name,
+        lambda: roll.any("waits"),
+        reporting(plan, bar),
+        changed,
+        keeping.keep,
+        latest=lambda: latest(args.checkpoint) if args.checkpoint else None,
+        resume=resume,
     )
     session.run()
     roll.end()
@@ -112,10 +123,11 @@ def summary(session: ElasticSession) -> Iterator[str]:
     """The end of a run: its loss, who died or joined when, and how long that took."""
     losses, whole_s = session.losses, sum(session.step_s)
     yield ""
-    yield (
-        f"{units.count(len(losses), 'step')} in {units.duration(whole_s)}: loss {losses[0]:.4f} at the first, "
-        f"{losses[-1]:.4f} at the last"
-    )
+    if losses:  # none where the last step of those who died is in the checkpoint of those who joined
+        yield (
+            f"{units.count(len(losses), 'step')} in {units.duration(whole_s)}: loss {losses[0]:.4f} at the first, "
+            f"{losses[-1]:.4f} at the last"
+        )
     yield from map(words, session.changes)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from contextlib import nullcontext
+from pathlib import Path
 
 import torch.distributed as dist
 
@@ -17,7 +18,7 @@ from ringtree.files.replacing import replace_with_json, replacing
 from ringtree.formats import chrome
 from ringtree.pages.train_page import train_page
 from ringtree.training import TrainingPlan
-from ringtree.training.core.checkpoint import latest, load, save
+from ringtree.training.core.checkpoint import latest_of_all, load, save
 from ringtree.training.core.trainer import Trainer
 from ringtree.training.measure.measured import TrainingRecord
 from ringtree.training.session import Session
@@ -32,7 +33,7 @@ def train(plan: TrainingPlan, args: argparse.Namespace) -> None:
     with terminal.progress("training", total=plan.settings.steps) if speaks else nullcontext(terminal.SILENT) as bar:
         trainer = Trainer(plan)
         keeping = Keeping(args, bar)
-        keeping.resume(trainer)
+        keeping.resume(trainer, latest_of_all(args.checkpoint) if args.checkpoint else None)
         measured = Session(trainer, reporting(plan, bar), keeping.keep).run()
         trainer.close()
     if speaks:
@@ -74,15 +75,15 @@ class Keeping:
     def __init__(self, args: argparse.Namespace, bar: Bar) -> None:
         self._folder, self._every, self._resumes, self._bar = args.checkpoint, args.every, args.resume, bar
 
-    def resume(self, trainer: Trainer) -> None:
-        """Gives the trainer what the last checkpoint has, where that is asked for and there is one. ValueError where
-        there is one and it is not asked for: new ones would lie among the old."""
-        found = latest(self._folder) if self._folder else None
+    def resume(self, trainer: Trainer, found: Path | None, *, own: bool = False) -> None:
+        """Gives the trainer what the last checkpoint, which was `found`, has, where that is asked for and there is one.
+        ValueError where there is one and it is not asked for: new ones would lie among the old. `own`: it is this
+        training's own, if it is not asked for."""
         if found is None:
             if self._resumes:
                 self._bar.print(f"no checkpoint in {self._folder}: training starts from the beginning")
             return
-        if not self._resumes:
+        if not (self._resumes or own):
             raise ValueError(
                 f"{self._folder} has checkpoints; expected --resume, to continue from the last one, or a new folder"
             )

@@ -49,6 +49,12 @@ def latest(folder: Path) -> Path | None:
     return steps[max(steps)] if steps else None
 
 
+def latest_of_all(folder: Path) -> Path | None:
+    """The same as rank 0 finds it, on every rank, which each by itself may find another while one is written; all
+    ranks call it."""
+    return _on_first(lambda: latest(folder))
+
+
 def save(trainer: Trainer, folder: Path) -> Path:
     """Writes a checkpoint into a folder that all ranks share, each rank a part of it; all ranks call it. One of as many
     steps is replaced. OSError: if it cannot be written, or is not all in that folder; earlier ones stay."""
