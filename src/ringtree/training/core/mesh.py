@@ -56,6 +56,9 @@ def destroy(groups: Iterable[dist.ProcessGroup]) -> None:
 def _clear_cache() -> None:
     """Clears torch's cache of how operations divide tensors. It has the meshes of those before, and gives them to
     tensors of an equal mesh, with groups that are closed."""
-    # torch has no public function, up to 2.13; its private one is not in all versions.
-    cache = DTensor._op_dispatcher.sharding_propagator.propagate_op_sharding.cache
-    getattr(debug, "_clear_sharding_prop_cache", cache.cache_clear)()
+    # torch has no public function, up to 2.13; its private ones differ between versions.
+    with suppress(AttributeError):
+        if hasattr(debug, "_clear_sharding_prop_cache"):
+            debug._clear_sharding_prop_cache()
+        else:
+            DTensor._op_dispatcher.sharding_propagator.propagate_op_sharding.cache.cache_clear()
