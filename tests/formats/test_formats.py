@@ -40,6 +40,8 @@ def test_names_do_not_matter(name, tmp_path):
         (b"schedule \xff", "not text: byte 9 is no UTF-8"),
         (b"schedule x dance: 2 ranks", "line 1: expected a collective"),
         (b"schedule x all_reduce: 2 ranks, 1 chunks\nonce: 0 data[7] -> 1", r"block 0, row 0 .*outside its buffer"),
+        (b'schedule "a\\u009b2J\\nPROVED" all_reduce: 2 ranks, 1 chunks', r"'name a\\x9b2J\\nPROVED' cannot be shown"),
+        (ring(4).replace('name="', 'name="&#x9b;2J').encode(), r"'name \\x9b2J.* cannot be shown"),
         (b"{", "not JSON"),
         (b"[1]", "not a schedule"),
         (b'{"nodes": []}', 'an object with "nodes"; expected an MSCCL'),

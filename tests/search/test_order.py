@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise, permutations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -156,3 +157,9 @@ def test_one_rank_and_two_have_one_order() -> None:
 
 def test_thousands_of_hosts_cost_no_more_than_a_few() -> None:
     assert len(order(Cluster(machine("dgx-h100"), 1500, INFINIBAND))) == 12_000
+
+
+@pytest.mark.parametrize("where", ["dgx-h100", None])
+def test_what_is_no_place_is_refused(where: Any) -> None:
+    with pytest.raises(TypeError, match=r"where is .*; expected a Machine \(ringtree"):
+        order(where)

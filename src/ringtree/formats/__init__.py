@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ringtree.formats import forestcoll
-from ringtree.formats.imported import LARGEST_BYTES, FormatError, Imported, check_contents, check_moves, read_bytes
+from ringtree.formats.imported import (
+    LARGEST_BYTES,
+    FormatError,
+    Imported,
+    check_contents,
+    check_moves,
+    check_words,
+    read_bytes,
+)
 from ringtree.formats.msccl import programs as msccl
 from ringtree.formats.msccl import writing as msccl_writing
 from ringtree.formats.mscclpp import programs as mscclpp
@@ -70,6 +78,7 @@ def parse(path: Path, data: bytes) -> Imported:
         raise FormatError(f"{path}: not a schedule; expected {', '.join(names)} or {last}")
     try:
         imported = found.read(path, data)
+        check_words(imported, path)
         check_contents(imported.schedule)
         return imported
     except (ScheduleTextError, ScheduleError) as e:

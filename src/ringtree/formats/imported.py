@@ -67,3 +67,11 @@ def check_contents(schedule: Schedule) -> None:
             f"{title(schedule)}: {schedule.chunks:,} chunks and {schedule.scratch:,} of scratch on each, {moving:,} "
             f"that move at once: its proof takes {nbytes:,} bytes; expected at most {MOST_CONTENTS_BYTES:,} in a file"
         )
+
+
+def check_words(found: Imported, path: Path) -> None:
+    """FormatError: if the name or a fact has characters that move a terminal's cursor, by which a file could write a
+    verdict of its own."""
+    for what, word in {**found.facts, "name": found.schedule.name}.items():
+        if not (shown := f"{what} {word}").isprintable():
+            raise FormatError(f"{path}: {ascii(shown)[:60]} cannot be shown; expected printable characters")

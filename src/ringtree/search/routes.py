@@ -15,10 +15,16 @@ Where = Machine | Cluster | Topology
 
 
 def topology_of(where: Where) -> Topology:
-    """Returns the topology of a machine (a cluster of one node), of a cluster, or the topology itself."""
+    """Returns the topology of a machine (a cluster of one node), of a cluster, or the topology itself. TypeError: of
+    anything else."""
     if isinstance(where, Machine):
         where = Cluster(where)
-    return where.topology() if isinstance(where, Cluster) else where
+    if isinstance(where, Cluster):
+        return where.topology()
+    if not isinstance(where, Topology):
+        expected = "a Machine (ringtree.machines.catalogue.machine('dgx-h100')), a Cluster or a Topology"
+        raise TypeError(f"where is {where!r:.60}; expected {expected}")
+    return where
 
 
 class Routes:

@@ -21,6 +21,8 @@ import pytest
 import ringtree
 from ringtree import Pool, RankFailed, spawn
 from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.engines.shm import MOST_SLOTS
+from ringtree.runtime.launch.spawn import MOST_RANKS
 from tests.runtime.communicator.test_lifetime import children
 from tests.runtime.conftest import available
 from tests.waiting import Event
@@ -47,9 +49,10 @@ def test_arrays_come_back(way: dict[str, Any]) -> None:
     assert [int(x[-1]) for x in big] == [0, 1, 2]
 
 
-@pytest.mark.parametrize("n", [0, -1])
-def test_no_ranks_is_a_mistake(n: int) -> None:
-    with pytest.raises(ValueError, match=f"{n} ranks: expected at least 1"):
+@pytest.mark.parametrize(("n", "expected"), [(0, "at least 1"), (-1, "at least 1"), (100_000, "at most 4096")])
+def test_no_ranks_and_too_many_are_a_mistake(n: int, expected: str) -> None:
+    assert MOST_SLOTS == MOST_RANKS
+    with pytest.raises(ValueError, match=f"{n} ranks: expected {expected}"):
         spawn(print, n)
 
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _numbers = itertools.count()
+MOST_RANKS = 4096
+"""Each has a staging slot for every other, and the engine has so many."""
 GRACE_S = 5.0
 """Seconds that survivors of a failure have to end by themselves."""
 
@@ -42,7 +44,7 @@ def spawn(
     Ranks are forked processes (`fn` may be a closure; results are pickled), or threads of this one. `timeout_s` bounds
     their waits in seconds (default: RINGTREE_TIMEOUT, else 300). `pin`: one rank a core, if they fit; or the core of
     each rank. RankFailed: if a rank fails, with its traceback, after the others have had 5 s to end. ValueError: if
-    n < 1, or this process is itself one of several ranks: all of them would start n more.
+    n < 1 or > MOST_RANKS, or this process is itself one of several ranks: all of them would start n more.
     """
     if not callable(fn):
         raise TypeError(f"spawn({fn!r}, ...): expected a function that takes a communicator, then the number of ranks")
@@ -114,8 +116,8 @@ class Pool:
 
 
 def _crew(n: int, threads: bool, engine: str | None, timeout_s: float | None, pin: Pin, first: Task | None) -> Crew:
-    if (n := whole(n, "n")) < 1:
-        raise ValueError(f"{n} ranks: expected at least 1")
+    if not 1 <= (n := whole(n, "n")) <= MOST_RANKS:
+        raise ValueError(f"{n} ranks: expected {'at least 1' if n < 1 else f'at most {MOST_RANKS}'}")
     require_linux()
     _refuse_a_rank(n)
     threads, pin = bool(threads), _cores(pin, n)
