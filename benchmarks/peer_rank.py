@@ -111,6 +111,11 @@ def arrays(op: str, nbytes: int, size: int) -> tuple[Any, Any]:
     return x, x
 
 
+WARM = 15
+"""Calls that are not timed: a first one may take a hundred times as long as the ones to come, and ringtree tries two
+ways of long calls in the first 13."""
+
+
 def measured(peer: Any, op: str, nbytes: int, seconds: float, written: bool) -> float:
     """Seconds of a call: the median of several stretches, of the slowest rank each."""
     x, out = arrays(op, nbytes, peer.size)
@@ -121,7 +126,7 @@ def measured(peer: Any, op: str, nbytes: int, seconds: float, written: bool) -> 
         assert op == "barrier" or (out == expected).all(), f"{op}: {out[:4]}"
     x[:] = 0.0  # sums stay numbers
     once = float("inf")
-    for _ in range(5):  # a first call may take a hundred times as long as the ones to come
+    for _ in range(WARM):
         began = time.perf_counter()
         call()
         once = min(once, peer.most(time.perf_counter() - began))
