@@ -55,7 +55,10 @@ def test_as_one_process(worlds: Worlds, name: str) -> None:
 @pytest.mark.parametrize("name", marked(ALONG_ONE))
 def test_missing_communication_is_noticed(worlds: Worlds, name: str) -> None:
     _, expected, _ = alone(plan(name))
-    results = worlds(plan(name).layout.ranks).run(train, plan(name), True, within_s=PATIENCE_S)
+    world = worlds(plan(name).layout.ranks)
+    results = world.run(train, plan(name), True, within_s=PATIENCE_S)
+    if plan(name).layout.staleness is not None:
+        world.close()  # its ranks keep threads that wait for what was not sent, and fail their group later
     assert any(not apart(weights, expected) < UNLIKE for _, weights, *_ in results)
 
 

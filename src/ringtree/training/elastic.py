@@ -74,7 +74,7 @@ class ElasticSession:
     latest: Callable[[], Path | None] = lambda: None
     resume: Callable[[Path | None], None] = lambda found: None
     _names: list[str] = field(init=False)
-    _agreed: bool = False
+    _agreed: bool = field(default=False, init=False)
     _begun: list[_Begun] = field(default_factory=list)
     _summed: Tensor = field(init=False)
 

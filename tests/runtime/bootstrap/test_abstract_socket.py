@@ -269,6 +269,32 @@ def test_who_gave_up_waiting_for_the_leader_is_not_missed(key: str) -> None:
     assert str(error) == "rank 100 did not come to the test group within 20 s (waited for by rank 101)"
 
 
+def test_who_ended_because_of_another_is_not_blamed(key: str) -> None:
+    """101 alone sees 100 end, and 103 is there too late for its word: that comes by 102."""
+    waits, gone = [threading.Event() for _ in range(4)], [threading.Event() for _ in range(4)]
+
+    def member(rank: int, seen: int, *awaited: int) -> object:
+        def check(_: list[int]) -> None:
+            waits[rank].set()
+            if all(waits[other].is_set() for other in awaited) and (seen == 0 or gone[seen].is_set()):
+                raise PeerDied(f"rank {100 + seen} died (process 7 ended) while rank {100 + rank} waited", seen)
+
+        if rank == 3:
+            gone[1].wait()
+        try:
+            return meet(members(key, rank, 4, timeout_s=20)._replace(check_liveness=check), 0)
+        finally:
+            gone[rank].set()
+
+    errors = gather(lambda: member(1, 0, 2), lambda: member(2, 1, 3), lambda: member(3, 2))
+    assert [type(error) for error in errors] == [PeerDied] * 3 and [error.rank for error in errors] == [0] * 3
+    assert [str(error) for error in errors[1:]] == [
+        f"rank 100 died while rank {100 + rank} waited for the test group (seen by rank {99 + rank}, which has ended "
+        "because of it)"
+        for rank in (2, 3)
+    ]
+
+
 def test_a_member_that_died_is_missed_whatever_others_ring(key: str) -> None:
     """Anybody may ring a bell, and leave word for another member."""
     rung = threading.Event()

@@ -1,6 +1,7 @@
 """The bell of a member that came before the leader: the leader rings it, and who waits no longer leaves word there.
 
-Anybody can ring it. So of many rings none shortens the sleep, and a word only says more of a member that has ended.
+Anybody can ring it. So of many rings none shortens the sleep, and a word only says more of a member that has ended:
+that it gave up because the leader did not come, or because of another that it had seen end.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ RETRY_S = 0.02
 
 MOST_RINGS = 16
 """Rings that end a member's sleep at once; the leader rings once."""
+
+LEADER = -1
+"""In place of a culprit: the leader did not come."""
 
 _GAVE_UP = b"gave up "
 _WORD_BYTES = 32
@@ -58,22 +62,23 @@ class Doorbell:
             if self._rings > MOST_RINGS:
                 time.sleep(RETRY_S)
 
-    def give_up(self) -> None:
-        """Leaves word with the other members that wait for the leader."""
+    def give_up(self, culprit: int = LEADER) -> None:
+        """Leaves word with the other members that wait for the leader. `culprit`: the member that has ended, else the
+        leader, which did not come."""
         if self._socket is None:
             return
         for rank in range(1, self._group.size):
             with suppress(OSError):  # that member does not wait there
-                self._socket.send_at_once(_gave_up(self._group.rank), doorbell(self._group.key, rank))
+                self._socket.send_at_once(_gave_up(self._group.rank, culprit), doorbell(self._group.key, rank))
 
-    def gave_up(self, rank: int) -> bool:
-        """Whether that member, whose process has ended, has left word."""
+    def culprit_of(self, rank: int) -> int | None:
+        """Because of whom that member, whose process has ended, has left word that it gave up; None without a word."""
         for _ in range(self._group.size):
             if self._socket is None or not self._socket.is_readable(0):
                 break
             self._words.add(self._socket.recv(_WORD_BYTES))
-        return _gave_up(rank) in self._words
+        return next((c for c in range(LEADER, self._group.size) if _gave_up(rank, c) in self._words), None)
 
 
-def _gave_up(rank: int) -> bytes:
-    return _GAVE_UP + str(rank).encode()
+def _gave_up(rank: int, culprit: int) -> bytes:
+    return _GAVE_UP + f"{rank} {culprit}".encode()

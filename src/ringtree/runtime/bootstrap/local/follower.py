@@ -10,7 +10,7 @@ from typing import Any
 
 from ringtree.errors import PeerDied
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
-from ringtree.runtime.bootstrap.local.doorbell import Doorbell
+from ringtree.runtime.bootstrap.local.doorbell import LEADER, Doorbell
 from ringtree.runtime.bootstrap.local.socket_messages import (
     CHECK_S,
     MESSAGE_BYTES,
@@ -153,18 +153,29 @@ class Follower:
 
     def _sleep(self, bell: Doorbell) -> None:
         """Until the leader rings, or for a while; raises where waiting is in vain. A member that has ended because the
-        leader did not come is none whose death counts."""
+        leader did not come, or because of another, is none whose death counts."""
         bell.sleep()
         ended = -1
         try:
             self._group.check([0])
         except PeerDied as died:
-            if not bell.gave_up(died.rank):
+            culprit = bell.culprit_of(died.rank)
+            if culprit is None:
+                bell.give_up(died.rank)
                 raise
+            if culprit != LEADER:
+                bell.give_up(culprit)
+                raise self._gone(culprit, died.rank) from None
             ended = died.rank
         if ended >= 0 or time.monotonic() > self._deadline_s:
             bell.give_up()
             raise self._late(ended)
+
+    def _gone(self, culprit: int, witness: int) -> PeerDied:
+        """The error for a member that has ended, of which this one has from another, which has ended because of it."""
+        group = self._group
+        text = f"{group.named([culprit])} died while {group.named([group.rank])} waited for {group.subject}"
+        return PeerDied(f"{text} (seen by {group.named([witness])}, which has ended because of it)", culprit)
 
     def _late(self, waiting: int = -1) -> TimeoutError:
         """`waiting`: the member that waited for the leader until time was up; -1: this one."""
