@@ -48,10 +48,9 @@ PyTypeObject* numpy_arrays() {
 
 // Whether it is an array of numpy.ma: its buffer is there, but not its mask. The slow path refuses it.
 bool is_masked(PyObject* object) {
-  PyObject* classes = Py_TYPE(object)->tp_mro;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(classes); i++)
-    if (std::string_view(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(classes, i))->tp_name) == "MaskedArray")
-      return true;
+  if (!PyType_IsSubtype(Py_TYPE(object), numpy_arrays())) return false;
+  for (nb::handle of : nb::tuple(nb::borrow(reinterpret_cast<PyObject*>(Py_TYPE(object))).attr("__mro__")))
+    if (std::string_view(nb::str(of.attr("__name__")).c_str()) == "MaskedArray") return true;
   return false;
 }
 
