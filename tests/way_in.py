@@ -9,7 +9,8 @@ from typing import Any
 
 
 def passed(call: Callable[[], object]) -> list[str]:
-    """The functions that ringtree's Python enters and calls in a repeated call, in order; those in C are "C ..."."""
+    """The functions that ringtree's Python enters and calls in a repeated call, in order; those in C are "C ...".
+    None where the method's own frame was not made either (see runtime/engines/fast_methods.py)."""
     call(), call()
     found: list[str] = []
 

@@ -140,6 +140,7 @@ NB_MODULE(_native, m) {
 
   nb::class_<ringtree::InheritedLiveness>(m, "InheritedLiveness");
   bind_network(m);
+  bind_fast_method(m);
   auto group =
       nb::class_<GroupObject>(m, "Group")
           .def(nb::init<int, int, int, int, std::size_t, double, bool, bool, std::vector<std::string>, std::size_t,

@@ -123,7 +123,9 @@ ringtree::Group& group_of(PyObject* endpoint);
 
 // Adds the methods for calls that are like earlier ones to the class Group.
 void bind_fast_path(nb::object type);
-// And those for point-to-point messages.
+// Adds the class of methods that try those first.
+void bind_fast_method(nb::module_& m);
+// Adds the methods for point-to-point messages.
 void bind_messages(nb::object type);
 // And those for one-sided access.
 void bind_one_sided(nb::object type);

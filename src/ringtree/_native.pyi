@@ -261,7 +261,7 @@ class Group:
         touches nothing and returns False. x or out may be None (in_count or out_count 0)."""
 
     def call_shaped(self, collective: int, x: Any, out: Any, op: str, root: int, shape: int) -> Any:
-        """As `call`, for a result whose shape follows from that of x (shapes.SAME and so on): returns it, a new array
+        """As `call`, for a result whose shape follows from that of x (engines.fast_methods): returns it, a new array
         of the kind and type of x where `out` is None, else `out`. None where nothing was done."""
 
     def remember_barrier(self, plan: int) -> None:
@@ -603,3 +603,12 @@ class DeviceDoor:
     def call(self, collective: int, x: Any, out: Any, op: str, root: int) -> bool: ...
     def call_shaped(self, collective: int, x: Any, out: Any, op: str, root: int, shape: int) -> Any: ...
     def start_call(self, collective: int, x: Any, out: Any, op: str, root: int) -> int: ...
+
+class FastMethod:
+    """A method of a communicator's class that makes calls like earlier ones by `call`, `call_shaped` or `call_barrier`
+    of its instance, before Python makes a frame; all else is the function's. `roles` and `shape` as in
+    engines.fast_methods. The function's positional parameters are of x, op, root and out. ValueError: for others, or
+    unknown roles."""
+
+    def __init__(self, function: Callable[..., Any], collective: int, roles: str, shape: int, /) -> None: ...
+    def __call__(self, *args: Any, **options: Any) -> Any: ...

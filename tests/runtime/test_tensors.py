@@ -218,7 +218,7 @@ def is_read_natively(comm: Communicator) -> None:
                 lambda odd=odd: comm.all_reduce(odd, out=odd),
                 lambda x=x, odd=odd: comm.all_reduce(x, out=odd),
             ):
-                assert passed(act) == ["all_reduce", "C call_shaped"], (dtype, name)
+                assert passed(act) == [], (dtype, name)
                 assert asked(act) == (questions if name == "secretive" else set()), (dtype, name)
         assert asked(lambda x=x: comm.all_reduce(x)) == {"empty_like"}
 

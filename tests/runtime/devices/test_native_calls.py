@@ -80,9 +80,8 @@ def test_a_repeated_call_is_native(pools: Pools, name: str, size: int) -> None:
 def straight(comm: Communicator) -> None:
     x = np.ones(4)
     out = comm.all_reduce(x)
-    assert passed(lambda: comm.all_reduce(x)) == ["all_reduce", "C call_shaped"]
-    assert passed(lambda: comm.all_reduce(x, out=out)) == ["all_reduce", "C call_shaped"]
-    assert passed(lambda: comm.broadcast(x)) == ["broadcast", "C call"]
+    assert passed(lambda: comm.all_reduce(x)) == passed(lambda: comm.all_reduce(x, out=out)) == []
+    assert passed(lambda: comm.broadcast(x)) == []
 
 
 def test_nothing_of_a_native_call_is_decided_in_python(pools: Pools) -> None:

@@ -12,7 +12,7 @@ from ringtree.runtime import arrays
 from ringtree.runtime.communicator import calls, lifetime
 from ringtree.runtime.communicator.arguments import whole
 from ringtree.runtime.communicator.messages.work import Ended, Work
-from ringtree.runtime.engines.shapes import BLOCK, BLOCKS, STACKED
+from ringtree.runtime.engines.fast_methods import BLOCK, BLOCKS, STACKED
 
 if TYPE_CHECKING:
     import numpy as np

@@ -1,6 +1,6 @@
 """The collectives that move equal blocks, and the barrier; and any schedule, run as its collective.
 
-Each method first tries the fast path, as reductions do.
+Each method first tries the fast path, as those that reduce do.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ringtree.runtime.communicator import calls
 from ringtree.runtime.communicator.agreement import agreed
 from ringtree.runtime.communicator.calls.codes import CODE
 from ringtree.runtime.communicator.collectives.reductions import Reductions
-from ringtree.runtime.engines.shapes import BLOCKS, SAME, STACKED
+from ringtree.runtime.engines.fast_methods import BLOCK, BLOCKS, SAME, STACKED, fast
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,12 +27,13 @@ if TYPE_CHECKING:
 _ALL_GATHER, _GATHER, _SCATTER = CODE["all_gather"], CODE["gather"], CODE["scatter"]
 _BROADCAST, _ALL_TO_ALL, _BARRIER = CODE["broadcast"], CODE["all_to_all"], CODE["barrier"]
 
-_ndarray, _empty = np.ndarray, np.empty
+_ndarray = np.ndarray
 
 
 class Collectives(Reductions):
     """All ranks of the group make the same calls in the same order."""
 
+    @fast(_ALL_GATHER, shape=STACKED)
     def all_gather(self, x: Any, *, out: Any = None, algorithm: AlgorithmChoice = None, async_op: bool = False) -> Any:
         """All ranks' `x`, stacked on a new first axis: [size, *x.shape]. `out` may have any shape of that many
         elements."""
@@ -45,6 +46,7 @@ class Collectives(Reductions):
         request = calls.CallRequest("all_gather", b.count, a, b, b.owner if out is None else out)
         return self._calls.perform(request, algorithm, async_op)
 
+    @fast(_BROADCAST, "filled")
     def broadcast(self, x: Any, root: int = 0, *, algorithm: AlgorithmChoice = None, async_op: bool = False) -> Any:
         """Fills `x` with the root's, and returns it. `x` has as many elements, of one type, on all ranks; elsewhere
         than at the root it must be writable and contiguous."""
@@ -67,6 +69,7 @@ class Collectives(Reductions):
             result = x
         return self._calls.perform(calls.CallRequest("broadcast", a.count, a, b, result, "", root), algorithm, async_op)
 
+    @fast(_GATHER, "to_root", STACKED)
     def gather(
         self, x: Any, root: int = 0, *, out: Any = None, algorithm: AlgorithmChoice = None, async_op: bool = False
     ) -> Any:
@@ -74,14 +77,13 @@ class Collectives(Reductions):
         left alone."""
         if type(root) is not int:
             root = self._root(root)
-        if self.rank != root:
-            out = None
         code = _GATHER if algorithm is None else self._code(_GATHER, algorithm)
         if not async_op:
-            mine = out is None and self.rank == root and type(x) is _ndarray
-            fresh = _empty((self.size, *x.shape), x.dtype) if mine else out
-            if (fresh is not None or self.rank != root) and self.call(code, x, fresh, "", root):
-                return fresh
+            if self.rank == root:
+                if (made := self.call_shaped(code, x, out, "", root, STACKED)) is not None:
+                    return made
+            elif self.call(code, x, None, "", root):
+                return None
         root = self._root(root)
         a = arrays.readable(x, on_device=True)
         count = a.count * self.size
@@ -91,6 +93,7 @@ class Collectives(Reductions):
         request = calls.CallRequest("gather", count, a, b, b.owner if out is None else out, "", root)
         return self._calls.perform(request, algorithm, async_op)
 
+    @fast(_SCATTER, "from_root", BLOCK)
     def scatter(
         self, x: Any, root: int = 0, out: Any = None, *, algorithm: AlgorithmChoice = None, async_op: bool = False
     ) -> Any:
@@ -99,12 +102,13 @@ class Collectives(Reductions):
         if `size` does not divide the rows."""
         if type(root) is not int:
             root = self._root(root)
-        if self.rank != root:
-            x = None
         code = _SCATTER if algorithm is None else self._code(_SCATTER, algorithm)
-        blocked = x is None or (type(x) is _ndarray and x.ndim and not x.shape[0] % self.size)
-        if blocked and not async_op and out is not None and self.call(code, x, out, "", root):
-            return out
+        if not async_op:
+            if self.rank == root:
+                if (made := self.call_shaped(code, x, out, "", root, BLOCK)) is not None:
+                    return made
+            elif out is not None and self.call(code, None, out, "", root):
+                return out
         root = self._root(root)
         if self.rank != root:
             if out is None:
@@ -121,6 +125,7 @@ class Collectives(Reductions):
             request = calls.CallRequest("scatter", a.count, a, b, b.owner if out is None else out, "", root)
         return self._calls.perform(request, algorithm, async_op)
 
+    @fast(_ALL_TO_ALL, shape=BLOCKS)
     def all_to_all(self, x: Any, *, out: Any = None, algorithm: AlgorithmChoice = None, async_op: bool = False) -> Any:
         """Sends block i of `x` [rows, ...], cut along its first axis, to rank i; block i of the result, in the shape of
         `x`, came from rank i. ValueError: if `size` does not divide the rows."""
@@ -134,6 +139,7 @@ class Collectives(Reductions):
         request = calls.CallRequest("all_to_all", a.count, a, b, b.owner if out is None else out)
         return self._calls.perform(request, algorithm, async_op)
 
+    @fast(_BARRIER, "none")
     def barrier(self, *, algorithm: AlgorithmChoice = None, async_op: bool = False) -> Any:
         """Returns when all ranks have called it."""
         if algorithm is None and not async_op and self.call_barrier():

@@ -1,20 +1,19 @@
 """The collectives that reduce. Their options are all_reduce's.
 
-Each method first tries the fast path, `call`: one native call that knows arrays which look like earlier
-ones. What that does not know takes the slow path, through `Calls`, which teaches it.
+Each method first tries the fast path, one native call that knows arrays which look like earlier ones: `fast` before the
+method's frame is made, and the method itself for the algorithms and options that `fast` leaves to it. What neither
+knows takes the slow path, through `Calls`, which teaches them.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ringtree.runtime import arrays
 from ringtree.runtime.communicator import calls
 from ringtree.runtime.communicator.calls.codes import CODE
 from ringtree.runtime.communicator.seated import Member
-from ringtree.runtime.engines.shapes import BLOCK, SAME
+from ringtree.runtime.engines.fast_methods import BLOCK, SAME, fast
 
 if TYPE_CHECKING:
     from ringtree.runtime.communicator.calls.operations import Operation
@@ -23,12 +22,11 @@ if TYPE_CHECKING:
 _ALL_REDUCE, _REDUCE_SCATTER, _REDUCE = CODE["all_reduce"], CODE["reduce_scatter"], CODE["reduce"]
 _SCAN, _EXSCAN = CODE["scan"], CODE["exscan"]
 
-_ndarray, _empty = np.ndarray, np.empty
-
 
 class Reductions(Member):
     """All ranks of the group make the same calls in the same order."""
 
+    @fast(_ALL_REDUCE)
     def all_reduce(
         self,
         x: Any,
@@ -71,6 +69,7 @@ class Reductions(Member):
         request = calls.CallRequest("all_reduce", a.count, a, b, b.owner if out is None else out, op)
         return self._calls.perform(request, algorithm, async_op)
 
+    @fast(_REDUCE_SCATTER, shape=BLOCK)
     def reduce_scatter(
         self,
         x: Any,
@@ -100,6 +99,7 @@ class Reductions(Member):
         request = calls.CallRequest("reduce_scatter", a.count, a, b, b.owner if out is None else out, op)
         return self._calls.perform(request, algorithm, async_op)
 
+    @fast(_REDUCE, "to_root")
     def reduce(
         self,
         x: Any,
@@ -117,15 +117,15 @@ class Reductions(Member):
         Other arguments as in all_reduce."""
         if type(root) is not int:
             root = self._root(root)
-        if self.rank != root:
-            out = None
         if deterministic or accumulate is not None:
             algorithm = calls.kept_order(deterministic, "reduce", algorithm, accumulate, x, dtype)
         if not async_op and dtype is None:
             code = _REDUCE if algorithm is None else self._code(_REDUCE, algorithm)
-            fresh = _empty(x.shape, x.dtype) if out is None and self.rank == root and type(x) is _ndarray else out
-            if (fresh is not None or self.rank != root) and self.call(code, x, fresh, op, root):
-                return fresh
+            if self.rank == root:
+                if (made := self.call_shaped(code, x, out, op, root, SAME)) is not None:
+                    return made
+            elif self.call(code, x, None, op, root):
+                return None
         root = self._root(root)
         a = arrays.readable(x, dtype, on_device=True)
         if self.rank != root:
@@ -135,6 +135,7 @@ class Reductions(Member):
         request = calls.CallRequest("reduce", a.count, a, b, b.owner if out is None else out, op, root)
         return self._calls.perform(request, algorithm, async_op)
 
+    @fast(_SCAN)
     def scan(
         self,
         x: Any,
@@ -153,9 +154,8 @@ class Reductions(Member):
             algorithm = calls.kept_order(deterministic, "scan", algorithm, accumulate, x, dtype)
         if not async_op and dtype is None:
             code = _SCAN if algorithm is None else self._code(_SCAN, algorithm)
-            fresh = _empty(x.shape, x.dtype) if out is None and type(x) is _ndarray else out
-            if fresh is not None and self.call(code, x, fresh, op, -1):
-                return fresh
+            if (made := self.call_shaped(code, x, out, op, -1, SAME)) is not None:
+                return made
         a = arrays.readable(x, dtype, on_device=True)
         b = arrays.target(out, a, a.shape)
         request = calls.CallRequest("scan", a.count, a, b, b.owner if out is None else out, op)
@@ -175,15 +175,15 @@ class Reductions(Member):
     ) -> Any:
         """The reduction of `x` of the ranks before this one, in the shape of `x`; None on rank 0, where `out` is left
         alone. Arguments as in all_reduce. ValueError: if `op` is "avg"."""
-        if self.rank == 0:
-            out = None
         if deterministic or accumulate is not None:
             algorithm = calls.kept_order(deterministic, "exscan", algorithm, accumulate, x, dtype)
         if not async_op and dtype is None:
             code = _EXSCAN if algorithm is None else self._code(_EXSCAN, algorithm)
-            fresh = _empty(x.shape, x.dtype) if out is None and self.rank and type(x) is _ndarray else out
-            if (fresh is not None or self.rank == 0) and self.call(code, x, fresh, op, -1):
-                return fresh
+            if self.rank:
+                if (made := self.call_shaped(code, x, out, op, -1, SAME)) is not None:
+                    return made
+            elif self.call(code, x, None, op, -1):
+                return None
         a = arrays.readable(x, dtype, on_device=True)
         if self.rank == 0:
             return self._calls.perform(calls.CallRequest("exscan", a.count, a, None, None, op), algorithm, async_op)

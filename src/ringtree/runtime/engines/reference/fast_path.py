@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ringtree.runtime.engines.shapes import BLOCK, BLOCKS, STACKED
+from ringtree.runtime.engines.fast_methods import BLOCK, BLOCKS, STACKED
 from ringtree.runtime.types import Dtype
 
 
