@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -9,7 +12,7 @@ from ringtree import price
 from ringtree.algorithms.trees import binary_tree, binomial, double_tree, locality_tree
 from ringtree.machines.catalogue import machine
 from ringtree.machines.clusters import Cluster
-from ringtree.search import arrange, distances
+from ringtree.search import arrange, distances, rings
 from ringtree.search.routes import Where, topology_of
 from ringtree.simulate import play
 from ringtree.topology.fabrics import FABRICS
@@ -55,3 +58,38 @@ def test_a_locality_tree_by_distances_enters_each_pair_once() -> None:
 def test_a_schedule_of_other_ranks_is_refused() -> None:
     with pytest.raises(ValueError, match="has 4 ranks and dgx-1-v100 8; expected the same number"):
         arrange(binomial.broadcast(4, 0), V100, 8)
+
+
+BROADCAST = binomial.broadcast(8, 0)
+WORDS = [("4 MiB", "'4 MiB'"), ("x", "'x'"), (None, "None"), (True, "True"), ([8], "[8]")]
+PRICED: dict[str, Callable[..., object]] = {
+    "arrange": lambda nbytes: arrange(BROADCAST, V100, nbytes),
+    "distances": lambda nbytes: distances(V100, nbytes),
+    "price.seconds": lambda nbytes: price.seconds(BROADCAST, topology_of(V100), nbytes),
+    "price.bound": lambda nbytes: price.bound("broadcast", topology_of(V100), nbytes),
+    "price.Priced": lambda nbytes: price.Priced(BROADCAST, topology_of(V100)).seconds(nbytes),
+    "simulate.play": lambda nbytes: play(BROADCAST, topology_of(V100), nbytes),
+}
+
+
+@pytest.mark.parametrize("called", PRICED)
+def test_a_size_is_a_number_of_bytes_from_0_on(called: str) -> None:
+    """A size in words is one of the command line alone."""
+    asked = PRICED[called]
+    for given, shown in WORDS:
+        if called == "simulate.play" and given is None:
+            continue  # it has a line of its own for none
+        with pytest.raises(TypeError, match=re.escape(f"nbytes is {shown}; expected a number of bytes")):
+            asked(given)
+    for below in (-1, -0.5, float("nan"), float("inf"), np.int64(-8)):
+        with pytest.raises(ValueError, match=f"{below} bytes; expected at least 0"):
+            asked(below)
+    for good in (8, 8.0, np.int64(8), np.float32(8)):
+        asked(good)
+
+
+@pytest.mark.parametrize(("most", "shown"), [*WORDS, (2.5, "2.5")])
+def test_the_most_rings_are_a_whole_number(most: object, shown: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(f"most is {shown}; expected a whole number of rings")):
+        rings(V100, most)  # type: ignore[arg-type]
+    assert rings(V100, np.int64(2)) == rings(V100, 2)  # type: ignore[arg-type]

@@ -238,7 +238,7 @@ def test_conditions_that_cannot_be_are_refused(conditions, message):
         ((messages(2, (0, 1)), direct(2)), "expected nbytes"),
         (([Job(messages(2, (0, 1)), 1)], direct(2), 1), "expected none here"),
         (([Job(messages(2, (0, 1)), 1, -1.0)], direct(2)), "job 0 starts at -1.0 s"),
-        ((messages(2, (0, 1)), direct(2), -1), "job 0 has -1 bytes"),
+        ((messages(2, (0, 1)), direct(2), -1), "job 0: -1 bytes; expected at least 0"),
         (([], direct(2), 1), "0 programs"),
     ],
 )

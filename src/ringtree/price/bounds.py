@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from ringtree.ir.byte_count import check_byte_count
 from ringtree.ir.collective import BufferExtent
 from ringtree.ir.collective import collective as find_collective
 from ringtree.machines.clusters import Cluster, NetworkShape
@@ -73,8 +74,7 @@ class Bounds:
             return self._to_the_next(nbytes)
         promise = find_collective(collective)
         n = self.ranks
-        if nbytes < 0:
-            raise ValueError(f"{nbytes} bytes; expected at least 0")
+        check_byte_count(nbytes)
         if not 0 <= root < n:
             raise ValueError(f"root {root}: expected 0..{n - 1}")
         if n == 1:

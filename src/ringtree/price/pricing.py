@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ringtree.ir.byte_count import check_byte_count
 from ringtree.ir.schedule import Block, Schedule
 from ringtree.price import clocks
 from ringtree.price.queues import STATE
@@ -145,11 +146,10 @@ class Priced:
         return float(busy_s.max(initial=0.0))
 
     def _chunk_nbytes(self, nbytes: int) -> float:
-        if nbytes < 0:
-            raise ValueError(f"{nbytes} bytes; expected at least 0")
+        check_byte_count(nbytes)
         s = self.schedule
         whole = nbytes // s.ranks * s.ranks if s.promise.blocked else nbytes
-        return whole / s.chunks
+        return float(whole / s.chunks)
 
     def _play(self, chunk_nbytes: float, work_nbytes: float) -> list[float]:
         """Seconds at the start and after each block; then of the whole, at least the time of each link's bytes."""

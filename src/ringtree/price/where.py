@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ringtree.ir.byte_count import check_byte_count
 from ringtree.ir.schedule import Schedule
 from ringtree.price import devices, memory, over_hosts
 from ringtree.price.devices import Devices
@@ -18,10 +19,10 @@ def seconds(schedule: Schedule, where: Where, nbytes: int) -> float:
     Links, and hosts with a network between: every rank's clock advances round by round. Memory: in closed form over the
     work of each rank in each round. For many sizes `Priced`, or a `memory.Workload`, reads the schedule once.
 
-    ValueError: if the schedule cannot run there, or `nbytes` is below 0. TypeError: if `where` is no such place.
+    ValueError: if the schedule cannot run there, or `nbytes` is below 0. TypeError: if `where` is no such place, or
+    `nbytes` no number.
     """
-    if nbytes < 0:
-        raise ValueError(f"{nbytes} bytes; expected at least 0")
+    check_byte_count(nbytes)
     if isinstance(where, memory.SharedMemory):
         return memory.seconds(schedule, where, nbytes)
     if isinstance(where, Hosts):

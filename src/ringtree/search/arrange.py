@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree import price
+from ringtree.ir.byte_count import check_byte_count
 from ringtree.ir.schedule import Schedule
 from ringtree.search.order import order
 from ringtree.search.routes import Where, topology_of
@@ -20,7 +21,9 @@ MOST_PRICED = 400
 def arrange(schedule: Schedule, where: Where, nbytes: int) -> tuple[int, ...]:
     """Returns the order, [ranks], for `relabel` with the least `price.seconds` of the orders tried: the ranks' own, the
     ring's, both reversed, and for few ranks exchanges of two in the best one. Never worse than the ranks' own order.
-    The root keeps its number. Cost: one `price.seconds` per order, at most 400."""
+    The root keeps its number. Cost: one `price.seconds` per order, at most 400. TypeError, ValueError: for `nbytes`
+    that is no number, or below 0."""
+    check_byte_count(nbytes)
     topology = topology_of(where)
     ranks = schedule.ranks
     if ranks != topology.ranks:
@@ -39,7 +42,9 @@ def arrange(schedule: Schedule, where: Where, nbytes: int) -> tuple[int, ...]:
 
 def distances(where: Where, nbytes: int = 1) -> NDArray[np.float64]:
     """Returns the seconds for `nbytes` between each pair of ranks without other traffic, the slower direction of both:
-    [ranks, ranks], for `locality_tree`. Time and memory: O(ranks^2)."""
+    [ranks, ranks], for `locality_tree`. Time and memory: O(ranks^2). TypeError, ValueError: for `nbytes` that is no
+    number, or below 0."""
+    check_byte_count(nbytes)
     topology = topology_of(where)
     source, target = np.divmod(np.arange(topology.ranks**2, dtype=np.int64), topology.ranks)
     apart = source != target

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from numbers import Integral
 
 from ringtree.search.ring_orders import RingOrder, ring_order
 from ringtree.search.routes import Routes, Where, topology_of
@@ -27,7 +28,10 @@ def order(where: Where) -> tuple[int, ...]:
 def rings(where: Where, most: int = MAX_RINGS) -> tuple[tuple[int, ...], ...]:
     """Returns ring orders for concurrent rings, each with an even share of the data: the number of rings, at most
     `most`, that minimizes the load of the busiest link. Each ring is the best one given the load of the rings before
-    it; with direct links between GPUs, rings share no link until all links are used. ValueError for `most` < 1."""
+    it; with direct links between GPUs, rings share no link until all links are used. ValueError for `most` < 1,
+    TypeError for one that is no whole number."""
+    if not isinstance(most, Integral) or isinstance(most, bool):
+        raise TypeError(f"most is {most!r:.60}; expected a whole number of rings")
     if most < 1:
         raise ValueError(f"{most} rings; expected at least 1")
     topology = topology_of(where)

@@ -9,6 +9,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from ringtree.ir.byte_count import check_byte_count
 from ringtree.ir.host_clocks import hosts_fact
 from ringtree.ir.lower import lower
 from ringtree.ir.program import Program
@@ -100,8 +101,10 @@ def _jobs(what: Schedule | Sequence[Program] | Sequence[Job], nbytes: int | None
     else:
         jobs = [Job(cast("Schedule | Sequence[Program]", what), nbytes)]
     for number, job in enumerate(jobs):
-        if job.nbytes < 0:
-            raise ValueError(f"job {number} has {job.nbytes} bytes; expected at least 0")
+        try:
+            check_byte_count(job.nbytes)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"job {number}: {error}") from None
         if not 0 <= job.start_s <= LONGEST_S:
             raise ValueError(f"job {number} starts at {job.start_s} s; expected at least 0, at most {LONGEST_S:g}")
     return jobs
