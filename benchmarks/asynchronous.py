@@ -48,7 +48,7 @@ def run(plan: TrainingPlan) -> dict[str, Any]:
     """On a rank: what a training comes to; times and bytes without the first steps, in which much is done once."""
     from ringtree.training import Trainer
     from ringtree.training.core.language_model import loss_of
-    from ringtree.training.core.text import batch
+    from ringtree.training.core.rows import batch
     from ringtree.training.measure.wire import meet, received_nbytes
 
     trainer = Trainer(plan)

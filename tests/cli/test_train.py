@@ -18,6 +18,8 @@ from tests.cli.conftest import Ringtree
 from tests.waiting import interruptible
 
 SMALL = ("--width", "16", "--layers", "2", "--sequence", "8", "--batch", "4")
+HOW = ("", "--plan", "--dp 2", "--dp 2 --plan", "--elastic --dp 2", "--elastic --dp 2 --plan")
+"""Ways to train or to plan, of which each refuses what another does."""
 MISTAKES = [
     ("--dp 0", "dp is 0; expected at least 1"),
     ("--dp two", "--dp: invalid int value: 'two'"),
@@ -57,6 +59,7 @@ MISTAKES = [
     ("--elastic --dp 2 --slow-rank 0", "--elastic does not go with --slow-rank: the ranks' numbers change"),
     ("--elastic --dp 2 --html page.html", "--elastic does not go with --html: it shows the last step of ranks"),
     ("--elastic --dp 5 --batch 4", "a batch of 4 rows for 5 ranks; expected a row for each at least"),
+    *((f"--sequence 5000000 {how}", "a sequence of 5,000,000 bytes; expected at most ") for how in HOW),
 ]
 
 

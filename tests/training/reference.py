@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ringtree.training.core.language_model import language_model, loss_of
 from ringtree.training.core.plan import TrainingPlan
-from ringtree.training.core.text import batch
+from ringtree.training.core.rows import batch
 
 LEAST_GRADIENT = 1e-7
 """Below it a gradient is mostly the rounding of its sum, whose parts are 1e-3 and more. AdamW divides a gradient by its

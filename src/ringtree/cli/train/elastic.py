@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
-from ringtree.training import TrainingPlan
+from ringtree.training import ParallelLayout, TrainingPlan
 from ringtree.training.core.layout import LayoutError
+from ringtree.training.strategies import registry
 
 WHOLE = "a rank that is left must have the whole model and the optimizer's state"
 SAME = "it shows the last step of ranks that are the same from the first"
@@ -33,7 +35,8 @@ NOTHING = {"tp": 1, "pp": 1, "cp": 1, "ep": 1, "zero": 0, "experts": 0, "micro_b
 
 
 def check(plan: TrainingPlan, args: argparse.Namespace) -> None:
-    """LayoutError of one line where elastic training does not go with the rest."""
+    """LayoutError or ValueError of one line where elastic training does not go with the rest, or a rank, which has the
+    whole model, cannot train it."""
     for name, why in NOT_WITH.items():
         if getattr(args, name) not in (None, NOTHING.get(name)):
             raise LayoutError(f"--elastic does not go with --{name.replace('_', '-')}: {why}")
@@ -45,6 +48,7 @@ def check(plan: TrainingPlan, args: argparse.Namespace) -> None:
         )
     if args.max_restarts is not None and args.max_restarts < 0:
         raise ValueError(f"--max-restarts {args.max_restarts}: expected 0 or more")
+    registry.check(replace(plan, layout=ParallelLayout()))
 
 
 class Roll:

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from ringtree.training.core.language_model import language_model
 from ringtree.training.core.mesh import TrainingMesh
 from ringtree.training.core.plan import TrainingPlan
+from ringtree.training.core.rows import batch
 from ringtree.training.core.stages import each, whole
 from ringtree.training.core.step import ForwardBackward, MicroBatches, optimizer_of, phase, slow_down
-from ringtree.training.core.text import batch
 from ringtree.training.strategies.asynchronous.worker import Pushing, Worker
 from ringtree.training.strategies.registry import STRATEGIES, check
 

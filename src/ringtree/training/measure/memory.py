@@ -15,9 +15,9 @@ from torch.distributed.tensor import DTensor
 from torch.profiler import ProfilerActivity, profile
 
 from ringtree.training.core.plan import TrainingPlan
+from ringtree.training.core.rows import text_tensor
 from ringtree.training.core.stages import named
 from ringtree.training.core.step import holder
-from ringtree.training.core.text import text
 from ringtree.training.core.trainer import Trainer
 from ringtree.training.strategies.asynchronous.worker import Worker
 
@@ -49,7 +49,7 @@ class MemoryUse(Held):
 def measure(plan: TrainingPlan, steps: int = 2) -> MemoryUse:
     """Trains `steps` steps, and measures the last; all ranks call it. The engine's staging memory is not torch's, and
     not counted."""
-    text()  # which is read once, and not for this training
+    text_tensor()  # which is read once, and not for this training
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recorded:
         trainer = Trainer(plan)
         for _ in range(steps - 1):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ringtree.training.core.layout import AXES, LayoutError
 from ringtree.training.core.plan import TrainingPlan
+from ringtree.training.core.text import check_length
 from ringtree.training.strategies.asynchronous import asynchronous
 from ringtree.training.strategies.context import context_parallel
 from ringtree.training.strategies.data import data_parallel, zero1, zero2, zero3
@@ -28,7 +29,9 @@ STRATEGIES: tuple[Strategy, ...] = (
 
 
 def check(plan: TrainingPlan) -> None:
-    """Raises LayoutError, with the reason, where the parts of a plan conflict; checks each strategy in turn."""
+    """Raises LayoutError, with the reason, where the parts of a plan conflict; checks each strategy in turn. ValueError
+    where the text is too short for the model's sequences."""
+    check_length(plan.shape.context)
     slow = plan.settings.slow_rank
     if slow is not None and not 0 <= slow < plan.layout.ranks:
         raise LayoutError(f"slow_rank is {slow}; expected one of the ranks 0..{plan.layout.ranks - 1}")
