@@ -59,6 +59,11 @@ MISTAKES = [
     ("--elastic --dp 2 --slow-rank 0", "--elastic does not go with --slow-rank: the ranks' numbers change"),
     ("--elastic --dp 2 --html page.html", "--elastic does not go with --html: it shows the last step of ranks"),
     ("--elastic --dp 5 --batch 4", "a batch of 4 rows for 5 ranks; expected a row for each at least"),
+    ("--plan --html page.html", "--plan does not go with --html: it starts no rank, whose last step"),
+    ("--plan --trace step.json", "--plan does not go with --trace: it starts no rank"),
+    ("--plan --picture step.svg", "--plan does not go with --picture: it starts no rank"),
+    ("--plan --checkpoint c --json c.json", "--plan does not go with --checkpoint: it takes no step"),
+    ("--plan --json missing/plan.json", "no such folder to write to"),
     *((f"--sequence 5000000 {how}", "a sequence of 5,000,000 bytes; expected at most ") for how in HOW),
 ]
 
@@ -201,6 +206,22 @@ def test_a_plan_looks_as_before(ringtree: Ringtree, golden: Callable[[str, str],
     code, out, err = ringtree("train", *PLANS[name].split(), "--plan")
     assert code == 0 and not err
     golden(f"views/train_plan_{name}.txt", out.rstrip("\n"))
+
+
+@pytest.mark.parametrize("words", [*PLANS.values(), "--dp 2 --elastic", "--ep 2 --dp 2"])
+def test_a_plan_is_written_as_json(ringtree: Ringtree, tmp_path: Path, words: str) -> None:
+    """Beside its text, with the names that a training's own record has, and all that a step sends."""
+    file = tmp_path / "plan.json"
+    shown = ringtree("train", *words.split(), "--plan")
+    code, out, err = ringtree("train", *words.split(), "--plan", "--json", str(file))
+    assert (code, out, err) == shown
+    found = strictly(file.read_text())
+    assert out.startswith(f"{found['ranks']} ranks: ") and f"model of {found['parameters']:,} parameters" in out
+    assert all(f"divided by {', '.join(found['strategies'])}" in out for _ in found["strategies"][:1])
+    assert [group["names"] for group in found["groups"]] == [
+        line[2:24].split("  ")[0].split(", ") for line in re.findall(r"^  \S.*\{.*$", out, re.MULTILINE)
+    ]
+    assert found["traffic"] and all(sent["what"] in out and sent["wire_nbytes"] > 0 for sent in found["traffic"])
 
 
 def test_a_plan_needs_no_torch() -> None:

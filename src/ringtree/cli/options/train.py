@@ -156,7 +156,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write a page: plan, results, and every rank's events of the last step",
     )
-    add("--json", type=to_write, metavar="FILE", help="write all results as JSON")
+    add("--json", type=to_write, metavar="FILE", help="write all results as JSON; with --plan, the plan")
     add(
         "--trace",
         type=to_write,

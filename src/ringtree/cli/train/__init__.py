@@ -11,6 +11,7 @@ from ringtree.cli.arguments.destination import check_destinations, check_folder
 from ringtree.cli.options.train import EXPERTS, GROUPS, NEEDS
 from ringtree.cli.train import elastic
 from ringtree.cli.train import plan as train_plan
+from ringtree.files.replacing import replace_with_json
 from ringtree.training import ParallelLayout, Shape, TrainingPlan, TrainingSettings
 from ringtree.training.strategies.registry import check
 
@@ -24,6 +25,9 @@ def run(args: argparse.Namespace) -> int:
     """Trains over all ranks, or prints the plan. Returns the exit code."""
     plan = plan_of(args)
     if args.plan:
+        _check_plan_alone(args)
+        if args.json:
+            replace_with_json(args.json, train_plan.record(plan))
         terminal.show(train_plan.lines(plan, terminal.columns(WIDTH)))
         return 0
     _check_torch()
@@ -32,6 +36,15 @@ def run(args: argparse.Namespace) -> int:
         check_folder(args.checkpoint)
     code: int = import_module(RANKS).run(plan, args, words(args))
     return code
+
+
+def _check_plan_alone(args: argparse.Namespace) -> None:
+    """ValueError of one line where an option asks for a file that a plan alone does not fill, or that cannot be
+    written."""
+    for name, why in train_plan.NOT_WITH.items():
+        if getattr(args, name):
+            raise ValueError(f"--plan does not go with --{name}: {why}")
+    check_destinations(args, args.json)
 
 
 def _check_torch() -> None:

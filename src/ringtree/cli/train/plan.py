@@ -1,8 +1,9 @@
-"""A plan of training as text: the mesh of ranks, communication groups, and what a step sends."""
+"""A plan of training as text and as JSON: the mesh of ranks, communication groups, and what a step sends."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from ringtree.cli.table import aligned
 from ringtree.draw.text.lines import Line, TextSpan
@@ -12,8 +13,18 @@ from ringtree.training import TrainingPlan
 from ringtree.training.core.layout import AXES
 from ringtree.training.core.placement import layers, most_parameters
 from ringtree.training.core.sizes import parameters
+from ringtree.training.strategies import registry
 from ringtree.training.strategies.registry import STRATEGIES, named_groups, traffic
 from ringtree.training.strategies.strategy import Traffic
+
+UNMEASURED = "it starts no rank, whose last step the file would show"
+NOT_WITH = {
+    "html": UNMEASURED,
+    "trace": UNMEASURED,
+    "picture": UNMEASURED,
+    "checkpoint": "it takes no step, after which one would be written",
+}
+"""Options that ask for what only a training writes, and why a plan does not."""
 
 
 def lines(plan: TrainingPlan, width: int) -> list[Line]:
@@ -21,6 +32,11 @@ def lines(plan: TrainingPlan, width: int) -> list[Line]:
     axes = {axis: getattr(plan.layout, axis) for axis in AXES}
     before, after = [*_head(plan), ""], ["", *_groups(plan, width), *_held(plan), "", *_sent(plan)]
     return [*((TextSpan(line),) for line in before), *mesh(axes, width), *((TextSpan(line),) for line in after)]
+
+
+def record(plan: TrainingPlan) -> dict[str, Any]:
+    """The whole plan as JSON: the part of a training's record that is known before it, and what a step sends."""
+    return {**registry.record(plan), "traffic": registry.traffic_record(plan)}
 
 
 def _head(plan: TrainingPlan) -> Iterator[str]:

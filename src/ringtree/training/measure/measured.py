@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from ringtree.draw.step_picture import DrawnCall, step_picture
 from ringtree.ir.trace import Trace
-from ringtree.training.core.layout import AXES
 from ringtree.training.core.plan import TrainingPlan, finite
-from ringtree.training.core.sizes import parameters
 from ringtree.training.measure.between_hosts import BetweenHosts, between_hosts
 from ringtree.training.measure.shares import Sent, Share, compare, held_up, shares
 from ringtree.training.strategies.data import data_parallel
-from ringtree.training.strategies.registry import STRATEGIES, named_groups, traffic
+from ringtree.training.strategies.registry import record, traffic
 from ringtree.training.strategies.strategy import Traffic, known
 
 if TYPE_CHECKING:
@@ -115,12 +113,7 @@ class TrainingRecord:
     def record(self) -> dict[str, Any]:
         """The record but the trace, as JSON."""
         return {
-            "plan": self.plan.record(),
-            "ranks": self.plan.layout.ranks,
-            "axes": {axis: getattr(self.plan.layout, axis) for axis in AXES},
-            "strategies": [strategy.name for strategy in STRATEGIES if strategy.used(self.plan)],
-            "groups": [{"names": names, "members": members} for names, members in named_groups(self.plan)],
-            "parameters": parameters(self.plan),
+            **record(self.plan),
             "steps": [
                 {"step": k, "loss": finite(loss), "seconds": s, "received_nbytes": n}
                 for k, (loss, s, n) in enumerate(

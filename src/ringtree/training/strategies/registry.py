@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from typing import Any
+
 from ringtree.training.core.layout import AXES, LayoutError
 from ringtree.training.core.plan import TrainingPlan
+from ringtree.training.core.sizes import parameters
 from ringtree.training.core.text import check_length
 from ringtree.training.strategies.asynchronous import asynchronous
 from ringtree.training.strategies.context import context_parallel
@@ -55,3 +59,20 @@ def named_groups(plan: TrainingPlan) -> list[tuple[list[str], tuple[tuple[int, .
         if len(members[0]) > 1:
             found.setdefault(members, []).append(name)
     return [(names, members) for members, names in found.items()]
+
+
+def record(plan: TrainingPlan) -> dict[str, Any]:
+    """The plan and what follows from it, for JSON."""
+    return {
+        "plan": plan.record(),
+        "ranks": plan.layout.ranks,
+        "axes": {axis: getattr(plan.layout, axis) for axis in AXES},
+        "strategies": [strategy.name for strategy in STRATEGIES if strategy.used(plan)],
+        "groups": [{"names": names, "members": members} for names, members in named_groups(plan)],
+        "parameters": parameters(plan),
+    }
+
+
+def traffic_record(plan: TrainingPlan) -> list[dict[str, Any]]:
+    """The rows of `traffic` that put bytes on the wire, with these, for JSON."""
+    return [asdict(t) | {"wire_nbytes": t.wire_nbytes} for t in traffic(plan) if t.wire_nbytes]
