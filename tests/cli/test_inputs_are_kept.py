@@ -1,7 +1,8 @@
-"""What a command reads it does not write over, whichever options name it."""
+"""What a command reads or writes it does not write over, whichever options name it."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,38 @@ def test_a_file_that_is_read_is_not_written_over(ringtree: Ringtree, folder: Pat
     assert got.code == 1 and got.out == "" and got.err.count("\n") == 1
     assert "is read or written by this command already; expected another file to write to" in got.err
     assert contents(folder) == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "bench all_reduce --json o --trace ./o -b 8 -e 8",
+        "plan all_reduce --topology dgx-h100 --nodes 2 --bytes 1M --json o --export-graph o",
+        "plan all_reduce --topology dgx-h100 --nodes 2 --bytes 1M --json o --export-tuner o",
+        "plan all_reduce --topology dgx-h100 --nodes 2 --bytes 1M --export-graph o --export-tuner o",
+        "simulate ring -n 4 --topology direct --bytes 8 --trace o --html o",
+        "simulate ring -n 4 --topology direct --bytes 8 --trace o --goal o",
+        "simulate ring -n 4 --topology direct --bytes 8 --goal o.0.et --chakra o",
+        "simulate ring -n 4 --topology direct --bytes 8 --trace o.3.et --chakra o",
+        "simulate ring.xml --topology direct --constants constants.json --bytes 8 --trace o --html o",
+        "sweep all_reduce --topology switch -n 4 --bytes 8 --json o --html o",
+        "topo show dgx-h100 --json o --html o",
+        "topo show dgx-h100 --json o --xml o",
+        "topo detect --json o --xml o",
+        "tune --device cuda --output o --json o",
+        "train --dp 2 --json o --html o",
+        "train --dp 2 --trace o --picture o",
+        "train --dp 2 --checkpoint o --json o",
+        "train --dp 2 --checkpoint o --html ../{folder}/o",
+        "train --dp 2 --checkpoint link/c --trace c",
+        "train --dp 2 --checkpoint o/c --picture o",
+        "train --dp 2 --elastic --checkpoint o --json o",
+    ],
+)
+def test_two_outputs_are_not_written_to_one_path(ringtree: Ringtree, folder: Path, words: str) -> None:
+    (folder / "link").symlink_to(folder)
+    before = sorted(folder.iterdir()), contents(folder)
+    got = ringtree(*words.format(folder=folder.name).split())
+    assert got.code == 1 and got.out == "" and got.err.count("\n") == 1
+    assert re.search(r"(read or written|written) by this command.*; expected another (file|folder)", got.err), got.err
+    assert (sorted(folder.iterdir()), contents(folder)) == before

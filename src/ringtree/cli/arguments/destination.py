@@ -48,8 +48,12 @@ def check_destination(path: Path, *others: str | Path) -> None:
     _check_writable(path, folder)
 
 
-def check_folder(path: Path) -> None:
-    """ValueError, one line, where `path` is no folder that can be written to, and cannot become one. Makes nothing."""
+def check_folder(path: Path, *files: Path) -> None:
+    """ValueError, one line, where `path` is no folder that can be written to, and cannot become one, as where it is, or
+    would be in, one of the `files` that the command writes. Makes nothing."""
+    whole = path.resolve()
+    if taken := next((file for file in files if file.resolve() in (whole, *whole.parents)), None):
+        raise ValueError(f"{path}: {taken} is written by this command as a file; expected another folder to write to")
     there = next(p for p in (path.absolute(), *path.absolute().parents) if p.exists())
     if not there.is_dir():
         raise ValueError(f"{there} is a file; expected a folder to write to")

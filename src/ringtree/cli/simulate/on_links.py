@@ -7,12 +7,13 @@ import re
 import sys
 import time
 from importlib import import_module
+from pathlib import Path
 
 from ringtree.algorithms import build, find
 from ringtree.cli.arguments import subject
 from ringtree.cli.arguments.byte_sizes import listed_sizes, parse_bytes, without_data
 from ringtree.cli.arguments.conditions import conditions
-from ringtree.cli.arguments.destination import check_destinations, write_page
+from ringtree.cli.arguments.destination import check_destination, check_destinations, write_page
 from ringtree.cli.arguments.hosts import host_of_ranks
 from ringtree.cli.arguments.place import hosts_here, place, ranks_on_hosts
 from ringtree.cli.options.files import MEASURED
@@ -47,10 +48,9 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(
             "--goal and --chakra write the schedule alone: leave --with, --straggler, --link and --jitter out"
         )
-    written = [args.trace, args.html, args.goal, args.chakra and args.chakra.with_name(f"{args.chakra.name}.0.et")]
-    check_destinations(args, *written)
-    if len(sizes) > 1 and any(written):
-        path = next(filter(None, written))
+    written = _checked_destinations(args)
+    if len(sizes) > 1 and written:
+        path = written[0]
         raise ValueError(f"{path} can contain one simulation only; expected one size in --bytes")
     if file:
         _prove(args, file.schedule)
@@ -81,6 +81,22 @@ def run(args: argparse.Namespace) -> int:
     if args.html:
         write_page(args.html, schedule_page(cases[0].schedule, topology, [found.trace]))
     return 0
+
+
+def _checked_destinations(args: argparse.Namespace) -> list[Path]:
+    """The files that the options ask for, of --chakra's the first. ValueError as `check_destinations` raises it, also
+    where another one has the name of any rank's."""
+    written: list[Path] = list(filter(None, (args.trace, args.html, args.goal)))
+    if not args.chakra:
+        check_destinations(args, *written)
+        return written
+    first = args.chakra.with_name(f"{args.chakra.name}.0.et")
+    of_a_rank, folder = re.compile(rf"{re.escape(args.chakra.name)}\.[0-9]+\.et"), first.resolve().parent
+    check_destinations(args, *written, first)
+    for path in written:
+        if path.resolve().parent == folder and of_a_rank.fullmatch(path.resolve().name):
+            check_destination(path, path)
+    return [*written, first]
 
 
 def _write(args: argparse.Namespace, case: Case, found: Simulation) -> list[str]:

@@ -30,10 +30,11 @@ def run(args: argparse.Namespace) -> int:
             replace_with_json(args.json, train_plan.record(plan))
         terminal.show(train_plan.lines(plan, terminal.columns(WIDTH)))
         return 0
-    _check_torch()
-    check_destinations(args, args.json, args.trace, args.html, args.picture)
+    files = [path for path in (args.json, args.trace, args.html, args.picture) if path]
+    check_destinations(args, *files)
     if args.checkpoint:
-        check_folder(args.checkpoint)
+        check_folder(args.checkpoint, *files)
+    _check_torch()
     code: int = import_module(RANKS).run(plan, args, words(args))
     return code
 
