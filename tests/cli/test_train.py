@@ -194,6 +194,22 @@ def test_an_error_on_a_rank_is_printed_once_with_its_rank() -> None:
     assert done.returncode and len(lines) == 1 and "RINGTREE_TIMEOUT is '-1'" in lines[0]
 
 
+@pytest.mark.torch
+@pytest.mark.parametrize("timeout", ["0.001", "0.3"])
+def test_a_timeout_is_a_line_without_torchs_own(timeout: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a rank whose rank 0, but for its store, never comes."""
+    from torch.distributed import TCPStore
+
+    monkeypatch.delenv("TORCH_CPP_LOG_LEVEL", raising=False)  # which a command in this process has set
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    launched = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
+    launched |= {"TORCHELASTIC_RUN_ID": "none", "TORCHELASTIC_USE_AGENT_STORE": "True"}
+    done = command("--steps", "1", "--dp", "2", "--timeout", timeout, MASTER_PORT=str(store.port), **launched)
+    assert done.returncode == 1 and not done.stdout
+    waited = "ringtree train: rank 0 did not come to the group of 2 ranks within"
+    assert done.stderr.startswith(waited) and done.stderr.count("\n") == 1, done.stderr
+
+
 PLANS = {
     "data": "--dp 4",
     "data_tensor": "--dp 2 --tp 2 --micro-batches 2",

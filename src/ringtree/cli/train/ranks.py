@@ -25,6 +25,9 @@ from ringtree.training import TrainingPlan
 
 ERRORS = "RINGTREE_TRAIN_ERRORS"
 """The variable that names the folder in which the ranks that this command started leave their errors."""
+QUIET = "TORCH_CPP_LOG_LEVEL", "ERROR"
+"""The variable, and its value where the user has set none, by which torch's sockets do not warn of what this command
+reports. torch reads it as it is loaded."""
 BROKEN_PIPE = 141
 """The exit code of a rank whose reader has gone, as `| head` does."""
 WRAPPED = re.compile(r"error when running the callback: RuntimeError: (.*?) At: ")
@@ -41,6 +44,7 @@ SESSION, ELASTIC = "ringtree.cli.train.session", "ringtree.cli.train.elastic_ses
 
 def run(plan: TrainingPlan, args: argparse.Namespace, words: Sequence[str]) -> int:
     """Trains as one rank of a launcher's, or starts the ranks. `words`: the options again."""
+    os.environ.setdefault(*QUIET)
     world, ranks, timeout_s = detect(), plan.layout.ranks, args.timeout or TIMEOUT_S
     if args.elastic and world.launcher != "none" and ERRORS not in os.environ:
         raise ValueError(
