@@ -209,10 +209,14 @@ def _lacking(row: object) -> str:
         return wrong
     if row["collective"] not in COLLECTIVES:
         return f"collective: got {shown(row['collective'])}; expected one of {', '.join(COLLECTIVES)}"
-    times = [0 if row.get(name) is None else row[name] for name in TIMES]
-    numbers = all(_is_number(t) for t in times)
-    if not numbers or not any(times) or not all(t == 0 or SHORTEST_US < t < LONGEST_US for t in times):
-        return "expected time_us or in_place_time_us, in microseconds"
+    for name in TIMES:
+        time_us = row.get(name)
+        if time_us is not None and not (_is_number(time_us) and SHORTEST_US < time_us < LONGEST_US):
+            return f"{name}: got {shown(time_us)}; expected a time in microseconds over 0, or null for none"
+    sides = ("time_us", "in_place_time_us") if row.get("out_of_place", True) else ("in_place_time_us",)
+    if all(row.get(name) is None for name in sides):
+        alone = "" if sides[1:] else ", for out_of_place is false"
+        return f"expected {' or '.join(sides)}, in microseconds{alone}"
     return ""
 
 
