@@ -74,6 +74,18 @@ def test_prove_one_prints_what_it_proved(ringtree: Ringtree) -> None:
     assert "proved 9 schedules with 17 transfers, and the 26 programs" in got.out
 
 
+@pytest.mark.parametrize(("long", "expected"), [(24, "ring all_reduce n=4: 24 transfers, which may"), (25, "")])
+def test_a_long_proof_says_so_where_there_is_no_terminal(
+    ringtree: Ringtree, monkeypatch: pytest.MonkeyPatch, long: int, expected: str
+) -> None:
+    monkeypatch.setattr("ringtree.cli.prove.LONG_TRANSFERS", long)
+    got = ringtree("prove", "ring", "--collective", "all_reduce", "-n", "4")
+    assert got.code == 0 and got.out.count("\n") == 3
+    assert got.err.startswith(f"ringtree prove: {expected}" if expected else "") and got.err.count("\n") == bool(
+        expected
+    )
+
+
 def test_prove_prints_the_numbers_of_ranks_it_proved(ringtree: Ringtree) -> None:
     got = ringtree("prove", "ring", "--collective", "all_gather", "-n", "2,4,6-7,16")
     assert got.out.splitlines()[1].split()[2:4] == ["2,4,6-7,16", "5"]

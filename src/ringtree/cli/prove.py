@@ -22,6 +22,8 @@ from ringtree.verify import Report, prove, prove_many, prove_programs
 
 COLUMNS = "{:<19} {:<15} {:<{width}} {:>10} {:>13} {:>10} {:>6}"
 SHOWN_FAILURES = 20
+LONG_TRANSFERS = 500_000
+"""Transfers of a schedule whose proof takes half a minute or more, and gigabytes from ten times as many on."""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -66,7 +68,8 @@ def _prove(
             ]
             name = find(algorithm).name
             bar.note(f"{name} {collective}")
-            report = prove_many(cases, processes=jobs or usable_cores(), most_transfers=most)
+            begun = partial(_announce, f"{name} {collective}")
+            report = prove_many(cases, processes=jobs or usable_cores(), begun=begun, most_transfers=most)
             reports.append(report)
             counted = (f"{x:,}" for x in (report.schedules, report.transfers, report.programs, report.slots))
             bar.print(row(name, collective, ranges, *counted))
@@ -76,6 +79,12 @@ def _prove(
             for case in report.left_out:
                 bar.print(f"  left out {case}")
     return reports
+
+
+def _announce(pair: str, case: str, transfers: int) -> None:
+    """Says that a long proof begins, where no terminal has a bar that is there meanwhile."""
+    if transfers >= LONG_TRANSFERS and not sys.stderr.isatty():
+        print(f"ringtree prove: {pair} {case}: {transfers:,} transfers, which may take minutes", file=sys.stderr)
 
 
 def _close(reports: Sequence[Report], seconds: float) -> int:

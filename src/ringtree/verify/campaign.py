@@ -19,6 +19,10 @@ Case = tuple[str, Callable[[], Schedule]]
 ProgressCallback = Callable[[int, int], None]
 """Called with the number of finished cases, and of all cases."""
 
+BegunCallback = Callable[[str, int], None]
+"""Called with the name of a case that is about to be proved and the number of its transfers, in the process that proves
+it: a function that can be pickled."""
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
@@ -72,6 +76,7 @@ def prove_many(
     programs: bool = True,
     processes: int = 2,
     progress: ProgressCallback | None = None,
+    begun: BegunCallback | None = None,
     most_transfers: int | None = None,
 ) -> Report:
     """Proves every case's schedule and, unless it has switches or `programs` is False, the programs it lowers to.
@@ -81,7 +86,7 @@ def prove_many(
     """
     listed = list(cases)
     outcomes: list[_Outcome] = []
-    prove_case = partial(_prove_case, programs=programs, most_transfers=most_transfers)
+    prove_case = partial(_prove_case, programs=programs, begun=begun, most_transfers=most_transfers)
     for outcome in _outcomes(listed, prove_case, min(processes, len(listed))):
         outcomes.append(outcome)
         if progress is not None:
@@ -131,12 +136,14 @@ def _prove_number(prove_case: Callable[[Case], _Outcome], number: int) -> _Outco
     return prove_case(_cases[number])
 
 
-def _prove_case(case: Case, programs: bool, most_transfers: int | None) -> _Outcome:
+def _prove_case(case: Case, programs: bool, begun: BegunCallback | None, most_transfers: int | None) -> _Outcome:
     name, build = case
     try:
         schedule = build()
         if most_transfers is not None and schedule.transfers > most_transfers:
             return _Outcome(name, left_out=f"{schedule.transfers:,} transfers, more than {most_transfers:,}")
+        if begun is not None:
+            begun(name, schedule.transfers)
         proof = prove(schedule)
         if not programs or schedule.switches:
             return _Outcome(name, proof.transfers)
