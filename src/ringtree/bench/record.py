@@ -14,6 +14,7 @@ from ringtree.bench.measure import Effort, Sample, measure
 from ringtree.bench.sweep import SweepCase
 from ringtree.files.file_bytes import file_bytes
 from ringtree.files.json_values import json_value, shown
+from ringtree.files.own_kinds import kind_of_json, kind_of_text
 from ringtree.files.replacing import replace_with_json
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.collective import collective as find_collective
@@ -120,12 +121,15 @@ def read(path: Path) -> dict[str, Any]:
     """The record in a file that `write` wrote. For other programs' figures, a row needs only a collective, ranks,
     nbytes, dtype, op and a time (out of place or in); `library` names the program. ValueError: if the file is something
     else, or cannot be read."""
-    record = json_value(file_bytes(path, EXPECTED, MOST_BYTES), str(path), EXPECTED)
+    data = file_bytes(path, EXPECTED, MOST_BYTES)
+    if kind := kind_of_text(data):
+        raise ValueError(f"{path}: {kind}; expected {EXPECTED}")
+    record = json_value(data, str(path), EXPECTED)
     rows = record.get("rows") if isinstance(record, dict) else None
-    if not isinstance(rows, list) or not isinstance(record.get("machine"), dict):
-        raise ValueError(
-            f"{path}: not a bench record: expected `machine` and `rows`, as `ringtree bench --json` writes"
-        )
+    copies = isinstance(record, dict) and {"form", "states"} <= record.keys()  # which have a machine and rows as well
+    if copies or not isinstance(rows, list) or not isinstance(record.get("machine"), dict):
+        what = kind_of_json(record) or "not a bench record"
+        raise ValueError(f"{path}: {what}; expected `machine` and `rows`, as `ringtree bench --json` writes")
     if not isinstance(record.get("effort", {}), dict):
         raise ValueError(f"{path}: effort: expected an object, as `ringtree bench --json` writes")
     for part, kinds in (("machine", MACHINE), ("effort", EFFORT)):

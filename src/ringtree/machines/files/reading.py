@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ringtree.files.file_bytes import file_bytes
 from ringtree.files.json_values import json_value
+from ringtree.files.own_kinds import kind_of_json, kind_of_text
 from ringtree.machines import catalogue
 from ringtree.machines.files import hwloc_xml, machine_json, nccl_xml, nvidia_smi
 from ringtree.machines.files.xml_elements import MOST_BYTES, elements
@@ -32,6 +33,8 @@ def read(path: str | Path, assume: Mapping[str, str] | None = None) -> Machine:
         if root.tag == "graphs":
             raise ValueError(f"{file}: an NCCL graph file, rings and trees of a machine; expected {EXPECTED}; "
                              "`ringtree topo show MACHINE --graph FILE` shows it")  # fmt: skip
+        if kind := kind_of_text(data):
+            raise ValueError(f"{file}: {kind}; expected {EXPECTED}")
         raise ValueError(f"{root.where}: expected {EXPECTED}")
     if start in (b"{", b"["):
         found = _json(data, file)
@@ -40,7 +43,7 @@ def read(path: str | Path, assume: Mapping[str, str] | None = None) -> Machine:
         return found
     if nvidia_smi.looks_like(data):
         return nvidia_smi.parse(data, file, assume)
-    raise ValueError(f"{file}: of no form that is known; expected {EXPECTED}")
+    raise ValueError(f"{file}: {kind_of_text(data) or 'of no form that is known'}; expected {EXPECTED}")
 
 
 def find(name: str | Path, assume: Mapping[str, str] | None = None) -> Machine:
@@ -66,4 +69,6 @@ def _json(data: bytes, file: str) -> Machine:
             f"{file}: a topology of ranks and links, as simulate and price take it; expected {EXPECTED}; "
             "ringtree.topology.load reads it"
         )
+    if (kind := kind_of_json(found)) and not {"machine", "devices"} <= found.keys():
+        raise ValueError(f"{file}: {kind}; expected {EXPECTED}")
     return machine_json.built(found, file)

@@ -12,6 +12,7 @@ from typing import Any
 
 from ringtree.files.file_bytes import file_bytes
 from ringtree.files.json_values import json_value, shown
+from ringtree.files.own_kinds import kind_of_json, kind_of_text
 from ringtree.machines.detect.nvml_state import GpuState
 from ringtree.machines.files import machine_json
 from ringtree.machines.machine import DeviceKind, Machine
@@ -125,9 +126,12 @@ def read(path: str | Path) -> CopyTable:
 
 def parse(data: str | bytes, file: str) -> CopyTable:
     """The table in a text. ValueError as `read`."""
+    if kind := kind_of_text(data):
+        raise ValueError(f"{file}: {kind}; expected {EXPECTED}")
     value = json_value(data, file, EXPECTED)
     if not isinstance(value, dict) or not {"form", "machine", "rows"} <= {*value}:
-        raise ValueError(f"{file}: {shown(value)} has no form, machine and rows; expected {EXPECTED}")
+        what = kind_of_json(value) or f"{shown(value)} has no form, machine and rows"
+        raise ValueError(f"{file}: {what}; expected {EXPECTED}")
     if value.get("form") != FORM:
         raise ValueError(f"{file}: form {shown(value.get('form'))}; expected {FORM}")
     machine = machine_json.built(value["machine"], f"{file}: machine")
