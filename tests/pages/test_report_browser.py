@@ -82,6 +82,15 @@ def test_the_legend_hides_a_line_and_its_crossovers(page: Page) -> None:
     assert len(drawn(page, "time-size", "long")) == 4 and page.count('[data-chart="time-size"] .report-crossing') == 1
 
 
+def test_the_legends_line_keeps_the_focus_when_it_is_used(page: Page) -> None:
+    line = '.report-legend [data-line="long"]'
+    page.call("focus", line)
+    for key, pressed in (("Enter", "false"), (" ", "true"), ("Shift+Enter", "true")):
+        page.press(key)
+        focused = page.run("[document.activeElement.dataset.line, document.activeElement.ariaPressed]")
+        assert focused == ["long", pressed], key
+
+
 def test_a_point_shows_its_figures(page: Page) -> None:
     page.hover('[data-chart="time-size"] [data-line="short"] .point[data-x="32768"]')
     tip = page.text(".report-tip")

@@ -136,6 +136,14 @@ def test_groups_of_the_chosen_axis_are_distinguished(page: Page) -> None:
     assert groups()["1"] == "1"
 
 
+def test_an_axis_keeps_the_focus_when_it_is_chosen(page: Page) -> None:
+    page.call("focus", '[data-group="tp"]')
+    for key, pressed in (("Enter", "true"), ("ArrowRight", "false"), (" ", "true")):
+        page.press(key)
+        focused = page.run("[document.activeElement.dataset.group, document.activeElement.ariaPressed]")
+        assert focused == ["tp", pressed], key
+
+
 def test_the_steps_trace_is_the_other_tab(page: Page) -> None:
     page.click("#tab-trace")
     assert page.run("document.querySelector('#view-trace').dataset.events") == "4"

@@ -35,7 +35,7 @@ class ReportControls {
       choices(null, ...['report.median', 'report.min'].map((text, i) =>
         entry(text, choice.min === i, () => this.#choose({min: i}), choice.has(2 * choice.inPlace + i)))),
     );
-    this.legend.replaceChildren(...choice.lines().map((line) => this.#entry(line)));
+    refill(this.legend, ...choice.lines().map((line) => this.#entry(line)));
   }
 
   /** @param {Partial<Chosen>} change */
@@ -58,7 +58,7 @@ class ReportControls {
   #entry(line) {
     const name = this.data.lines[line];
     const button = make('button', {
-      type: 'button', title: this.shell.t('report.legend_hint'), data: {line: name},
+      type: 'button', id: `report-line-${line}`, title: this.shell.t('report.legend_hint'), data: {line: name},
       ariaPressed: `${!this.choice.hidden.has(line)}`,
     }, reportSwatch(line, this.shell), name);
     button.onclick = (event) => {

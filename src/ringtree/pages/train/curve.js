@@ -1,7 +1,7 @@
 'use strict';
 
 // The loss over the steps, drawn with plain attributes, so that a copy of it is a picture that stands alone.
-const {make, draw, table, standalone, roomIn} = elements;
+const {make, draw, table, refill, standalone, roomIn} = elements;
 
 /** @typedef {TrainStep & {loss: number}} FiniteStep */
 /** @param {TrainStep['loss']} loss */

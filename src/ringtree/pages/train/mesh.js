@@ -31,8 +31,9 @@ class TrainMesh {
     const {data, shell} = this;
     const group = data.groups[this.chosen];
     this.buttons.ariaLabel = shell.t('train.groups');
-    this.buttons.replaceChildren(...data.groups.map((one, i) => make('button', {
-      type: 'button', ariaPressed: `${i === this.chosen}`, onclick: () => this.choose(i), data: {group: one.names[0]},
+    refill(this.buttons, ...data.groups.map((one, i) => make('button', {
+      type: 'button', id: `train-group-${i}`, ariaPressed: `${i === this.chosen}`, onclick: () => this.choose(i),
+      data: {group: one.names[0]},
     }, shell.t('train.group', {names: one.names.join(', '), ranks: one.members[0].length}))));
     const of = new Map(group ? group.members.flatMap((ranks, i) => ranks.map((rank) => [rank, i])) : []);
     this.tables.replaceChildren(...this.#tables(of));
