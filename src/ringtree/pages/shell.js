@@ -7,7 +7,8 @@
 /** @typedef {(key: string, params?: Record<string, string | number>) => string} Translate */
 /** @typedef {Int8Array | Int16Array | Int32Array | Float64Array} Numbers */
 /**
- * `keys` by KeyboardEvent.key, `help` as [keys, text], `notes` as texts, `svg` the picture to save.
+ * `keys` by KeyboardEvent.key, of letters the small ones, for a capital does the same; `help` as [keys, text],
+ * `notes` as texts, `svg` the picture to save.
  * @typedef {{
  *   redraw(): void, keys?: Record<string, (event: KeyboardEvent) => void>, help?: string[][],
  *   notes?: string[], svg?: () => SVGElement,
@@ -241,10 +242,12 @@ const ringtree = (() => {
   function onKey(event) {
     if (isTaken(event)) return;
     /** @type {Record<string, (event: KeyboardEvent) => void>} */
-    const keys = {d: toggleTheme, D: toggleTheme, '?': openHelp, ...current?.keys};
-    if (!Object.hasOwn(keys, event.key)) return;
+    const keys = {d: toggleTheme, '?': openHelp, ...current?.keys};
+    // The help has capitals, and Caps Lock makes them.
+    const key = event.key.length > 1 ? event.key : event.key.toLowerCase();
+    if (!Object.hasOwn(keys, key)) return;
     event.preventDefault();
-    keys[event.key](event);
+    keys[key](event);
   }
 
   function start() {

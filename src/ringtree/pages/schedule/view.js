@@ -141,7 +141,6 @@ class ScheduleView {
       '=': clicks.faster,
       '-': clicks.slower,
       l: () => this.nextLayout(),
-      L: () => this.nextLayout(),
     };
   }
 
