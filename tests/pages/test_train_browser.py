@@ -114,6 +114,30 @@ def test_pointing_at_the_curve_shows_the_steps_figures(page: Page) -> None:
     assert page.text(".train-note") == "step 3: loss 4.5000, 250 ms, 2 KiB on the wire"
 
 
+@pytest.mark.parametrize(
+    ("keys", "step"),
+    [
+        (["ArrowRight"], 1),
+        (["ArrowLeft"], 9),
+        (["ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft"], 2),
+        (["Home", "ArrowLeft"], 1),
+        (["End", "ArrowRight"], 9),
+        (["ArrowRight", "d"], 1),
+        (["End", "Escape", "Home", "Tab"], None),
+    ],
+)
+def test_keys_go_along_the_focused_curve(page: Page, keys: list[str], step: int | None) -> None:
+    page.call("focus", ".train-curve")
+    for key in keys:
+        page.press(key)
+    note = page.text(".train-note")
+    assert note.startswith(f"step {step}: loss {6 - (step or 0) / 2:.4f}, " if step else "Point at the curve"), note
+    assert page.run("document.querySelector('.train-curve > .guide').getAttribute('visibility')") == (
+        "visible" if step else "hidden"
+    )
+    assert data(page, '[aria-pressed="true"]', "group") == ["dp"], "the arrows of the curve are not the mesh's"
+
+
 def test_a_steps_time_is_all_of_it(page: Page) -> None:
     assert [float(x) for x in data(page, ".train-time tbody tr", "work")] == pytest.approx([0.1, 0.0, 0.4])
     assert [float(x) for x in data(page, ".train-time tbody tr", "wait")] == pytest.approx([0.4, 0.1, 0.0])

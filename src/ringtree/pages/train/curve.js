@@ -10,9 +10,11 @@ const lossWords = (loss) => (typeof loss === 'number' ? loss.toFixed(4) : loss);
 class TrainCurve {
   static MARGIN = {top: 1.4, right: 1.2, bottom: 2.8, left: 4}; // in rem
 
-  svg = draw('svg.train-curve', {role: 'img'});
+  svg = draw('svg.train-curve', {role: 'img', tabindex: 0});
   note = make('p.train-note', {ariaLive: 'polite'});
   mark = draw('circle.guide', {});
+  /** @type {FiniteStep | undefined} */
+  shown;
   x = d3.scaleLinear();
   y = d3.scaleLinear();
 
@@ -25,6 +27,8 @@ class TrainCurve {
       this.point(d3.least(steps, (step) => Math.abs(step.step - at)));
     };
     this.svg.onpointerleave = () => this.point();
+    this.svg.onblur = () => this.point();
+    this.svg.onkeydown = (event) => this.#move(event);
   }
 
   /** @param {number} width */
@@ -47,7 +51,7 @@ class TrainCurve {
     svg.replaceChildren(...this.#axes(box), line, ...dots, this.mark);
     d3.select(svg).attr('width', width).attr('height', height).attr('font-family', font);
     svg.ariaLabel = t('train.curve');
-    this.point();
+    this.point(this.shown);
   }
 
   /** @param {{left: number, right: number, bottom: number}} box */
@@ -66,8 +70,21 @@ class TrainCurve {
     ];
   }
 
+  /** @param {KeyboardEvent} event */
+  #move(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const {steps, shown} = this;
+    const [at, last] = [shown ? steps.indexOf(shown) : -1, steps.length - 1];
+    const to = {ArrowLeft: shown ? at - 1 : last, ArrowRight: at + 1, Home: 0, End: last}[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    event.stopPropagation();
+    this.point(steps[Math.max(0, Math.min(last, to))]);
+  }
+
   /** Shows a step's figures; without a step, how to choose one. @param {FiniteStep} [step] */
   point(step) {
+    this.shown = step;
     const {mark, note, shell: {t}} = this;
     d3.select(mark).attr('visibility', step ? 'visible' : 'hidden');
     if (step) d3.select(mark).attr('cx', this.x(step.step)).attr('cy', this.y(step.loss)).attr('data-step', step.step);

@@ -8,7 +8,7 @@ class TrainView {
   time = this.section('train.time');
   bytes = this.section('train.bytes');
   keys = {ArrowLeft: () => this.mesh.step(-1), ArrowRight: () => this.mesh.step(1)};
-  help = [['← →', 'train.key_axis']];
+  help = [['← →', 'train.key_axis'], ['← → Home End', 'train.key_step']];
   notes = ['train.note_time', 'train.note_bytes'];
 
   /** @param {HTMLElement} element @param {TrainData} data @param {Shell} shell */
