@@ -117,12 +117,15 @@ Ranks = Callable[..., HostCrew]
 
 
 def lacking(wire: str) -> str:
-    """Why this machine lacks a wire; "" where it has it. Asked in a process of its own: some libraries outlive no
-    fork."""
-    if wire != "ucx":
-        return ""
+    """Why this machine lacks a wire; "" where it has it."""
+    return ucx_refusal() if wire == "ucx" else ""
+
+
+def ucx_refusal(**variables: str) -> str:
+    """Why UCX makes no end with these variables; "" where it does. Asked in a process of its own, for the library
+    outlives no fork."""
     make = "from ringtree.runtime.engines.wires.ucx import UcxEnd; UcxEnd(None)"
-    done = subprocess.run([sys.executable, "-c", make], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", make], capture_output=True, text=True, env=os.environ | variables)
     return done.stderr.strip().rpartition("\n")[2] if done.returncode else ""
 
 

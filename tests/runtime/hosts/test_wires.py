@@ -17,7 +17,7 @@ from ringtree.runtime.engines.network import ANSWERS, OPENS
 from ringtree.runtime.engines.wires import WIRES, chosen
 from ringtree.runtime.engines.wires.ucx import LIBRARY
 from ringtree.runtime.launch.spawn_processes import Processes
-from tests.runtime.hosts.conftest import HostCrew, HostPools, Moved, Ranks, parameters_on
+from tests.runtime.hosts.conftest import HostCrew, HostPools, Moved, Ranks, lacking, parameters_on, ucx_refusal
 from tests.runtime.hosts.lab import Lab
 
 
@@ -46,6 +46,28 @@ def test_a_rank_without_the_library_is_named_on_all(ranks: Ranks, monkeypatch: p
         story = outcomes[rank].story
         assert "rank 1: RINGTREE_WIRE=ucx: UCX cannot be loaded: /nowhere/libucp.so.0" in story
         assert "pip install libucx-cu12, or name a libucp in RINGTREE_UCX_LIBRARY" in story
+
+
+INSTALL = "; pip install libucx-cu12, or name a libucp in RINGTREE_UCX_LIBRARY"
+
+
+@pytest.mark.parametrize(
+    ("variables", "remedy"),
+    [
+        ({LIBRARY: "/nowhere/libucp.so.0"}, INSTALL),
+        ({LIBRARY: "libm.so.6"}, f"UCX 1.18 or a later 1.x is needed{INSTALL}"),
+        ({"UCX_TLS": "pigeon"}, "; without UCX_TLS=pigeon UCX chooses by itself"),
+        (
+            {"UCX_TLS": "tcp", "UCX_NET_DEVICES": "eth77"},
+            "; without UCX_TLS=tcp and UCX_NET_DEVICES=eth77 UCX chooses by itself",
+        ),
+    ],
+)
+def test_the_remedy_is_of_what_is_wrong(variables: dict[str, str], remedy: str) -> None:
+    if LIBRARY not in variables and (why := lacking("ucx")):
+        pytest.skip(why)
+    refused = ucx_refusal(**variables)
+    assert refused.startswith("RuntimeError: RINGTREE_WIRE=ucx: ") and refused.endswith(remedy), refused
 
 
 def test_a_wire_that_there_is_not_is_refused() -> None:

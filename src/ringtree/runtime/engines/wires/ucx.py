@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 LIBRARY = "RINGTREE_UCX_LIBRARY"
 """The variable with the path of a libucp."""
 NAME = "libucp.so.0"
+NETWORKS = ("UCX_TLS", "UCX_NET_DEVICES")
+"""UCX's variables that restrict the networks."""
 
 
 class UcxEnd:
@@ -57,5 +59,12 @@ def _worker() -> Any:
     try:
         return native_module().UcxWorker(path)
     except RuntimeError as error:
-        remedy = "" if "fork" in str(error) else f"; pip install libucx-cu12, or name a libucp in {LIBRARY}"
-        raise RuntimeError(f"RINGTREE_WIRE=ucx: {error}{remedy}") from None
+        raise RuntimeError(f"RINGTREE_WIRE=ucx: {error}{_remedy(str(error))}") from None
+
+
+def _remedy(error: str) -> str:
+    """A remedy for it: another library, or fewer of the settings that it names; "" where there is neither."""
+    if "cannot be loaded" in error or "is needed" in error:
+        return f"; pip install libucx-cu12, or name a libucp in {LIBRARY}"
+    given = [f"{name}={os.environ[name]}" for name in NETWORKS if name in error and name in os.environ]
+    return f"; without {' and '.join(given)} UCX chooses by itself" if given else ""
