@@ -11,6 +11,7 @@ import pytest
 
 from ringtree import mpi as MPI
 from ringtree.mpi.types.buffers import block, octet_blocks, octets, placed
+from ringtree.mpi.types.typed import TypedBlocks
 
 SIX = np.arange(6, dtype=np.int32)
 SWAPPED = SIX.astype(SIX.dtype.newbyteorder())
@@ -31,6 +32,8 @@ WHOLE: list[Any] = [
     [SIX, "i"],
     [SIX, None, "i4"],
     [SIX, (6, 0), MPI.INT],
+    [SIX, [6, 0]],
+    [SIX, [6, None], MPI.INT],
     [SIX, 6, 0, MPI.INT],
     [bytearray(SIX.tobytes()), MPI.INT],
     [SIX.tobytes(), 6, "INT"],
@@ -53,6 +56,8 @@ def test_many_arguments_denote_the_same_elements(spec: Any) -> None:
         ([SIX, 2, MPI.INT], [0, 1]),
         ([SIX, (2, 3)], [3, 4]),
         ([SIX, (None, 4), "i"], [4, 5]),
+        ([SIX, [2, 3]], [3, 4]),
+        ([SIX, [2, 3], "i"], [3, 4]),
         ([SIX, 0, MPI.INT], []),
         ([SIX, 3, MPI.LONG], [1 << 32, 2 | 3 << 32, 4 | 5 << 32]),
         ([None, "B"], []),
@@ -92,8 +97,23 @@ def test_blocks_of_each_rank(given: Any, counts: list[int], displacements: list[
 
 
 @pytest.mark.parametrize(
+    ("spec", "ranks", "counts"),
+    [
+        (SIX, 4, [2, 2, 1, 1]),
+        ([SIX, MPI.INT], 5, [2, 1, 1, 1, 1]),
+        ([SIX, None, "i"], 7, [1, 1, 1, 1, 1, 1, 0]),
+        ([SIX, MPI.INT.Create_contiguous(2)], 2, [2, 1]),
+        (None, 2, [0, 0]),
+    ],
+)
+def test_the_first_ranks_have_one_more_of_what_the_ranks_do_not_divide(spec: Any, ranks: int, counts: Any) -> None:
+    assert placed(spec, ranks)[1:] == (counts, [sum(counts[:rank]) for rank in range(ranks)])
+
+
+@pytest.mark.parametrize(
     ("spec", "error", "expected"),
     [
+        ([SIX, [1, 2, 3]], ValueError, r"3 counts of one block; expected a count, or \(count, displacement\)"),
         ([SIX, 7], ValueError, "the buffer has 6 elements; a part of 7 elements at displacement 0 does not fit"),
         ([SIX, -1], ValueError, "a count of -1 elements; expected 0 or more"),
         ([SIX, (1, 6)], ValueError, "a part of 1 element at displacement 6 does not fit"),
@@ -117,6 +137,30 @@ def test_mistakes(spec: Any, error: type[BaseException], expected: str) -> None:
         block(spec)
     with pytest.raises(error, match=expected):
         octets(spec)
+
+
+HALVES = [MPI.INT.Create_subarray([6], [3], [start]).Commit() for start in (3, 0)]
+
+
+@pytest.mark.parametrize("rest", [[HALVES], [(None, None), HALVES], [None, None, HALVES], [[1, 1], [0, 0], HALVES]])
+def test_types_alone_are_one_of_each(rest: list[Any]) -> None:
+    blocks = TypedBlocks([SIX, *rest], 2).blocks
+    assert [block.view(np.int32).tolist() for block in blocks] == [[3, 4, 5], [0, 1, 2]]
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        (SIX, r"expected a buffer as \[data, types\]"),
+        ([SIX], r"expected a buffer as \[data, types\]"),
+        ([SIX, HALVES[:1]], "2 counts, 2 displacements, 1 types; expected 2"),
+        ([SIX, (None, [0, 0]), HALVES], "counts without displacements, or the reverse"),
+        ([MPI.BOTTOM, HALVES], "BOTTOM without counts and displacements"),
+    ],
+)
+def test_mistakes_in_typed_blocks(spec: Any, expected: str) -> None:
+    with pytest.raises(ValueError, match=expected):
+        TypedBlocks(spec, 2)
 
 
 def test_a_given_type_counts_whatever_the_order_of_bytes() -> None:

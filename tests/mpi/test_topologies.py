@@ -108,6 +108,19 @@ def typed(comm: MPI.Comm) -> Any:
     return got
 
 
+def typed_alone(comm: MPI.Comm) -> Any:
+    """Alltoallw of [data, types]: what is at rank r's element of a row goes to rank r."""
+    n, ring = comm.size, comm.Create_cart([comm.size], [True])
+    kinds = [MPI.INT.Create_subarray([n], [1], [r]).Commit() for r in range(n)]
+    x, got, started = np.arange(n, dtype=np.int32) + 10 * comm.rank, *np.full((2, n), -1, np.int32)
+    comm.Alltoallw([x, kinds], [got, kinds])
+    comm.Ialltoallw([x, kinds], [started, (None, None), kinds]).Wait()
+    beside = np.full(2, -1, np.int32)
+    kinds = [MPI.INT.Create_subarray([2], [1], [k]) for k in (0, 1)]
+    ring.Neighbor_alltoallw([ints(comm.rank, comm.rank + 10), kinds], [beside, kinds])
+    return [got, started, beside]
+
+
 def long_doubles(comm: MPI.Comm) -> Any:
     x, out = np.full(2, comm.rank + 1, np.longdouble), np.zeros(2, np.longdouble)
     comm.Scan(x, out)
@@ -123,6 +136,11 @@ ROWS: list[Row] = [
     ("weighed", weighed, of_weighed),
     ("started twice", started_twice, lambda r, n: [n * (n - 1) // 2, n * (n - 1) // 2 + n]),
     ("typed", typed, lambda r, n: [10 * s + r for s in reversed(range(n))]),
+    (
+        "typed alone",
+        typed_alone,
+        lambda r, n: [[10 * s + r for s in range(n)]] * 2 + [[(r - 1) % n + 10, (r + 1) % n]],
+    ),
     ("long doubles", long_doubles, lambda r, n: [[(r + 1) * (r + 2) // 2] * 2, [n] * 2]),
 ]  # fmt: skip
 

@@ -117,7 +117,45 @@ def reduce_scatter(comm: MPI.Comm) -> Any:
     return [out, inside[: comm.rank + 1]]
 
 
+def halves(n: int) -> list[int]:
+    """The blocks of 2 n + 1 elements without counts: rank 0 has one more."""
+    return [3] + [2] * (n - 1)
+
+
+def gather_without_counts(comm: MPI.Comm) -> Any:
+    out = ints(*[-1] * (2 * comm.size + 1))
+    comm.Gatherv(ints(*[comm.rank] * halves(comm.size)[comm.rank]), out)
+    return out
+
+
+def scatter_without_counts(comm: MPI.Comm) -> Any:
+    out = ints(*[-1] * halves(comm.size)[comm.rank])
+    comm.Scatterv([ints(*range(2 * comm.size + 1)), MPI.INT] if comm.rank == 0 else None, out)
+    return out
+
+
+def all_gather_without_counts(comm: MPI.Comm) -> Any:
+    out = ints(*[-1] * (2 * comm.size + 1))
+    comm.Allgatherv(ints(*[comm.rank] * halves(comm.size)[comm.rank]), out)
+    return out
+
+
+def all_to_all_without_counts(comm: MPI.Comm) -> Any:
+    n = comm.size
+    out = ints(*[-1] * n * halves(n)[comm.rank])
+    comm.Alltoallv(ints(*[comm.rank] * (2 * n + 1)), out)
+    return out
+
+
+def divided(n: int) -> list[int]:
+    return [rank for rank, size in enumerate(halves(n)) for _ in range(size)]
+
+
 ROWS: list[Row] = [
+    ("Gatherv without counts", gather_without_counts, lambda r, n: divided(n) if r == 0 else [-1] * (2 * n + 1)),
+    ("Scatterv without counts", scatter_without_counts, lambda r, n: [k for k, s in enumerate(divided(n)) if s == r]),
+    ("Allgatherv without counts", all_gather_without_counts, lambda r, n: divided(n)),
+    ("Alltoallv without counts", all_to_all_without_counts, lambda r, n: sorted([*range(n)] * halves(n)[r])),
     ("Gatherv", gather, lambda r, n: joined(n) if r == 0 else [-1] * total(n)),
     ("Gatherv apart", gather_apart, lambda r, n: apart(n) if r == n - 1 else [-1] * n * n),
     ("Gatherv in place", gather_in_place, lambda r, n: joined(n) if r == 0 else [0] * total(n)),
@@ -231,3 +269,24 @@ def test_counts_that_the_root_does_not_expect_are_refused() -> None:
         return caught.value.Get_error_class()
 
     assert ringtree.spawn(work, 2, timeout_s=60) == [MPI.ERR_TRUNCATE, None]
+
+
+@pytest.mark.parametrize("name", ["Allgatherv", "Iallgatherv", "Scatterv"])
+def test_a_block_of_the_wrong_length_on_one_rank_ends_the_others_waits(name: str) -> None:
+    """7 elements of bytes without counts are 3, 2 and 2; here the last rank, or the root of Scatterv, has another."""
+
+    def work(comm: ringtree.Communicator) -> str:
+        world = MPI.Intracomm(comm)
+        with pytest.raises(MPI.Exception) as caught:
+            if "gather" in name:
+                request = getattr(world, name)(bytes(3 if world.rank != 1 else 2), bytearray(7))
+            else:
+                request = world.Scatterv(bytes(7) if world.rank == 0 else None, bytearray(2))
+            if request is not None:
+                request.Wait()
+            world.Barrier()
+        return str(caught.value)
+
+    own = "rank 2 sends 3 bytes; expected 2" if "gather" in name else "rank 0 receives 2 bytes; expected 3"
+    texts = ringtree.spawn(work, 3, timeout_s=20)
+    assert all(own in text and "\n" not in text for text in texts), texts

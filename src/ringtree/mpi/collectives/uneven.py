@@ -100,6 +100,8 @@ class UnevenForms(Connected):
             return landed(comm.scatter_v(None, root=root, out=room, **how), room)
         blocks = Blocks(sendbuf, comm.size)
         out = None if in_place(recvbuf) else octets(recvbuf, writable=True)
+        if out is not None:
+            self._fits("Scatterv", "receives", out.size, blocks.counts)
         return landed(comm.scatter_v(blocks.packed(), blocks.counts, root, out=out, **how), out)
 
     def Allgatherv(self, sendbuf: Any, recvbuf: Any, **how: Any) -> Any:
@@ -107,6 +109,7 @@ class UnevenForms(Connected):
         comm = self._comm
         into = Blocks(recvbuf, comm.size, writable=True)
         x = into.of(comm.rank) if in_place(sendbuf) else octets(sendbuf)
+        self._fits("Allgatherv", "sends", x.size, into.counts)
         room = into.packed()
         return _unpacking(comm.all_gather_v(x, into.counts, out=room, **how), into, room)
 
@@ -171,6 +174,14 @@ class UnevenForms(Connected):
         into = TypedBlocks(recvbuf, self._comm.size, writable=True).blocks
         sent = into if in_place(sendbuf) else TypedBlocks(sendbuf, self._comm.size).blocks
         return self._begin_parts("all_to_all", dict(enumerate(sent)), dict(enumerate(into)))
+
+    def _fits(self, name: str, does: str, size: int, counts: list[int]) -> None:
+        """Fails the group where this rank's block has not the size that the counts have for it: the ranks whose blocks
+        do would wait."""
+        rank = self._comm.rank
+        if size != counts[rank]:
+            with CompositeCall(self._comm._fail, name, several=self._comm.size > 1):
+                raise Exception(ERR_TRUNCATE, f"{name}: rank {rank} {does} {size} bytes; expected {counts[rank]}")
 
     def _begin_parts(
         self, what: str, sent: dict[int, NumpyArray], received: dict[int, NumpyArray], root: int | None = None

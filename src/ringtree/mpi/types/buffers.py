@@ -4,7 +4,8 @@
     [data, type]  [data, count]  [data, count, type]  [data, (count, displacement), type]
     [data, counts, displacements, type]  [data, (counts, displacements), type]     one of each per rank
 
-Types are Datatypes or typestrings; counts and displacements are in elements. `None` is no data.
+Types are Datatypes or typestrings; counts and displacements are in elements. `None` is no data. (count, displacement)
+may be a list, too; (counts, displacements) are a tuple, for a list has the counts of two ranks.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def block(spec: Any, blocks: int = 1) -> NumpyArray:
     if type(spec) is np.ndarray and spec.flags.c_contiguous and moves(spec.dtype):
         return _whole(spec if spec.ndim == 1 else spec.reshape(-1), blocks)
     data, given, datatype = _parts(spec)
-    count, start = given if isinstance(given, tuple) else (given, None)
+    count, start = _placing(given)
     start = 0 if start is None else operator.index(start)
     if type(datatype) is Derived:
         return _elements(data, count, start, datatype, blocks)
@@ -88,16 +89,16 @@ def checked(line: NumpyArray, writable: bool = True) -> NumpyArray:
 
 def placed(spec: Any, ranks: int) -> tuple[NumpyArray, list[int], list[int]]:
     """Uneven blocks: the buffer as a line (of bytes, for a derived type), and each rank's count and displacement in
-    elements. ValueError: if it is too short, or has no counts and is not evenly divisible."""
+    elements; without counts all is divided, and the first ranks have one more where that leaves a rest. ValueError: if
+    it is too short."""
     data, given, datatype = _parts(spec)
     derived = type(datatype) is Derived
     line = flat(data, OCTET if derived else None if datatype is None else datatype.dtype)
     counts, starts = given if isinstance(given, tuple) else (given, None)
     if counts is None:
         whole = line.size // max(datatype.extent, 1) if datatype is not None and derived else line.size
-        if whole % ranks:
-            raise ValueError(f"a buffer of {whole} elements without counts: expected one that {ranks} ranks divide")
-        counts = whole // ranks
+        least, rest = divmod(whole, ranks)
+        counts = [least + (rank < rest) for rank in range(ranks)]
     sizes = _per_rank(counts, ranks, "counts")
     if starts is None:
         displacements = [0, *np.cumsum(sizes).tolist()[:-1]]
@@ -140,6 +141,15 @@ def _parts(spec: Any) -> tuple[Any, Any, Datatype | None]:
     if isinstance(counts, list | tuple) and len(counts) == 2 and _is_placing(counts):
         return data, (counts[0], counts[1]), datatype
     return data, counts, datatype
+
+
+def _placing(given: Any) -> tuple[Any, Any]:
+    """The count and displacement of one block, or of blocks that adjoin."""
+    if not isinstance(given, tuple | list):
+        return given, None
+    if len(given) != 2:
+        raise ValueError(f"{len(given)} counts of one block; expected a count, or (count, displacement)")
+    return given[0], given[1]
 
 
 def _is_placing(counts: Sequence[Any]) -> bool:

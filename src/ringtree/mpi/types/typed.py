@@ -1,4 +1,8 @@
-"""Blocks that differ in type: [data, counts, displacements in bytes, types]."""
+"""Blocks that differ in type.
+
+[data, counts, displacements, types]  [data, (counts, displacements), types]     displacements in bytes
+[data, types]     one of each type, at displacement 0
+"""
 
 from __future__ import annotations
 
@@ -16,9 +20,7 @@ class TypedBlocks:
     displacements are addresses. ValueError: where one does not fit."""
 
     def __init__(self, spec: Any, ranks: int, writable: bool = False) -> None:
-        data, *rest = spec
-        types = rest.pop()
-        counts, starts = rest[0] if len(rest) == 1 else rest
+        data, counts, starts, types = _parts(spec, ranks)
         if data is not BOTTOM:
             line = checked(flat(data, OCTET), writable)
         kinds = [Datatype.fromcode(t) if isinstance(t, str) else t for t in types]
@@ -40,3 +42,23 @@ class TypedBlocks:
             start += size
         if unpack := way_back(self.blocks):
             unpack(None)
+
+
+def _parts(spec: Any, ranks: int) -> tuple[Any, Any, Any, Any]:
+    """data, counts, displacements and types, as they are given."""
+    if not isinstance(spec, list | tuple) or not 2 <= len(spec) <= 4:
+        raise ValueError("expected a buffer as [data, types] or [data, counts, displacements, types]")
+    if len(spec) == 4:
+        data, counts, starts, types = spec
+    elif len(spec) == 3:
+        data, (counts, starts), types = spec
+    else:
+        data, types = spec
+        counts = starts = None
+    if counts is None and starts is None:
+        if data is BOTTOM:
+            raise ValueError("BOTTOM without counts and displacements; expected both, displacements as addresses")
+        counts, starts = [1] * ranks, [0] * ranks
+    if counts is None or starts is None:
+        raise ValueError("counts without displacements, or the reverse; expected both or neither")
+    return data, counts, starts, types
