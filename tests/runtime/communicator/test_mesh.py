@@ -41,7 +41,34 @@ def nested(comm: Communicator) -> None:
     comm.barrier()
 
 
-@pytest.mark.parametrize("act", [grid, nested])
+def outlived(comm: Communicator) -> None:
+    """Axes, and products made before, outlive the group; a product that is asked for later cannot be made."""
+    parent = comm.duplicate()
+    mesh = parent.mesh(a=2, b=3)
+    before = mesh["a", "b"]
+    parent.close()
+    assert mesh.a.all_reduce(1) == 2
+    assert mesh["a", "b"] is before and before.all_reduce(1) == 6
+    with pytest.raises(RuntimeError) as refusal:
+        _ = mesh["b", "a"]
+    assert str(refusal.value) == (
+        f"mesh[b x a]: this communicator (rank {comm.rank} of 6) is closed; expected the mesh's group open at a "
+        "product's first use: ask for it before you close the group"
+    )
+    mesh.close()
+
+
+def odd_names(comm: Communicator) -> None:
+    """Axes named as arguments and attributes are."""
+    mesh = comm.mesh(self=2, axes=1, shape=3)
+    assert mesh.shape == {"self": 2, "axes": 1, "shape": 3}
+    assert mesh.self.all_reduce(1) == 2
+    assert mesh.axes.size == 1
+    assert mesh["shape"].all_reduce(1) == 3
+    mesh.close()
+
+
+@pytest.mark.parametrize("act", [grid, nested, outlived, odd_names])
 def test_a_mesh(pools: Pools, engine: str, act: object) -> None:
     pools(engine, 6).run(act)  # type: ignore[arg-type]
 

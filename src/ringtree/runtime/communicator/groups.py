@@ -99,7 +99,7 @@ class Groups(Collectives):
             self._made += 1
             return self._communicator(range(self.size), str(self._made), "duplicate")
 
-    def mesh(self, **axes: int) -> Mesh:
+    def mesh(self, /, **axes: int) -> Mesh:
         """This group as a grid, as in `mesh(dp=2, tp=4)`: the last axis varies fastest, and one length may be -1: the
         remaining factor. All ranks call it; see Mesh. ValueError: if the lengths' product is not `size`."""
         request = "a mesh of " + ", ".join(f"{name}={whole(length, name)}" for name, length in axes.items())
@@ -109,7 +109,13 @@ class Groups(Collectives):
             made = self._made
 
             def make(ranks: Sequence[int], name: str) -> Communicator:
-                return self._communicator(ranks, f"{made}.{name}", f"mesh[{name.rpartition('.')[0]}]")
+                call = f"mesh[{name.rpartition('.')[0]}]"
+                if isinstance(self._endpoint, Gone):
+                    raise RuntimeError(
+                        f"{call}: {self._endpoint.message}; expected the mesh's group open at a product's first use: "
+                        "ask for it before you close the group"
+                    )
+                return self._communicator(ranks, f"{made}.{name}", call)
 
             return Mesh(axes, self.rank, self.size, make)
 

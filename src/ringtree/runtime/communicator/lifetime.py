@@ -33,16 +33,16 @@ class Gone:
     is_within_call = False
 
     def __init__(self, message: str) -> None:
-        self._message = message
+        self.message = message
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise RuntimeError(self._message)
+        raise RuntimeError(self.message)
 
     def __call__(self, *_: object) -> NoReturn:
         """Raises as every attribute does."""
-        raise RuntimeError(self._message)
+        raise RuntimeError(self.message)
 
 
 def watch(communicator: Communicator) -> None:

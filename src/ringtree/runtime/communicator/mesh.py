@@ -19,7 +19,8 @@ class Mesh:
     attributes are (shape, close) is reached by mesh["shape"].
 
     `mesh["dp", "tp"]` is that of the ranks that differ along these axes, the last varying fastest. It is made when they
-    first ask for it, which all of them do.
+    first ask for it, which all of them do while the group that the mesh is of is open; then it outlives that group, as
+    the axes' communicators do.
     """
 
     def __init__(
