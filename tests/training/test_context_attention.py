@@ -35,7 +35,9 @@ def _attention(kind: str, causal: bool) -> Any:
     return partial(functions[kind], group=dist.group.WORLD, causal=causal)
 
 
-def _apart(kind: str, shape: tuple[int, int, int, int], causal: bool, dtype: str) -> float:
+def _apart(
+    kind: str, shape: tuple[int, int, int, int], causal: bool, dtype: str, key_heads: int | None = None
+) -> float:
     """On a rank: how far its part of the result, and of the gradients of queries, keys and values, are at most from
     those of attention to the whole sequence in one process, |a - b| / (1 + |b|)."""
     import torch
@@ -43,11 +45,13 @@ def _apart(kind: str, shape: tuple[int, int, int, int], causal: bool, dtype: str
     from torch.nn.functional import scaled_dot_product_attention
 
     torch.manual_seed(sum(shape))
-    whole = [torch.randn(shape, dtype=getattr(torch, dtype)).requires_grad_() for _ in range(3)]
+    rows, heads, length, width = shape
+    each = (heads, key_heads or heads, key_heads or heads)
+    whole = [torch.randn(rows, h, length, width, dtype=getattr(torch, dtype)).requires_grad_() for h in each]
     weight = torch.randn(shape, dtype=getattr(torch, dtype))
     at = _positions(kind, shape[2], dist.get_world_size(), dist.get_rank())
     mine = [x.detach()[:, :, at].requires_grad_() for x in whole]
-    expected = scaled_dot_product_attention(*whole, is_causal=causal)
+    expected = scaled_dot_product_attention(*whole, is_causal=causal, enable_gqa=key_heads is not None)
     expected.backward(weight)
     got = _attention(kind, causal)(*mine)
     got.backward(weight[:, :, at])
@@ -61,6 +65,14 @@ def _apart(kind: str, shape: tuple[int, int, int, int], causal: bool, dtype: str
 @pytest.mark.parametrize("kind", KINDS)
 def test_as_in_one_process(worlds: Worlds, kind: str, n: int, causal: bool, dtype: str) -> None:
     assert max(worlds(n).run(_apart, kind, (2, 2 * n, 12 * n, 5), causal, dtype)) < TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("key_heads", [2, 4])
+@pytest.mark.parametrize("causal", [True, False], ids=["causal", "all"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_grouped_queries(worlds: Worlds, kind: str, causal: bool, key_heads: int) -> None:
+    shape = (2, 8, 24, 5)
+    assert max(worlds(2).run(_apart, kind, shape, causal, "float64", key_heads)) < TOLERANCE["float64"]
 
 
 @settings(max_examples=30, deadline=None)
@@ -171,6 +183,67 @@ def _refused(kind: str, positions: int, heads: int) -> str:
 )
 def test_indivisible_contexts_are_refused(worlds: Worlds, kind: str, positions: int, heads: int, reason: str) -> None:
     assert reason in worlds(2).run(_refused, kind, positions, heads)[1]
+
+
+Q = [2, 4, 6, 8]
+UNFIT: dict[str, tuple[list[int], list[int], str]] = {
+    "more heads of keys": ([2, 8, 6, 8], [2, 8, 6, 8], "as many heads in k and v as in q, or a divisor of them"),
+    "heads that do not divide": ([2, 3, 6, 8], [2, 3, 6, 8], "as many heads in k and v as in q, or a divisor of them"),
+    "no heads of keys": ([2, 0, 6, 8], [2, 0, 6, 8], "as many heads in k and v as in q, or a divisor of them"),
+    "other rows": ([1, 4, 6, 8], [1, 4, 6, 8], "as many rows, positions and as much width in k and v as in q"),
+    "other positions": ([2, 4, 8, 8], [2, 4, 8, 8], "as many rows, positions and as much width in k and v as in q"),
+    "other width": ([2, 4, 6, 4], [2, 4, 6, 4], "as many rows, positions and as much width in k and v as in q"),
+    "other values": ([2, 4, 6, 8], [2, 4, 6, 4], "one shape of k and v"),
+    "3 dimensions": ([4, 6, 8], [4, 6, 8], "[rows, heads, positions, width] of each"),
+}
+"""Shapes of k and of v that do not fit queries of shape Q, and what is expected."""
+
+
+def _unfit(kind: str, k: list[int], v: list[int], causal: bool) -> str:
+    import torch
+
+    with pytest.raises(ValueError) as refusal:
+        _attention(kind, causal)(*map(torch.randn, (Q, k, v)))
+    return str(refusal.value)
+
+
+@pytest.mark.parametrize("causal", [True, False], ids=["causal", "all"])
+@pytest.mark.parametrize("case", UNFIT)
+@pytest.mark.parametrize("kind", KINDS)
+def test_shapes_that_do_not_fit_are_refused(worlds: Worlds, kind: str, case: str, causal: bool) -> None:
+    k, v, expected = UNFIT[case]
+    name = "ring attention" if kind == "ring" else "ulysses"
+    refusals = worlds(2).run(_unfit, kind, k, v, causal)
+    assert refusals == [f"{name} on rank {r}: q is {Q}, k {k}, v {v}; expected {expected}" for r in range(2)]
+
+
+def _unlike(kind: str, types: tuple[str, str, str], devices: tuple[str, str, str]) -> str:
+    import torch
+
+    made = [torch.zeros(Q, dtype=getattr(torch, t), device=d) for t, d in zip(types, devices, strict=True)]
+    with pytest.raises(ValueError) as refusal:
+        _attention(kind, causal=True)(*made)
+    return str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("types", "devices", "expected"),
+    [
+        (("float32", "float64", "float64"), ("cpu",) * 3, "q is torch.float32, k torch.float64, v torch.float64; exp"),
+        (("int64",) * 3, ("cpu",) * 3, "v torch.int64; expected one floating-point type"),
+        (("float32",) * 3, ("cpu", "cpu", "meta"), "q is on cpu, k on cpu, v on meta; expected one device"),
+    ],
+)
+@pytest.mark.parametrize("kind", KINDS)
+def test_types_and_devices_that_do_not_fit_are_refused(
+    worlds: Worlds, kind: str, types: Any, devices: Any, expected: str
+) -> None:
+    assert expected in worlds(2).run(_unlike, kind, types, devices)[1]
+
+
+def test_the_ring_is_on_the_cpu(worlds: Worlds) -> None:
+    refusal = worlds(2).run(_unlike, "ring", ("float32",) * 3, ("meta",) * 3)[1]
+    assert refusal == "ring attention on rank 1: q, k and v are on meta; expected the CPU, whose kernel it calls"
 
 
 def _uneven(kind: str) -> None:

@@ -20,6 +20,7 @@ from ringtree.training.core.mesh import TrainingMesh
 from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.strategies.all_to_all import all_to_all
 from ringtree.training.strategies.context.context_parallel import is_ring, positions
+from ringtree.training.strategies.context.operands import check
 from ringtree.training.strategies.context.ring_attention import ring_attention
 
 HEADS, POSITIONS = -3, -2
@@ -28,15 +29,23 @@ HEADS, POSITIONS = -3, -2
 
 def ulysses(q: Tensor, k: Tensor, v: Tensor, group: dist.ProcessGroup, causal: bool = True) -> Tensor:
     """This rank's positions of softmax(q k^T / sqrt(width)) v over the positions of all ranks of `group`; all tensors
-    [rows, heads, positions, width], of one shape on all ranks. This rank's positions are part r of the n of the
-    sequence.
+    [rows, heads, positions, width], of one shape on all ranks; k and v may have fewer heads, each of as many heads of q
+    (grouped queries), and go in a call of their own then. This rank's positions are part r of the n of the sequence.
 
-    ValueError: if the ranks cannot divide the heads evenly.
+    ValueError: if the tensors do not fit each other, or the ranks cannot divide the heads evenly.
     """
-    if q.shape[HEADS] % group.size():
-        raise ValueError(f"{q.shape[HEADS]} heads cannot be divided evenly among {group.size()} context parallel ranks")
-    q, k, v = _exchange(torch.stack((q, k, v)), HEADS, POSITIONS, group)
-    return _exchange(scaled_dot_product_attention(q, k, v, is_causal=causal), POSITIONS, HEADS, group)
+    check(f"ulysses on rank {group.rank()}", q, k, v)
+    for heads in (q.shape[HEADS], k.shape[HEADS]):
+        if heads % group.size():
+            raise ValueError(f"{heads} heads cannot be divided evenly among {group.size()} context parallel ranks")
+    grouped = k.shape != q.shape
+    if grouped:
+        q = _exchange(q, HEADS, POSITIONS, group)
+        k, v = _exchange(torch.stack((k, v)), HEADS, POSITIONS, group)
+    else:
+        q, k, v = _exchange(torch.stack((q, k, v)), HEADS, POSITIONS, group)
+    out = scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=grouped)
+    return _exchange(out, POSITIONS, HEADS, group)
 
 
 def _exchange(x: Tensor, given: int, gotten: int, group: dist.ProcessGroup) -> Tensor:

@@ -21,6 +21,8 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.autograd.function import Function, once_differentiable
 
+from ringtree.training.strategies.context.operands import check
+
 # PyTorch's attention that keeps no scores; unlike the public function it returns the denominators' logarithms, and
 # takes those of the whole in backward.
 _attend = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
@@ -32,12 +34,17 @@ KEYS_AND_VALUES, GRADIENTS = 0, 1
 
 def ring_attention(q: Tensor, k: Tensor, v: Tensor, group: dist.ProcessGroup, causal: bool = True) -> Tensor:
     """This rank's positions of softmax(q k^T / sqrt(width)) v over the positions of all ranks of `group`; all tensors
-    [rows, heads, positions, width], of one shape on all ranks. Causal: this rank's positions are parts r and 2n-1-r of
-    the 2n of the sequence, one after the other.
+    [rows, heads, positions, width], of one shape on all ranks; k and v may have fewer heads, each of as many heads of q
+    (grouped queries). Causal: this rank's positions are parts r and 2n-1-r of the 2n of the sequence, one after the
+    other.
 
-    ValueError where the positions cannot be halved. Keeps for backward, beside what it is given, no more than its
-    result and one number for each position and head.
+    ValueError where the tensors do not fit each other, are not in the host's memory, or the positions cannot be halved.
+    Keeps for backward, beside what it is given, no more than its result and one number for each position and head.
     """
+    where = f"ring attention on rank {group.rank()}"
+    check(where, q, k, v)
+    if q.device.type != "cpu":
+        raise ValueError(f"{where}: q, k and v are on {q.device}; expected the CPU, whose kernel it calls")
     if causal and q.shape[2] % 2:
         raise ValueError(
             f"ring attention has {q.shape[2]} positions on rank {group.rank()}; expected an even number, "
