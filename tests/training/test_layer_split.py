@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import EXAMPLES
 from tests.torch_backend.conftest import Worlds
+from tests.torch_backend.world import RankError
 
 SKIPS = [("layer", 0, 0), ("layer", 1, 1), ("add", 2, 1), ("add", 3, 0), ("scale", 4, 1), ("add", 5, 2)]
 """Values that cross several cuts, and are used in several parts."""
@@ -115,6 +116,90 @@ def test_a_complex_value_crosses(worlds: Worlds) -> None:
     assert worlds(2).run(_complex) == [4.0, 0.0]
 
 
+FIRST, INPUT = "first", "input"
+STEPS: dict[str, tuple[set[str], list[set[str]]]] = {
+    "frozen once": ({FIRST}, [set(), {FIRST}, {FIRST}]),
+    "frozen later": ({FIRST}, [{FIRST}, set(), set()]),
+    "frozen by turns": ({FIRST, INPUT}, [{FIRST}, {INPUT}, {FIRST, INPUT}, set()]),
+    "frozen all along": (set(), [set(), set()]),
+}
+"""What requires gradients at split(), and in each step after it."""
+
+
+class _Skip:
+    """Two layers and a skip over both; what requires gradients is set in each step."""
+
+    def __init__(self) -> None:
+        import torch
+        from torch import Tensor, nn
+
+        class Skip(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+
+            def forward(self, x: Tensor) -> Tensor:
+                return self.second(torch.relu(self.first(x))) + x
+
+        torch.manual_seed(0)
+        self.module, self.x = Skip(), torch.randn(3, 4)
+
+    def require(self, trainable: set[str]) -> None:
+        self.module.first.requires_grad_(FIRST in trainable)
+        self.x = self.x.detach().requires_grad_(INPUT in trainable)
+        self.module.zero_grad()
+
+    def gradients(self) -> list[Any]:
+        return [self.x.grad, *(p.grad for p in self.module.parameters())]
+
+
+def _steps(at_split: set[str], steps: list[set[str]]) -> list[bool]:
+    """On one of two ranks: whether each step's gradients here are those of the whole module."""
+    import torch
+    import torch.distributed as dist
+
+    from ringtree.training.strategies.layers.cut_pass import split
+    from ringtree.training.strategies.layers.layer_split_step import through
+    from ringtree.training.strategies.layers.send_receive import StageLink
+
+    me, wire, mine, whole = dist.get_rank(), StageLink(), _Skip(), _Skip()
+    mine.require(at_split)
+    part = split(mine.module, ["second"], [mine.x])[me]
+    right = []
+    for number, trainable in enumerate(steps, 1):
+        mine.require(trainable)
+        whole.require(trainable)
+        (number * whole.module(whole.x).sum()).backward()
+        through(part, wire, [] if me else [mine.x], (lambda out, n=number: n * out.sum()) if me else None)
+        both = list(zip(mine.gradients(), whole.gradients(), strict=True))
+        here = both[3:] if me else both[:3]
+        right.append(all((a is None) == (b is None) and (a is None or torch.equal(a, b)) for a, b in here))
+    return right
+
+
+@pytest.mark.parametrize("case", STEPS)
+def test_what_is_frozen_after_the_split(worlds: Worlds, case: str) -> None:
+    at_split, steps = STEPS[case]
+    assert worlds(2).run(_steps, at_split, steps) == [[True] * len(steps)] * 2
+
+
+@pytest.mark.parametrize(
+    ("trainable", "tag", "sources"), [({FIRST}, 1, "first.weight, first.bias"), ({INPUT}, 0, "input 0")]
+)
+def test_a_gradient_that_is_not_sent(worlds: Worlds, trainable: set[str], tag: int, sources: str) -> None:
+    """Refused on the rank that would wait for it, and the other does not wait until its timeout."""
+    world = worlds(2)
+    with pytest.raises(RankError) as refusal:
+        world.run(_steps, set(), [set(), trainable], within_s=world.timeout_s / 2)
+    line = (
+        f"the value for part 1 (tag {tag}) requires a gradient, and required none at split(); expected {sources} to "
+        "require none: freeze or detach, or call split() again"
+    )
+    first, second = str(refusal.value).split(" of 2: ")[1:]
+    assert f"GradientNotSent: {line}" in first
+    assert f"rank 0 aborted the group: GradientNotSent: {line}" in second
+
+
 def test_missing_messages_are_noticed(worlds: Worlds) -> None:
     results = worlds(4).run(_apart, SKIPS, [1, 3, 4], True)
     assert not results[-1][0] < 1e-2
@@ -128,8 +213,8 @@ def test_the_graphs_list_every_message() -> None:
     from tests.training.graphs import WIDTH, Dag
 
     first, second, third = (part.code for part in split(Dag(SKIPS), ["steps.2", "steps.5"], [torch.ones(4, WIDTH)]))
-    assert "send(steps_0_layer, to = 1, tag = 1)" in first
-    assert "send(x, to = 1, tag = 0)" in first
+    assert "send(steps_0_layer, to = 1, tag = 1, with_gradient = True)" in first
+    assert "send(x, to = 1, tag = 0, with_gradient = False)" in first
     assert "receive(source = 0, tag = 1, shape = (4, 6), dtype = torch.float32, with_gradient = True)" in second
     assert "receive(source = 0, tag = 0, shape = (4, 6), dtype = torch.float32, with_gradient = False)" in second
     assert "to = 2" in first

@@ -30,8 +30,10 @@ def split(
     leaf: Callable[[nn.Module], bool] = lambda module: False,
 ) -> list[fx.GraphModule]:
     """Cuts a module into len(cuts) + 1 parts, which share its parameters under their names. `cuts`: names of modules or
-    nodes, each the first of its part, in the graph's order. `examples`: inputs, of which shapes and types matter.
-    `leaf`: modules that are not looked into, beside torch's own. ValueError: if the graph cannot be cut so."""
+    nodes, each the first of its part, in the graph's order. `examples`: inputs, of which shapes and types matter, and
+    which of them require gradients: with the parameters that are trainable now, they decide which gradients go back.
+    Later they may require fewer. `leaf`: modules that are not looked into, beside torch's own. ValueError: if the graph
+    cannot be cut so."""
     whole = fx.GraphModule(module, _Tracer(leaf).trace(module))
     _Values(whole).run(*examples)
     part_of = _parts(whole.graph, cuts)
@@ -193,7 +195,8 @@ def _part(
 
 
 def _sent(graph: fx.Graph, value: fx.Node, to: int, tag: int) -> fx.Node:
-    return graph.create_node("call_function", send, (value,), {"to": to, "tag": tag}, f"send_{value.name}_to_{to}")
+    arguments = {"to": to, "tag": tag, "with_gradient": value.meta["made"].requires_grad}
+    return graph.create_node("call_function", send, (value,), arguments, f"send_{value.name}_to_{to}")
 
 
 def _received(graph: fx.Graph, value: fx.Node, source: int, tags: dict[fx.Node, int]) -> fx.Node:

@@ -14,23 +14,40 @@ from ringtree.training.core.stages import Stages, parts
 from ringtree.training.core.step import phase
 from ringtree.training.strategies.layers.cut_pass import split
 from ringtree.training.strategies.layers.pipeline import layers
-from ringtree.training.strategies.layers.send_receive import StageLink
+from ringtree.training.strategies.layers.send_receive import GradientNotSent, StageLink
 
 
 def through(
     part: nn.Module, wire: StageLink, inputs: Sequence[Tensor], loss_of_output: Callable[[Tensor], Tensor] | None
 ) -> Tensor | None:
     """Runs a part forward and backward, on all ranks of the wire together. `inputs`: for the first part.
-    `loss_of_output`: for the last part; its result is returned."""
+    `loss_of_output`: for the last part; its result is returned. An error on one rank aborts the wire's group, so
+    that no other waits for it. ValueError: if a value requires a gradient that it did not when the model was cut."""
     with wire:
         with phase("forward"), wire.work("forward 0"):
-            output = part(*inputs)
+            try:
+                output = part(*inputs)
+            except GradientNotSent as error:
+                raise GradientNotSent(*error.of, _sources(error.of[0], part, inputs)) from None
             loss = None if loss_of_output is None else loss_of_output(output)
         with phase("backward"), wire.work("backward 0"):
             begin = [value for value in (output if loss is None else (loss,)) if value.requires_grad]
             torch.autograd.backward(begin)
         wire.settle()
     return loss
+
+
+def _sources(value: Tensor, part: nn.Module, inputs: Sequence[Tensor]) -> str:
+    """The names of the part's parameters and inputs from which a value's requirement of a gradient comes."""
+    seen: set[object] = {id(value)}
+    ahead = [value.grad_fn]
+    while ahead:
+        node = ahead.pop()
+        if node is not None and node not in seen:
+            seen |= {node, id(getattr(node, "variable", None))}
+            ahead += [before for before, _ in node.next_functions]
+    named = (*part.named_parameters(), *part.named_buffers(), *((f"input {k}", x) for k, x in enumerate(inputs)))
+    return ", ".join(name for name, x in named if x.requires_grad and (id(x) in seen or x.grad_fn in seen))
 
 
 class LayerSplit:
