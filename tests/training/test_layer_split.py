@@ -288,3 +288,71 @@ def test_graphs_that_cannot_be_cut(kind: str, expected: str) -> None:
 
     with pytest.raises(ValueError, match=expected):
         split(Cut(), ["getitem" if kind == "several" else "b"], [torch.ones(2, 4)])
+
+
+@pytest.mark.parametrize(
+    "kind, expected",
+    [
+        ("add_", "add_ changes seen in place, which part 1 reads"),
+        ("out=", "add changes seen in place, which part 1 reads"),
+        ("a slice", "mul_ changes seen in place, which part 1 reads"),
+        ("foreach", "_foreach_add_ changes seen in place, which part 1 reads"),
+        ("batch norm", "batch_norm changes seen in place, which part 1 reads"),
+        ("instance norm", "instance_norm changes seen in place, which part 1 reads"),
+        ("changed later", "add_ changes seen in place, which is another part's"),
+        ("data", "mul_ changes gain in place, which is another part's"),
+        ("batch norm, still", None),
+        ("read twice", None),
+        ("changed and read in one part", None),
+    ],
+)
+def test_a_buffer_that_a_part_changes_is_no_other_parts(kind: str, expected: str | None) -> None:
+    import torch
+    from torch import Tensor, nn
+
+    from ringtree.training.strategies.layers.cut_pass import split
+
+    class Cut(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+            self.gain = nn.Parameter(torch.ones(4))
+            self.register_buffer("seen", torch.ones(4))
+            self.register_buffer("spread", torch.ones(4))
+
+        def change(self, x: Tensor) -> Any:
+            of_x = x.detach().sum(0)
+            norm, seen = nn.functional.batch_norm, self.seen
+            return {
+                "add_": lambda: seen.add_(of_x),
+                "out=": lambda: torch.add(seen, of_x, out=seen),
+                "a slice": lambda: seen[1:].mul_(of_x[1:]),
+                "foreach": lambda: torch._foreach_add_([seen], [of_x]),
+                "batch norm": lambda: norm(x, seen, self.spread, training=True),
+                "instance norm": lambda: nn.functional.instance_norm(
+                    x.view(2, 4, 1).expand(2, 4, 3), seen, self.spread
+                ),
+                "batch norm, still": lambda: norm(x, seen, self.spread),
+            }.get(kind, lambda: x * seen)()
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = self.a(x)
+            if kind not in ("changed later", "changed and read in one part"):
+                self.change(x)
+            x = x * self.gain if kind == "data" else x
+            first = x * self.seen if kind in ("changed later", "read twice") else x
+            x = self.b(first)
+            if kind in ("changed later", "changed and read in one part"):
+                self.seen.add_(x.detach().sum(0))
+            if kind == "data":
+                self.gain.data.mul_(x.detach().sum())
+            return x * self.seen
+
+    cut = Cut()
+    before = {name: value.clone() for name, value in cut.state_dict().items()}
+    if expected is None:
+        assert len(split(cut, ["b"], [torch.ones(2, 4)])) == 2
+    else:
+        with pytest.raises(ValueError, match=expected):
+            split(cut, ["b"], [torch.ones(2, 4)])
+    assert all(torch.equal(value, before[name]) for name, value in cut.state_dict().items())

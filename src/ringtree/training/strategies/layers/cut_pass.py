@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
-from torch._subclasses.fake_tensor import FakeTensorMode
 
+from ringtree.training.strategies.layers.changes import Values, memory
 from ringtree.training.strategies.layers.send_receive import receive, send
 
 NUMBERS = (int, float, bool, str, type(None), torch.dtype, torch.device)
@@ -35,7 +35,7 @@ def split(
     Later they may require fewer. `leaf`: modules that are not looked into, beside torch's own. ValueError: if the graph
     cannot be cut so."""
     whole = fx.GraphModule(module, _Tracer(leaf).trace(module))
-    _Values(whole).run(*examples)
+    Values(whole).run(*examples)
     part_of = _parts(whole.graph, cuts)
     _check_modules(whole, part_of)
     _check_changes(part_of)
@@ -59,22 +59,6 @@ class _Tracer(fx.Tracer):
                 "detach(), or a leaf"
             )
         return node
-
-
-class _Values(fx.Interpreter):
-    """Notes what each node would make, without computing it, in its meta["made"], and in meta["changed"] the inputs
-    that it changes in place, itself or through a view: torch counts the changes of a memory in all its views."""
-
-    def run(self, *examples: Any) -> Any:
-        with FakeTensorMode(allow_non_fake_inputs=True) as mode:
-            return super().run(*(mode.from_tensor(e) for e in examples))
-
-    def run_node(self, n: fx.Node) -> Any:
-        given = [made for node in n.all_input_nodes if isinstance(made := node.meta["made"], Tensor)]
-        before = [x._version for x in given]
-        n.meta["made"] = super().run_node(n)
-        n.meta["changed"] = [x for x, version in zip(given, before, strict=True) if x._version != version]
-        return n.meta["made"]
 
 
 def _parts(graph: fx.Graph, cuts: Sequence[str]) -> dict[fx.Node, int]:
@@ -110,21 +94,21 @@ def _check_modules(whole: fx.GraphModule, part_of: dict[fx.Node, int]) -> None:
 
 
 def _check_changes(part_of: dict[fx.Node, int]) -> None:
-    """No change in place of a memory that a node of another part made: that part would not see it."""
+    """No change in place of a memory that a node of another part made or reads: that part would not see it."""
     maker: dict[int, fx.Node] = {}
+    changer: dict[int, fx.Node] = {}
     for node, part in part_of.items():
-        for x in node.meta.get("changed", ()):
-            first = maker.get(_memory(x), node)
+        if isinstance(made := node.meta.get("made"), Tensor):
+            maker.setdefault(memory(made), node)
+            by = changer.get(memory(made), node)
+            if node.op == "get_attr" and part_of[by] != part:
+                raise ValueError(f"{by.name} changes {node.target} in place, which part {part} reads: cut elsewhere")
+        for changed in node.meta.get("changed", ()):
+            changer.setdefault(changed, node)
+            first = maker.get(changed, node)
             if part_of[first] != part:
-                raise ValueError(f"{node.name} changes {first.name} in place, which is another part's: cut elsewhere")
-        if isinstance(node.meta.get("made"), Tensor):
-            maker.setdefault(_memory(node.meta["made"]), node)
-
-
-def _memory(x: Tensor) -> int:
-    """The number of a tensor's memory, which all its views have."""
-    number: int = x.untyped_storage()._cdata
-    return number
+                what = first.target if first.op == "get_attr" else first.name
+                raise ValueError(f"{node.name} changes {what} in place, which is another part's: cut elsewhere")
 
 
 def _held(whole: fx.GraphModule, node: fx.Node) -> list[tuple[str, Tensor]]:
