@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 CONNECTS_S = 1.0
 """Seconds that a member gets no answer at an announced key before it reports that it is apart."""
+STORE_CLOCK_S = 0.01
+"""Seconds by which a store's wait may end too early: it counts whole milliseconds."""
 
 RETRY_S = 10.0
 """Seconds that a member waits for a new attempt after an attempt failed without it."""
@@ -120,7 +122,7 @@ class _Joining:
         try:
             self.store.wait([ANNOUNCED], timedelta(seconds=max(self.deadline_s - time.monotonic(), 0.001)))
         except RuntimeError:
-            if time.monotonic() < self.deadline_s:
+            if time.monotonic() < self.deadline_s - STORE_CLOCK_S:
                 raise  # not the time: the store itself
             raise self._late() from None
         return Announced.read(self.store)

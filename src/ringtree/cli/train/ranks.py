@@ -25,9 +25,9 @@ from ringtree.training import TrainingPlan
 
 ERRORS = "RINGTREE_TRAIN_ERRORS"
 """The variable that names the folder in which the ranks that this command started leave their errors."""
-QUIET = "TORCH_CPP_LOG_LEVEL", "ERROR"
-"""The variable, and its value where the user has set none, by which torch's sockets do not warn of what this command
-reports. torch reads it as it is loaded."""
+QUIET = "TORCH_CPP_LOG_LEVEL", "FATAL"
+"""The variable, and its value where the user has set none, by which torch's sockets do not log what this command
+reports: a slow connection is an error to them. torch reads it as it is loaded."""
 BROKEN_PIPE = 141
 """The exit code of a rank whose reader has gone, as `| head` does."""
 WRAPPED = re.compile(r"error when running the callback: RuntimeError: (.*?) At: ")
