@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from ringtree.price.hosts import Hosts
     from ringtree.price.memory import SharedMemory
     from ringtree.runtime.communicator.calls import BoundPlan, Calls
+    from ringtree.runtime.communicator.member import AlgorithmChoice
     from ringtree.runtime.communicator.messages.work import Work
-    from ringtree.runtime.communicator.seated import AlgorithmChoice
     from ringtree.runtime.engines.protocols import Endpoint
 
 READ_AT_ONCE = ("RINGTREE_ALGORITHM", "RINGTREE_DETERMINISTIC", "RINGTREE_ACCUMULATE", "RINGTREE_DEBUG")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ringtree.runtime.arrays import Array
     from ringtree.runtime.communicator.calls.operations import Operation
-    from ringtree.runtime.communicator.seated import AlgorithmChoice
+    from ringtree.runtime.communicator.member import AlgorithmChoice
 
 Arrays = Sequence[Any]
 

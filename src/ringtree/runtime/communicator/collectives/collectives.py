@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ringtree.ir.schedule import Schedule
     from ringtree.runtime.communicator.calls.operations import Operation
-    from ringtree.runtime.communicator.seated import AlgorithmChoice
+    from ringtree.runtime.communicator.member import AlgorithmChoice
 
 _ALL_GATHER, _GATHER, _SCATTER = CODE["all_gather"], CODE["gather"], CODE["scatter"]
 _BROADCAST, _ALL_TO_ALL, _BARRIER = CODE["broadcast"], CODE["all_to_all"], CODE["barrier"]

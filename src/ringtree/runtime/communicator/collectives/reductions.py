@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from ringtree.runtime import arrays
 from ringtree.runtime.communicator import calls
 from ringtree.runtime.communicator.calls.codes import CODE
-from ringtree.runtime.communicator.seated import Member
+from ringtree.runtime.communicator.member import Member
 from ringtree.runtime.engines.fast_methods import BLOCK, SAME, fast
 
 if TYPE_CHECKING:
     from ringtree.runtime.communicator.calls.operations import Operation
-    from ringtree.runtime.communicator.seated import AlgorithmChoice
+    from ringtree.runtime.communicator.member import AlgorithmChoice
 
 _ALL_REDUCE, _REDUCE_SCATTER, _REDUCE = CODE["all_reduce"], CODE["reduce_scatter"], CODE["reduce"]
 _SCAN, _EXSCAN = CODE["scan"], CODE["exscan"]

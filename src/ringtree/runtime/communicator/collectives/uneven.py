@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ringtree.runtime.arrays import Array
     from ringtree.runtime.communicator.calls import CallRequest
     from ringtree.runtime.communicator.calls.operations import Operation
-    from ringtree.runtime.communicator.seated import AlgorithmChoice
+    from ringtree.runtime.communicator.member import AlgorithmChoice
 
     RowCounts = NDArray[np.int64]
     Rows = Sequence[int] | NDArray[Any] | None

@@ -12,6 +12,7 @@ import numpy as np
 from ringtree.runtime import arrays
 from ringtree.runtime.communicator.arguments import listed
 from ringtree.runtime.communicator.composite import CompositeCall
+from ringtree.runtime.communicator.member import Member
 from ringtree.runtime.communicator.messages.messages import (
     Batch,
     MessageStatus,
@@ -23,7 +24,6 @@ from ringtree.runtime.communicator.messages.messages import (
     tag_wanted,
 )
 from ringtree.runtime.communicator.messages.work import Message, Together
-from ringtree.runtime.communicator.seated import Member
 from ringtree.runtime.engines.tags import ACKNOWLEDGEMENT, ANY, COPY, PARTS
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from typing import Any
 from ringtree.errors import Mismatch, PeerDied, Poisoned
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
 from ringtree.runtime.bootstrap.local.shared_memory import memory_available_bytes
-from ringtree.runtime.communicator.seated import Member
+from ringtree.runtime.communicator.member import Member
 
 PAGE_BYTES = 4096
 LARGE_PAGE_BYTES = 2 << 20

@@ -1,6 +1,6 @@
 """A rank with an endpoint in a group: what every family of its calls builds on.
 
-A communicator's methods come in families, one class and one file each; all of them are `Seated`.
+A communicator's methods come in families, one class and one file each; all of them are a `Member`.
 """
 
 from __future__ import annotations
