@@ -6,7 +6,10 @@ from typing import Any
 
 _JSON = (
     ({"traceEvents"}, "a trace, which `ringtree show` draws"),
-    ({"form", "machine", "rows", "states"}, "measured copies between devices, as `ringtree tune --device cuda --json`"),
+    (
+        {"form", "machine", "rows", "states"},
+        "measured copies of devices, as `ringtree tune --device cuda --json` writes",
+    ),
     ({"plan", "steps"}, "a record of training, as `ringtree train --json` writes"),
     ({"plan", "traffic"}, "a plan of training, as `ringtree train --plan --json` writes"),
     ({"collective", "cluster", "verdict"}, "an explanation, as `ringtree explain --json` writes"),

@@ -1,6 +1,9 @@
-"""Times, sizes and counts as people read them: three figures and a unit."""
+"""Times, sizes and counts as people read them, three figures and a unit; and the check of a size that a call has."""
 
 from __future__ import annotations
+
+from math import inf
+from numbers import Real
 
 TIMES = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9}
 """Units of time in seconds, the largest first."""
@@ -38,6 +41,15 @@ def count(number: int, what: str) -> str:
 def time_unit(seconds: float) -> str:
     """Returns the unit that `duration` uses for a time."""
     return _unit(seconds, TIMES, "ns")
+
+
+def check_byte_count(nbytes: float) -> None:
+    """TypeError where it is no number, such as a size in words, which the command line alone reads; ValueError where it
+    is below 0 or not finite."""
+    if not isinstance(nbytes, Real) or isinstance(nbytes, bool):
+        raise TypeError(f"nbytes is {nbytes!r:.60}; expected a number of bytes, such as 4 << 20 for 4 MiB")
+    if not 0 <= nbytes < inf:
+        raise ValueError(f"{nbytes} bytes; expected at least 0")
 
 
 def _in(value: float, units: dict[str, float], least: str) -> str:

@@ -8,9 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
-from ringtree.ir.byte_count import check_byte_count
 from ringtree.ir.collective import BufferExtent
 from ringtree.ir.collective import collective as find_collective
+from ringtree.ir.units import check_byte_count
 from ringtree.machines.clusters import Cluster, NetworkShape
 from ringtree.machines.machine import Machine
 from ringtree.price import cuts

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ringtree.ir.byte_count import check_byte_count
 from ringtree.ir.schedule import Block, Schedule
+from ringtree.ir.units import check_byte_count
 from ringtree.price import clocks
 from ringtree.price.queues import STATE
 from ringtree.price.reading import NOTHING, read, written

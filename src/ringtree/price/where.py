@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ringtree.ir.byte_count import check_byte_count
 from ringtree.ir.schedule import Schedule
+from ringtree.ir.units import check_byte_count
 from ringtree.price import devices, memory, over_hosts
 from ringtree.price.devices import Devices
 from ringtree.price.hosts import Hosts

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringtree import price
-from ringtree.ir.byte_count import check_byte_count
 from ringtree.ir.schedule import Schedule
+from ringtree.ir.units import check_byte_count
 from ringtree.search.order import order
 from ringtree.search.routes import Where, topology_of
 from ringtree.topology.graph import Topology

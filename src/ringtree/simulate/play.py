@@ -9,12 +9,12 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ringtree.ir.byte_count import check_byte_count
 from ringtree.ir.host_clocks import hosts_fact
 from ringtree.ir.lower import lower
 from ringtree.ir.program import Program
 from ringtree.ir.schedule import Schedule
 from ringtree.ir.trace import Event, Trace
+from ringtree.ir.units import check_byte_count
 from ringtree.simulate import levels
 from ringtree.simulate.code import Code, of_job
 from ringtree.simulate.conditions import Conditions

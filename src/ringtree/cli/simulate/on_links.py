@@ -95,7 +95,7 @@ def _checked_destinations(args: argparse.Namespace) -> list[Path]:
     check_destinations(args, *written, first)
     for path in written:
         if path.resolve().parent == folder and of_a_rank.fullmatch(path.resolve().name):
-            check_destination(path, path)
+            check_destination(path, path)  # refused as one path of two files
     return [*written, first]
 
 

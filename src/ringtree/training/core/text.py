@@ -7,8 +7,6 @@ from functools import cache
 from pathlib import Path
 
 TEXT_NBYTES = 4 << 20
-
-
 LAST_NBYTES = 2
 """Bytes of the text that no sequence has: the byte that follows it, and another place for it to begin."""
 
