@@ -159,6 +159,8 @@ NB_MODULE(_native, m) {
                "output"_a)
           .def("run_timed", &GroupObject::run_timed, "plan"_a, "input"_a, "output"_a)
           .def("start", &GroupObject::start, "plan"_a, "input"_a, "output"_a)
+          .def("start_timed", &GroupObject::start_timed, "plan"_a, "input"_a, "output"_a)
+          .def("work_s", &GroupObject::work_s, "ticket"_a)
           .def("done", &GroupObject::done, "ticket"_a)
           .def("wait", &GroupObject::wait, "ticket"_a, "timeout_s"_a)
           .def("remember", &GroupObject::remember, "collective"_a, "format"_a, "dtype"_a, "op"_a, "root"_a,

@@ -86,14 +86,29 @@ class GroupObject {
 
   double run_timed(int plan, std::uintptr_t input, std::uintptr_t output) {
     PythonHooks hooks(group_);
-    std::int64_t work_ns = 0;
-    hooks.work_ns = &work_ns;
+    ringtree::TimedWork timed(hooks);
     run(find(plan), reinterpret_cast<std::byte*>(input), reinterpret_cast<std::byte*>(output), hooks);
-    return static_cast<double>(work_ns) * 1e-9;
+    return static_cast<double>(timed.ns()) * 1e-9;
   }
 
   std::uint64_t start(int plan, std::uintptr_t input, std::uintptr_t output) {
     return group_.start(find(plan), reinterpret_cast<std::byte*>(input), reinterpret_cast<std::byte*>(output));
+  }
+
+  std::uint64_t start_timed(int plan, std::uintptr_t input, std::uintptr_t output) {
+    auto time = std::make_shared<ringtree::WorkTime>(-1);
+    auto ticket =
+        group_.start(find(plan), reinterpret_cast<std::byte*>(input), reinterpret_cast<std::byte*>(output), time);
+    times_.emplace(ticket, std::move(time));
+    return ticket;
+  }
+
+  std::optional<double> work_s(std::uint64_t ticket) {
+    auto time = times_.find(ticket);
+    if (time == times_.end()) return std::nullopt;
+    auto ns = time->second->load(std::memory_order_acquire);
+    times_.erase(time);
+    return ns < 0 ? std::nullopt : std::optional(static_cast<double>(ns) * 1e-9);
   }
 
   // Also where close() has given the call up: who polls would never end.
@@ -269,6 +284,7 @@ class GroupObject {
   std::vector<ringtree::Region> regions_;  // the GIL guards them, and the plans
   int prepared_ = 0;                       // numbers are not used again
   std::unordered_map<int, std::shared_ptr<ringtree::PreparedProgram>> plans_;
+  std::unordered_map<std::uint64_t, std::shared_ptr<ringtree::WorkTime>> times_;  // by ticket
   ringtree::FastPath<ringtree::PreparedProgram> known_;
   std::shared_ptr<Plan> barrier_;
   std::int32_t token_ = 0;  // the element of a barrier

@@ -161,18 +161,21 @@ void Group::execute(const std::shared_ptr<PreparedProgram>& plan, std::byte* inp
   }
 }
 
-std::uint64_t Group::start(std::shared_ptr<PreparedProgram> plan, std::byte* input, std::byte* output) {
+std::uint64_t Group::start(std::shared_ptr<PreparedProgram> plan, std::byte* input, std::byte* output,
+                           std::shared_ptr<WorkTime> time) {
   check_usable();
   note_caller();
   if (in_call_.load(std::memory_order_relaxed) != 0) check_alone(*plan);
   std::lock_guard lock(arriving_);
   auto arrived = std::make_shared<TicketLock::Ticket>(lock_);
   bool at_once = ranks_ == 1 && plan->moved_bytes <= at_once_bytes && arrived->is_next();
-  auto job = [this, plan = std::move(plan), input, output, arrived = std::move(arrived)](Hooks& hooks) {
+  auto job = [this, plan = std::move(plan), input, output, arrived = std::move(arrived), time](Hooks& hooks) {
     auto ticket = std::move(*arrived);
     Health::Keeping keeping(endpoint_->health());
     await(ticket, hooks);
+    TimedWork timed(hooks, time != nullptr);
     execute(plan, input, output, hooks);
+    if (time) time->store(timed.ns(), std::memory_order_release);
   };
   return worker_->start(std::move(job), at_once);
 }

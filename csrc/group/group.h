@@ -48,7 +48,9 @@ class Group {
   std::shared_ptr<PreparedProgram> prepare(const Encoded& program, const Binding& binding);
   void run(const std::shared_ptr<PreparedProgram>& plan, std::byte* input, std::byte* output, Hooks& hooks);
 
-  std::uint64_t start(std::shared_ptr<PreparedProgram> plan, std::byte* input, std::byte* output);
+  // `time`: takes the time of the call's work once that has ended well.
+  std::uint64_t start(std::shared_ptr<PreparedProgram> plan, std::byte* input, std::byte* output,
+                      std::shared_ptr<WorkTime> time = nullptr);
   bool done(std::uint64_t ticket) const { return worker_->done(ticket); }
   // Whether a call that is done ended with an error, which `wait` throws.
   bool has_failed(std::uint64_t ticket) { return worker_->has_failed(ticket); }

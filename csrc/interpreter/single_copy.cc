@@ -16,7 +16,7 @@ namespace ringtree {
 
 namespace {
 
-constexpr std::size_t block = 32 << 10;  // bytes; many pages to a system call, few enough to stay in a core's own cache
+constexpr std::size_t block = 128 << 10;  // bytes; many pages to a system call, few enough to stay in a core's own cache
 constexpr std::int64_t death_ns = 200'000'000;  // until a process whose memory is gone is known to have ended
 
 }  // namespace
@@ -66,7 +66,9 @@ void Interpreter::write_from_peers(const PreparedProgram::Instruction& i, void* 
     if (whole && both_ends_copy(message->there, to, message->nbytes)) return copy_with_sender(*message, to);
     return read(message->peer, message->there + done, to, count * plan_->item);
   }
-  if (passing_.size() < block * static_cast<std::size_t>(i.sources)) passing_.resize(block * i.sources);
+  std::size_t far = 0;
+  for (int k = 0; k < i.sources; k++) far += message_of(k) != nullptr;
+  if (passing_.size() < block * far) passing_.resize(block * far);
   auto elements = block / plan_->item;
   std::vector<const std::byte*> local(i.sources);
   for (int k = 0; k < i.sources; k++) local[k] = static_cast<const std::byte*>(sources_[k]);
@@ -75,12 +77,13 @@ void Interpreter::write_from_peers(const PreparedProgram::Instruction& i, void* 
     auto at = first * plan_->item;
     void* parts[PreparedProgram::most_targets];
     for (int k = 0; k < ntargets; k++) parts[k] = static_cast<std::byte*>(targets[k]) + at;
+    auto to = passing_.data();
     for (int k = 0; k < i.sources; k++) {
       sources_[k] = local[k] + at;
       if (auto message = message_of(k)) {
-        auto to = passing_.data() + k * block;
         read(message->peer, message->there + done + at, to, part * plan_->item);
         sources_[k] = to;
+        to += block;
       }
     }
     write(i, parts, ntargets, part);

@@ -26,6 +26,26 @@ struct Hooks {
   std::int64_t* work_ns = nullptr;
 };
 
+// Nanoseconds of a core that the work of a started call took; below 0: it has not ended.
+using WorkTime = std::atomic<std::int64_t>;
+
+// Takes the time of one call's work, where that is `asked`, in place of whatever the hooks time: a call that waits for
+// an earlier one may run it.
+class TimedWork {
+ public:
+  explicit TimedWork(Hooks& hooks, bool asked = true) : hooks_(hooks), before_(hooks.work_ns) {
+    hooks_.work_ns = asked ? &ns_ : nullptr;
+  }
+  TimedWork(const TimedWork&) = delete;
+  ~TimedWork() { hooks_.work_ns = before_; }
+  std::int64_t ns() const { return ns_; }
+
+ private:
+  Hooks& hooks_;
+  std::int64_t* before_;
+  std::int64_t ns_ = 0;
+};
+
 // The subject of a wait.
 struct Situation {
   virtual ~Situation() = default;

@@ -235,6 +235,13 @@ class Group:
     def start(self, plan: int, input: int, output: int) -> int:
         """Queues a plan on the group's own thread; returns a ticket. Tickets are done in order."""
 
+    def start_timed(self, plan: int, input: int, output: int) -> int:
+        """As `start`; the group keeps the time of the work until `work_s` asks for it."""
+
+    def work_s(self, ticket: int) -> float | None:
+        """Returns, once, the seconds of a core that copies and reductions of a call from `start_timed` took; None where
+        it has not ended."""
+
     def done(self, ticket: int) -> bool: ...
     def wait(self, ticket: int, timeout_s: float) -> bool:
         """Waits for a ticket; False when `timeout_s` (negative: none) passed first. Raises what the call raised."""

@@ -251,7 +251,12 @@ def test_single_copies_on_a_mesh_take_longer_where_its_kernel_is_slow() -> None:
         ("flat", "scatter", 4, 4096, True),
         ("flat", "gather", 4, 4096, True),
         ("binomial", "gather", 4, 4096, False),
-        ("ring", "all_reduce", 2, 4096, False),
+        ("ring", "all_reduce", 2, 4096, True),
+        ("two_shot", "all_reduce", 2, 128, False),
+        ("two_shot", "reduce_scatter", 2, 1024, True),
+        ("two_shot", "all_reduce", 4, 4096, False),  # sums over more ranks than two
+        ("one_shot", "all_reduce", 2, 4096, False),  # each rank sums all
+        ("flat", "reduce", 2, 4096, False),
         ("one_shot", "all_to_all", 1, 4096, False),
     ],
 )

@@ -183,11 +183,12 @@ def other_way(
     memory: SharedMemory,
 ) -> CallTuning | None:
     """The other way to move the bytes of a call for which `steps_for` finds `steps`: staged in place of single copies,
-    or the reverse. None: there is none, or its messages are shorter than TRIAL_BYTES."""
+    or the reverse; of sums over 2 ranks, too, which no price knows. None: there is none, or its messages are shorter
+    than TRIAL_BYTES."""
     what = algorithm, collective, ranks, root
     if ranks < 2 or steps.options or steps.balanced or find_collective(collective).repeats:
         return None
-    if not _may_be_unstaged(*what, _rounded(nbytes), memory, TRIAL_BYTES):
+    if not (_may_be_unstaged(*what, _rounded(nbytes), memory, TRIAL_BYTES) or _sums_both_ways(*what, nbytes, memory)):
         return None
     if steps.single_copy:
         lengths = memory.slot_bytes, memory.parameters.message_nbytes
@@ -203,6 +204,17 @@ def _may_be_unstaged(
         return False
     what = algorithm, collective, ranks, root
     return nbytes // _plain(*what).chunks >= least and _goes_directly(*what)
+
+
+def _sums_both_ways(
+    algorithm: str, collective: str, ranks: int, root: int | None, nbytes: int, memory: SharedMemory
+) -> bool:
+    """Whether each of 2 ranks sums a part of its own, which it may read in the other's memory by TRIAL_BYTES and more.
+    Where one rank sums all, the other stages its messages while it would only wait."""
+    if not memory.single_copy_bytes or ranks != 2 or root is not None or not find_collective(collective).reduces:
+        return False
+    chunks = _plain(algorithm, collective, ranks, root).chunks
+    return chunks >= ranks and _rounded(nbytes) // chunks >= TRIAL_BYTES
 
 
 @lru_cache(maxsize=256)

@@ -76,11 +76,13 @@ class Programs(Protocol):
 
 class TimedRuns(Protocol):
     """Calls that report the seconds of a core that their copies and reductions took, without waits. `calls`: the
-    number of collectives begun."""
+    number of collectives begun. `work_s`: of a started call, once; None where it has not ended."""
 
     calls: int
 
     def run_timed(self, plan: int, input: int, output: int) -> float: ...
+    def start_timed(self, plan: int, input: int, output: int) -> int: ...
+    def work_s(self, ticket: int) -> float | None: ...
 
 
 class OwnCollectives(Protocol):

@@ -64,6 +64,19 @@ def test_times_count_by_byte() -> None:
     assert trial.outcome().why == "single copies took 0.75 of the time of staging in this group's first calls"
 
 
+def test_a_call_that_goes_on_is_asked_for_its_time_at_the_end() -> None:
+    trial = Trial(Decision("one_shot", STAGED, ""), Decision("one_shot", UNSTAGED, ""))
+    for way in IN_TURN:
+        trial.ask_later(100, lambda way=way: 1.0 if way else 2.0)  # type: ignore[misc]
+        trial.note(100, None)
+    assert trial.outcome().why == "single copies took 0.50 of the time of staging in this group's first calls"
+    unfinished = Trial(Decision("one_shot", STAGED, "predicted"), Decision("one_shot", UNSTAGED, ""))
+    for way in IN_TURN:
+        unfinished.ask_later(100, lambda way=way: None if way else 2.0)  # type: ignore[misc]
+        unfinished.note(100, None)
+    assert unfinished.outcome().why == "predicted"
+
+
 def all_to_all(comm: Communicator, call: int, dtype: type) -> None:
     n = LONG // comm.size
     out = comm.all_to_all((np.arange(LONG) % 1000 + 7 * comm.rank + call).astype(dtype))
@@ -95,7 +108,20 @@ def broadcast(comm: Communicator, call: int, dtype: type) -> None:
     assert x[-1] == call
 
 
-CALLS = {f.__name__: f for f in (all_to_all, all_gather, scatter, gather, broadcast)}
+def all_reduce(comm: Communicator, call: int, dtype: type) -> None:
+    """In place, as gradients are summed."""
+    x = (np.arange(LONG) % 1000 + 7 * comm.rank + call).astype(dtype)
+    comm.all_reduce(x, out=x)
+    assert np.array_equal(x, (np.arange(LONG) % 1000 * 2 + 7 + 2 * call).astype(dtype))
+
+
+def reduce_scatter(comm: Communicator, call: int, dtype: type) -> None:
+    out = comm.reduce_scatter((np.arange(LONG) % 1000 + 7 * comm.rank + call).astype(dtype))
+    mine = np.arange(LONG).reshape(comm.size, -1)[comm.rank] % 1000
+    assert np.array_equal(out, (mine * 2 + 7 + 2 * call).astype(dtype))
+
+
+CALLS = {f.__name__: f for f in (all_to_all, all_gather, scatter, gather, broadcast, all_reduce, reduce_scatter)}
 TRIAL = len(IN_TURN) + SPREADING
 
 
@@ -114,8 +140,7 @@ def ways(comm: Communicator, collective: str) -> tuple[list[bool], str]:
     "collective, ranks",
     [
         *((collective, ranks) for ranks in (2, 3, 4) for collective in ("all_to_all", "scatter", "gather")),
-        ("all_gather", 2),
-        ("broadcast", 2),
+        *((collective, 2) for collective in ("all_gather", "broadcast", "all_reduce", "reduce_scatter")),
     ],
 )
 def test_all_ranks_take_both_ways_in_turn_and_then_one(collective: str, ranks: int) -> None:
@@ -223,7 +248,11 @@ def tried(comm: Communicator, collective: str, count: int) -> bool:
         ("all_to_all", LONG // 64, False),  # short
         ("scatter", LONG, True),
         ("gather", LONG, True),
-        ("all_reduce", LONG, False),
+        ("all_reduce", LONG, True),
+        ("reduce_scatter", LONG, True),
+        ("all_reduce", LONG // 64, False),
+        ("reduce", LONG, False),  # one rank sums
+        ("scan", LONG, False),
         ("barrier", 1, False),
     ],
 )
@@ -245,6 +274,20 @@ def silent(comm: Communicator) -> list[bool]:
         if comm.rank:
             work.wait()
     return found
+
+
+def started(comm: Communicator) -> str:
+    x = np.zeros(LONG, np.float32)
+    for _ in range(TRIAL):
+        comm.all_reduce(x, out=x, async_op=True).wait()
+    return comm.chosen("all_reduce", LONG).why
+
+
+@READS
+def test_calls_that_are_started_have_times(pools: Pools) -> None:
+    """As torch makes them for gradients."""
+    first, second = pools("shm", 2).run(started)
+    assert "single copies took" in first and first == second
 
 
 @READS

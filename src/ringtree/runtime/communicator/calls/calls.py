@@ -108,7 +108,10 @@ class Calls:
         nbytes, trials, timed = r.count * r.dtype.itemsize, self.selection.trials, self._joined.timed
         kind, seconds = kind_of(r.collective, r.root, nbytes), None
         trial = None if algorithm else trials.under_way(kind)
-        if async_op:
+        if async_op and trial is not None and timed is not None:
+            ticket = trials.start(kind, trial, nbytes, timed, bound.plan, addresses)
+            found = self.began(ticket, request.result, (request, x))
+        elif async_op:
             found = self.began(endpoint.start(bound.plan, *addresses), request.result, (request, x))
         elif trial is not None and timed is not None:
             seconds = trials.run(kind, trial, timed, bound.plan, addresses)

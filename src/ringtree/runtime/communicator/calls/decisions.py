@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ringtree import plan
 from ringtree.algorithms.groups import written
+from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.digest import sha256
 from ringtree.plan.tuning import CallTuning
 from ringtree.price.devices import Devices
@@ -82,8 +83,9 @@ class Decisions:
                 if {choice.algorithm, theirs.algorithm} <= set(plan.at_once(collective)):
                     choice = theirs  # sums have the same bits, so it does not matter which rank is the first
             steps = plan.steps_for(choice.algorithm, collective, ranks, at, nbytes, where, choice.options, balance)
-            measured = group.cost is not None  # by `ringtree tune`, which has tried both
-            other = None if measured else plan.other_way(steps, choice.algorithm, collective, ranks, at, nbytes, where)
+            # `ringtree tune` has tried both ways to move bytes; sums in memory that all reach are not staged at all.
+            known = all_symmetric if COLLECTIVES[collective].reduces else group.cost is not None
+            other = None if known else plan.other_way(steps, choice.algorithm, collective, ranks, at, nbytes, where)
             return Decision(choice.algorithm, steps, choice.why, other)
 
         named = "any algorithm" + " in rank order" * rank_order + " in a balanced tree" * balance

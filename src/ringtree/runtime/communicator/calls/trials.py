@@ -7,6 +7,8 @@ same way in each; the outcome is that of one rank's times, and the others read i
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from math import inf
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -40,6 +42,7 @@ class Trial:
         self._ways = predicted, other
         self._calls = 0
         self._least_s = [inf, inf]  # a byte
+        self._started: list[tuple[int, int, Callable[[], float | None]]] = []
         self._settled: Decision | None = None
 
     @property
@@ -71,9 +74,19 @@ class Trial:
 
     def note(self, nbytes: int, seconds: float | None) -> None:
         """Counts a call that this rank has made, in so much time (None: it goes on, or nobody looked)."""
-        if seconds is not None and not self.is_measured and self._calls != IN_TURN.index(self.way):
+        if seconds is not None and self._competes:
             self._least_s[self.way] = min(self._least_s[self.way], seconds / nbytes)
         self._calls += 1
+
+    def ask_later(self, nbytes: int, seconds: Callable[[], float | None]) -> None:
+        """Lets the outcome ask for the time of the call that is counted next, which goes on."""
+        if self._competes:
+            self._started.append((self.way, nbytes, seconds))
+
+    @property
+    def _competes(self) -> bool:
+        """Whether the time of the next call counts."""
+        return not self.is_measured and self._calls != IN_TURN.index(self.way)
 
     def predicted(self) -> Decision:
         """The way with the lower prediction."""
@@ -81,6 +94,10 @@ class Trial:
 
     def outcome(self) -> Decision:
         """The quicker way by this rank's times; the predicted one where either way has none."""
+        while self._started:
+            way, nbytes, asked = self._started.pop()
+            if (seconds := asked()) is not None:
+                self._least_s[way] = min(self._least_s[way], seconds / nbytes)
         predicted_s, other_s = self._least_s
         if predicted_s == inf or other_s == inf:
             return self._ways[0]
@@ -133,8 +150,20 @@ class Trials:
             if runs.calls > made:
                 self.note(kind, trial, 1, None)
             raise
-        held_up = _root_sends(kind) or (self._cores_are_shared and COLLECTIVES[kind[0]].after is BufferExtent.ROOT)
-        return perf_counter() - began_s if held_up else work_s
+        return perf_counter() - began_s if self._is_held_up(kind) else work_s
+
+    def start(
+        self, kind: Kind, trial: Trial, nbytes: int, runs: TimedRuns, plan: int, addresses: tuple[int, int]
+    ) -> int:
+        """Starts a call, and returns its ticket. Its time counts as that of `run`, unless it is the wall's."""
+        ticket = runs.start_timed(plan, *addresses)
+        if not self._is_held_up(kind):
+            trial.ask_later(nbytes, partial(runs.work_s, ticket))
+        return ticket
+
+    def _is_held_up(self, kind: Kind) -> bool:
+        """Whether others' copies hold the measuring rank up."""
+        return _root_sends(kind) or (self._cores_are_shared and COLLECTIVES[kind[0]].after is BufferExtent.ROOT)
 
     def note(self, kind: Kind, trial: Trial, nbytes: int, seconds: float | None) -> None:
         """Counts a call of the trial; after the last one that is compared, the rank that measures publishes."""
