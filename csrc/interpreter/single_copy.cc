@@ -16,7 +16,7 @@ namespace ringtree {
 
 namespace {
 
-constexpr std::size_t block = 128 << 10;  // bytes; many pages to a system call, few enough to stay in a core's own cache
+constexpr std::size_t block = 128 << 10;        // bytes; many pages to a system call, few enough for a core's own cache
 constexpr std::int64_t death_ns = 200'000'000;  // until a process whose memory is gone is known to have ended
 
 }  // namespace
