@@ -61,9 +61,12 @@ def test_a_barrier_has_no_sizes(capsys, tmp_path, ranks):
     assert len(rows) == 3 * len(ranks.split(",")) and {row["nbytes"] for row in rows} == {0}
 
 
-def test_one_rank_takes_no_time(capsys):
-    found = sweep(capsys, "all_reduce", "--topology", "dgx-h100", "--ranks", "1,2", "--bytes", "1M")
+def test_one_rank_takes_no_time(capsys, tmp_path):
+    """The record, which `report` reads, has no row of it."""
+    file = tmp_path / "rows.json"
+    found = sweep(capsys, "all_reduce", "--topology", "dgx-h100", "--ranks", "1,2", "--bytes", "1M", "--json", str(file))
     assert "from 1 rank" in found
+    assert {row["ranks"] for row in read_record(file)["rows"]} == {2}
 
 
 def test_groups_are_hosts(capsys):

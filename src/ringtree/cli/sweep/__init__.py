@@ -177,10 +177,11 @@ def _times_s(collective: str, name: str, topology: Topology, sizes: Sequence[int
 
 
 def _record(name: str, cases: Sequence[SweepLine]) -> dict[str, Any]:
-    """The sweep as a record in bench's format: one row per case and algorithm."""
+    """The sweep as a record in bench's format: one row per case and algorithm. A single rank takes no time, and has no
+    row."""
     rows = []
     for case in cases:
-        for algorithm, time_s in case.times_s.items():
+        for algorithm, time_s in case.times_s.items() if case.ranks > 1 else ():
             algbw, busbw = bandwidths(case.collective, case.ranks, case.nbytes, time_s * 1e6)
             rows.append(
                 {
@@ -195,7 +196,7 @@ def _record(name: str, cases: Sequence[SweepLine]) -> dict[str, Any]:
                     "time_us": time_s * 1e6,
                     "algbw_GBps": algbw,
                     "busbw_GBps": busbw,
-                    "bound_fraction": min(case.bound.time_s / time_s, 1.0) if time_s else 1.0,
+                    "bound_fraction": min(case.bound.time_s / time_s, 1.0),
                     "bottleneck": case.bound.bottleneck,
                     "out_of_place": True,
                     "wrong": None,
