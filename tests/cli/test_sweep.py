@@ -64,7 +64,9 @@ def test_a_barrier_has_no_sizes(capsys, tmp_path, ranks):
 def test_one_rank_takes_no_time(capsys, tmp_path):
     """The record, which `report` reads, has no row of it."""
     file = tmp_path / "rows.json"
-    found = sweep(capsys, "all_reduce", "--topology", "dgx-h100", "--ranks", "1,2", "--bytes", "1M", "--json", str(file))
+    found = sweep(
+        capsys, "all_reduce", "--topology", "dgx-h100", "--ranks", "1,2", "--bytes", "1M", "--json", str(file)
+    )
     assert "from 1 rank" in found
     assert {row["ranks"] for row in read_record(file)["rows"]} == {2}
 

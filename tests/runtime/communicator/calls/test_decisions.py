@@ -140,25 +140,6 @@ def test_a_sum_has_the_same_bits_whichever_rank_decides(node_of: tuple[int, ...]
         assert at_once or found[0].steps == found[1].steps, nbytes
 
 
-@pytest.mark.parametrize(
-    "collective, symmetric, tuned, expected",
-    [
-        ("all_reduce", False, False, True),
-        ("all_reduce", True, False, False),  # a sum in memory that all reach is not staged
-        ("all_reduce", False, True, True),  # `ringtree tune` prices no sums of single copies
-        ("all_gather", False, False, True),
-        ("all_gather", False, True, False),  # it has measured both ways
-    ],
-)
-def test_two_ways_are_tried_where_no_measurement_knows(
-    collective: str, symmetric: bool, tuned: bool, expected: bool
-) -> None:
-    group = GroupParameters("nowhere", 0, ("0", "1"), timeout_s=0.01, cost=BUILT_IN if tuned else None)
-    memory = SharedMemory(2, 8, 1 << 17, BUILT_IN, single_copy_bytes=1 << 22)
-    found = Decisions(Memo(True)).decide(group, collective, -1, 1 << 22, memory, symmetric=symmetric)
-    assert (found.other is not None) == expected
-
-
 @pytest.fixture(autouse=True)
 def nothing_decided(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decisions, "_decided", {})

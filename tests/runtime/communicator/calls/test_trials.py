@@ -11,9 +11,12 @@ import pytest
 
 from ringtree import Pool, RankFailed, _native
 from ringtree.plan.tuning import CallTuning
-from ringtree.runtime.communicator.calls.decisions import Decision
+from ringtree.price.memory import BUILT_IN, SharedMemory
+from ringtree.runtime.communicator.calls import decisions
+from ringtree.runtime.communicator.calls.decisions import Decision, Decisions
 from ringtree.runtime.communicator.calls.trials import IN_TURN, OUTCOME, SPREADING, Trial
 from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.engines.engine import GroupParameters
 from tests.runtime.conftest import Pools
 
 READS = pytest.mark.skipif(not _native.reads_Bps(), reason="the kernel lets no process read another's memory here")
@@ -258,6 +261,42 @@ def tried(comm: Communicator, collective: str, count: int) -> bool:
 )
 def test_what_is_tried(pools: Pools, collective: str, count: int, expected: bool) -> None:
     assert pools("shm", 2).run(tried, collective, count) == [expected] * 2
+
+
+class OwnMemo:
+    """The memo of the rank that decides for all."""
+
+    def known(self, key: int) -> bytes | bool | None:
+        return True
+
+    def missing_claimant(self, key: int) -> int:
+        return -1
+
+    def publish(self, key: int, value: bytes) -> bool:
+        return True
+
+    def check_liveness(self, what: str, ranks: list[int], absent: list[int]) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    "collective, symmetric, tuned, expected",
+    [
+        ("all_reduce", False, False, True),
+        ("all_reduce", True, False, False),  # a sum in memory that all reach is not staged
+        ("all_reduce", False, True, True),  # `ringtree tune` prices no sums of single copies
+        ("all_gather", False, False, True),
+        ("all_gather", False, True, False),  # it has measured both ways
+    ],
+)
+def test_two_ways_are_tried_where_no_measurement_knows(
+    monkeypatch: pytest.MonkeyPatch, collective: str, symmetric: bool, tuned: bool, expected: bool
+) -> None:
+    monkeypatch.setattr(decisions, "_decided", {})
+    group = GroupParameters("nowhere", 0, ("0", "1"), timeout_s=0.01, cost=BUILT_IN if tuned else None)
+    memory = SharedMemory(2, 8, 1 << 17, BUILT_IN, single_copy_bytes=1 << 22)
+    found = Decisions(OwnMemo()).decide(group, collective, -1, 1 << 22, memory, symmetric=symmetric)
+    assert (found.other is not None) == expected
 
 
 @READS
