@@ -107,8 +107,9 @@ class GroupObject {
     auto time = times_.find(ticket);
     if (time == times_.end()) return std::nullopt;
     auto ns = time->second->load(std::memory_order_acquire);
+    if (ns < 0) return std::nullopt;
     times_.erase(time);
-    return ns < 0 ? std::nullopt : std::optional(static_cast<double>(ns) * 1e-9);
+    return static_cast<double>(ns) * 1e-9;
   }
 
   // Also where close() has given the call up: who polls would never end.
@@ -281,7 +282,7 @@ class GroupObject {
   }
 
   ringtree::Group group_;
-  std::vector<ringtree::Region> regions_;  // the GIL guards them, and the plans
+  std::vector<ringtree::Region> regions_;  // the GIL guards them, the plans and the times
   int prepared_ = 0;                       // numbers are not used again
   std::unordered_map<int, std::shared_ptr<ringtree::PreparedProgram>> plans_;
   std::unordered_map<std::uint64_t, std::shared_ptr<ringtree::WorkTime>> times_;  // by ticket

@@ -43,6 +43,7 @@ bool Interpreter::send_in_place(const PreparedProgram::Instruction& i, std::int6
       return false;
     } else if (!zero_copy_ || (send.region = region_of(data, send.nbytes)) < 0) {
       if (!single_copy_ || send.nbytes < peer_memory_.least_bytes() || !read_by_peers(i)) return false;
+      if (!peer_memory_.is_readable(data, send.nbytes)) return false;
       send.region = anywhere;
       send.protocol = Protocol::single_copy;
     }

@@ -72,6 +72,18 @@ double PeerMemory::reads_Bps() {
   return found;
 }
 
+// By a read of the first and the last byte from this process itself.
+bool PeerMemory::is_readable(const std::byte* at, std::size_t nbytes) {
+  std::pair asked{at, nbytes};
+  if (std::ranges::find(seen_, asked) != seen_.end()) return true;
+  std::byte ends[2];
+  iovec here{ends, sizeof ends},
+      there[] = {{const_cast<std::byte*>(at), 1}, {const_cast<std::byte*>(at) + nbytes - 1, 1}};
+  if (process_vm_readv(getpid(), &here, 1, there, 2, 0) != sizeof ends) return false;
+  seen_[next_++ % seen_.size()] = asked;
+  return true;
+}
+
 bool PeerMemory::offer() {
   if (offered_) return false;
   offered_ = true;

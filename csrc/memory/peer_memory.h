@@ -9,8 +9,10 @@
 // sender's process, which the sender has written into the segment, and every write comes after such a read.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "memory/segment.h"
@@ -37,6 +39,9 @@ class PeerMemory {
     return offers != answered_ && try_reading(offers);
   }
 
+  // Whether peers may read these bytes of this rank: the kernel lets nobody read a device's pages, nor secret ones.
+  bool is_readable(const std::byte* at, std::size_t nbytes);
+
   // Whether `peer` has answered, and whether it reads this rank's memory.
   bool answered(int peer) const { return state(rank_, peer) >= readable; }
   bool read_by(int peer) const { return state(rank_, peer) == readable; }
@@ -59,9 +64,11 @@ class PeerMemory {
   int rank_;
   std::size_t least_bytes_;
   bool offered_ = false;
-  std::uint32_t answered_ = 0;       // offers that this rank has seen to
-  std::vector<std::uint8_t> tried_;  // by sender
-  std::vector<std::byte> passing_;   // of reads whose target is just behind the source
+  std::uint32_t answered_ = 0;                                      // offers that this rank has seen to
+  std::vector<std::uint8_t> tried_;                                 // by sender
+  std::vector<std::byte> passing_;                                  // of reads whose target is just behind the source
+  std::array<std::pair<const std::byte*, std::size_t>, 8> seen_{};  // bytes that were readable, the oldest at `next_`
+  std::size_t next_ = 0;
 };
 
 }  // namespace ringtree

@@ -240,7 +240,7 @@ class Group:
 
     def work_s(self, ticket: int) -> float | None:
         """Returns, once, the seconds of a core that copies and reductions of a call from `start_timed` took; None where
-        it has not ended."""
+        it goes on, has failed, or was asked before."""
 
     def done(self, ticket: int) -> bool: ...
     def wait(self, ticket: int, timeout_s: float) -> bool:

@@ -76,7 +76,7 @@ def test_threads_with_groups_of_their_own(worlds: Worlds, n: int, groups: int, t
     assert worlds(n).run(_many_calls, groups, threads, 60) == [[0] * threads] * n
 
 
-def _one_group_many_threads() -> list[list[float]]:
+def _one_group_many_threads(count: int, earlier: int) -> list[set[float]]:
     """Threads that call one after another while the first call waits: each gets its own call's result."""
     import time
 
@@ -86,26 +86,29 @@ def _one_group_many_threads() -> list[list[float]]:
     group: Any = dist.group.WORLD
     begun = group._get_sequence_number_for_group
 
-    def thread(t: int) -> list[float]:
+    def thread(t: int) -> set[float]:
         while begun() < before + t:
             time.sleep(0.001)
         time.sleep(0.05)  # what is begun is in the engine then
         if t % 2:
-            work = dist.all_reduce(x := torch.full((2,), float(t)), async_op=True)
+            work = dist.all_reduce(x := torch.full((count,), float(t)), async_op=True)
             work.wait()
         else:
-            dist.all_reduce(x := torch.full((2,), float(t)))
-        return list(x.tolist())
+            dist.all_reduce(x := torch.full((count,), float(t)))
+        return set(x.tolist())
 
-    dist.all_reduce(torch.ones(2))  # the first of a kind is planned, which takes a while
+    for _ in range(earlier):  # the first of a kind is planned, which takes a while
+        dist.all_reduce(torch.ones(count))
     before = begun()
     if dist.get_rank() == 1:  # late: meanwhile all of rank 0's threads have come
         time.sleep(1.0)
     return _in_threads(*[lambda t=t: thread(t) for t in range(6)])  # type: ignore[misc]
 
 
-def test_threads_with_one_group_call_in_the_order_in_which_they_come(worlds: Worlds) -> None:
-    assert worlds(2).run(_one_group_many_threads) == [[[2.0 * t] * 2 for t in range(6)]] * 2
+@pytest.mark.parametrize(("count", "earlier"), [(2, 1), (1 << 18, 5), (1 << 18, 9)])
+def test_threads_with_one_group_call_in_the_order_in_which_they_come(worlds: Worlds, count: int, earlier: int) -> None:
+    """Also where calls of long tensors try another way from the seventh on, and take the quicker one from the 14th."""
+    assert worlds(2).run(_one_group_many_threads, count, earlier) == [[{2.0 * t} for t in range(6)]] * 2
 
 
 def _one_group_is_stuck() -> bool:

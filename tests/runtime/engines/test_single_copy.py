@@ -67,6 +67,31 @@ def test_messages_longer_than_a_slot_arrive(program: Any, in_place: bool) -> Non
     assert values(world(4, rank_of, single_copy_bytes=LEAST)) == [True] * 4
 
 
+@READS
+def test_memory_that_nobody_may_read_is_staged() -> None:
+    """Secret memory, as a device's that is mapped, is this process's alone."""
+    memfd_secret = 447
+    secret = ctypes.CDLL(None).syscall(memfd_secret, 0)
+    if secret < 0:
+        pytest.skip("this kernel has no secret memory")
+    os.close(secret)
+
+    def rank_of(group: _native.Group, rank: int) -> bool:
+        plan = prepare(group, two_shot(rank, 2), LONG, single_copy=True)
+        file = ctypes.CDLL(None).syscall(memfd_secret, 0)
+        os.ftruncate(file, LONG * 4)
+        with mmap.mmap(file, LONG * 4) as memory:
+            x = np.frombuffer(memory, np.float32)
+            x[:] = content(rank)
+            out = np.empty_like(x)
+            run(group, plan, x, out)
+            del x
+        os.close(file)
+        return bool(np.array_equal(out, content(0) + content(1)))
+
+    assert values(world(2, rank_of, single_copy_bytes=LEAST)) == [True] * 2
+
+
 def _broadcasts(group: _native.Group, rank: int) -> bool:
     """From each of three ranks, of more bytes than a slot has."""
     x, out = content(rank), np.zeros(LONG, np.float32)

@@ -76,7 +76,7 @@ class Programs(Protocol):
 
 class TimedRuns(Protocol):
     """Calls that report the seconds of a core that their copies and reductions took, without waits. `calls`: the
-    number of collectives begun. `work_s`: of a started call, once; None where it has not ended."""
+    number of collectives begun. `work_s`: of a started call, once it has ended; None before."""
 
     calls: int
 

@@ -14,7 +14,7 @@ from ringtree.plan.tuning import CallTuning
 from ringtree.price.memory import BUILT_IN, SharedMemory
 from ringtree.runtime.communicator.calls import decisions
 from ringtree.runtime.communicator.calls.decisions import Decision, Decisions
-from ringtree.runtime.communicator.calls.trials import IN_TURN, OUTCOME, SPREADING, Trial
+from ringtree.runtime.communicator.calls.trials import IN_TURN, MOST_TRIES, OUTCOME, SPREADING, Trial
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import GroupParameters
 from tests.runtime.conftest import Pools
@@ -23,6 +23,10 @@ READS = pytest.mark.skipif(not _native.reads_Bps(), reason="the kernel lets no p
 STAGED, UNSTAGED = CallTuning(), CallTuning(single_copy=True)
 ROOT = 1
 LONG = 12 << 17  # elements of 4 bytes: 6 MiB, for 2, 3 and 4 ranks
+
+
+def a_trial() -> Trial:
+    return Trial(Decision("one_shot", STAGED, "predicted", UNSTAGED))
 
 
 @pytest.mark.parametrize(
@@ -35,49 +39,79 @@ LONG = 12 << 17  # elements of 4 bytes: 6 MiB, for 2, 3 and 4 ranks
         ([9, 2, 9], [9, 8, 1], UNSTAGED),  # the least of each
         ([9, 9, 9, 9, 9, 1], [9, 9, 9, 9, 2], STAGED),
         ([9, None, 2], [None, 1], UNSTAGED),
-        ([9], [9, 1, 1], STAGED),
-        ([9, 2, 2], [1], STAGED),
-        ([], [], STAGED),
     ],
 )
 def test_the_quicker_way_is_the_outcome(
     predicted: list[float | None], other: list[float | None], expected: CallTuning
 ) -> None:
     """By the seconds of each way's first calls; nobody looked at the others."""
-    trial = Trial(Decision("one_shot", STAGED, "predicted"), Decision("one_shot", UNSTAGED, "predicted"))
+    trial = a_trial()
     taken = iter(predicted), iter(other)
     for way in IN_TURN:
         assert not trial.is_measured and trial.way == way
-        trial.note(100, next(taken[way], None))
+        seconds, compared = next(taken[way], None), trial.count()
+        if seconds is not None:
+            trial.note(compared, 100, seconds)
     assert trial.is_measured and not trial.is_settled
     outcome = trial.outcome()
     assert outcome.steps == expected
     trial.settle(outcome)
     for _ in range(SPREADING):
         assert not trial.is_over and trial.decision.steps == UNSTAGED
-        trial.note(100, 0)
+        trial.count()
+    trial.begin_again()
     assert trial.decision == outcome == trial.outcome() and trial.is_over and trial.way == OUTCOME
 
 
+@pytest.mark.parametrize("timed", [(), (0,), (1,)])
+def test_both_ways_are_tried_again_where_one_has_no_time(timed: tuple[int, ...]) -> None:
+    """A few trials long; then the prediction holds."""
+    trial = a_trial()
+    for turn in range(MOST_TRIES):
+        assert trial.tries == turn and not trial.is_settled
+        for way in IN_TURN:
+            assert trial.way == way
+            compared = trial.count()
+            if way in timed:
+                trial.note(compared, 100, 1.0)
+        assert trial.outcome() == trial.unmeasured()
+        trial.settle(trial.outcome())
+        for _ in range(SPREADING):
+            assert trial.decision.steps == UNSTAGED
+            trial.count()
+        trial.begin_again()
+    assert trial.decision == Decision("one_shot", STAGED, "predicted; no trial had times of both ways")
+    assert trial.way == OUTCOME
+
+
 def test_times_count_by_byte() -> None:
-    """Calls of one kind differ by up to twice in their bytes."""
-    trial = Trial(Decision("one_shot", STAGED, ""), Decision("one_shot", UNSTAGED, ""))
+    """Calls of one kind differ by up to twice in their bytes; those that go on are asked for theirs at the end."""
+    trial = a_trial()
     for way in IN_TURN:
-        trial.note(*((200, 3) if way else (100, 2)))
+        trial.note(trial.count(), *((200, 3) if way else (100, 2)))
     assert trial.outcome().why == "single copies took 0.75 of the time of staging in this group's first calls"
+    started = a_trial()
+    for ticket, way in enumerate(IN_TURN):
+        started.note_later(started.count(), 200 if way else 100, ticket)
+    asked: list[int] = []
+
+    def work_s(ticket: int) -> float | None:
+        asked.append(ticket)
+        return None if len(asked) % 2 else 1.0 + IN_TURN[ticket]
+
+    started.hear(work_s)
+    started.hear(work_s)
+    compared = {n for n, way in enumerate(IN_TURN) if n != IN_TURN.index(way)}
+    assert set(asked) == compared and started.outcome() == trial.outcome()._replace(
+        steps=STAGED, why="single copies took 1.00 of the time of staging in this group's first calls"
+    )
 
 
-def test_a_call_that_goes_on_is_asked_for_its_time_at_the_end() -> None:
-    trial = Trial(Decision("one_shot", STAGED, ""), Decision("one_shot", UNSTAGED, ""))
-    for way in IN_TURN:
-        trial.ask_later(100, lambda way=way: 1.0 if way else 2.0)  # type: ignore[misc]
-        trial.note(100, None)
-    assert trial.outcome().why == "single copies took 0.50 of the time of staging in this group's first calls"
-    unfinished = Trial(Decision("one_shot", STAGED, "predicted"), Decision("one_shot", UNSTAGED, ""))
-    for way in IN_TURN:
-        unfinished.ask_later(100, lambda way=way: None if way else 2.0)  # type: ignore[misc]
-        unfinished.note(100, None)
-    assert unfinished.outcome().why == "predicted"
+def test_a_call_that_did_not_begin_is_taken_back() -> None:
+    trial = a_trial()
+    assert (trial.count(), trial.count()) == (None, 0)
+    trial.take_back()
+    assert trial.count() == 0
 
 
 def all_to_all(comm: Communicator, call: int, dtype: type) -> None:
@@ -315,18 +349,37 @@ def silent(comm: Communicator) -> list[bool]:
     return found
 
 
-def started(comm: Communicator) -> str:
-    x = np.zeros(LONG, np.float32)
-    for _ in range(TRIAL):
-        comm.all_reduce(x, out=x, async_op=True).wait()
+def started(comm: Communicator, at_once: int) -> str:
+    """As torch makes them for gradients, so many at once."""
+    arrays = [np.zeros(LONG, np.float32) for _ in range(at_once)]
+    for _ in range(MOST_TRIES * TRIAL // at_once):
+        for work in [comm.all_reduce(x, out=x, async_op=True) for x in arrays]:
+            work.wait()
     return comm.chosen("all_reduce", LONG).why
 
 
 @READS
-def test_calls_that_are_started_have_times(pools: Pools) -> None:
-    """As torch makes them for gradients."""
-    first, second = pools("shm", 2).run(started)
+@pytest.mark.parametrize("at_once", [1, TRIAL])
+def test_calls_that_are_started_have_times(pools: Pools, at_once: int) -> None:
+    first, second = pools("shm", 2).run(started, at_once)
     assert "single copies took" in first and first == second
+
+
+def promised(comm: Communicator) -> None:
+    """A call with a promise behind the last of a trial, which one rank knows the outcome of."""
+    x = np.ones(LONG, np.float32)
+    for _ in range(TRIAL):
+        comm.all_reduce(x, async_op=True)
+    for _ in range(TRIAL):
+        assert (comm.all_reduce(x, deterministic="rank_order") == 2).all()
+        comm.all_reduce(x)
+
+
+@READS
+def test_calls_in_rank_order_are_apart_from_the_trial() -> None:
+    for _ in range(3):
+        with Pool(2, timeout_s=60) as pool:
+            pool.run(promised)
 
 
 @READS

@@ -105,23 +105,21 @@ class Calls:
         x = self._apart(request, bound)
         addresses = (0 if x is None else x.address, 0 if request.out is None else request.out.address)
         endpoint = self._endpoint
-        nbytes, trials, timed = r.count * r.dtype.itemsize, self.selection.trials, self._joined.timed
-        kind, seconds = kind_of(r.collective, r.root, nbytes), None
+        nbytes, trials = r.count * r.dtype.itemsize, self.selection.trials
+        kind = kind_of(r.collective, r.root, nbytes)
         trial = None if algorithm else trials.under_way(kind)
-        if async_op and trial is not None and timed is not None:
-            ticket = trials.start(kind, trial, nbytes, timed, bound.plan, addresses)
-            found = self.began(ticket, request.result, (request, x))
-        elif async_op:
+        if trial is not None:
+            tried = kind, trial, nbytes, bound.plan, addresses
+            if async_op:
+                return self.began(trials.start(*tried), request.result, (request, x))
+            trials.run(*tried)
+            return request.result
+        if async_op:
             found = self.began(endpoint.start(bound.plan, *addresses), request.result, (request, x))
-        elif trial is not None and timed is not None:
-            seconds = trials.run(kind, trial, timed, bound.plan, addresses)
-            found = request.result
         else:
             endpoint.run(bound.plan, *addresses)
             found = request.result
-        if trial is not None:
-            trials.note(kind, trial, nbytes, seconds)
-        elif r.counts is None and not r.packed:
+        if r.counts is None and not r.packed:
             self._teach(request, bound, algorithm)
         return found
 

@@ -83,9 +83,9 @@ class Decisions:
                 if {choice.algorithm, theirs.algorithm} <= set(plan.at_once(collective)):
                     choice = theirs  # sums have the same bits, so it does not matter which rank is the first
             steps = plan.steps_for(choice.algorithm, collective, ranks, at, nbytes, where, choice.options, balance)
-            # `ringtree tune` has tried both ways to move bytes; sums in memory that all reach are not staged at all.
-            known = all_symmetric if COLLECTIVES[collective].reduces else group.cost is not None
-            other = None if known else plan.other_way(steps, choice.algorithm, collective, ranks, at, nbytes, where)
+            # The costs of `ringtree tune` know both ways to move bytes; all_reduce stages nothing in symmetric memory.
+            settled = all_symmetric if COLLECTIVES[collective].reduces else group.cost is not None
+            other = None if settled else plan.other_way(steps, choice.algorithm, collective, ranks, at, nbytes, where)
             return Decision(choice.algorithm, steps, choice.why, other)
 
         named = "any algorithm" + " in rank order" * rank_order + " in a balanced tree" * balance

@@ -32,7 +32,7 @@ class Selection:
         self.room = (joined.slots, joined.slot_bytes)  # what calls are cut for, also where a roomier group makes them
         self.defaults = Defaults(parameters.reductions)
         self._decisions = Decisions(joined.endpoint)
-        self.trials = Trials(self._decisions, parameters, joined.cores_are_shared)
+        self.trials = Trials(self._decisions, parameters, joined.cores_are_shared, joined.timed)
         self._parts = Given[RankProgram]()
         self._proved = Given[int]()  # the slots they need
         self._vouched = Given[bool]()  # unproved ones that a caller asked for all the same
@@ -65,7 +65,7 @@ class Selection:
             name = BALANCED * promised[1] + choice.algorithm
             return self._cut(name, collective, root, nbytes, choice.why + suffix, whole)
         found = self._decisions.decide(self._parameters, collective, root, nbytes, self.where(), *promised, symmetric)
-        if found.other is not None:
+        if found.other is not None and not any(promised):  # such calls are not counted
             found = self.trials.begin(kind_of(collective, root, nbytes), found).decision
         return self._built(found.algorithm, collective, root, found.steps, found.why + suffix)
 
@@ -152,4 +152,5 @@ class Selection:
     def replace_endpoint(self, other: Endpoint) -> None:
         """As Calls.replace_endpoint."""
         self._decisions.endpoint = other
+        self.trials.end()
         self._joined = self._joined.without_engine(other)

@@ -8,7 +8,6 @@ same way in each; the outcome is that of one rank's times, and the others read i
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from math import inf
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -33,32 +32,42 @@ OUTCOME = 2
 """In place of a way's number, once the trial is settled."""
 LEAST_GAIN = 0.1
 """The share of the time that the other way must save, for the times of one way differ by nearly as much."""
+MOST_TRIES = 4
+"""Trials of a kind whose calls are started and go on when their times are asked for, before the prediction holds."""
 
 
 class Trial:
-    """One rank's times of two ways of a kind of call."""
+    """One rank's times of two ways of a kind of call: the one that `found` has, and its `other`."""
 
-    def __init__(self, predicted: Decision, other: Decision) -> None:
-        self._ways = predicted, other
-        self._calls = 0
+    def __init__(self, found: Decision) -> None:
+        assert found.other is not None
+        self._found = found
+        why = f"{found.why}; the first calls try it with and without single copies"
+        self._ways = tuple(found._replace(steps=steps, why=why, other=None) for steps in (found.steps, found.other))
+        self._calls = self._tries = 0
         self._least_s = [inf, inf]  # a byte
-        self._started: list[tuple[int, int, Callable[[], float | None]]] = []
+        self._started: list[tuple[int, int, int]] = []  # way, bytes and ticket
         self._settled: Decision | None = None
 
     @property
     def is_measured(self) -> bool:
-        """Whether all calls that are compared have been made."""
+        """Whether all calls that are compared have been begun."""
         return self._calls >= len(IN_TURN)
 
     @property
     def is_over(self) -> bool:
-        """Whether all its calls have been made."""
+        """Whether all its calls have been begun."""
         return self._calls >= len(IN_TURN) + SPREADING
 
     @property
     def is_settled(self) -> bool:
-        """Whether the way of all later calls is known."""
+        """Whether the way of all later calls is known, or that they are tried again."""
         return self._settled is not None
+
+    @property
+    def tries(self) -> int:
+        """The trials before this one."""
+        return self._tries
 
     @property
     def way(self) -> int:
@@ -72,58 +81,81 @@ class Trial:
         """The way of the next call, and the reason for it."""
         return self._settled if self._settled is not None and self.is_over else self._ways[self.way]
 
-    def note(self, nbytes: int, seconds: float | None) -> None:
-        """Counts a call that this rank has made, in so much time (None: it goes on, or nobody looked)."""
-        if seconds is not None and self._competes:
-            self._least_s[self.way] = min(self._least_s[self.way], seconds / nbytes)
+    def count(self) -> int | None:
+        """Counts a call that is about to begin. Returns the way that its time is compared for, None where it is not."""
+        way, first = self.way, not self.is_measured and self._calls == IN_TURN.index(self.way)
+        compared = not self.is_measured and not first
         self._calls += 1
+        return way if compared else None
 
-    def ask_later(self, nbytes: int, seconds: Callable[[], float | None]) -> None:
-        """Lets the outcome ask for the time of the call that is counted next, which goes on."""
-        if self._competes:
-            self._started.append((self.way, nbytes, seconds))
+    def take_back(self) -> None:
+        """Counts a call out again that did not begin."""
+        self._calls -= 1
 
-    @property
-    def _competes(self) -> bool:
-        """Whether the time of the next call counts."""
-        return not self.is_measured and self._calls != IN_TURN.index(self.way)
+    def note(self, way: int | None, nbytes: int, seconds: float) -> None:
+        """Takes the time of a call of that way, as `count` returned it."""
+        if way is not None:
+            self._least_s[way] = min(self._least_s[way], seconds / nbytes)
 
-    def predicted(self) -> Decision:
-        """The way with the lower prediction."""
-        return self._ways[0]
+    def note_later(self, way: int | None, nbytes: int, ticket: int) -> None:
+        """Lets `hear` ask for the time of a call that was started."""
+        if way is not None:
+            self._started.append((way, nbytes, ticket))
+
+    def hear(self, work_s: Callable[[int], float | None]) -> None:
+        """Takes the times of the started calls that have ended."""
+        going_on = []
+        for way, nbytes, ticket in self._started:
+            if (seconds := work_s(ticket)) is None:
+                going_on.append((way, nbytes, ticket))
+            else:
+                self.note(way, nbytes, seconds)
+        self._started = going_on
 
     def outcome(self) -> Decision:
-        """The quicker way by this rank's times; the predicted one where either way has none."""
-        while self._started:
-            way, nbytes, asked = self._started.pop()
-            if (seconds := asked()) is not None:
-                self._least_s[way] = min(self._least_s[way], seconds / nbytes)
+        """The quicker way by this rank's times; `unmeasured` where either way has none."""
         predicted_s, other_s = self._least_s
-        if predicted_s == inf or other_s == inf:
-            return self._ways[0]
+        if inf in (predicted_s, other_s):
+            return self.unmeasured()
         found = self._ways[other_s < (1 - LEAST_GAIN) * predicted_s]
         share = predicted_s / other_s if self._ways[0].steps.single_copy else other_s / predicted_s
         return found._replace(why=f"single copies took {share:.2f} of the time of staging in this group's first calls")
 
+    def unmeasured(self) -> Decision:
+        """The way with the lower prediction, with the other one where there is to be a further trial."""
+        if self._tries + 1 < MOST_TRIES:
+            return self._found
+        return self._found._replace(why=f"{self._found.why}; no trial had times of both ways", other=None)
+
     def settle(self, outcome: Decision) -> None:
-        """Lets the calls that come after the trial go that way."""
+        """Lets the calls that come after the trial go that way, or try both again."""
         self._settled = outcome
+
+    def begin_again(self) -> None:
+        """Begins a further trial where the outcome of one that is over asks for it."""
+        if self.is_over and self._settled is not None and self._settled.other is not None:
+            self._calls, self._settled = 0, None
+            self._tries += 1
 
 
 class Trials:
     """The trials of a group, as one rank has them. They are kept for as long as the group, so that ranks which have
-    forgotten a plan find the same way again."""
+    forgotten a plan find the same way again. `timed`: the group's calls with their times; without, none is tried."""
 
-    def __init__(self, decisions: Decisions, parameters: GroupParameters, cores_are_shared: bool) -> None:
+    def __init__(
+        self, decisions: Decisions, parameters: GroupParameters, cores_are_shared: bool, timed: TimedRuns | None
+    ) -> None:
         self._decisions, self._parameters, self._cores_are_shared = decisions, parameters, cores_are_shared
+        self._timed = timed
         self._trials: dict[Kind, Trial] = {}
 
     def begin(self, kind: Kind, found: Decision) -> Trial:
         """The trial of a kind of call that was decided so, a new one at its first call."""
-        assert found.other is not None
-        why = f"{found.why}; the first calls try it with and without single copies"
-        predicted, other = (found._replace(steps=s, why=why, other=None) for s in (found.steps, found.other))
-        return self._trials.setdefault(kind, Trial(predicted, other))
+        return self._trials.setdefault(kind, Trial(found))
+
+    def end(self) -> None:
+        """Lets go of the engine, which has been closed."""
+        self._timed = None
 
     def way(self, kind: Kind) -> int:
         """The number of the way of the next call of that kind; 0 where there are no two."""
@@ -132,50 +164,56 @@ class Trials:
             return 0
         if trial.is_over and not trial.is_settled:
             self._settle(kind, trial)
+        trial.begin_again()
         return trial.way
 
     def under_way(self, kind: Kind) -> Trial | None:
         """The trial that a call of that kind belongs to; None where there is none, or it is over."""
         trial = self._trials.get(kind)
-        return None if trial is None or (trial.is_over and trial.is_settled) else trial
+        over = trial is None or self._timed is None or (trial.is_over and trial.is_settled)
+        return None if over else trial
 
-    def run(self, kind: Kind, trial: Trial, runs: TimedRuns, plan: int, addresses: tuple[int, int]) -> float:
-        """Makes a call, and returns its time: that of a core for this rank's copies, for to wait for a rank that comes
+    def run(self, kind: Kind, trial: Trial, nbytes: int, plan: int, addresses: tuple[int, int]) -> None:
+        """Makes a call, and takes its time: that of a core for this rank's copies, for to wait for a rank that comes
         late is no property of a way. But by the wall where others' copies hold this rank up: the root's where it sends,
-        and where it receives those of all who share its core."""
-        began_s, made = perf_counter(), runs.calls
+        and where it receives those of all who share its core. A call is counted before it begins, for another thread's
+        may come meanwhile."""
+        assert self._timed is not None
+        began_s, made, way = perf_counter(), self._timed.calls, trial.count()
         try:
-            work_s = runs.run_timed(plan, *addresses)
+            work_s = self._timed.run_timed(plan, *addresses)
         except BaseException:  # of a signal's handler: the others count the call that has been made
-            if runs.calls > made:
-                self.note(kind, trial, 1, None)
+            if self._timed is not None and self._timed.calls == made:
+                trial.take_back()
             raise
-        return perf_counter() - began_s if self._is_held_up(kind) else work_s
+        trial.note(way, nbytes, perf_counter() - began_s if self._is_held_up(kind) else work_s)
+        self._publish(kind, trial)
 
-    def start(
-        self, kind: Kind, trial: Trial, nbytes: int, runs: TimedRuns, plan: int, addresses: tuple[int, int]
-    ) -> int:
-        """Starts a call, and returns its ticket. Its time counts as that of `run`, unless it is the wall's."""
-        ticket = runs.start_timed(plan, *addresses)
-        if not self._is_held_up(kind):
-            trial.ask_later(nbytes, partial(runs.work_s, ticket))
+    def start(self, kind: Kind, trial: Trial, nbytes: int, plan: int, addresses: tuple[int, int]) -> int:
+        """Starts a call, and returns its ticket. Its time is that of `run`; none where that is the wall's."""
+        assert self._timed is not None
+        way = trial.count()
+        ticket = self._timed.start_timed(plan, *addresses)
+        trial.note_later(None if self._is_held_up(kind) else way, nbytes, ticket)
+        self._publish(kind, trial)
         return ticket
 
-    def _is_held_up(self, kind: Kind) -> bool:
-        """Whether others' copies hold the measuring rank up."""
-        return _root_sends(kind) or (self._cores_are_shared and COLLECTIVES[kind[0]].after is BufferExtent.ROOT)
-
-    def note(self, kind: Kind, trial: Trial, nbytes: int, seconds: float | None) -> None:
-        """Counts a call of the trial; after the last one that is compared, the rank that measures publishes."""
-        trial.note(nbytes, seconds)
+    def _publish(self, kind: Kind, trial: Trial) -> None:
+        """After the last call that is compared, the rank that measures publishes the outcome."""
         if trial.is_measured and not trial.is_settled and self._measures(kind):
             self._settle(kind, trial)
 
     def _settle(self, kind: Kind, trial: Trial) -> None:
-        """Takes the outcome of the memo. A rank that finds none publishes the prediction: nobody waits for the one that
-        measures."""
-        make = trial.outcome if self._measures(kind) else trial.predicted
-        trial.settle(self._decisions.settle(self._parameters, kind, make(), trial.predicted()))
+        """Takes the outcome of the memo. A rank that finds none publishes that nothing was measured: nobody waits for
+        the one that measures."""
+        if self._measures(kind) and self._timed is not None:
+            trial.hear(self._timed.work_s)
+        make = trial.outcome if self._measures(kind) else trial.unmeasured
+        trial.settle(self._decisions.settle(self._parameters, (*kind, trial.tries), make(), trial.unmeasured()))
+
+    def _is_held_up(self, kind: Kind) -> bool:
+        """Whether others' copies hold the measuring rank up."""
+        return _root_sends(kind) or (self._cores_are_shared and COLLECTIVES[kind[0]].after is BufferExtent.ROOT)
 
     def _measures(self, kind: Kind) -> bool:
         """Whether this rank's times count: the root's where it receives, those of the rank that it serves last where it
