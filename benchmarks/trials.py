@@ -24,9 +24,9 @@ from ringtree.runtime.communicator.calls.trials import IN_TURN, SPREADING
 from ringtree.runtime.communicator.communicator import Communicator
 
 TURNS, MOST_CALLS, FEWEST_CALLS, WARM, MOVED_NBYTES = 3, 40, 10, 5, 200_000_000
-OPS = {2: "all_gather,all_to_all,broadcast,gather,scatter"}
+OPS = {2: "all_gather,all_reduce,all_to_all,broadcast,gather,reduce_scatter,scatter"}
 FEW = "all_to_all,gather,scatter"
-"""For more ranks: bytes of the others go to several."""
+"""For more ranks: bytes of the others go to several, or are summed."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,12 @@ class Found:
 def call_of(comm: Communicator, op: str, nbytes: int) -> Callable[[], Any]:
     whole, block = nbytes // 4, nbytes // 4 // comm.size
     x = np.ones(block if op in ("all_gather", "gather") else whole, np.float32)
-    out = np.empty(block if op == "scatter" else whole, np.float32)
+    out = np.empty(block if op in ("scatter", "reduce_scatter") else whole, np.float32)
     if op == "broadcast":
         return lambda: comm.broadcast(x)
+    if op == "all_reduce":
+        x[:] = 0.0  # in place sums stay numbers
+        return lambda: comm.all_reduce(x, out=x)
     if op == "gather":
         return lambda: comm.gather(x, out=None if comm.rank else out)
     if op == "scatter":
@@ -85,13 +88,14 @@ def measured(comm: Communicator, op: str, nbytes: int) -> Found:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-n", default="2,4,8", help="numbers of ranks")
+    parser.add_argument("--ops", help="some of the collectives")
     parser.add_argument("--mib", default="1,4,16,64", help="sizes of the whole vector")
     parser.add_argument("--groups", type=int, default=5)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     rows = []
     for ranks in map(int, given.n.split(",")):
-        for op in OPS.get(ranks, FEW).split(","):
+        for op in (given.ops or OPS.get(ranks, FEW)).split(","):
             for mib in map(int, given.mib.split(",")):
                 groups = [ringtree.spawn(measured, ranks, op, mib << 20)[0] for _ in range(given.groups)]
                 regrets = [[g.regret(g.chosen) for g in groups], [g.regret(g.predicted) for g in groups]]
