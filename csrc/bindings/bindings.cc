@@ -175,6 +175,8 @@ NB_MODULE(_native, m) {
           .def("reset_counters", &GroupObject::reset_counters)
           .def("inherited", &GroupObject::inherited, "ranks"_a)
           .def("check_liveness", &GroupObject::check_liveness, "what"_a, "ranks"_a, "absent"_a)
+          .def("begin_wait", &GroupObject::begin_wait, "what"_a, "rank"_a, "timeout_s"_a)
+          .def("end_wait", &GroupObject::end_wait, "place"_a, "gave_up"_a)
           .def("give_up", &GroupObject::give_up, "text"_a, "ranks"_a)
           .def("fail_if_bereft", &GroupObject::fail_if_bereft, "what"_a)
           .def("poison", &GroupObject::poison, "message"_a)

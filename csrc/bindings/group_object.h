@@ -230,6 +230,10 @@ class GroupObject {
   void check_liveness(const std::string& what, const std::vector<int>& ranks, const std::vector<int>& absent) {
     group_.check_liveness(what, ranks, absent);
   }
+  int begin_wait(const std::string& what, int rank, double timeout_s) {
+    return group_.begin_wait(what, rank, timeout_s);
+  }
+  void end_wait(int place, bool gave_up) const { group_.end_wait(place, gave_up); }
   std::string give_up(const std::string& text, const std::vector<int>& ranks) const {
     return group_.give_up(text, ranks);
   }

@@ -86,6 +86,10 @@ class Group {
   // Throws if the group failed, or one of these members died, for a wait for them in `what`. `absent`: the positions
   // in that list of members that have not come yet: they must not have left either.
   void check_liveness(const std::string& what, const std::vector<int>& ranks, const std::vector<int>& absent);
+  // Writes down a wait elsewhere, in `what`, for a member, so that others who wait for this rank find it; its place,
+  // for `end_wait`, -1 where there is none.
+  int begin_wait(const std::string& what, int rank, double timeout_s);
+  void end_wait(int place, bool gave_up) const;
   // This process gives up a wait elsewhere for members with these ranks, by an error of this text: the text with the
   // cause, where it can be seen. Where groups are closed in the next second, that is why.
   std::string give_up(const std::string& text, const std::vector<int>& ranks) const;

@@ -28,6 +28,18 @@ void Group::check_liveness(const std::string& what, const std::vector<int>& rank
   endpoint_->check_liveness(ranks, missing, elsewhere);
 }
 
+int Group::begin_wait(const std::string& what, int rank, double timeout_s) {
+  check_usable();
+  check_rank(rank);
+  auto now = now_ns();
+  return endpoint_->write_down(now, now + static_cast<std::int64_t>(timeout_s * 1e9), rank, what);
+}
+
+void Group::end_wait(int place, bool gave_up) const {
+  auto waits = place >= 0 && open_ && at_home() ? endpoint_->health().waits() : nullptr;
+  if (waits) gave_up ? waits->give_up(place, now_ns()) : waits->end(place);
+}
+
 std::string Group::give_up(const std::string& text, const std::vector<int>& ranks) const {
   if (!open_ || !at_home()) return text;
   FirstCause why{-1, text, now_ns()};

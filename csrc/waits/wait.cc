@@ -143,14 +143,16 @@ void Endpoint::Wait::give_up() {
 
 void Endpoint::Wait::write_down() {
   write_down_ns_ = 0;
-  auto waits = endpoint_.health_.waits();
-  if (!waits) return;
+  written_down_ = endpoint_.write_down(begun_ns_, deadline_ns_, peer_, situation_.where() + situation_.noticed());
+}
+
+int Endpoint::write_down(std::int64_t since_ns, std::int64_t deadline_ns, int peer, const std::string& where) {
+  auto waits = health_.waits();
+  if (!waits) return -1;
   std::string group;
-  if (endpoint_.options_.made_from_another)
-    for (auto& name : endpoint_.names()) group += (group.empty() ? "" : ", ") + name;
-  auto peer = peer_ < 0 ? -1 : endpoint_.health_.number(peer_);
-  written_down_ = waits->begin(begun_ns_, deadline_ns_, peer, situation_.where() + situation_.noticed(), group,
-                               endpoint_.segment_.number());
+  if (options_.made_from_another)
+    for (auto& name : names()) group += (group.empty() ? "" : ", ") + name;
+  return waits->begin(since_ns, deadline_ns, peer < 0 ? -1 : health_.number(peer), where, group, segment_.number());
 }
 
 void Endpoint::Wait::end_long() {

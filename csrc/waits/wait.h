@@ -141,6 +141,8 @@ class Endpoint {
 
   // For waits elsewhere on these peers: throws if the group failed, one of them died, or one that is absent there left.
   void check_liveness(std::span<const int> ranks, std::span<const int> absent, Situation& situation);
+  // Writes a wait for `peer` (-1: any) down where others find it: its place in LongWaits, -1 where there is none.
+  int write_down(std::int64_t since_ns, std::int64_t deadline_ns, int peer, const std::string& where);
   // Fails the group if a member died, without throwing; `peer`: the awaited rank (-1: any).
   void check_for_dead(int peer, Situation& situation);
   // Why `peer` (-1: any) has not come, as far as it can be seen from here.

@@ -454,6 +454,13 @@ class Group:
         """Checks the members that a wait in `what` is for: raises if one has died, or the group has failed, or one has
         left that has not come yet. `absent`: the positions of those in `ranks`."""
 
+    def begin_wait(self, what: str, rank: int, timeout_s: float) -> int:
+        """Writes down a wait elsewhere, in `what`, for a member, so that others who wait for this rank find whom it waits
+        for. Returns its place, for `end_wait`; -1 where there is none."""
+
+    def end_wait(self, place: int, gave_up: bool) -> None:
+        """The wait has ended, or ends in vain, which others can read for a while."""
+
     def give_up(self, text: str, ranks: list[int]) -> str:
         """Gives up a wait elsewhere for members with these ranks, by an error of that text. Returns the text with the
         cause, where this host shows it: `rank 4 did not come: its process is stopped (rank 2 waits for rank 4)`. Peers

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import signal
 import time
 from pathlib import Path
 from threading import Thread
@@ -48,6 +49,34 @@ def test_who_leaves_after_a_wait_that_it_gave_up_names_it(stays_s: float) -> Non
 
     left = "rank 1 left the group while rank 0 waited for it in recv from rank 1, tag 0"
     assert spawn(rank, 3, timeout_s=60)[0] == left + ("" if stays_s else WAITED)
+
+
+def test_whom_a_rank_misses_that_makes_a_group_is_found_behind_it() -> None:
+    """0 waits for 1, which waits for 2 to come to a group; 2 is stopped."""
+
+    def rank(comm: Communicator) -> str:
+        if comm.rank == 2:
+            comm.send(np.array([os.getpid()]), 0)
+            os.kill(os.getpid(), signal.SIGSTOP)
+            return ""
+        if comm.rank == 1:
+            with contextlib.suppress(RuntimeError):
+                comm.group([1, 2], timeout_s=20)
+            return ""
+        stopped = comm.recv(np.zeros(1, np.int64), 2)[0]
+        comm.set_timeout(1.5)
+        try:
+            with pytest.raises(TimedOut) as raised:
+                comm.recv(X.copy(), 1)
+        finally:
+            os.kill(stopped, signal.SIGCONT)
+        comm.close()
+        return str(raised.value)
+
+    assert spawn(rank, 3, timeout_s=60)[0] == (
+        "rank 0 waited 1.5 s for rank 1 in recv from rank 1, tag 0; the first cause: rank 2 did not come: its process "
+        "is stopped (rank 1 waits for rank 2 in group([1, 2]))"
+    )
 
 
 def test_a_call_that_ends_because_its_group_is_closed_says_why_it_is() -> None:

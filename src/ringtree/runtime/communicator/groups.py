@@ -17,6 +17,7 @@ from ringtree.runtime.engines.engine import GroupParameters
 
 if TYPE_CHECKING:
     from ringtree.runtime.communicator.communicator import Communicator
+    from ringtree.runtime.engines.protocols import Endpoint
     from ringtree.runtime.tracing.tracing import Recording
 
 
@@ -131,17 +132,20 @@ class Groups(Collectives):
         """The communicator of these ranks. `label`: a text that is equal on all of them and unique in this group;
         `call`: the method's name, for error texts; `met`: as BootstrapGroup's."""
         endpoint = self._endpoint
+        limit_s = self._parameters.timeout_s if timeout_s is None else timeout_s
+        wait = _WaitForMembers(endpoint, call, members, limit_s)
 
         def check_members(absent: list[int]) -> None:
             endpoint.check_liveness(call, list(members), absent)
             if check_liveness is not None:
                 check_liveness(absent)
+            wait.note(absent)
 
         parameters = GroupParameters(
             f"{self._parameters.key}/{label}",
             members.index(self.rank),
             tuple(self._parameters.names[r] for r in members),
-            self._parameters.timeout_s if timeout_s is None else timeout_s,
+            limit_s,
             self._parameters.threads,
             check_members,
             inherited=self._endpoint.inherited(list(members)),
@@ -153,11 +157,12 @@ class Groups(Collectives):
             takes_turns=self._parameters.takes_turns,
             met=met,
         )
-        try:
-            return self._made_from_here(self._of(parameters))
-        except TimeoutError as late:
-            text = f"{call}: {late}; expected ranks {_shown(parameters.names)} to make it alike"
-            raise TimedOut(endpoint.give_up(text, list(members))) from None
+        with wait:
+            try:
+                return self._made_from_here(self._of(parameters))
+            except TimeoutError as late:
+                text = f"{call}: {late}; expected ranks {_shown(parameters.names)} to make it alike"
+                raise TimedOut(endpoint.give_up(text, list(members))) from None
 
     def _made_from_here(self, made: Communicator) -> Communicator:
         """Adds a group made from this one, also to the recordings of this one's calls."""
@@ -172,6 +177,27 @@ class Groups(Collectives):
         for made in found:
             found += made._offspring
         return [made for made in found if not isinstance(made._endpoint, Gone)]
+
+
+class _WaitForMembers:
+    """The wait until the members of a new group have come, written down where those find it who wait for this rank."""
+
+    def __init__(self, endpoint: Endpoint, call: str, members: Sequence[int], timeout_s: float) -> None:
+        self._endpoint, self._call, self._members, self._timeout_s = endpoint, call, members, timeout_s
+        self._place = self._missed = -1
+
+    def note(self, absent: Sequence[int]) -> None:
+        """Notes who has not come yet, by their positions among the members; the first one counts."""
+        if absent and absent[0] != self._missed:
+            self._endpoint.end_wait(self._place, False)
+            self._missed = absent[0]
+            self._place = self._endpoint.begin_wait(self._call, self._members[self._missed], self._timeout_s)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._endpoint.end_wait(self._place, kind is TimedOut)
 
 
 def _shown(ranks: Sequence[object], most: int = 8) -> str:

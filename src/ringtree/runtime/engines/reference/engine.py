@@ -212,8 +212,14 @@ class ReferenceEndpoint(KnownCalls, ReferenceMessages, ReferenceWindows, Referen
     def check_liveness(self, what: str, ranks: list[int], absent: list[int]) -> None:
         self.group.raise_failure(self.rank)
 
+    def begin_wait(self, what: str, rank: int, timeout_s: float) -> int:
+        return -1  # its waits are known to nobody
+
+    def end_wait(self, place: int, gave_up: bool) -> None:
+        pass
+
     def give_up(self, text: str, ranks: list[int]) -> str:
-        return text  # its waits are known to nobody
+        return text
 
     def fail_if_bereft(self, what: str) -> None:
         for rank in self.group.causes.copy():
