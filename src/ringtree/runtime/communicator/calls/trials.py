@@ -83,8 +83,8 @@ class Trial:
 
     def count(self) -> int | None:
         """Counts a call that is about to begin. Returns the way that its time is compared for, None where it is not."""
-        way, first = self.way, not self.is_measured and self._calls == IN_TURN.index(self.way)
-        compared = not self.is_measured and not first
+        way = self.way
+        compared = not self.is_measured and self._calls != IN_TURN.index(way)
         self._calls += 1
         return way if compared else None
 
