@@ -63,18 +63,21 @@ def test_the_quicker_way_is_the_outcome(
     assert trial.decision == outcome == trial.outcome() and trial.is_over and trial.way == OUTCOME
 
 
+@pytest.mark.parametrize("goes_on", [True, False])
 @pytest.mark.parametrize("timed", [(), (0,), (1,)])
-def test_both_ways_are_tried_again_where_one_has_no_time(timed: tuple[int, ...]) -> None:
-    """A few trials long; then the prediction holds."""
+def test_both_ways_are_tried_again_where_one_has_no_time(timed: tuple[int, ...], goes_on: bool) -> None:
+    """A few trials long, while calls go on whose times may come; then the prediction holds."""
     trial = a_trial()
-    for turn in range(MOST_TRIES):
+    for turn in range(MOST_TRIES if goes_on else 1):
         assert trial.tries == turn and not trial.is_settled
         for way in IN_TURN:
             assert trial.way == way
             compared = trial.count()
             if way in timed:
                 trial.note(compared, 100, 1.0)
-        assert trial.outcome() == trial.unmeasured()
+            elif goes_on:
+                trial.note_later(compared, 100, turn)
+        assert trial.outcome() == trial.unmeasured(goes_on)
         trial.settle(trial.outcome())
         for _ in range(SPREADING):
             assert trial.decision.steps == UNSTAGED

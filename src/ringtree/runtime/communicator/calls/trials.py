@@ -113,17 +113,17 @@ class Trial:
         self._started = going_on
 
     def outcome(self) -> Decision:
-        """The quicker way by this rank's times; `unmeasured` where either way has none."""
+        """The quicker way by this rank's times; `unmeasured` where either has none, for good where none is to come."""
         predicted_s, other_s = self._least_s
         if inf in (predicted_s, other_s):
-            return self.unmeasured()
+            return self.unmeasured(again=bool(self._started))
         found = self._ways[other_s < (1 - LEAST_GAIN) * predicted_s]
         share = predicted_s / other_s if self._ways[0].steps.single_copy else other_s / predicted_s
         return found._replace(why=f"single copies took {share:.2f} of the time of staging in this group's first calls")
 
-    def unmeasured(self) -> Decision:
+    def unmeasured(self, again: bool = True) -> Decision:
         """The way with the lower prediction, with the other one where there is to be a further trial."""
-        if self._tries + 1 < MOST_TRIES:
+        if again and self._tries + 1 < MOST_TRIES:
             return self._found
         return self._found._replace(why=f"{self._found.why}; no trial had times of both ways", other=None)
 
