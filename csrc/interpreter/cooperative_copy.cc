@@ -69,13 +69,11 @@ void Interpreter::copy_with_sender(const Message& message, std::byte* to) {
   std::erase_if(offers_, [&](auto& offer) { return offer.sender == message.peer; });
 }
 
-// Waits until the sender has done with the blocks that it claimed. That is no work of a call.
+// Waits until the sender has done with the blocks that it claimed.
 void Interpreter::await_writes(Offer& offer) {
   std::uint64_t theirs = offer.blocks - offer.copy.withdraw();
   Question wrote([](auto& copy, auto& theirs) { return copy.wrote(theirs); }, &offer.copy, &theirs);
-  auto began_ns = hooks_->work_ns ? thread_ns() : 0;
-  endpoint_.until(wrote, offer.sender, *this, *hooks_);
-  if (hooks_->work_ns && offer.copying) *hooks_->work_ns -= thread_ns() - began_ns;
+  await(wrote, offer.sender);
 }
 
 // The wait between two instructions that takes the later one's message, if that is the next one of its lane.

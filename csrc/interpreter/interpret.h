@@ -136,6 +136,13 @@ class Interpreter : Situation {
   void close(SendDescriptor& send);
   [[gnu::cold, gnu::noinline]] void time_work(const PreparedProgram::Instruction& i, std::int64_t window,
                                               std::size_t nbytes, std::byte* slot);
+  // Waits where work may be under way whose time is taken: the wait is none of it, but what the rank helps with is.
+  template <class... Of>
+  void await(const Question<Of...>& question, int peer) {
+    auto began_ns = working_ ? thread_ns() : 0;
+    endpoint_.until(question, peer, *this, *hooks_);
+    if (working_) *hooks_->work_ns -= thread_ns() - began_ns;
+  }
   void apply(const PreparedProgram::Instruction& i, std::int64_t window, std::size_t nbytes, std::byte* slot);
   const std::byte* packed(const PreparedProgram::Operand& o, std::size_t nbytes);
   void write(const PreparedProgram::Instruction& i, void* const* targets, int ntargets, std::size_t count);
@@ -243,6 +250,7 @@ class Interpreter : Situation {
   const PreparedProgram* plan_ = nullptr;
   std::shared_ptr<const PreparedProgram> previous_, earlier_;  // of the last call, and the last other one before it
   Hooks* hooks_ = nullptr;
+  bool working_ = false;          // whether work is under way whose time is taken
   Recorder* recorder_ = nullptr;  // of this call
   LastRecorder last_recorder_;
   std::atomic<Recorder*> recording_ = nullptr;

@@ -93,6 +93,11 @@ void Interpreter::write_from_peers(const PreparedProgram::Instruction& i, void* 
 // As the work of move(), timed: by this a group chooses between single copies and staging (decision 0091).
 void Interpreter::time_work(const PreparedProgram::Instruction& i, std::int64_t window, std::size_t nbytes,
                             std::byte* slot) {
+  struct Working {
+    explicit Working(bool& is) : is(is) { is = true; }
+    ~Working() { is = false; }
+    bool& is;
+  } working(working_);
   *hooks_->work_ns -= thread_ns();
   placed_.empty() ? apply(i, window, nbytes, slot) : reduce_into_peers(i, window, nbytes, slot);
   *hooks_->work_ns += thread_ns();

@@ -66,7 +66,7 @@ void Interpreter::await_completion(const ZeroCopySend& send) {
   if (complete(send)) return;
   stall();
   Question is_complete([](auto& self, auto& send) { return self.complete(send); }, this, &send);
-  endpoint_.until(is_complete, send.peer, *this, *hooks_);
+  await(is_complete, send.peer);
   stalled(send.peer);
 }
 

@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ringtree import plan
@@ -130,6 +131,23 @@ class Decisions:
         question = repr(("the outcome of a trial", kind))
         return self._shared(group, question, lambda decides: outcome if decides else predicted, differs=True)
 
+    def report(self, kind: tuple[object, ...], least_s: tuple[float, float]) -> None:
+        """Publishes this rank's times of a trial for the one that decides, unless that has asked before."""
+        key = _key(_times_of(kind))
+        if self.endpoint.known(key) is True:
+            self.endpoint.publish(key, json.dumps(least_s).encode())
+
+    def reported(self, kind: tuple[object, ...]) -> tuple[float, float]:
+        """The times of a trial that another rank has published, infinite where none has; nobody waits for them."""
+        key = _key(_times_of(kind))
+        known = self.endpoint.known(key)
+        if known is True:
+            self.endpoint.publish(key, b"")
+        if not isinstance(known, bytes) or not known:
+            return inf, inf
+        predicted_s, other_s = json.loads(known)
+        return predicted_s, other_s
+
     def _once(
         self, group: GroupParameters, question: tuple[object, ...], make: Callable[[], Decision], hosts: str = ""
     ) -> Decision:
@@ -172,7 +190,7 @@ class Decisions:
         """The published decision, or the one that `make` returns, which takes whether this rank decides for all; that
         `differs` by the rank that decides, or does not. Where it does, a rank that waited in vain publishes an empty
         one, so that all decide for themselves, the late one included."""
-        key = int.from_bytes(sha256(question.encode()).digest()[:8], "little") or 1
+        key = _key(question)
         known = self.endpoint.known(key)
         if known is False:
             known = self._awaited(group, key)
@@ -212,6 +230,15 @@ def kind_of(collective: str, root: int, nbytes: int) -> tuple[str, int, int]:
     """The kind of a call: its collective, its root, and a number that sizes up to the next power of two have in
     common."""
     return collective, root, (nbytes - 1).bit_length() if nbytes else -1
+
+
+def _key(question: str) -> int:
+    """The place of a question in the memo."""
+    return int.from_bytes(sha256(question.encode()).digest()[:8], "little") or 1
+
+
+def _times_of(kind: tuple[object, ...]) -> str:
+    return repr(("the times of a trial", kind))
 
 
 THE_HOSTS = "hosts"

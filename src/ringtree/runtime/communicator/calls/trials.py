@@ -2,7 +2,7 @@
 
 Whether one copy by the kernel takes less time than two through staging depends on where the bytes were before the
 call, which no table of rates knows (decision 0091). All ranks make the calls of a kind in one order, so they take the
-same way in each; the outcome is that of one rank's times, and the others read it in the group's memo.
+same way in each; the outcome is that of one rank's times, or of two's, and the others read it in the group's memo.
 """
 
 from __future__ import annotations
@@ -53,6 +53,11 @@ class Trial:
     def is_measured(self) -> bool:
         """Whether all calls that are compared have been begun."""
         return self._calls >= len(IN_TURN)
+
+    @property
+    def is_reported(self) -> bool:
+        """Whether a call by single copies followed those: who sends in it hears that the others have reported theirs."""
+        return self._calls > len(IN_TURN)
 
     @property
     def is_over(self) -> bool:
@@ -111,6 +116,16 @@ class Trial:
             else:
                 self.note(way, nbytes, seconds)
         self._started = going_on
+
+    @property
+    def least_s(self) -> tuple[float, float]:
+        """The least time of a byte by each way; infinite where it has none."""
+        return self._least_s[0], self._least_s[1]
+
+    def note_slowest(self, theirs_s: tuple[float, float]) -> None:
+        """Takes the times of a rank that is served in place of shorter ones: calls follow one another as quickly as
+        the slower of both ends copies."""
+        self._least_s = [max(ours_s, other_s) for ours_s, other_s in zip(self._least_s, theirs_s, strict=True)]
 
     def outcome(self) -> Decision:
         """The quicker way by this rank's times; `unmeasured` where either has none, for good where none is to come."""
@@ -175,9 +190,8 @@ class Trials:
 
     def run(self, kind: Kind, trial: Trial, nbytes: int, plan: int, addresses: tuple[int, int]) -> None:
         """Makes a call, and takes its time: that of a core for this rank's copies, for to wait for a rank that comes
-        late is no property of a way. But by the wall where others' copies hold this rank up: the root's where it sends,
-        and where it receives those of all who share its core. A call is counted before it begins, for another thread's
-        may come meanwhile."""
+        late is no property of a way. But by the wall where others' copies hold this rank up: in a rooted call, those of
+        all who share its core. A call is counted before it begins, for another thread's may come meanwhile."""
         assert self._timed is not None
         began_s, made, way = perf_counter(), self._timed.calls, trial.count()
         try:
@@ -199,27 +213,50 @@ class Trials:
         return ticket
 
     def _publish(self, kind: Kind, trial: Trial) -> None:
-        """After the last call that is compared, the rank that measures publishes the outcome."""
-        if trial.is_measured and not trial.is_settled and self._measures(kind):
-            self._settle(kind, trial)
+        """After the last call that is compared, the rank that measures publishes the outcome; where the times of two
+        ranks count, the other one publishes its own, and the one that measures waits for a call more."""
+        if not trial.is_measured or trial.is_settled:
+            return
+        if self._measures(kind):
+            if trial.is_reported or not self._has_two_ends(kind):
+                self._settle(kind, trial)
+        elif self._has_two_ends(kind) and self._is_served_last(kind) and self._timed is not None:
+            trial.hear(self._timed.work_s)
+            self._decisions.report(self._name(kind, trial), trial.least_s)
 
     def _settle(self, kind: Kind, trial: Trial) -> None:
         """Takes the outcome of the memo. A rank that finds none publishes that nothing was measured: nobody waits for
         the one that measures."""
-        if self._measures(kind) and self._timed is not None:
-            trial.hear(self._timed.work_s)
-        make = trial.outcome if self._measures(kind) else trial.unmeasured
-        trial.settle(self._decisions.settle(self._parameters, (*kind, trial.tries), make(), trial.unmeasured()))
+        name, outcome = self._name(kind, trial), trial.unmeasured()
+        if self._measures(kind):
+            if self._timed is not None:
+                trial.hear(self._timed.work_s)
+            if self._has_two_ends(kind):
+                trial.note_slowest(self._decisions.reported(name))
+            outcome = trial.outcome()
+        trial.settle(self._decisions.settle(self._parameters, name, outcome, trial.unmeasured()))
+
+    def _name(self, kind: Kind, trial: Trial) -> tuple[object, ...]:
+        return *kind, trial.tries
 
     def _is_held_up(self, kind: Kind) -> bool:
         """Whether others' copies hold the measuring rank up."""
-        return _root_sends(kind) or (self._cores_are_shared and COLLECTIVES[kind[0]].after is BufferExtent.ROOT)
+        return self._cores_are_shared and BufferExtent.ROOT in (COLLECTIVES[kind[0]].before, COLLECTIVES[kind[0]].after)
+
+    def _has_two_ends(self, kind: Kind) -> bool:
+        """Whether the times of two ranks count: the root's, which may be ahead of the others by what its staging holds,
+        and those of the rank that it serves last."""
+        return not self._cores_are_shared and _root_sends(kind)
 
     def _measures(self, kind: Kind) -> bool:
-        """Whether this rank's times count: the root's where it receives, those of the rank that it serves last where it
-        sends, and rank 0's where all ranks do the same."""
-        root, ranks = max(kind[1], 0), self._parameters.ranks
-        return self._parameters.rank == ((root - 1) % ranks if _root_sends(kind) else root)
+        """Whether this rank decides: the root, or rank 0 where all ranks do the same. Where a root sends to ranks that
+        share its core, it is the rank that the root serves last, for its times are the wall's."""
+        if self._is_held_up(kind) and _root_sends(kind):
+            return self._is_served_last(kind)
+        return self._parameters.rank == max(kind[1], 0)
+
+    def _is_served_last(self, kind: Kind) -> bool:
+        return self._parameters.rank == (kind[1] - 1) % self._parameters.ranks
 
 
 def _root_sends(kind: Kind) -> bool:
