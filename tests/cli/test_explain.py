@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.nccl.test_deduced import SLOW, log_of
+
 Ringtree = Callable[..., Any]
 
 HEAD = """\
@@ -88,6 +90,14 @@ def test_the_trays_of_a_rack_are_one_node(ringtree: Ringtree, tmp_path: Path, ho
     out = ringtree("explain", str(log), "--topology", "gb200-nvl72").out
     for text in words:
         assert text in out
+
+
+def test_explain_goes_by_the_cluster_that_fits(ringtree: Ringtree, tmp_path: Path) -> None:
+    path = str(log_of(tmp_path, 129, SLOW))
+    for options in ((), ("--nodes", "16")):
+        assert "all_reduce over 128 ranks" in ringtree("explain", path, "--topology", "dgx-h100", *options).out
+    refused = ringtree("explain", path, "--topology", "dgx-h100", "--nodes", "15")
+    assert refused.code == 1 and "ranks, by busbw over algbw; expected 120, as dgx-h100 x15 has" in refused.err
 
 
 def test_a_fault_is_named_with_evidence_and_remedy(ringtree: Ringtree, tmp_path: Path) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ringtree.machines.channels import Channels, Pattern
 from ringtree.machines.clusters import Cluster
+from ringtree.machines.files.reading import find
 from ringtree.nccl.cluster_plan import ClusterPlan
 from ringtree.nccl.shortfall import reasons
 from ringtree.topology.fabrics import FABRICS
@@ -35,3 +37,32 @@ def test_only_a_plan_far_from_the_bound_has_a_reason(nbytes: int, first: str) ->
     plan = ClusterPlan(Cluster(machine("dgx-h100", of), of.nodes, FABRICS[of.fabric]))
     found = plan.shortfall(plan.row("all_reduce", nbytes))
     assert found[0].startswith(first) if first else found == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes", "nbytes"),
+    [("dgx-h100", 2, 1 << 23), ("dgx-h100", 16, 1 << 24), ("aws-p5", 4, 1 << 23), ("dgx-b200", 4, 1 << 23)],
+)
+def test_no_rule_is_named_that_keeps_no_data_from_its_nic(name: str, nodes: int, nbytes: int) -> None:
+    """In trees and NVLS the last GPU of a channel sends nothing to the network."""
+    plan = ClusterPlan(Cluster(find(name), nodes, FABRICS["infiniband"]))
+    found = reasons(plan.cluster, plan.graphs, plan.row("all_reduce", nbytes).pick)
+    assert not any("GDR" in text or "no path" in text for text in found)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        (Pattern.RING, ((3, 0), (2, 1))),
+        (Pattern.TREE, ((3, 0), (3, 1))),
+        (Pattern.BALANCED_TREE, ((3, 0), (3, 1), (1, 1))),
+        (Pattern.SPLIT_TREE, ((3, 0), (1, 1))),
+        (Pattern.NVLS, ((3, 0), (3, 1))),
+    ],
+)
+def test_the_gpus_at_the_network_are_those_of_the_pattern(
+    pattern: Pattern, expected: tuple[tuple[int, int], ...]
+) -> None:
+    """ncclTopoSearchParams of NCCL's graph/search.cc."""
+    channels = Channels(pattern, ((3, 1, 0, 2),), ((0, 1),))
+    assert channels.at_nics(0) == expected and Channels(pattern, ((3, 1, 0, 2),)).at_nics(0) == ()

@@ -43,3 +43,17 @@ class Channels:
     def count(self) -> int:
         """The number of channels."""
         return len(self.orders)
+
+    def at_nics(self, channel: int) -> tuple[tuple[int, int], ...]:
+        """The GPUs of a channel that exchange data with the network, each with its NIC; empty where it stays inside.
+        The first pair is where a channel enters."""
+        if not self.nics:
+            return ()
+        order, (enters, leaves) = self.orders[channel], self.nics[channel]
+        if self.pattern is Pattern.RING:
+            return (order[0], enters), (order[-1], leaves)
+        if self.pattern is Pattern.BALANCED_TREE:
+            return (order[0], enters), *((gpu, leaves) for gpu in order[:2])
+        if self.pattern is Pattern.SPLIT_TREE:
+            return (order[0], enters), (order[:2][-1], leaves)
+        return (order[0], enters), (order[0], leaves)

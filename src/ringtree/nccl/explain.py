@@ -129,10 +129,11 @@ class Explanation:
 def explain(nccl_log: Log, cluster: Cluster) -> Explanation:
     """The log's rows beside the cluster's predictions, and the verdict. ValueError where the cluster has another
     number of ranks than the log."""
-    if nccl_log.ranks and nccl_log.ranks != cluster.ranks:
-        raise ValueError(
-            f"{nccl_log.path}: has {nccl_log.ranks} ranks; expected {cluster.ranks}, as {cluster.name} has"
-        )
+    if nccl_log.ranks and cluster.ranks not in (nccl_log.ranks, *nccl_log.ranks_that_fit):
+        fit = nccl_log.ranks_that_fit
+        ranks = f"{fit[0]} to {fit[-1]}" if len(fit) > 1 else f"{nccl_log.ranks}"
+        ranks += " ranks" + ", by busbw over algbw" * bool(fit)
+        raise ValueError(f"{nccl_log.path}: has {ranks}; expected {cluster.ranks}, as {cluster.name} has")
     free = ClusterPlan(cluster)
     forced = _forced(nccl_log, free)
     plan = ClusterPlan(cluster, **forced) if forced else free

@@ -50,9 +50,8 @@ def _kept_from(comm: NcclCommunicator, pick: Estimate) -> Iterator[str]:
 def _staged(comm: NcclCommunicator, graph: Channels, paths: Paths) -> Iterator[str]:
     """The rules by which data goes through the hosts' memory: the first of those for NICs, and for pairs of GPUs."""
     for_nics, for_gpus = list[str](), list[str]()
-    for order, nics in zip(graph.orders, graph.nics or [()] * graph.count, strict=True):
-        ends = zip((order[0], order[-1]), nics, strict=bool(nics))
-        verdicts = (gdr(paths, gpu, nic, comm.cluster.fabric) for gpu, nic in ends)
+    for channel, order in enumerate(graph.orders):
+        verdicts = (gdr(paths, gpu, nic, comm.cluster.fabric) for gpu, nic in graph.at_nics(channel))
         for_nics += (v.why for v in verdicts if not v.applies)
         pairs = pairwise(order if comm.nodes > 1 else (*order, order[0]))
         for_gpus += (v.why for a, b in pairs if a != b and not (v := p2p(paths, a, b)).applies)

@@ -33,6 +33,7 @@ def run(args: argparse.Namespace) -> int:
         )
     check_destinations(args, args.json)
     log = nccl_tests.read(args.log, THEIRS.get(args.collective, args.collective) or "")
+    log = log.of_nodes(len(find(args.topology).gpus), args.nodes)
     assumed = _fill(args, log)
     found = explain(log, cluster_of(args))
     for line in lines(found, assumed):

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
+from math import ceil, floor
 from statistics import median
 
 from ringtree.nccl.files.measured_rows import BLOCKS, NcclTestsRow, per_rank
+
+LARGEST_FACTOR = 0.9999
+"""Of (n - 1)/n: beyond it the figures determine no number."""
 
 
 def collective_of(rows: Sequence[NcclTestsRow]) -> str:
@@ -22,16 +27,22 @@ def collective_of(rows: Sequence[NcclTestsRow]) -> str:
     return "send_recv" if factor == 0 or factor > 0.97 else "all_gather"
 
 
-def ranks_of(name: str, rows: Sequence[NcclTestsRow]) -> int:
-    """Ranks by nccl-tests' own definitions; 0 where the definitions determine no number."""
-    shared, factor = round(_per_rank(rows)), _factor(rows)
-    if name in ("all_gather", "reduce_scatter", "all_to_all") and shared > 1:
-        return shared
-    if name == "all_reduce" and 0.9 < factor < 1.9999:
-        return round(2 / (2 - factor))
-    if name in ("all_gather", "reduce_scatter", "all_to_all") and 0.4 < factor < 0.9999:
-        return round(1 / (1 - factor))
-    return 0
+def ranks_of(name: str, rows: Sequence[NcclTestsRow]) -> tuple[int, range]:
+    """The likeliest number of ranks, and all that fit, by nccl-tests' own definitions; 0 and none where the definitions
+    determine none. busbw over algbw is 2(n - 1)/n or (n - 1)/n, and both are printed with few decimals."""
+    shared = round(_per_rank(rows))
+    blocks = name in ("all_gather", "reduce_scatter", "all_to_all")
+    if blocks and shared > 1:
+        return shared, range(shared, shared + 1)
+    scale = 1 if blocks else 2
+    factor = _factor(rows)
+    if not (blocks or name == "all_reduce") or not 0.4 < factor / scale < LARGEST_FACTOR:
+        return 0, range(0)
+    likely = round(scale / (scale - factor))
+    low, high = _factor_range(rows)
+    fewest = ceil(scale / (scale - low))
+    most = floor(scale / (scale - min(high, LARGEST_FACTOR * scale)))
+    return likely, range(fewest, most + 1) if fewest <= likely <= most else range(likely, likely + 1)
 
 
 def _per_rank(rows: Sequence[NcclTestsRow]) -> float:
@@ -44,3 +55,16 @@ def _factor(rows: Sequence[NcclTestsRow]) -> float:
     """busbw over algbw; 0 where both are too small to divide."""
     big = [r for r in rows if r.algbw >= 0.5]
     return median(r.busbw / r.algbw for r in big[-5:]) if big else 0.0
+
+
+def _factor_range(rows: Sequence[NcclTestsRow]) -> tuple[float, float]:
+    """The least and the largest busbw over algbw from which the rows' figures may have been rounded."""
+    big = [(r.algbw, r.busbw, _half_a_digit(r)) for r in rows if r.algbw >= 0.5]
+    low = max((busbw - half) / (algbw + half) for algbw, busbw, half in big)
+    return low, min((busbw + half) / (algbw - half) for algbw, busbw, half in big)
+
+
+def _half_a_digit(row: NcclTestsRow) -> float:
+    """By how much the row's figures may differ from those that were printed so."""
+    last = min(int(Decimal(str(figure)).as_tuple().exponent) for figure in (row.algbw, row.busbw))
+    return 0.5 * 10.0**last

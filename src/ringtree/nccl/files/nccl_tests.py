@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -87,8 +87,9 @@ class NcclTestsRun:
 
 @dataclass(slots=True)
 class Log:
-    """`collective`: by ringtree's name; `ranks`: 0 where unknown; `inferred`: notes on either if derived from the
-    times. `rows`: one for each size, the quickest of several, with the wrong elements of all."""
+    """`collective`: by ringtree's name; `ranks`: 0 where unknown, the likeliest of `ranks_that_fit` where the log does
+    not list them; `inferred`: notes on either if derived from the times. `rows`: one for each size, the quickest of
+    several, with the wrong elements of all."""
 
     path: Path
     collective: str
@@ -97,6 +98,16 @@ class Log:
     ran: tuple[Ran, ...] = ()
     debug: Debug = field(default_factory=Debug)
     inferred: tuple[str, ...] = ()
+    ranks_that_fit: range = range(0)
+
+    def of_nodes(self, gpus: int, nodes: int | None) -> Log:
+        """This log with ranks that fit and are so many nodes (None: any number) of all their GPUs, where there are
+        such: the nearest to the likeliest."""
+        near = [gpus * (nodes or 0)]
+        if nodes is None and gpus:
+            nearest = round(self.ranks / gpus) * gpus
+            near = [nearest, nearest + gpus, nearest - gpus]
+        return next((replace(self, ranks=n) for n in near if n in self.ranks_that_fit), self)
 
     @property
     def nodes(self) -> int:
@@ -260,14 +271,17 @@ class _Reading:
             name = collective_of(rows)
             inferred.append(f"the log does not name its collective: taken to be {name}, by its columns")
         ranks = self.ranks or ranks or self.debug.ranks
-        if not ranks and (ranks := ranks_of(name, rows)):
-            inferred.append(f"the log does not list its ranks: taken as {ranks}, by busbw over algbw")
+        likeliest, fit = (ranks, range(0)) if ranks else ranks_of(name, rows)
+        if fit:
+            ranks = likeliest
+            words = f"{fit[0]} to {fit[-1]} fit" if len(fit) > 1 else f"taken as {ranks}"
+            inferred.append(f"the log does not list its ranks: {words}, by busbw over algbw")
         if self.differ:
             columns = ", ".join(sorted(map(_shown, self.differ)))
             inferred.append(f"lines of one size differ in columns that are not read ({columns}): the quickest counts")
         if self.out_of_bounds and not any(row.wrong for row in rows):
             inferred.append(f"WRONG RESULTS: {self.out_of_bounds}, in no line of the table")
-        return Log(self.path, name, ranks, rows, tuple(ran), self.debug, tuple(inferred))
+        return Log(self.path, name, ranks, rows, tuple(ran), self.debug, tuple(inferred), fit)
 
     def _program(self, collective: str) -> str:
         """The program whose rows count; "" where none is named. ValueError: it is not clear which."""

@@ -31,9 +31,11 @@ def gpu_slots_GBps(cluster: Cluster, graph: Channels) -> float:
                 yield number
 
     out, into = set[int](), set[int]()
-    for order, (enters, leaves) in zip(graph.orders, graph.nics, strict=True):
-        out.update(slots(paths.to_nic(order[-1], leaves, cluster.fabric)))
-        into.update(slots(paths.between(machine.nics[enters], machine.gpus[order[0]])))
+    for channel in range(graph.count):
+        (gpu, nic), *leaving = graph.at_nics(channel)
+        into.update(slots(paths.between(machine.nics[nic], machine.gpus[gpu])))
+        for gpu, nic in leaving:
+            out.update(slots(paths.to_nic(gpu, nic, cluster.fabric)))
     return min((sum(data_Bps(machine.links[n]) for n in way) / 1e9 for way in (out, into) if way), default=inf)
 
 

@@ -56,7 +56,7 @@ class Trial:
 
     @property
     def is_reported(self) -> bool:
-        """Whether a call by single copies followed those: who sends in it hears that the others have reported theirs."""
+        """Whether a call by single copies followed those: who sends in it hears that others have reported theirs."""
         return self._calls > len(IN_TURN)
 
     @property

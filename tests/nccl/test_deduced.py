@@ -1,0 +1,60 @@
+"""The ranks of a table whose log does not list them: by figures of two decimals, so that several numbers may fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ringtree.nccl.files import nccl_tests
+from ringtree.nccl.files.deduced import ranks_of
+from ringtree.nccl.files.measured_rows import NcclTestsRow
+
+FACTORS = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0, "all_to_all": 1.0}
+
+
+def row(name: str, ranks: int, nbytes: int, algbw: float) -> NcclTestsRow:
+    """As printed, with two decimals; without the counts that say the ranks of vectors in blocks."""
+    busbw = algbw * FACTORS[name] * (ranks - 1) / ranks
+    kinds = ("float", "sum") if name in ("all_reduce", "reduce_scatter") else ("float", "none")
+    return NcclTestsRow(
+        nbytes, nbytes // 4, *kinds, -1, (nbytes / algbw / 1e9,), round(algbw, 2), round(busbw, 2), 0, 1
+    )
+
+
+@given(
+    name=st.sampled_from(sorted(FACTORS)),
+    ranks=st.integers(2, 1024),
+    algbws=st.lists(st.floats(1, 500), min_size=1, max_size=12),
+)
+def test_the_ranks_fit_their_own_table(name: str, ranks: int, algbws: list[float]) -> None:
+    rows = [row(name, ranks, 1 << (20 + n), algbw) for n, algbw in enumerate(algbws)]
+    likeliest, fit = ranks_of(name, rows)
+    assert (likeliest in fit) == bool(fit)
+    if fit and len(fit) > 1:
+        assert ranks in fit
+    if ranks <= 16 and min(algbws) >= 20:
+        assert likeliest == ranks
+
+
+def log_of(folder: Path, ranks: int, algbws: list[float]) -> Path:
+    rows = [row("all_reduce", ranks, 1 << (26 + n), algbw) for n, algbw in enumerate(algbws)]
+    side = [f"{r.time_s * 1e6:.2f} {r.algbw:.2f} {r.busbw:.2f} 0" for r in rows]
+    lines = [f"{r.nbytes} {r.count} float sum -1 {s} {s}" for r, s in zip(rows, side, strict=True)]
+    path = folder / "table.log"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+SLOW = [57.15, 57.28, 57.31, 57.4, 57.42]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "expected"), [(None, 128), (16, 128), (15, 129)]
+)  # 129 is the likeliest; none of 15 nodes fits
+def test_whole_nodes_are_taken_where_they_fit(tmp_path: Path, nodes: int | None, expected: int) -> None:
+    log = nccl_tests.read(log_of(tmp_path, 129, SLOW))
+    assert {128, 129} <= set(log.ranks_that_fit) and log.ranks == 129
+    assert log.of_nodes(8, nodes).ranks == expected
