@@ -69,6 +69,10 @@ bool Liveness::locked_by_another(int byte) const {
   return fcntl(file_->fd(), F_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
+bool Liveness::is_of(const Member& member) const {
+  return member.process == process && member.process_space == process_space && member.process_start == process_start;
+}
+
 InheritedLiveness InheritedLiveness::of_world(FileDescriptor file, int rank, int ranks, std::size_t waits_at,
                                               bool watched) {
   struct WaitsInFile {
@@ -128,7 +132,7 @@ bool ProcessWatch::ended(int rank) const {
   if (!member.attached.load(std::memory_order_acquire) && !ended_early(rank, mine)) return false;
   if (mine.locked_by_another(inherited_.bytes[rank])) return false;
   if (!member.attached.load(std::memory_order_acquire)) return true;
-  if (member.process == mine.process) return false;  // one's own locks do not show
+  if (mine.is_of(member)) return false;  // one's own locks do not show
   bool visible = mine.process_space != 0 && member.process_space == mine.process_space && member.process_start != 0;
   if (!visible) return true;
   auto seen = look_at(member.process);
@@ -156,7 +160,7 @@ bool ProcessWatch::stopped(int rank) const {
   if (!held) return false;
   auto& mine = *held;
   Member& member = segment_.member(rank);
-  if (!member.attached.load(std::memory_order_acquire) || member.process == mine.process) return false;
+  if (!member.attached.load(std::memory_order_acquire) || mine.is_of(member)) return false;
   if (mine.process_space == 0 || member.process_space != mine.process_space || member.process_start == 0) return false;
   auto seen = look_at(member.process);
   return seen.stopped && seen.start == member.process_start;

@@ -23,6 +23,8 @@ class Liveness {
   Liveness(std::shared_ptr<FileDescriptor> file, int byte);
 
   bool locked_by_another(int byte) const;
+  // Whether a member is of this process. In containers the ranks of a machine may all be process 1.
+  bool is_of(const Member& member) const;
 
   std::int32_t process;
   std::uint64_t process_start, process_space;  // as in Member
