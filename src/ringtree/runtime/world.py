@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ringtree.runtime import bootstrap, tracing, tuned
 from ringtree.runtime.bootstrap.environment import (
@@ -52,7 +52,7 @@ def init(
     board = _board(world, store, mpi)
     if board is None or world.size == 1:
         return _made_here(world, engine, timeout_s, check)
-    hosts = _hosts(board, world, timeout_s)
+    hosts = _hosts(next((by for by in (store, mpi) if by is not None), board.where), board, world, timeout_s)
     key = hosts.next_key()
     made: Communicator | None = None
     try:
@@ -143,42 +143,81 @@ def _made(
     return communicator
 
 
+class _Way(NamedTuple):
+    """A way to the ranks of other hosts. `by`: the store, the communicator of MPI, or the words of the address by which
+    they meet; `rank`, `size`: this process's number among them, and theirs."""
+
+    by: Any
+    rank: int
+    size: int
+    generation: int
+    hosts: bootstrap.MultiHostBootstrap
+
+    def is_by(self, by: Any, world: World) -> bool:
+        """Whether the ranks of that world meet so."""
+        return (self.rank, self.size) == (world.rank, world.size) and bool(self.by is by or self.by == by)
+
+
+class _ParentsWay(NamedTuple):
+    """A way of the process that this one was forked from, without its connections."""
+
+    by: Any
+    rank: int
+    size: int
+    generation: int
+    job: str
+    board: bootstrap.Board
+
+
 class _Process:
-    """The makings of this process: `hosts`, its way to the ranks of other hosts, made once; and how many worlds it has
+    """The makings of this process: its ways to the ranks of other hosts, each made once; and how many worlds it has
     made on this machine alone.
 
     A forked child begins anew, as one of the next generation of its parent's job.
     """
 
     def __init__(self) -> None:
-        self.hosts: bootstrap.MultiHostBootstrap | None = None
+        self.ways: list[_Way] = []
+        self.parents: list[_ParentsWay] = []
         self.worlds = 0
-        self.generation, self.job = 0, ""
-        self.board: bootstrap.Board | None = None
         after_fork_in_child(self._forked)
+
+    def keep(self, way: _Way) -> None:
+        """Keeps a way for the next world of the same ranks; the oldest of many goes on with its groups alone."""
+        self.ways.append(way)
+        for oldest in self.ways[:-MOST_WAYS]:
+            oldest.hosts.leave_when_unused()
+        del self.ways[:-MOST_WAYS]
 
     def forget(self, hosts: bootstrap.MultiHostBootstrap) -> None:
         """Forgets hosts by which the ranks have never met, so that another attempt begins anew."""
         if not hosts.met:
             hosts.close()
-            self.hosts = None
+            self.ways = [way for way in self.ways if way.hosts is not hosts]
 
     def _forked(self) -> None:
-        if self.hosts is not None and self.hosts.met:
-            self.generation, self.job = self.generation + 1, self.hosts.job
-            self.board = self.hosts.known()
-        self.hosts = None
+        met = [way for way in self.ways if way.hosts.met]
+        known = [_ParentsWay(*way[:3], way.generation + 1, way.hosts.job, way.hosts.known()) for way in met]
+        self.parents = [*known, *self.parents]
+        self.ways = []
 
 
+MOST_WAYS = 16
+"""Ways that are kept: of a program whose worlds meet by ever new stores or communicators, the last ones."""
 _process = _Process()
 
 
-def _hosts(board: bootstrap.Board, world: World, timeout_s: float) -> bootstrap.MultiHostBootstrap:
+def _hosts(by: Any, board: bootstrap.Board, world: World, timeout_s: float) -> bootstrap.MultiHostBootstrap:
     """This process's way to the ranks of other hosts."""
     mine = _process
-    if mine.hosts is None:
-        at, generation, job = board, 0, ""
-        if mine.board is not None and mine.board.where == board.where:  # a child in its parent's job
-            at, generation, job = mine.board, mine.generation, mine.job
-        mine.hosts = bootstrap.MultiHostBootstrap(at, world.rank, world.size, timeout_s, generation=generation, job=job)
-    return mine.hosts
+    for way in mine.ways:
+        if way.is_by(by, world):
+            return way.hosts
+    at, generation, job = board, 0, ""
+    for parents in mine.parents:
+        if (parents.rank, parents.size) == (world.rank, world.size) and (parents.by is by or parents.by == by):
+            at, generation, job = parents.board, parents.generation, parents.job
+            break
+    hosts = bootstrap.MultiHostBootstrap(at, world.rank, world.size, timeout_s, generation=generation, job=job)
+    mine.keep(_Way(by, world.rank, world.size, generation, hosts))
+    return hosts
