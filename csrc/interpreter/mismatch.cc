@@ -36,7 +36,9 @@ void Interpreter::mismatch(int peer, std::uint64_t peer_call, const Fingerprint&
               " while " + endpoint_.name(endpoint_.rank()) + " called " + describe(mine, names) + " as call " +
               std::to_string(call);
   if (call == peer_call && theirs.code == mine.code && theirs.count == mine.count)
-    text += ", with another schedule or blocks of other sizes";
+    text +=
+        ", with another schedule or blocks of other sizes (as where RINGTREE_ALGORITHM, RINGTREE_DETERMINISTIC or "
+        "RINGTREE_ACCUMULATE differ)";
   else if (theirs == mine)
     text += "; one of them made a call that the other did not make";
   endpoint_.fail(Failure::mismatch, -1, text);

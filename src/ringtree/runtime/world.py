@@ -39,8 +39,9 @@ def init(
 
     Rank and size come from `ringtree run`, torchrun, mpirun (Open MPI, MPICH) or srun; without any of them it is a
     world of one. `timeout_s` bounds every wait of the group (default: RINGTREE_TIMEOUT, else 300). Calls are planned by
-    rank 0's costs of this machine and its network, where `ringtree tune` has measured them. `check`, the same on all
-    ranks: each collective is compared on all ranks before it begins, also in groups made from this one (docs/calls.md).
+    rank 0's costs of this machine and its network, where `ringtree tune` has measured them. `check`, of one
+    rank or more: each collective is compared on all ranks before it begins, also in groups made from this one
+    (docs/calls.md).
 
     Ranks on several hosts need a way to meet: RINGTREE_ADDRESS; `store`, an object with `set` and `get` that all ranks
     share, as torch.distributed's; or `mpi`, mpi4py's communicator of all ranks, which also gives rank and size. Rank 0

@@ -120,10 +120,13 @@ def test_every_rank_of_a_root_mismatch_hears_by_its_close(late_s: float) -> None
         assert re.search(r"root [01]\) as call 2 while rank . called broadcast.*root [01]\) as call 2", text), text
 
 
-def test_ranks_that_check_hear_of_a_mismatch_in_the_call_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RINGTREE_CHECK", "1")
+@pytest.mark.parametrize("who", [(0, 1, 2), (1,)])
+def test_ranks_that_check_hear_of_a_mismatch_in_the_call_itself(who: tuple[int, ...]) -> None:
+    """Where one rank asks for it, all compare."""
 
-    def rank(comm: Communicator) -> list[float]:
+    def rank(world: Communicator) -> list[float]:
+        os.environ["RINGTREE_CHECK"] = str(int(world.rank in who))
+        comm = world.duplicate()
         x = np.full(1000, float(comm.rank))
         for _ in range(3):
             comm.broadcast(x, 0)

@@ -52,7 +52,8 @@ def _join(parameters: GroupParameters) -> JoinedGroup:
     with ExitStack() as taken:
         if listening:
             taken.callback(listening.close)
-        offer = [*_offer(parameters, listening, reads_Bps), native.process_identity()]
+        compares = parameters.check or checks(os.environ)
+        offer = [*_offer(parameters, listening, reads_Bps), native.process_identity(), compares]
         memory = native.segment_bytes(*sizes), offer, at_first, needed  # each rank reserves its own slots, on its node
         fd, offers = parameters.bootstrap.share(group, *memory)
         taken.callback(os.close, fd)
@@ -80,7 +81,8 @@ def _join(parameters: GroupParameters) -> JoinedGroup:
         **warning_of(os.environ),
         cores=_home_cores(parameters.rank, machines, [o[0] for o in offers]) if keeps_core else [],
         processes=_processes(parameters, hosts, [o[8] for o in offers]),
-        **_rules(parameters),
+        confirms=any(o[9] for o in offers),  # who compares waits for all
+        takes_turns=parameters.takes_turns,
     )
     turns = max(machines.count(m) / c for m, c in cores.items())
     return JoinedGroup(
@@ -107,11 +109,6 @@ def _single_copies(
     """The longest message that may be read in its sender's memory, 0 where a member may not read, and rank 0's rate."""
     allowed = listening is None and all(reads_Bps)
     return (native.overflow_bytes(*sizes) if allowed else 0), reads_Bps[0]
-
-
-def _rules(parameters: GroupParameters) -> dict[str, bool]:
-    """The rules for calls: whether they are compared beforehand, and whether threads take turns."""
-    return {"confirms": parameters.check or checks(os.environ), "takes_turns": parameters.takes_turns}
 
 
 def _costs(
