@@ -7,6 +7,7 @@ import pytest
 
 from ringtree.machines import catalogue
 from ringtree.machines.clusters import Cluster
+from ringtree.machines.files.reading import find
 from ringtree.machines.nics import usual_fabric
 from ringtree.nccl.cluster_plan import ClusterPlan
 from ringtree.topology.fabrics import FABRICS
@@ -78,3 +79,10 @@ def test_more_sockets_are_possible_so_that_the_bound_is_of_wires() -> None:
     slow, none = (replace(FABRICS["tcp"], core_Bps=Bps) for Bps in (1e8, inf))
     one, other = (ClusterPlan(replace(cluster, fabric=f)).row("all_gather", 1 << 30).bound for f in (slow, none))
     assert one == other
+
+
+@pytest.mark.parametrize(("nbytes", "is_latency"), [(8, True), (4096, True), (1 << 28, False)])
+def test_a_time_that_no_bytes_take_is_latency(nbytes: int, is_latency: bool) -> None:
+    """The heads of a rack's NVLS are posted whatever the size."""
+    pick = ClusterPlan(Cluster(find("gb200-nvl72"))).row("all_reduce", nbytes).pick
+    assert pick.algorithm == "nvls" and pick.bottleneck.startswith("latency") == is_latency

@@ -35,9 +35,9 @@ def _estimate(comm: NcclCommunicator, collective: str, algorithm: str, protocol:
     latency = latency_us(comm, collective, algorithm, protocol)
     if algorithm == "ring":
         least = min(ring_limits(comm, collective, protocol), key=lambda limit: limit.GBps)
-        time = ring_us(comm, collective, protocol, nbytes, least.GBps)
+        time, least_time = (ring_us(comm, collective, protocol, n, least.GBps) for n in (nbytes, 1))
     else:
         least = min(tree_limits(comm, collective, algorithm, protocol), key=lambda limit: limit.GBps)
-        time = tree_us(comm, collective, algorithm, protocol, nbytes, least.GBps)
-    words = least.words if time > 2 * latency else comm.latency_words
+        time, least_time = (tree_us(comm, collective, algorithm, protocol, n, least.GBps) for n in (nbytes, 1))
+    words = least.words if time > 2 * max(latency, least_time) else comm.latency_words
     return Estimate(algorithm, protocol, blocks, time * 1e-6, latency * 1e-6, least.GBps * 1e9, words)

@@ -10,6 +10,9 @@ import socket
 
 from ringtree.runtime.bootstrap.network.contact import shown
 
+ANY = ("::", "0.0.0.0")
+"""The address of a socket that listens at all addresses."""
+
 
 def is_loopback(host: str) -> bool:
     """Whether a name or numeric address reaches its own host only."""

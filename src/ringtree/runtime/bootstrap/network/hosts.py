@@ -17,15 +17,12 @@ from weakref import finalize
 
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
 from ringtree.runtime.bootstrap.local.abstract_socket import ABSTRACT_SOCKET
-from ringtree.runtime.bootstrap.network.addresses import listen, listen_everywhere, same_kernel
+from ringtree.runtime.bootstrap.network.addresses import ANY, listen, listen_everywhere, same_kernel
 from ringtree.runtime.bootstrap.network.contact import Board, Contact, Known
 from ringtree.runtime.bootstrap.network.interfaces import candidates, chosen_interface
 from ringtree.runtime.bootstrap.network.post import post
 from ringtree.runtime.bootstrap.network.rendezvous import Rendezvous
 from ringtree.runtime.bootstrap.network.server import RendezvousServer
-
-ANY = ("::", "0.0.0.0")
-"""The address of a socket that listens at all addresses."""
 
 
 class MultiHostBootstrap:

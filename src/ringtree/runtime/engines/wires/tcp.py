@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ringtree.runtime.bootstrap.environment import INTERFACE
-from ringtree.runtime.bootstrap.network.addresses import is_loopback
+from ringtree.runtime.bootstrap.network.addresses import ANY, is_loopback
 from ringtree.runtime.bootstrap.network.contact import shown
 from ringtree.runtime.bootstrap.network.interfaces import interface_of
 from ringtree.runtime.engines.engine import native_module
@@ -49,13 +49,14 @@ class TcpEnd:
         try:
             socket.create_connection((host, port), min(PROBE_S, timeout_s)).close()
         except OSError as error:
+            here = "" if self.address[0] in ANY else f" at {self.address[0]}"
             own, others = (f" ({at})" if at else "" for at in (self.address[2], interface))
             there = f"rank {remote.name} at {shown(host, port)}{others}"
             why = f"Without {INTERFACE} a rank listens where it reached rank 0"
             if is_loopback(host):
                 why = "That is the loopback interface, which reaches its own host only"
             return (
-                f"rank {name} at {self.address[0]}{own} does not reach {there}: {error}. {why}: set {INTERFACE} on "
+                f"rank {name}{here}{own} does not reach {there}: {error}. {why}: set {INTERFACE} on "
                 f"rank {remote.name}'s host to an interface or address that the other hosts reach"
             )
         return ""
