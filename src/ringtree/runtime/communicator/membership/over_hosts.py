@@ -278,12 +278,16 @@ class SurvivorsOverHosts:
         return GIVEN_UP
 
     def _cut_off(self, here: set[int], silent: set[int]) -> str:
-        names = self._comm._parameters.names
-        lost, left = (", ".join(names[rank] for rank in sorted(ranks)) for ranks in (silent, here))
+        lost, left = (self._named(sorted(ranks)) for ranks in (silent, here))
+        cut, fewer = ("is" if len(ranks) == 1 else "are" for ranks in (silent, here))
         return (
-            f"ranks {lost} are out of reach of ranks {left}, which are not more: the network may be cut in two, and "
-            f"they may go on; shrink(leave_out={sorted(silent)}) goes on without them"
+            f"{lost} {cut} out of reach of {left}, which {fewer} not more: the network may be cut in two, and they "
+            f"may go on; shrink(leave_out={sorted(silent)}) goes on without them"
         )
+
+    def _named(self, ranks: list[int]) -> str:
+        names = self._comm._parameters.names
+        return f"rank{'s' * (len(ranks) > 1)} {', '.join(names[rank] for rank in ranks)}"
 
     def _left_out(self) -> Poisoned:
         return Poisoned(
