@@ -153,7 +153,8 @@ class Paths:
         for n in self.machine.nics:
             near = [self.between(g, n) for g in self.machine.gpus]
             worth = [(-p.kind, p.bandwidth_Bps) for p in near]
-            best = [k for k, w in enumerate(worth) if w == max(worth) and near[k].kind is not PathKind.DIS]
+            most = max(worth, default=None)
+            best = [k for k, w in enumerate(worth) if w == most and near[k].kind is not PathKind.DIS]
             position = min(best, key=lambda k: taken.get(k, 0), default=None)
             if position is not None:
                 taken[position] = taken.get(position, 0) + 1
