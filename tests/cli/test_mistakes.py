@@ -53,7 +53,7 @@ MISTAKES = [
     ("show split_tree --option group=x", "split_tree: group: got 'x'; expected a whole number"),
     ("show split_tree --option group=3", "groups of 3 do not divide 8 ranks"),
     ("show ring --option group=2", "ring all_reduce has no option 'group': it has none"),
-    ("show chain --option pieces=4 --bytes 1M", "chooses the algorithm's options by size; leave --option out"),
+    ("show chain --option pieces=4 --bytes 1M", "the cut for a size chooses pieces itself; leave it out"),
     ("prove all --option group=2", "options belong to a single algorithm; leave --option out"),
     ("prove ring -n 0", "0 ranks: expected 1 to 1048576"),
     ("prove ring -n 8-2", "expected 1 to 1048576, and from low to high"),

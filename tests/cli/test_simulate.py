@@ -66,6 +66,40 @@ def test_conditions_and_topologies(ringtree: Ringtree, words: str, time: str) ->
     assert got.code == 0 and f"time {time}," in got.out, got
 
 
+IN_FOURS = ["hierarchical", "-n", "8", "--bytes", "1M", "--topology"]
+
+
+@pytest.mark.parametrize(
+    ("place", "words", "group", "noted"),
+    [
+        ("cluster:hosts=2", "", 4, True),
+        ("cluster:hosts=2", "--cut", 4, True),
+        ("cluster:hosts=2", "--option group=2", 2, False),
+        ("cluster:hosts=2", "--cut --option group=2", 2, False),
+        ("switch", "", 2, False),  # one host: the algorithm's own
+    ],
+)
+def test_groups_are_the_hosts_unless_they_are_given(
+    ringtree: Ringtree, place: str, words: str, group: int, noted: bool
+) -> None:
+    """The same question has the answer that `sweep` gives."""
+    got, asked = ringtree("simulate", *IN_FOURS, place, *words.split()), f"group={group}: the ranks of a host"
+    without_group = [word for word in words.split() if word == "--cut"]
+    same = ringtree("simulate", *IN_FOURS, place, *without_group, "--option", f"group={group}")
+    assert got.code == 0 and (asked in got.out) is noted, got
+    times = [next(line for line in out.splitlines() if line.startswith("time ")) for out in (got.out, same.out)]
+    assert times[0] == times[1]
+
+
+def test_a_table_and_other_collectives_have_groups_of_hosts_too(ringtree: Ringtree) -> None:
+    table = ringtree("simulate", *IN_FOURS, "cluster:hosts=2", "--bytes", "8,1M").out
+    assert "# group=4: the ranks of a host (--option group=G sets another)" in table
+    beside = ["--with", "hierarchical:all_reduce:1M"]
+    ends = ringtree("simulate", *IN_FOURS, "cluster:hosts=2", *beside).out
+    time = next(line for line in ends.splitlines() if line.startswith("time ")).split(",")[0].removeprefix("time ")
+    assert f"concurrent hierarchical:all_reduce:1M ends at {time}" in ends
+
+
 def test_chance_is_the_same_for_a_seed(ringtree: Ringtree) -> None:
     def time(seed: str) -> str:
         return ringtree("simulate", *RING, "--jitter", "0.5", "--seed", seed).out.splitlines()[2]
@@ -185,7 +219,10 @@ MISTAKES = [
     ),
     ("ring --bytes 8 --slots 0", "slots is 0; expected at least 1"),
     ("ring --bytes 8 --cut --in-place", "--in-place applies to the engine's own windows"),
-    ("chain --bytes 8 --cut --option pieces=2", "--cut chooses the algorithm's options by size; leave --option out"),
+    (
+        "chain --bytes 8 --cut --option pieces=2",
+        "--option pieces: the cut for a size chooses pieces itself; leave it out",
+    ),
     ("ring --bytes 8,64 --trace t.json", "t.json can contain one simulation only; expected one size in --bytes"),
     ("ring --bytes 8 --trace missing/t.json", "no such folder to write to"),
     ("dissemination --bytes 1M", "--bytes: a barrier moves no data; leave it out"),

@@ -83,8 +83,16 @@ def test_groups_are_hosts(capsys):
         "--algorithm",
         "hierarchical",
     )
-    row = sweep(capsys, "broadcast", *words).splitlines()[5].split()
-    assert 200 < float(row[1]) < 250
+    found = sweep(capsys, "broadcast", *words).splitlines()
+    assert found[1] == "# hierarchical with group=8: the ranks of a host"
+    assert 200 < float(found[6].split()[1]) < 250
+
+
+def test_groups_on_one_host_are_the_algorithms_own(capsys):
+    """In groups of all the ranks it would be a ring."""
+    row = sweep(capsys, "all_reduce", "--topology", "switch", "--bytes", "1M", "--algorithm", "ring,hierarchical")
+    ring, nested = row.splitlines()[5].split()[1:3]
+    assert "group=" not in row and ring != nested
 
 
 def test_nccl_tests_names_are_understood(capsys):

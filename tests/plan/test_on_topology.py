@@ -38,3 +38,9 @@ def test_a_named_algorithm_and_a_root() -> None:
     assert choose_on("broadcast", topology, [2, 0, 1], 8, 1).root == 1
     with pytest.raises(ValueError, match="ring does not serve barrier"):
         choose_on("barrier", topology, [0, 1], 0, algorithm="ring")
+
+
+def test_groups_are_the_hosts() -> None:
+    topology = parse("cluster:hosts=2", 8)
+    made = choose_on("all_reduce", topology, range(8), 1 << 20, algorithm="hierarchical")
+    assert str(made) == str(build("hierarchical", "all_reduce", 8, group=4))

@@ -3,8 +3,10 @@ between them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import inspect
+from collections.abc import Iterable, Iterator, Sequence
 
+from ringtree.algorithms import find
 from ringtree.algorithms.groups import written
 
 NESTED = "hierarchical"
@@ -30,6 +32,21 @@ def nestings(group_of: tuple[int, ...], inner: Iterable[str], outer: Iterable[st
     where = ("group", even(group_of) or written(group_of))
     outer = tuple(outer)
     yield from ((where, ("inner", inside), ("outer", between)) for inside in inner for between in outer)
+
+
+def takes_groups(algorithm: str, collective: str) -> bool:
+    """Whether the algorithm's function for a collective has an option `group`."""
+    return "group" in inspect.signature(find(algorithm).function(collective)).parameters
+
+
+def host_group(algorithm: str, collective: str, host_of: Sequence[int]) -> dict[str, int]:
+    """The option `group` of an algorithm whose user gives none, from each rank's host: as many ranks as a host has.
+    Empty where the algorithm has no such option, and where the ranks are on one host, or on hosts that are not even:
+    the algorithm's own default holds there."""
+    if not takes_groups(algorithm, collective) or len(set(host_of)) < 2:
+        return {}
+    each = even(tuple(host_of))
+    return {"group": each} if each else {}
 
 
 def label(options: Options, groups: str) -> str:

@@ -11,6 +11,7 @@ from ringtree.algorithms import build
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.schedule import Schedule
 from ringtree.plan.choice import NOTEWORTHY, shortlist
+from ringtree.plan.nesting import host_group
 from ringtree.price import seconds
 from ringtree.topology import Topology
 
@@ -26,12 +27,13 @@ def choose_on(
     """The quickest schedule, of those in question for its number of ranks, over these ranks of the topology; that of
     `algorithm`, where it is given. ValueError: if no algorithm serves the collective over them."""
     root = root or 0 if find_collective(collective).rooted else None
-    if algorithm is not None:
-        return build(algorithm, collective, len(members), root)
     place, best, refused = among(topology, members), None, ""
+    host_of = place.hosts.tolist()
+    if algorithm is not None:
+        return build(algorithm, collective, len(members), root, **host_group(algorithm, collective, host_of))
     for name in shortlist(collective, len(members)):
         try:
-            schedule = build(name, collective, len(members), root)
+            schedule = build(name, collective, len(members), root, **host_group(name, collective, host_of))
         except ValueError as refusal:  # it serves other numbers of ranks
             refused = str(refusal)
             continue

@@ -71,7 +71,7 @@ def steps_for(
             *what, _rounded(nbytes), memory.slots, memory.slot_bytes, memory.parameters.message_nbytes, options
         )
         return _balanced(free, *what, memory.slots)
-    if wanted(*what, nbytes, memory).single_copy and (found := _unstaged(*what, memory.slots)):
+    if wanted(*what, nbytes, memory, options).single_copy and (found := _unstaged(*what, memory.slots)):
         return found
     lengths = memory.slot_bytes, memory.parameters.message_nbytes
     return _steps(*what, _rounded(nbytes), memory.slots, *lengths, options)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ringtree.algorithms import find
 from ringtree.algorithms.own import absolute, is_reference
 from ringtree.bench.predicted import shared_memory
-from ringtree.cli.arguments.subject import roots
+from ringtree.cli.arguments.subject import Options, roots
 from ringtree.ir.lower import lower
 from ringtree.ir.program import Program
 from ringtree.ir.schedule import Schedule
@@ -19,20 +19,30 @@ from ringtree.runtime.engines.shm import staging
 from ringtree.runtime.types import Dtype
 from ringtree.simulate.windows import as_run
 
+CHOSEN = ("pieces", "aggregate")
+"""The options of algorithms that `plan.steps` chooses by size."""
+
 
 def cut(
-    schedule: Schedule, algorithm: str, nbytes: int, memory: SharedMemory | None = None
+    schedule: Schedule, algorithm: str, nbytes: int, memory: SharedMemory | None = None, options: Options = ()
 ) -> tuple[Schedule, CallTuning]:
-    """Returns the schedule as a call on `nbytes` would cut it on this machine, or in that memory, and the tuning."""
+    """Returns the schedule as a call on `nbytes` would cut it on this machine, or in that memory, and the tuning.
+    `options`: the algorithm's, with which the schedule was made. ValueError for one that the cut itself chooses."""
     what = algorithm, schedule.collective, schedule.ranks, schedule.root
-    steps = steps_for(*what, nbytes, memory or shared_memory(schedule.ranks))
+    for name, value in options:
+        if name in CHOSEN:
+            raise ValueError(f"--option {name}: the cut for a size chooses {name} itself; leave it out")
+        if not isinstance(value, int | str):
+            raise ValueError(f"--option {name}={value}: the cut for a size expects a whole number or a word")
+    given = tuple((name, value) for name, value in dict(options).items() if isinstance(value, int | str))
+    steps = steps_for(*what, nbytes, memory or shared_memory(schedule.ranks), given)
     return steps.apply(*what), steps
 
 
-def cut_in_words(schedule: Schedule, algorithm: str, nbytes: int) -> tuple[Schedule, str]:
+def cut_in_words(schedule: Schedule, algorithm: str, nbytes: int, options: Options = ()) -> tuple[Schedule, str]:
     """Returns the schedule as `cut` does, and the tuning as a line of text."""
     slots, slot_bytes = staging(schedule.ranks)
-    made, steps = cut(schedule, algorithm, nbytes)
+    made, steps = cut(schedule, algorithm, nbytes, options=options)
     widest = max((int(b.rows.count.max(initial=1)) for b in made.blocks), default=1)
     chunk, most = nbytes // made.chunks, slot_bytes // widest
     passing = f"sent {most} at a time" if most < chunk else "sent whole"

@@ -36,6 +36,7 @@ def ranks_on_hosts(args: argparse.Namespace) -> None:
     ranks = len(host_of_ranks(args.hosts))
     if args.ranks not in (None, ranks):
         raise ValueError(f"--hosts {args.hosts} has {ranks} ranks, and -n/--ranks {args.ranks}: expected the same")
+    args.ranks = ranks
 
 
 def place(args: argparse.Namespace, ranks: int) -> Place:

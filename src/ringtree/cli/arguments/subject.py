@@ -14,6 +14,7 @@ from ringtree.ir.collective import collective
 from ringtree.ir.lower import lower
 from ringtree.ir.program import Program
 from ringtree.ir.schedule import Schedule
+from ringtree.plan.nesting import host_group
 
 Options = Sequence[tuple[str, object]]
 THEIRS = {
@@ -58,10 +59,36 @@ def read(path: str) -> tuple[Schedule, tuple[Program, ...]]:
     return found.schedule, found.programs or lower(found.schedule)
 
 
-def schedule(args: argparse.Namespace) -> Schedule:
-    """The algorithm's schedule that the arguments name."""
-    ranks = 8 if args.ranks is None else args.ranks
-    return built(args.what, collectives(args.what, args.collective)[0], ranks, args.root, args.option)
+def schedule(args: argparse.Namespace, host_of: Sequence[int] = ()) -> Schedule:
+    """The algorithm's schedule that the arguments name, over ranks on these hosts."""
+    collective_name = collectives(args.what, args.collective)[0]
+    return built(args.what, collective_name, ranks_of(args), args.root, options(args, host_of))
+
+
+def ranks_of(args: argparse.Namespace) -> int:
+    """The number of ranks that the arguments name, for an algorithm; ValueError where there can be none of it."""
+    ranks = 8 if args.ranks is None else int(args.ranks)
+    if ranks > MOST_RANKS:
+        raise ValueError(f"{ranks} ranks: expected at most {MOST_RANKS}")
+    if ranks < 1:
+        raise ValueError(f"{args.what} over {ranks} ranks: expected at least 1")
+    return ranks
+
+
+def options(args: argparse.Namespace, host_of: Sequence[int] = ()) -> Options:
+    """The algorithm's options: those given, and groups as the hosts are where none are given."""
+    grouped = {} if "group" in dict(args.option) else _grouped(args, host_of)
+    return (*args.option, *grouped.items())
+
+
+def group_in_words(args: argparse.Namespace, host_of: Sequence[int]) -> str:
+    """The option `group` that was taken from the hosts, in words; empty where there is none."""
+    grouped = {} if "group" in dict(args.option) else _grouped(args, host_of)
+    return "".join(f"group={each}: the ranks of a host (--option group=G sets another)" for each in grouped.values())
+
+
+def _grouped(args: argparse.Namespace, host_of: Sequence[int]) -> dict[str, int]:
+    return host_group(args.what, collectives(args.what, args.collective)[0], host_of)
 
 
 def from_file(args: argparse.Namespace, *others: str) -> Imported:

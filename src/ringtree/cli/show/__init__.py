@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 
 from ringtree.cli import terminal
@@ -19,6 +20,7 @@ from ringtree.ir.program import Program
 from ringtree.ir.schedule import Schedule
 from ringtree.ir.spec import ScheduleError
 from ringtree.pages.schedule_page import schedule_page
+from ringtree.topology.graph import Topology
 
 LATER = {"cut": "ringtree.cli.arguments.as_called", "topology": "ringtree.cli.arguments.topology"}
 """Modules that most calls do not need: loaded where they are used."""
@@ -30,16 +32,19 @@ def run(args: argparse.Namespace) -> int:
     """Prints a schedule or a trace, or writes a page. Returns the exit code."""
     if args.topology and not args.html:
         raise ValueError("--topology names the machine that a page shows; expected --html FILE as well")
+    topology: Topology | None = None
     programs: tuple[Program, ...] = ()  # a file's own
     if subject.is_file(args.what):
         if show_trace.is_trace(args.what):
             return show_trace.show(args)
         found = subject.from_file(args, "bytes")
         schedule, programs = found.schedule, found.programs
+        topology = _topology(args, schedule.ranks)
     else:
-        schedule = _algorithms(args)
+        topology = _topology(args, subject.ranks_of(args))
+        schedule = _algorithms(args, [] if topology is None else topology.hosts[: subject.ranks_of(args)].tolist())
     if args.html:
-        _write_page(schedule, args)
+        write_page(args.html, schedule_page(schedule, topology), *files_read(args))
     elif args.picture:
         _draw(schedule)
     elif args.rank is not None:
@@ -49,20 +54,24 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _algorithms(args: argparse.Namespace) -> Schedule:
-    """The schedule of the algorithm that the call names."""
-    if args.bytes and args.option:
-        raise ValueError(f"--bytes {args.bytes} chooses the algorithm's options by size; leave --option out")
-    schedule = subject.schedule(args)
+def _algorithms(args: argparse.Namespace, host_of: Sequence[int]) -> Schedule:
+    """The schedule of the algorithm that the call names, over ranks on these hosts."""
+    schedule, options = subject.schedule(args, host_of), subject.options(args, host_of)
+    if grouped := subject.group_in_words(args, host_of):
+        print(f"# {grouped}")
     if args.bytes:
-        schedule, summary = import_module(LATER["cut"]).cut_in_words(schedule, args.what, parse_bytes(args.bytes))
+        size = parse_bytes(args.bytes)
+        schedule, summary = import_module(LATER["cut"]).cut_in_words(schedule, args.what, size, options)
         print(f"# {summary}")
     return schedule
 
 
-def _write_page(schedule: Schedule, args: argparse.Namespace) -> None:
-    topology = import_module(LATER["topology"]).topology(args.topology, schedule.ranks) if args.topology else None
-    write_page(args.html, schedule_page(schedule, topology), *files_read(args))
+def _topology(args: argparse.Namespace, ranks: int) -> Topology | None:
+    """The topology of a page's ranks; None where the call names none."""
+    if not args.topology:
+        return None
+    made: Topology = import_module(LATER["topology"]).topology(args.topology, ranks)
+    return made
 
 
 def _draw(schedule: Schedule) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ringtree.cli.arguments import subject
+from ringtree.cli.arguments.topology import topology
 from ringtree.formats import Imported, load
 from ringtree.ir.lower import lower
 from ringtree.ir.program import Program
@@ -29,12 +30,13 @@ OF_EVENTS = ("trace", "html", "straggler", "link", "jitter", "seed")
 
 @dataclass(frozen=True, slots=True)
 class DeviceProgram:
-    """A program of thread blocks: its schedule, every rank's instructions, and its protocol."""
+    """A program of thread blocks: its schedule, every rank's instructions, and its protocol. `note`: as a Case's."""
 
     name: str
     schedule: Schedule
     programs: Sequence[Program]
     protocol: str
+    note: str = ""
 
 
 def refuse_options(args: argparse.Namespace, to: str, options: Sequence[str]) -> None:
@@ -44,15 +46,18 @@ def refuse_options(args: argparse.Namespace, to: str, options: Sequence[str]) ->
             raise ValueError(f"{subject.option_name(option)} does not apply to {to}; leave it out")
 
 
-def subject_program(args: argparse.Namespace) -> DeviceProgram:
-    """The program that the first argument names. An algorithm's has a thread block for each channel."""
+def subject_program(args: argparse.Namespace, place: str | None = None) -> DeviceProgram:
+    """The program that the first argument names, on the topology `place`. An algorithm's has a thread block for each
+    channel."""
     if subject.is_file(args.what):
         return _read(args.what, subject.from_file(args, "channels"))
     channels = 1 if args.channels is None else args.channels
     if not 1 <= channels <= MOST_CHANNELS:
         raise ValueError(f"--channels {channels}: expected 1 to {MOST_CHANNELS}")
-    schedule = subject.schedule(args)
-    return DeviceProgram(args.what, schedule, in_channels(lower(schedule), channels), DEFAULT_PROTOCOL)
+    host_of = topology(place, ranks := subject.ranks_of(args)).hosts[:ranks].tolist() if place else ()
+    schedule = subject.schedule(args, host_of)
+    note = subject.group_in_words(args, host_of)
+    return DeviceProgram(args.what, schedule, in_channels(lower(schedule), channels), DEFAULT_PROTOCOL, note)
 
 
 def _read(path: str, found: Imported) -> DeviceProgram:

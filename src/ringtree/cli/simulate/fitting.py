@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     refuse_options(args, "a fit", (*ON_LINKS, *OF_EVENTS, *WRITTEN, "bytes", "constants", "measured"))
     if args.topology is None:
         raise ValueError("--fit expects --topology, the links between the devices, such as mi300x8 or dgx-h100")
-    own = subject_program(args)
+    own = subject_program(args, args.topology)
     pairs = [pair(text, own) for text in args.fit]
     check_destinations(args, args.out)
     place, memory_Bps = topology(args.topology, own.schedule.ranks), _memory_Bps(args.topology)

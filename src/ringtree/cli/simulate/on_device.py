@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     if not place:
         raise ValueError(f"{args.constants} records no topology: expected --topology, such as mi300x8")
     check_destinations(args, args.trace, args.html, others=[place.removeprefix(MEASURED)])
-    program = subject_program(args)
+    program = subject_program(args, place)
     constants = content.of(program.protocol, str(args.constants))
     links = topology(place, program.schedule.ranks)
     if args.measured:
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
         _beside(args, program, links, constants)
         return 0
     sizes = listed_sizes(args.bytes, program.schedule.collective)
-    cases = [Case(program.schedule, program.programs, nbytes) for nbytes in sizes]
+    cases = [Case(program.schedule, program.programs, nbytes, program.note) for nbytes in sizes]
     text = f"{described(args, links)}; thread blocks of protocol {program.protocol} by {args.constants}"
     if len(cases) > 1:
         refuse_options(args, "times alone, of several sizes", OF_EVENTS)

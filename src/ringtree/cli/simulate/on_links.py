@@ -6,6 +6,7 @@ import argparse
 import re
 import sys
 import time
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
@@ -14,7 +15,6 @@ from ringtree.cli.arguments import subject
 from ringtree.cli.arguments.byte_sizes import listed_sizes, parse_bytes, without_data
 from ringtree.cli.arguments.conditions import conditions
 from ringtree.cli.arguments.destination import check_destination, check_destinations, write_page
-from ringtree.cli.arguments.hosts import host_of_ranks
 from ringtree.cli.arguments.place import hosts_here, place, ranks_on_hosts
 from ringtree.cli.options.files import MEASURED
 from ringtree.cli.options.simulate import WITH
@@ -24,6 +24,7 @@ from ringtree.formats.operations import chakra, goal
 from ringtree.ir.schedule import Schedule
 from ringtree.ir.units import duration
 from ringtree.pages.schedule_page import schedule_page
+from ringtree.plan.nesting import host_group
 from ringtree.simulate import Job, Simulation, play
 from ringtree.simulate.as_operations import as_operations
 from ringtree.topology.text import seconds
@@ -52,15 +53,16 @@ def run(args: argparse.Namespace) -> int:
     if len(sizes) > 1 and written:
         path = written[0]
         raise ValueError(f"{path} can contain one simulation only; expected one size in --bytes")
+    ranks = file.schedule.ranks if file else subject.ranks_of(args)
+    where = place(args, ranks)
+    topology = where(sizes[0])
+    host_of = topology.hosts[:ranks].tolist()
     if file:
         _prove(args, file.schedule)
         cases = [Case(file.schedule, file.programs or file.schedule, nbytes) for nbytes in sizes]
     else:
-        cases = [_case(args, nbytes) for nbytes in sizes]
-    ranks = cases[0].schedule.ranks
-    where = place(args, ranks)
-    topology = where(cases[0].nbytes)
-    actual, others = conditions(args, topology), [_other(text, ranks) for text in args.others]
+        cases = [_case(args, nbytes, host_of) for nbytes in sizes]
+    actual, others = conditions(args, topology), [_other(text, host_of) for text in args.others]
 
     def simulated(case: Case) -> Simulation:
         return play([Job(case.what, case.nbytes), *others], where(case.nbytes), conditions=actual, slots=args.slots)
@@ -117,22 +119,18 @@ def _write(args: argparse.Namespace, case: Case, found: Simulation) -> list[str]
     return lines
 
 
-def _case(args: argparse.Namespace, nbytes: int) -> Case:
-    """An algorithm's schedule, cut for the size if the arguments ask for it."""
-    if args.hosts:
-        args.ranks = len(host_of_ranks(args.hosts))
-    schedule = subject.schedule(args)
+def _case(args: argparse.Namespace, nbytes: int, host_of: Sequence[int]) -> Case:
+    """An algorithm's schedule over ranks on these hosts, cut for the size if the arguments ask for it."""
+    schedule, note = subject.schedule(args, host_of), subject.group_in_words(args, host_of)
     if find(args.what).origin:
         _prove(args, schedule)
     if args.cut:
-        if args.option:
-            raise ValueError("--cut chooses the algorithm's options by size; leave --option out")
         as_called = import_module(AS_CALLED)
         memory = hosts_here(args).memory if args.hosts else None
-        schedule, _ = as_called.cut(schedule, args.what, nbytes, memory)
+        schedule, _ = as_called.cut(schedule, args.what, nbytes, memory, subject.options(args, host_of))
         if _as_engine(args):
-            return Case(schedule, as_called.programs(schedule, nbytes, args.in_place, memory), nbytes)
-    return Case(schedule, schedule, nbytes)
+            return Case(schedule, as_called.programs(schedule, nbytes, args.in_place, memory), nbytes, note)
+    return Case(schedule, schedule, nbytes, note)
 
 
 def _as_engine(args: argparse.Namespace) -> bool:
@@ -150,8 +148,8 @@ def _prove(args: argparse.Namespace, schedule: Schedule) -> None:
         print(f"ringtree simulate: warning: simulated although not proved: {refusal}", file=sys.stderr)
 
 
-def _other(text: str, ranks: int) -> Job:
-    """`ring:all_reduce:1M` or `ring:all_reduce:1M:20us`."""
+def _other(text: str, host_of: Sequence[int]) -> Job:
+    """`ring:all_reduce:1M` or `ring:all_reduce:1M:20us`, over ranks on these hosts."""
     parts = _WITH.fullmatch(text)
     if parts is None:
         raise ValueError(f"--with {text!r}: expected {WITH}, such as ring:all_reduce:1M:5us")
@@ -159,4 +157,5 @@ def _other(text: str, ranks: int) -> Job:
     nbytes, start_s = parse_bytes(size), 0.0 if start is None else seconds(start)
     if nbytes and without_data(collective, ()):
         raise ValueError(f"--with {text}: a {collective} moves no data; expected 0 for its bytes")
-    return Job(build(algorithm, collective, ranks), nbytes, start_s)
+    grouped = host_group(algorithm, collective, host_of)
+    return Job(build(algorithm, collective, len(host_of), **grouped), nbytes, start_s)

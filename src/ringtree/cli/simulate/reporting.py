@@ -23,11 +23,13 @@ BUSIEST = 5
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """The subject of a simulation: a schedule, or the programs of a file in the rank's view, on `nbytes` bytes."""
+    """The subject of a simulation: a schedule, or the programs of a file in the rank's view, on `nbytes` bytes.
+    `note`: what was chosen for it, in words."""
 
     schedule: Schedule
     what: Schedule | Sequence[Program]
     nbytes: int
+    note: str = ""
 
     def bandwidths_GBps(self, time_s: float) -> tuple[float, float]:
         """Algorithm and bus bandwidth, as the bench has them."""
@@ -40,6 +42,8 @@ def print_table(cases: Sequence[Case], place: str, time_s: Callable[[Case], floa
     root, op = -1 if first.root is None else first.root, "sum" if first.promise.reduces else "none"
     print(f"# {first.name} {first.collective} over {first.ranks} ranks, simulated")
     print(f"# on {place}")
+    if cases[0].note:
+        print(f"# {cases[0].note}")
     print("\n".join(("#", *nccl_header())))
     for case in cases:
         took_s = time_s(case)
@@ -79,6 +83,8 @@ def head_lines(case: Case, place: str, time_s: float) -> Iterator[str]:
     algbw, busbw = case.bandwidths_GBps(time_s)
     yield f"{s.name} {s.collective} over {s.ranks} ranks, {case.nbytes:,} bytes in {count(s.chunks, 'chunk')}"
     yield f"on {place}"
+    if case.note:
+        yield case.note
     yield f"time {duration(time_s)}, algbw {algbw:.2f} GB/s, busbw {busbw:.2f} GB/s"
 
 

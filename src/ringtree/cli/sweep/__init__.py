@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +23,7 @@ from ringtree.machines.clusters import Cluster
 from ringtree.pages.report_page import report_page
 from ringtree.plan import growth
 from ringtree.plan.growth import representatives
+from ringtree.plan.nesting import host_group, takes_groups
 from ringtree.price import Bounds, scale
 from ringtree.topology import Topology, parse
 from ringtree.topology.text import SHAPES
@@ -130,10 +130,12 @@ def _priced(
     topology = where if isinstance(where, Topology) else where.topology()
     if topology.ranks != ranks:
         raise ValueError(f"{topology.name} has {topology.ranks} ranks; expected {ranks}")
-    times = {}
+    times, groups = {}, {}
     for name in names:
-        if found := _times_s(collective, name, topology, sizes):
+        grouped = host_group(name, collective, topology.hosts.tolist())
+        if found := _times_s(collective, name, topology, sizes, grouped):
             times[find(name).name] = found
+            groups.update({find(name).name: each for each in grouped.values()})
     if not times:
         raise ValueError(
             f"{', '.join(names)} over {ranks:,} ranks need more than {MOST_TRANSFERS:,} transfers; "
@@ -147,25 +149,26 @@ def _priced(
             nbytes,
             {name: found[n] for name, found in times.items()},
             bounds.bound(collective, nbytes),
+            groups,
         )
         for n, nbytes in enumerate(sizes)
     ]
 
 
-def _times_s(collective: str, name: str, topology: Topology, sizes: Sequence[int]) -> list[float]:
-    """At each size; empty where the schedule is too long to write out. What has groups of ranks has hosts."""
+def _times_s(
+    collective: str, name: str, topology: Topology, sizes: Sequence[int], grouped: Mapping[str, int]
+) -> list[float]:
+    """At each size; empty where the schedule is too long to write out. `grouped`: as `host_group` finds it."""
     ranks, cost = topology.ranks, find(name).costs[collective]
     if ranks < 2:
         return [0.0] * len(sizes)
-    if form := growth.closed(name, collective):
+    of_hosts = grouped or not takes_groups(name, collective)
+    if of_hosts and (form := growth.closed(name, collective)):  # a closed form's groups are the hosts
         seconds = form(topology, ranks)
         return [seconds(nbytes) for nbytes in sizes]
     if growth.transfers(name, collective, ranks) > MOST_TRANSFERS:
-        if name not in growth.representatives(collective):
+        if not of_hosts or name not in growth.representatives(collective):
             return []
-    options = inspect.signature(find(name).functions[collective]).parameters
-    host = int((topology.hosts == topology.hosts[0]).sum())
-    grouped = {"group": host} if "group" in options and ranks % host == 0 else {}
     schedule = build(name, collective, ranks, **grouped)
     if find(name).origin:
         short = ranks <= MOST_PROVED_RANKS and schedule.transfers <= MOST_PROVED

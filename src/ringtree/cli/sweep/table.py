@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from math import ceil, inf, log
 
@@ -20,13 +20,14 @@ MOST_TABLES = 4
 
 @dataclass(frozen=True, slots=True)
 class SweepLine:
-    """One line of a table: seconds by algorithm."""
+    """One line of a table: seconds by algorithm. `groups`: the ranks of a group, of those that have groups of hosts."""
 
     collective: str
     ranks: int
     nbytes: int
     times_s: dict[str, float]
     bound: LowerBound
+    groups: dict[str, int] = field(default_factory=dict)
 
     @property
     def best(self) -> str:
@@ -38,6 +39,10 @@ def lines(name: str, cases: Sequence[SweepLine]) -> Iterator[Line]:
     """Yields the tables: over sizes for one number of ranks, over ranks for each size, or the fastest by both."""
     sizes, counts = ({getattr(c, field): None for c in cases} for field in ("nbytes", "ranks"))
     yield (TextSpan(f"# {cases[0].collective} on {name}, predicted from links and latencies, not measured"),)
+    for algorithm in dict.fromkeys(name for case in cases for name in case.groups):
+        groups = {case.groups[algorithm]: None for case in cases if algorithm in case.groups}
+        sizes_of_groups = " and ".join(map(str, groups))
+        yield (TextSpan(f"# {algorithm} with group={sizes_of_groups}: the ranks of a host"),)
     if len(counts) == 1:
         yield from _part(f"{cases[0].ranks:,} ranks", cases, "nbytes")
     elif len(sizes) <= MOST_TABLES:
