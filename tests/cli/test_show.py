@@ -72,6 +72,46 @@ def test_a_file_that_cannot_be_played_still_shows_its_text(ringtree: Ringtree, t
     assert ringtree("show", str(path), "--rounds").code == 1
 
 
+NO_SCHEDULES = {
+    "rank": ("Transfers.of(0, ranks, 0)", "no such rank; expected 0..3"),
+    "chunk": ("Transfers.of(0, 1, 99)", "outside its buffer"),
+    "rounds": ("Transfers.of([0, 1], [1, 2], [0, 1], round=[2, 0])", "its round is before the row above"),
+}
+
+
+@pytest.mark.parametrize("view", ["--picture", "--rounds", "--rank 1", "--html page.html", "--text", ""])
+@pytest.mark.parametrize("fault", NO_SCHEDULES)
+def test_what_is_no_schedule_is_refused_as_its_proof_refuses_it(
+    ringtree: Ringtree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, view: str
+) -> None:
+    """Its text alone is shown, which may be what is wanted, to put it right."""
+    monkeypatch.chdir(tmp_path)
+    rows, expected = NO_SCHEDULES[fault]
+    name = re.sub(r"\W", "", f"{fault}{view}")  # registered for the whole process
+    Path("mine.py").write_text(
+        "from ringtree.ir.schedule import Block, Schedule, Transfers\n"
+        f"def {name}(ranks):\n    return Schedule('{name}', 'all_gather', ranks, ranks, (Block({rows}),))\n"
+    )
+    proof = next(line for line in ringtree("prove", f"mine.py:{name}", "-n", "4").out.splitlines() if "n=4: " in line)
+    refusal = proof.partition("n=4: ")[2]
+    got = ringtree("show", f"mine.py:{name}", "-n", "4", *view.split())
+    assert expected in refusal
+    if view in ("", "--text"):
+        assert got.code == 0 and got.out.startswith(f"schedule {name}") and got.out.endswith(f"{refusal}\n")
+    else:
+        assert (got.code, got.out, got.err) == (1, "", f"ringtree show: {refusal}\n")
+
+
+@pytest.mark.parametrize("view", ["--picture", "--rounds", "--rank 1", ""])
+def test_missing_data_is_named_in_every_view(ringtree: Ringtree, view: str) -> None:
+    wrong = ["examples/own_algorithm.py:there_and_half_back", "-n", "4"]
+    got = ringtree("show", *wrong, *view.split())
+    last = "NOT DONE: rank 0 violates the postcondition of all_reduce in chunk 0"
+    assert got.code == 0 and got.out.splitlines()[-1].removeprefix("# ") == last
+    right = ["examples/own_algorithm.py:there_and_back", "-n", "4"]
+    assert "NOT DONE" not in ringtree("show", *right, *view.split()).out
+
+
 @pytest.mark.parametrize("name", ["ag_hier_4_Simple.xml", "ar_tree_12_LL.xml", "r48ll.xml", "a2a4ll.xml"])
 def test_files_of_others_are_shown(ringtree: Ringtree, data_folder: Path, name: str) -> None:
     path = data_folder / "msccl_xml" / name

@@ -12,13 +12,13 @@ from ringtree.cli.arguments import subject
 from ringtree.cli.arguments.byte_sizes import parse_bytes
 from ringtree.cli.arguments.destination import files_read, write_page
 from ringtree.cli.show import trace as show_trace
-from ringtree.draw.text.lines import TextSpan
+from ringtree.draw.text.lines import Line, TextSpan
 from ringtree.draw.text.picture import LEGEND, picture
-from ringtree.draw.text.rounds import rounds
+from ringtree.draw.text.rounds import rounds, unkept
 from ringtree.ir.lower import lower_rank
 from ringtree.ir.program import Program
 from ringtree.ir.schedule import Schedule
-from ringtree.ir.spec import ScheduleError
+from ringtree.ir.spec import ScheduleError, check
 from ringtree.pages.schedule_page import schedule_page
 from ringtree.topology.graph import Topology
 
@@ -46,6 +46,7 @@ def run(args: argparse.Namespace) -> int:
     if args.html:
         write_page(args.html, schedule_page(schedule, topology), *files_read(args))
     elif args.picture:
+        check(schedule)
         _draw(schedule)
     elif args.rank is not None:
         _show_program(schedule, programs, args.rank)
@@ -75,26 +76,34 @@ def _topology(args: argparse.Namespace, ranks: int) -> Topology | None:
 
 
 def _draw(schedule: Schedule) -> None:
-    drawn = picture(schedule)
+    drawn, lacking = picture(schedule), unkept(schedule)
     print(drawn if drawn.startswith("#") else f"{drawn}\n\n{LEGEND}")  # what is too large to draw is commented text
+    if lacking:
+        print(f"\n{lacking}")
 
 
 def _show_program(schedule: Schedule, programs: tuple[Program, ...], rank: int) -> None:
     if not 0 <= rank < schedule.ranks:
         raise ValueError(f"rank {rank}: expected one of the {schedule.ranks} ranks, 0..{schedule.ranks - 1}")
+    check(schedule)
     print(programs[rank] if programs else lower_rank(schedule, rank))
+    if lacking := unkept(schedule):
+        print(f"# {lacking}")
 
 
 def _show(schedule: Schedule, args: argparse.Namespace) -> None:
     """Round by round, as text, or as text with the rounds in comments."""
     person = sys.stdout.isatty()
-    if args.text or not (args.rounds or person):
-        print(schedule)
     if args.rounds or (person and not args.text):
+        check(schedule)
         terminal.show(rounds(schedule, terminal.columns(WIDTH)))
-    elif not args.text:
-        try:
+        return
+    print(schedule)
+    lines: list[Line] = []
+    try:
+        check(schedule)
+        if not args.text:
             lines = rounds(schedule, terminal.columns(WIDTH) - len("# "))
-        except ScheduleError as refusal:  # its text may be what is wanted, to put it right
-            lines = [(TextSpan(f"cannot be simulated: {refusal}"),)]
-        terminal.show([(), *lines], before="# ")
+    except ScheduleError as refusal:  # its text may be what is wanted, to put it right
+        lines = [(TextSpan(f"cannot be simulated: {refusal}"),)]
+    terminal.show([(), *lines] if lines else [], before="# ")

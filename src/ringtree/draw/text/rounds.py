@@ -45,7 +45,7 @@ def rounds(schedule: Schedule, width: int = 100) -> list[Line]:
     s = schedule
     lines: list[Line] = [(TextSpan(_title(s), "head"),)]
     layout = CellLayout.of(s)
-    if s.transfers > MOST_TRANSFERS or layout.cells * (1 + s.promise.reduces * s.ranks // 64) > MOST_WORDS:
+    if _too_large(s, layout):
         return [
             *lines,
             (TextSpan(f"too large for this view: {s.transfers:,} transfers between {layout.cells:,} chunks"),),
@@ -66,6 +66,23 @@ def rounds(schedule: Schedule, width: int = 100) -> list[Line]:
         lines += [(), *arrangement.frame(frame)] if frame.says_anything else [(), NOTHING_YET]
         before = frame.number
     return [*lines, (), _verdict(s, layout, end)]
+
+
+def unkept(schedule: Schedule) -> str:
+    """The line that the view ends with where data is missing at the end; empty where none is. A schedule that is too
+    large to be played for a view gets a line that sends to its proof."""
+    layout = CellLayout.of(schedule)
+    if _too_large(schedule, layout):
+        return "too large to be played here: `ringtree prove` checks its data"
+    end = Contents.at_start(schedule, layout)
+    for _ in play(Moves.of(schedule), end, schedule.promise.repeats):
+        pass
+    (verdict,) = _verdict(schedule, layout, end)
+    return verdict.text if verdict.role == "wrong" else ""
+
+
+def _too_large(s: Schedule, layout: CellLayout) -> bool:
+    return s.transfers > MOST_TRANSFERS or layout.cells * (1 + s.promise.reduces * s.ranks // 64) > MOST_WORDS
 
 
 def _title(s: Schedule) -> str:
