@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -224,8 +225,29 @@ def test_exported_files_read_back(ringtree: Ringtree, tmp_path: Path) -> None:
     assert set(graph_xml.read(graph)) >= {Pattern.RING}
     lines = tuner_csv.read(tuner.read_text())
     assert {(row.nodes, row.ranks) for row in lines} == {(4, 32)}
-    assert lines[0].min_bytes == 0
-    assert all(a.max_bytes + 1 == b.min_bytes for a, b in pairwise(lines))
+    assert all(a.max_bytes < b.min_bytes for a, b in pairwise(lines))
+
+
+def test_a_tuner_overrides_what_is_predicted_to_be_slower_alone(ringtree: Ringtree, tmp_path: Path) -> None:
+    """The same sizes as the lines of the table have, and no others."""
+    tuner = tmp_path / "tuner.csv"
+    faster = r"(\w+)/(\w+) is predicted to be faster (?:at|from) (\S+ \S+)"
+    for machine_name in ("dgx-h100", "dgx-a100", "dgx-b200"):
+        for nbytes in (8, 1 << 16, 4 << 20, 1 << 30):
+            words = ["--topology", machine_name, "--bytes", str(nbytes), "--export-tuner", str(tuner)]
+            got = ringtree("plan", "all_reduce", *words)
+            named = re.findall(faster, got.out)
+            found = tuner_csv.read(tuner.read_text())
+            assert [(row.algorithm, row.protocol) for row in found] == [name[:2] for name in named]
+            assert all(nbytes / 1.5 < row.min_bytes <= nbytes <= row.max_bytes < nbytes * 1.5 for row in found)
+            assert (f"# {tuner}: no rule, for no candidate is 5% faster" in got.out) is not bool(found)
+
+
+def test_a_tuner_has_what_is_forced(ringtree: Ringtree, tmp_path: Path) -> None:
+    tuner = tmp_path / "tuner.csv"
+    ringtree(*FOUR, "--bytes", "4M", "--algorithm", "ring", "--export-tuner", str(tuner))
+    (row,) = tuner_csv.read(tuner.read_text())
+    assert (row.algorithm, row.min_bytes) == ("ring", 2965821)
 
 
 @pytest.mark.parametrize(

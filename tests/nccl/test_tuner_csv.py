@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ringtree.nccl.files.tuner_csv import BEYOND_BYTES, HEARD, LONGEST_LINE, TunerChoice, TunerRow, read, rows, write
+from ringtree.nccl.files.tuner_csv import HEARD, LONGEST_LINE, TunerChoice, TunerRow, read, rows, write
 
 ROWS = st.builds(
     lambda collective, low, more, algorithm, protocol, channels, nodes, ranks: TunerRow(
@@ -36,17 +36,31 @@ def test_a_tree_is_for_all_reduce_alone(collective: str) -> None:
     assert rows("all_reduce", [TunerChoice(8, "tree", "ll")]) != ()
 
 
-def test_rows_cover_every_size_and_meet_between_two() -> None:
+def test_rows_cover_the_sizes_and_meet_between_two() -> None:
     choices = [
         TunerChoice(64, "tree", "ll", 2),
         TunerChoice(256, "tree", "ll", 2),
         TunerChoice(4096, "ring", "simple", 24),
     ]
     low, high = rows("all_reduce", choices, 4, 32)
-    assert (low.min_bytes, high.max_bytes) == (0, BEYOND_BYTES)
+    assert (low.min_bytes, high.max_bytes) == (46, 5792)  # 64 and 4096, half an octave beyond
     assert high.min_bytes == low.max_bytes + 1
     assert high.min_bytes == 1025  # 1024 is the geometric mean
-    assert write([low]).splitlines()[1] == f"allreduce,0,{low.max_bytes},tree,ll,2,4,32,-1,-1"
+    assert write([low]).splitlines()[1] == f"allreduce,46,{low.max_bytes},tree,ll,2,4,32,-1,-1"
+
+
+@pytest.mark.parametrize("nbytes", [1, 2, 8, 4 << 20, 1 << 50])
+def test_a_size_alone_stands_for_an_octave_around_it(nbytes: int) -> None:
+    (row,) = rows("all_reduce", [TunerChoice(nbytes, "ring", "ll")])
+    assert nbytes / 1.5 < row.min_bytes <= nbytes <= row.max_bytes < nbytes * 1.5
+
+
+def test_nothing_is_written_where_the_choice_is_nccls_own() -> None:
+    """And the runs on either side stay apart."""
+    tree = ("tree", "ll")
+    found = rows("all_reduce", [TunerChoice(8, *tree), TunerChoice(32), TunerChoice(128, *tree), TunerChoice(256)])
+    assert [(row.min_bytes, row.max_bytes) for row in found] == [(6, 16), (65, 181)]
+    assert rows("all_reduce", [TunerChoice(8)]) == rows("all_reduce", []) == ()
 
 
 @pytest.mark.parametrize(

@@ -72,5 +72,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--export-tuner",
         type=to_write,
         metavar="FILE",
-        help="write the fastest choices as a file for NCCL's tuner plugin",
+        help="write a file for NCCL's tuner plugin: the choices that are predicted to be at least 5 %% faster than "
+        "NCCL's own, for the sizes of --bytes alone; with --algorithm or --protocol, that one",
     )

@@ -16,9 +16,10 @@ from ringtree.cli.plan import records
 from ringtree.cli.plan import table as plan_table
 from ringtree.draw import machine_words
 from ringtree.files.replacing import replace_with_json, replacing
+from ringtree.ir.units import size
 from ringtree.machines.machine import NoteKind
 from ringtree.machines.nics import as_shown
-from ringtree.nccl.cluster_plan import ClusterPlan, Planned
+from ringtree.nccl.cluster_plan import NOTEWORTHY, ClusterPlan, Planned
 from ringtree.nccl.estimate import Estimate
 from ringtree.nccl.files import graph_xml, tuner_csv
 from ringtree.nccl.tuning.variables import named
@@ -51,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
         )
     plan = ClusterPlan(cluster_of(args), args.model or "transport", _named(args.algorithm), _named(args.protocol))
     rows = list(plan.rows(args.collective, sizes))
-    tuner = _tuner(plan, rows) if args.export_tuner else ""
+    tuner = _tuner(plan, rows) if args.export_tuner else ()
     for line in plan_table.lines(plan, rows, every=args.all):
         print(line)
     if args.json:
@@ -69,7 +70,8 @@ def run(args: argparse.Namespace) -> int:
             file.write(graph_xml.write(plan.graphs, as_shown(plan.cluster).machine).encode())
     if args.export_tuner:
         with replacing(args.export_tuner) as file:
-            file.write(tuner.encode())
+            file.write(tuner_csv.write(tuner).encode())
+        print(f"# {args.export_tuner}: {_rules(tuner)}")
     return 0
 
 
@@ -77,14 +79,24 @@ def _named(text: str | None) -> str | None:
     return text and named(text)
 
 
-def _tuner(plan: ClusterPlan, rows: Sequence[Planned]) -> str:
-    """The quickest candidate of each size, for NCCL's tuner plugin."""
-    choices = [
-        tuner_csv.TunerChoice(row.nbytes, e.algorithm, e.protocol, e.channels)
-        for row in rows
-        for e in row.candidates[:1]
-    ]
-    return tuner_csv.write(tuner_csv.rows(rows[0].collective, choices, plan.cluster.nodes, plan.cluster.ranks))
+def _tuner(plan: ClusterPlan, rows: Sequence[Planned]) -> tuple[tuner_csv.TunerRow, ...]:
+    """The rows for NCCL's tuner plugin: at each size the candidate that is noteworthily quicker than NCCL's pick, or,
+    where an algorithm or a protocol is forced, the quickest one of it."""
+    forced = plan.algorithm or plan.protocol
+    choices = []
+    for row in rows:
+        best = row.candidates[0] if forced else row.quicker
+        what = (best.algorithm, best.protocol, best.channels) if best else ()
+        choices.append(tuner_csv.TunerChoice(row.nbytes, *what))
+    return tuner_csv.rows(rows[0].collective, choices, plan.cluster.nodes, plan.cluster.ranks)
+
+
+def _rules(rows: Sequence[tuner_csv.TunerRow]) -> str:
+    """The tuner's rows in words: `nvls/simple from 2.83 MiB to 5.66 MiB; elsewhere NCCL's own choice`."""
+    if not rows:
+        return f"no rule, for no candidate is {1 - NOTEWORTHY:.0%} faster than NCCL's own choice"
+    found = [f"{r.algorithm}/{r.protocol} from {size(r.min_bytes)} to {size(r.max_bytes)}" for r in rows]
+    return f"{', '.join(found)}; elsewhere NCCL's own choice"
 
 
 def _record(plan: ClusterPlan, row: Planned, estimate: Estimate) -> dict[str, Any]:

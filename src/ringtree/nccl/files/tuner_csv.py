@@ -81,30 +81,36 @@ class TunerRow:
 
 @dataclass(frozen=True, slots=True)
 class TunerChoice:
-    """The best choice at one size."""
+    """The best choice at one size. Without an algorithm it is NCCL's own, which no row changes."""
 
     nbytes: int
-    algorithm: str
-    protocol: str
+    algorithm: str = ""
+    protocol: str = ""
     channels: int = -1
 
 
 def rows(collective: str, choices: Sequence[TunerChoice], nodes: int = -1, ranks: int = -1) -> tuple[TunerRow, ...]:
-    """A row for each run of sizes with the same choice; from one to the next at the geometric mean of both. `choices`
-    go by size, each once. A choice that NCCL would ignore is left out: NCCL then takes its own."""
+    """A row for each run of sizes with the same choice; from one to the next at the geometric mean of both, and half an
+    octave beyond the first and the last: 4 MiB alone stands for 2.83 to 5.66 MiB. `choices` go by size, each once. A
+    choice that NCCL would ignore is left out: NCCL then takes its own. ValueError for a collective that the plugin has
+    no name of."""
+    if collective not in COLLECTIVES:
+        raise ValueError(f"a tuner's row has collective {collective!r}: expected one of {', '.join(COLLECTIVES)}")
     sizes = [c.nbytes for c in choices]
     if sizes != sorted(set(sizes)):
         raise ValueError(f"{collective}: sizes {sizes[:20]}; expected them ascending, each once")
     if not choices:
         return ()
-    edges = [0, *(isqrt(a * b) + 1 for a, b in pairwise(sizes)), BEYOND_BYTES + 1]
+    beside = [sizes[0] / 2, *sizes, sizes[-1] * 2]
+    edges = [isqrt(int(a * b)) + 1 for a, b in pairwise(beside)]
     made: list[TunerRow] = []
     for choice, (low, above) in zip(choices, pairwise(edges), strict=True):
-        if choice.algorithm == ALL_PAIRS:  # RCCL plays it whatever a tuner says
+        if choice.algorithm in ("", ALL_PAIRS):  # RCCL plays the program of all pairs whatever a tuner says
             continue
         what = (choice.algorithm, choice.protocol, choice.channels)
         row = TunerRow(collective, low, above - 1, *what, nodes, ranks)
-        if made and (made[-1].algorithm, made[-1].protocol, made[-1].channels) == what:
+        before = made[-1] if made else row
+        if before.max_bytes + 1 == low and (before.algorithm, before.protocol, before.channels) == what:
             made[-1] = replace(made[-1], max_bytes=row.max_bytes)
         else:
             made.append(row)
