@@ -228,6 +228,27 @@ def test_exported_files_read_back(ringtree: Ringtree, tmp_path: Path) -> None:
     assert all(a.max_bytes < b.min_bytes for a, b in pairwise(lines))
 
 
+CHOSEN = [
+    ("dgx-h100 --nodes 2", "algorithm, protocol and channels: NCCL's choice"),
+    ("dgx-h100 --nodes 2 --algorithm nvls_tree", "algorithm nvls_tree as given; protocol and channels: NCCL's choice"),
+    ("dgx-h100 --protocol ll", "protocol ll as given; algorithm and channels: NCCL's choice"),
+    (
+        "dgx-h100 --algorithm ring --protocol simple",
+        "algorithm ring and protocol simple as given; channels: NCCL's choice",
+    ),
+    ("mi300x8", "algorithm, protocol and channels: RCCL's choice"),
+    ("ascend-910b-x8", "algorithm, protocol and channels: by NCCL's rules"),
+]
+
+
+@pytest.mark.parametrize(("words", "expected"), CHOSEN, ids=[words for words, _ in CHOSEN])
+def test_the_header_says_who_chose(ringtree: Ringtree, words: str, expected: str) -> None:
+    out = ringtree("plan", "all_reduce", "--bytes", "64M", "--topology", *words.split()).out
+    assert f"# {expected}; time: ringtree's model of the hardware\n" in out
+    replaced = "# NCCL does not run on ascend-910b-x8, HCCL does: NCCL's rules are used in its place\n"
+    assert (replaced in out) is words.startswith("ascend")
+
+
 def test_a_tuner_overrides_what_is_predicted_to_be_slower_alone(ringtree: Ringtree, tmp_path: Path) -> None:
     """The same sizes as the lines of the table have, and no others."""
     tuner = tmp_path / "tuner.csv"

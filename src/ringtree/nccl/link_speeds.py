@@ -86,13 +86,19 @@ def cpu_GBps(cpu: Device) -> float:
 
 
 RCCL_VENDORS = ("amd", "hygon")
-OWN_LIBRARY = ("huawei",)
-"""Makers whose GPUs neither NCCL nor RCCL runs on."""
+OWN_LIBRARY = {"huawei": "HCCL"}
+"""Makers whose GPUs neither NCCL nor RCCL runs on, and their own library."""
 
 
 def runs_rccl(machine: Machine) -> bool:
     """Whether a GPU is AMD's: then all GPUs run RCCL."""
     return any(machine.devices[g].vendor.lower() in RCCL_VENDORS for g in machine.gpus)
+
+
+def own_library(machine: Machine) -> str:
+    """The library of a machine whose GPUs neither NCCL nor RCCL runs on; empty for all others."""
+    vendors = {machine.devices[g].vendor.lower() for g in machine.gpus}
+    return next((library for vendor, library in OWN_LIBRARY.items() if vendor in vendors), "")
 
 
 def _xgmi_GBps(gpu: Device) -> float:

@@ -13,6 +13,7 @@ from ringtree.machines.machine import NoteKind
 from ringtree.nccl import releases
 from ringtree.nccl.cluster_plan import ClusterPlan, Planned
 from ringtree.nccl.estimate import Estimate
+from ringtree.nccl.link_speeds import own_library, runs_rccl
 from ringtree.nccl.tuning.variables import as_variable
 
 NETWORKS = {NetworkShape.RAILS: "rails", NetworkShape.FAT_TREE: "a fat tree", NetworkShape.TORUS: "a torus"}
@@ -37,17 +38,36 @@ def lines(plan: ClusterPlan, rows: Sequence[Planned], every: bool = False) -> It
     for text in machine_words.notes(plan.cluster.machine, NoteKind.UNKNOWN):
         yield f"# not known: {text}"
     time = "NCCL's estimate" if plan.model == "nccl" else "ringtree's model of the hardware"
-    yield f"# algorithm, protocol and channels: NCCL's choice; time: {time}"
+    yield f"# {_choices(plan)}; time: {time}"
+    if own := own_library(plan.cluster.machine):
+        yield f"# NCCL does not run on {plan.cluster.machine.name}, {own} does: NCCL's rules are used in its place"
     yield "#"
     yield f"{table.head(HEADER, WIDTHS)}  bottleneck"
     for row in rows:
         for estimate in row.candidates if every else (row.pick,):
-            yield _line(plan, row, estimate) + ("  <- NCCL's choice" if every and estimate is row.pick else "")
+            yield _line(plan, row, estimate) + (f"  <- {_chooser(plan)}" if every and estimate is row.pick else "")
     yield "#"
     for line in (*_conclusions(rows), *_unknown(plan, rows[-1])):
         yield f"# {line}"
     if why := plan.shortfall(rows[-1]):
         yield f"# far from the bound: {'; '.join(why)}"
+
+
+def _choices(plan: ClusterPlan) -> str:
+    """The source of algorithm, protocol and channels: `algorithm nvls_tree as given, protocol and channels: NCCL's
+    choice`."""
+    forced = {"algorithm": plan.algorithm, "protocol": plan.protocol}
+    given = " and ".join(f"{what} {name}" for what, name in forced.items() if name)
+    left = [*(what for what, name in forced.items() if not name), "channels"]
+    of_choice = f"{', '.join(left[:-1])}{' and ' * (len(left) > 1)}{left[-1]}: {_chooser(plan)}"
+    return f"{given} as given; {of_choice}" if given else of_choice
+
+
+def _chooser(plan: ClusterPlan) -> str:
+    machine = plan.cluster.machine
+    if own_library(machine):
+        return "by NCCL's rules"
+    return f"{'RCCL' if runs_rccl(machine) else 'NCCL'}'s choice"
 
 
 def _line(plan: ClusterPlan, row: Planned, estimate: Estimate) -> str:
