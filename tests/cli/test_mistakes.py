@@ -24,6 +24,14 @@ MISTAKES = [
     ("run --hosts localhost --env NO_SUCH_NAME true", "--env NO_SUCH_NAME: no variable of that name is set here"),
     ("run --hosts localhost", "no program to run"),
     ("show", "one of the arguments ALGORITHM|FILE --algorithm is required"),
+    (
+        "plan all_reduce --topology dgx-h100 --node 16",
+        "ringtree plan: unrecognized arguments: --node 16; did you mean "
+        "--nodes? (ringtree plan --help lists all options)",
+    ),
+    ("show ring --bogus", "ringtree show: unrecognized arguments: --bogus (ringtree show --help lists all options)"),
+    ("topo show dgx-h100 --soures", "--soures; did you mean --sources? (ringtree topo show --help lists"),
+    ("--bogus info", "ringtree: unrecognized arguments: --bogus (ringtree --help lists all options)"),
     ("show nothing", "'nothing' is neither an algorithm nor a file: expected a file, or one of ring"),
     ("show ring -n 0", "over 0 ranks: expected at least 1"),
     ("plan all_reduce -n 300", "-n/--ranks 300: expected 1 to 256 ranks on this machine"),

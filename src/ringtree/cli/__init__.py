@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from io import TextIOWrapper
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import ringtree
 
@@ -42,6 +42,10 @@ RANKS = ("run", "bench", "tune")
 """Commands that start ranks whatever their options are."""
 
 
+NEAR = 0.75
+"""The similarity (of difflib) from which an option is named that a user may have meant."""
+
+
 class Parser(argparse.ArgumentParser):
     """argparse, but an error is one line that names the help to read."""
 
@@ -49,6 +53,24 @@ class Parser(argparse.ArgumentParser):
         """Prints the error in one line and exits with code 2."""
         print(f"{self.prog}: {message} ({self.prog} --help lists all options)", file=sys.stderr)
         raise SystemExit(2)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Reads the words as argparse does; what is left over is an error of this parser, the command's own, with the
+        nearest option that it has."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            near = [option for word in unknown if (option := self._nearest(word))]
+            meant = f"; did you mean {' and '.join(dict.fromkeys(near))}?" if near else ""
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{meant}")
+        return found, unknown
+
+    def _nearest(self, word: str) -> str:
+        """The option that a word is nearest to; empty where none is near."""
+        if not word.startswith("--"):
+            return ""
+        known = [option for option in self._option_string_actions if option.startswith("--")]
+        matches: list[str] = import_module("difflib").get_close_matches(word.partition("=")[0], known, 1, NEAR)
+        return "".join(matches)
 
 
 class ShowVersion(argparse.Action):
