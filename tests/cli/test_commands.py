@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -65,6 +66,29 @@ def test_an_algorithms_own_options_are_passed_on(ringtree: Ringtree) -> None:
     )
     proved = ringtree("prove", "chain", "--collective", "reduce", "-n", "4", "--option", "pieces=5")
     assert proved.out.splitlines()[1].split()[4] == "45" and proved.code == 0
+
+
+NAMED = [
+    "show ring --collective {} -n 4 --text",
+    "prove ring --collective {} -n 4",
+    "simulate ring --collective {} -n 4 --bytes 1M",
+    "simulate ring -n 4 --bytes 1M --with ring:{}:1M",
+    "algorithms --collective {}",
+    "export ring /dev/null --format text -n 4 --collective {}",
+    "bench {} -n 2 -b 8 -e 8 --iters 1",
+    "plan {} -n 2 --bytes 8",
+    "plan {} --topology dgx-h100 --bytes 8",
+    "sweep {} --topology dgx-h100 --bytes 8",
+]
+
+
+@pytest.mark.parametrize("words", NAMED)
+def test_nccl_tests_names_are_taken_everywhere(ringtree: Ringtree, words: str) -> None:
+    """What differs are measured times, and the command's own words."""
+    ours, theirs = (ringtree(*words.format(name).split()) for name in ("all_gather", "allgather"))
+    assert (theirs.code, theirs.err) == (ours.code, ours.err) == (0, "")
+    lines = [re.sub(r"[0-9. µmnu]+s\b|allgather", "", got.out.splitlines()[0]) for got in (ours, theirs)]
+    assert lines[0].replace("ring:all_gather", "ring:") == lines[1]
 
 
 def test_prove_one_prints_what_it_proved(ringtree: Ringtree) -> None:

@@ -17,16 +17,6 @@ from ringtree.ir.schedule import Schedule
 from ringtree.plan.nesting import host_group
 
 Options = Sequence[tuple[str, object]]
-THEIRS = {
-    "allreduce": "all_reduce",
-    "allgather": "all_gather",
-    "reducescatter": "reduce_scatter",
-    "alltoall": "all_to_all",
-    "sendrecv": "send_recv",
-}
-"""nccl-tests' names of collectives, and ours."""
-
-
 _WRITTEN = {
     "ranks": "-n/--ranks",
     "others": "--with",

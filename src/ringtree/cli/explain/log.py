@@ -10,7 +10,6 @@ from typing import Any
 from ringtree.cli import table
 from ringtree.cli.arguments.cluster import cluster as cluster_of
 from ringtree.cli.arguments.destination import check_destinations
-from ringtree.cli.arguments.subject import THEIRS
 from ringtree.cli.plan import records
 from ringtree.cli.plan.table import describe
 from ringtree.files.replacing import replace_with_json
@@ -32,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
             "(it is no flight recorder's dump)"
         )
     check_destinations(args, args.json)
-    log = nccl_tests.read(args.log, THEIRS.get(args.collective, args.collective) or "")
+    log = nccl_tests.read(args.log, args.collective or "")
     log = log.of_nodes(len(find(args.topology).gpus), args.nodes)
     assumed = _fill(args, log)
     found = explain(log, cluster_of(args))

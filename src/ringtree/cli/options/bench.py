@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 
 from ringtree.bench.data import OPS, TYPES
+from ringtree.cli.options.collective import collective_name
 from ringtree.cli.options.files import FileRead, Functions, to_write
 from ringtree.cli.options.subject import rank_counts
 from ringtree.ir.collective import COLLECTIVES
@@ -41,7 +42,9 @@ class Refuse(argparse.Action):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `ringtree bench`."""
-    parser.add_argument("collective", nargs="?", metavar="COLLECTIVE", help=", ".join(COLLECTIVES))
+    parser.add_argument(
+        "collective", nargs="?", type=collective_name, metavar="COLLECTIVE", help=", ".join(COLLECTIVES)
+    )
     add = parser.add_argument
     add("-n", "--ranks", type=rank_counts, metavar="N", help="ranks, or several such as 1,2,4 (default 2)")
     add("-t", "--threads", action="store_true", help="ranks are threads of one process")

@@ -23,6 +23,7 @@ from __future__ import annotations
 import argparse
 
 from ringtree.cli.options import cluster
+from ringtree.cli.options.collective import collective_name
 from ringtree.cli.options.files import FileRead, to_write
 
 
@@ -38,5 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     cluster.add_arguments(parser)
     cluster.add_release(parser, "the log's; where it has none, unknown, taken for 2.30")
     parser.set_defaults(nodes=None)
-    parser.add_argument("--collective", metavar="C", help="collective of the log, where the log does not name it")
+    parser.add_argument(
+        "--collective", type=collective_name, metavar="C", help="collective of the log, where the log does not name it"
+    )
     parser.add_argument("--json", type=to_write, metavar="FILE", help="also write the report as JSON")

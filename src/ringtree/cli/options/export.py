@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 
 from ringtree.cli.options import subject
+from ringtree.cli.options.collective import collective_name
 from ringtree.cli.options.files import MayBeFile, to_write
 
 FORMATS = ("text", "msccl", "mscclpp")
@@ -31,7 +32,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add = parser.add_argument
     add("-n", "--ranks", type=int, metavar="N", help="ranks (default 8; a file has its own number)")
-    add("--collective", metavar="C", help="a collective that the algorithm serves (default: its first)")
+    add(
+        "--collective",
+        type=collective_name,
+        metavar="C",
+        help="a collective that the algorithm serves (default: its first)",
+    )
     add("--root", type=int, help="the root, where the collective has one (default 0)")
     subject.add_option(parser)
     add(

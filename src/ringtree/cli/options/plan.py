@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 
 from ringtree.cli.options import cluster
+from ringtree.cli.options.collective import collective_name
 from ringtree.cli.options.files import FileRead, to_write
 
 OF_CLUSTERS = (*cluster.OPTIONS, "nccl", "model", "algorithm", "protocol", "export_graph", "export_tuner")
@@ -30,7 +31,12 @@ OF_CLUSTERS = (*cluster.OPTIONS, "nccl", "model", "algorithm", "protocol", "expo
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `ringtree plan`."""
     add = parser.add_argument
-    add("collective", metavar="COLLECTIVE", help="all_reduce, all_gather, reduce_scatter, broadcast, reduce, …")
+    add(
+        "collective",
+        type=collective_name,
+        metavar="COLLECTIVE",
+        help="all_reduce, all_gather, reduce_scatter, broadcast, reduce, …",
+    )
     add(
         "--bytes",
         metavar="B",

@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 
 from ringtree.cli.options import subject
+from ringtree.cli.options.collective import collective_name
 
 MOST_TRANSFERS = 200_000
 """Default limit of `prove all` for one schedule; the largest take half a minute."""
@@ -27,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `ringtree prove`."""
     described = "all, a name from `ringtree algorithms`, or a schedule file"
     subject.add_what(parser, "all|ALGORITHM|FILE", described)
-    parser.add_argument("--collective", metavar="C", help="only this collective")
+    parser.add_argument("--collective", type=collective_name, metavar="C", help="only this collective")
     counted = "ranks, such as 8, 1-64 or 2,4,8 (default 8; all: 1-64)"
     parser.add_argument("-n", "--ranks", type=subject.rank_counts, metavar="N", help=counted)
     subject.add_option(parser)

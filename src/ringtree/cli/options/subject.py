@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from ringtree.cli.options.collective import collective_name
 from ringtree.cli.options.files import MayBeFile
 
 MOST_RANKS = 1 << 20
@@ -26,7 +27,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_what(parser, "ALGORITHM|FILE", "a name from `ringtree algorithms`, or a schedule file")
     add = parser.add_argument
     add("-n", "--ranks", type=int, metavar="N", help="ranks (default 8; a file has its own number)")
-    add("--collective", metavar="C", help="a collective that the algorithm serves (default: its first)")
+    add(
+        "--collective",
+        type=collective_name,
+        metavar="C",
+        help="a collective that the algorithm serves (default: its first)",
+    )
     add("--root", type=int, help="the root, where the collective has one (default 0)")
     add_option(parser)
 

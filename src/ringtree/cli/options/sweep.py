@@ -15,13 +15,19 @@ from __future__ import annotations
 import argparse
 
 from ringtree.cli.options import cluster
+from ringtree.cli.options.collective import collective_name
 from ringtree.cli.options.files import Functions, MayBeFile, to_write
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `ringtree sweep`."""
     add = parser.add_argument
-    add("collective", metavar="COLLECTIVE", help="all_reduce, all_gather, reduce_scatter, broadcast, reduce, …")
+    add(
+        "collective",
+        type=collective_name,
+        metavar="COLLECTIVE",
+        help="all_reduce, all_gather, reduce_scatter, broadcast, reduce, …",
+    )
     add("--bytes", default=None, metavar="B", help="8:8G (doubling), 8:8G:4 or 1M,64M (default 8:8G; with --ranks "
         "1M); none for a barrier")  # fmt: skip
     add(

@@ -11,7 +11,7 @@ from typing import Any
 from ringtree.cli.arguments.byte_sizes import sizes_of
 from ringtree.cli.arguments.cluster import cluster as cluster_of
 from ringtree.cli.arguments.destination import check_destinations
-from ringtree.cli.arguments.subject import THEIRS, given
+from ringtree.cli.arguments.subject import given
 from ringtree.cli.plan import records
 from ringtree.cli.plan import table as plan_table
 from ringtree.draw import machine_words
@@ -35,7 +35,6 @@ OVER_HOSTS = "ringtree.cli.plan.over_hosts"
 
 def run(args: argparse.Namespace) -> int:
     """Prints predicted times per size. Returns the exit code; ValueError for inconsistent options."""
-    args.collective = THEIRS.get(args.collective, args.collective)
     check_destinations(args, args.json, args.export_graph, args.export_tuner)
     if args.hosts is not None or args.tuned:
         planned: int = import_module(OVER_HOSTS).run(args)

@@ -16,6 +16,7 @@ from ringtree.cli.arguments.byte_sizes import listed_sizes, parse_bytes, without
 from ringtree.cli.arguments.conditions import conditions
 from ringtree.cli.arguments.destination import check_destination, check_destinations, write_page
 from ringtree.cli.arguments.place import hosts_here, place, ranks_on_hosts
+from ringtree.cli.options.collective import collective_name
 from ringtree.cli.options.files import MEASURED
 from ringtree.cli.options.simulate import WITH
 from ringtree.cli.simulate.reporting import Case, described, detail_lines, head_lines, own_time_s, print_table
@@ -153,7 +154,8 @@ def _other(text: str, host_of: Sequence[int]) -> Job:
     parts = _WITH.fullmatch(text)
     if parts is None:
         raise ValueError(f"--with {text!r}: expected {WITH}, such as ring:all_reduce:1M:5us")
-    algorithm, collective, size, start = parts.groups()
+    algorithm, named, size, start = parts.groups()
+    collective = collective_name(named)
     nbytes, start_s = parse_bytes(size), 0.0 if start is None else seconds(start)
     if nbytes and without_data(collective, ()):
         raise ValueError(f"--with {text}: a {collective} moves no data; expected 0 for its bytes")

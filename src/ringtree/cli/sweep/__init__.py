@@ -14,7 +14,7 @@ from ringtree.cli.arguments.byte_sizes import byte_sizes, without_data
 from ringtree.cli.arguments.cluster import cluster as cluster_of
 from ringtree.cli.arguments.cluster import first_ranks, machine_of
 from ringtree.cli.arguments.destination import check_destinations, write_page
-from ringtree.cli.arguments.subject import THEIRS, given
+from ringtree.cli.arguments.subject import given
 from ringtree.cli.options.cluster import OPTIONS
 from ringtree.cli.options.subject import MOST_RANKS
 from ringtree.cli.sweep.table import SweepLine, lines
@@ -42,7 +42,6 @@ MOST_COUNTS = 64
 
 def run(args: argparse.Namespace) -> int:
     """Prints predicted times per algorithm, size and number of ranks. Returns the exit code."""
-    args.collective = THEIRS.get(args.collective, args.collective)
     check_destinations(args, args.json, args.html)
     where, name, counts = _places(args)
     names = _algorithms(args.collective, args.algorithm)
