@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,20 @@ def test_the_choice_is_that_of_a_call_over_such_hosts(ringtree: Ringtree, tmp_pa
         assert (row["algorithm"], row["steps"]) == (call.algorithm, str(call.steps))
         bound_s = 4 / 3 * row["nbytes"] / bandwidth_Bps
         assert row["bound_us"] == pytest.approx(max(bound_s, 60e-6) * 1e6)
+
+
+@pytest.mark.parametrize("hosts", ["2,2,2", "2,1,2"])
+def test_a_nested_choice_is_printed_as_it_is_typed(ringtree: Ringtree, hosts: str) -> None:
+    network = ["--hosts", hosts, "--rate", "2gbit", "--latency", "60us"]
+    out = ringtree("plan", "all_reduce", *network, "--bytes", "64K").out
+    found = re.search(r"^# (.*) in hosts and (.*) between at 64 KiB; `(hierarchical .*)` in other commands$", out, re.M)
+    assert found is not None
+    got = ringtree("simulate", *found[3].split(), *network, "--bytes", "64K", "--cut")
+    assert got.code == 0 and got.out.startswith("hierarchical all_reduce over ")
+    assert f"inner={found[1]} " in f"{found[3]} " and f"outer={found[2]} " in f"{found[3]} "
+    assert re.search(
+        r"^# \S+ from 8 B to 64 B$", ringtree("plan", "all_reduce", "--hosts", "1,1", "--bytes", "8,64").out, re.M
+    )
 
 
 def test_all_figures_of_a_row_are_of_its_size(ringtree: Ringtree, tmp_path: Path) -> None:

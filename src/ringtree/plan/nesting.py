@@ -49,6 +49,12 @@ def host_group(algorithm: str, collective: str, host_of: Sequence[int]) -> dict[
     return {"group": each} if each else {}
 
 
+def typed(options: Options) -> str:
+    """The nesting as a command line has it: `hierarchical --option group=2 --option inner=ring …`."""
+    asked = (f"--option {name}={value}" for name, value in options if name in ("group", "inner", "outer"))
+    return " ".join((NESTED, *asked))
+
+
 def label(options: Options, groups: str) -> str:
     """The two algorithms in words; `groups` is what they are nested in."""
     given = dict(options)

@@ -20,6 +20,7 @@ from ringtree.files.replacing import replace_with_json
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.units import bandwidth, count, duration, line_rate, size
 from ringtree.plan import HostCandidate, candidates_over_hosts, priced_at
+from ringtree.plan.nesting import NESTED, typed
 from ringtree.price import BUILT_IN, Hosts, SharedMemory, over_hosts
 from ringtree.price.bounds import Bounds, LowerBound
 from ringtree.price.hosts import BANDWIDTH_BPS, LATENCY_S, PAYLOAD_SHARE, WIRE_MESSAGE_S, NetworkCost
@@ -170,10 +171,13 @@ def _why(row: PlannedCall) -> Iterator[str]:
 
 
 def _runs(rows: Sequence[PlannedCall]) -> Iterator[str]:
-    """Yields a line per run of sizes with the same algorithm, and the narrowest cut."""
+    """Yields a line per run of sizes with the same algorithm, a nested one also as it is typed, and the narrowest
+    cut."""
     for label, run in groupby(rows, key=lambda row: row.chosen.label):
         mine = list(run)
-        yield f"{label} from {size(mine[0].nbytes)} to {size(mine[-1].nbytes)}"
+        first, last, chosen = size(mine[0].nbytes), size(mine[-1].nbytes), mine[0].chosen
+        as_typed = f"; `{typed(chosen.steps.options)}` in other commands" if chosen.algorithm == NESTED else ""
+        yield f"{label} {f'from {first} to {last}' if len(mine) > 1 else f'at {first}'}{as_typed}"
     yield f"the network's cut: {rows[-1].bound.bottleneck}"
 
 
