@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ringtree import pages
-from ringtree.draw.text.report import STATISTICS, Crossing, best_changes, crossings, points, report_text
+from ringtree.draw.text.report import PREDICTED, STATISTICS, Crossing, best_changes, crossings, points, report_text
 from ringtree.pages.report_page import report_data, report_page
 
 
@@ -45,6 +45,16 @@ def test_power_laws_cross_where_they_are_equal() -> None:
 def test_to_touch_is_not_to_cross(a: list[float], b: list[float], expected: list[Crossing]) -> None:
     at = (1.0, 2.0, 4.0)
     assert crossings({0: list(zip(at, a, strict=True)), 1: list(zip(at, b, strict=True))}) == expected
+
+
+def test_predicted_times_are_named_so() -> None:
+    """Alone they have no side, type or operation; beside measured ones each line is named."""
+    made = {"machine": {"source": PREDICTED}, "rows": [row(8, 1.0, algorithm="a"), row(8, 2.0, algorithm="b")]}
+    assert report_text({"sweep": made}).startswith("all_reduce, 4 ranks, predicted, not measured\n")
+    assert report_data({"sweep": made})["predicted"]
+    both = {"sweep": made, "bench": record(row(8, 3.0))}
+    assert "all_reduce float32 sum, 4 ranks, out of place, median\n" in report_text(both)
+    assert "a (predicted)" in points(both)[0] and not report_data(both)["predicted"]
 
 
 heights = st.lists(st.floats(0.1, 1e4), min_size=6, max_size=6)

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from ringtree.draw.text.report import PREDICTED
 from ringtree.pages.report_page import report_page
 from tests.draw.test_report import record, row
 from tests.pages.browser.driver import Browser, Page
@@ -198,3 +199,18 @@ def test_wrong_elements_stand_out(browser: Browser, tmp_path: Path) -> None:
         assert page.count(".report-table td.wrong") == 0
         page.click("#report-in_place")
         assert page.count(".report-table td.wrong") == 24 and page.text(".report-table td.wrong") == "7"
+
+
+def test_predicted_times_are_named_so_and_have_no_measured_columns(browser: Browser, tmp_path: Path) -> None:
+    """As of `ringtree sweep`: no side, no minimum, no count of wrong elements."""
+    times = [row(n, 1.0 * n, algorithm=name, out_of_place=True) for n in SIZES for name in ("a", "b")]
+    predicted = {"machine": {"topology": "dgx-h100", "source": PREDICTED}, "effort": {}, "rows": times}
+    with shown(browser, tmp_path, {"sweep": predicted}) as page:
+        assert page.text(".report-machine") == "predicted on dgx-h100, not measured"
+        heads = page.run("[...document.querySelectorAll('[data-column]')].map(e => e.textContent)")
+        assert "Predicted µs" in heads and not {"Median µs", "Minimum µs", "Wrong"} & set(heads)
+        assert page.count("#report-median") == page.count("#report-in_place") == 0
+        assert page.text(".report-heading").endswith("· all_reduce")
+        assert "dgx-h100" in page.text(".report-machines") and PREDICTED in page.text(".report-machines")
+    with shown(browser, tmp_path, {"bench": record(*rows()), "sweep": predicted}) as page:
+        assert page.count('[data-line="a (predicted)"]') and page.count("#report-median")

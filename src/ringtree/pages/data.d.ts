@@ -108,6 +108,8 @@ type CriticalColumn = 'event' | 'rank' | 'what' | 'start_s' | 'end_s';
 
 interface ReportData {
   records: {name: string; machine: Record<string, MachineFact>; effort: Record<string, unknown>}[];
+  /** Whether all times are predicted, and none measured. */
+  predicted: boolean;
   /** The keys of `machine` in which the records differ. */
   differing: string[];
   /** Collective, type, operation. */

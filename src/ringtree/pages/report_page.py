@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ringtree.draw.text.report import STATISTICS, Crossing, Point, Record, crossings, curves, points
+from ringtree.draw.text.report import STATISTICS, Crossing, Point, Record, all_predicted, crossings, curves, points
 from ringtree.pages import assemble, encode
 
 MOST_ROWS = 20_000
@@ -34,6 +34,7 @@ def report_data(records: Mapping[str, Record]) -> dict[str, Any]:
             {"name": name, "machine": dict(record["machine"]), "effort": dict(record.get("effort", {}))}
             for name, record in records.items()
         ],
+        "predicted": all_predicted(records),
         "differing": [key for key in MACHINE if any(m.get(key) != machines[0].get(key) for m in machines)],
         "whats": whats,
         "lines": names,

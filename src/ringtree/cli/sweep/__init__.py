@@ -18,6 +18,7 @@ from ringtree.cli.arguments.subject import given
 from ringtree.cli.options.cluster import OPTIONS
 from ringtree.cli.options.subject import MOST_RANKS
 from ringtree.cli.sweep.table import SweepLine, lines
+from ringtree.draw.text.report import PREDICTED
 from ringtree.files.replacing import replace_with_json
 from ringtree.machines.clusters import Cluster
 from ringtree.pages.report_page import report_page
@@ -204,4 +205,4 @@ def _record(name: str, cases: Sequence[SweepLine]) -> dict[str, Any]:
                     "wrong": None,
                 }
             )
-    return {"machine": {"topology": name, "source": "priced, not measured"}, "effort": {}, "rows": rows}
+    return {"machine": {"topology": name, "source": PREDICTED}, "effort": {}, "rows": rows}

@@ -14,11 +14,13 @@ from ringtree.ir.collective import collective as find_collective
 Record = Mapping[str, Any]
 """As bench.record reads it: machine, effort, rows."""
 
+PREDICTED = "priced, not measured"
+"""The `source` of the machine in a record of predicted times, as `ringtree sweep` writes it."""
 STATISTICS = ("time_us", "time_min_us", "in_place_time_us", "in_place_time_min_us")
 
 
 class Point(NamedTuple):
-    """One measured case. `what`: collective, type, operation; `times_us` by STATISTICS, None where there is no such
+    """One case. `what`: collective, type, operation; `times_us` by STATISTICS, None where there is no such
     figure; `bus_factor` times nbytes over the time is the bus bandwidth."""
 
     line: int
@@ -42,9 +44,20 @@ Curve = Sequence[tuple[float, float]]
 """(x, time) by rising x, both over 0; between its points a straight line on log axes."""
 
 
+def all_predicted(records: Mapping[str, Record]) -> bool:
+    """Whether all times of the records are predicted, and none measured."""
+    return all(map(_is_predicted, records.values()))
+
+
+def _is_predicted(record: Record) -> bool:
+    return bool(record["machine"].get("source") == PREDICTED)
+
+
 def points(records: Mapping[str, Record]) -> tuple[list[str], list[Point]]:
     """(the lines' names, every row of the records as a point of one of them). A record's rows of one library are a line
-    an algorithm; but one line where no case was measured by two algorithms, because it was then chosen by size."""
+    an algorithm; but one line where no case was measured by two algorithms, because it was then chosen by size. Lines
+    of predicted times say so where others are measured."""
+    mixed = not all_predicted(records)
     keyed: dict[tuple[str, str], list[tuple[str, Mapping[str, Any]]]] = {}
     for name, record in records.items():
         families: dict[str, list[Mapping[str, Any]]] = {}
@@ -53,7 +66,8 @@ def points(records: Mapping[str, Record]) -> tuple[list[str], list[Point]]:
         for family, rows in families.items():
             for row in rows:
                 algorithm = "" if _chosen(rows) else row.get("algorithm", "")
-                keyed.setdefault((_label(family, algorithm), name), []).append((name, row))
+                label = _label(family, algorithm) + " (predicted)" * (mixed and _is_predicted(record))
+                keyed.setdefault((label, name), []).append((name, row))
     labels = [label for label, _ in keyed]
     names = [label if labels.count(label) == 1 else f"{label} · {name}" for label, name in keyed]
     return names, [_point(line, row) for line, rows in enumerate(keyed.values()) for _, row in rows]
@@ -140,15 +154,23 @@ def report_text(records: Mapping[str, Record]) -> str:
     """The report as text, for every collective and number of ranks: the best line at each size, how much slower the
     next is, and where the best changes."""
     names, all_points = points(records)
+    predicted = all_predicted(records)
     groups: dict[tuple[tuple[str, str, str], int], list[Point]] = {}
     for p in all_points:
         groups.setdefault((p.what, p.ranks), []).append(p)
-    return "\n\n".join("\n".join(_table(names, what, ranks, group)) for (what, ranks), group in groups.items())
+    return "\n\n".join(
+        "\n".join(_table(names, what, ranks, group, predicted)) for (what, ranks), group in groups.items()
+    )
 
 
-def _table(names: Sequence[str], what: tuple[str, str, str], ranks: int, group: Sequence[Point]) -> Iterator[str]:
+def _table(
+    names: Sequence[str], what: tuple[str, str, str], ranks: int, group: Sequence[Point], predicted: bool
+) -> Iterator[str]:
     statistic = 0 if all(p.times_us[0] for p in group) else 2
-    yield f"{' '.join(what)}, {units.count(ranks, 'rank')}, {'in place' if statistic else 'out of place'}, median"
+    if predicted:
+        yield f"{what[0]}, {units.count(ranks, 'rank')}, predicted, not measured"
+    else:
+        yield f"{' '.join(what)}, {units.count(ranks, 'rank')}, {'in place' if statistic else 'out of place'}, median"
     yield f"{'size':>10}  {'time us':>12}  {'busbw GB/s':>11}  {'best':<22}  next"
     for nbytes in sorted({p.nbytes for p in group}):
         there = [(time, p) for p in group if p.nbytes == nbytes and (time := p.times_us[statistic])]

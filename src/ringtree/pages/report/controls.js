@@ -27,13 +27,15 @@ class ReportControls {
       ({id: text.replace('.', '-'), words: t(text), isOn, choose, disabled: !isThere});
     refill(
       this.bar,
-      this.#select('report.what', 'what', [...data.whats.keys()], (i) => data.whats[i].join(' ')),
+      this.#select('report.what', 'what', [...data.whats.keys()], (i) => reportWhat(data, i)),
       this.#select('report.ranks', 'ranks', ranks, (n) => shell.number(n)),
       ...(ranks.length > 1 ? [this.#select('report.size', 'nbytes', sizes, (n) => figures.bytes(n))] : []),
-      choices(null, ...['report.out_of_place', 'report.in_place'].map((text, i) =>
-        entry(text, choice.inPlace === i, () => this.#choose({inPlace: i}), choice.hasSide(i)))),
-      choices(null, ...['report.median', 'report.min'].map((text, i) =>
-        entry(text, choice.min === i, () => this.#choose({min: i}), choice.has(2 * choice.inPlace + i)))),
+      ...(data.predicted ? [] : [
+        choices(null, ...['report.out_of_place', 'report.in_place'].map((text, i) =>
+          entry(text, choice.inPlace === i, () => this.#choose({inPlace: i}), choice.hasSide(i)))),
+        choices(null, ...['report.median', 'report.min'].map((text, i) =>
+          entry(text, choice.min === i, () => this.#choose({min: i}), choice.has(2 * choice.inPlace + i)))),
+      ]),
     );
     refill(this.legend, ...choice.lines().map((line) => this.#entry(line)));
   }

@@ -83,6 +83,7 @@ const REPORT_MACHINE = {
   cpu: 'report.machine_cpu', cores: 'report.machine_cores', caches: 'report.machine_caches',
   numa_nodes: 'report.machine_numa_nodes', memory_bytes: 'report.machine_memory_bytes', kernel: 'report.machine_kernel',
   python: 'report.machine_python', numpy: 'report.machine_numpy', ringtree: 'report.machine_ringtree',
+  topology: 'report.machine_topology', source: 'report.machine_source',
 };
 
 /** @param {Record<string, MachineFact>} machine @param {string} key */
@@ -92,6 +93,9 @@ function reportValue(machine, key) {
   return Array.isArray(value) ? value.join(', ') : String(value || '');
 }
 
+/** A case in words; types and operations are of measured ones. @param {ReportData} data @param {number} what */
+const reportWhat = ({predicted, whats}, what) => (predicted ? whats[what][0] : whats[what].join(' '));
+
 /** The machine and the versions in one line. @param {Record<string, MachineFact>} machine @param {Shell} shell */
 function reportMachine(machine, shell) {
   /** @param {string} key */
@@ -99,6 +103,7 @@ function reportMachine(machine, shell) {
   return [
     machine.cpu && shell.t('report.cores_of', {cores: value('cores'), cpu: value('cpu')}),
     value('caches'), value('memory_bytes'), value('kernel'), value('python'),
+    machine.source && shell.t('report.predicted', {topology: value('topology')}),
     machine.numpy && `numpy ${machine.numpy}`, machine.ringtree && `ringtree ${machine.ringtree}`,
   ].filter(Boolean).join(' · ');
 }

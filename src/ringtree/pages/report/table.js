@@ -22,6 +22,13 @@ class ReportTable {
     ['wrong', 'report.wrong', 0],
   ];
 
+  /**
+   * Predicted times are one a case.
+   * @type {[key: ReportColumn, text: string, digits: number | null][]}
+   */
+  static PREDICTED = ReportTable.COLUMNS.filter(([key]) => key !== 'min' && key !== 'wrong')
+    .map(([key, text, digits]) => [key, key === 'median' ? 'report.predicted_us' : text, digits]);
+
   table = make('table.report-table');
   note = make('p.report-note');
   /** @type {ReportRow[]} */
@@ -30,9 +37,10 @@ class ReportTable {
 
   /**
    * `pointed` is called for the row under the mouse.
-   * @param {Shell} shell @param {(row: ReportRow | null) => void} pointed
+   * @param {Shell} shell @param {boolean} predicted @param {(row: ReportRow | null) => void} pointed
    */
-  constructor(shell, pointed) {
+  constructor(shell, predicted, pointed) {
+    this.columns = predicted ? ReportTable.PREDICTED : ReportTable.COLUMNS;
     this.shell = shell;
     this.pointed = pointed;
   }
@@ -44,8 +52,8 @@ class ReportTable {
   }
 
   #draw() {
-    const {MOST, COLUMNS} = ReportTable;
-    const head = make('tr', {}, ...COLUMNS.map(([key, text, digits]) => this.#head(key, text, digits)));
+    const {MOST} = ReportTable;
+    const head = make('tr', {}, ...this.columns.map(([key, text, digits]) => this.#head(key, text, digits)));
     const rows = this.#sorted().slice(0, MOST).map((row) => this.#row(row));
     this.table.replaceChildren(make('thead', {}, head), make('tbody', {}, ...rows));
     const count = this.rows.length;
@@ -77,7 +85,7 @@ class ReportTable {
 
   /** @param {ReportRow} row */
   #row(row) {
-    const cells = ReportTable.COLUMNS.map(([key, , digits]) => {
+    const cells = this.columns.map(([key, , digits]) => {
       const td = make(digits === null ? 'td' : 'td.number', {}, this.#words(row[key], digits));
       if (key === 'name') td.prepend(reportSwatch(row.line, this.shell));
       if (key === 'behind' && row.behind === 1) td.classList.add('best');

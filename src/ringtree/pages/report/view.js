@@ -21,7 +21,7 @@ class ReportView {
     this.shell = shell;
     this.choice = new ReportChoice(reportPoints(data, shell));
     this.charts = new ReportCharts(data, this.choice, shell);
-    this.table = new ReportTable(shell, (row) => this.charts.highlight(row && row.line, row?.index));
+    this.table = new ReportTable(shell, data.predicted, (row) => this.charts.highlight(row && row.line, row?.index));
     this.controls = new ReportControls(data, this.choice, shell, {
       changed: () => this.redraw(), pointed: (line) => this.charts.highlight(line),
     });
@@ -44,7 +44,7 @@ class ReportView {
 
   redraw() {
     const {element, data, choice, shell} = this;
-    const what = data.whats[choice.what].join(' ');
+    const what = reportWhat(data, choice.what);
     const statistic = ReportChoice.STATISTICS[choice.statistic];
     Object.assign(element.dataset, {what, ranks: choice.ranks, size: choice.nbytes, statistic});
     this.controls.draw();
