@@ -29,6 +29,12 @@ MISTAKES = [
         "ringtree plan: unrecognized arguments: --node 16; did you mean "
         "--nodes? (ringtree plan --help lists all options)",
     ),
+    (
+        "prove examples/own_algorithm.py",
+        "ringtree prove: examples/own_algorithm.py is a file of functions: expected "
+        "examples/own_algorithm.py:FUNCTION, one of there_and_back, there_and_half_back",
+    ),
+    ("show tests/effort.py", "tests/effort.py is a file of functions: expected tests/effort.py:FUNCTION"),
     ("show ring --bogus", "ringtree show: unrecognized arguments: --bogus (ringtree show --help lists all options)"),
     ("topo show dgx-h100 --soures", "--soures; did you mean --sources? (ringtree topo show --help lists"),
     ("--bogus info", "ringtree: unrecognized arguments: --bogus (ringtree --help lists all options)"),

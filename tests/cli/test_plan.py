@@ -214,6 +214,11 @@ def test_part_of_a_machine_and_other_nics(ringtree: Ringtree) -> None:
     assert quick == pytest.approx(2 * slow, rel=0.05)
 
 
+def test_a_nics_rate_in_g_is_in_bits(ringtree: Ringtree) -> None:
+    short, long = (ringtree(*FOUR, "--nics", nics, "--bytes", "8G").out for nics in ("8x200G", "8x200Gb/s"))
+    assert short == long and "8 NICs of 25 GB/s (200 Gb/s)" in short
+
+
 @pytest.mark.parametrize("fabric", ["infiniband", "roce", "efa", "slingshot", "tcp", "tcpx"])
 def test_every_fabric_has_an_answer(ringtree: Ringtree, fabric: str) -> None:
     assert f"{fabric} over rails" in ringtree(*FOUR, "--fabric", fabric, "--bytes", "64M").out
@@ -303,7 +308,8 @@ MISTAKES = [
     ("all_reduce --topology dgx-h100 --gpus 1", "is one GPU: expected two ranks at least"),
     ("all_reduce --topology dgx-h100 --gpus x", "expected a number of GPUs such as 4, or a list such as 0,1,4,5"),
     ("all_reduce --topology dgx-h100 --nics 8", "expected such as 8x400Gb"),
-    ("all_reduce --topology dgx-h100 --nics 8x400", "expected such as 8x400Gb"),
+    ("all_reduce --topology dgx-h100 --nics 8x400", "--nics 8x400: '400' is no rate; expected such as 8x400Gb"),
+    ("all_reduce --topology dgx-h100 --nics 8x4.0.0G", "--nics 8x4.0.0G: '4.0.0G' is no rate; expected such as"),
     ("all_reduce --topology dgx-h100 --nodes 2 --fabric string", "--fabric string: expected one of infiniband"),
     ("all_reduce --topology dgx-h100 --nodes 2 --network mesh", "--network mesh: expected one of rails"),
     ("all_reduce --topology dgx-h100 --nodes 2 --oversubscription 0.5", "oversubscription 0.5; expected at least 1"),

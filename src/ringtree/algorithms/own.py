@@ -6,6 +6,7 @@ ValueError in one line, with the file and the line in it.
 
 from __future__ import annotations
 
+import ast
 import inspect
 import os
 import re
@@ -52,6 +53,16 @@ class Counted(Expression):
 def is_reference(text: str) -> bool:
     """Whether `text` names a function in a file, as FILE.py:FUNCTION."""
     return re.fullmatch(r".+\.py:[^/]*", text) is not None
+
+
+def functions_in(path: str) -> list[str]:
+    """The names of the functions that a Python file defines for others, by its text alone; none of a broken file."""
+    try:
+        with open(path, "rb") as file:
+            defined = ast.parse(file.read()).body
+    except (SyntaxError, ValueError):
+        return []
+    return [each.name for each in defined if isinstance(each, ast.FunctionDef) and not each.name.startswith("_")]
 
 
 def absolute(reference: str) -> str:

@@ -68,8 +68,12 @@ def machine_of(args: argparse.Namespace) -> Machine:
 
 
 def rate_Bps(text: str) -> float:
-    """`400Gb`, `400Gb/s` or `50GB/s` as bytes a second."""
-    return bytes_per_second(text if text.endswith(("/s", "ps")) else text + "/s")
+    """`400Gb`, `400Gb/s`, `400G`, as everybody writes it, or `50GB/s` as bytes a second. ValueError for others."""
+    in_bits = f"{text}b" if re.fullmatch(r"[0-9.]+[GT]", text) else text
+    try:
+        return bytes_per_second(in_bits if in_bits.endswith(("/s", "ps")) else f"{in_bits}/s")
+    except ValueError:
+        raise ValueError(f"{text!r} is no rate") from None
 
 
 def _gpus(machine: Machine, text: str) -> range | list[int]:

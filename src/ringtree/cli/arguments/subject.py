@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ringtree.algorithms import REGISTRY, build, exists, find, known
-from ringtree.algorithms.own import is_reference
+from ringtree.algorithms.own import functions_in, is_reference
 from ringtree.cli.options.subject import MOST_RANKS
 from ringtree.formats import Imported, load
 from ringtree.ir.collective import collective
@@ -32,9 +32,14 @@ def option_name(argument: str) -> str:
 
 
 def is_file(text: str) -> bool:
-    """Whether `text` is meant as a schedule's file; ValueError where it is neither that nor an algorithm."""
+    """Whether `text` is meant as a schedule's file; ValueError where it is neither that nor an algorithm, as where a
+    Python file lacks its function."""
     if text in REGISTRY or is_reference(text):
         return False
+    if text.endswith(".py") and Path(text).is_file():
+        there = functions_in(text)
+        found = f", one of {', '.join(there)}" if there else ", and the file has none"
+        raise ValueError(f"{text} is a file of functions: expected {text}:FUNCTION{found}")
     if Path(text).exists() or "/" in text or "." in text:
         return True
     if not exists(text):
