@@ -10,7 +10,7 @@ from statistics import median
 from ringtree.nccl.files.measured_rows import BLOCKS, NcclTestsRow, per_rank
 
 LARGEST_FACTOR = 0.9999
-"""Of (n - 1)/n: beyond it the figures determine no number."""
+"""The largest (n - 1)/n: beyond it the figures determine no number."""
 
 
 def collective_of(rows: Sequence[NcclTestsRow]) -> str:
@@ -65,6 +65,6 @@ def _factor_range(rows: Sequence[NcclTestsRow]) -> tuple[float, float]:
 
 
 def _half_a_digit(row: NcclTestsRow) -> float:
-    """By how much the row's figures may differ from those that were printed so."""
+    """The largest difference of the row's figures from those that were printed so."""
     last = min(int(Decimal(str(figure)).as_tuple().exponent) for figure in (row.algbw, row.busbw))
     return 0.5 * 10.0**last
