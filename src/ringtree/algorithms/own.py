@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ringtree.algorithms.cost import Cost, Expression
+from ringtree.files.file_bytes import file_bytes
 from ringtree.ir.collective import collective
 from ringtree.ir.schedule import Schedule
 
@@ -29,6 +30,8 @@ Function = Callable[..., Schedule]
 
 ENTRY_POINTS = "ringtree.algorithms"
 """The group of packages' entry points; each is a function, or a module of functions named like collectives."""
+MOST_BYTES = 1 << 20
+"""The longest file whose functions are listed."""
 PROBED_RANKS = (4, 2, 3, 8, 5, 6, 7, 16, 9, 12, 32, 64, 1)
 """Numbers of ranks over which a function is called, until it makes a schedule, to find its collective."""
 
@@ -58,9 +61,8 @@ def is_reference(text: str) -> bool:
 def functions_in(path: str) -> list[str]:
     """The names of the functions that a Python file defines for others, by its text alone; none of a broken file."""
     try:
-        with open(path, "rb") as file:
-            defined = ast.parse(file.read()).body
-    except (SyntaxError, ValueError):
+        defined = ast.parse(file_bytes(path, "a Python file", MOST_BYTES)).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # of what is nested too deeply
         return []
     return [each.name for each in defined if isinstance(each, ast.FunctionDef) and not each.name.startswith("_")]
 
