@@ -33,6 +33,15 @@ def test_without_a_launcher_the_world_has_one_rank(engine: str) -> None:
         assert repr(comm) == f"<Communicator rank 0 of 1, engine {engine}>"
 
 
+def test_an_engine_of_threads_is_refused_to_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once: its ranks meet in one process's memory."""
+    monkeypatch.setenv("RINGTREE_RANK", "1")
+    monkeypatch.setenv("RINGTREE_WORLD_SIZE", "2")
+    remedy = r"rank 1 of 2: .*threads of one process.*ringtree\.spawn\(work, 2, engine='reference', threads=True\)"
+    with pytest.raises(ValueError, match=remedy):
+        init(engine="reference", timeout_s=2)
+
+
 def test_a_world_of_one_needs_no_native_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> object:
         raise ImportError("no module named _native")

@@ -22,6 +22,7 @@ from ringtree.runtime.communicator import membership
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import GroupParameters, default_engine
 from ringtree.runtime.linux import after_fork_in_child, require_linux
+from ringtree.runtime.mistakes import check_engine
 
 if TYPE_CHECKING:
     from ringtree.runtime.bootstrap.protocols import HostBootstrap
@@ -50,6 +51,7 @@ def init(
     require_linux()
     world = detect(meets=store is not None) if mpi is None else _of_mpi(mpi)
     timeout_s = patience(timeout_s)
+    check_engine(engine, world)
     board = _board(world, store, mpi)
     if board is None or world.size == 1:
         return _made_here(world, engine, timeout_s, check)
