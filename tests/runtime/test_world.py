@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,6 +41,54 @@ def test_an_engine_of_threads_is_refused_to_processes(monkeypatch: pytest.Monkey
     remedy = r"rank 1 of 2: .*threads of one process.*ringtree\.spawn\(work, 2, engine='reference', threads=True\)"
     with pytest.raises(ValueError, match=remedy):
         init(engine="reference", timeout_s=2)
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "text"),
+    [
+        ({"store": {}}, TypeError, r"store is \{\}; expected an object with set\(key, value\) and get\(key\)"),
+        ({"mpi": 3}, TypeError, "mpi is 3; expected mpi4py's communicator"),
+    ],
+)
+def test_what_ranks_cannot_meet_by_is_refused(given: dict[str, Any], kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind, match=text):
+        init(**given)
+
+
+def test_a_folder_of_recordings_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RINGTREE_TRACE_FOLDER", "/nonexistent/x")
+    with pytest.raises(ValueError, match=r"rank 0 cannot .* RINGTREE_TRACE_FOLDER=/nonexistent/x; expected a folder"):
+        init()
+
+
+MPI_MISTAKES = """
+from ringtree import init, mpi
+world = mpi.COMM_WORLD
+def end(**given):
+    try:
+        init(**given)
+    except Exception as error:
+        print(f"{type(error).__name__}: {error}\\n", end="", flush=True)
+end(mpi=world, timeout_s=-1 if world.rank == 0 else 20)
+alone = world.Split(world.rank)
+end(mpi=alone.Create_intercomm(0, world, 1 - world.rank))
+"""
+
+
+def test_a_mistake_with_a_communicator_hangs_nobody(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Rank 0's alone reaches the others, which wait for its broadcast without a limit."""
+    (tmp_path / "mistakes.py").write_text(MPI_MISTAKES)
+    assert run([str(tmp_path / "mistakes.py")], 2) == 0
+    why = "timeout_s is -1; expected a positive number of seconds"
+    two = "ValueError: mpi is an intercommunicator of two groups; expected one of one group, as its Merge() makes"
+    assert sorted(capfd.readouterr().out.splitlines()) == sorted(
+        [
+            f"[0] ValueError: {why}",
+            f"[1] RuntimeError: rank 0 failed before the ranks met: {why}",
+            f"[0] {two}",
+            f"[1] {two}",
+        ]
+    )
 
 
 def test_a_world_of_one_needs_no_native_engine(monkeypatch: pytest.MonkeyPatch) -> None:

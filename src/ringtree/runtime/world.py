@@ -22,7 +22,7 @@ from ringtree.runtime.communicator import membership
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import GroupParameters, default_engine
 from ringtree.runtime.linux import after_fork_in_child, require_linux
-from ringtree.runtime.mistakes import check_engine
+from ringtree.runtime.mistakes import check_engine, check_mpi, check_store, check_trace_folder
 
 if TYPE_CHECKING:
     from ringtree.runtime.bootstrap.protocols import HostBootstrap
@@ -49,10 +49,18 @@ def init(
     announces its address and a secret there (docs/hosts.md).
     """
     require_linux()
+    if store is not None:
+        check_store(store)
     world = detect(meets=store is not None) if mpi is None else _of_mpi(mpi)
-    timeout_s = patience(timeout_s)
-    check_engine(engine, world)
     board = _board(world, store, mpi)
+    try:
+        timeout_s = patience(timeout_s)
+        check_engine(engine, world)
+        check_trace_folder(world)
+    except ValueError as error:
+        if board is not None and world.rank == 0 < world.size - 1 and _process.hosts is None:
+            board.give_up(str(error))  # by MPI the others wait for it without a limit
+        raise
     if board is None or world.size == 1:
         return _made_here(world, engine, timeout_s, check)
     hosts = _hosts(next((by for by in (store, mpi) if by is not None), board.where), board, world, timeout_s)
@@ -83,6 +91,7 @@ def join(at: str | None = None, *, timeout_s: float | None = None) -> Communicat
 
 def _of_mpi(comm: Any) -> World:
     """The world of the ranks of mpi4py's communicator."""
+    check_mpi(comm)
     return World(comm.Get_rank(), comm.Get_size(), comm.Get_size(), f"alone-{os.getpid()}", "mpi4py")
 
 
