@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 import struct
@@ -21,6 +22,7 @@ from ringtree.runtime.bootstrap.network.connection import Connection, proof
 from ringtree.runtime.bootstrap.network.contact import GivenAddress
 from ringtree.runtime.bootstrap.network.rendezvous import Rendezvous
 from ringtree.runtime.bootstrap.network.server import RendezvousServer
+from tests.waiting import until
 
 SECRET = b"a secret"
 
@@ -59,6 +61,18 @@ def test_one_who_does_not_come_is_named(served: tuple[RendezvousServer, tuple[st
     found = together(*(lambda r=r: clients[r].exchange(group(r, timeout_s=0.5), r) for r in range(2)))
     for error in found:
         assert str(error).startswith("rank 2 did not come to a test within 0.5 s; ranks on other hosts do not reach")
+
+
+def test_a_server_that_is_closed_keeps_no_descriptor() -> None:
+    """Without the garbage collector's help."""
+    before = set(os.listdir("/proc/self/fd"))
+    gc.disable()
+    try:
+        for _ in range(3):
+            RendezvousServer(listen("127.0.0.1", 0), SECRET, 3).close()
+        until(lambda: set(os.listdir("/proc/self/fd")) <= before)
+    finally:
+        gc.enable()
 
 
 class SlowServer(RendezvousServer):

@@ -115,6 +115,10 @@ class RendezvousServer:
         self._retiring = True
 
     def _serve(self) -> None:
+        with self._selector:
+            self._serve_all()
+
+    def _serve_all(self) -> None:
         while not self._stopping:
             if self._retiring and not self._proved:
                 return self._listener.close()
