@@ -164,3 +164,26 @@ def test_a_native_module_of_another_version_raises(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(native, "INTERFACE", "0123456789ab")
     with pytest.raises(RuntimeError, match="was built for another version of the Python beside it: pip install"):
         init()
+
+
+@pytest.mark.parametrize("job", ["", "a job's name"])
+def test_ranks_behind_shells_of_their_own_need_a_name_for_their_job(job: str, tmp_path: Path) -> None:
+    """Where the launcher gives none: then each rank's parent is another process."""
+    pytest.importorskip("ringtree._native")
+    (tmp_path / "meets.py").write_text("import ringtree\nprint(ringtree.init().size)\n")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("RINGTREE_", "RANK", "OMPI"))}
+    named = {"RINGTREE_JOB": f"{job} {tmp_path}"} if job else {}
+    shells = [
+        subprocess.Popen(
+            ["sh", "-c", f"{sys.executable} {tmp_path / 'meets.py'}; true"],
+            env=kept | named | {"PMI_RANK": str(rank), "PMI_SIZE": "2", "RINGTREE_TIMEOUT": "60" if job else "1"},
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )
+        for rank in range(2)
+    ]  # fmt: skip
+    for rank, shell in enumerate(shells):
+        text = shell.communicate()[0]
+        if job:
+            assert text == "2\n"
+        else:
+            assert f"rank {1 - rank} did not come" in text and "set RINGTREE_JOB alike for all ranks" in text

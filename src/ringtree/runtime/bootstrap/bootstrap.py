@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from ringtree.runtime.bootstrap.environment import PARENT
+
 
 class Abandoned(RuntimeError):
     """Raised by a liveness check: this bootstrap ends for all members, and each learns elsewhere how they meet."""
@@ -53,4 +55,10 @@ class BootstrapGroup(NamedTuple):
 
     def missing(self, ranks: Sequence[int]) -> TimeoutError:
         """The error for members that did not come in time."""
-        return TimeoutError(f"{self.named(ranks)} did not come to {self.subject} within {self.timeout_s:g} s")
+        hint = ""
+        if self.key.startswith(PARENT) and not self.inherited:
+            hint = (
+                "; this launcher names no job, so only ranks that one process has started find each other: set "
+                "RINGTREE_JOB alike for all ranks, and otherwise for every job"
+            )
+        return TimeoutError(f"{self.named(ranks)} did not come to {self.subject} within {self.timeout_s:g} s{hint}")

@@ -29,6 +29,8 @@ MOST_SHOWN = 40
 """The most characters of a value that an error repeats."""
 TASKS = re.compile(r"(\d{1,7})(\(x\d{1,7}\))?(,\d{1,7}(\(x\d{1,7}\))?)*")
 """Slurm's numbers of tasks, node by node, as in 2(x3),1."""
+PARENT = "parent-"
+"""The prefix of a job that no launcher names: its ranks are the children of one process."""
 SPAWNED = "spawn-"
 """The prefix of the job of ranks that spawn() started."""
 RAY = "ray-"
@@ -49,7 +51,7 @@ class World(NamedTuple):
     @property
     def job_on_all_hosts(self) -> str:
         """The job, where the launcher names it alike on all hosts; "" where it may not."""
-        local = self.launcher in ("MPICH", "none", "mpi4py") or self.job.startswith("parent-")
+        local = self.launcher in ("MPICH", "none", "mpi4py") or self.job.startswith(PARENT)
         return "" if local else self.job
 
 
@@ -152,7 +154,7 @@ def _open_mpi(env: Mapping[str, str]) -> World | None:
         return None
     size = _size(env, "OMPI_COMM_WORLD_SIZE")
     local = _number(env, "OMPI_COMM_WORLD_LOCAL_SIZE") if "OMPI_COMM_WORLD_LOCAL_SIZE" in env else size
-    job = env.get("PMIX_NAMESPACE") or env.get("OMPI_MCA_ess_base_jobid") or f"parent-{os.getppid()}"
+    job = env.get("PMIX_NAMESPACE") or env.get("OMPI_MCA_ess_base_jobid") or _unnamed(env)
     return World(_number(env, "OMPI_COMM_WORLD_RANK"), size, local, job, "Open MPI")
 
 
@@ -163,7 +165,7 @@ def _hydra(env: Mapping[str, str]) -> World | None:
         return None
     size = _size(env, "PMI_SIZE")
     local = _number(env, "MPI_LOCALNRANKS") if "MPI_LOCALNRANKS" in env else size
-    return World(_number(env, "PMI_RANK"), size, local, _ancestor("hydra_pmi_proxy"), "MPICH")
+    return World(_number(env, "PMI_RANK"), size, local, _ancestor("hydra_pmi_proxy") or _unnamed(env), "MPICH")
 
 
 def _srun(env: Mapping[str, str]) -> World | None:
@@ -211,7 +213,7 @@ def _number(env: Mapping[str, str], name: str) -> int:
 
 
 def _ancestor(name: str) -> str:
-    """`PID-START` of the nearest ancestor of that name (as ps shows it), else of the parent."""
+    """`NAME-PID-START` of the nearest ancestor of that name (as ps shows it); "" where there is none."""
     pid = os.getppid()
     while pid > 1:
         try:
@@ -223,7 +225,12 @@ def _ancestor(name: str) -> str:
         if command == name[:15]:  # the kernel keeps 15 characters
             return f"{name}-{pid}-{fields[19]}"
         pid = int(fields[1])
-    return f"parent-{os.getppid()}"
+    return ""
+
+
+def _unnamed(env: Mapping[str, str]) -> str:
+    """The job of ranks whose launcher does not name it: the user's name for it, else their parent."""
+    return env.get("RINGTREE_JOB") or f"{PARENT}{os.getppid()}"
 
 
 def patience(timeout_s: float | None, env: Mapping[str, str] | None = None) -> float:
