@@ -18,7 +18,7 @@ from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
 from ringtree.runtime.bootstrap.local.abstract_socket import AbstractSocket
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines import shm
-from tests.waiting import Event, Naps
+from tests.waiting import Event, Naps, until
 
 pytest.importorskip("ringtree._native")
 
@@ -73,6 +73,43 @@ def test_ranks_that_any_launcher_started(victim: int, moment: str, tmp_path: Pat
             assert kind == "PeerDied"
             assert f"rank {victim} " in message.partition("while")[0], message
             assert float(seconds) < 10  # of its own start, too, on a busy machine, where the limit is 60
+
+
+EARLIER = """
+import os, sys, time
+from pathlib import Path
+import ringtree
+from ringtree.runtime.bootstrap.local.siblings import Siblings
+folder, check = Path(sys.argv[0]).parent, Siblings.check
+def noted(siblings, absent=()):
+    check(siblings, absent)
+    if siblings._seen:
+        (folder / "looked").touch()
+Siblings.check = noted
+while os.environ["RINGTREE_RANK"] == "1" and not (folder / "over").exists():
+    time.sleep(0.01)
+print(ringtree.init().size)
+"""
+
+
+def test_an_earlier_process_of_a_rank_does_not_stand_for_it(tmp_path: Path) -> None:
+    """Its end is not the end of the rank that has come meanwhile."""
+    (tmp_path / "program.py").write_text(EARLIER)
+    job = {"RINGTREE_WORLD_SIZE": "2", "RINGTREE_JOB": str(tmp_path), "RINGTREE_TIMEOUT": "60"}
+
+    def start(rank: int, *words: str) -> subprocess.Popen[str]:
+        environment = os.environ | job | {"RINGTREE_RANK": str(rank)}
+        return subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True)
+
+    program = sys.executable, str(tmp_path / "program.py")
+    earlier, first = start(1, "sleep", "600"), start(0, *program)
+    until((tmp_path / "looked").exists)
+    second = start(1, *program)
+    earlier.kill()
+    earlier.communicate()
+    time.sleep(0.5)  # the first looks every 0.1 s
+    (tmp_path / "over").touch()
+    assert [process.communicate()[0] for process in (first, second)] == ["2\n", "2\n"]
 
 
 def patched(victim: int, dies: Event, where: str) -> Callable[[pytest.MonkeyPatch], None]:

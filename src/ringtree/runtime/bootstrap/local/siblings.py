@@ -32,15 +32,23 @@ class Siblings:
         self._next_s = 0.0
 
     def check(self, absent: Sequence[int] = ()) -> None:
-        """The liveness check of a bootstrap: PeerDied where a rank that was seen has ended."""
+        """The liveness check of a bootstrap: PeerDied where a rank that was seen has ended, unless another process of
+        that rank is there: the one that was seen may be an earlier one."""
         self._look()
-        for rank, (pid, start) in self._seen.items():
-            if _start(pid) not in (start, None):
+        for rank, (pid, start) in list(self._seen.items()):
+            if _start(pid) not in (start, None) and not self._replaced(rank, pid):
                 raise PeerDied(
                     f"rank {rank} died (process {pid} ended) while rank {self._rank} waited for the group of "
                     f"{self._size} ranks",
                     rank,
                 )
+
+    def _replaced(self, rank: int, ended: int) -> bool:
+        pid = self._find().get(rank, ended)
+        if pid == ended or not (start := _start(pid)):
+            return False
+        self._seen[rank] = pid, start
+        return True
 
     def _look(self) -> None:
         begun_s = time.monotonic()
