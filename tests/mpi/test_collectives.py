@@ -214,3 +214,35 @@ def test_a_root_that_is_no_rank_is_refused() -> None:
 def test_calls_of_buffers_return_nothing(call: Any) -> None:
     x, out = np.arange(2.0), np.zeros(2)
     assert call(MPI.COMM_WORLD, x, out) is None
+
+
+def logical(comm: MPI.Comm) -> list[list[int]]:
+    """Of 5 on each rank: the results of a scan, an exclusive scan and a reduction, by operation."""
+    found = []
+    for op in (MPI.LAND, MPI.LOR, MPI.LXOR):
+        scanned, before, reduced, x = ints(-1), ints(-1), ints(-1), ints(5)
+        comm.Iscan(x, scanned, op).Wait()
+        comm.Exscan(x, before, op)
+        comm.Allreduce(x, reduced, op)
+        found.append([int(scanned[0]), int(before[0]), int(reduced[0])])
+    return found
+
+
+def joined_logically(ranks: int, odd: bool) -> int:
+    """-1 of no operand; one operand stays as it is."""
+    return (-1, 5)[ranks] if ranks < 2 else ranks % 2 if odd else 1
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_a_logical_operation_keeps_a_single_operand(ranks: int) -> None:
+    """As MPICH and Open MPI do, where there is nothing to join it with."""
+    check(
+        [
+            (
+                "logical",
+                logical,
+                lambda r, n: [[joined_logically(k, odd) for k in (r + 1, r, n)] for odd in (False, False, True)],
+            )
+        ],
+        ranks,
+    )

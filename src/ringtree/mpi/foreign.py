@@ -16,14 +16,19 @@ from ringtree.mpi.op import ON_ARRAYS, Op, check, native
 from ringtree.mpi.types.datatype import Datatype
 from ringtree.mpi.types.memory import NumpyArray
 from ringtree.runtime.communicator.communicator import Communicator
+from ringtree.runtime.types import LOGICAL
 
 ALL = slice(None)
 _PAIR = Datatype.fromcode("LONG_DOUBLE_INT").dtype
 
 
-def is_foreign(x: NumpyArray, op: Any) -> bool:
-    """Whether a reduction of `x` by `op` is done here: numpy can, and the engine cannot."""
-    if not (x.dtype.char in "gG" or x.dtype == _PAIR) or not isinstance(op, Op) or op.name not in ON_ARRAYS:
+def is_foreign(x: NumpyArray, op: Any, fewest: int = 2) -> bool:
+    """Whether a reduction of `x` by `op` is done here: numpy can, and the engine cannot. `fewest`: the least number of
+    operands of a rank's result; of a single one the engine's logical operations make 0 or 1, and MPI's keep it."""
+    if not isinstance(op, Op) or op.name not in ON_ARRAYS:
+        return False
+    keeps = fewest < 2 and op.native in LOGICAL and x.dtype.kind in "biuf"
+    if not (keeps or x.dtype.char in "gG" or x.dtype == _PAIR):
         return False
     native(op)
     check(op.name, x.dtype)

@@ -67,7 +67,7 @@ class CollectiveMethods(Connected):
         comm = self._comm
         out = checked(block(recvbuf)) if comm.rank == root else None
         x = block(recvbuf if in_place(sendbuf) else sendbuf)
-        if is_foreign(x, op):
+        if is_foreign(x, op, comm.size):
             return landed(joined(comm, x, op, out, ALL, comm.size, how), out)
         return landed(comm.reduce(x, native(op), root, out=out, **how), out)
 
@@ -75,7 +75,7 @@ class CollectiveMethods(Connected):
         """Reduces every rank's `sendbuf` by `op` into all `recvbuf`s."""
         out = checked(block(recvbuf))
         x = out if in_place(sendbuf) else block(sendbuf)
-        if is_foreign(x, op):
+        if is_foreign(x, op, self._comm.size):
             return landed(joined(self._comm, x, op, out, ALL, self._comm.size, how), out)
         return landed(self._comm.all_reduce(x, native(op), out=out, **how), out)
 
@@ -85,7 +85,7 @@ class CollectiveMethods(Connected):
         comm = self._comm
         x = block(recvbuf if in_place(sendbuf) else sendbuf, comm.size).reshape(comm.size, -1)
         out = x[0] if in_place(sendbuf) else block(recvbuf)
-        if is_foreign(x, op):
+        if is_foreign(x, op, comm.size):
             n = x.shape[1]
             part = slice(comm.rank * n, comm.rank * n + n)
             return landed(joined(comm, x.reshape(-1), op, checked(out), part, comm.size, how), out)
@@ -95,7 +95,7 @@ class CollectiveMethods(Connected):
         """Reduces the `sendbuf`s of ranks 0 to this rank, inclusive, into `recvbuf`."""
         out = checked(block(recvbuf))
         x = out if in_place(sendbuf) else block(sendbuf)
-        if is_foreign(x, op):
+        if is_foreign(x, op, 1):
             return landed(joined(self._comm, x, op, out, ALL, self._comm.rank + 1, how), out)
         return landed(self._comm.scan(x, native(op), out=out, **how), out)
 
@@ -103,7 +103,7 @@ class CollectiveMethods(Connected):
         """Reduces the `sendbuf`s of the ranks before this one into `recvbuf`; rank 0's is left alone."""
         out = checked(block(recvbuf))
         x = out if in_place(sendbuf) else block(sendbuf)
-        if is_foreign(x, op):
+        if is_foreign(x, op, 1):
             return landed(joined(self._comm, x, op, out, ALL, self._comm.rank, how), out)
         return landed(self._comm.exscan(x, native(op), out=out, **how), out)
 

@@ -134,7 +134,7 @@ class UnevenForms(Connected):
             elif len(recvcounts) != comm.size:
                 raise ValueError(f"recvcounts has {len(recvcounts)} counts; expected one a rank, {comm.size}")
             mine = out[: recvcounts[comm.rank]]
-            if is_foreign(x, op):
+            if is_foreign(x, op, comm.size):
                 start = sum(recvcounts[: comm.rank])
                 part = slice(start, start + recvcounts[comm.rank])
                 return landed(joined(comm, x, op, mine, part, comm.size, how), out)
