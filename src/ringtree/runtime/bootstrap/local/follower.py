@@ -10,12 +10,13 @@ from typing import Any
 
 from ringtree.errors import PeerDied
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
+from ringtree.runtime.bootstrap.interruption import of_kernel
 from ringtree.runtime.bootstrap.local.doorbell import LEADER, Doorbell
+from ringtree.runtime.bootstrap.local.giving_up import GivingUp
 from ringtree.runtime.bootstrap.local.socket_messages import (
     CHECK_S,
     MESSAGE_BYTES,
     held_by,
-    interrupted,
     no_descriptor,
     other_build,
     refusal,
@@ -33,6 +34,7 @@ class Follower:
     def __init__(self, group: BootstrapGroup) -> None:
         self._group = group
         self._deadline_s = time.monotonic() + group.timeout_s
+        self._giving_up = GivingUp(group)
         self._holders: list[Holder] = []  # other users' processes that hold names of the leader's
 
     def meet(self, value: Any) -> tuple[int, list[Any]]:
@@ -89,53 +91,53 @@ class Follower:
         return None
 
     def _answered(self, leader: UnixSocket, hello: dict[str, Any]) -> tuple[dict[str, Any], int] | None:
-        group = self._group
-        # the leader gives up first and sends the reason: so this member waits a little longer
-        leader.settimeout(max(self._deadline_s - time.monotonic(), 0) + 1.0)
         try:
-            with self._descriptor_to_come(leader, hello):
-                leader.send(written(hello))
-                if group.check_liveness is not None:
-                    while time.monotonic() < self._deadline_s and not leader.is_readable(CHECK_S):
-                        self._check(leader)
-                leader.is_readable(self._deadline_s - time.monotonic() + 1.0)
-                leader.settimeout(CHECK_S)  # what it sent is here by now
-            message, fd = leader.receive_with(MESSAGE_BYTES)
-        except ConnectionError:
-            return None
-        except (TimeoutError, KeyboardInterrupt) as error:
-            ends = self._late() if isinstance(error, TimeoutError) else interrupted(group)
+            return self._asked(leader, hello)
+        except BaseException as error:
             with contextlib.suppress(OSError):  # the leader would take this member for one that has died
-                leader.send(written(refusal(ends)))
-            if isinstance(error, KeyboardInterrupt):
-                raise
-            raise ends from None
+                leader.send(written(refusal(self._giving_up.to_others(error))))
+            raise
+
+    def _asked(self, leader: UnixSocket, hello: dict[str, Any]) -> tuple[dict[str, Any], int] | None:
+        with self._descriptor_to_come(leader, hello):
+            if not leader.sends(written(hello)):
+                return None
+            if self._group.check_liveness is not None:
+                while time.monotonic() < self._deadline_s and not leader.is_readable(CHECK_S):
+                    self._check(leader)
+            # the leader gives up first and sends the reason: so this member waits a little longer
+            if not leader.is_readable(self._deadline_s - time.monotonic() + 1.0):
+                raise self._late()
         try:
-            leader.settimeout(max(self._deadline_s - time.monotonic(), 0) + 1.0)
-            answer = whole(message, leader)
-        except OSError as error:
+            message, fd = leader.receive_with(MESSAGE_BYTES)
+        except ConnectionError as error:
+            if not of_kernel(error):
+                raise
+            return None
+        try:
+            answer = whole(message, leader, max(self._deadline_s, time.monotonic()) + 1.0)
+            if not isinstance(answer, dict):
+                raise self._late() if answer is TimeoutError else self._ended()
+        except BaseException:
             if fd >= 0:
                 os.close(fd)
-            raise self._late() if isinstance(error, TimeoutError) else self._ended() from None
+            raise
         return None if answer.get("again") else (answer, fd)
 
     def _ended(self) -> PeerDied:
         """The error of a member that the leader took in before it ended."""
-        self._group.check([])
-        return PeerDied(f"{self._group.named([0])} ended while {self._group.subject} was being set up", 0)
+        self._giving_up.check([])
+        error = PeerDied(f"{self._group.named([0])} ended while {self._group.subject} was being set up", 0)
+        return self._giving_up.own(error)
 
     def _check(self, leader: UnixSocket) -> None:
         """Raises where waiting is in vain. In a world the leader may have sent its answer meanwhile, and members that
         had theirs sooner have ended."""
         try:
-            self._group.check([])
-        except Exception as error:
-            late = isinstance(error, PeerDied) and not self._group.inherited
-            if late and leader.is_readable(CHECK_S):
-                return
-            with contextlib.suppress(OSError):  # it would take this member for the one that has ended
-                leader.send(written(refusal(error)))
-            raise
+            self._giving_up.check([])
+        except PeerDied:
+            if self._group.inherited or not leader.is_readable(CHECK_S):
+                raise
 
     @contextlib.contextmanager
     def _descriptor_to_come(self, leader: UnixSocket, hello: dict[str, Any]) -> Iterator[None]:
@@ -144,7 +146,7 @@ class Follower:
         try:
             reserved = os.dup(leader.fileno())
         except OSError as error:
-            leader.send(written(hello | {"failed": no_descriptor(self._group, error)}))
+            leader.sends(written(hello | {"failed": no_descriptor(self._group, error)}))
             raise
         try:
             yield
@@ -181,4 +183,4 @@ class Follower:
         """`waiting`: the member that waited for the leader until time was up; -1: this one."""
         held = f"; {held_by(self._holders)}" if self._holders else ""
         who = self._group.named([waiting if waiting >= 0 else self._group.rank])
-        return TimeoutError(f"{self._group.missing([0])} (waited for by {who}){held}")
+        return self._giving_up.own(TimeoutError(f"{self._group.missing([0])} (waited for by {who}){held}"))

@@ -10,20 +10,19 @@ from typing import Any
 
 from ringtree.errors import Mismatch, PeerDied, Poisoned
 from ringtree.runtime.bootstrap.bootstrap import Abandoned, BootstrapGroup
+from ringtree.runtime.bootstrap.local.giving_up import GivingUp
 from ringtree.runtime.bootstrap.local.shared_memory import reserve
 from ringtree.runtime.bootstrap.local.socket_messages import (
     CHECK_S,
     MESSAGE_BYTES,
     heard,
     held_by,
-    interrupted,
     other_build,
     rank_of,
     read,
     refusal,
     refusal_as_error,
     send,
-    with_limit,
 )
 from ringtree.runtime.bootstrap.local.socket_names import doorbell, listener
 from ringtree.runtime.bootstrap.local.unix_socket import UnixSocket, connectionless
@@ -45,6 +44,7 @@ class Leader:
         self._silent: dict[int, UnixSocket] = {}  # that have sent nothing yet, by their descriptors
         self._strangers: dict[int, int] = {}  # connections of other users, by their ids
         self._values: dict[int, Any] = {}
+        self._giving_up = GivingUp(group)
 
     def meet(self, memory: tuple[int, int, int] | None, value: Any) -> tuple[int, list[Any]]:
         """Admits every member and sends all of them the values; `memory`: how many bytes to share, how many of
@@ -57,14 +57,11 @@ class Leader:
                     if memory is not None:
                         fd = reserve(memory[1], group.subject, memory[0], memory[2])
                     self._admit_all(listener)
-                except Exception as error:
+                except BaseException as error:
                     if fd >= 0:  # a descriptor to spare, by which those that come late can be answered
                         os.close(fd)
                         fd = -1
-                    self._give_up(listener, with_limit(group, error))
-                    raise
-                except KeyboardInterrupt:
-                    send(self._connections, refusal(interrupted(group)))
+                    self._give_up(listener, error)
                     raise
                 values = [value, *(self._values[rank] for rank in range(1, group.size))]
                 group.complete()
@@ -105,8 +102,8 @@ class Leader:
         while absent := [rank for rank in range(1, group.size) if rank not in self._connections]:
             left_s = self._deadline_s - time.monotonic()
             if left_s <= 0:
-                raise TimeoutError(f"{group.missing(absent)}{self._refused()}")
-            group.check(absent)
+                raise self._giving_up.own(TimeoutError(f"{group.missing(absent)}{self._refused()}"))
+            self._giving_up.check(absent)
             for fd, _ in poll.poll(min(left_s, CHECK_S) * 1e3):
                 if fd == listener.fileno():
                     self._accept(listener, poll)
@@ -114,7 +111,8 @@ class Leader:
                 if fd in self._silent:
                     self._admit(self._silent.pop(fd), poll)
                     continue
-                raise self._lost(next(rank for rank, member in self._connections.items() if member.fileno() == fd))
+                rank = next(rank for rank, member in self._connections.items() if member.fileno() == fd)
+                raise self._giving_up.own(self._lost(rank))
 
     def _lost(self, rank: int) -> Exception:
         """Why this member does not wait any longer: it says so, or its process has ended."""
@@ -125,8 +123,10 @@ class Leader:
         if "refused" not in parting:
             return PeerDied(f"{group.named([rank])} ended while {group.subject} was being set up", rank)
         error = refusal_as_error(parting)
+        if rank_of(error) == rank and not group.inherited:  # interrupted: by now its process may have ended, too
+            return error
         if not isinstance(error, TimeoutError):
-            group.check([])
+            self._giving_up.check([])
         elif absent := [other for other in range(1, group.size) if other not in self._connections]:
             return group.missing(absent)
         return error
@@ -156,7 +156,7 @@ class Leader:
         if why := self._contradiction(hello):
             send({0: member}, {"refused": why, "kind": "RuntimeError"})
             member.close()
-            raise RuntimeError(why)
+            raise self._giving_up.own(RuntimeError(why))
         rank = hello["member"]
         self._connections[rank], self._values[rank] = member, hello["offer"]
         poll.register(member, select.POLLIN)
@@ -181,13 +181,16 @@ class Leader:
         each = [f"{count} connections of user {user}" for user, count in sorted(self._strangers.items())]
         return f"; refused {', '.join(each)}" if each else ""
 
-    def _give_up(self, listener: UnixSocket, error: Exception) -> None:
+    def _give_up(self, listener: UnixSocket, error: BaseException) -> None:
         """Sends the reason to the members: those present, and those that come within GRACE_S. A member that has it, and
         comes again, is early at another attempt."""
-        rank, why = rank_of(error), refusal(error)
+        reason = self._giving_up.to_others(error)
+        rank, why = rank_of(reason), refusal(reason)
         send(self._connections, why)
-        if isinstance(error, (Mismatch, Poisoned, Abandoned)) or (self._group.inherited and rank >= 0):
+        if isinstance(error, (Mismatch, Poisoned, Abandoned)) or (self._group.inherited and rank_of(error) >= 0):
             return  # the others find it themselves, by check()
+        if not isinstance(error, Exception):
+            return  # Ctrl-C: this process may not stay
         if rank < 0 and not isinstance(error, TimeoutError):
             self._group.check([])
         poll = select.poll()

@@ -13,6 +13,7 @@ from contextlib import suppress
 
 from ringtree.errors import PeerDied
 from ringtree.runtime.bootstrap.environment import World, detect
+from ringtree.runtime.bootstrap.interruption import of_kernel
 
 LOOK_S = 0.1
 """Seconds between two looks for ranks that were not seen yet."""
@@ -103,6 +104,8 @@ def _start(pid: int) -> int | None:
             fields = file.read().rpartition(b")")[2].split()  # the name before it may hold anything
     except (FileNotFoundError, ProcessLookupError):
         return 0
-    except OSError:
+    except OSError as error:
+        if not of_kernel(error):
+            raise
         return None
     return 0 if fields[0] in (b"Z", b"X") else int(fields[19])

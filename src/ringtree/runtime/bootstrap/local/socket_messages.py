@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import marshal
 import select
+import time
 from typing import Any
 
 from ringtree.errors import PeerDied
 from ringtree.runtime.bootstrap.bootstrap import Abandoned, BootstrapGroup
+from ringtree.runtime.bootstrap.interruption import described
 from ringtree.runtime.bootstrap.local.socket_names import NAMES, Holder
 from ringtree.runtime.bootstrap.local.unix_socket import UnixSocket
 from ringtree.runtime.limits import explained
@@ -57,14 +59,15 @@ def other_build(group: BootstrapGroup, theirs: str, name: str) -> str:
     )
 
 
-def rank_of(error: Exception) -> int:
+def rank_of(error: BaseException) -> int:
     """The rank that has died; -1 where the error is for another reason."""
     return int(error.rank) if isinstance(error, PeerDied) else -1
 
 
-def interrupted(group: BootstrapGroup) -> PeerDied:
-    """The error of the others where this member was interrupted."""
-    return PeerDied(f"{group.named([group.rank])} was interrupted while {group.subject} was being set up", group.rank)
+def interrupted(group: BootstrapGroup, by: BaseException) -> PeerDied:
+    """The error of the others where this member was interrupted, by Ctrl-C or the exception of a signal's handler."""
+    text = f"{group.named([group.rank])} was interrupted while {group.subject} was being set up{described(by)}"
+    return PeerDied(text, group.rank)
 
 
 def refusal(error: Exception) -> dict[str, Any]:
@@ -116,14 +119,17 @@ def packets(answer: dict[str, Any]) -> list[bytes]:
     return [written({"parts": len(parts), "build": answer.get("build", "")}), *parts]
 
 
-def whole(first: bytes, leader: UnixSocket) -> dict[str, Any]:
-    """The answer that begins with that packet. ConnectionError: the leader ended before the last part; TimeoutError."""
-    answer, parts = read(first), [first]
-    for _ in range(answer.get("parts", 0)):
-        parts.append(leader.recv(MESSAGE_BYTES))
-    if not all(parts):  # the last thing that comes from a leader that ended is nothing
-        raise ConnectionError
-    return read(b"".join(parts[1:])) if parts[1:] else answer
+def whole(first: bytes, leader: UnixSocket, until_s: float) -> dict[str, Any] | type[Exception]:
+    """The answer that begins with that packet. ConnectionError: the leader ended before the last part; TimeoutError: it
+    has not come until then, as time.monotonic() counts."""
+    answer, parts = read(first), list[bytes]()
+    for _ in range(answer.get("parts", 0) if first else 0):
+        if not leader.is_readable(until_s - time.monotonic()):
+            return TimeoutError
+        parts.append(leader.received(MESSAGE_BYTES))
+    if not first or not all(parts):  # the last thing that comes from a leader that ended is nothing
+        return ConnectionError
+    return read(b"".join(parts)) if parts else answer
 
 
 def written(message: dict[str, Any]) -> bytes:

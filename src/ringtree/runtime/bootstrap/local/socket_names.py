@@ -12,6 +12,7 @@ import time
 from typing import NamedTuple
 
 from ringtree.ir.digest import sha256
+from ringtree.runtime.bootstrap.interruption import of_kernel
 from ringtree.runtime.bootstrap.local.unix_socket import UnixSocket, connection
 
 NAMES = 4
@@ -73,7 +74,9 @@ def reach(socket: UnixSocket, name: str) -> Holder | None:
     """Connects to a name; returns who holds it, None where nobody listens there."""
     try:
         socket.connect(name)
-    except (ConnectionError, TimeoutError):
+    except (ConnectionError, TimeoutError) as error:
+        if not of_kernel(error):  # a signal's handler's
+            raise
         return None
     except OSError as error:  # more wait there than it takes in, or it is no socket for connections
         if error.errno not in (errno.EAGAIN, errno.EPROTOTYPE):

@@ -8,8 +8,9 @@ from __future__ import annotations
 import _socket
 import errno
 import os
-import select
 import struct
+
+from ringtree.runtime.bootstrap.interruption import of_kernel, readable
 
 _DESCRIPTOR, _CREDENTIALS = struct.Struct("i"), struct.Struct("3i")
 
@@ -59,11 +60,27 @@ class UnixSocket(_socket.socket):
         return int(user), int(process)
 
     def is_readable(self, within_s: float) -> bool:
-        """Whether a message, a connection or the other's end comes within that time. Unlike select.select, for any
-        descriptor."""
-        poll = select.poll()
-        poll.register(self, select.POLLIN)
-        return bool(poll.poll(max(within_s, 0) * 1e3))
+        """Whether a message, a connection or the other's end comes within that time."""
+        return readable(self, within_s)
+
+    def sends(self, message: bytes) -> bool:
+        """Sends a message; False where the other end has closed."""
+        try:
+            self.send(message)
+        except ConnectionError as error:
+            if not of_kernel(error):
+                raise
+            return False
+        return True
+
+    def received(self, most_bytes: int) -> bytes:
+        """The message that has come; b"" at the end."""
+        try:
+            return self.recv(most_bytes)
+        except ConnectionError as error:
+            if not of_kernel(error):
+                raise
+            return b""
 
 
 def connection() -> UnixSocket:

@@ -19,6 +19,7 @@ import weakref
 from collections import deque
 from typing import Any
 
+from ringtree.runtime.bootstrap.interruption import of_kernel, readable
 from ringtree.runtime.linux import after_fork_in_child
 
 PROTOCOL = 2
@@ -41,7 +42,7 @@ def proof(secret: bytes, *parts: str) -> bytes:
     return hmac.digest(secret, "\0".join(parts).encode(), hashlib.sha256)
 
 
-def other_size(name: str, theirs: int, first: str, ours: int) -> str:
+def other_size(name: str, theirs: object, first: str, ours: object) -> str:
     """The contradiction of a rank that was started with another number of ranks than the first."""
     remedy = "set RINGTREE_WORLD_SIZE, or the launcher's number of ranks, alike for all"
     return f"rank {name} has {theirs} ranks in its job, rank {first} has {ours}: {remedy}"
@@ -74,6 +75,19 @@ class Busy(OSError):
     """The other side had no room for this connection."""
 
 
+class Broken(ConnectionError):
+    """The connection has ended, or what came is no message."""
+
+
+class Late(TimeoutError):
+    """No whole message came in time."""
+
+
+def of_wire(error: BaseException) -> bool:
+    """Whether a connection has failed, and no signal's handler has raised the error amid its use."""
+    return of_kernel(error) or isinstance(error, (Broken, Busy, Late))
+
+
 class Connection:
     """A socket that carries messages. `rank` and `generation` are the peer's, as it claims them behind its proof."""
 
@@ -101,22 +115,21 @@ class Connection:
         with contextlib.suppress(BlockingIOError):
             got = self.wire.recv(1 << 16)
             if not got:
-                raise ConnectionError("the connection was closed")
+                raise Broken("the connection was closed")
             self._unread += got
         return self.next()
 
+    def within(self, most_s: float) -> dict[str, Any] | None:
+        """The next message; None where no more of it comes in that time, or it is not whole yet."""
+        return self.next() or (self.receive() if readable(self.wire, most_s) else None)
+
     def whole(self, most_s: float) -> dict[str, Any]:
         """The next message, when it is whole. TimeoutError: it was not after `most_s` seconds, however it came."""
-        until_s, before_s, message = time.monotonic() + most_s, self.wire.gettimeout(), self.next()
-        try:
-            while message is None:
-                if (left_s := until_s - time.monotonic()) <= 0:
-                    raise TimeoutError(f"no whole message came within {most_s:.3g} s")
-                self.wire.settimeout(left_s)
-                message = self.receive()
-        finally:
-            with contextlib.suppress(OSError):
-                self.wire.settimeout(before_s)
+        until_s, message = time.monotonic() + most_s, self.next()
+        while message is None:
+            if (left_s := until_s - time.monotonic()) <= 0:
+                raise Late(f"no whole message came within {most_s:.3g} s")
+            message = self.within(left_s)
         return message
 
     def answer(self, hello: dict[str, Any], most_s: float) -> dict[str, Any]:
@@ -125,6 +138,8 @@ class Connection:
             self.send(hello)
             message, why = self.whole(most_s), "too many connections without a proof are open there"
         except (ConnectionResetError, BrokenPipeError) as error:  # it closed before it had read the hello
+            if not of_kernel(error):
+                raise
             message, why = BUSY, str(error)
         if message == BUSY:
             self.wire.close()
@@ -143,7 +158,7 @@ class Connection:
             return None
         (nbytes,) = struct.unpack_from("<I", self._unread)
         if nbytes > self.most_bytes:
-            raise ConnectionError(f"a message of {nbytes} bytes")
+            raise Broken(f"a message of {nbytes} bytes")
         if len(self._unread) < 4 + nbytes:
             return None
         text = bytes(self._unread[4 : 4 + nbytes])
@@ -151,9 +166,9 @@ class Connection:
         try:
             message = json.loads(text)
         except (ValueError, RecursionError):
-            raise ConnectionError("bytes that are no message") from None
+            raise Broken("bytes that are no message") from None
         if not isinstance(message, dict):
-            raise ConnectionError("bytes that are no message")
+            raise Broken("bytes that are no message")
         return message
 
     def leave(self) -> None:

@@ -11,27 +11,32 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from types import TracebackType
 from typing import Any
 
 from ringtree.errors import PeerDied
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
 from ringtree.runtime.bootstrap.network.addresses import is_loopback
 from ringtree.runtime.bootstrap.network.boards.handed_on import HandedOn
-from ringtree.runtime.bootstrap.network.connection import MOST_BYTES, PROTOCOL, Busy, Connection, other_size, proof
+from ringtree.runtime.bootstrap.network.connection import (
+    MOST_BYTES,
+    PROTOCOL,
+    Broken,
+    Busy,
+    Connection,
+    of_wire,
+    other_size,
+    proof,
+)
 from ringtree.runtime.bootstrap.network.contact import Board, Contact, Known, shown
-from ringtree.runtime.bootstrap.network.server import PROVE_S, READY
+from ringtree.runtime.bootstrap.network.dialling import dialled
+from ringtree.runtime.bootstrap.network.server import PROVE_S
+from ringtree.runtime.bootstrap.network.setup import CHECK_S, Setup, raise_failure
 
 MIN_RTT_AT = 148
 """The offset of tcpi_min_rtt, in microseconds, in Linux's struct tcp_info."""
-CHECK_S = 0.1
 RETRY_S = 0.05
 ONE_OF_SEVERAL_S = 2.0
 """Seconds that one of several addresses may take to answer."""
-NOTED_S = 1.0
-"""Seconds that rank 0 may take to note that this rank has failed."""
-REASON_CHARS = 600
-"""The length of a rank's error that the other ranks get."""
 
 
 class _NotRank0(Exception):
@@ -141,20 +146,17 @@ class Rendezvous:
             connection.send(request)
             answer = connection.next()
             while answer is None or "waits_for" in answer:
-                if answer is not None:
-                    group.check(answer["waits_for"])
-                try:
-                    answer = connection.next() or connection.receive()
-                except TimeoutError:
-                    answer = None
-                    group.check([])
-                    if time.monotonic() > late_s:
-                        raise TimeoutError(f"rank {self._first} did not answer for {group.subject}") from None
-        except TimeoutError:
-            raise
-        except OSError:
+                group.check([] if answer is None else answer["waits_for"])
+                if answer is None and time.monotonic() > late_s:
+                    break
+                answer = connection.within(CHECK_S)
+        except OSError as error:
+            if not of_wire(error):
+                raise
             group.check([])
             raise self.ended(group.subject) from None
+        if answer is None:
+            raise TimeoutError(f"rank {self._first} did not answer for {group.subject}")
         return answer
 
     @contextlib.contextmanager
@@ -174,7 +176,9 @@ class Rendezvous:
                 return self._idle.pop()
         try:
             return self._connect(timeout_s)
-        except (OSError, _NotRank0):
+        except (OSError, _NotRank0) as error:
+            if not (of_wire(error) or isinstance(error, _NotRank0)):
+                raise
             raise self.ended(subject) from None
 
     def put(self, connection: Connection) -> None:
@@ -204,7 +208,7 @@ class Rendezvous:
         late_s = time.monotonic() + timeout_s
         while True:
             try:
-                return self._prove(socket.create_connection(self.reached, timeout_s), self._secret, timeout_s)
+                return self._prove(dialled(self.reached, timeout_s), self._secret, timeout_s)
             except Busy:
                 if time.monotonic() > late_s:
                     raise
@@ -225,6 +229,8 @@ class Rendezvous:
                 except socket.gaierror as error:
                     raise TimeoutError(self._unreached(timeout_s, {shown(address, contact.port): str(error)})) from None
                 except (OSError, _NotRank0) as error:
+                    if not (of_wire(error) or isinstance(error, _NotRank0)):
+                        raise
                     if self.job and isinstance(error, _NotRank0):
                         raise RuntimeError(f"in a forked child: {error}") from None
                     if isinstance(error, ConnectionRefusedError):
@@ -245,13 +251,14 @@ class Rendezvous:
     def _try(self, contact: Contact, address: str, most_s: float) -> Connection:
         if len(contact.addresses) > 1:
             most_s = min(most_s, ONE_OF_SEVERAL_S)
-        wire = socket.create_connection((address, contact.port), timeout=most_s)
+        wire = dialled((address, contact.port), most_s)
         try:
             return self._prove(wire, contact.secret + self._board.secret, most_s)
         except Busy:
             raise
-        except (KeyError, TypeError, ValueError, OSError) as error:
-            wire.close()
+        except OSError as error:
+            if not of_wire(error):
+                raise
             if self._board.given is None:
                 raise _NotRank0(f"no rank 0 of ringtree: {error}") from None
             raise RuntimeError(
@@ -279,10 +286,20 @@ class Rendezvous:
         return f"{began} ({'; '.join(each)}): {hint}"
 
     def _prove(self, wire: socket.socket, secret: bytes, most_s: float) -> Connection:
-        most_s = min(PROVE_S, most_s)
-        wire.settimeout(most_s)
         connection = Connection(wire)
-        theirs = connection.whole(most_s)["nonce"]
+        try:
+            self._prove_at(connection, secret, min(PROVE_S, most_s))
+        except BaseException as error:
+            if of_wire(error):
+                wire.close()
+            else:  # this process lives on
+                connection.leave()
+            raise
+        return connection
+
+    def _prove_at(self, connection: Connection, secret: bytes, most_s: float) -> None:
+        connection.wire.settimeout(most_s)
+        theirs = _text(connection.whole(most_s), "nonce")
         answer = connection.answer(
             {
                 "nonce": connection.nonce,
@@ -296,8 +313,7 @@ class Rendezvous:
             most_s,
         )
         if "refused" in answer:
-            wire.close()
-            why = answer["refused"]
+            why = _text(answer, "refused")
             if answer.get("kind") == "secret":
                 why = f"rank {self._name}: {why}"
             # a job that is over: this rank was in it, and may be early at the next
@@ -306,89 +322,20 @@ class Rendezvous:
             ):
                 raise _NotRank0(why)
             raise RuntimeError(why)
-        if not hmac.compare_digest(proof(secret, "server", connection.nonce, theirs).hex(), answer["proof"]):
-            wire.close()
+        mine = proof(secret, "server", connection.nonce, theirs).hex()
+        if not hmac.compare_digest(mine.encode(), _text(answer, "proof").encode()):
             raise RuntimeError(
                 f"rank {self._name}: rank {self._first}'s secret is another: set RINGTREE_SECRET alike for all ranks"
             )
-        if answer["size"] != self._size:
-            raise RuntimeError(other_size(self._name, self._size, self._first, int(answer["size"])))
-        if self.job and answer["job"] != self.job:
+        if answer.get("size") != self._size:
+            raise RuntimeError(other_size(self._name, self._size, self._first, answer.get("size")))
+        if self.job and answer.get("job") != self.job:
             raise _NotRank0("another job's rank 0")
-        self.job, connection.most_bytes = answer["job"], MOST_BYTES
-        return connection
+        self.job, connection.most_bytes = _text(answer, "job"), MOST_BYTES
 
 
-class Setup:
-    """All ranks make a world, in several steps: if one fails in between, or its process ends, the others hear of it.
-
-    A context, left when all ranks are ready. `check` is a liveness check, and raises what another rank failed with.
-    """
-
-    def __init__(self, rendezvous: Rendezvous, world: BootstrapGroup) -> None:
-        self._rendezvous, self._world = rendezvous, world
-        self.failed = False
-        """Whether another rank's failure has arrived."""
-
-    def __enter__(self) -> Setup:
-        world = self._world
-        self.connection = self._rendezvous.take(world.subject, world.timeout_s)
-        self._rendezvous.setups.append(self)
-        with contextlib.suppress(OSError):  # the first exchange raises it
-            self.connection.send({"begin": world.key, "subject": world.subject})
-        return self
-
-    def concerns(self, key: str) -> bool:
-        """Whether a meeting is one of the setup's."""
-        return key == self._world.key or key.startswith(self._world.key + "/")
-
-    def check(self, absent: list[int]) -> None:
-        """Raises where a rank has failed, or rank 0 has ended; does not wait."""
-        wire, message = self.connection.wire, None
-        wire.settimeout(0)
-        try:
-            message = self.connection.receive()
-        except OSError:
-            self.failed = True
-            raise self._rendezvous.ended(self._world.subject) from None
-        finally:
-            with contextlib.suppress(OSError):
-                wire.settimeout(CHECK_S)
-        if message is None:
-            return
-        self.failed = "failed" in message
-        raise_failure(message)
-        self.connection.put_back(message)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None:
-            try:
-                world = self._world
-                self._rendezvous.exchange(world._replace(key=world.key + READY))
-            except BaseException as late:
-                self._fail(late)
-                raise
-            self._rendezvous.setups.remove(self)
-            self._rendezvous.put(self.connection)
-        else:
-            self._fail(error)
-
-    def _fail(self, error: BaseException) -> None:
-        """Sends the other ranks the reason, and returns when rank 0's server has it."""
-        self._rendezvous.setups.remove(self)
-        if not self.failed:
-            why = (f"{type(error).__name__}: {error}".splitlines() or [""])[0][:REASON_CHARS]
-            with contextlib.suppress(OSError):
-                self.connection.wire.settimeout(NOTED_S)
-                self.connection.send({"fail": self._world.key, "why": why})
-                while "noted" not in self.connection.whole(NOTED_S):
-                    pass
-        self.connection.leave()
-
-
-def raise_failure(answer: dict[str, Any]) -> None:
-    """Raises the failure of another rank, where the answer is one: PeerDied if its process ended."""
-    if "failed" in answer:
-        raise PeerDied(answer["failed"], answer["rank"]) if answer.get("ended") else RuntimeError(answer["failed"])
+def _text(message: dict[str, Any], name: str) -> str:
+    """A text of a message that whoever answered has sent. Broken: it has none of that name."""
+    if not isinstance(found := message.get(name), str):
+        raise Broken(f"a message without {name}")
+    return found

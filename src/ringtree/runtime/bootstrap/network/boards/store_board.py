@@ -6,6 +6,7 @@ import time
 from datetime import timedelta
 from typing import Any, Protocol
 
+from ringtree.runtime.bootstrap.interruption import of_handler
 from ringtree.runtime.bootstrap.network.contact import Contact
 
 READ_S = 1.0
@@ -48,10 +49,12 @@ class StoreBoard:
             if wait is not None:
                 wait([self._key], timedelta(seconds=min(timeout_s, READ_S)))
             return Contact.of(self._store.get(self._key) or "")
-        except (LookupError, ValueError, TimeoutError):
+        except (LookupError, ValueError, TimeoutError) as error:
+            if of_handler(error):
+                raise
             return None
-        except RuntimeError:
-            if time.monotonic() < until_s - 0.01:
+        except RuntimeError as error:
+            if of_handler(error) or time.monotonic() < until_s - 0.01:
                 raise  # not the time: the store itself
             return None
 
