@@ -168,6 +168,21 @@ def test_another_subject_is_an_error_for_all(key: str) -> None:
     assert all("rank 101 came for an array of 4, rank 100 for an array of 3" in str(e) for e in outcomes)
 
 
+@pytest.mark.parametrize("comes", [("another", 2), ("the test group", 3)])
+def test_a_leader_whose_members_have_their_reason_waits_for_none(
+    key: str, monkeypatch: pytest.MonkeyPatch, comes: tuple[str, int]
+) -> None:
+    """Those that expect more ranks, too: each of them comes."""
+    monkeypatch.setattr(leader, "GRACE_S", 30.0)
+    subject, size = comes
+    ranks = [lambda m=m: meet(members(key, m, size, subject), 0) for m in range(1, size)]
+    with Naps(lambda: True) as naps:
+        outcomes = gather(lambda: meet(members(key, 0, 2), 0), *ranks)
+    assert all(isinstance(error, RuntimeError) and "rank 10" in str(error) for error in outcomes)
+    assert len(set(map(str, outcomes))) == 1
+    assert naps.count < 10 * Naps.A_SECOND
+
+
 def test_a_member_that_ends_while_waiting_is_named(key: str) -> None:
     def come_and_go() -> None:
         time.sleep(0.05)

@@ -45,6 +45,8 @@ class Leader:
         self._strangers: dict[int, int] = {}  # connections of other users, by their ids
         self._values: dict[int, Any] = {}
         self._giving_up = GivingUp(group)
+        self._expected = group.size  # by the member that expects most
+        self._answered = set[int]()  # members that were refused, and have their reason
 
     def meet(self, memory: tuple[int, int, int] | None, value: Any) -> tuple[int, list[Any]]:
         """Admits every member and sends all of them the values; `memory`: how many bytes to share, how many of
@@ -156,6 +158,8 @@ class Leader:
         if why := self._contradiction(hello):
             send({0: member}, {"refused": why, "kind": "RuntimeError"})
             member.close()
+            self._answered.add(hello.get("member", 0))
+            self._expected = max(self._group.size, hello.get("members", 0))
             raise self._giving_up.own(RuntimeError(why))
         rank = hello["member"]
         self._connections[rank], self._values[rank] = member, hello["offer"]
@@ -196,7 +200,8 @@ class Leader:
         poll = select.poll()
         for waiting in (listener, *self._silent.values()):
             poll.register(waiting, select.POLLIN)
-        absent = self._group.size - 1 - len(self._connections) - (rank > 0 and rank not in self._connections)
+        known = {*self._connections, *self._answered, rank}
+        absent = len([member for member in range(1, self._expected) if member not in known])
         until_s = time.monotonic() + GRACE_S
         while absent > 0 and (left_s := until_s - time.monotonic()) > 0:
             for fd, _ in poll.poll(left_s * 1e3):
