@@ -1,11 +1,18 @@
-"""Linux: refusal of ranks on other systems, where the rest of ringtree runs, and what it shows of the processor."""
+"""Linux: refusal of ranks on other systems, where the rest of ringtree runs; and what it shows of the processor and of
+descriptors."""
 
 from __future__ import annotations
 
 import os
+import select
 import sys
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Protocol
+
+
+class _Descriptor(Protocol):
+    def fileno(self) -> int: ...
 
 
 def require_linux() -> None:
@@ -38,3 +45,17 @@ def on_a_mesh(root: str = "/") -> bool:
     except OSError:
         pass
     return False
+
+
+def of_kernel(error: BaseException) -> bool:
+    """Whether the kernel has reported the error, or a look-up of names: these have a number."""
+    return isinstance(error, OSError) and error.errno is not None
+
+
+def readable(waiting: _Descriptor, within_s: float) -> bool:
+    """Whether something to read, or the other's end, comes within that time. Unlike select.select, for any
+    descriptor. Where ranks meet they wait so: the outcome is a result, and an exception is a signal handler's, which
+    passes unchanged, as do those around a socket's calls that are not `of_kernel`."""
+    poll = select.poll()
+    poll.register(waiting, select.POLLIN)
+    return bool(poll.poll(max(within_s, 0) * 1e3))

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ringtree.runtime import bootstrap, tracing, tuned
 from ringtree.runtime.bootstrap.environment import (
+    MOST_SHOWN,
     SECRET,
+    TRACE_FOLDER,
     World,
     detect,
     patience,
@@ -20,9 +22,8 @@ from ringtree.runtime.bootstrap.local.abstract_socket import ABSTRACT_SOCKET
 from ringtree.runtime.bootstrap.local.siblings import Siblings, started_with
 from ringtree.runtime.communicator import membership
 from ringtree.runtime.communicator.communicator import Communicator
-from ringtree.runtime.engines.engine import GroupParameters, default_engine
+from ringtree.runtime.engines.engine import GroupParameters, default_engine, in_threads
 from ringtree.runtime.linux import after_fork_in_child, require_linux
-from ringtree.runtime.mistakes import check_engine, check_mpi, check_store, check_trace_folder
 
 if TYPE_CHECKING:
     from ringtree.runtime.bootstrap.protocols import HostBootstrap
@@ -50,20 +51,21 @@ def init(
     """
     require_linux()
     if store is not None:
-        check_store(store)
+        _check_store(store)
     world = detect(meets=store is not None) if mpi is None else _of_mpi(mpi)
     board = _board(world, store, mpi)
+    by = next((by for by in (store, mpi) if by is not None), board.where if board else "")
     try:
         timeout_s = patience(timeout_s)
-        check_engine(engine, world)
-        check_trace_folder(world)
+        _check_engine(engine, world)
+        _check_trace_folder(world)
     except ValueError as error:
-        if board is not None and world.rank == 0 < world.size - 1 and _process.hosts is None:
+        if board is not None and world.rank == 0 < world.size - 1 and _known(by, world) is None:
             board.give_up(str(error))  # by MPI the others wait for it without a limit
         raise
     if board is None or world.size == 1:
         return _made_here(world, engine, timeout_s, check)
-    hosts = _hosts(next((by for by in (store, mpi) if by is not None), board.where), board, world, timeout_s)
+    hosts = _known(by, world) or _hosts(by, board, world, timeout_s)
     key = hosts.next_key()
     made: Communicator | None = None
     try:
@@ -91,7 +93,7 @@ def join(at: str | None = None, *, timeout_s: float | None = None) -> Communicat
 
 def _of_mpi(comm: Any) -> World:
     """The world of the ranks of mpi4py's communicator."""
-    check_mpi(comm)
+    _check_mpi(comm)
     return World(comm.Get_rank(), comm.Get_size(), comm.Get_size(), f"alone-{os.getpid()}", "mpi4py")
 
 
@@ -219,12 +221,14 @@ MOST_WAYS = 16
 _process = _Process()
 
 
+def _known(by: Any, world: World) -> bootstrap.MultiHostBootstrap | None:
+    """This process's way to the ranks of that world, where it has met them so."""
+    return next((way.hosts for way in _process.ways if way.is_by(by, world)), None)
+
+
 def _hosts(by: Any, board: bootstrap.Board, world: World, timeout_s: float) -> bootstrap.MultiHostBootstrap:
-    """This process's way to the ranks of other hosts."""
+    """A new way to the ranks of that world."""
     mine = _process
-    for way in mine.ways:
-        if way.is_by(by, world):
-            return way.hosts
     at, generation, job = board, 0, ""
     for parents in mine.parents:
         if (parents.rank, parents.size) == (world.rank, world.size) and (parents.by is by or parents.by == by):
@@ -233,3 +237,43 @@ def _hosts(by: Any, board: bootstrap.Board, world: World, timeout_s: float) -> b
     hosts = bootstrap.MultiHostBootstrap(at, world.rank, world.size, timeout_s, generation=generation, job=job)
     mine.keep(_Way(by, world.rank, world.size, generation, hosts))
     return hosts
+
+
+def _check_engine(engine: str | None, world: World) -> None:
+    """ValueError: for an engine whose ranks are threads, in a world of several processes."""
+    if engine is not None and world.size > 1 and in_threads(engine):
+        raise ValueError(
+            f"rank {world.rank} of {world.size}: the ranks of engine {engine!r} are threads of one process, and these "
+            f"are not; expected engine 'shm', or ringtree.spawn(work, {world.size}, engine={engine!r}, threads=True)"
+        )
+
+
+def _check_store(store: Any) -> None:
+    """TypeError: for what has not the methods of a store."""
+    if not all(callable(getattr(store, name, None)) for name in ("set", "get")):
+        raise TypeError(
+            f"store is {_shown(store)}; expected an object with set(key, value) and get(key), as torch's stores"
+        )
+
+
+def _check_mpi(comm: Any) -> None:
+    """TypeError: for what is no communicator. ValueError: for one whose ranks are two groups."""
+    if not all(callable(getattr(comm, name, None)) for name in ("Get_rank", "Get_size", "bcast")):
+        raise TypeError(f"mpi is {_shown(comm)}; expected mpi4py's communicator of all ranks, as MPI.COMM_WORLD")
+    if callable(inter := getattr(comm, "Is_inter", None)) and inter():
+        raise ValueError("mpi is an intercommunicator of two groups; expected one of one group, as its Merge() makes")
+
+
+def _check_trace_folder(world: World) -> None:
+    """ValueError: where the folder of recordings is not there, or not to be written in."""
+    folder = trace_folder()
+    if folder and not (os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)):
+        raise ValueError(
+            f"rank {world.rank} cannot write its recording in {TRACE_FOLDER}={folder}; expected a folder that is "
+            "there and that it may write in"
+        )
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= MOST_SHOWN else f"a {type(value).__name__}"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ringtree.runtime.bootstrap.interruption import of_handler
+from ringtree.runtime.bootstrap.network.boards.store_board import of_handler
 
 pytest.importorskip("ringtree._native")
 
@@ -35,6 +35,8 @@ def noted(group, absent):  # called amid a wait for others
     check(group, absent)
 BootstrapGroup.check = noted
 class Store:  # get waits for the key
+    def set(self, key, value):
+        pass
     def get(self, key):
         time.sleep(0.2)
         raise KeyError(key)

@@ -10,12 +10,11 @@ from typing import Any
 
 from ringtree.errors import PeerDied
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
-from ringtree.runtime.bootstrap.interruption import of_kernel
 from ringtree.runtime.bootstrap.local.doorbell import LEADER, Doorbell
-from ringtree.runtime.bootstrap.local.giving_up import GivingUp
 from ringtree.runtime.bootstrap.local.socket_messages import (
     CHECK_S,
     MESSAGE_BYTES,
+    GivingUp,
     held_by,
     no_descriptor,
     other_build,
@@ -26,6 +25,7 @@ from ringtree.runtime.bootstrap.local.socket_messages import (
 )
 from ringtree.runtime.bootstrap.local.socket_names import NAMES, Holder, address, reach
 from ringtree.runtime.bootstrap.local.unix_socket import UnixSocket, connection
+from ringtree.runtime.linux import of_kernel
 
 
 class Follower:

@@ -10,11 +10,11 @@ from typing import Any
 
 from ringtree.errors import Mismatch, PeerDied, Poisoned
 from ringtree.runtime.bootstrap.bootstrap import Abandoned, BootstrapGroup
-from ringtree.runtime.bootstrap.local.giving_up import GivingUp
 from ringtree.runtime.bootstrap.local.shared_memory import reserve
 from ringtree.runtime.bootstrap.local.socket_messages import (
     CHECK_S,
     MESSAGE_BYTES,
+    GivingUp,
     heard,
     held_by,
     other_build,

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from ringtree.errors import PeerDied
 from ringtree.runtime.bootstrap.environment import World, detect
-from ringtree.runtime.bootstrap.interruption import of_kernel
+from ringtree.runtime.linux import of_kernel
 
 LOOK_S = 0.1
 """Seconds between two looks for ranks that were not seen yet."""

@@ -6,14 +6,19 @@ import errno
 import marshal
 import select
 import time
-from typing import Any
+from typing import Any, TypeVar
 
 from ringtree.errors import PeerDied
 from ringtree.runtime.bootstrap.bootstrap import Abandoned, BootstrapGroup
-from ringtree.runtime.bootstrap.interruption import described
 from ringtree.runtime.bootstrap.local.socket_names import NAMES, Holder
 from ringtree.runtime.bootstrap.local.unix_socket import UnixSocket
 from ringtree.runtime.limits import explained
+from ringtree.runtime.linux import of_kernel
+
+Own = TypeVar("Own", bound=Exception)
+
+MOST_CHARS = 200
+"""The length of an interruption's own text that others get."""
 
 MESSAGE_BYTES = 1 << 18
 PACKET_BYTES = 1 << 17
@@ -66,7 +71,7 @@ def rank_of(error: BaseException) -> int:
 
 def interrupted(group: BootstrapGroup, by: BaseException) -> PeerDied:
     """The error of the others where this member was interrupted, by Ctrl-C or the exception of a signal's handler."""
-    text = f"{group.named([group.rank])} was interrupted while {group.subject} was being set up{described(by)}"
+    text = f"{group.named([group.rank])} was interrupted while {group.subject} was being set up{_described(by)}"
     return PeerDied(text, group.rank)
 
 
@@ -145,3 +150,39 @@ def read(message: bytes) -> dict[str, Any]:
     except (EOFError, TypeError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+class GivingUp:
+    """The errors by which a member gives up of its own accord. Whatever else ends its wait is an interruption: Ctrl-C,
+    or the exception of a signal's handler, whose class and text may be those of any error."""
+
+    def __init__(self, group: BootstrapGroup) -> None:
+        self._group = group
+        self._own: Exception | None = None
+
+    def own(self, error: Own) -> Own:
+        """Notes an error of the member's own, and returns it."""
+        self._own = error
+        return error
+
+    def check(self, absent: list[int]) -> None:
+        """The group's liveness check, whose errors are the member's own."""
+        try:
+            self._group.check(absent)
+        except RuntimeError as error:
+            self._own = error
+            raise
+
+    def to_others(self, error: BaseException) -> Exception:
+        """The error of the other members where this one ends its wait with that one."""
+        if isinstance(error, Exception) and (error is self._own or of_kernel(error)):
+            return with_limit(self._group, error)
+        return error if isinstance(error, MemoryError) else interrupted(self._group, error)
+
+
+def _described(error: BaseException) -> str:
+    """` (TimeoutError: its text)`; "" for Ctrl-C."""
+    if isinstance(error, KeyboardInterrupt):
+        return ""
+    line = (f"{type(error).__name__}: {error}".splitlines() or [""])[0]
+    return f" ({line[:MOST_CHARS]})"

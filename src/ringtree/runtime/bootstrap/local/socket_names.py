@@ -12,8 +12,8 @@ import time
 from typing import NamedTuple
 
 from ringtree.ir.digest import sha256
-from ringtree.runtime.bootstrap.interruption import of_kernel
 from ringtree.runtime.bootstrap.local.unix_socket import UnixSocket, connection
+from ringtree.runtime.linux import of_kernel
 
 NAMES = 4
 """The names at which a leader may be found, tried in this order."""

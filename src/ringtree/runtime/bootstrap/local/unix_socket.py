@@ -10,7 +10,7 @@ import errno
 import os
 import struct
 
-from ringtree.runtime.bootstrap.interruption import of_kernel, readable
+from ringtree.runtime.linux import of_kernel, readable
 
 _DESCRIPTOR, _CREDENTIALS = struct.Struct("i"), struct.Struct("3i")
 

@@ -19,8 +19,7 @@ import weakref
 from collections import deque
 from typing import Any
 
-from ringtree.runtime.bootstrap.interruption import of_kernel, readable
-from ringtree.runtime.linux import after_fork_in_child
+from ringtree.runtime.linux import after_fork_in_child, of_kernel, readable
 
 PROTOCOL = 2
 """The version of the messages behind the proof."""

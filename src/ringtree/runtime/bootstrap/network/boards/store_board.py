@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from datetime import timedelta
+from types import FrameType
 from typing import Any, Protocol
 
-from ringtree.runtime.bootstrap.interruption import of_handler
 from ringtree.runtime.bootstrap.network.contact import Contact
 
 READ_S = 1.0
@@ -61,3 +61,20 @@ class StoreBoard:
     def withdraw(self) -> None:
         """Empties the key: the secret does not stay."""
         self._store.set(self._key, "")
+
+
+def of_handler(error: BaseException) -> bool:
+    """Whether a signal's handler has raised the error, amid the code of others that raises errors of its kind: Python
+    hands a handler the frame that it interrupts, which no other function gets of its caller."""
+    step = error.__traceback__
+    while step is not None:
+        frame = step.tb_frame
+        for value in frame.f_locals.values():
+            if any(isinstance(one, FrameType) and one is frame.f_back for one in _each(value)):
+                return True
+        step = step.tb_next
+    return False
+
+
+def _each(value: object) -> tuple[object, ...]:
+    return value if isinstance(value, tuple) else (value,)
