@@ -57,8 +57,6 @@ def init(
     by = next((by for by in (store, mpi) if by is not None), board.where if board else "")
     try:
         timeout_s = patience(timeout_s)
-        _check_engine(engine, world)
-        _check_trace_folder(world)
     except ValueError as error:
         if board is not None and world.rank == 0 < world.size - 1 and _known(by, world) is None:
             board.give_up(str(error))  # by MPI the others wait for it without a limit
@@ -136,6 +134,8 @@ def _made(
     check_liveness: Callable[[list[int]], None] | None = None,
     met: Callable[[], None] | None = None,
 ) -> Communicator:
+    _check_engine(engine, world)
+    _check_trace_folder(world)
     names = tuple(map(str, range(world.size)))
     measured = tuned.tuned_here() if world.rank == 0 else None
     cost, network = (measured.parameters, measured.network) if measured else (None, None)
