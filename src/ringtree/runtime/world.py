@@ -167,10 +167,6 @@ class _Way(NamedTuple):
     generation: int
     hosts: bootstrap.MultiHostBootstrap
 
-    def is_by(self, by: Any, world: World) -> bool:
-        """Whether the ranks of that world meet so."""
-        return (self.rank, self.size) == (world.rank, world.size) and bool(self.by is by or self.by == by)
-
 
 class _ParentsWay(NamedTuple):
     """A way of the process that this one was forked from, without its connections."""
@@ -221,21 +217,22 @@ MOST_WAYS = 16
 _process = _Process()
 
 
+def _is_of(way: _Way | _ParentsWay, by: Any, world: World) -> bool:
+    """Whether the ranks of that world meet so."""
+    return (way.rank, way.size) == (world.rank, world.size) and bool(way.by is by or way.by == by)
+
+
 def _known(by: Any, world: World) -> bootstrap.MultiHostBootstrap | None:
     """This process's way to the ranks of that world, where it has met them so."""
-    return next((way.hosts for way in _process.ways if way.is_by(by, world)), None)
+    return next((way.hosts for way in _process.ways if _is_of(way, by, world)), None)
 
 
 def _hosts(by: Any, board: bootstrap.Board, world: World, timeout_s: float) -> bootstrap.MultiHostBootstrap:
     """A new way to the ranks of that world."""
-    mine = _process
-    at, generation, job = board, 0, ""
-    for parents in mine.parents:
-        if (parents.rank, parents.size) == (world.rank, world.size) and (parents.by is by or parents.by == by):
-            at, generation, job = parents.board, parents.generation, parents.job
-            break
+    parents = next((way for way in _process.parents if _is_of(way, by, world)), None)
+    at, generation, job = (parents.board, parents.generation, parents.job) if parents else (board, 0, "")
     hosts = bootstrap.MultiHostBootstrap(at, world.rank, world.size, timeout_s, generation=generation, job=job)
-    mine.keep(_Way(by, world.rank, world.size, generation, hosts))
+    _process.keep(_Way(by, world.rank, world.size, generation, hosts))
     return hosts
 
 
