@@ -39,6 +39,14 @@ def test_the_ranks_fit_their_own_table(name: str, ranks: int, algbws: list[float
         assert likeliest == ranks
 
 
+def test_rows_that_contradict_each_other_leave_the_likeliest() -> None:
+    """As of a file that nobody measured: no number of ranks has a busbw of twice algbw and more."""
+    for factor in (2.0, 3.0):
+        odd = NcclTestsRow(1 << 20, 1 << 18, "float", "sum", -1, (1e-3,), 100.123456789, 100.123456789 * factor, 0, 1)
+        rows = [odd, *(row("all_reduce", 8, 1 << (21 + n), 100.0) for n in range(5))]
+        assert ranks_of("all_reduce", rows) == (8, range(8, 9))
+
+
 def log_of(folder: Path, ranks: int, algbws: list[float]) -> Path:
     rows = [row("all_reduce", ranks, 1 << (26 + n), algbw) for n, algbw in enumerate(algbws)]
     side = [f"{r.time_s * 1e6:.2f} {r.algbw:.2f} {r.busbw:.2f} 0" for r in rows]

@@ -39,9 +39,8 @@ def ranks_of(name: str, rows: Sequence[NcclTestsRow]) -> tuple[int, range]:
     if not (blocks or name == "all_reduce") or not 0.4 < factor / scale < LARGEST_FACTOR:
         return 0, range(0)
     likely = round(scale / (scale - factor))
-    low, high = _factor_range(rows)
-    fewest = ceil(scale / (scale - low))
-    most = floor(scale / (scale - min(high, LARGEST_FACTOR * scale)))
+    low, high = (min(bound / scale, LARGEST_FACTOR) for bound in _factor_range(rows))
+    fewest, most = ceil(1 / (1 - low)), floor(1 / (1 - high))
     return likely, range(fewest, most + 1) if fewest <= likely <= most else range(likely, likely + 1)
 
 
