@@ -1,4 +1,4 @@
-"""Trials of calls in which a root sends: the root may run ahead of its receivers, so the times of both ends count."""
+"""Trials of calls with a root: it has other work than its peers, so the times of both ends count."""
 
 from __future__ import annotations
 
@@ -19,20 +19,27 @@ TRIAL = len(IN_TURN) + SPREADING
 
 
 @pytest.mark.parametrize(
-    "own_s, theirs_s, expected",
+    "root_s, peer_s, peers, cores, expected",
     [
-        ((2, 1), (1, 1), "single copies took 0.50"),
-        ((1, 2), (4, 1), "single copies took 0.50"),
-        ((2, 1), (1, 4), "single copies took 2.00"),
-        ((2, 1), (inf, inf), "no trial had times of both ways"),
+        ((2, 1), (1, 1), 1, 2, "single copies took 0.50"),
+        ((1, 2), (4, 1), 1, 2, "single copies took 0.50"),
+        ((2, 1), (1, 4), 1, 2, "single copies took 2.00"),
+        ((2, 1), (inf, inf), 1, 2, "no trial had times of both ways"),
+        ((2, 1), (0, 1), 3, 2, "single copies took 1.00"),  # 2 of the root, and 4 of all on 2 cores
+        ((2, 1), (0, 1), 3, 4, "single copies took 0.50"),
+        ((4, 1), (2, 1), 7, 2, "single copies took 0.44"),  # 18 and 8 on 2 cores
+        ((4, 1), (2, 1), 7, 8, "single copies took 0.25"),
+        ((1, 1), (1, 3), 1, 1, "single copies took 2.00"),
     ],
 )
-def test_the_slower_end_counts(own_s: tuple[int, int], theirs_s: tuple[float, float], expected: str) -> None:
+def test_the_slower_end_and_the_work_of_all_count(
+    root_s: tuple[int, int], peer_s: tuple[float, float], peers: int, cores: int, expected: str
+) -> None:
     """By the seconds of both ways, staging and single copies."""
     trial = Trial(Decision("one_shot", CallTuning(), "predicted", CallTuning(single_copy=True)))
     for way in IN_TURN:
-        trial.note(trial.count(), 1, own_s[way])
-    trial.note_slowest(theirs_s)
+        trial.note(trial.count(), 1, root_s[way])
+    trial.note_peers(peer_s, peers, cores)
     assert expected in trial.outcome().why
 
 
@@ -59,29 +66,32 @@ class Scripted:
         return self._endpoint.work_s(ticket)
 
 
-def scattered(comm: Communicator, collective: str, root: int, times_s: list[tuple[float, float]], started: int) -> str:
+def moved(
+    comm: Communicator, collective: str, root: int, times_s: list[tuple[float, float]], cores: int, started: int = -1
+) -> str:
     """Why later calls go as they do; `started`: a rank whose calls are started, all at once."""
-    comm._calls.selection.trials._timed = Scripted(comm, *times_s[comm.rank])
-    works = []
+    trials = comm._calls.selection.trials
+    trials._timed, trials._cores = Scripted(comm, *times_s[comm.rank]), cores
+    works, is_root, is_started = [], comm.rank == root, comm.rank == started
     for call in range(TRIAL + 2):
-        whole = np.full(COUNT, call, np.float32)
+        whole, block = np.full(COUNT, call, np.float32), np.full(COUNT // comm.size, call, np.float32)
         if collective == "broadcast":
             comm.broadcast(whole, root)
-            continue
-        out = np.empty(COUNT // comm.size, np.float32)
-        work = comm.scatter(whole if comm.rank == root else None, root, out=out, async_op=comm.rank == started)
-        works.append(work)
-        assert comm.rank == started or (out == call).all()
-    for work in works if comm.rank == started else ():
+        elif collective == "gather":
+            works.append(comm.gather(block, root, out=whole if is_root else None, async_op=is_started))
+        else:
+            works.append(comm.scatter(whole if is_root else None, root, out=block, async_op=is_started))
+        assert is_started or ((whole == call).all() and (block == call).all())
+    for work in works if is_started else ():
         work.wait()
     return comm.chosen(collective, COUNT, root=root).why
 
 
 @READS
 @pytest.mark.parametrize("root", [0, 1])
-@pytest.mark.parametrize("collective", ["scatter", "broadcast"])
+@pytest.mark.parametrize("collective", ["scatter", "broadcast", "gather"])
 @pytest.mark.parametrize(
-    "root_s, receiver_s, expected",
+    "root_s, peer_s, expected",
     [
         ((4, 1), (2, 2), "single copies took 0.50 of the time of staging"),
         ((1, 1), (1, 3), "single copies took 3.00 of the time of staging"),
@@ -89,16 +99,29 @@ def scattered(comm: Communicator, collective: str, root: int, times_s: list[tupl
     ],
 )
 def test_both_ends_have_times(
-    collective: str, root: int, root_s: tuple[float, float], receiver_s: tuple[float, float], expected: str
+    collective: str, root: int, root_s: tuple[float, float], peer_s: tuple[float, float], expected: str
 ) -> None:
     with Pool(2, timeout_s=60) as pool:
-        times_s = [receiver_s, root_s] if root else [root_s, receiver_s]
-        found = pool.run(scattered, collective, root, times_s, -1)
+        times_s = [peer_s, root_s] if root else [root_s, peer_s]
+        found = pool.run(moved, collective, root, times_s, 2)
     assert expected in found[0] and found[0] == found[1]
 
 
 @READS
-def test_a_receiver_without_times_leaves_the_prediction() -> None:
+@pytest.mark.parametrize("root", [0, 2])
+@pytest.mark.parametrize("collective", ["scatter", "gather"])
+@pytest.mark.parametrize("cores, expected", [(1, 1.5), (2, 0.75), (4, 0.5)])
+def test_the_cores_do_the_work_of_all(collective: str, root: int, cores: int, expected: float) -> None:
+    """By single copies the root has half as much to do, and its peers have something."""
+    with Pool(4, timeout_s=60) as pool:
+        times_s = [(4.0, 2.0) if rank == root else (0.0, 4 / 3) for rank in range(4)]
+        found = pool.run(moved, collective, root, times_s, cores)
+    assert len(set(found)) == 1 and f"single copies took {expected:.2f} " in found[0]
+
+
+@READS
+@pytest.mark.parametrize("collective", ["scatter", "gather"])
+def test_a_peer_without_times_leaves_the_prediction(collective: str) -> None:
     with Pool(2, timeout_s=60) as pool:
-        found = pool.run(scattered, "scatter", 0, [(4.0, 1.0), (2.0, 2.0)], 1)
+        found = pool.run(moved, collective, 0, [(4.0, 1.0), (2.0, 2.0)], 2, 1)
     assert found[0] == found[1]

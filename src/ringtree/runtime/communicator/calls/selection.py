@@ -32,7 +32,7 @@ class Selection:
         self.room = (joined.slots, joined.slot_bytes)  # what calls are cut for, also where a roomier group makes them
         self.defaults = Defaults(parameters.reductions)
         self._decisions = Decisions(joined.endpoint)
-        self.trials = Trials(self._decisions, parameters, joined.cores_are_shared, joined.timed)
+        self.trials = Trials(self._decisions, parameters, joined.cores, joined.timed)
         self._parts = Given[RankProgram]()
         self._proved = Given[int]()  # the slots they need
         self._vouched = Given[bool]()  # unproved ones that a caller asked for all the same

@@ -9,10 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
-from time import perf_counter
 from typing import TYPE_CHECKING
-
-from ringtree.ir.collective import COLLECTIVES, BufferExtent
 
 if TYPE_CHECKING:
     from ringtree.runtime.communicator.calls.decisions import Decision, Decisions
@@ -122,10 +119,13 @@ class Trial:
         """The least time of a byte by each way; infinite where it has none."""
         return self._least_s[0], self._least_s[1]
 
-    def note_slowest(self, theirs_s: tuple[float, float]) -> None:
-        """Takes the times of a rank that is served in place of shorter ones: calls follow one another as quickly as
-        the slower of both ends copies."""
-        self._least_s = [max(ours_s, other_s) for ours_s, other_s in zip(self._least_s, theirs_s, strict=True)]
+    def note_peers(self, theirs_s: tuple[float, float], peers: int, cores: int) -> None:
+        """Takes the times of one of the root's `peers` for all of theirs. Calls follow one another as quickly as the
+        slower of both ends copies, and as the cores do the work of all."""
+        self._least_s = [
+            max(root_s, peer_s, (root_s + peers * peer_s) / cores)
+            for root_s, peer_s in zip(self._least_s, theirs_s, strict=True)
+        ]
 
     def outcome(self) -> Decision:
         """The quicker way by this rank's times; `unmeasured` where either has none, for good where none is to come."""
@@ -155,13 +155,11 @@ class Trial:
 
 class Trials:
     """The trials of a group, as one rank has them. They are kept for as long as the group, so that ranks which have
-    forgotten a plan find the same way again. `timed`: the group's calls with their times; without, none is tried."""
+    forgotten a plan find the same way again. `cores`: what the ranks have between them; `timed`: the group's calls with
+    their times; without, none is tried."""
 
-    def __init__(
-        self, decisions: Decisions, parameters: GroupParameters, cores_are_shared: bool, timed: TimedRuns | None
-    ) -> None:
-        self._decisions, self._parameters, self._cores_are_shared = decisions, parameters, cores_are_shared
-        self._timed = timed
+    def __init__(self, decisions: Decisions, parameters: GroupParameters, cores: int, timed: TimedRuns | None) -> None:
+        self._decisions, self._parameters, self._cores, self._timed = decisions, parameters, cores, timed
         self._trials: dict[Kind, Trial] = {}
 
     def begin(self, kind: Kind, found: Decision) -> Trial:
@@ -190,37 +188,36 @@ class Trials:
 
     def run(self, kind: Kind, trial: Trial, nbytes: int, plan: int, addresses: tuple[int, int]) -> None:
         """Makes a call, and takes its time: that of a core for this rank's copies, for to wait for a rank that comes
-        late is no property of a way. But by the wall where others' copies hold this rank up: in a rooted call, those of
-        all who share its core. A call is counted before it begins, for another thread's may come meanwhile."""
+        late is no property of a way. A call is counted before it begins, for another thread's may come meanwhile."""
         assert self._timed is not None
-        began_s, made, way = perf_counter(), self._timed.calls, trial.count()
+        made, way = self._timed.calls, trial.count()
         try:
             work_s = self._timed.run_timed(plan, *addresses)
         except BaseException:  # of a signal's handler: the others count the call that has been made
             if self._timed is not None and self._timed.calls == made:
                 trial.take_back()
             raise
-        trial.note(way, nbytes, perf_counter() - began_s if self._is_held_up(kind) else work_s)
+        trial.note(way, nbytes, work_s)
         self._publish(kind, trial)
 
     def start(self, kind: Kind, trial: Trial, nbytes: int, plan: int, addresses: tuple[int, int]) -> int:
-        """Starts a call, and returns its ticket. Its time is that of `run`; none where that is the wall's."""
+        """Starts a call, and returns its ticket. Its time is that of `run`."""
         assert self._timed is not None
         way = trial.count()
         ticket = self._timed.start_timed(plan, *addresses)
-        trial.note_later(None if self._is_held_up(kind) else way, nbytes, ticket)
+        trial.note_later(way, nbytes, ticket)
         self._publish(kind, trial)
         return ticket
 
     def _publish(self, kind: Kind, trial: Trial) -> None:
-        """After the last call that is compared, the rank that measures publishes the outcome; where the times of two
-        ranks count, the other one publishes its own, and the one that measures waits for a call more."""
+        """After the last call that is compared, the rank that measures publishes the outcome; a root waits for a call
+        more, for one of its peers publishes the times of its own work."""
         if not trial.is_measured or trial.is_settled:
             return
         if self._measures(kind):
-            if trial.is_reported or not self._has_two_ends(kind):
+            if trial.is_reported or not _has_root(kind):
                 self._settle(kind, trial)
-        elif self._has_two_ends(kind) and self._is_served_last(kind) and self._timed is not None:
+        elif _has_root(kind) and self._is_last_peer(kind) and self._timed is not None:
             trial.hear(self._timed.work_s)
             self._decisions.report(self._name(kind, trial), trial.least_s)
 
@@ -231,33 +228,23 @@ class Trials:
         if self._measures(kind):
             if self._timed is not None:
                 trial.hear(self._timed.work_s)
-            if self._has_two_ends(kind):
-                trial.note_slowest(self._decisions.reported(name))
+            if _has_root(kind):
+                trial.note_peers(self._decisions.reported(name), self._parameters.ranks - 1, self._cores)
             outcome = trial.outcome()
         trial.settle(self._decisions.settle(self._parameters, name, outcome, trial.unmeasured()))
 
     def _name(self, kind: Kind, trial: Trial) -> tuple[object, ...]:
         return *kind, trial.tries
 
-    def _is_held_up(self, kind: Kind) -> bool:
-        """Whether others' copies hold the measuring rank up."""
-        return self._cores_are_shared and BufferExtent.ROOT in (COLLECTIVES[kind[0]].before, COLLECTIVES[kind[0]].after)
-
-    def _has_two_ends(self, kind: Kind) -> bool:
-        """Whether the times of two ranks count: the root's, which may be ahead of the others by what its staging holds,
-        and those of the rank that it serves last."""
-        return not self._cores_are_shared and _root_sends(kind)
-
     def _measures(self, kind: Kind) -> bool:
-        """Whether this rank decides: the root, or rank 0 where all ranks do the same. Where a root sends to ranks that
-        share its core, it is the rank that the root serves last, for its times are the wall's."""
-        if self._is_held_up(kind) and _root_sends(kind):
-            return self._is_served_last(kind)
+        """Whether this rank decides: the root, or rank 0 where all ranks do the same."""
         return self._parameters.rank == max(kind[1], 0)
 
-    def _is_served_last(self, kind: Kind) -> bool:
+    def _is_last_peer(self, kind: Kind) -> bool:
+        """Whether this rank is the one of the root's peers that it serves last; all have as much to do."""
         return self._parameters.rank == (kind[1] - 1) % self._parameters.ranks
 
 
-def _root_sends(kind: Kind) -> bool:
-    return COLLECTIVES[kind[0]].before is BufferExtent.ROOT
+def _has_root(kind: Kind) -> bool:
+    """Whether the root has other work than its peers, of which it may be ahead by what its staging holds."""
+    return kind[1] >= 0
