@@ -12,7 +12,7 @@ from ringtree.ir.schedule import Block, Schedule, Transfers
 from ringtree.plan.tuning import CallTuning
 from ringtree.price import Hosts, Priced, SharedMemory, over_hosts, seconds
 from ringtree.price.hosts import WIRE_MESSAGE_S
-from ringtree.price.over_hosts import remote_ends
+from ringtree.price.over_hosts import PricedOverHosts, remote_ends
 from ringtree.simulate import Job, play
 from ringtree.topology import cluster, on_hosts
 from ringtree.transform import pipeline
@@ -41,6 +41,21 @@ def test_a_slower_network_takes_longer_and_memory_alone_is_faster() -> None:
     alone = Hosts((0,) * 6, MEMORY)
     for nbytes in (0, 1 << 10, 1 << 20):
         assert seconds(ring, alone, nbytes) < seconds(ring, SIX, nbytes) < seconds(ring, slower, nbytes)
+
+
+@pytest.mark.parametrize("algorithm, collective", [("ring", "all_reduce"), ("one_shot", "all_to_all")])
+@pytest.mark.parametrize("turns", [1.0, 3.0])
+def test_a_schedule_is_priced_at_any_size_in_any_order(algorithm: str, collective: str, turns: float) -> None:
+    schedule, hosts = build(algorithm, collective, 6), replace(SIX, turns=turns)
+    read = PricedOverHosts(schedule, hosts)
+    for nbytes in (1 << 20, 0, 8, 1 << 26, 1 << 10, 1 << 20):
+        assert read.seconds(nbytes) == seconds(schedule, hosts, nbytes)
+        assert read.quote(nbytes) == over_hosts.quote(schedule, hosts, nbytes)
+
+
+def test_vectors_that_lie_in_the_same_cache_meet_the_same_links() -> None:
+    assert over_hosts.topology(SIX, 8) is over_hosts.topology(SIX, 1 << 10)
+    assert over_hosts.topology(SIX, 8) is not over_hosts.topology(SIX, 1 << 26)
 
 
 def test_each_message_over_the_network_costs_its_ranks_core() -> None:

@@ -14,14 +14,13 @@ from itertools import product
 from math import inf
 
 from ringtree.algorithms import find
-from ringtree.ir.schedule import Schedule
 from ringtree.ir.units import duration
 from ringtree.plan.choice import NOTEWORTHY, kept
 from ringtree.plan.nesting import NESTED, even, label, nestings
 from ringtree.plan.steps import fitting
 from ringtree.plan.tuning import CallTuning
-from ringtree.price import Hosts, seconds
-from ringtree.price.over_hosts import windows
+from ringtree.price import Hosts
+from ringtree.price.over_hosts import PricedOverHosts, windows
 
 INNER = ("two_shot", "one_shot", "ring", "flat", "chain", "binomial")
 OUTER = ("two_shot", "one_shot", "ring", "halving_doubling", "recursive_doubling", "binomial", "chain", "double_tree")
@@ -64,7 +63,7 @@ def choose_over_hosts(
     """Returns the algorithm for a call on a whole vector of `nbytes`; every rank must pass the same values.
 
     `rank_order` and `balance` as in `choose`. Cost: tenths of a second for the first size between two powers of two
-    over up to 64 ranks, then a cache look-up."""
+    over up to 64 ranks, on few ranks hundredths for the next one that lies in the same cache; then a cache look-up."""
     return _choose(collective, hosts, root, _rounded(nbytes), rank_order, balance)
 
 
@@ -79,8 +78,8 @@ def candidates_over_hosts(
 
 def priced_at(candidate: HostCandidate, collective: str, hosts: Hosts, root: int | None, nbytes: int) -> HostCandidate:
     """Returns the candidate with its time for exactly that vector."""
-    schedule = _built(candidate.algorithm, collective, len(hosts.host_of), root, candidate.steps)
-    return replace(candidate, time_s=seconds(schedule, hosts, nbytes))
+    read = _read(candidate.algorithm, collective, hosts, root, candidate.steps)
+    return replace(candidate, time_s=read.seconds(nbytes))
 
 
 def quickest_as(algorithm: str, collective: str, hosts: Hosts, root: int | None, nbytes: int) -> HostCandidate:
@@ -118,7 +117,7 @@ def _fitted(
             return (replace(best, steps=steps), *ranked[1:])
         ranked.pop(0)
         if steps.options == best.steps.options or best.algorithm != NESTED:  # without them it would be another nesting
-            time_s = seconds(steps.apply(*what), hosts, nbytes)
+            time_s = _read(best.algorithm, collective, hosts, root, steps).seconds(nbytes)
             after = next((k for k, c in enumerate(ranked) if c.time_s * (1 + NOTEWORTHY) > time_s), len(ranked))
             ranked.insert(after, HostCandidate(best.algorithm, steps, time_s))
     raise ValueError(f"no algorithm for {collective} reduces all ranks in order at once")
@@ -186,8 +185,7 @@ def _priced_nestings(collective: str, hosts: Hosts, root: int | None, nbytes: in
 def _candidate(
     name: str, collective: str, hosts: Hosts, root: int | None, nbytes: int, steps: CallTuning
 ) -> HostCandidate:
-    schedule = _built(name, collective, len(hosts.host_of), root, steps)
-    return HostCandidate(name, steps, seconds(schedule, hosts, nbytes))
+    return HostCandidate(name, steps, _read(name, collective, hosts, root, steps).seconds(nbytes))
 
 
 def _widened(
@@ -195,20 +193,19 @@ def _widened(
 ) -> HostCandidate:
     """The candidate with several windows under way at once, where one after the other waits for the latency much
     longer, and twice that latency brings it below `to_beat_s`."""
-    ranks = len(hosts.host_of)
-    schedule = _built(found.algorithm, collective, ranks, root, found.steps)
+    schedule = _read(found.algorithm, collective, hosts, root, found.steps).schedule
     further = windows(schedule, hosts, nbytes) - 1
     gain_s = further * schedule.rounds * hosts.latency_s  # the latency alone: the windows' work may overlap, too
     if root is not None or gain_s <= (1 - WORTH_CHANNELS) * found.time_s or found.time_s - 2 * gain_s > to_beat_s:
         return found
     steps = replace(found.steps, channels=hosts.memory.slots // 2)
-    wider_s = seconds(steps.apply(found.algorithm, collective, ranks, root), hosts, nbytes)
+    wider_s = _read(found.algorithm, collective, hosts, root, steps).seconds(nbytes)
     return replace(found, steps=steps, time_s=wider_s) if wider_s < WORTH_CHANNELS * found.time_s else found
 
 
 @lru_cache(maxsize=256)
-def _built(name: str, collective: str, ranks: int, root: int | None, steps: CallTuning) -> Schedule:
-    return steps.apply(name, collective, ranks, root)
+def _read(name: str, collective: str, hosts: Hosts, root: int | None, steps: CallTuning) -> PricedOverHosts:
+    return PricedOverHosts(steps.apply(name, collective, len(hosts.host_of), root), hosts)
 
 
 def _pieces(name: str, collective: str, nbytes: int) -> tuple[tuple[str, int | str], ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,9 @@ from ringtree.price.pricing import Priced
 from ringtree.price.rounds import distinct
 from ringtree.topology import Topology, on_hosts
 from ringtree.transform.rows import expand_block
+
+MOST_KEPT = 1 << 10
+"""The most transfers of a schedule that is kept as it was read: some 100 bytes each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,29 +32,70 @@ class HostQuote:
     windows: int
 
 
+class PricedOverHosts:
+    """A schedule to be priced over hosts at any size. What takes most of the time is to read it for its links, and
+    vectors that lie in the same cache have the same ones; a short schedule is kept as it was read last."""
+
+    def __init__(self, schedule: Schedule, hosts: Hosts) -> None:
+        self.schedule, self.hosts = schedule, hosts
+        self._last: Priced | None = None
+
+    def seconds(self, nbytes: int) -> float:
+        """Seconds of the schedule on its links, plus those of the messages to and from the network, each of which costs
+        a system call and more: the busiest rank's, or where ranks take turns on cores, a core's. A host's link serves
+        messages one after the other, first come, first served. Chunks longer than a staging slot pass window by window:
+        each rank ends one before it begins the next, and the messages of later windows cost nothing while the links are
+        busy."""
+        played_s = self._played_s(topology(self.hosts, nbytes), nbytes)
+        return played_s + self._messages_s(nbytes, played_s)
+
+    def quote(self, nbytes: int) -> HostQuote:
+        """The time of the schedule, and its parts."""
+        joined_s = self._played_s(topology(self.hosts, nbytes), nbytes)
+        messages_s = self._messages_s(nbytes, joined_s)
+        network_s = min(self._played_s(network(self.hosts), nbytes), joined_s)
+        count = windows(self.schedule, self.hosts, nbytes)
+        return HostQuote(joined_s + messages_s, network_s, joined_s - network_s, messages_s, count)
+
+    def _played_s(self, links: Topology, nbytes: int) -> float:
+        read = self._last
+        if read is None or read.topology is not links:
+            read = Priced(self.schedule, links)
+            if self.schedule.transfers <= MOST_KEPT:
+                self._last = read
+        return read.windowed_seconds(nbytes, windows(self.schedule, self.hosts, nbytes))
+
+    def _messages_s(self, nbytes: int, played_s: float) -> float:
+        most, mean = self._ends
+        window_s = max(most, mean * self.hosts.turns) * self.hosts.message_s
+        further = windows(self.schedule, self.hosts, nbytes) - 1
+        return window_s + max(further * window_s - played_s, 0.0)
+
+    @cached_property
+    def _ends(self) -> tuple[float, float]:
+        """The messages to and from other hosts: of the busiest rank, and in the mean."""
+        ends = remote_ends(self.schedule, self.hosts.host_of)
+        return float(ends.max()), float(ends.mean())
+
+
 def seconds(schedule: Schedule, hosts: Hosts, nbytes: int) -> float:
-    """Seconds of the schedule on its links, plus those of the messages to and from the network, each of which costs a
-    system call and more: the busiest rank's, or where ranks take turns on cores, a core's. A host's link serves
-    messages one after the other, first come, first served. Chunks longer than a staging slot pass window by window:
-    each rank ends one before it begins the next, and the messages of later windows cost nothing while the links are
-    busy."""
-    played_s = _played_s(schedule, hosts, topology(hosts, nbytes), nbytes)
-    return played_s + _messages_s(schedule, hosts, nbytes, played_s)
+    """Seconds of the schedule, as PricedOverHosts has them."""
+    return PricedOverHosts(schedule, hosts).seconds(nbytes)
 
 
 def quote(schedule: Schedule, hosts: Hosts, nbytes: int) -> HostQuote:
     """The time of the schedule, and its parts."""
-    joined_s = _played_s(schedule, hosts, topology(hosts, nbytes), nbytes)
-    messages_s = _messages_s(schedule, hosts, nbytes, joined_s)
-    network_s = min(_played_s(schedule, hosts, network(hosts), nbytes), joined_s)
-    count = windows(schedule, hosts, nbytes)
-    return HostQuote(joined_s + messages_s, network_s, joined_s - network_s, messages_s, count)
+    return PricedOverHosts(schedule, hosts).quote(nbytes)
 
 
 def topology(hosts: Hosts, nbytes: int) -> Topology:
     """The links that a schedule on a whole vector of `nbytes` meets. Where ranks share cores, each has its part of
     one, so what it does itself takes as many times longer."""
-    return _topology(hosts, 1 << (nbytes - 1).bit_length() if nbytes else 0)
+    share = _share(hosts)
+    turns = share / hosts.memory.speed
+    seen_nbytes = 2.0 * turns * (1 << (nbytes - 1).bit_length() if nbytes else 0)
+    copy_s, fetch_s, reduce_s, _ = hosts.memory.parameters.seconds_a_byte(seen_nbytes, share > 1)
+    return _topology(hosts, copy_s, fetch_s, reduce_s)
 
 
 def network(hosts: Hosts) -> Topology:
@@ -80,33 +124,27 @@ def remote_ends(schedule: Schedule, host_of: tuple[int, ...]) -> NDArray[np.int6
     return ends
 
 
-def _played_s(schedule: Schedule, hosts: Hosts, links: Topology, nbytes: int) -> float:
-    return Priced(schedule, links).windowed_seconds(nbytes, windows(schedule, hosts, nbytes))
-
-
-def _messages_s(schedule: Schedule, hosts: Hosts, nbytes: int, played_s: float) -> float:
-    ends = remote_ends(schedule, hosts.host_of)
-    window_s = max(float(ends.max()), float(ends.mean()) * hosts.turns) * hosts.message_s
-    return window_s + max((windows(schedule, hosts, nbytes) - 1) * window_s - played_s, 0.0)
+def _share(hosts: Hosts) -> float:
+    """The ranks that share a core of the host with the most ranks, at least the turns that ranks take there."""
+    most = int(np.bincount(np.unique(hosts.host_of, return_inverse=True)[1]).max())
+    return max(most / hosts.memory.cores, hosts.turns)
 
 
 @lru_cache(maxsize=64)
-def _topology(hosts: Hosts, nbytes: int) -> Topology:
-    parameters, cores = hosts.memory.parameters, hosts.memory.cores
-    most = int(np.bincount(np.unique(hosts.host_of, return_inverse=True)[1]).max())
-    share = max(most / cores, hosts.turns)
-    turns = share / hosts.memory.speed
-    copy_s, fetch_s, reduce_s, _ = (s * turns for s in parameters.seconds_a_byte(2.0 * nbytes * turns, share > 1))
+def _topology(hosts: Hosts, copy_s: float, fetch_s: float, reduce_s: float) -> Topology:
+    """The links where a byte takes so many seconds on a core that one rank has alone."""
+    parameters = hosts.memory.parameters
+    turns = _share(hosts) / hosts.memory.speed
     return on_hosts(
         hosts.host_of,
         latency_s=hosts.latency_s,
         bandwidth_Bps=hosts.bandwidth_Bps,
         local_latency_s=parameters.latency_s,
-        local_bandwidth_Bps=1 / fetch_s,
+        local_bandwidth_Bps=1 / (fetch_s * turns),
         message_s=parameters.message_s * turns,
         step_s=parameters.step_s * turns,
-        copy_Bps=1 / copy_s,
-        reduce_Bps=1 / (reduce_s + copy_s),
+        copy_Bps=1 / (copy_s * turns),
+        reduce_Bps=1 / (reduce_s * turns + copy_s * turns),
         fifo_between_hosts=True,
     )
 
