@@ -25,6 +25,7 @@ COMMANDS = {
     "simulate": "simulate a schedule on a topology: its time, critical path and busiest links",
     "tune": "measure this machine; later calls choose algorithms by the result",
     "sweep": "compare predicted times of algorithms, over sizes and ranks",
+    "search": "find the quickest schedule for a machine: the best order of its ranks, rings side by side",
     "report": "show results of bench: a page of charts, or the best algorithm at each size",
     "compare-trace": "compare two traces: measured and simulated, or before and after",
     "explain": "find why a job hangs, from flight recorders' dumps; or why a collective is slow, from a log",

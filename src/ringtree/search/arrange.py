@@ -33,7 +33,7 @@ def arrange(schedule: Schedule, where: Where, nbytes: int) -> tuple[int, ...]:
     plain, ring = tuple(range(ranks)), order(topology)
     tried: dict[tuple[int, ...], float] = {}
     for one in (plain, ring, plain[::-1], ring[::-1]):
-        _price(schedule, topology, nbytes, _rooted(one, schedule.root), tried)
+        _price(schedule, topology, nbytes, rooted(one, schedule.root), tried)
     best = min(tried, key=tried.__getitem__)
     while ranks <= FEW and (closer := _exchanged(schedule, topology, nbytes, best, tried)) != best:
         best = closer
@@ -61,8 +61,8 @@ def distances(where: Where, nbytes: int = 1) -> NDArray[np.float64]:
     return np.maximum(seconds, seconds.T)
 
 
-def _rooted(one: tuple[int, ...], root: int | None) -> tuple[int, ...]:
-    """Returns the order rotated so that the root keeps its position."""
+def rooted(one: tuple[int, ...], root: int | None) -> tuple[int, ...]:
+    """The order, rotated so that the root keeps its position."""
     if root is None:
         return one
     turn = one.index(root) - root

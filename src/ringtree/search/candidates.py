@@ -1,0 +1,124 @@
+"""The published algorithms for a collective on a topology: each with its ranks in the order that suits the links, with
+its chunks in the pieces that suit the size, and rings side by side where links are left over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from ringtree import price
+from ringtree.algorithms import find, serving
+from ringtree.ir.collective import collective as find_collective
+from ringtree.ir.schedule import Schedule
+from ringtree.ir.units import check_byte_count
+from ringtree.search.arrange import arrange, rooted
+from ringtree.search.order import rings
+from ringtree.search.routes import Where, topology_of
+from ringtree.topology.graph import Topology
+from ringtree.transform import pipeline, relabel, share
+
+MOST_RANKS = 256
+"""The most ranks that are searched."""
+MOST_TRANSFERS = 1 << 17
+"""The most transfers of a schedule that is considered."""
+ARRANGED = 6
+"""The algorithms, quickest in rank order first, whose ranks are arranged."""
+MOST_PIECES = 64
+PASSED_ON = ("ring", "chain")
+"""The algorithms in which each rank passes data on to the next: several orders run side by side."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundSchedule:
+    """A schedule for a topology, and its predicted seconds. `orders`: of each part that runs side by side, the ranks in
+    the places of the algorithm's own, [parts][ranks]; `pieces`: of each chunk, which follow one another; `in_order_s`:
+    the seconds of the algorithm in rank order, in its best number of pieces."""
+
+    algorithm: str
+    schedule: Schedule
+    orders: tuple[tuple[int, ...], ...]
+    pieces: int
+    seconds: float
+    in_order_s: float
+
+    @property
+    def is_arranged(self) -> bool:
+        """Whether another order than that of the ranks' numbers was found."""
+        return self.orders != (tuple(range(self.schedule.ranks)),)
+
+
+def candidates(
+    collective: str, where: Where, nbytes: int, root: int | None = None, names: Sequence[str] = ()
+) -> tuple[FoundSchedule, ...]:
+    """Returns the schedules found for a whole vector of `nbytes`, quickest first, one or two of each algorithm (those
+    in `names`, or all published ones that serve the collective over so many ranks). Cost: up to 400 predictions for
+    each of eight algorithms, a second on 8 ranks. ValueError: for more than 256 ranks, a root that cannot be, a name
+    that does not serve the collective, or where none serves it over so many ranks."""
+    check_byte_count(nbytes)
+    topology, rooted_here = topology_of(where), find_collective(collective).rooted
+    if root is not None and not (rooted_here and 0 <= root < topology.ranks):
+        expected = f"a rank, 0..{topology.ranks - 1}" if rooted_here else f"none, for {collective} has no root"
+        raise ValueError(f"root {root}: expected {expected}")
+    if topology.ranks > MOST_RANKS:
+        raise ValueError(f"{topology.name} has {topology.ranks} ranks: expected at most {MOST_RANKS} to search")
+    at = (root or 0) if rooted_here else None
+    plain = sorted(_in_rank_order(collective, topology, nbytes, at, names), key=lambda c: c.seconds)
+    if not plain:
+        what = f"{', '.join(names) or 'the algorithms'}: none has a schedule"
+        raise ValueError(f"{what} of {collective} over {topology.ranks} ranks of at most {MOST_TRANSFERS:,} transfers")
+    few = {c.algorithm for c in plain[:ARRANGED]}.union(PASSED_ON)
+    found = [_arranged(c, topology, nbytes) if c.algorithm in few else c for c in plain]
+    found += [c for one in plain if one.algorithm in PASSED_ON for c in _side_by_side(one, topology, nbytes)]
+    return tuple(sorted(found, key=lambda c: c.seconds))
+
+
+def _in_rank_order(
+    collective: str, topology: Topology, nbytes: int, root: int | None, names: Sequence[str]
+) -> Iterator[FoundSchedule]:
+    for name in names or serving(collective):
+        algorithm = find(name)
+        algorithm.function(collective)  # an algorithm that does not serve it is a mistake, a number of ranks is none
+        with suppress(ValueError):  # of one that serves other numbers of ranks
+            schedule = algorithm.build(collective, topology.ranks, root)
+            if schedule.transfers <= MOST_TRANSFERS:
+                order = tuple(range(topology.ranks))
+                yield _in_pieces(FoundSchedule(algorithm.name, schedule, (order,), 1, 0.0, 0.0), topology, nbytes)
+
+
+def _in_pieces(found: FoundSchedule, topology: Topology, nbytes: int) -> FoundSchedule:
+    """The candidate, whose chunks are whole, in its best number of pieces: as it is priced where data is passed on."""
+    whole, best = found.schedule, replace(found, seconds=price.seconds(found.schedule, topology, nbytes))
+    pieces = 2
+    while _passes_on(found) and pieces <= MOST_PIECES and whole.transfers * pieces <= MOST_TRANSFERS:
+        cut = pipeline(whole, pieces)
+        seconds = price.seconds(cut, topology, nbytes)
+        if seconds >= best.seconds:
+            break
+        best, pieces = replace(best, schedule=cut, pieces=pieces, seconds=seconds), pieces * 2
+    return replace(best, in_order_s=found.in_order_s or best.seconds)
+
+
+def _passes_on(found: FoundSchedule) -> bool:
+    return find(found.algorithm).costs[found.schedule.collective].pipelines
+
+
+def _arranged(found: FoundSchedule, topology: Topology, nbytes: int) -> FoundSchedule:
+    """The candidate in the best order, itself where none is better."""
+    whole = find(found.algorithm).build(found.schedule.collective, topology.ranks, found.schedule.root)
+    if found.schedule.promise.prefix:  # depends on the ranks' order
+        return found
+    order = arrange(whole, topology, nbytes)
+    if order == found.orders[0]:
+        return found
+    better = _in_pieces(replace(found, schedule=relabel(whole, order), orders=(order,)), topology, nbytes)
+    return better if better.seconds < found.seconds else found
+
+
+def _side_by_side(found: FoundSchedule, topology: Topology, nbytes: int) -> Iterator[FoundSchedule]:
+    """The candidate in several orders at once, each with a share of the bytes; none where one order uses all links."""
+    orders = tuple(rooted(order, found.schedule.root) for order in rings(topology))
+    if len(orders) > 1 and not found.schedule.promise.prefix:
+        whole = find(found.algorithm).build(found.schedule.collective, topology.ranks, found.schedule.root)
+        together = share(*(relabel(whole, order) for order in orders))
+        yield _in_pieces(replace(found, schedule=together, orders=orders), topology, nbytes)
