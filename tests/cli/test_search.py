@@ -27,8 +27,8 @@ def test_the_table_has_the_quickest_first_and_its_orders(ringtree: Ringtree) -> 
 
 
 def test_an_order_begins_at_the_root(ringtree: Ringtree) -> None:
-    words = ["broadcast", "--topology", "torus:dims=3x3", "-n", "9", "--bytes", "1M", "--root", "5", "--algorithm", "chain"]
-    *_, last = ringtree("search", *words).out.splitlines()
+    where = ("--topology", "torus:dims=3x3", "-n", "9", "--bytes", "1M")
+    *_, last = ringtree("search", "broadcast", *where, "--root", "5", "--algorithm", "chain").out.splitlines()
     assert last.split()[0] == "5"
 
 
