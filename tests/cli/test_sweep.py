@@ -41,6 +41,22 @@ def test_over_ranks(capsys):
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "words, expected",
+    [
+        ("--topology dgx-h100 --ranks 12,16,20", ["whole nodes of 8 ranks, not 12, 20", "without NCCL's channels"]),
+        ("--topology dgx-h100 --ranks 4,16", ["without NCCL's channels"]),
+        ("--topology ring --ranks 12", []),
+        ("--topology cpu-2s --nodes 2", []),
+    ],
+)
+def test_notes_come_first(capsys, words, expected):
+    found = sweep(capsys, "all_reduce", *words.split(), "--bytes", "1M").splitlines()
+    notes = found[1 : 1 + len(expected)]
+    assert all(note.startswith("# ") and text in note for note, text in zip(notes, expected, strict=True))
+    assert not any("NCCL" in line or "whole nodes" in line for line in found[1 + len(expected) :])
+
+
 def test_the_best_by_size_and_ranks(capsys):
     found = sweep(capsys, "all_reduce", "--topology", "switch", "--ranks", "2,8,64", "--bytes", "8:1M")
     assert "# fastest algorithm, by size (down) and ranks (across)" in found

@@ -44,13 +44,13 @@ MOST_COUNTS = 64
 def run(args: argparse.Namespace) -> int:
     """Prints predicted times per algorithm, size and number of ranks. Returns the exit code."""
     check_destinations(args, args.json, args.html)
-    where, name, counts = _places(args)
+    where, name, counts, notes = _places(args)
     names = _algorithms(args.collective, args.algorithm)
     sizes = [0]
     if not without_data(args.collective, ["--bytes"] * (args.bytes is not None)):
         sizes = sorted(set(byte_sizes(args.bytes or ("1M" if len(counts) > 1 else "8:8G"))))
     cases = [case for ranks in counts for case in _priced(args.collective, names, where(ranks), ranks, sizes)]
-    terminal.show(lines(name, cases))
+    terminal.show(lines(name, cases, notes))
     record = _record(name, cases)
     if args.json:
         replace_with_json(args.json, record)
@@ -59,14 +59,14 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _places(args: argparse.Namespace) -> tuple[Where, str, list[int]]:
-    """A topology, its name, and the numbers of ranks to price."""
+def _places(args: argparse.Namespace) -> tuple[Where, str, list[int], list[str]]:
+    """A topology, its name, the numbers of ranks to price, and what a reader should know of them."""
     options, shape = given(args, OPTIONS), args.topology.partition(":")[0]
     if shape in SHAPES:
         if options:
             raise ValueError(f"{options[0]} applies to machines, not to the shape {shape}; leave it out")
         counts = whole_node_counts(args.ranks or "8", 1)
-        return (lambda ranks: parse(args.topology, ranks)), args.topology, counts
+        return (lambda ranks: parse(args.topology, ranks)), args.topology, counts, []
     if args.ranks and "--nodes" in options:
         raise ValueError("--nodes and -n/--ranks both name a number of nodes: expected one of them")
     if args.sharp:
@@ -84,12 +84,25 @@ def _places(args: argparse.Namespace) -> tuple[Where, str, list[int]]:
             return Cluster(first_ranks(one.machine, ranks))
         return replace(all_of_it, nodes=ranks // one.ranks)
 
-    return where, all_of_it.name if len(counts) == 1 else one.name, counts
+    return where, all_of_it.name if len(counts) == 1 else one.name, counts, _notes(args, one)
+
+
+def _notes(args: argparse.Namespace, one: Cluster) -> list[str]:
+    asked = listed_counts(args.ranks) if args.ranks else []
+    parts = ", ".join(str(ranks) for ranks in asked if ranks > one.ranks and ranks % one.ranks)
+    notes = [f"whole nodes of {one.ranks} ranks, not {parts}"] if parts else []
+    if one.machine.gpus:
+        notes.append("one schedule alone, without NCCL's channels and protocols, which `ringtree plan` has")
+    return notes
 
 
 def whole_node_counts(text: str, each: int) -> list[int]:
-    """`2:100000` (doubling, and the last), `2:1000:10` or `2,8,64`, to whole nodes of `each` where it is more than one;
-    ValueError where it is none."""
+    """The numbers of ranks, to whole nodes of `each` where they are more than one. ValueError as of `listed_counts`."""
+    return sorted({n if n <= each else round(n / each) * each for n in listed_counts(text)})
+
+
+def listed_counts(text: str) -> list[int]:
+    """`2:100000` (doubling, and the last), `2:1000:10` or `2,8,64`. ValueError where it is none."""
     try:
         if ":" in text:
             first, last, *factor = (int(word) for word in text.split(":"))
@@ -109,7 +122,7 @@ def whole_node_counts(text: str, each: int) -> list[int]:
             f"-n/--ranks {text[:40]}: expected such as 64, 2,8,64 or 2:100000, at most {MOST_COUNTS} of 1 to "
             f"{MOST_RANKS}"
         ) from None
-    return sorted({n if n <= each else round(n / each) * each for n in found})
+    return found
 
 
 def _algorithms(collective: str, asked: str | None) -> list[str]:

@@ -35,10 +35,13 @@ class SweepLine:
         return min(self.times_s, key=self.times_s.__getitem__)
 
 
-def lines(name: str, cases: Sequence[SweepLine]) -> Iterator[Line]:
-    """Yields the tables: over sizes for one number of ranks, over ranks for each size, or the fastest by both."""
+def lines(name: str, cases: Sequence[SweepLine], notes: Sequence[str] = ()) -> Iterator[Line]:
+    """Yields the tables: over sizes for one number of ranks, over ranks for each size, or the fastest by both; the
+    notes come first."""
     sizes, counts = ({getattr(c, field): None for c in cases} for field in ("nbytes", "ranks"))
     yield (TextSpan(f"# {cases[0].collective} on {name}, predicted from links and latencies, not measured"),)
+    for note in notes:
+        yield (TextSpan(f"# {note}"),)
     for algorithm in dict.fromkeys(name for case in cases for name in case.groups):
         groups = {case.groups[algorithm]: None for case in cases if algorithm in case.groups}
         sizes_of_groups = " and ".join(map(str, groups))
