@@ -65,7 +65,7 @@ def test_no_two_entries_have_one_name() -> None:
 @pytest.mark.parametrize(
     ("wrong", "expected"),
     [
-        ({"gpu": "H100X"}, "mine: no GPU 'H100X' in machines/parts.py: expected one of .*H100 PCIe"),
+        ({"gpu": "H100X"}, "mine: no GPU 'H100X' in machines/parts: expected one of .*H100 PCIe"),
         ({"cpu": ""}, "mine: no CPU ''"),
         ({"nic": ""}, "mine: numa has n0, and nic is empty"),
         ({"numa": ("[g0 g1 n0]", "[g2 g4 n1]")}, r"mine: numa has g\[0, 1, 2, 4\]; expected each of g0 to g3 once"),

@@ -67,9 +67,7 @@ def _check(entry: CatalogueEntry) -> None:
         ("NIC", entry.nic, parts.NICS),
     ):
         if name not in table and (name or what == "CPU"):
-            raise ValueError(
-                f"{entry.name}: no {what} {name!r} in machines/parts.py: expected one of {', '.join(table)}"
-            )
+            raise ValueError(f"{entry.name}: no {what} {name!r} in machines/parts: expected one of {', '.join(table)}")
     for tree in entry.numa:
         if (rest := re.sub(r"\b[gnsd]\d+\b|[\[\]\s]", "", tree)) or tree.count("[") != tree.count("]"):
             why = f"{rest!r} is none" if rest else "brackets do not match"
@@ -84,7 +82,7 @@ def _check(entry: CatalogueEntry) -> None:
     for sign, what, name in (("g", "gpu", entry.gpu), ("n", "nic", entry.nic)):
         if re.search(rf"\b{sign}\d", words) and not name:
             raise ValueError(
-                f"{entry.name}: numa has {sign}0, and {what} is empty; expected its name in machines/parts.py"
+                f"{entry.name}: numa has {sign}0, and {what} is empty; expected its name in machines/parts"
             )
     if entry.mesh and not parts.GPUS[entry.gpu].wires:
         raise ValueError(f"{entry.name}: mesh {entry.mesh!r}, and a {entry.gpu} has no links of its own")
