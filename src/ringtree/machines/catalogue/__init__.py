@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from ringtree.machines.catalogue import aws_gcp, azure_oci, nvidia, others
+from ringtree.machines.catalogue import aws, azure, gcp, nvidia, oci, others, pcie_servers
 from ringtree.machines.catalogue.entry import CatalogueEntry, build
 from ringtree.machines.machine import Machine
 
-_ALL = (*nvidia.ENTRIES, *others.ENTRIES, *aws_gcp.ENTRIES, *azure_oci.ENTRIES)
+_ALL = (
+    *nvidia.ENTRIES,
+    *pcie_servers.ENTRIES,
+    *others.ENTRIES,
+    *aws.ENTRIES,
+    *gcp.ENTRIES,
+    *azure.ENTRIES,
+    *oci.ENTRIES,
+)
 ENTRIES: dict[str, CatalogueEntry] = {e.name: e for e in _ALL}
 NAMES: tuple[str, ...] = tuple(ENTRIES)
 

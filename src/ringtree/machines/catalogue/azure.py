@@ -1,4 +1,4 @@
-"""Instances of Microsoft's and Oracle's clouds."""
+"""Instances of Microsoft's cloud."""
 
 from __future__ import annotations
 
@@ -54,41 +54,5 @@ ENTRIES = (
         nic="Accelerated 80G",
         fabric="tcp",
         mesh="0-1x12 2-3x12",
-    ),
-    CatalogueEntry(
-        name="oci-gpu4",
-        what="BM.GPU4.8: 8 A100 SXM4 40GB on NVSwitches, 8 cards of 2 x 100 Gb/s with RoCE",
-        source="Oracle Cloud, GPU bare metal shapes",
-        cpu="EPYC 7542",
-        numa=_FOUR_NUMA,
-        gpu="A100 SXM4 40GB",
-        nic="ConnectX-5 2x100G",
-        fabric="roce",
-        nvswitch=2,
-        chips=6,
-    ),
-    CatalogueEntry(
-        name="oci-b4",
-        what="BM.GPU.B4.8: 8 A100 SXM4 40GB on NVSwitches, 8 cards of 2 x 100 Gb/s with RoCE",
-        source="Oracle Cloud, GPU bare metal shapes",
-        cpu="EPYC 7542",
-        numa=_FOUR_NUMA,
-        gpu="A100 SXM4 40GB",
-        nic="ConnectX-5 2x100G",
-        fabric="roce",
-        nvswitch=2,
-        chips=6,
-    ),
-    CatalogueEntry(
-        name="oci-h100",
-        what="BM.GPU.H100.8: 8 H100 SXM5 on NVSwitches, 8 cards of 2 x 200 Gb/s with RoCE",
-        source="Oracle Cloud, GPU bare metal shapes",
-        cpu="Xeon Platinum 8480C",
-        numa=_ONE_EACH,
-        gpu="H100 SXM5",
-        nic="ConnectX-7 2x200G",
-        fabric="roce",
-        nvswitch=3,
-        chips=4,
     ),
 )
