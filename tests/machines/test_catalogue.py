@@ -30,8 +30,13 @@ DOCUMENTED = {
     "a100-pcie-nvlink-pairs": (4, 80, 2, 200, 2, 300, "infiniband"),
     "h100-pcie-nvlink-pairs": (4, 90, 2, 400, 2, 300, "infiniband"),
     "rtx4090-pcie": (8, 89, 1, 100, 2, 0, "tcp"),
+    "h200-nvl-bridge4": (4, 90, 4, 400, 2, 450, "roce"),
+    "l40s-pcie": (8, 89, 4, 400, 2, 0, "roce"),
+    "rtx-pro-6000-pcie": (8, 120, 4, 800, 2, 0, "roce"),
     "mi250x8": (16, 0, 8, 200, 4, 350, "infiniband"),
     "mi300x8": (8, 0, 8, 400, 2, 448, "infiniband"),
+    "mi325x8": (8, 0, 8, 400, 2, 448, "infiniband"),
+    "mi355x8": (8, 0, 8, 400, 2, 537.6, "roce"),
     "dcu-z100x4": (4, 0, 1, 200, 4, 0, "infiniband"),
     "ascend-910b-x8": (8, 0, 8, 200, 4, 196, "roce"),
     "cpu-2s": (0, 0, 1, 100, 2, 0, "tcp"),
@@ -39,17 +44,30 @@ DOCUMENTED = {
     "aws-p4d": (8, 80, 4, 100, 2, 300, "efa"),
     "aws-p4de": (8, 80, 4, 100, 2, 300, "efa"),
     "aws-p5": (8, 90, 32, 100, 2, 450, "efa"),
+    "aws-p5e": (8, 90, 32, 100, 2, 450, "efa"),
+    "aws-p5en": (8, 90, 16, 200, 2, 450, "efa"),
+    "aws-p6-b200": (8, 100, 8, 400, 2, 900, "efa"),
+    "aws-p6-b300": (8, 103, 16, 400, 2, 900, "efa"),
+    "aws-p6e-gb200": (72, 100, 72, 400, 36, 900, "efa"),
     "gcp-a3-high": (8, 90, 4, 200, 2, 450, "tcpx"),
     "gcp-a3-mega": (8, 90, 8, 200, 2, 450, "tcpxo"),
     "gcp-a3-ultra": (8, 90, 8, 400, 2, 450, "roce"),
     "gcp-a4": (8, 100, 8, 400, 2, 900, "roce"),
+    "gcp-a4x": (72, 100, 72, 400, 36, 900, "roce"),
     "azure-ndv2": (8, 70, 1, 100, 2, 150, "infiniband"),
     "azure-ndv4": (8, 80, 8, 200, 4, 300, "infiniband"),
     "azure-ndv5": (8, 90, 8, 400, 2, 450, "infiniband"),
     "azure-nc96": (4, 80, 1, 80, 4, 300, "tcp"),
+    "azure-ndv5-h200": (8, 90, 8, 400, 2, 450, "infiniband"),
+    "azure-ndv5-mi300x": (8, 0, 8, 400, 2, 448, "infiniband"),
+    "azure-ndv6-gb200": (72, 100, 72, 400, 36, 900, "infiniband"),
     "oci-gpu4": (8, 80, 8, 200, 4, 300, "roce"),
     "oci-b4": (8, 80, 8, 200, 4, 300, "roce"),
     "oci-h100": (8, 90, 8, 400, 2, 450, "roce"),
+    "oci-h200": (8, 90, 8, 400, 2, 450, "roce"),
+    "oci-b200": (8, 100, 8, 400, 2, 900, "roce"),
+    "oci-mi300x": (8, 0, 8, 400, 2, 448, "roce"),
+    "oci-gb200": (72, 100, 72, 400, 36, 900, "roce"),
 }
 DIRECT = (LinkKind.NVLINK, LinkKind.XGMI)
 
@@ -169,12 +187,20 @@ def test_half_of_a_nodes_nvlink_leaves_it_in_the_superpod() -> None:
     assert len(m.leaving(top)) == 32
 
 
+def test_a_bridge_of_four_joins_each_two_by_six_links() -> None:
+    links = _direct(machine("h200-nvl-bridge4"))
+    assert set(links.values()) == {6} and len(links) == 12
+
+
 def test_pairs_are_pairs() -> None:
     for name in ("a100-pcie-nvlink-pairs", "h100-pcie-nvlink-pairs", "azure-nc96"):
         assert set(_direct(machine(name))) == {(0, 1), (1, 0), (2, 3), (3, 2)}
 
 
-@pytest.mark.parametrize(("name", "near"), [("dgx-a100", 2), ("aws-p5", 1), ("gcp-a3-high", 2), ("dgx-h100", 1)])
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [("dgx-a100", 2), ("aws-p5", 1), ("aws-p5en", 2), ("aws-p6-b300", 1), ("gcp-a3-high", 2), ("l40s-pcie", 2)],
+)
 def test_gpus_share_a_switch_with_their_nics(name: str, near: int) -> None:
     m = machine(name)
     for switch in m.of_kind(DeviceKind.PCI):

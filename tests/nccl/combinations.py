@@ -14,7 +14,8 @@ GIGABIT_Bps = 1e9 / 8
 OWN = (0, 0.0)
 NICS = (OWN, (1, 200.0), (2, 100.0), (3, 400.0), (8, 400.0))
 """How many, of how many Gb/s."""
-LARGE = {"dgx-h100-superpod": (1, 8), "gb200-nvl72": (1, 4, 8)}
+GB200_RACKS = ("gb200-nvl72", "aws-p6e-gb200", "gcp-a4x", "azure-ndv6-gb200", "oci-gb200")
+LARGE = {"dgx-h100-superpod": (1, 8), **dict.fromkeys(GB200_RACKS, (1, 4, 8))}
 """GPUs of the machines whose search takes minutes with all."""
 
 

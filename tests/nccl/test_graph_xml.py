@@ -15,6 +15,7 @@ from ringtree.machines.machine import PathKind
 from ringtree.nccl.files.graph_xml import hosts, read, write
 from ringtree.nccl.graphs import graphs
 from ringtree.topology.fabrics import FABRICS
+from tests.nccl.combinations import GB200_RACKS
 
 ORDERS = ((0, 3, 2, 1), (1, 0, 2, 3))
 KINDS = [k for k in PathKind if k not in (PathKind.C2C, PathKind.NET, PathKind.DIS)]
@@ -151,7 +152,7 @@ def test_a_damaged_file_is_read_or_refused(tmp_path: Path, at: int, noise: bytes
         assert str(error).startswith(str(file))
 
 
-RACKS = {"gb200-nvl72": (18, 4), "dgx-h100-superpod": (32, 8)}
+RACKS = {**dict.fromkeys(GB200_RACKS, (18, 4)), "dgx-h100-superpod": (32, 8)}
 """Machines of several hosts; every other one of the catalogue is one."""
 
 

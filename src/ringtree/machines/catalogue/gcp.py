@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ringtree.machines.catalogue.entry import CatalogueEntry
+from ringtree.machines.catalogue.nvidia import gb200_rack
 
 _ONE_EACH = ("[g0 n0] [g1 n1] [g2 n2] [g3 n3]", "[g4 n4] [g5 n5] [g6 n6] [g7 n7]")
 
@@ -54,5 +55,12 @@ ENTRIES = (
         fabric="roce",
         nvswitch=4,
         chips=2,
+    ),
+    gb200_rack(
+        "gcp-a4x",
+        "a4x-highgpu-4g: a rack of 18 VMs, 4 GB200 each, one NVLink domain, 4 ConnectX-7 of 400 Gb/s with RoCE a VM",
+        "Google Cloud, A4X machine type: 4 GPUs a VM, NVL72 domains of 18 VMs, a ConnectX-7 a GPU",
+        "ConnectX-7 NDR",
+        "roce",
     ),
 )

@@ -15,6 +15,26 @@ CUBE_MESH = f"{_QUADS} 0-4 1-5 2-6 3-7"
 HYBRID_CUBE_MESH = "0-1 0-2 0-3x2 0-4x2 1-2x2 1-3 1-5x2 2-3x2 2-6 3-7 4-5 4-6 4-7x2 5-6x2 5-7 6-7x2"
 """NVLinks between GPUs, six each: NVIDIA DGX-1 with Tesla V100 system architecture, figure 4."""
 
+
+def gb200_rack(name: str, what: str, source: str, nic: str, fabric: str, note: str = "") -> CatalogueEntry:
+    """A rack of 18 trays with 4 GB200 each in one NVLink domain, and a NIC of the cloud for each GPU."""
+    return CatalogueEntry(
+        name=name,
+        what=what,
+        source=source,
+        cpu="Grace",
+        numa=("g0 g1 n0 n1", "g2 g3 n2 n3"),
+        gpu="GB200",
+        nic=nic,
+        fabric=fabric,
+        nvswitch=4,
+        chips=18,
+        c2c="GB200",
+        copies=18,
+        note=note,
+    )
+
+
 ENTRIES = (
     CatalogueEntry(
         name="dgx-1-p100",
@@ -134,18 +154,12 @@ ENTRIES = (
         upper=72,
         note=_STORAGE_NICS,
     ),
-    CatalogueEntry(
-        name="gb200-nvl72",
-        what="a rack: 72 GB200 of 18 trays in one NVLink domain, 4 NDR InfiniBand a tray",
-        source="NVIDIA GB200 NVL72 data sheet and DGX GB200 user guide: 18 trays of 2 Grace and 4 GPUs, 9 switch trays",
-        cpu="Grace",
-        numa=("g0 g1 n0 n1", "g2 g3 n2 n3"),
-        gpu="GB200",
-        nic="ConnectX-7 NDR",
-        nvswitch=4,
-        chips=18,
-        c2c="GB200",
-        copies=18,
+    gb200_rack(
+        "gb200-nvl72",
+        "a rack: 72 GB200 of 18 trays in one NVLink domain, 4 NDR InfiniBand a tray",
+        "NVIDIA GB200 NVL72 data sheet and DGX GB200 user guide: 18 trays of 2 Grace and 4 GPUs, 9 switch trays",
+        "ConnectX-7 NDR",
+        "infiniband",
     ),
     CatalogueEntry(
         name="gh200x4",

@@ -6,7 +6,9 @@ from itertools import combinations
 
 from ringtree.machines.catalogue.entry import CatalogueEntry
 
-_ALL_8 = " ".join(f"{a}-{b}" for a, b in combinations(range(8), 2))
+ALL_8 = " ".join(f"{a}-{b}" for a, b in combinations(range(8), 2))
+"""A link between each two of eight."""
+_ONE_EACH = ("[g0 n0] [g1 n1] [g2 n2] [g3 n3]", "[g4 n4] [g5 n5] [g6 n6] [g7 n7]")
 
 ENTRIES = (
     CatalogueEntry(
@@ -31,10 +33,32 @@ ENTRIES = (
         what="8 MI300X all to all by xGMI, 8 NDR InfiniBand",
         source="AMD Instinct MI300X platform data sheet: 7 links a GPU, one to each other",
         cpu="EPYC 9654",
-        numa=("[g0 n0] [g1 n1] [g2 n2] [g3 n3]", "[g4 n4] [g5 n5] [g6 n6] [g7 n7]"),
+        numa=_ONE_EACH,
         gpu="MI300X",
         nic="ConnectX-7 NDR",
-        mesh=_ALL_8,
+        mesh=ALL_8,
+    ),
+    CatalogueEntry(
+        name="mi325x8",
+        what="8 MI325X all to all by xGMI, 8 NDR InfiniBand",
+        source="AMD Instinct MI325X platform data sheet: 7 links a GPU, one to each other; a NIC a GPU",
+        cpu="EPYC 9575F",
+        numa=_ONE_EACH,
+        gpu="MI325X",
+        nic="ConnectX-7 NDR",
+        mesh=ALL_8,
+    ),
+    CatalogueEntry(
+        name="mi355x8",
+        what="8 MI355X all to all by xGMI, 8 Pollara of 400 Gb/s with RoCE",
+        source="AMD CDNA 4 whitepaper: 7 links a GPU; ROCm documentation, distributed inference: 8 Pollara 400, one a "
+        "GPU",
+        cpu="EPYC 9575F",
+        numa=_ONE_EACH,
+        gpu="MI355X",
+        nic="Pollara 400",
+        fabric="roce",
+        mesh=ALL_8,
     ),
     CatalogueEntry(
         name="dcu-z100x4",
@@ -56,7 +80,7 @@ ENTRIES = (
         gpu="Ascend 910B",
         nic="RoCE 200G",
         fabric="roce",
-        mesh=_ALL_8,
+        mesh=ALL_8,
         note="an NPU's RoCE port is its own; given as a NIC below the switch that the NPU is below",
     ),
     CatalogueEntry(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from ringtree.machines.catalogue.entry import CatalogueEntry
 
+_TWO_A_NIC = ("[g0 g1 n0] [g2 g3 n1]", "[g4 g5 n2] [g6 g7 n3]")
+
 ENTRIES = (
     CatalogueEntry(
         name="v100-pcie",
@@ -43,5 +45,44 @@ ENTRIES = (
         gpu="RTX 4090",
         nic="Ethernet 100G",
         fabric="tcp",
+    ),
+    CatalogueEntry(
+        name="h200-nvl-bridge4",
+        what="4 H200 NVL all to all over a 4-way NVLink bridge, below one socket, 4 NICs of 400 Gb/s with RoCE",
+        source="NVIDIA H200 NVL product brief: a bridge joins four, 900 GB/s a GPU both ways, so 6 links to each "
+        "other; a NIC a GPU as in the enterprise reference architecture 2-8-9-400",
+        cpu="EPYC 9654",
+        numa=(
+            "[g0 n0] [g1 n1] [g2 n2] [g3 n3]",
+            "",
+        ),
+        gpu="H200 NVL",
+        nic="ConnectX-7 NDR",
+        fabric="roce",
+        mesh="0-1x6 0-2x6 0-3x6 1-2x6 1-3x6 2-3x6",
+        note="half of the reference architecture, whose eight GPUs have two bridges",
+    ),
+    CatalogueEntry(
+        name="l40s-pcie",
+        what="8 L40S on PCIe, 4 NICs of 400 Gb/s with RoCE",
+        source="NVIDIA L40S data sheet: PCIe 4.0, no NVLink; enterprise reference architecture 2-8-5-200: 200 Gb/s a "
+        "GPU",
+        cpu="EPYC 9654",
+        numa=_TWO_A_NIC,
+        gpu="L40S",
+        nic="ConnectX-7 NDR",
+        fabric="roce",
+        note="the PCIe switches, two GPUs and a NIC each, are assumed",
+    ),
+    CatalogueEntry(
+        name="rtx-pro-6000-pcie",
+        what="8 RTX PRO 6000 Blackwell Server on PCIe, 4 ConnectX-8 with RoCE, whose PCIe switch has two GPUs each",
+        source="NVIDIA, ConnectX-8 in RTX PRO servers: 4 ConnectX-8 of 800 Gb/s with the PCIe switch of two GPUs each",
+        cpu="Xeon 6776P",
+        numa=_TWO_A_NIC,
+        gpu="RTX PRO 6000 Server",
+        nic="ConnectX-8 XDR",
+        fabric="roce",
+        switch=6,
     ),
 )

@@ -43,6 +43,15 @@ CPUS = {
         Cpu(
             "Xeon Platinum 8481C", _INTEL, "x86_64", 6, 143, 5, 128e9, 153e9, f"Intel: 4 UPI links of 16 GT/s; {_MESH}"
         ),
+        Cpu(
+            "Xeon Platinum 8488C", _INTEL, "x86_64", 6, 143, 5, 128e9, 153e9, f"Intel: 4 UPI links of 16 GT/s; {_MESH}"
+        ),
+        Cpu(
+            "Xeon Platinum 8559C", _INTEL, "x86_64", 6, 207, 5, 160e9, 179e9, f"Intel: 4 UPI links of 20 GT/s; {_MESH}"
+        ),
+        Cpu(
+            "Xeon Platinum 8592+", _INTEL, "x86_64", 6, 207, 5, 160e9, 179e9, f"Intel: 4 UPI links of 20 GT/s; {_MESH}"
+        ),
         Cpu("Xeon Platinum 8570", _INTEL, "x86_64", 6, 207, 5, 160e9, 179e9, f"Intel: 4 UPI links of 20 GT/s; {_MESH}"),
         Cpu(
             "Xeon Platinum 8581C", _INTEL, "x86_64", 6, 207, 5, 160e9, 179e9, f"Intel: 4 UPI links of 20 GT/s; {_MESH}"
@@ -55,6 +64,7 @@ CPUS = {
         Cpu("EPYC 7V13", _EPYC, "x86_64", 25, 1, 4, 144e9, 51e9, f"AMD: 4 xGMI links x16 of 18 GT/s; {_MESH}"),
         Cpu("EPYC 7R13", _EPYC, "x86_64", 25, 1, 4, 144e9, 51e9, f"AMD: 4 xGMI links x16 of 18 GT/s; {_MESH}"),
         Cpu("EPYC 9654", _EPYC, "x86_64", 25, 17, 5, 256e9, 115e9, f"AMD: 4 xGMI links x16 of 32 GT/s; {_MESH}"),
+        Cpu("EPYC 9575F", _EPYC, "x86_64", 26, 2, 5, 256e9, 144e9, f"AMD: 4 xGMI links x16 of 32 GT/s; {_MESH}"),
         Cpu("Hygon 7185", "HygonGenuine", "x86_64", 24, 0, 3, 76e9, 42.6e9, f"Hygon C86 7185, as AMD's Zen 1; {_MESH}"),
         Cpu(
             "Kunpeng 920",

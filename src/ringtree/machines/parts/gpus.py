@@ -72,6 +72,7 @@ GPUS = {
         GpuPart("B300", _NV, 103, 5, 18, 6, 8000e9, (0x3182,), "NVIDIA DGX B300 data sheet"),
         GpuPart("GB300", _NV, 103, 5, 18, 6, 8000e9, (0x31C2,), "NVIDIA GB300 NVL72 data sheet"),
         GpuPart("RTX 5090", _NV, 120, 0, 0, 5, 1792e9, (0x2B85,), "NVIDIA Blackwell whitepaper", p2p=False, gdr=False),
+        GpuPart("RTX PRO 6000 Server", _NV, 120, 0, 0, 5, 1597e9, (0x2BB5,), "NVIDIA RTX PRO 6000 Server data sheet"),
         GpuPart("MI25", _AMD, 0, 0, 0, 3, 484e9, (0x6860,), "AMD Radeon Instinct MI25 data sheet"),
         GpuPart("MI50", _AMD, 0, "MI50", 2, 4, 1024e9, (0x66A0, 0x66A1), "AMD Instinct MI50 data sheet"),
         GpuPart("MI100", _AMD, 0, "MI100", 3, 4, 1229e9, (0x738C,), "AMD CDNA whitepaper"),

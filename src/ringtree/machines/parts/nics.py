@@ -65,6 +65,8 @@ NICS = {
             ((0x1D0F, 0xEFA1), (0x1D0F, 0xEFA2)),
             "AWS EC2 guide: EFA on p5, 32 of 100 Gb/s",
         ),
+        Nic("EFA 3", "amazon", 200 * Gbps, 1, 5, True, (), "AWS EC2 guide: EFA on p5en, 16 of 200 Gb/s"),
+        Nic("EFA 4", "amazon", 400 * Gbps, 1, 5, True, (), "AWS EC2 guide: EFA on p6-b200, 8 of 400 Gb/s"),
         Nic("gVNIC 100G", "google", 100 * Gbps, 1, 4, False, ((0x1AE0, 0x0042),), "Google Cloud: gVNIC"),
         Nic("gVNIC 200G", "google", 200 * Gbps, 1, 5, True, ((0x1AE0, 0x0042),), "Google Cloud: A3 machine types"),
         Nic(
@@ -78,6 +80,7 @@ NICS = {
             "HPE Slingshot 11 brief: Cassini, 200 Gb/s",
         ),
         Nic("RoCE 200G", "huawei", 200 * Gbps, 1, 4, True, ((0x19E5, 0x0222),), "Huawei Atlas 800T A2 data sheet"),
+        Nic("Pollara 400", "pensando", 400 * Gbps, 1, 5, True, (), "AMD Pensando Pollara 400 product brief"),
         Nic("Ethernet 100G", "generic", 100 * Gbps, 1, 4, False, (), "IEEE 802.3: 100 Gb/s"),
         Nic("Accelerated 80G", "microsoft", 80 * Gbps, 1, 4, False, (), "Azure: NC A100 v4, 80 Gb/s of Ethernet"),
     )
