@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import pairwise
 from types import MappingProxyType
 
 from ringtree.machines.clusters import Cluster
@@ -105,6 +108,8 @@ MAKERS = {
 }
 """The fabric that a maker's NICs are for, by vendor as machines and as files name it."""
 _ETHERNET = "0x0200"
+RAILS = "rails"
+"""The attribute of a NIC that stands for several: their number."""
 
 
 def usual_fabric(machine: Machine) -> str | None:
@@ -126,8 +131,9 @@ def usual_fabric(machine: Machine) -> str | None:
 
 
 def as_shown(cluster: Cluster) -> Cluster:
-    """The cluster with the NICs NCCL is shown: with EFA those of a PCIe switch as one, of their rates together, since
-    the plugin sends on all of them at once (aws-ofi-nccl, its RDMA protocol)."""
+    """The cluster with the NICs NCCL is shown: with EFA those of a PCIe switch in as many groups as it has GPUs, each
+    group as one NIC of their rates together, since the plugin sends on all of them at once (aws-ofi-nccl 2daf7d3,
+    src/nccl_ofi_topo.cpp, its RDMA protocol)."""
     if cluster.nodes == 1 or cluster.fabric is None or cluster.fabric.name != "efa":
         return cluster
     machine = _grouped(cluster.machine)
@@ -136,17 +142,19 @@ def as_shown(cluster: Cluster) -> Cluster:
 
 @lru_cache(maxsize=16)
 def _grouped(machine: Machine) -> Machine:
-    groups: dict[int, list[int]] = {}
+    below: dict[int, list[int]] = {}
     for nic in machine.nics:
-        ups = [machine.links[n].target for n in machine.leaving(nic)]
-        switch = next((up for up in ups if machine.devices[up].kind is DeviceKind.PCI), nic)
-        groups.setdefault(switch, []).append(nic)
-    if all(len(nics) == 1 for nics in groups.values()):
+        below.setdefault(_switch(machine, nic), []).append(nic)
+    gpus = Counter(_switch(machine, gpu) for gpu in machine.gpus)
+    groups = [group for switch, nics in below.items() for group in _split(nics, gpus[switch])]
+    if all(len(nics) == 1 for nics in groups):
         return machine
-    first = {nics[0]: nics for nics in groups.values()}
+    first = {nics[0]: nics for nics in groups}
     devices = list(machine.devices)
     for nic, nics in first.items():
-        devices[nic] = replace(devices[nic], rate_Bps=sum(devices[n].rate_Bps for n in nics))
+        own = devices[nic]
+        attributes = MappingProxyType(dict(own.attributes) | {RAILS: str(len(nics))})
+        devices[nic] = replace(own, rate_Bps=sum(devices[n].rate_Bps for n in nics), attributes=attributes)
     links = []
     for link in machine.links:
         times = len(first.get(link.source, first.get(link.target, [link.source])))
@@ -154,3 +162,17 @@ def _grouped(machine: Machine) -> Machine:
     dropped = set(machine.nics) - set(first)
     wider = replace(machine, devices=tuple(devices), links=tuple(links))
     return wider.of_devices([n for n in range(len(devices)) if n not in dropped])
+
+
+def _switch(machine: Machine, device: int) -> int:
+    """The PCIe switch above a device; the device itself where there is none."""
+    ups = [machine.links[n].target for n in machine.leaving(device)]
+    return next((up for up in ups if machine.devices[up].kind is DeviceKind.PCI), device)
+
+
+def _split(nics: Sequence[int], parts: int) -> list[Sequence[int]]:
+    """The NICs in `parts` groups at most, at least one, the first ones longer by one where the division has a rest."""
+    parts = max(1, min(parts, len(nics)))
+    size, rest = divmod(len(nics), parts)
+    starts = [k * size + min(k, rest) for k in range(parts + 1)]
+    return [nics[a:b] for a, b in pairwise(starts)]
