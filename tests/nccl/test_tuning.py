@@ -6,14 +6,17 @@ from dataclasses import replace
 
 import pytest
 
+from ringtree.machines.catalogue import machine
 from ringtree.machines.channels import Channels, Pattern
 from ringtree.machines.clusters import Cluster
 from ringtree.machines.machine import Device, DeviceKind, Machine, PathKind
+from ringtree.machines.nics import as_shown
 from ringtree.nccl import tuning
 from ringtree.nccl.estimate import Estimate
 from ringtree.nccl.tuning.channels import chunk_bytes, tree_chunk_bytes
 from ringtree.nccl.tuning.communicator import NcclCommunicator
-from ringtree.topology.fabrics import Fabric
+from ringtree.nccl.tuning.settings import settings
+from ringtree.topology.fabrics import FABRICS, Fabric
 
 INFINIBAND = Fabric("infiniband", True, True, 0.97, 2e-6, 0.0, 1e-7, "by hand")
 
@@ -191,4 +194,14 @@ def test_a_fabrics_plugin_leaves_protocols_out_and_has_its_latency() -> None:
     assert {e.split("/")[1] for e in on("tcpxo", 90)} == {"simple", "ll128"}
     assert set(on("tcpx", 90)) == {"ring/simple"}
     difference_s = on("efa", 90)["tree/ll"].latency_s - on("infiniband", 90)["tree/ll"].latency_s
-    assert difference_s == pytest.approx(2 * 75e-6)
+    assert difference_s == pytest.approx(2 * 35e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "latency_us"),
+    [("aws-p5", 75), ("aws-p5e", 75), ("aws-p5en", 35), ("aws-p6-b200", 35), ("aws-p6-b300", 35)],
+)
+def test_the_plugin_reports_the_latency_of_its_table_of_instances(name: str, latency_us: float) -> None:
+    """aws-ofi-nccl 2daf7d3, src/platform-aws.cpp. NICs of 100 Gb/s that are shown as one of 400 are not newer ones."""
+    cluster = as_shown(Cluster(machine(name), 2, FABRICS["efa"]))
+    assert settings(cluster, 90).latency_us == latency_us

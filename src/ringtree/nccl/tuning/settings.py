@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ringtree.machines.clusters import Cluster
+from ringtree.machines.machine import Machine
+from ringtree.machines.nics import RAILS
 from ringtree.nccl.tuning.figures import ALGORITHMS, PROTOCOLS
 
 
@@ -57,11 +59,23 @@ EFA = TuningSettings(
     buffer_bytes=8 << 20,
     nvls_chunk_bytes=512 << 10,
 )
+EFA_3 = replace(EFA, source="aws-ofi-nccl 2daf7d3, src/platform-aws.cpp: p5en, p6", latency_us=35.0)
+"""The settings with EFAs beyond 100 Gb/s, which p5en was the first to have."""
+_EFA_2_Bps = 12.5e9
 
 
 def settings(cluster: Cluster, sm: int) -> TuningSettings:
     """The settings of the cluster's fabric; NCCL's own where there is no network, or none that needs a plugin."""
     fabric = cluster.fabric.name if cluster.fabric is not None and cluster.nodes > 1 else ""
     if fabric == "efa":
-        return EFA if sm >= 90 else EFA_OLD
+        return _efa(cluster.machine, sm)
     return {"tcpx": TCPX, "tcpxo": TCPXO}.get(fabric, NCCLS_OWN)
+
+
+def _efa(machine: Machine, sm: int) -> TuningSettings:
+    """The plugin's settings by the machine, of which the GPUs and the rate of a NIC are known."""
+    if sm < 90:
+        return EFA_OLD
+    nics = [machine.devices[n] for n in machine.nics]
+    rate_Bps = max((nic.rate_Bps / int(nic.attributes.get(RAILS, "1")) for nic in nics), default=0.0)
+    return EFA_3 if rate_Bps > _EFA_2_Bps else EFA
