@@ -170,7 +170,8 @@ from ringtree.mpi.groups.intercomm import Intercomm
 from ringtree.mpi.groups.topologies import Cartcomm, Compute_dims, Distgraphcomm, Graphcomm, Topocomm
 from ringtree.mpi.info import INFO_ENV, INFO_NULL, Info
 from ringtree.mpi.messages.matched import MESSAGE_NO_PROC, MESSAGE_NULL, Message
-from ringtree.mpi.messages.request import REQUEST_NULL, Prequest, Request
+from ringtree.mpi.messages.persistent import Prequest
+from ringtree.mpi.messages.request import REQUEST_NULL, Request
 from ringtree.mpi.messages.status import Status
 from ringtree.mpi.missing import missing_name
 from ringtree.mpi.op import (

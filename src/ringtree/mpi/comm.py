@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import WeakValueDictionary
 
 from ringtree.mpi.collectives.collectives import CollectiveMethods
@@ -33,11 +33,15 @@ from ringtree.mpi.constants import (
 from ringtree.mpi.errors import ERR_ARG, ERR_COMM, ERR_GROUP, ERR_KEYVAL, ERR_LASTCODE, Exception, translating
 from ringtree.mpi.groups.group import Group
 from ringtree.mpi.info import Hinted, Info
+from ringtree.mpi.leaving import Groups, leave, settle
 from ringtree.mpi.messages.matched import MatchedProbes
 from ringtree.mpi.messages.messages import MessageMethods
 from ringtree.mpi.missing import MpiObject, missing_of
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.world import init
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _handles: WeakValueDictionary[int, Comm] = WeakValueDictionary()
 _joining = threading.RLock()  # joining COMM_SELF joins COMM_WORLD
@@ -224,12 +228,25 @@ class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods, Matche
             self.Free()
 
     def Free(self) -> None:
-        """Leaves the group; the Comm is COMM_NULL from then on."""
-        self._comm.close()
+        """Makes this COMM_NULL. The group is left when the calls that were started here have ended, and persistent
+        requests are freed: at once where there are none."""
+        leave(self._groups())
         self.__dict__.pop("_comm", None)
         self.__class__ = Intracomm  # COMM_WORLD, freed, does not join again
 
-    Disconnect = Free
+    def Disconnect(self) -> None:
+        """Free, after all calls that were started here have ended: waits for them as long as the group's timeout."""
+        settle(self._groups())
+        self.Free()
+
+    def _groups(self) -> Groups:
+        return (self._comm,)
+
+    def _kept(self) -> Self:
+        self._groups()  # joined, or the error of COMM_NULL
+        made = object.__new__(type(self))
+        vars(made).update(vars(self))
+        return made
 
     def Abort(self, errorcode: int = 0) -> NoReturn:
         """Ends this process at once; its peers report that it died, and a launcher ends them. The system has a byte for

@@ -16,6 +16,7 @@ from ringtree.mpi.groups.across import Across
 from ringtree.mpi.groups.between_groups import CollectivesBetweenGroups
 from ringtree.mpi.groups.group import Group
 from ringtree.mpi.info import Info
+from ringtree.mpi.leaving import Groups
 from ringtree.mpi.missing import missing_between_groups
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.communicator.composite import CompositeCall
@@ -149,13 +150,9 @@ class Intercomm(CollectivesBetweenGroups, Comm):  # type: ignore[misc]  # collec
         hosts = self._all._comm.hosts
         return self.Split(UNDEFINED if split_type == UNDEFINED else hosts[self._all.rank], key)
 
-    def Free(self) -> None:
-        """Leaves both groups; this is COMM_NULL from then on."""
-        self._all.Free()
-        self._ours.Free()
-        super().Free()
-
-    Disconnect = Free
+    def _groups(self) -> Groups:
+        joint = super()._groups()[0]
+        return (self._all._comm, self._ours._comm, joint._joint)  # type: ignore[attr-defined]
 
 
 def between(comm: Intracomm, leader: int, peer: Comm, remote_leader: int, tag: int) -> Intercomm:

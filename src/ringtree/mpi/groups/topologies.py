@@ -12,6 +12,7 @@ from ringtree.mpi.comm import COMM_NULL, Comm, Intracomm
 from ringtree.mpi.constants import CART, DIST_GRAPH, GRAPH, PROC_NULL, UNDEFINED, UNWEIGHTED, WEIGHTS_EMPTY
 from ringtree.mpi.errors import ERR_DIMS, Exception, translating
 from ringtree.mpi.groups.neighbours import NeighbourCollectives
+from ringtree.mpi.leaving import Groups
 from ringtree.runtime.communicator.composite import CompositeCall
 
 if TYPE_CHECKING:
@@ -54,12 +55,8 @@ class Topocomm(NeighbourCollectives, Intracomm):
 
     Clone = Dup
 
-    def Free(self) -> None:
-        """Leaves both groups; this is COMM_NULL from then on."""
-        self._private.Free()
-        super().Free()
-
-    Disconnect = Free
+    def _groups(self) -> Groups:
+        return (self._private._comm, *super()._groups())
 
     @property
     def inoutedges(self) -> tuple[list[int], list[int]]:

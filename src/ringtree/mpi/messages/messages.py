@@ -12,7 +12,8 @@ import numpy as np
 
 from ringtree.mpi.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
 from ringtree.mpi.errors import KINDS, direct, reraise, translating
-from ringtree.mpi.messages.request import Connected, Prequest, Request, landed
+from ringtree.mpi.messages.persistent import Prequest
+from ringtree.mpi.messages.request import Connected, Request, landed
 from ringtree.mpi.messages.status import NOTHING, Status
 from ringtree.mpi.types.buffers import octets
 from ringtree.mpi.types.packed import Packed
@@ -48,7 +49,7 @@ class MessageMethods(Connected):
 
     def Ssend_init(self, buf: Any, dest: int, tag: int = 0) -> Prequest:
         """A persistent request whose every Start is an Issend of `buf`."""
-        return Prequest(lambda: self.Issend(buf, dest, tag))
+        return Prequest.of(self, lambda comm: comm.Issend(buf, dest, tag))
 
     def Bsend(self, buf: Any, dest: int, tag: int = 0) -> None:
         """Sends a copy, which is kept until it is sent: no buffer needs to be attached."""
@@ -87,17 +88,17 @@ class MessageMethods(Connected):
 
     def Send_init(self, buf: Any, dest: int, tag: int = 0) -> Prequest:
         """A persistent request whose every Start is an Isend of `buf`."""
-        return Prequest(lambda: self.Isend(buf, dest, tag))
+        return Prequest.of(self, lambda comm: comm.Isend(buf, dest, tag))
 
     Rsend_init = Send_init
 
     def Bsend_init(self, buf: Any, dest: int, tag: int = 0) -> Prequest:
         """A persistent request whose every Start is an Ibsend of `buf`."""
-        return Prequest(lambda: self.Ibsend(buf, dest, tag))
+        return Prequest.of(self, lambda comm: comm.Ibsend(buf, dest, tag))
 
     def Recv_init(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Prequest:
         """A persistent request whose every Start is an Irecv into `buf`."""
-        return Prequest(lambda: self.Irecv(buf, source, tag))
+        return Prequest.of(self, lambda comm: comm.Irecv(buf, source, tag))
 
     def Sendrecv(
         self,

@@ -15,6 +15,7 @@ import numpy as np
 import ringtree
 from ringtree.mpi.constants import UNDEFINED
 from ringtree.mpi.errors import ERR_REQUEST, Exception, translating
+from ringtree.mpi.leaving import Groups, close_unused, freed
 from ringtree.mpi.messages.status import Status
 from ringtree.mpi.missing import MpiObject
 from ringtree.mpi.types.packed import Packed
@@ -72,7 +73,8 @@ class Request(MpiObject):
         for REQUEST_NULL."""
         if not self:
             raise Exception(ERR_REQUEST, "REQUEST_NULL: this request is done, or was freed")
-        self._work = self._finish = None
+        self._forget()
+        close_unused()
 
     def free(self) -> None:
         """Free of what is not REQUEST_NULL."""
@@ -101,10 +103,15 @@ class Request(MpiObject):
 
     def _end(self, status: Status | None) -> Any:
         work, finish = self._work, self._finish
-        self._work = self._finish = None
+        self._forget()
         if status is not None:
             status.fill(work)
+        if freed:
+            close_unused()
         return None if finish is None else finish(work)
+
+    def _forget(self) -> None:
+        self._work = self._finish = None
 
     def __bool__(self) -> bool:
         return self._work is not None
@@ -112,7 +119,7 @@ class Request(MpiObject):
     def __reduce__(self) -> str | tuple[Any, ...]:
         if self is REQUEST_NULL:
             return "REQUEST_NULL"
-        if self._work is not None or isinstance(self, Prequest):
+        if self._work is not None:
             raise ValueError("a request cannot be pickled: its call is this process's own")
         return Request, ()
 
@@ -130,7 +137,7 @@ class Request(MpiObject):
     @classmethod
     def waitall(cls, requests: Sequence[Self], statuses: Statuses = None) -> list[Any]:
         """Waits until all calls are done; returns their objects in order."""
-        _checked(requests)
+        check_requests(requests)
         return [
             request._wait(status) for request, status in zip(requests, _padded(statuses, len(requests)), strict=False)
         ]
@@ -143,7 +150,7 @@ class Request(MpiObject):
     @classmethod
     def testall(cls, requests: Sequence[Self], statuses: Statuses = None) -> tuple[bool, list[Any] | None]:
         """Whether all calls are done, and their objects if so, without waiting."""
-        _checked(requests)
+        check_requests(requests)
         if not all(request.Get_status() for request in requests):
             return False, None
         return True, cls.waitall(requests, statuses)
@@ -157,7 +164,7 @@ class Request(MpiObject):
     def waitany(cls, requests: Sequence[Self], status: Status | None = None) -> tuple[int, Any]:
         """Waits until a call is done; returns its position and its object, or UNDEFINED and None where none is
         active."""
-        _checked(requests)
+        check_requests(requests)
         active = [index for index, request in enumerate(requests) if request._work is not None]
         if not active:
             return UNDEFINED, _nothing(status)
@@ -172,7 +179,7 @@ class Request(MpiObject):
     @classmethod
     def testany(cls, requests: Sequence[Self], status: Status | None = None) -> tuple[int, bool, Any]:
         """The index of a call that is done, whether there is one, and its object, without waiting."""
-        _checked(requests)
+        check_requests(requests)
         if all(request._work is None for request in requests):
             return UNDEFINED, True, _nothing(status)
         for index, request in enumerate(requests):
@@ -189,7 +196,7 @@ class Request(MpiObject):
     def waitsome(cls, requests: Sequence[Self], statuses: Statuses = None) -> tuple[list[int] | None, list[Any] | None]:
         """Waits until a call at least is done; returns the indices of all that are and their objects; None where none
         is active."""
-        _checked(requests)
+        check_requests(requests)
         active = [request._work for request in requests if request._work is not None]
         if active:
             _first_done(active)
@@ -203,7 +210,7 @@ class Request(MpiObject):
     @classmethod
     def testsome(cls, requests: Sequence[Self], statuses: Statuses = None) -> tuple[list[int] | None, list[Any] | None]:
         """The indices of all calls that are done and their objects, without waiting; None where none is active."""
-        _checked(requests)
+        check_requests(requests)
         if all(request._work is None for request in requests):
             return None, None
         works = [request._work for request in requests]
@@ -213,7 +220,7 @@ class Request(MpiObject):
     @classmethod
     def Get_status_all(cls, requests: Sequence[Self], statuses: Statuses = None) -> bool:
         """Like Testall, but the requests stay what they are."""
-        _checked(requests)
+        check_requests(requests)
         done = all(request.Get_status() for request in requests)
         if done:
             for request, status in zip(requests, _padded(statuses, len(requests)), strict=False):
@@ -223,7 +230,7 @@ class Request(MpiObject):
     @classmethod
     def Get_status_any(cls, requests: Sequence[Self], status: Status | None = None) -> tuple[int, bool]:
         """Like Testany, but the requests stay what they are."""
-        _checked(requests)
+        check_requests(requests)
         if all(request._work is None for request in requests):
             return UNDEFINED, _nothing(status) is None
         for index, request in enumerate(requests):
@@ -234,7 +241,7 @@ class Request(MpiObject):
     @classmethod
     def Get_status_some(cls, requests: Sequence[Self], statuses: Statuses = None) -> list[int] | None:
         """Like Testsome, but the requests stay what they are."""
-        _checked(requests)
+        check_requests(requests)
         if all(request._work is None for request in requests):
             return None
         done = [index for index, request in enumerate(requests) if request._work is not None and request.Get_status()]
@@ -245,51 +252,11 @@ class Request(MpiObject):
     get_status_all, get_status_any, get_status_some = Get_status_all, Get_status_any, Get_status_some
 
 
-class Prequest(Request):
-    """A message that can be started again and again: when it is done it only waits for its next Start."""
-
-    __slots__ = ("_begin",)
-
-    def __init__(self, begin: Callable[[], Request]) -> None:
-        super().__init__()
-        self._begin: Callable[[], Request] | None = begin
-
-    def Start(self) -> None:
-        """Begins the call once more; Exception of ERR_REQUEST after Free, or where its last call was not waited for."""
-        if self._begin is None:
-            raise Exception(ERR_REQUEST, "REQUEST_NULL: this request was freed")
-        if self._work is not None:
-            raise Exception(ERR_REQUEST, "this request was started already; expected Wait or a Test that is true first")
-        begun = self._begin()
-        self._work, self._finish = begun._work, begun._finish
-
-    @classmethod
-    def Startall(cls, requests: Sequence[Prequest]) -> None:
-        """Begins each of the requests once more, in order."""
-        _checked(requests, Prequest)
-        for request in requests:
-            request.Start()
-
-    def Free(self) -> None:
-        """Makes this REQUEST_NULL, which cannot be started."""
-        super().Free()
-        self._begin = None
-
-    def __bool__(self) -> bool:
-        return self._begin is not None
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, Prequest) or self._begin is not None:
-            return self is other
-        return super().__eq__(other)
-
-    __hash__ = None
-
-
 REQUEST_NULL = Request()
 
 
-def _checked(requests: Sequence[Any], kind: type = Request) -> None:
+def check_requests(requests: Sequence[Any], kind: type = Request) -> None:
+    """TypeError: unless all of the list are requests of that kind."""
     for index, request in enumerate(requests):
         if not isinstance(request, kind):
             raise TypeError(f"requests[{index}] is {described(request)}; expected a {kind.__name__}")
@@ -327,6 +294,14 @@ class Connected:
     """`_comm` is the Communicator that all calls go to."""
 
     _comm: Communicator
+
+    def _kept(self) -> Self:
+        """A handle on the same communicators, which stays when the program frees its own."""
+        raise NotImplementedError
+
+    def _groups(self) -> Groups:
+        """The communicators that this one consists of, in the order in which they are left."""
+        raise NotImplementedError
 
 
 def started(blocking: Callable[..., Any]) -> Callable[..., Request]:

@@ -239,6 +239,21 @@ class Communicator(Elastic, OneSided, PointToPoint, Objects, Coalesced):
         the caller's name in the error text."""
         self._endpoint.check_liveness(what, list(range(self.size)), [])
 
+    def _in_use(self) -> bool:
+        """Whether a call that this rank has started is under way, or a Message has yet to see the end of its own."""
+        used = self._used_calls()
+        if self._mail.in_use() or (used is not None and used.under_way()):
+            return True
+        return any(group._in_use() for group in self._besides.copy().values())
+
+    def _settle(self) -> None:
+        """Waits for all that this rank has started, as long as the group's timeout; raises what fails."""
+        self._mail.settle()
+        if used := self._used_calls():
+            used.settle()
+        for group in self._besides.copy().values():
+            group._settle()
+
     def close(self) -> None:
         """Leaves the group. Peers that still wait for this rank get PeerDied. RuntimeError: in a signal's handler that
         has interrupted a call of the group by the same thread; the group stays open."""

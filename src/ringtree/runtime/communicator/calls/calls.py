@@ -168,7 +168,7 @@ class Calls:
         other calls, or name another `root`."""
         barrier = self._barrier(what, Dtype.UINT8, root, 0, 0)
         if async_op:
-            return Work(self._endpoint, self._endpoint.start(*barrier), None)
+            return self.began(self._endpoint.start(*barrier), None, None)
         self._endpoint.run(*barrier)
         return None
 
@@ -250,6 +250,10 @@ class Calls:
     def let_go(self) -> None:
         """Lets go of the arrays of asynchronous calls; only when the engine works on them no more."""
         self._pending.clear()
+
+    def under_way(self) -> bool:
+        """Whether an asynchronous call has not ended."""
+        return bool(self._pending) and not self._endpoint.done(self._pending[-1][0])
 
     def settle(self) -> None:
         """Waits for all asynchronous calls."""

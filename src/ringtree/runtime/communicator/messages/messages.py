@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ringtree.errors import Mismatch, PeerDied, Poisoned, TimedOut
 from ringtree.runtime import arrays
 from ringtree.runtime.communicator.arguments import whole
 from ringtree.runtime.communicator.messages.work import Message
@@ -81,6 +82,22 @@ class PendingMessages:
                 return number
             self._kept.pop(number, None)
         return None
+
+    def in_use(self) -> bool:
+        """Whether a message is under way, or has ended and its Message has not seen it."""
+        dropped = set(self._dropped.copy())
+        kept = list(self._kept)
+        if not dropped.issuperset(kept):
+            return True
+        try:
+            return not all(self._endpoint.test(number) for number in kept)
+        except (PeerDied, Mismatch, TimedOut, Poisoned):  # the group has failed: nothing is under way
+            return False
+
+    def settle(self) -> None:
+        """Waits for all messages, as long as the group's timeout; raises their error."""
+        if numbers := list(self._kept):
+            self._endpoint.complete(numbers, False, -1.0)
 
     def replace_endpoint(self, other: Messages) -> None:
         """Messages go through `other` from now on."""
