@@ -81,13 +81,13 @@ bool drop(nb::handle endpoint, std::uint64_t number) {
   return group_of(endpoint.ptr()).messages().drop(number);
 }
 
-nb::object probe(nb::handle endpoint, int peer, int tag, double timeout_s) {
+nb::object probe(nb::handle endpoint, int peer, int tag, double timeout_s, bool may_have_left) {
   std::optional<Envelope> found;
   {
     auto& group = group_of(endpoint.ptr());
     PythonHooks hooks(group);
     hooks.blocking();
-    found = group.probe(peer, tag, timeout_s, hooks);
+    found = group.probe(peer, tag, timeout_s, hooks, may_have_left);
   }
   return found ? nb::object(tuple_of(*found)) : nb::none();
 }
@@ -151,7 +151,7 @@ void bind_messages(nb::object type) {
   add("complete", complete, "numbers"_a, "first"_a, "timeout_s"_a);
   add("status", status, "number"_a);
   add("drop", drop, "number"_a);
-  add("probe", probe, "peer"_a, "tag"_a, "timeout_s"_a);
+  add("probe", probe, "peer"_a, "tag"_a, "timeout_s"_a, "may_have_left"_a = false);
   add_fast_method(type, fast_definition<Kind::send>);
   add_fast_method(type, fast_definition<Kind::recv>);
   add_fast_method(type, fast_definition<Kind::recv_at_most>);

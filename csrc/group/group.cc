@@ -209,9 +209,9 @@ std::uint64_t Group::post(Operation operation) {
   return messages().post(std::move(operation));
 }
 
-std::optional<Envelope> Group::probe(int source, int tag, double timeout_s, Hooks& hooks) {
+std::optional<Envelope> Group::probe(int source, int tag, double timeout_s, Hooks& hooks, bool may_have_left) {
   check_peer({false, source, tag, nullptr, 0, 0});
-  return messages().probe(source, tag, timeout_s, hooks);
+  return messages().probe(source, tag, timeout_s, hooks, may_have_left);
 }
 
 Exchange& Group::messages() {

@@ -59,7 +59,7 @@ class Group {
   void exchange(std::span<Operation> operations, double timeout_s, Hooks& hooks);
   void exchange(std::span<Operation> operations, Hooks& hooks) { exchange(operations, endpoint_->timeout_s(), hooks); }
   std::uint64_t post(Operation operation);
-  std::optional<Envelope> probe(int source, int tag, double timeout_s, Hooks& hooks);
+  std::optional<Envelope> probe(int source, int tag, double timeout_s, Hooks& hooks, bool may_have_left = false);
   // For what else can be done with messages. Throws where the group cannot be used.
   Exchange& messages();
   Signals& signals();

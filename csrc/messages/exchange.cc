@@ -96,8 +96,13 @@ class Exchange::Awaited : public Situation {
  public:
   enum Until { all_complete, one_complete, one_begun };  // the last is a probe: its one operation is never posted
 
-  Awaited(Exchange& exchange, std::vector<Operation*> operations, Until until, bool may_withdraw = false)
-      : exchange_(exchange), operations_(std::move(operations)), until_(until), may_withdraw_(may_withdraw) {}
+  Awaited(Exchange& exchange, std::vector<Operation*> operations, Until until, bool may_withdraw = false,
+          bool may_have_left = false)
+      : exchange_(exchange),
+        operations_(std::move(operations)),
+        until_(until),
+        may_withdraw_(may_withdraw),
+        may_have_left_(may_have_left) {}
 
   // The state when this wait last moved messages: which one was as wanted (-1: none was), and the peer of the first
   // that was not complete (-1: it may be anyone).
@@ -163,7 +168,7 @@ class Exchange::Awaited : public Situation {
       if (o->complete) continue;
       if (o->peer == any && endpoint.relay()) endpoint.relay()->probe_next();
       auto who = gone(o->peer);
-      if (!who) continue;
+      if (!who || (may_have_left_ && (*who < 0 || !endpoint.health().by_error(*who)))) continue;
       exchange_.progress();  // what was sent before it left
       if (o->complete || found() >= 0) continue;
       endpoint.report_departure(*who, text() + instead(*o));
@@ -213,7 +218,7 @@ class Exchange::Awaited : public Situation {
   Exchange& exchange_;
   std::vector<Operation*> operations_;
   Until until_;
-  bool may_withdraw_;
+  bool may_withdraw_, may_have_left_;
   int last_found_ = -1, last_peer_ = -1;
 };
 
@@ -378,10 +383,10 @@ bool Exchange::drop(std::uint64_t number) {
   return true;
 }
 
-std::optional<Envelope> Exchange::probe(int source, int tag, double timeout_s, Hooks& hooks) {
+std::optional<Envelope> Exchange::probe(int source, int tag, double timeout_s, Hooks& hooks, bool may_have_left) {
   Visit visit(*this);
   Operation receive{false, source, tag, nullptr, 0, 0};
-  Awaited awaited(*this, {&receive}, Awaited::one_begun);
+  Awaited awaited(*this, {&receive}, Awaited::one_begun, false, may_have_left);
   bool limited = timeout_s >= 0;
   for (;;) {
     if (await(awaited, Endpoint::Patience(limited ? 1e9 : endpoint_.timeout_s()), limited ? timeout_s : no_limit,

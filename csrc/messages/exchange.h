@@ -44,7 +44,8 @@ class Exchange : Background, ProgressThread::Duty {
   bool drop(std::uint64_t number);
 
   // The earliest message that has begun to arrive and that a receive posted now would take. Waits as wait() does.
-  std::optional<Envelope> probe(int source, int tag, double timeout_s, Hooks& hooks);
+  // `may_have_left`: that who could send has left the group in order is no error of the wait.
+  std::optional<Envelope> probe(int source, int tag, double timeout_s, Hooks& hooks, bool may_have_left = false);
 
   // Records messages from now on: anew, at most `most` events. 0 ends it.
   void record(std::size_t most);

@@ -350,9 +350,10 @@ class Group:
     def drop(self, number: int) -> bool:
         """Forgets an operation, if it is complete. Otherwise False."""
 
-    def probe(self, peer: int, tag: int, timeout_s: float) -> tuple[int, int, int] | None:
+    def probe(self, peer: int, tag: int, timeout_s: float, may_have_left: bool = False) -> tuple[int, int, int] | None:
         """(source, tag, nbytes) of the earliest message that has begun to arrive and that fits; waits as `complete`
-        does, None in place of -1. It is still to be received."""
+        does, None in place of -1. It is still to be received. `may_have_left`: that who could send it has left the
+        group in order is no error."""
 
     def add_region(self, fd: int, nbytes: int, offset: int, reserved: int | None = None) -> int:
         """Maps a shared memory `fd` of `nbytes` on behalf of every rank; returns the address of `offset`. What lies in a

@@ -25,6 +25,11 @@ class Across:
         """The number of ranks that messages can go to."""
         return self._count
 
+    @property
+    def timeout_s(self) -> float:
+        """Seconds that a wait lasts at most."""
+        return self._joint.timeout_s
+
     def _rank(self, rank: int) -> int:
         if rank == ANY_SOURCE:
             return rank
@@ -68,6 +73,11 @@ class Across:
     def iprobe(self, src: int, tag: int) -> Any:
         """A message that is there, or None."""
         found = self._joint.iprobe(self._rank(src), tag)
+        return None if found is None else self._seen(found)
+
+    def _glance(self, src: int, tag: int) -> Any:
+        """A message that is there; None also where all who could send one have left."""
+        found = self._joint._glance(self._rank(src), tag)
         return None if found is None else self._seen(found)
 
     def _seen(self, found: Any) -> Any:

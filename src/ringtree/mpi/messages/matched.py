@@ -47,7 +47,7 @@ class Message(MpiObject):
         if source == PROC_NULL:
             return cls._made(None, status)
         longer = 1
-        while (found := comm._comm.iprobe(source, tag)) is not None:
+        while (found := comm._poll.find(comm._comm, source, tag)) is not None:
             limit_s = longer * (ARRIVES_S + found.nbytes / ARRIVES_BPS)
             try:
                 return cls._made(comm._comm._recv_any_length(source, tag, limit_s), status)

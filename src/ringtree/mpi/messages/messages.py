@@ -157,7 +157,7 @@ class MessageMethods(Connected):
 
     def Iprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> bool:
         """Whether a message can be received now; if so, fills `status`. The message stays."""
-        found = NOTHING if source == PROC_NULL else self._comm.iprobe(source, tag)
+        found = NOTHING if source == PROC_NULL else self._poll.find(self._comm, source, tag)
         if found is not None and status is not None:
             status.fill(found)
         return found is not None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import ringtree
 from ringtree.mpi.constants import UNDEFINED
 from ringtree.mpi.errors import ERR_REQUEST, Exception, translating
 from ringtree.mpi.leaving import Groups, close_unused, freed
+from ringtree.mpi.messages.polling import Poll
 from ringtree.mpi.messages.status import Status
 from ringtree.mpi.missing import MpiObject
 from ringtree.mpi.types.packed import Packed
@@ -294,6 +295,11 @@ class Connected:
     """`_comm` is the Communicator that all calls go to."""
 
     _comm: Communicator
+
+    @cached_property
+    def _poll(self) -> Poll:
+        """Row of this handle's probes that do not wait."""
+        return Poll()
 
     def _kept(self) -> Self:
         """A handle on the same communicators, which stays when the program frees its own."""

@@ -100,6 +100,11 @@ class PointToPoint(Member):
         found = self._endpoint.probe(source(src, self.size), tag_wanted(tag), 0.0)
         return None if found is None else MessageStatus(*found)
 
+    def _glance(self, src: int, tag: int) -> MessageStatus | None:
+        """iprobe; None also where all who could send it have left the group in order, which iprobe raises for."""
+        found = self._endpoint.probe(source(src, self.size), tag_wanted(tag), 0.0, True)
+        return None if found is None else MessageStatus(*found)
+
     def sendrecv(self, x: Any, dst: int, y: Any, src: int, tag: int = 0, recv_tag: int | None = None) -> Any:
         """Sends `x` and receives into `y` at once, so that a circle of ranks does not block; returns `y`."""
         send, _kept = sending(x, dst, tag, self.size)
