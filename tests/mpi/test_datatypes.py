@@ -248,8 +248,6 @@ def test_derived_types_in_calls(ranks: int) -> None:
 def test_a_type_that_does_not_fit_is_refused() -> None:
     with pytest.raises(ValueError, match="need bytes 16 to 56"):
         MPI.COMM_SELF.Bcast([np.zeros(6), (1, 0), D.Create_indexed([1, 1], [2, 6])])
-    with pytest.raises(ValueError, match="does not lie in a dimension of 4"):
-        D.Create_subarray([4], [2], [3])
 
 
 @pytest.mark.parametrize(
@@ -262,8 +260,8 @@ def test_a_type_that_does_not_fit_is_refused() -> None:
         (lambda: D.Create_indexed([1, -1], [0, 4]), MPI.ERR_ARG, "a blocklength of -1"),
         (lambda: D.Create_hindexed_block(-3, [0]), MPI.ERR_ARG, "a blocklength of -3"),
         (lambda: MPI.Datatype.Create_struct([-1], [0], [D]), MPI.ERR_ARG, "a blocklength of -1"),
-        (lambda: MPI.Datatype.Create_struct([1], [0], [None]), MPI.ERR_TYPE, "no type is made of None"),
-        (lambda: MPI.DATATYPE_NULL.Create_vector(2, 1, 2), MPI.ERR_TYPE, "no type is made of MPI.DATATYPE_NULL"),
+        (lambda: MPI.Datatype.Create_struct([1], [0], [None]), MPI.ERR_TYPE, "None has no elements"),
+        (lambda: MPI.DATATYPE_NULL.Create_vector(2, 1, 2), MPI.ERR_TYPE, "MPI.DATATYPE_NULL has no elements"),
     ],
 )
 def test_types_of_what_is_none_are_refused(made: Any, error: int, expected: str) -> None:

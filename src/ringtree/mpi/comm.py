@@ -163,6 +163,7 @@ class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods, Matche
     def Split(self, color: int = 0, key: int = 0) -> Comm:
         """The Comm of the ranks that pass the same `color`, ordered by `key`; COMM_NULL for a rank that passes
         UNDEFINED."""
+        check_color(color)
         return Intracomm(self._comm.split(None if color == UNDEFINED else color, key))
 
     def Split_type(self, split_type: int, key: int = 0, info: object = None) -> Comm:
@@ -276,6 +277,12 @@ class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods, Matche
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._name or self.__dict__.get('_comm', 'null')}>"
+
+
+def check_color(color: int) -> None:
+    """Raises Exception of ERR_ARG for what is no color of Split."""
+    if color < 0 and color != UNDEFINED:
+        raise Exception(ERR_ARG, f"color {color}; expected 0 or more, or UNDEFINED")
 
 
 def check_split_type(split_type: int) -> None:

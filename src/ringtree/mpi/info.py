@@ -6,7 +6,8 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ringtree.mpi.errors import ERR_ARG, ERR_INFO, ERR_INFO_KEY, ERR_INFO_NOKEY, Exception
+from ringtree.mpi.constants import MAX_INFO_KEY, MAX_INFO_VAL
+from ringtree.mpi.errors import ERR_ARG, ERR_INFO, ERR_INFO_KEY, ERR_INFO_NOKEY, ERR_INFO_VALUE, Exception
 from ringtree.mpi.missing import MpiObject
 
 if TYPE_CHECKING:
@@ -55,7 +56,9 @@ class Info(MpiObject):
 
     def Get(self, key: str) -> str | None:
         """The text of a name; None where there is none."""
-        return self._own().get(key)
+        held = self._own()
+        _check(key)
+        return held.get(key)
 
     def Set(self, key: str, value: str) -> None:
         """Sets the text of a name."""
@@ -65,7 +68,9 @@ class Info(MpiObject):
 
     def Delete(self, key: str) -> None:
         """Removes a name; Exception of ERR_INFO_NOKEY where there is none."""
-        if self._own().pop(key, None) is None:
+        held = self._own()
+        _check(key)
+        if held.pop(key, None) is None:
             raise Exception(ERR_INFO_NOKEY, f"an Info has no {key!r}")
 
     def Get_nkeys(self) -> int:
@@ -177,6 +182,10 @@ def _check(*texts: str) -> None:
             raise TypeError(f"an Info of {type(text).__name__}; expected texts")
     if not texts[0]:
         raise Exception(ERR_INFO_KEY, "an Info has no empty name; expected a text")
+    for text, most, code in zip(texts, (MAX_INFO_KEY, MAX_INFO_VAL), (ERR_INFO_KEY, ERR_INFO_VALUE), strict=False):
+        if (nbytes := len(text.encode())) > most:
+            what = "name" if code == ERR_INFO_KEY else "text"
+            raise Exception(code, f"a {what} of {nbytes} bytes in an Info; expected {most} at most")
 
 
 INFO_NULL = Info()

@@ -9,7 +9,7 @@ from typing import Any
 from ringtree.mpi.collectives.collectives import CollectiveMethods
 from ringtree.mpi.collectives.objects import ObjectMethods
 from ringtree.mpi.collectives.uneven import UnevenForms
-from ringtree.mpi.comm import COMM_NULL, COMM_WORLD, Comm, Intracomm, check_split_type
+from ringtree.mpi.comm import COMM_NULL, COMM_WORLD, Comm, Intracomm, check_color, check_split_type
 from ringtree.mpi.constants import UNDEFINED
 from ringtree.mpi.errors import translating
 from ringtree.mpi.groups.across import Across
@@ -127,6 +127,7 @@ class Intercomm(CollectivesBetweenGroups, Comm):  # type: ignore[misc]  # collec
     def Split(self, color: int = 0, key: int = 0) -> Comm:
         """The Intercomm of the ranks of both groups that pass the same `color`, each ordered by `key`; COMM_NULL where
         one group has none, or for UNDEFINED."""
+        check_color(color)
         with CompositeCall(self._all._comm._fail, "Split"):
             alike = sorted((k, place) for place, (c, k) in enumerate(self._all.allgather((color, key))) if c == color)
             places = {side: [place for _, place in alike if self._beyond(place) == side] for side in (False, True)}

@@ -10,7 +10,7 @@ import numpy as np
 
 from ringtree.mpi.comm import COMM_NULL, Comm, Intracomm
 from ringtree.mpi.constants import CART, DIST_GRAPH, GRAPH, PROC_NULL, UNDEFINED, UNWEIGHTED, WEIGHTS_EMPTY
-from ringtree.mpi.errors import ERR_DIMS, Exception, translating
+from ringtree.mpi.errors import ERR_ARG, ERR_DIMS, Exception, translating
 from ringtree.mpi.groups.neighbours import NeighbourCollectives
 from ringtree.mpi.leaving import Groups
 from ringtree.runtime.communicator.composite import CompositeCall
@@ -137,14 +137,14 @@ class Cartcomm(Topocomm):
         rank = 0
         for place, length, periodic in zip(coords, dims, periods, strict=True):
             if not (periodic or 0 <= place < length):
-                raise ValueError(f"no rank at {list(coords)}: coordinate {place} is outside 0..{length - 1}")
+                raise Exception(ERR_ARG, f"no rank at {list(coords)}: coordinate {place} is outside 0..{length - 1}")
             rank = rank * length + place % length
         return rank
 
     def Shift(self, direction: int, disp: int) -> tuple[int, int]:
         """The ranks `disp` steps before and behind this one along dimension `direction`; PROC_NULL beyond an end."""
         if not 0 <= direction < self.dim:
-            raise ValueError(f"dimension {direction}; expected 0..{self.dim - 1}")
+            raise Exception(ERR_ARG, f"dimension {direction}; expected 0..{self.dim - 1}")
         return self._at(direction, -disp), self._at(direction, disp)
 
     def _at(self, direction: int, step: int) -> int:
@@ -283,18 +283,20 @@ def grid(comm: Intracomm, dims: Sequence[int], periods: Any = None) -> Intracomm
     lengths, wraps = shape(dims, periods)
     count = math.prod(lengths)
     if count > comm.size:
-        raise ValueError(f"a grid of {lengths} has {count} ranks; expected at most {comm.size}")
+        raise Exception(ERR_DIMS, f"a grid of {lengths} has {count} ranks; expected at most {comm.size}")
     part = comm.Split(0 if comm.rank < count else UNDEFINED, comm.rank)
     return Cartcomm._over(part, (lengths, wraps)) if part else COMM_NULL
 
 
 def shape(dims: Sequence[int], periods: Any) -> tuple[list[int], list[bool]]:
-    """Both as lists of one length. ValueError: if they have not."""
+    """Both as lists of one length; ValueError if they have not. Exception of ERR_DIMS: for a length below 1."""
     lengths = [int(n) for n in dims]
     if periods is None or isinstance(periods, bool | int):
         periods = [bool(periods)] * len(lengths)
-    if len(periods) != len(lengths) or any(n < 1 for n in lengths):
-        raise ValueError(f"a grid of {lengths} with {len(periods)} periods; expected positive lengths, a period each")
+    if len(periods) != len(lengths):
+        raise ValueError(f"a grid of {lengths} with {len(periods)} periods; expected one each")
+    if any(n < 1 for n in lengths):
+        raise Exception(ERR_DIMS, f"a grid of {lengths}; expected lengths of 1 or more")
     return lengths, [bool(p) for p in periods]
 
 
@@ -303,7 +305,7 @@ def graph(comm: Intracomm, index: Sequence[int], edges: Sequence[int]) -> Intrac
     nothing."""
     ends, edges = ends_of(index, edges), _listed(edges)
     if len(ends) > comm.size:
-        raise ValueError(f"a graph of {len(ends)} ranks; expected at most {comm.size}")
+        raise Exception(ERR_ARG, f"a graph of {len(ends)} ranks; expected at most {comm.size}")
     _check(edges, len(ends), "graph")
     part = comm.Split(0 if comm.rank < len(ends) else UNDEFINED, comm.rank)
     return Graphcomm._over(part, (ends, edges)) if part else COMM_NULL
@@ -313,7 +315,7 @@ def ends_of(index: Sequence[int], edges: Sequence[int]) -> list[int]:
     """The end of each rank's neighbours. A leading 0 before other numbers is no rank's, as mpi4py has it."""
     ends = [int(end) for end in index]
     if not ends or ends != sorted(ends) or ends[-1] != len(edges):
-        raise ValueError(f"a graph of index {ends} and {len(edges)} edges; expected an index that ends there")
+        raise Exception(ERR_ARG, f"a graph of index {ends} and {len(edges)} edges; expected one that ends there")
     return ends[1:] if len(ends) > 1 and ends[0] == 0 else ends
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ringtree.errors import TimedOut
 from ringtree.mpi.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
-from ringtree.mpi.errors import ERR_TRUNCATE, Exception, translating
+from ringtree.mpi.errors import ERR_REQUEST, ERR_TRUNCATE, Exception, translating
 from ringtree.mpi.messages.request import Connected, Request, landed
 from ringtree.mpi.messages.status import NOTHING, Status
 from ringtree.mpi.missing import MpiObject
@@ -95,7 +95,8 @@ class Message(MpiObject):
 
     def _let_go(self) -> Any:
         if self._held is None:
-            raise ValueError("MESSAGE_NULL holds no message; expected one that Mprobe or Improbe returned")
+            text = "MESSAGE_NULL holds no message; expected one that Mprobe or Improbe returned"
+            raise Exception(ERR_REQUEST, text)
         held = self._held
         if self is not MESSAGE_NO_PROC:
             self._held = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ringtree.mpi.constants import ANY_SOURCE, ANY_TAG, PROC_NULL, UNDEFINED
-from ringtree.mpi.errors import SUCCESS
+from ringtree.mpi.errors import ERR_TYPE, SUCCESS, Exception
 from ringtree.mpi.missing import MpiObject
 from ringtree.mpi.types.datatype import Datatype
 from ringtree.mpi.types.elements import bytes_of, elements_in
@@ -98,7 +98,10 @@ class Status(MpiObject):
 
 
 def _type(datatype: Datatype | str) -> Datatype:
-    return Datatype.fromcode(datatype) if isinstance(datatype, str) else datatype
+    found = Datatype.fromcode(datatype) if isinstance(datatype, str) else datatype
+    if not found:
+        raise Exception(ERR_TYPE, "DATATYPE_NULL has no elements to count; expected a datatype")
+    return found
 
 
 class Nothing:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ringtree.mpi.constants import BOTTOM
+from ringtree.mpi.errors import ERR_TYPE, Exception
 from ringtree.mpi.types.datatype import Datatype, Derived
 from ringtree.mpi.types.memory import NOTHING, OCTET, OCTETS, UNFIT, NumpyArray, flat, frombuffer, moves
 from ringtree.mpi.types.packed import gathered, gathered_at
@@ -132,7 +133,8 @@ def _parts(spec: Any) -> tuple[Any, Any, Datatype | None]:
         given = rest.pop()
         datatype = Datatype.fromcode(given) if isinstance(given, str) else given
         if datatype is not None and not datatype:
-            raise ValueError("DATATYPE_NULL cannot describe a buffer's elements; expected a datatype")
+            text = "DATATYPE_NULL cannot describe a buffer's elements; expected a datatype"
+            raise Exception(ERR_TYPE, text) if rest else ValueError(text)  # as mpi4py does where it infers the count
     if len(rest) > 2:
         raise ValueError("expected a buffer as [data, count, type] or [data, counts, displacements, type]")
     if len(rest) == 2:

@@ -68,15 +68,17 @@ class Constructors:
     def Create_subarray(
         self, sizes: Sequence[int], subsizes: Sequence[int], starts: Sequence[int], order: int = ORDER_C
     ) -> Datatype:
-        """The part `subsizes` from `starts` on of an array of `sizes`, whose extent is the whole array. ValueError:
-        where the part does not lie in the array."""
-        if not len(sizes) == len(subsizes) == len(starts) or not len(sizes):
+        """The part `subsizes` from `starts` on of an array of `sizes`, whose extent is the whole array. Exception of
+        ERR_ARG: where the part does not lie in the array."""
+        if not len(sizes) == len(subsizes) == len(starts):
             raise ValueError(f"{len(sizes)} sizes, {len(subsizes)} subsizes, {len(starts)} starts; expected as many")
         for size, part, begin in zip(sizes, subsizes, starts, strict=True):
             if begin < 0 or part < 0 or begin + part > size:
-                raise ValueError(f"a part of {part} from {begin} on does not lie in a dimension of {size}")
+                raise Exception(ERR_ARG, f"a part of {part} from {begin} on does not lie in a dimension of {size}")
+        if not len(sizes):
+            raise Exception(ERR_ARG, "an array without dimensions; expected a size for each of one or more")
         if order not in (ORDER_C, ORDER_FORTRAN):
-            raise ValueError(f"order {order}; expected ORDER_C or ORDER_FORTRAN")
+            raise Exception(ERR_ARG, f"order {order}; expected ORDER_C or ORDER_FORTRAN")
         layout, step, first = self.layout, self.extent, 0
         axes = range(len(sizes))
         for axis in reversed(axes) if order == ORDER_C else axes:

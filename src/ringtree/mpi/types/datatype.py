@@ -11,22 +11,22 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ringtree.mpi import constants
-from ringtree.mpi.errors import ERR_TYPE, Exception
+from ringtree.mpi.errors import ERR_TRUNCATE, ERR_TYPE, Exception
 from ringtree.mpi.missing import MpiObject
 from ringtree.mpi.types.constructors import Constructors, joined
 from ringtree.mpi.types.layout import Layout
 from ringtree.mpi.types.memory import flat
 from ringtree.mpi.types.packed import gathered, way_back
-from ringtree.mpi.types.predefined import ALIASES, DTYPES
+from ringtree.mpi.types.predefined import ALIASES, DTYPES, UnknownTypestring
 
 _OCTET: Final = np.dtype("u1")
 
 
 def _check(kinds: Sequence[Any]) -> None:
-    """Exception of ERR_TYPE: unless these are types that others can be made of."""
+    """Exception of ERR_TYPE: unless these are types, and none is null."""
     for kind in kinds:
         if not isinstance(kind, Datatype) or not kind:
-            raise Exception(ERR_TYPE, f"no type is made of {kind!r}; expected a datatype")
+            raise Exception(ERR_TYPE, f"{kind!r} has no elements; expected a datatype")
 
 
 class Datatype(Constructors, MpiObject):
@@ -80,6 +80,7 @@ class Datatype(Constructors, MpiObject):
 
     def Commit(self) -> Datatype:
         """Returns the type: there is nothing to prepare."""
+        _check([self])
         return self
 
     def Pack(self, inbuf: Any, outbuf: Any, position: int, comm: object) -> int:
@@ -87,8 +88,8 @@ class Datatype(Constructors, MpiObject):
         behind them."""
         memory, room = flat(inbuf, _OCTET), flat(outbuf, _OCTET)
         packed = gathered(memory, 0, self.layout, self._count(memory))
-        if position + packed.size > room.size:
-            raise ValueError(f"{packed.size} bytes do not fit from {position} on a buffer of {room.size}")
+        if position < 0 or position + packed.size > room.size:
+            raise Exception(ERR_TRUNCATE, f"{packed.size} bytes from {position} on: the buffer has {room.size}")
         room[position : position + packed.size] = packed
         return position + packed.size
 
@@ -97,8 +98,8 @@ class Datatype(Constructors, MpiObject):
         behind them."""
         room, memory = flat(inbuf, _OCTET), flat(outbuf, _OCTET)
         packed = gathered(memory, 0, self.layout, self._count(memory))
-        if position + packed.size > room.size:
-            raise ValueError(f"{packed.size} bytes from {position} on: the packed buffer has {room.size}")
+        if position < 0 or position + packed.size > room.size:
+            raise Exception(ERR_TRUNCATE, f"{packed.size} bytes from {position} on: the buffer has {room.size}")
         packed[:] = room[position : position + packed.size]
         if unpack := way_back([packed]):
             unpack(None)
@@ -106,18 +107,20 @@ class Datatype(Constructors, MpiObject):
 
     def _count(self, memory: np.ndarray[Any, Any]) -> int:
         """The elements that memory holds; the last need not have its full extent."""
+        _check([self])
         if self.extent < 1 or memory.size < self.layout.true_upper:
             return 0
         return (memory.size - self.layout.true_upper) // self.extent + 1
 
     def Pack_size(self, count: int, comm: object) -> int:
         """Bytes that `count` packed elements take."""
+        _check([self])
         return count * self.size
 
     @classmethod
     def fromcode(cls, code: str) -> Datatype:
         """The type of a typestring: a letter of the array module's ("i"), C's ("d"), numpy's ("<f8"), or MPI's name
-        ("INT"). KeyError: if there is none."""
+        ("INT"). UnknownTypestring: if there is none."""
         if code in cls._predefined:
             return cls._predefined[code]
         try:
@@ -125,12 +128,13 @@ class Datatype(Constructors, MpiObject):
         except TypeError:
             dtype = np.dtype("V0")
         if not dtype.itemsize:
-            raise KeyError(f"{code!r} is no typestring; expected one as of the array module or numpy")
+            raise UnknownTypestring(f"{code!r} is no typestring; expected one as of the array module or numpy")
         return cls.of(dtype)
 
     @classmethod
     def Get_value_index(cls, value: Datatype, index: Datatype) -> Datatype:
         """The type of a pair, which MAXLOC and MINLOC reduce; DATATYPE_NULL where there is none of these types."""
+        _check([value, index])
         wanted = [value.dtype, index.dtype]
         for pair in cls._predefined.values():
             if [field[0] for field in (pair.dtype.fields or {}).values()] == wanted:
@@ -147,14 +151,17 @@ class Datatype(Constructors, MpiObject):
 
     def Get_size(self) -> int:
         """Bytes of one element."""
+        _check([self])
         return self.size
 
     def Get_extent(self) -> tuple[int, int]:
         """Lower bound and extent, both in bytes."""
+        _check([self])
         return self.lb, self.extent
 
     def Get_true_extent(self) -> tuple[int, int]:
         """The first byte that belongs to the type, and the bytes from there to the last one."""
+        _check([self])
         return self.true_lb, self.true_extent
 
     @property

@@ -8,6 +8,12 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 
+class UnknownTypestring(ValueError, KeyError):
+    """The error for a code of no type: of `Datatype.fromcode` mpi4py raises ValueError, of a buffer's KeyError."""
+
+    __str__ = Exception.__str__
+
+
 def _pair(value: str) -> np.dtype[Any]:
     return np.dtype([("value", value), ("index", "i")], align=True)
 
