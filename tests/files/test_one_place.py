@@ -43,8 +43,7 @@ FOREIGN = {
     "mpi/windows/shared_memory.py": "the leader's descriptor in /proc",
     # what ranks of one job tell each other; see docs/security.md
     "bench/host_links.py": "ranks to rank 0",
-    "mpi/messages/matched.py": "objects between ranks",
-    "mpi/messages/messages.py": "objects between ranks",
+    "mpi/messages/objects.py": "objects between ranks",
     "mpi/windows/accesses.py": "objects between ranks",
     "mpi/windows/window_target.py": "objects between ranks",
     "ray/rank.py": "its own error",

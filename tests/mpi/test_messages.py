@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from array import array
 from typing import Any
 
@@ -295,6 +296,35 @@ def test_the_status_of_several_requests_is_seen_without_their_end() -> None:
     until(lambda: of.get_status_all(both, statuses))
     assert [one.tag for one in statuses] == [1, 2] and status == statuses[1] != statuses[0]
     assert of.waitall(both) == ["one", "two"] and not any(both)
+
+
+def test_an_object_of_no_bytes_is_none() -> None:
+    comm = MPI.COMM_SELF
+    for receive in (
+        lambda: comm.recv(source=0),
+        lambda: comm.recv(source=0, status=MPI.Status()),
+        lambda: comm.irecv(source=0).wait(),
+        lambda: comm.mprobe(0).recv(),
+        lambda: comm.mprobe(0).irecv().wait(),
+    ):
+        sent = comm.Isend(b"", 0)
+        assert receive() is None
+        sent.Wait()
+        sent = comm.Isend(b"no pickle", 0)
+        with pytest.raises(ValueError, match="9 bytes from rank 0 with tag 0 are no object: expected one"):
+            receive()
+        sent.Wait()
+        sent = comm.Isend(pickle.dumps(["old"], 0), 0)
+        assert receive() == ["old"]
+        sent.Wait()
+
+
+def test_a_buf_of_recv_is_warned_of() -> None:
+    sent = MPI.COMM_SELF.isend("a", 0)
+    with pytest.warns(UserWarning, match="recv needs no buf") as caught:
+        assert MPI.COMM_SELF.recv(bytearray(64), 0) == "a"
+    assert caught[0].filename == __file__
+    sent.wait()
 
 
 def test_a_matched_message_of_no_bytes_is_received() -> None:

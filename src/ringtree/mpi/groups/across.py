@@ -53,10 +53,6 @@ class Across:
         """Receives into `x`."""
         return self._joint.recv(x, self._rank(src), tag, at_most=at_most)
 
-    def recv_object(self, src: int, tag: int) -> Any:
-        """Receives an object."""
-        return self._joint.recv_object(self._rank(src), tag)
-
     def _recv_any_length(self, src: int, tag: int, timeout_s: float | None = None) -> tuple[bytes, Any]:
         """Receives a message's bytes; its source is a rank of the other group."""
         data, found = self._joint._recv_any_length(self._rank(src), tag, timeout_s)

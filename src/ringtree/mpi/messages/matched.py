@@ -6,7 +6,6 @@ message of any length, beside which other threads may receive and probe as they 
 
 from __future__ import annotations
 
-import pickle
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from ringtree.errors import TimedOut
 from ringtree.mpi.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
 from ringtree.mpi.errors import ERR_REQUEST, ERR_TRUNCATE, Exception, translating
+from ringtree.mpi.messages.objects import object_of
 from ringtree.mpi.messages.request import Connected, Request, landed
 from ringtree.mpi.messages.status import NOTHING, Status
 from ringtree.mpi.missing import MpiObject
@@ -91,7 +91,7 @@ class Message(MpiObject):
     def irecv(self) -> Request:
         """recv as a Request, which is done at once."""
         arrived, room = self._let_go()
-        return Request(arrived, lambda _: None if arrived is NOTHING else pickle.loads(room.data))
+        return Request(arrived, lambda _: object_of(room.data, arrived))
 
     def _let_go(self) -> Any:
         if self._held is None:

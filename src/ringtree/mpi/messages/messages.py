@@ -6,12 +6,14 @@ A message of an object is its pickle, so that its length is the room to make.
 from __future__ import annotations
 
 import pickle
+import warnings
 from typing import Any
 
 import numpy as np
 
 from ringtree.mpi.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
 from ringtree.mpi.errors import KINDS, direct, reraise, translating
+from ringtree.mpi.messages.objects import object_of
 from ringtree.mpi.messages.persistent import Prequest
 from ringtree.mpi.messages.request import Connected, Request, landed
 from ringtree.mpi.messages.status import NOTHING, Status
@@ -187,14 +189,16 @@ class MessageMethods(Connected):
         return self.Issend(pickle.dumps(obj, pickle.HIGHEST_PROTOCOL), dest, tag)
 
     def recv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Any:
-        """Receives an object. `buf` is not needed: the message carries its length."""
+        """Receives an object; None from a message without bytes. `buf` is not needed, and a UserWarning: the message
+        carries its length. ValueError: if the message is no object."""
+        if buf is not None:
+            warnings.warn("recv needs no buf: the message carries its length", UserWarning, stacklevel=3)
         if source == PROC_NULL:
             return self.Recv(None, source, tag, status)
-        if status is None:
-            return self._comm.recv_object(source, tag)
         data, found = self._comm._recv_any_length(source, tag)
-        status.fill(found)
-        return pickle.loads(data)
+        if status is not None:
+            status.fill(found)
+        return object_of(data, found)
 
     def irecv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
         """Begins to receive an object, which the request's `wait` returns. `buf`: memory for its pickle, or its
@@ -203,7 +207,7 @@ class MessageMethods(Connected):
             return Request(NOTHING)
         room = octets(buf if hasattr(buf, "__len__") else np.empty(buf or ROOM, np.uint8), True)
         message = self._comm.irecv(room, source, tag, at_most=True)
-        return Request(message, lambda done: pickle.loads(room[: done.nbytes].data))
+        return Request(message, lambda done: object_of(room[: done.nbytes].data, done))
 
     def sendrecv(
         self,
