@@ -245,6 +245,30 @@ def test_derived_types_in_calls(ranks: int) -> None:
     check(ROWS, ranks)
 
 
+def test_a_type_stays_when_what_it_was_made_of_is_freed() -> None:
+    inner = D.Create_vector(2, 1, 2)
+    struct = MPI.Datatype.Create_struct([1, 1], [0, 64], [inner, MPI.INT])
+    outer = inner.Create_contiguous(2)
+    inner.Free()
+    for kind in (
+        outer.decode()[0],
+        struct.decode()[2]["datatypes"][0],
+        outer.contents[3][0],
+        struct.Get_contents()[3][0],
+    ):
+        assert kind.decode()[1:] == ("VECTOR", {"count": 2, "blocklength": 1, "stride": 2})
+        kind.Free()
+    again = pickle.loads(pickle.dumps([outer, struct]))
+    assert [kind.size for kind in (outer, struct, *again)] == [32, 20, 32, 20]
+
+
+def test_a_dup_has_the_code_of_its_type() -> None:
+    twice = MPI.INT.Dup().Dup()
+    assert (twice.tocode(), twice.typestr, twice.typechar) == (MPI.INT.tocode(), "i4", "i")
+    with pytest.raises(ValueError, match="a derived type has no typestring"):
+        MPI.INT.Create_contiguous(2).Dup().tocode()
+
+
 def test_a_type_that_does_not_fit_is_refused() -> None:
     with pytest.raises(ValueError, match="need bytes 16 to 56"):
         MPI.COMM_SELF.Bcast([np.zeros(6), (1, 0), D.Create_indexed([1, 1], [2, 6])])

@@ -59,7 +59,7 @@ class Datatype(Constructors, MpiObject):
     def _made(self, combiner: str, layout: Layout, **given: Any) -> Datatype:
         _check([self])
         alignment = 1 if combiner == "RESIZED" else self.alignment
-        return Derived((self, combiner, given), layout, self.dtype, alignment)
+        return Derived((self._again(), combiner, given), layout, self.dtype, alignment)
 
     @classmethod
     def Create_struct(
@@ -70,11 +70,8 @@ class Datatype(Constructors, MpiObject):
         alignment = max((kind.alignment for kind in datatypes), default=1)
         kinds = {kind.dtype for kind in datatypes}
         dtype = kinds.pop() if len(kinds) == 1 else np.dtype("u1")
-        given = {
-            "blocklengths": [*map(int, blocklengths)],
-            "displacements": [*map(int, displacements)],
-            "datatypes": [*datatypes],
-        }
+        given: dict[str, Any] = {"blocklengths": [*map(int, blocklengths)], "displacements": [*map(int, displacements)]}
+        given["datatypes"] = [kind._again() for kind in datatypes]
         layout = joined(blocklengths, displacements, datatypes, alignment)
         return Derived((DATATYPE_NULL, "STRUCT", given), layout, dtype, alignment)
 
@@ -211,7 +208,7 @@ class Datatype(Constructors, MpiObject):
                 (places if in_bytes else numbers).extend(value if isinstance(value, list) else [value])
         lists = [len(value) for value in given.values() if isinstance(value, list)]
         kinds = given.get("datatypes", [base])
-        return [*lists[:1], *numbers], places, [], [kind if kind.is_predefined else kind._again() for kind in kinds]
+        return [*lists[:1], *numbers], places, [], [kind._again() for kind in kinds]
 
     def Get_envelope(self) -> tuple[int, int, int, int, int]:
         """The lengths of Get_contents' lists, and the constructor."""
@@ -229,8 +226,8 @@ class Datatype(Constructors, MpiObject):
         return self.Get_envelope()
 
     def _again(self) -> Datatype:
-        """A type of the same recipe, to be freed by itself."""
-        raise NotImplementedError
+        """Returns the type as an object that is freed by itself: others that are made of it stay what they are."""
+        return self
 
     def Set_name(self, name: str) -> None:
         """Does nothing: a predefined type keeps its name."""
@@ -327,21 +324,24 @@ class Derived(Datatype):
     def decode(self) -> tuple[Datatype, str, dict[str, Any]]:
         """The type that this one is made of, the constructor ("VECTOR"), and its arguments by name."""
         base, combiner, given = self._recipe
-        return base, combiner, dict(given)
+        kinds = {"datatypes": [kind._again() for kind in given["datatypes"]]} if "datatypes" in given else {}
+        return base._again(), combiner, {**given, **kinds}
 
     def tocode(self) -> str:
-        """ValueError: a derived type has no typestring."""
+        """Typestring of the type that this is a Dup of. ValueError: for any other derived type."""
+        if self._recipe[1] == "DUP":
+            return self._recipe[0].tocode()
         raise ValueError("a derived type has no typestring; expected a predefined type")
 
     @property
     def typestr(self) -> str:
-        """numpy's typestring of so many bytes, such as "V24"."""
-        return f"V{self.extent}"
+        """numpy's typestring of so many bytes, such as "V24"; of a Dup, the other's."""
+        return self._recipe[0].typestr if self._recipe[1] == "DUP" else f"V{self.extent}"
 
     @property
     def typechar(self) -> str:
-        """The letter "V"."""
-        return "V"
+        """The letter "V"; of a Dup, the other's."""
+        return self._recipe[0].typechar if self._recipe[1] == "DUP" else "V"
 
     def Free(self) -> None:
         """Makes this DATATYPE_NULL; calls that were started keep what they need."""
@@ -362,7 +362,9 @@ class Derived(Datatype):
         return _remade, self._recipe
 
     def _again(self) -> Datatype:
-        return _remade(*self._recipe)
+        made = object.__new__(Derived)
+        vars(made).update(vars(self))
+        return made
 
 
 def _remade(base: Datatype, combiner: str, given: dict[str, Any]) -> Datatype:
