@@ -11,7 +11,7 @@ import pytest
 from ringtree.training import TrainingPlan
 from tests.torch_backend.conftest import Worlds
 from tests.training.pairs import PAIRS, matrix, refusal
-from tests.training.trained import PATIENCE_S, hold_to_one_process, hold_to_the_formula, train
+from tests.training.trained import PATIENCE_S, hold_to_one_process, hold_to_the_calls, hold_to_the_formula, train
 
 TRAINED = {plan: f"{a}, {b}" for (a, b), plan in reversed(PAIRS.items()) if refusal(plan) is None}
 """Plans once each: a pair may ask for no more than one of its two does."""
@@ -36,3 +36,5 @@ def test_a_pair_trains_as_one_process(worlds: Worlds, plan: TrainingPlan) -> Non
     results = worlds(plan.layout.ranks).run(train, plan, within_s=PATIENCE_S)
     hold_to_one_process(plan, results)
     hold_to_the_formula(plan, results)
+    if plan.layout.staleness is None:
+        hold_to_the_calls(plan, results)

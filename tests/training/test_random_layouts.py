@@ -11,7 +11,7 @@ from ringtree.training import ParallelLayout, Shape, TrainingPlan, TrainingSetti
 from ringtree.training.core.layout import CONTEXTS, SCHEDULES, SERVERS
 from tests.torch_backend.conftest import Worlds
 from tests.training.pairs import refusal
-from tests.training.trained import PATIENCE_S, hold_to_one_process, hold_to_the_formula, train
+from tests.training.trained import PATIENCE_S, hold_to_one_process, hold_to_the_calls, hold_to_the_formula, train
 
 MOST_RANKS = 8
 SIZES = st.sampled_from([1, 1, 1, 2, 2, 4, 3, 8])
@@ -53,6 +53,8 @@ def _trains(worlds: Worlds, plan: TrainingPlan) -> None:
     results = worlds(plan.layout.ranks).run(train, plan, within_s=PATIENCE_S)
     hold_to_one_process(plan, results)
     hold_to_the_formula(plan, results)
+    if plan.layout.staleness is None:
+        hold_to_the_calls(plan, results)
 
 
 @given(PLANS)

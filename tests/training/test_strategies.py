@@ -1,5 +1,5 @@
 """Every layout comes to what one process comes to, and without communication to something else; and its bytes are
-those of its formula."""
+those of its formula, and its calls those of its plan."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from tests.training.trained import (
     alone,
     apart,
     hold_to_one_process,
+    hold_to_the_calls,
     hold_to_the_formula,
     train,
 )
@@ -64,3 +65,8 @@ def test_missing_communication_is_noticed(worlds: Worlds, name: str) -> None:
 
 def test_bytes_are_those_of_the_formula(worlds: Worlds, name: str) -> None:
     hold_to_the_formula(plan(name), _trained(worlds, name))
+
+
+def test_calls_are_those_of_the_plan(worlds: Worlds, name: str) -> None:
+    if plan(name).layout.staleness is None:
+        hold_to_the_calls(plan(name), _trained(worlds, name))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,8 +16,11 @@ UNLIKE = 10 * TOLERANCE
 PATIENCE_S = 180.0
 """With eight ranks on two cores, of which each has to load torch first."""
 
-RankResult = tuple[list[float], dict[str, Any], list[int], list[dict[str, int]]]
-"""A rank's losses, the whole model's weights, and for each step the bytes received and those its layers counted."""
+CallKey = tuple[str, tuple[int, ...], int]
+"""A call's collective, its ranks (of a message the sender and the receiver), and the bytes of its vector."""
+RankResult = tuple[list[float], dict[str, Any], list[int], list[dict[str, int]], Counter[CallKey]]
+"""A rank's losses, the whole model's weights, for each step the bytes received and those its layers counted, and the
+calls of the last step."""
 
 
 def train(plan: TrainingPlan, silent: bool = False) -> RankResult:
@@ -24,18 +29,21 @@ def train(plan: TrainingPlan, silent: bool = False) -> RankResult:
 
     from ringtree.training import Trainer
     from ringtree.training.core.stages import named
+    from ringtree.training.measure.calls import newest, since
     from ringtree.training.measure.wire import meet, received_nbytes
     from tests.training.silence import silence
 
     trainer = Trainer(plan)
-    losses, received, counted = [], [], []
+    losses, received, counted, calls = [], [], [], Counter[CallKey]()
     for _ in range(plan.settings.steps):
         before, so_far = received_nbytes(), trainer.counted()
+        last = newest()
         meet()  # no other's step begins before that was read
         with silence() if silent else nullcontext():
             loss = trainer.step()
         if not silent:
             trainer.drain()
+            calls = Counter((c.name, c.ranks, c.nbytes) for c in since(last))
         received.append(received_nbytes() - before)
         counted.append({what: nbytes - so_far[what] for what, nbytes in trainer.counted().items()})
         losses.append(trainer.mean_loss(loss))
@@ -43,7 +51,7 @@ def train(plan: TrainingPlan, silent: bool = False) -> RankResult:
     weights = named(trainer.model) if undrained else trainer.weights()
     if not undrained:
         trainer.close()
-    return losses, {name: value.detach().numpy() for name, value in weights.items()}, received, counted
+    return losses, {name: value.detach().numpy() for name, value in weights.items()}, received, counted, calls
 
 
 def apart(got: dict[str, Any], expected: dict[str, Any], left_out: dict[str, Any] | None = None) -> float:
@@ -81,7 +89,37 @@ def hold_to_the_formula(plan: TrainingPlan, results: list[RankResult]) -> None:
     from ringtree.training.strategies.strategy import known
 
     bounds = traffic(plan)
-    received = [its[-1] for _, _, its, _ in results]
-    counted = {t.what: sum(its[-1][t.what] for *_, its in results) for t in bounds if t.at_most}
+    received = [its[-1] for _, _, its, *_ in results]
+    counted = {t.what: sum(its[-1][t.what] for *_, its, _ in results) for t in bounds if t.at_most}
     assert all(0 < counted[t.what] <= t.nbytes for t in bounds if t.at_most)
     assert sum(received) == sum(t.wire_nbytes for t in known(bounds, counted))
+
+
+def hold_to_the_calls(plan: TrainingPlan, results: list[RankResult]) -> None:
+    """Each rank's calls of the last step; of uneven all_to_alls, whose bytes the data decides, their number."""
+    for rank, (*_, calls) in enumerate(results):
+        found, expected = Counter[CallKey](), Counter[CallKey]()
+        for (name, ranks, nbytes), times in calls.items():
+            found[name, ranks, 0 if name == "all_to_all" and plan.layout.ep > 1 else nbytes] += times
+        for key, times in planned(plan, rank):
+            expected[key] += times
+        assert found == expected, f"rank {rank}: beyond the plan {found - expected}, missing {expected - found}"
+
+
+def planned(plan: TrainingPlan, rank: int) -> Iterator[tuple[CallKey, int]]:
+    """The calls that a plan foretells for a rank, and the number of each."""
+    from ringtree.training.strategies.registry import calls
+
+    layout = plan.layout
+    for call in calls(plan, layout.coordinates(rank)["pp"]):
+        (group,) = (g for g in layout.groups(call.axis) if rank in g)
+        at = group.index(rank)
+        if call.collective == "all_to_all_v":
+            yield ("all_to_all", group, 0), call.times
+        elif call.collective != "send":
+            yield (call.collective, group, call.nbytes), call.times
+        elif call.between:
+            yield ("send", (group[call.between[0]], group[call.between[1]]), call.nbytes), call.times
+        else:
+            yield ("send", (rank, group[(at + 1) % len(group)]), call.nbytes), call.times
+            yield ("send", (group[at - 1], rank), call.nbytes), call.times

@@ -15,11 +15,16 @@ def layers(plan: TrainingPlan, position: int) -> list[range]:
     return [pipeline.layers(plan, stage) for stage in range(position, pipeline.stages(plan), plan.layout.pp)]
 
 
+def layer_count(plan: TrainingPlan, position: int) -> int:
+    """The number of layers that the ranks at a position of "pp" have."""
+    return sum(map(len, layers(plan, position)))
+
+
 def most_parameters(plan: TrainingPlan, position: int) -> int:
     """The parameters of a rank at a position of "pp" between two steps; the most, where they do not divide evenly."""
     layout = plan.layout
     total = 0
-    for name, (rows, *rest) in _of_position(plan, position):
+    for name, (rows, *rest) in shapes_at(plan, position):
         mine = rows
         ranks = layout.size("data")
         if EXPERTS in name:
@@ -28,7 +33,9 @@ def most_parameters(plan: TrainingPlan, position: int) -> int:
     return total
 
 
-def _of_position(plan: TrainingPlan, position: int) -> Iterator[tuple[str, tuple[int, ...]]]:
+def shapes_at(plan: TrainingPlan, position: int) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yields (name, shape) of each parameter of the ranks at a position of "pp", in the model's order: of one that
+    tensor parallel ranks divide, a rank's part; of a stack of experts, the whole stack."""
     mine = {str(layer) for part in layers(plan, position) for layer in part}
     for name, its in held(plan).items():
         part, *rest = name.split(".")

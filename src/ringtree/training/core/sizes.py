@@ -27,6 +27,12 @@ def activations_nbytes(plan: TrainingPlan) -> int:
     return ELEMENT_NBYTES * plan.settings.batch * plan.shape.context * plan.shape.width
 
 
+def micro_batch_nbytes(plan: TrainingPlan) -> int:
+    """The bytes that one layer gives to the next on one rank, of one micro-batch: a vector of `width` for each of the
+    rank's positions."""
+    return ELEMENT_NBYTES * plan.rows * plan.positions * plan.shape.width
+
+
 def shapes(shape: Shape) -> Shapes:
     """The shape of every parameter, by its name, in the model's order."""
     width, vocabulary = shape.width, shape.vocabulary

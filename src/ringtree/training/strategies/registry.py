@@ -14,7 +14,7 @@ from ringtree.training.strategies.context import context_parallel
 from ringtree.training.strategies.data import data_parallel, zero1, zero2, zero3
 from ringtree.training.strategies.experts import expert_parallel
 from ringtree.training.strategies.layers import layer_split, pipeline
-from ringtree.training.strategies.strategy import Strategy, Traffic
+from ringtree.training.strategies.strategy import RankCalls, Strategy, Traffic
 from ringtree.training.strategies.tensor import sequence_parallel, tensor_parallel
 
 STRATEGIES: tuple[Strategy, ...] = (
@@ -48,6 +48,13 @@ def check(plan: TrainingPlan) -> None:
 def traffic(plan: TrainingPlan) -> tuple[Traffic, ...]:
     """The calls of one step of the plan, strategy by strategy."""
     return tuple(t for strategy in STRATEGIES if strategy.used(plan) for t in strategy.traffic(plan))
+
+
+def calls(plan: TrainingPlan, position: int) -> tuple[RankCalls, ...]:
+    """The calls of one step of a rank at a position of "pp" that put bytes on the wire, strategy by strategy."""
+    strategies = (s.calls for s in STRATEGIES if s.used(plan) and s.calls is not None)
+    every = (call for calls_of in strategies for call in calls_of(plan, position))
+    return tuple(c for c in every if c.times and c.nbytes and plan.layout.size(c.axis) > 1)
 
 
 def named_groups(plan: TrainingPlan) -> list[tuple[list[str], tuple[tuple[int, ...], ...]]]:

@@ -54,6 +54,22 @@ class Traffic:
         return FEWEST[self.collective](self.ranks) * self.nbytes if self.ranks > 1 else 0
 
 
+@dataclass(frozen=True, slots=True)
+class RankCalls:
+    """Calls of one kind that a rank makes in a step: `times` calls, each of a whole vector of `nbytes` bytes (the whole
+    vector of FEWEST); what they carry, by which collective and over which axis, is a row of `Traffic`.
+
+    `between`: of messages, the positions along the axis that send and receive; None where each rank of the group sends
+    to the next, and for collectives. A rank's messages are those that it sends and those that it receives."""
+
+    what: str
+    collective: str
+    axis: str
+    times: int
+    nbytes: int
+    between: tuple[int, int] | None = None
+
+
 def known(traffic: Iterable[Traffic], counted: Mapping[str, int]) -> tuple[Traffic, ...]:
     """After a step: bounds replaced by the `nbytes` that were counted in it on all ranks, by what they carry."""
     return tuple(replace(t, nbytes=counted[t.what], at_most=False) if t.at_most else t for t in traffic)
@@ -74,6 +90,9 @@ class Strategy:
     the rest; all are asked. `apply(model, plan, mesh)`: the model as this rank has it, given the one that the
     strategies before it made. `traffic(plan)`: what a step sends. `axis`: its option of the command.
 
+    `calls(plan, position)`: the calls of a step of a rank at a position of "pp", of which `traffic` is the sum over all
+    ranks; None where ranks make them at a pace of their own.
+
     `optimizer` and `forward_backward`, given the model as all strategies have made it: a strategy's replacement
     for the trainer's; of several the first. `after_backward`: what is left to do for the gradients
     when all passes of a step are made, before the optimizer's step.
@@ -88,6 +107,7 @@ class Strategy:
     check: Callable[[TrainingPlan], None]
     apply: Callable[[nn.Module, TrainingPlan, TrainingMesh], nn.Module]
     traffic: Callable[[TrainingPlan], Iterable[Traffic]]
+    calls: Callable[[TrainingPlan, int], Iterable[RankCalls]] | None = None
     optimizer: Callable[[nn.Module, TrainingPlan, TrainingMesh], Optimizer] | None = None
     forward_backward: Callable[[nn.Module, TrainingPlan, TrainingMesh], ForwardBackward] | None = None
     after_backward: Callable[[nn.Module], None] | None = None

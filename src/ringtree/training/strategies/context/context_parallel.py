@@ -21,9 +21,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ringtree.training.core.layout import LayoutError
+from ringtree.training.core.placement import layer_count
 from ringtree.training.core.plan import TrainingPlan
-from ringtree.training.core.sizes import activations_nbytes
-from ringtree.training.strategies.strategy import Strategy, Traffic, by_name
+from ringtree.training.core.sizes import activations_nbytes, micro_batch_nbytes
+from ringtree.training.strategies.strategy import RankCalls, Strategy, Traffic, by_name
+
+KEYS_AND_VALUES, THEIR_GRADIENTS = "keys and values", "gradients of keys and values"
+TO_HEADS, TO_POSITIONS = "queries, keys, values for heads", "heads for positions"
 
 
 def positions(plan: TrainingPlan, rank: int) -> list[int]:
@@ -69,13 +73,27 @@ def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
     """Messages of keys and values (ring), or all_to_all of queries, keys, values and results (Ulysses)."""
     n, queries_nbytes = plan.layout.cp, plan.shape.layers * activations_nbytes(plan)
     if is_ring(plan):
-        yield Traffic("keys and values", "send", "cp", n, 2 * 2 * (n - 1) * queries_nbytes)
-        yield Traffic("gradients of keys and values", "send", "cp", n, 2 * (n - 1) * queries_nbytes)
+        yield Traffic(KEYS_AND_VALUES, "send", "cp", n, 2 * 2 * (n - 1) * queries_nbytes)
+        yield Traffic(THEIR_GRADIENTS, "send", "cp", n, 2 * (n - 1) * queries_nbytes)
     else:
-        yield Traffic("queries, keys, values for heads", "all_to_all", "cp", n, 2 * 3 * queries_nbytes // n)
-        yield Traffic("heads for positions", "all_to_all", "cp", n, 2 * queries_nbytes // n)
+        yield Traffic(TO_HEADS, "all_to_all", "cp", n, 2 * 3 * queries_nbytes // n)
+        yield Traffic(TO_POSITIONS, "all_to_all", "cp", n, 2 * queries_nbytes // n)
+
+
+def calls(plan: TrainingPlan, position: int) -> Iterable[RankCalls]:
+    """Messages to the next rank of the ring, or all_to_alls, for each of the rank's layers and each micro-batch. A rank
+    has its tensor parallel share of the heads."""
+    layout = plan.layout
+    each, queries = layer_count(plan, position) * layout.micro_batches, micro_batch_nbytes(plan) // layout.tp
+    if is_ring(plan):
+        times = each * (layout.cp - 1)
+        yield RankCalls(KEYS_AND_VALUES, "send", "cp", 2 * times, 2 * queries)
+        yield RankCalls(THEIR_GRADIENTS, "send", "cp", times, 2 * queries)
+    else:
+        yield RankCalls(TO_HEADS, "all_to_all", "cp", 2 * each, 3 * queries)
+        yield RankCalls(TO_POSITIONS, "all_to_all", "cp", 2 * each, queries)
 
 
 STRATEGY = Strategy(
-    "context parallel", "cp", used, check, by_name("context.attention", "apply"), traffic, positions=positions
+    "context parallel", "cp", used, check, by_name("context.attention", "apply"), traffic, calls, positions=positions
 )

@@ -16,13 +16,19 @@ rank's parts of the parameters, in one all_reduce.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from math import prod
 
 from ringtree.training.core.layout import LayoutError
+from ringtree.training.core.placement import layers, shapes_at
 from ringtree.training.core.plan import TrainingPlan
-from ringtree.training.core.sizes import EXPERTS, held_nbytes
-from ringtree.training.strategies.strategy import Strategy, Traffic, by_name
+from ringtree.training.core.sizes import ELEMENT_NBYTES, EXPERTS, held_nbytes
+from ringtree.training.strategies.strategy import RankCalls, Strategy, Traffic, by_name
 
+GRADIENTS, EXPERTS_GRADIENTS = "gradients", "experts' gradients"
+FIRST_BUCKET_NBYTES, BUCKET_NBYTES = 1 << 20, 25 << 20
+"""DDP's defaults."""
 SECOND_STEP = "in its second step DDP sends all ranks the order of its buckets, once"
 
 
@@ -46,9 +52,46 @@ def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
     """The all_reduce of gradients, and of experts' gradients among the ranks that have the same experts."""
     data, same = plan.layout.size("data"), plan.layout.size("expert_data")
     experts_nbytes = held_nbytes(plan, EXPERTS) if plan.layout.ep > 1 else 0
-    yield Traffic("gradients", "all_reduce", "data", data, held_nbytes(plan) - experts_nbytes)
-    yield Traffic("experts' gradients", "all_reduce", "expert_data", same, experts_nbytes)
+    yield Traffic(GRADIENTS, "all_reduce", "data", data, held_nbytes(plan) - experts_nbytes)
+    yield Traffic(EXPERTS_GRADIENTS, "all_reduce", "expert_data", same, experts_nbytes)
+
+
+def calls(plan: TrainingPlan, position: int) -> Iterable[RankCalls]:
+    """An all_reduce for each bucket of gradients, with tensor parallelism one of all; and for each stack of experts.
+    Which gradients come into a bucket follows the order in which they become ready, taken for the model's, reversed."""
+    divided = plan.layout.ep > 1
+    dense = [(name, _nbytes(size)) for name, size in shapes_at(plan, position) if not (divided and EXPERTS in name)]
+    for nbytes, times in Counter(_buckets(plan, position, dense)).items():
+        yield RankCalls(GRADIENTS, "all_reduce", "data", times, nbytes)
+    stacks = [size for name, size in shapes_at(plan, position) if divided and EXPERTS in name]
+    for nbytes, times in Counter(_nbytes(size) // plan.layout.ep for size in stacks).items():
+        yield RankCalls(EXPERTS_GRADIENTS, "all_reduce", "expert_data", times, nbytes)
+
+
+def _nbytes(size: Iterable[int]) -> int:
+    return ELEMENT_NBYTES * prod(size)
+
+
+def _buckets(plan: TrainingPlan, position: int, gradients: Iterable[tuple[str, int]]) -> Iterator[int]:
+    """Yields the bytes of each bucket of a rank's gradients, given as (name, bytes) in the model's order. A bucket is
+    closed when it has BUCKET_NBYTES, the first one FIRST_BUCKET_NBYTES; each stage of a pipeline has its own."""
+    left = dict(gradients)
+    for stage in layers(plan, position):
+        numbers = {str(k) for k in stage}
+        mine = [n for n in left if n.split(".")[0] != "blocks" or n.split(".")[1] in numbers]
+        if stage[0] > 0:
+            mine = [n for n in mine if not n.startswith("embedding.")]
+        if stage[-1] < plan.shape.layers - 1:
+            mine = [n for n in mine if not n.startswith(("norm.", "scores."))]
+        filled, limit = 0, FIRST_BUCKET_NBYTES
+        for name in reversed(mine):
+            filled += left[name]
+            if filled >= limit and plan.layout.tp == 1:
+                yield filled
+                filled, limit = 0, BUCKET_NBYTES
+        if filled:
+            yield filled
 
 
 _apply, _passes = by_name("data.replicas", "apply"), by_name("data.replicas", "forward_backward")
-STRATEGY = Strategy("data parallel", "dp", used, check, _apply, traffic, forward_backward=_passes)
+STRATEGY = Strategy("data parallel", "dp", used, check, _apply, traffic, calls, forward_backward=_passes)

@@ -11,18 +11,24 @@ optimizer state.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
+from math import prod
 from typing import TYPE_CHECKING
 
 from ringtree.training.core.layout import LayoutError
+from ringtree.training.core.placement import shapes_at
 from ringtree.training.core.plan import TrainingPlan
-from ringtree.training.core.sizes import parameters_nbytes
-from ringtree.training.strategies.strategy import Strategy, Traffic, by_name
+from ringtree.training.core.sizes import ELEMENT_NBYTES, parameters_nbytes
+from ringtree.training.strategies.strategy import RankCalls, Strategy, Traffic, by_name
 
 if TYPE_CHECKING:
     from torch import nn
 
     from ringtree.training.core.mesh import TrainingMesh
+
+
+PARAMETERS = "parameters"
 
 
 def used(plan: TrainingPlan) -> bool:
@@ -41,7 +47,13 @@ def check(plan: TrainingPlan) -> None:
 
 def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
     """The broadcast of each rank's share of the parameters after the optimizer's step."""
-    yield Traffic("parameters", "broadcast", "data", plan.layout.size("data"), parameters_nbytes(plan))
+    yield Traffic(PARAMETERS, "broadcast", "data", plan.layout.size("data"), parameters_nbytes(plan))
+
+
+def calls(plan: TrainingPlan, position: int) -> Iterable[RankCalls]:
+    """A broadcast for each parameter."""
+    for nbytes, times in Counter(ELEMENT_NBYTES * prod(size) for _, size in shapes_at(plan, position)).items():
+        yield RankCalls(PARAMETERS, "broadcast", "data", times, nbytes)
 
 
 def apply(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module:
@@ -49,4 +61,6 @@ def apply(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module
     return model
 
 
-STRATEGY = Strategy("ZeRO 1", "zero", used, check, apply, traffic, optimizer=by_name("data.replicas", "optimizer"))
+STRATEGY = Strategy(
+    "ZeRO 1", "zero", used, check, apply, traffic, calls, optimizer=by_name("data.replicas", "optimizer")
+)

@@ -15,11 +15,14 @@ number of these ranks.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
+from math import ceil, prod
 
+from ringtree.training.core.placement import shapes_at
 from ringtree.training.core.plan import TrainingPlan
-from ringtree.training.core.sizes import padded_nbytes
-from ringtree.training.strategies.strategy import Strategy, Traffic, by_name
+from ringtree.training.core.sizes import ELEMENT_NBYTES, EXPERTS, padded_nbytes
+from ringtree.training.strategies.strategy import RankCalls, Strategy, Traffic, by_name
 
 
 def used(plan: TrainingPlan) -> bool:
@@ -52,5 +55,28 @@ def divided(plan: TrainingPlan) -> Iterable[tuple[str, str, int, int]]:
         yield "experts' ", "expert_data", same, padded_nbytes(plan, same, experts=True)
 
 
+def calls(plan: TrainingPlan, position: int) -> Iterable[RankCalls]:
+    """One all_gather of each block's parameters a step, and its reduce_scatters."""
+    return calls_of_blocks(plan, position, gathers=1)
+
+
+def calls_of_blocks(plan: TrainingPlan, position: int, gathers: int) -> Iterable[RankCalls]:
+    """Yields `gathers` all_gathers of padded parameters and the reduce_scatters of their gradients: for each block, for
+    each block's experts, and for the parameters outside of blocks together."""
+    layout, blocks = plan.layout, Counter[tuple[str, str, str]]()
+    for name, (first, *rest) in shapes_at(plan, position):
+        experts = EXPERTS in name
+        part = ".".join(name.split(".")[:2]) if name.startswith("blocks.") else ""
+        ranks, rows = layout.size("data"), first
+        if experts:
+            ranks, rows = layout.size("expert_data"), first // layout.ep
+        whose, axis = ("experts' ", "expert_data") if experts else ("", "data")
+        blocks[whose, axis, part] += ELEMENT_NBYTES * ranks * ceil(rows / ranks) * prod(rest)
+    alike = Counter((whose, axis, nbytes) for (whose, axis, _), nbytes in blocks.items())
+    for (whose, axis, nbytes), times in alike.items():
+        yield RankCalls(f"{whose}parameters", "all_gather", axis, times * gathers, nbytes)
+        yield RankCalls(f"{whose}gradients", "reduce_scatter", axis, times * reductions(plan), nbytes)
+
+
 _apply, _passes = by_name("data.shards", "keep"), by_name("data.shards", "forward_backward")
-STRATEGY = Strategy("ZeRO 2", "zero", used, check, _apply, traffic, forward_backward=_passes)
+STRATEGY = Strategy("ZeRO 2", "zero", used, check, _apply, traffic, calls, forward_backward=_passes)

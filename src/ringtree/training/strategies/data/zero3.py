@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ringtree.training.core.plan import TrainingPlan
-from ringtree.training.strategies.data.zero2 import check, divided, reductions
-from ringtree.training.strategies.strategy import Strategy, Traffic, by_name
+from ringtree.training.strategies.data.zero2 import calls_of_blocks, check, divided, reductions
+from ringtree.training.strategies.strategy import RankCalls, Strategy, Traffic, by_name
 
 
 def used(plan: TrainingPlan) -> bool:
@@ -30,11 +30,20 @@ def used(plan: TrainingPlan) -> bool:
 
 def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
     """The all_gathers of parameters for all passes of a step, and the reduce_scatters of gradients."""
-    layout = plan.layout
-    gathers = 2 * layout.micro_batches if layout.pp == 1 else layout.micro_batches + 1
     for whose, axis, ranks, nbytes in divided(plan):
-        yield Traffic(f"{whose}parameters", "all_gather", axis, ranks, nbytes * gathers)
+        yield Traffic(f"{whose}parameters", "all_gather", axis, ranks, nbytes * _gathers(plan))
         yield Traffic(f"{whose}gradients", "reduce_scatter", axis, ranks, nbytes * reductions(plan))
 
 
-STRATEGY = Strategy("ZeRO 3", "zero", used, check, by_name("data.shards", "give_up"), traffic)
+def _gathers(plan: TrainingPlan) -> int:
+    """The number of times that a step gathers each parameter."""
+    layout = plan.layout
+    return 2 * layout.micro_batches if layout.pp == 1 else layout.micro_batches + 1
+
+
+def calls(plan: TrainingPlan, position: int) -> Iterable[RankCalls]:
+    """The all_gathers of each block's parameters for all passes of a step, and its reduce_scatters."""
+    return calls_of_blocks(plan, position, _gathers(plan))
+
+
+STRATEGY = Strategy("ZeRO 3", "zero", used, check, by_name("data.shards", "give_up"), traffic, calls)

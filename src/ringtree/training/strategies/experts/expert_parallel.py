@@ -15,12 +15,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ringtree.training.core.layout import LayoutError
+from ringtree.training.core.placement import layer_count
 from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.core.sizes import ELEMENT_NBYTES, capacity
-from ringtree.training.strategies.strategy import Strategy, Traffic, by_name
+from ringtree.training.strategies.strategy import RankCalls, Strategy, Traffic, by_name
 
 COUNT_NBYTES = 8
-TOKENS = "tokens to experts and back"
+COUNTS, TOKENS = "tokens for each expert", "tokens to experts and back"
 
 
 def used(plan: TrainingPlan) -> bool:
@@ -51,12 +52,24 @@ def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
     """Token counts for every expert, and an upper bound of the tokens sent to experts and back."""
     layout, shape, n = plan.layout, plan.shape, plan.layout.ep
     times = layout.dp * shape.layers * layout.micro_batches
-    yield Traffic("tokens for each expert", "all_to_all_v", "ep", n, times * (n - 1) * COUNT_NBYTES * shape.experts)
-    tokens = plan.rows * plan.positions
-    others = shape.experts - shape.experts // n
+    yield Traffic(COUNTS, "all_to_all_v", "ep", n, times * (n - 1) * COUNT_NBYTES * shape.experts)
+    yield Traffic(TOKENS, "all_to_all_v", "ep", n, times * n * 4 * _most_nbytes(plan), at_most=True)
+
+
+def _most_nbytes(plan: TrainingPlan) -> int:
+    """Bytes of the tokens of a micro-batch that a rank sends to others at most."""
+    shape, tokens = plan.shape, plan.rows * plan.positions
+    others = shape.experts - shape.experts // plan.layout.ep
     most = min(tokens * min(shape.top_k, others), others * capacity(shape, tokens))
-    yield Traffic(TOKENS, "all_to_all_v", "ep", n, times * n * 4 * most * ELEMENT_NBYTES * shape.width, at_most=True)
+    return most * ELEMENT_NBYTES * shape.width
+
+
+def calls(plan: TrainingPlan, position: int) -> Iterable[RankCalls]:
+    """An exchange of counts and four of tokens for each of the rank's layers and each micro-batch."""
+    n, each = plan.layout.ep, layer_count(plan, position) * plan.layout.micro_batches
+    yield RankCalls(COUNTS, "all_to_all_v", "ep", each, (n - 1) * COUNT_NBYTES * plan.shape.experts // n)
+    yield RankCalls(TOKENS, "all_to_all_v", "ep", 4 * each, _most_nbytes(plan))
 
 
 _apply, _counted = by_name("experts.token_exchange", "apply"), by_name("experts.token_exchange", "counted")
-STRATEGY = Strategy("expert parallel", "ep", used, check, _apply, traffic, counted=_counted)
+STRATEGY = Strategy("expert parallel", "ep", used, check, _apply, traffic, calls, counted=_counted)

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from ringtree.training.core.layout import LayoutError
 from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.core.sizes import activations_nbytes
+from ringtree.training.strategies.layers import pipeline
 from ringtree.training.strategies.strategy import Strategy, Traffic, by_name
 
 
@@ -47,9 +48,9 @@ def check(plan: TrainingPlan) -> None:
 def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
     """Activations forward and their gradients backward, over each of the p - 1 cuts."""
     nbytes = (plan.layout.pp - 1) * activations_nbytes(plan)
-    yield Traffic("activations", "send", "pp", plan.layout.pp, nbytes)
-    yield Traffic("their gradients", "send", "pp", plan.layout.pp, nbytes)
+    yield Traffic(pipeline.ACTIVATIONS, "send", "pp", plan.layout.pp, nbytes)
+    yield Traffic(pipeline.GRADIENTS, "send", "pp", plan.layout.pp, nbytes)
 
 
 _apply, _passes = by_name("layers.layer_split_step", "apply"), by_name("layers.layer_split_step", "LayerSplit")
-STRATEGY = Strategy("layer split", "pp", used, check, _apply, traffic, forward_backward=_passes)
+STRATEGY = Strategy("layer split", "pp", used, check, _apply, traffic, pipeline.calls, forward_backward=_passes)

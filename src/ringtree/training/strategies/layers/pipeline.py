@@ -16,13 +16,16 @@ rank waits, as a share of what it computes, (p-1)/m of the time over p ranks and
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from ringtree.training.core.layout import LayoutError
 from ringtree.training.core.plan import TrainingPlan
-from ringtree.training.core.sizes import activations_nbytes
+from ringtree.training.core.sizes import activations_nbytes, micro_batch_nbytes
 from ringtree.training.strategies.layers.pipeline_order import STAGES_A_RANK
-from ringtree.training.strategies.strategy import Strategy, Traffic, by_name
+from ringtree.training.strategies.strategy import RankCalls, Strategy, Traffic, by_name
+
+ACTIVATIONS, GRADIENTS = "activations", "their gradients"
 
 
 def stages(plan: TrainingPlan) -> int:
@@ -64,9 +67,20 @@ def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
     """Activations forward and their gradients backward, between neighboring stages."""
     copies = 1 if plan.layout.sp else plan.layout.tp
     nbytes = (stages(plan) - 1) * copies * activations_nbytes(plan)
-    yield Traffic("activations", "send", "pp", plan.layout.pp, nbytes)
-    yield Traffic("their gradients", "send", "pp", plan.layout.pp, nbytes)
+    yield Traffic(ACTIVATIONS, "send", "pp", plan.layout.pp, nbytes)
+    yield Traffic(GRADIENTS, "send", "pp", plan.layout.pp, nbytes)
+
+
+def calls(plan: TrainingPlan, position: int) -> Iterable[RankCalls]:
+    """A message forward and one back for each micro-batch, over each cut before and behind a stage of the rank's."""
+    layout, cuts = plan.layout, range(stages(plan) - 1)
+    nbytes = micro_batch_nbytes(plan) // (layout.tp if layout.sp else 1)
+    ends = Counter((cut % layout.pp, (cut + 1) % layout.pp) for cut in cuts)
+    for (low, high), times in ends.items():
+        if position in (low, high):
+            yield RankCalls(ACTIVATIONS, "send", "pp", times * layout.micro_batches, nbytes, (low, high))
+            yield RankCalls(GRADIENTS, "send", "pp", times * layout.micro_batches, nbytes, (high, low))
 
 
 _apply, _passes = by_name("layers.pipeline_step", "apply"), by_name("layers.pipeline_step", "Pipeline")
-STRATEGY = Strategy("pipeline", "pp", used, check, _apply, traffic, forward_backward=_passes)
+STRATEGY = Strategy("pipeline", "pp", used, check, _apply, traffic, calls, forward_backward=_passes)

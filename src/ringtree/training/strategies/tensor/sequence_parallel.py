@@ -18,16 +18,20 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ringtree.training.core.layout import LayoutError
+from ringtree.training.core.placement import layer_count, shapes_at
 from ringtree.training.core.plan import TrainingPlan
-from ringtree.training.core.sizes import activations_nbytes, norms_nbytes
+from ringtree.training.core.sizes import ELEMENT_NBYTES, activations_nbytes, micro_batch_nbytes, norms_nbytes
 from ringtree.training.strategies.data.zero2 import reductions
-from ringtree.training.strategies.strategy import Strategy, Traffic
-from ringtree.training.strategies.tensor.tensor_parallel import cut
+from ringtree.training.strategies.strategy import RankCalls, Strategy, Traffic
+from ringtree.training.strategies.tensor.tensor_parallel import ACTIVATIONS, cut
 
 if TYPE_CHECKING:
     from torch import nn
 
     from ringtree.training.core.mesh import TrainingMesh
+
+
+NORMS = "gradients of norms"
 
 
 def used(plan: TrainingPlan) -> bool:
@@ -84,10 +88,27 @@ def sum_norms(model: nn.Module) -> None:
 def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
     """all_gather before and reduce_scatter after each divided pair of layers, forward and backward."""
     layout, layers, activations = plan.layout, plan.shape.layers, activations_nbytes(plan)
-    yield Traffic("activations and their gradients", "all_gather", "tp", layout.tp, (4 * layers + 2) * activations)
-    yield Traffic("activations and their gradients", "reduce_scatter", "tp", layout.tp, 4 * layers * activations)
-    times = layout.size("data") * (reductions(plan) if layout.zero >= 2 else 1)
-    yield Traffic("gradients of norms", "all_reduce", "tp", layout.tp, times * norms_nbytes(plan))
+    yield Traffic(ACTIVATIONS, "all_gather", "tp", layout.tp, (4 * layers + 2) * activations)
+    yield Traffic(ACTIVATIONS, "reduce_scatter", "tp", layout.tp, 4 * layers * activations)
+    times = layout.size("data") * _norm_sums(plan)
+    yield Traffic(NORMS, "all_reduce", "tp", layout.tp, times * norms_nbytes(plan))
 
 
-STRATEGY = Strategy("sequence parallel", "sp", used, check, apply, traffic, after_backward=sum_norms)
+def _norm_sums(plan: TrainingPlan) -> int:
+    """The number of times that a step adds up the gradients of a norm."""
+    return reductions(plan) if plan.layout.zero >= 2 else 1
+
+
+def calls(plan: TrainingPlan, position: int) -> Iterable[RankCalls]:
+    """Four all_gathers and reduce_scatters for each of the rank's layers and each micro-batch; an all_gather more
+    behind the embedding and one before the scores, for the ranks that have them; an all_reduce for each norm's
+    vector."""
+    layout, layers, nbytes = plan.layout, layer_count(plan, position), micro_batch_nbytes(plan)
+    ends = (position == 0) + (position == layout.pp - 1)
+    yield RankCalls(ACTIVATIONS, "all_gather", "tp", (4 * layers + ends) * layout.micro_batches, nbytes)
+    yield RankCalls(ACTIVATIONS, "reduce_scatter", "tp", 4 * layers * layout.micro_batches, nbytes)
+    vectors = sum("norm." in name or ".before_" in name for name, _ in shapes_at(plan, position))
+    yield RankCalls(NORMS, "all_reduce", "tp", vectors * _norm_sums(plan), ELEMENT_NBYTES * plan.shape.width)
+
+
+STRATEGY = Strategy("sequence parallel", "sp", used, check, apply, traffic, calls, after_backward=sum_norms)

@@ -16,9 +16,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ringtree.training.core.layout import LayoutError
+from ringtree.training.core.placement import layer_count
 from ringtree.training.core.plan import TrainingPlan
-from ringtree.training.core.sizes import activations_nbytes
-from ringtree.training.strategies.strategy import Strategy, Traffic
+from ringtree.training.core.sizes import activations_nbytes, micro_batch_nbytes
+from ringtree.training.strategies.strategy import RankCalls, Strategy, Traffic
 
 if TYPE_CHECKING:
     from torch import nn
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from torch.distributed.tensor.parallel import ParallelStyle
 
     from ringtree.training.core.mesh import TrainingMesh
+
+
+ACTIVATIONS = "activations and their gradients"
 
 
 def used(plan: TrainingPlan) -> bool:
@@ -74,7 +78,13 @@ def cut(between: Placement) -> dict[str, ParallelStyle]:
 def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
     """Four all_reduces of activations a layer: two forward, two backward."""
     nbytes = 4 * plan.shape.layers * activations_nbytes(plan)
-    yield Traffic("activations and their gradients", "all_reduce", "tp", plan.layout.tp, nbytes)
+    yield Traffic(ACTIVATIONS, "all_reduce", "tp", plan.layout.tp, nbytes)
 
 
-STRATEGY = Strategy("tensor parallel", "tp", used, check, apply, traffic)
+def calls(plan: TrainingPlan, position: int) -> Iterable[RankCalls]:
+    """Four all_reduces for each of the rank's layers and each micro-batch."""
+    times = 4 * layer_count(plan, position) * plan.layout.micro_batches
+    yield RankCalls(ACTIVATIONS, "all_reduce", "tp", times, micro_batch_nbytes(plan))
+
+
+STRATEGY = Strategy("tensor parallel", "tp", used, check, apply, traffic, calls)
