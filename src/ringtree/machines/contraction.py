@@ -45,7 +45,7 @@ def contract(machine: Machine) -> Contracted:
     """NVSwitches of the same GPUs are one (so they are to NCCL); NICs that one GPU has to itself are one, of their
     rates' sum, where they hang side by side. Storage and the devices beyond the NICs are left out."""
     ranks = gpu_slots(machine)
-    shares = _shares(machine, ranks)
+    shares = nics_of_ranks(machine)
     stands_for = {n: n for n in range(len(machine.devices))}
     for group in [*_switches(machine), *(s for s in dict.fromkeys(shares) if _side_by_side(machine, s))]:
         stands_for |= dict.fromkeys(group, group[0])
@@ -68,9 +68,9 @@ def contract(machine: Machine) -> Contracted:
     return Contracted(one, len(ranks), tuple(at[index[s[0]]] if s else -1 for s in shares))
 
 
-def _shares(machine: Machine, ranks: tuple[int, ...]) -> list[tuple[int, ...]]:
+def nics_of_ranks(machine: Machine) -> list[tuple[int, ...]]:
     """The NICs of each rank, by device number: ranks with the same nearest NICs share them out in order."""
-    paths = Paths(machine)
+    paths, ranks = Paths(machine), gpu_slots(machine)
     near = [tuple(machine.nics[k] for k in paths.nics_near(r)) for r in ranks]
     out = []
     for k, nics in enumerate(near):
