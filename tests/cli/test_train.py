@@ -64,6 +64,18 @@ MISTAKES = [
     ("--plan --picture step.svg", "--plan does not go with --picture: it starts no rank"),
     ("--plan --checkpoint c --json c.json", "--plan does not go with --checkpoint: it takes no step"),
     ("--plan --json missing/plan.json", "no such folder to write to"),
+    ("--dp 8 --topology dgx-h100", "--topology names a cluster, on which nothing is started: expected --plan as well"),
+    ("--dp 8 --plan --fabric roce", "--fabric describes a cluster: expected --topology NAME|FILE as well"),
+    ("--dp 8 --sharp", "--sharp describes a cluster: expected --topology NAME|FILE as well"),
+    ("--dp 8 --plan --nccl 2.27", "--nccl describes a cluster: expected --topology NAME|FILE as well"),
+    (
+        "--dp 12 --batch 12 --plan --topology dgx-h100",
+        "--topology dgx-h100: 12 ranks on machines of 8 GPUs; expected a multiple",
+    ),
+    ("--dp 2 --plan --topology cpu-2s", "--topology cpu-2s: cpu-2s has no GPUs, and NCCL's algorithms are for GPUs"),
+    ("--dp 2 --plan --topology nowhere", "'nowhere' is neither a machine's name nor a file"),
+    ("--dp 8 --plan --topology dgx-h100 --network rails", "--network: one node has no network to others"),
+    ("--dp 16 --plan --topology dgx-h100 --fabric string", "--fabric string: expected one of"),
     *((f"--sequence 5000000 {how}", "a sequence of 5,000,000 bytes; expected at most ") for how in HOW),
 ]
 
@@ -219,6 +231,9 @@ PLANS = {
     "data": "--dp 4",
     "data_tensor": "--dp 2 --tp 2 --micro-batches 2",
     "many": "--dp 64 --tp 4 --batch 64",
+    "on_machines": "--dp 4 --tp 8 --pp 2 --heads 8 --topology dgx-h100",
+    "on_shared_nics": "--dp 8 --tp 4 --sp --zero 2 --topology aws-p4d --fabric efa",
+    "not_priced": "--dp 8 --tp 3 --heads 3 --topology dgx-h100",
 }
 
 
@@ -243,6 +258,39 @@ def test_a_plan_is_written_as_json(ringtree: Ringtree, tmp_path: Path, words: st
         line[2:24].split("  ")[0].split(", ") for line in re.findall(r"^  \S.*\{.*$", out, re.MULTILINE)
     ]
     assert found["traffic"] and all(sent["what"] in out and sent["wire_nbytes"] > 0 for sent in found["traffic"])
+
+
+def test_the_times_of_a_plan_are_written_as_json(ringtree: Ringtree, tmp_path: Path) -> None:
+    """With the sum of all calls, and each call's time as `ringtree plan` has it."""
+    file, other = tmp_path / "plan.json", tmp_path / "all_reduce.json"
+    words = "--dp 4 --tp 8 --heads 8 --width 1024 --plan --topology dgx-h100 --json"
+    assert ringtree("train", *words.split(), str(file)).code == 0
+    found = strictly(file.read_text())["predicted"]
+    assert found["cluster"]["nodes"] == 4 and found["cluster"]["machine"] == "dgx-h100" and not found["not_priced_at"]
+    for end in ("time_us", "low_us", "high_us"):
+        assert found[end] == pytest.approx(sum(c["times"] * c[end] for c in found["calls"]))
+    tp, data = found["calls"]
+    assert (tp["axis"], tp["ranks"], tp["nodes"], tp["gpus"], tp["times"]) == ("tp", 8, 1, [*range(8)], 16)
+    assert (data["axis"], data["ranks"], data["nodes"], data["gpus"], data["groups_a_nic"]) == ("data", 4, 4, [0], 1)
+    for call, where in ((tp, "--nodes 1"), (data, "--nodes 4 --gpus 1")):
+        words = f"all_reduce --topology dgx-h100 {where} --bytes {call['nbytes']} --json"
+        assert ringtree("plan", *words.split(), str(other)).code == 0
+        (row,) = strictly(other.read_text())["rows"]
+        for name in ("algorithm", "protocol", "time_us", "low_us", "high_us"):
+            assert call[name] == pytest.approx(row[name]) if name.endswith("_us") else call[name] == row[name]
+
+
+def test_why_a_call_has_no_time_is_written_as_json(ringtree: Ringtree, tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    code, out, _ = ringtree("train", *PLANS["not_priced"].split(), "--plan", "--json", str(file))
+    found = strictly(file.read_text())["predicted"]
+    assert code == 0 and found["time_us"] == 0
+    assert all(c["not_priced"] in out and "time_us" not in c for c in found["calls"])
+
+
+def test_a_step_that_sends_nothing_takes_no_time(ringtree: Ringtree) -> None:
+    code, out, err = ringtree("train", "--plan", "--topology", "dgx-h100")
+    assert code == 0 and not err and out.rstrip().endswith("a step sends nothing")
 
 
 def test_a_plan_needs_no_torch() -> None:

@@ -100,6 +100,19 @@ def _with_nics(machine: Machine, text: str) -> Machine:
         raise ValueError(f"--nics {text}: {error}; expected such as 8x400Gb") from None
 
 
+def cluster_of_ranks(args: argparse.Namespace, ranks: int) -> Cluster:
+    """The cluster of as many of the machine that the arguments name as have a GPU for each rank; ValueError, in one
+    line, where ranks do not fill the last one. Fewer ranks than a machine has GPUs have its first ones."""
+    alone = argparse.Namespace(**vars(args) | {"nodes": 1, "gpus": None})
+    machine = machine_of(alone)
+    each = len(machine.gpus)
+    if not each:
+        raise ValueError(f"--topology {args.topology}: {machine.name} has no GPUs, and NCCL's algorithms are for GPUs")
+    if ranks > each and ranks % each:
+        raise ValueError(f"--topology {args.topology}: {ranks} ranks on machines of {each} GPUs; expected a multiple")
+    return cluster(argparse.Namespace(**vars(alone) | {"nodes": max(ranks // each, 1)}))
+
+
 def of_machines(text: str, ranks: int) -> Topology:
     """The cluster of as many of a machine as make up the ranks, on the fabric its NICs are for."""
     try:

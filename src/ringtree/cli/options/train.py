@@ -2,6 +2,8 @@
 
     ringtree train --dp 2                                     two ranks of this machine, each with half of the rows
     ringtree train --dp 2 --plan                              communication groups and bytes per step; starts nothing
+    ringtree train --dp 8 --tp 8 --heads 8 --plan --topology dgx-h100
+                                                              the predicted time of a step's communication on a cluster
     ringtree train --dp 2 --html page.html                    a page with the plan, results and the last step's timeline
     ringtree train --dp 2 --trace step.json.gz                events of the last step, for `ringtree show`
     ringtree train --dp 4 --elastic --max-restarts 2          goes on when ranks die, and takes them in again
@@ -19,6 +21,7 @@ from collections.abc import Callable
 from math import inf
 from typing import NamedTuple
 
+from ringtree.cli.options import cluster
 from ringtree.cli.options.files import to_write
 
 
@@ -113,6 +116,8 @@ NEEDS = {
     "balance": (("experts", "ep"), "it weights the load-balancing loss"),
 }
 """Options that have no effect without another option, or one of two others."""
+OF_CLUSTERS = (*(name for name in cluster.OPTIONS if name not in ("nodes", "gpus")), "nccl")
+"""The arguments of the cluster of a plan, but the machine's name."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -143,6 +148,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--timeout", type=seconds, metavar="S", help="a call fails on the other ranks after S seconds (default 120)"
     )
+    group = parser.add_argument_group(
+        "with --plan: the predicted time of a step's communication on a cluster of as many GPUs as ranks"
+    )
+    cluster.add_arguments(group, counted=False)
+    cluster.add_release(group, "unknown, taken for 2.30")
     group = parser.add_argument_group("output")
     add = group.add_argument
     add(

@@ -8,7 +8,8 @@ from importlib.util import find_spec
 
 from ringtree.cli import terminal
 from ringtree.cli.arguments.destination import check_destinations, check_folder
-from ringtree.cli.options.train import EXPERTS, GROUPS, NEEDS
+from ringtree.cli.arguments.subject import given
+from ringtree.cli.options.train import EXPERTS, GROUPS, NEEDS, OF_CLUSTERS
 from ringtree.cli.train import elastic
 from ringtree.cli.train import plan as train_plan
 from ringtree.files.replacing import replace_with_json
@@ -17,6 +18,8 @@ from ringtree.training.strategies.registry import check
 
 WIDTH = 100
 """Columns of what goes into a pipe."""
+TIMES = "ringtree.cli.train.times"
+"""The module that predicts times on a cluster, loaded where one is named."""
 RANKS = "ringtree.cli.train.ranks"
 """The module that has ranks, loaded where it is not the plan alone that is asked for."""
 
@@ -26,9 +29,10 @@ def run(args: argparse.Namespace) -> int:
     plan = plan_of(args)
     if args.plan:
         _check_plan_alone(args)
+        times = import_module(TIMES).predicted(plan, args) if args.topology is not None else None
         if args.json:
-            replace_with_json(args.json, train_plan.record(plan))
-        terminal.show(train_plan.lines(plan, terminal.columns(WIDTH)))
+            replace_with_json(args.json, train_plan.record(plan) | ({"predicted": times.record()} if times else {}))
+        terminal.show([*train_plan.lines(plan, terminal.columns(WIDTH)), *(times.lines() if times else ())])
         return 0
     files = [path for path in (args.json, args.trace, args.html, args.picture) if path]
     check_destinations(args, *files)
@@ -60,6 +64,11 @@ def plan_of(args: argparse.Namespace) -> TrainingPlan:
         alone = all(getattr(args, o) in (None, elastic.NOTHING.get(o)) for o in others)
         if getattr(args, name) is not None and alone:
             raise ValueError(f"--{name} without --{' or --'.join(others)}: {why}".replace("_", "-"))
+    of_cluster = given(args, OF_CLUSTERS)
+    if of_cluster and args.topology is None:
+        raise ValueError(f"{of_cluster[0]} describes a cluster: expected --topology NAME|FILE as well")
+    if args.topology is not None and not args.plan:
+        raise ValueError("--topology names a cluster, on which nothing is started: expected --plan as well")
     if args.every is not None and args.every < 1:
         raise ValueError(f"--every {args.every}: expected at least 1")
     groups = [{o.sets: value for o in options if (value := o.given(args)) is not None} for _, options in GROUPS]

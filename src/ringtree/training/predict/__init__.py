@@ -1,0 +1,1 @@
+"""The predicted time of a step's communication on a cluster. Needs no torch."""

@@ -1,0 +1,152 @@
+"""The predicted time of each kind of a rank's calls in a step, by NCCL's choice of algorithm on a cluster.
+
+A rank's calls are added up, as if nothing overlapped them: neither computation nor other calls. Waiting for other ranks
+and computation are not in it. Groups of an axis communicate at the same time, and share their machines' NICs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from ringtree.machines.clusters import Cluster, NetworkShape
+from ringtree.machines.sharing import as_shared, likeness
+from ringtree.nccl.cluster_plan import ClusterPlan
+from ringtree.price.bounds import SEND_RECV
+from ringtree.training.core.plan import TrainingPlan
+from ringtree.training.predict.placing import Placed, groups_of, placed
+from ringtree.training.strategies.registry import calls, traffic
+from ringtree.training.strategies.strategy import RankCalls
+
+AT_THEIR_OWN_PACE = "its ranks make no step together, so their messages meet as they come"
+
+
+@dataclass(frozen=True, slots=True)
+class CallTime:
+    """The time of one call with its interval, of which `low_s` and `high_s` are the ends; the algorithm and protocol
+    that NCCL picks."""
+
+    time_s: float
+    low_s: float
+    high_s: float
+    algorithm: str
+    protocol: str
+
+
+@dataclass(frozen=True, slots=True)
+class PricedCalls:
+    """Calls of one size, where their group lies, and the time of one; of several places the slowest. `time` None: not
+    priced, `why`."""
+
+    calls: RankCalls
+    where: Placed | None
+    time: CallTime | None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StepTimes:
+    """The calls of the ranks at `position` of "pp", whose priced calls take longest, or as long as those of others.
+    `elsewhere`: other positions whose ranks have calls without a price, and why."""
+
+    position: int
+    priced: tuple[PricedCalls, ...]
+    elsewhere: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def why(self) -> str:
+        """The reason why one of the calls has no price; "" where all have one."""
+        return next((p.why for p in self.priced if p.why), "")
+
+    def seconds(self, which: str = "time_s") -> float:
+        """The time of all priced calls, one after another; `which`: or the low or high end of their intervals, added
+        up as if all were off alike."""
+        return sum((p.calls.times * float(getattr(p.time, which)) for p in self.priced if p.time), 0.0)
+
+
+class StepPricing:
+    """The prices of a training plan's calls on a cluster of as many GPUs as it has ranks, or more. Each group and size
+    is priced once, and groups on GPUs that are alike are one. `searched`: the plan of each kind of group, by its number
+    of machines and the likeness of what it has of one."""
+
+    def __init__(self, plan: TrainingPlan, cluster: Cluster) -> None:
+        self.plan, self.cluster = plan, cluster
+        self.searched: dict[tuple[int, bytes], ClusterPlan] = {}
+        self._planned: dict[Placed, ClusterPlan] = {}
+        self._times: dict[tuple[int, str, int], CallTime | str] = {}
+
+    @cached_property
+    def times(self) -> StepTimes:
+        """The times of the ranks that communicate longest."""
+        pp = self.plan.layout.pp
+        found = [StepTimes(position, tuple(self._priced(position))) for position in range(pp)]
+        longest = max(found, key=StepTimes.seconds)
+        elsewhere = ((one.position, one.why) for one in found if one is not longest and one.why)
+        return replace(longest, elsewhere=tuple(elsewhere))
+
+    def _priced(self, position: int) -> Iterator[PricedCalls]:
+        for call in calls(self.plan, position):
+            yield self._one(call, position)
+        if self.plan.layout.staleness is not None:
+            for row in (t for t in traffic(self.plan) if t.wire_nbytes):
+                yield PricedCalls(RankCalls(row.what, row.collective, row.axis, 0, 0), None, None, AT_THEIR_OWN_PACE)
+
+    def _one(self, call: RankCalls, position: int) -> PricedCalls:
+        layout = self.plan.layout
+        groups = groups_of(layout, call.axis, call.between)
+        apart = layout.ranks // layout.pp
+        of = [k for k, g in enumerate(groups) if call.between or g[0] // apart == position]
+        places, reasons = placed(groups, of, len(self.cluster.machine.gpus))
+        if reasons:
+            return PricedCalls(call, None, None, min(reasons))
+        collective, nbytes = _as_priced(call, layout.size(call.axis))
+        slowest: PricedCalls | None = None
+        for place in sorted(places, key=lambda p: (p.nodes, p.gpus)):
+            time = self._time(place, collective, nbytes)
+            if isinstance(time, str):
+                return PricedCalls(call, place, None, time)
+            if slowest is None or slowest.time is None or time.time_s > slowest.time.time_s:
+                slowest = PricedCalls(call, place, time)
+        assert slowest is not None
+        return slowest
+
+    def _time(self, place: Placed, collective: str, nbytes: int) -> CallTime | str:
+        """The time of a call there, or why NCCL's model has none."""
+        try:
+            plan = self._planned.get(place) or self._planned.setdefault(place, self._cluster_plan(place))
+            key = (id(plan), collective, nbytes)
+            if key not in self._times:
+                self._times[key] = _time_of(plan, collective, nbytes)
+            return self._times[key]
+        except ValueError as error:
+            return str(error)
+
+    def _cluster_plan(self, place: Placed) -> ClusterPlan:
+        machine = self.cluster.machine
+        if len(place.gpus) < len(machine.gpus):
+            machine = as_shared(machine, place.gpus, place.beside)
+        key = (place.nodes, likeness(machine))
+        if key not in self.searched:
+            one = replace(self.cluster, machine=machine, nodes=place.nodes)
+            if place.nodes == 1:
+                one = replace(one, network=NetworkShape.RAILS, oversubscription=1.0, sharp=False)
+            self.searched[key] = ClusterPlan(one)
+        return self.searched[key]
+
+
+def _as_priced(call: RankCalls, ranks: int) -> tuple[str, int]:
+    """The collective and the bytes by which NCCL's model has the calls: messages are sends and receives between
+    neighbours; an uneven all_to_all is an even one, whose vector has a rank's own part too."""
+    if call.collective == "send":
+        return SEND_RECV, call.nbytes
+    if call.collective == "all_to_all_v":
+        return "all_to_all", -(-call.nbytes * ranks // (ranks - 1))
+    return call.collective, call.nbytes
+
+
+def _time_of(plan: ClusterPlan, collective: str, nbytes: int) -> CallTime:
+    row = plan.row(collective, nbytes)
+    pick, around = row.pick, plan.interval(row, row.pick)
+    assert around is not None
+    return CallTime(pick.time_s, around.low_s, around.high_s, pick.algorithm, pick.protocol)
