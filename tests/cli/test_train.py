@@ -64,6 +64,8 @@ MISTAKES = [
     ("--plan --picture step.svg", "--plan does not go with --picture: it starts no rank"),
     ("--plan --checkpoint c --json c.json", "--plan does not go with --checkpoint: it takes no step"),
     ("--plan --json missing/plan.json", "no such folder to write to"),
+    ("--dp 2 --dtype bfloat16", "--dtype bfloat16 is of a plan: expected --plan as well, ranks train in float32"),
+    ("--plan --dtype int8", "dtype is 'int8'; expected one of float32, bfloat16, float16"),
     ("--dp 8 --topology dgx-h100", "--topology names a cluster, on which nothing is started: expected --plan as well"),
     ("--dp 8 --plan --fabric roce", "--fabric describes a cluster: expected --topology NAME|FILE as well"),
     ("--dp 8 --sharp", "--sharp describes a cluster: expected --topology NAME|FILE as well"),
@@ -286,6 +288,26 @@ def test_why_a_call_has_no_time_is_written_as_json(ringtree: Ringtree, tmp_path:
     found = strictly(file.read_text())["predicted"]
     assert code == 0 and found["time_us"] == 0
     assert all(c["not_priced"] in out and "time_us" not in c for c in found["calls"])
+
+
+@pytest.mark.parametrize("words", ["--dp 4 --tp 8 --heads 8", "--pp 2 --cp 2", "--ep 4 --zero 3", "--dp 8 --zero 1"])
+def test_a_plan_in_bfloat16_sends_half_the_bytes(ringtree: Ringtree, tmp_path: Path, words: str) -> None:
+    """But for the counts of tokens, which are integers."""
+    found = []
+    for dtype in ("float32", "bfloat16"):
+        file = str(tmp_path / dtype)
+        words_of = (*words.split(), "--batch", "64", "--plan", "--topology", "dgx-h100", "--dtype", dtype)
+        assert ringtree("train", *words_of, "--json", file).code == 0
+        found.append(strictly(Path(file).read_text()))
+    whole, half = found
+    assert (whole["dtype"], half["dtype"]) == ("float32", "bfloat16")
+    assert half["predicted"]["time_us"] < whole["predicted"]["time_us"]
+    for kind in ("traffic", "predicted"):
+        rows = [f["traffic"] if kind == "traffic" else f["predicted"]["calls"] for f in found]
+        sums = [
+            sum(r["nbytes"] * r.get("times", 1) for r in side if r["what"] != "tokens for each expert") for side in rows
+        ]
+        assert sums[0] == 2 * sums[1] > 0
 
 
 def test_a_step_that_sends_nothing_takes_no_time(ringtree: Ringtree) -> None:

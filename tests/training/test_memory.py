@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ringtree.training import ParallelLayout, Shape, TrainingPlan, TrainingSettings
-from ringtree.training.core.sizes import ELEMENT_NBYTES, padded_nbytes, parameters_nbytes, shapes
+from ringtree.training.core.sizes import padded_nbytes, parameters_nbytes, shapes
 from tests.torch_backend.conftest import Worlds
 
 EVEN = Shape(width=32, layers=4, heads=4, context=8)
@@ -27,7 +27,7 @@ def _measure(plan: TrainingPlan) -> Any:
 
 def _state_nbytes(plan: TrainingPlan, ranks: int) -> int:
     """AdamW's, of all ranks together that have it once: two moments, and the number of steps by `ranks` of them."""
-    return 2 * parameters_nbytes(plan) + ELEMENT_NBYTES * len(shapes(plan.shape)) * ranks
+    return 2 * parameters_nbytes(plan) + plan.element_nbytes * len(shapes(plan.shape)) * ranks
 
 
 @pytest.mark.parametrize("n", [2, 4])
@@ -41,7 +41,7 @@ def test_parameters_and_gradients_are_whole(worlds: Worlds, zero: int, n: int) -
     else:
         largest = max(rows * width for rows, width in (s for s in shapes(plan.shape).values() if len(s) == 2))
         assert sum(its.optimizer_state for its in got) == _state_nbytes(plan, 1)
-        assert max(its.optimizer_state for its in got) <= _state_nbytes(plan, 1) / n + 2 * ELEMENT_NBYTES * largest
+        assert max(its.optimizer_state for its in got) <= _state_nbytes(plan, 1) / n + 2 * plan.element_nbytes * largest
 
 
 @pytest.mark.parametrize(("n", "shape"), [(2, EVEN), (4, EVEN), (8, UNEVEN)], ids=["2", "4", "8 uneven"])

@@ -161,6 +161,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="print the position of every rank, the communication groups and the bytes of a step; starts nothing",
     )
     add(
+        "--dtype",
+        metavar="TYPE",
+        help="with --plan: type of parameters, gradients and activations: float32 (default), bfloat16 or float16",
+    )
+    add(
         "--html",
         type=to_write,
         metavar="FILE",

@@ -69,6 +69,8 @@ def plan_of(args: argparse.Namespace) -> TrainingPlan:
         raise ValueError(f"{of_cluster[0]} describes a cluster: expected --topology NAME|FILE as well")
     if args.topology is not None and not args.plan:
         raise ValueError("--topology names a cluster, on which nothing is started: expected --plan as well")
+    if args.dtype is not None and not args.plan:
+        raise ValueError(f"--dtype {args.dtype} is of a plan: expected --plan as well, ranks train in float32")
     if args.every is not None and args.every < 1:
         raise ValueError(f"--every {args.every}: expected at least 1")
     groups = [{o.sets: value for o in options if (value := o.given(args)) is not None} for _, options in GROUPS]
@@ -76,7 +78,8 @@ def plan_of(args: argparse.Namespace) -> TrainingPlan:
         groups[0].setdefault("micro_batches", args.pp)
     if (args.ep or 1) > 1:
         groups[2].setdefault("experts", EXPERTS)
-    plan = TrainingPlan(ParallelLayout(**groups[0]), settings=TrainingSettings(**groups[1]), shape=Shape(**groups[2]))  # type: ignore[arg-type]
+    parts = ParallelLayout(**groups[0]), Shape(**groups[2]), TrainingSettings(**groups[1])  # type: ignore[arg-type]
+    plan = TrainingPlan(*parts, args.dtype or "float32")
     if args.elastic:
         elastic.check(plan, args)
     else:

@@ -36,7 +36,7 @@ def lines(plan: TrainingPlan, width: int) -> list[Line]:
 
 def record(plan: TrainingPlan) -> dict[str, Any]:
     """The whole plan as JSON: the part of a training's record that is known before it, and what a step sends."""
-    return {**registry.record(plan), "traffic": registry.traffic_record(plan)}
+    return {**registry.record(plan), "dtype": plan.dtype, "traffic": registry.traffic_record(plan)}
 
 
 def _head(plan: TrainingPlan) -> Iterator[str]:
@@ -47,7 +47,7 @@ def _head(plan: TrainingPlan) -> Iterator[str]:
     yield f"divided by {', '.join(used)}" if used else "not divided"
     yield (
         f"model of {parameters(plan):,} parameters: {units.count(shape.layers, 'layer')}, width {shape.width}, "
-        f"{units.count(shape.heads, 'head')}"
+        f"{units.count(shape.heads, 'head')}{f', {plan.dtype}' if plan.dtype != 'float32' else ''}"
     )
     yield f"a step reads {units.count(settings.batch, 'sequence')} of {shape.context} bytes{_rows(plan)}"
 

@@ -8,6 +8,8 @@ from typing import Any
 from ringtree.training.core.layout import ParallelLayout
 
 OPTIMIZERS = ("adamw", "sgd")
+ELEMENT_NBYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+"""Bytes of an element, by type."""
 VOCABULARY = 256
 """Bytes: the text is not cut into words."""
 MOST_SEED = (1 << 32) - 1
@@ -79,11 +81,22 @@ class TrainingSettings:
 
 @dataclass(frozen=True, slots=True)
 class TrainingPlan:
-    """A training run: the layout of its ranks, the model's shape, and the settings of a step."""
+    """A training run: the layout of its ranks, the model's shape, and the settings of a step. `dtype`: the type of
+    parameters, gradients and activations; only a plan alone has another than float32, in which ranks train."""
 
     layout: ParallelLayout = field(default_factory=ParallelLayout)
     shape: Shape = field(default_factory=Shape)
     settings: TrainingSettings = field(default_factory=TrainingSettings)
+    dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        if self.dtype not in ELEMENT_NBYTES:
+            raise ValueError(f"dtype is {self.dtype!r}; expected one of {', '.join(ELEMENT_NBYTES)}")
+
+    @property
+    def element_nbytes(self) -> int:
+        """Bytes of an element of the parameters, gradients and activations."""
+        return ELEMENT_NBYTES[self.dtype]
 
     @property
     def positions(self) -> int:

@@ -6,9 +6,6 @@ from math import ceil, prod
 
 from ringtree.training.core.plan import Shape, TrainingPlan
 
-ELEMENT_NBYTES = 4
-"""Bytes of a float32, which parameters, gradients and activations are."""
-
 Shapes = dict[str, tuple[int, ...]]
 
 
@@ -18,19 +15,19 @@ def parameters(plan: TrainingPlan) -> int:
 
 
 def parameters_nbytes(plan: TrainingPlan) -> int:
-    """Bytes of the whole model's parameters, in float32."""
-    return ELEMENT_NBYTES * parameters(plan)
+    """Bytes of the whole model's parameters."""
+    return plan.element_nbytes * parameters(plan)
 
 
 def activations_nbytes(plan: TrainingPlan) -> int:
     """The bytes that one layer gives to the next in a step, of all rows: a vector of `width` for each position."""
-    return ELEMENT_NBYTES * plan.settings.batch * plan.shape.context * plan.shape.width
+    return plan.element_nbytes * plan.settings.batch * plan.shape.context * plan.shape.width
 
 
 def micro_batch_nbytes(plan: TrainingPlan) -> int:
     """The bytes that one layer gives to the next on one rank, of one micro-batch: a vector of `width` for each of the
     rank's positions."""
-    return ELEMENT_NBYTES * plan.rows * plan.positions * plan.shape.width
+    return plan.element_nbytes * plan.rows * plan.positions * plan.shape.width
 
 
 def shapes(shape: Shape) -> Shapes:
@@ -75,7 +72,7 @@ def held(plan: TrainingPlan) -> Shapes:
 def held_nbytes(plan: TrainingPlan, named: str = "") -> int:
     """Bytes of the parameters that the ranks of one model hold together: each of `tp` its part, or the whole of one;
     only parameters whose names contain `named`."""
-    return ELEMENT_NBYTES * plan.layout.tp * sum(prod(size) for name, size in held(plan).items() if named in name)
+    return plan.element_nbytes * plan.layout.tp * sum(prod(size) for name, size in held(plan).items() if named in name)
 
 
 def padded_nbytes(plan: TrainingPlan, ranks: int, experts: bool = False) -> int:
@@ -84,12 +81,12 @@ def padded_nbytes(plan: TrainingPlan, ranks: int, experts: bool = False) -> int:
     groups = plan.layout.ep if experts else 1
     its = [size for name, size in held(plan).items() if (EXPERTS in name) == experts]
     rows = groups * ranks
-    return ELEMENT_NBYTES * plan.layout.tp * sum(rows * ceil(first / rows) * prod(rest) for first, *rest in its)
+    return plan.element_nbytes * plan.layout.tp * sum(rows * ceil(first / rows) * prod(rest) for first, *rest in its)
 
 
 def norms_nbytes(plan: TrainingPlan) -> int:
     """Bytes of the norms' parameters, two vectors each: two norms in a block, and one before the scores."""
-    return ELEMENT_NBYTES * (2 * plan.shape.layers + 1) * 2 * plan.shape.width
+    return plan.element_nbytes * (2 * plan.shape.layers + 1) * 2 * plan.shape.width
 
 
 def capacity(shape: Shape, tokens: int) -> int:

@@ -23,7 +23,7 @@ from math import prod
 from ringtree.training.core.layout import LayoutError
 from ringtree.training.core.placement import layers, shapes_at
 from ringtree.training.core.plan import TrainingPlan
-from ringtree.training.core.sizes import ELEMENT_NBYTES, EXPERTS, held_nbytes
+from ringtree.training.core.sizes import EXPERTS, held_nbytes
 from ringtree.training.strategies.strategy import RankCalls, Strategy, Traffic, by_name
 
 GRADIENTS, EXPERTS_GRADIENTS = "gradients", "experts' gradients"
@@ -60,16 +60,18 @@ def calls(plan: TrainingPlan, position: int) -> Iterable[RankCalls]:
     """An all_reduce for each bucket of gradients, with tensor parallelism one of all; and for each stack of experts.
     Which gradients come into a bucket follows the order in which they become ready, taken for the model's, reversed."""
     divided = plan.layout.ep > 1
-    dense = [(name, _nbytes(size)) for name, size in shapes_at(plan, position) if not (divided and EXPERTS in name)]
+    dense = [
+        (name, _nbytes(plan, size)) for name, size in shapes_at(plan, position) if not (divided and EXPERTS in name)
+    ]
     for nbytes, times in Counter(_buckets(plan, position, dense)).items():
         yield RankCalls(GRADIENTS, "all_reduce", "data", times, nbytes)
     stacks = [size for name, size in shapes_at(plan, position) if divided and EXPERTS in name]
-    for nbytes, times in Counter(_nbytes(size) // plan.layout.ep for size in stacks).items():
+    for nbytes, times in Counter(_nbytes(plan, size) // plan.layout.ep for size in stacks).items():
         yield RankCalls(EXPERTS_GRADIENTS, "all_reduce", "expert_data", times, nbytes)
 
 
-def _nbytes(size: Iterable[int]) -> int:
-    return ELEMENT_NBYTES * prod(size)
+def _nbytes(plan: TrainingPlan, size: Iterable[int]) -> int:
+    return plan.element_nbytes * prod(size)
 
 
 def _buckets(plan: TrainingPlan, position: int, gradients: Iterable[tuple[str, int]]) -> Iterator[int]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from ringtree.training.core.layout import LayoutError
 from ringtree.training.core.placement import shapes_at
 from ringtree.training.core.plan import TrainingPlan
-from ringtree.training.core.sizes import ELEMENT_NBYTES, parameters_nbytes
+from ringtree.training.core.sizes import parameters_nbytes
 from ringtree.training.strategies.strategy import RankCalls, Strategy, Traffic, by_name
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
 
 def calls(plan: TrainingPlan, position: int) -> Iterable[RankCalls]:
     """A broadcast for each parameter."""
-    for nbytes, times in Counter(ELEMENT_NBYTES * prod(size) for _, size in shapes_at(plan, position)).items():
+    for nbytes, times in Counter(plan.element_nbytes * prod(size) for _, size in shapes_at(plan, position)).items():
         yield RankCalls(PARAMETERS, "broadcast", "data", times, nbytes)
 
 

@@ -21,7 +21,7 @@ from math import ceil, prod
 
 from ringtree.training.core.placement import shapes_at
 from ringtree.training.core.plan import TrainingPlan
-from ringtree.training.core.sizes import ELEMENT_NBYTES, EXPERTS, padded_nbytes
+from ringtree.training.core.sizes import EXPERTS, padded_nbytes
 from ringtree.training.strategies.strategy import RankCalls, Strategy, Traffic, by_name
 
 
@@ -71,7 +71,7 @@ def calls_of_blocks(plan: TrainingPlan, position: int, gathers: int) -> Iterable
         if experts:
             ranks, rows = layout.size("expert_data"), first // layout.ep
         whose, axis = ("experts' ", "expert_data") if experts else ("", "data")
-        blocks[whose, axis, part] += ELEMENT_NBYTES * ranks * ceil(rows / ranks) * prod(rest)
+        blocks[whose, axis, part] += plan.element_nbytes * ranks * ceil(rows / ranks) * prod(rest)
     alike = Counter((whose, axis, nbytes) for (whose, axis, _), nbytes in blocks.items())
     for (whose, axis, nbytes), times in alike.items():
         yield RankCalls(f"{whose}parameters", "all_gather", axis, times * gathers, nbytes)

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from ringtree.training.core.layout import LayoutError
 from ringtree.training.core.placement import layer_count
 from ringtree.training.core.plan import TrainingPlan
-from ringtree.training.core.sizes import ELEMENT_NBYTES, capacity
+from ringtree.training.core.sizes import capacity
 from ringtree.training.strategies.strategy import RankCalls, Strategy, Traffic, by_name
 
 COUNT_NBYTES = 8
@@ -61,7 +61,7 @@ def _most_nbytes(plan: TrainingPlan) -> int:
     shape, tokens = plan.shape, plan.rows * plan.positions
     others = shape.experts - shape.experts // plan.layout.ep
     most = min(tokens * min(shape.top_k, others), others * capacity(shape, tokens))
-    return most * ELEMENT_NBYTES * shape.width
+    return most * plan.element_nbytes * shape.width
 
 
 def calls(plan: TrainingPlan, position: int) -> Iterable[RankCalls]:

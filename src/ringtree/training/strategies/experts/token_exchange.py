@@ -10,7 +10,6 @@ from torch.distributed.tensor import Shard, distribute_tensor
 from ringtree.training.core.experts import Experts, layers
 from ringtree.training.core.mesh import TrainingMesh
 from ringtree.training.core.plan import TrainingPlan
-from ringtree.training.core.sizes import ELEMENT_NBYTES
 from ringtree.training.strategies.all_to_all import all_to_all
 from ringtree.training.strategies.experts.expert_parallel import TOKENS
 
@@ -65,4 +64,4 @@ def counted(model: nn.Module, plan: TrainingPlan, rank: int) -> dict[str, int]:
     mine = plan.shape.experts // plan.layout.ep
     kept = [layer.load.kept for layer in layers(model)]
     sent = sum(int(k.sum() - k[rank * mine : (rank + 1) * mine].sum()) for k in kept)
-    return {TOKENS: 4 * sent * ELEMENT_NBYTES * plan.shape.width}
+    return {TOKENS: 4 * sent * plan.element_nbytes * plan.shape.width}

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from ringtree.training.core.layout import LayoutError
 from ringtree.training.core.placement import layer_count, shapes_at
 from ringtree.training.core.plan import TrainingPlan
-from ringtree.training.core.sizes import ELEMENT_NBYTES, activations_nbytes, micro_batch_nbytes, norms_nbytes
+from ringtree.training.core.sizes import activations_nbytes, micro_batch_nbytes, norms_nbytes
 from ringtree.training.strategies.data.zero2 import reductions
 from ringtree.training.strategies.strategy import RankCalls, Strategy, Traffic
 from ringtree.training.strategies.tensor.tensor_parallel import ACTIVATIONS, cut
@@ -108,7 +108,7 @@ def calls(plan: TrainingPlan, position: int) -> Iterable[RankCalls]:
     yield RankCalls(ACTIVATIONS, "all_gather", "tp", (4 * layers + ends) * layout.micro_batches, nbytes)
     yield RankCalls(ACTIVATIONS, "reduce_scatter", "tp", 4 * layers * layout.micro_batches, nbytes)
     vectors = sum("norm." in name or ".before_" in name for name, _ in shapes_at(plan, position))
-    yield RankCalls(NORMS, "all_reduce", "tp", vectors * _norm_sums(plan), ELEMENT_NBYTES * plan.shape.width)
+    yield RankCalls(NORMS, "all_reduce", "tp", vectors * _norm_sums(plan), plan.element_nbytes * plan.shape.width)
 
 
 STRATEGY = Strategy("sequence parallel", "sp", used, check, apply, traffic, calls, after_backward=sum_norms)
