@@ -1,13 +1,15 @@
 """The end of communicators that a program has freed: at once, or when the last call that uses one has ended.
 
-MPI's rule: Free returns at once, and calls that were started before it end as they would have. No thread waits for
-them here: the end of a request, and the next Free, look for communicators that nothing uses any more, and the end of
-the process closes the rest.
+MPI's rule: calls that were started before Free end as they would have. No thread waits for them here: the end of a
+request, and the next Free, look for communicators that nothing uses any more, and the end of the process closes the
+rest. To close one takes up to a second where a peer has not begun the last call. What is wrong in a communicator that
+is left so is no error of the call that looks: its own requests have raised it, and its peers do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from threading import RLock
 from weakref import WeakValueDictionary
 
@@ -18,7 +20,7 @@ Groups = Sequence[Communicator]
 
 freed: list[Groups] = []
 """Communicators that the program has freed, and calls still use."""
-_turn = RLock()  # a signal's handler may come here, too
+_turn = RLock()  # for a look at the list; a signal's handler may come here, too
 
 
 class Lease:
@@ -44,22 +46,26 @@ def lease(groups: Groups) -> Lease:
 
 
 def leave(groups: Groups) -> None:
-    """Closes these communicators where nothing uses them; keeps them for `close_unused` otherwise."""
-    close_unused()
+    """Closes these communicators where nothing uses them; keeps them for `close_unused` otherwise. Raises what is wrong
+    in them."""
     with _turn:
-        if _in_use(groups):
+        used = _in_use(groups)
+        if used:
             freed.append(groups)
-        else:
-            _close(groups)
+    if not used:
+        _close(groups)
+    close_unused()
 
 
 def close_unused() -> None:
-    """Closes the freed communicators that nothing uses any more."""
+    """Closes the freed communicators that nothing uses any more: out of the list before, for a signal's handler or
+    another thread may look meanwhile."""
     with _turn:
-        for groups in freed.copy():
-            if not _in_use(groups):
-                _close(groups)
-                freed.remove(groups)
+        unused = [groups for groups in freed if not _in_use(groups)]
+        freed[:] = [groups for groups in freed if groups not in unused]
+    for groups in unused:
+        with suppress(Exception):
+            _close(groups)
 
 
 def settle(groups: Groups) -> None:

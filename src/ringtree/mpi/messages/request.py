@@ -107,9 +107,10 @@ class Request(MpiObject):
         self._forget()
         if status is not None:
             status.fill(work)
+        found = None if finish is None else finish(work)
         if freed:
             close_unused()
-        return None if finish is None else finish(work)
+        return found
 
     def _forget(self) -> None:
         self._work = self._finish = None
