@@ -24,7 +24,7 @@ TRIAL = len(IN_TURN) + SPREADING
         ((2, 1), (1, 1), 1, 2, "single copies took 0.50"),
         ((1, 2), (4, 1), 1, 2, "single copies took 0.50"),
         ((2, 1), (1, 4), 1, 2, "single copies took 2.00"),
-        ((2, 1), (inf, inf), 1, 2, "no trial had times of both ways"),
+        ((2, 1), (inf, inf), 1, 2, "predicted"),  # they may come in a further trial
         ((2, 1), (0, 1), 3, 2, "single copies took 1.00"),  # 2 of the root, and 4 of all on 2 cores
         ((2, 1), (0, 1), 3, 4, "single copies took 0.50"),
         ((4, 1), (2, 1), 7, 2, "single copies took 0.44"),  # 18 and 8 on 2 cores

@@ -45,6 +45,7 @@ class Trial:
         self._least_s = [inf, inf]  # a byte
         self._started: list[tuple[int, int, int]] = []  # way, bytes and ticket
         self._settled: Decision | None = None
+        self._awaits_peers = False
 
     @property
     def is_measured(self) -> bool:
@@ -121,7 +122,8 @@ class Trial:
 
     def note_peers(self, theirs_s: tuple[float, float], peers: int, cores: int) -> None:
         """Takes the times of one of the root's `peers` for all of theirs. Calls follow one another as quickly as the
-        slower of both ends copies, and as the cores do the work of all."""
+        slower of both ends copies, and as the cores do the work of all. Infinite ones may be to come."""
+        self._awaits_peers = inf in theirs_s
         self._least_s = [
             max(root_s, peer_s, (root_s + peers * peer_s) / cores)
             for root_s, peer_s in zip(self._least_s, theirs_s, strict=True)
@@ -131,7 +133,7 @@ class Trial:
         """The quicker way by this rank's times; `unmeasured` where either has none, for good where none is to come."""
         predicted_s, other_s = self._least_s
         if inf in (predicted_s, other_s):
-            return self.unmeasured(again=bool(self._started))
+            return self.unmeasured(again=bool(self._started) or self._awaits_peers)
         found = self._ways[other_s < (1 - LEAST_GAIN) * predicted_s]
         share = predicted_s / other_s if self._ways[0].steps.single_copy else other_s / predicted_s
         return found._replace(why=f"single copies took {share:.2f} of the time of staging in this group's first calls")
