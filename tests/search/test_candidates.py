@@ -78,6 +78,13 @@ def test_an_order_that_the_sum_depends_on_stays() -> None:
         ("all_reduce", parse("ring", 3), None, ("halving_doubling", "nothing"), "nothing"),
         ("all_reduce", parse("ring", MOST_RANKS + 1), None, (), f"expected at most {MOST_RANKS} to search"),
         ("everything", V100, None, (), "everything"),
+        (
+            "all_to_all",
+            parse("ring", 256),
+            None,
+            ("bruck",),
+            "over 256 ranks: bruck has 262,400 transfers",
+        ),
     ],
 )
 def test_a_mistake_is_one_clear_line(

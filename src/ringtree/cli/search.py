@@ -36,9 +36,9 @@ def run(args: argparse.Namespace) -> int:
     where, names = _where(args), args.algorithm.split(",") if args.algorithm else ()
     found = candidates(args.collective, where, sizes[0], args.root, names)
     bound = Bounds(where).bound(args.collective, sizes[0], args.root or 0)
-    print("\n".join(_lines(args.collective, where, sizes[0], found, bound)))
     if args.json:
         replace_with_json(args.json, _record(args.collective, where, sizes[0], found, bound))
+    print("\n".join(_lines(args.collective, where, sizes[0], found, bound)))
     if args.export:
         write_schedule(found[0].schedule, args.export, key)
     return 0
@@ -60,7 +60,8 @@ def _lines(
     collective: str, where: Topology | Cluster, nbytes: int, found: Sequence[FoundSchedule], bound: LowerBound
 ) -> Iterator[str]:
     of_bytes, ranks = f" of {size(nbytes)}" if nbytes else "", f"{where.ranks} rank{'s' * (where.ranks != 1)}"
-    yield f"{collective}{of_bytes} over {ranks} of {where.name}, predicted from links and latencies"
+    root = "" if (at := found[0].schedule.root) is None else f", root {at}"
+    yield f"{collective}{of_bytes}{root} over {ranks} of {where.name}, predicted from links and latencies"
     yield f"at least {duration(bound.time_s)}: {bound.bottleneck}"
     yield ""
     rows = [("algorithm", "how", "time", "in rank order", "of the least")]
@@ -107,5 +108,6 @@ def _record(
         }
         for each in found
     ]
-    head = {"collective": collective, "topology": where.name, "ranks": where.ranks, "nbytes": nbytes}
+    head = {"collective": collective, "root": found[0].schedule.root, "topology": where.name, "ranks": where.ranks}
+    head["nbytes"] = nbytes
     return {**head, "bound_us": bound.time_s * 1e6, "bottleneck": bound.bottleneck, "candidates": rows}

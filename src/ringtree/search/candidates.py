@@ -3,9 +3,10 @@ its chunks in the pieces that suit the size, and rings side by side where links 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from ringtree import price
 from ringtree.algorithms import find, serving
@@ -13,7 +14,7 @@ from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.schedule import Schedule
 from ringtree.ir.units import check_byte_count
 from ringtree.search.arrange import arrange, rooted
-from ringtree.search.order import rings
+from ringtree.search.order import MAX_RINGS, rings
 from ringtree.search.routes import Where, topology_of
 from ringtree.topology.graph import Topology
 from ringtree.transform import pipeline, relabel, share
@@ -25,6 +26,8 @@ MOST_TRANSFERS = 1 << 17
 ARRANGED = 6
 """The algorithms, quickest in rank order first, whose ranks are arranged."""
 MOST_PIECES = 64
+MOST_RINGED = 256
+"""The most ranks of a host times orders side by side: each order of 64 ranks is searched for seconds."""
 PASSED_ON = ("ring", "chain")
 """The algorithms in which each rank passes data on to the next: several orders run side by side."""
 
@@ -53,8 +56,8 @@ def candidates(
 ) -> tuple[FoundSchedule, ...]:
     """Returns the schedules found for a whole vector of `nbytes`, quickest first, one or two of each algorithm (those
     in `names`, or all published ones that serve the collective over so many ranks). Cost: up to 400 predictions for
-    each of eight algorithms, a second on 8 ranks. ValueError: for more than 256 ranks, a root that cannot be, a name
-    that does not serve the collective, or where none serves it over so many ranks."""
+    each of eight algorithms, and `rings`; a second on 8 ranks, tens on 64. ValueError: for more than 256 ranks, a root
+    that cannot be, a name that does not serve the collective, or where none serves it over so many ranks."""
     check_byte_count(nbytes)
     topology, rooted_here = topology_of(where), find_collective(collective).rooted
     if root is not None and not (rooted_here and 0 <= root < topology.ranks):
@@ -63,10 +66,11 @@ def candidates(
     if topology.ranks > MOST_RANKS:
         raise ValueError(f"{topology.name} has {topology.ranks} ranks: expected at most {MOST_RANKS} to search")
     at = (root or 0) if rooted_here else None
-    plain = sorted(_in_rank_order(collective, topology, nbytes, at, names), key=lambda c: c.seconds)
+    refusals: list[str] = []
+    plain = list(_in_rank_order(collective, topology, nbytes, at, dict.fromkeys(names), refusals))
     if not plain:
-        what = f"{', '.join(names) or 'the algorithms'}: none has a schedule"
-        raise ValueError(f"{what} of {collective} over {topology.ranks} ranks of at most {MOST_TRANSFERS:,} transfers")
+        raise ValueError(f"no schedule of {collective} over {topology.ranks} ranks: {refusals[0]}")
+    plain.sort(key=lambda c: c.seconds)
     few = {c.algorithm for c in plain[:ARRANGED]}.union(PASSED_ON)
     found = [_arranged(c, topology, nbytes) if c.algorithm in few else c for c in plain]
     found += [c for one in plain if one.algorithm in PASSED_ON for c in _side_by_side(one, topology, nbytes)]
@@ -74,16 +78,22 @@ def candidates(
 
 
 def _in_rank_order(
-    collective: str, topology: Topology, nbytes: int, root: int | None, names: Sequence[str]
+    collective: str, topology: Topology, nbytes: int, root: int | None, names: Iterable[str], refusals: list[str]
 ) -> Iterator[FoundSchedule]:
+    """Those that serve so many ranks; `refusals` gets the reasons of the others."""
     for name in names or serving(collective):
         algorithm = find(name)
         algorithm.function(collective)  # an algorithm that does not serve it is a mistake, a number of ranks is none
-        with suppress(ValueError):  # of one that serves other numbers of ranks
+        try:
             schedule = algorithm.build(collective, topology.ranks, root)
-            if schedule.transfers <= MOST_TRANSFERS:
-                order = tuple(range(topology.ranks))
-                yield _in_pieces(FoundSchedule(algorithm.name, schedule, (order,), 1, 0.0, 0.0), topology, nbytes)
+        except ValueError as refusal:  # of one that serves other numbers of ranks
+            refusals.append(str(refusal))
+            continue
+        if schedule.transfers > MOST_TRANSFERS:
+            refusals.append(f"{name} has {schedule.transfers:,} transfers; expected at most {MOST_TRANSFERS:,}")
+            continue
+        order = tuple(range(topology.ranks))
+        yield _in_pieces(FoundSchedule(algorithm.name, schedule, (order,), 1, 0.0, 0.0), topology, nbytes)
 
 
 def _in_pieces(found: FoundSchedule, topology: Topology, nbytes: int) -> FoundSchedule:
@@ -117,7 +127,8 @@ def _arranged(found: FoundSchedule, topology: Topology, nbytes: int) -> FoundSch
 
 def _side_by_side(found: FoundSchedule, topology: Topology, nbytes: int) -> Iterator[FoundSchedule]:
     """The candidate in several orders at once, each with a share of the bytes; none where one order uses all links."""
-    orders = tuple(rooted(order, found.schedule.root) for order in rings(topology))
+    most = max(1, min(MAX_RINGS, MOST_RINGED // int(np.bincount(topology.hosts).max())))
+    orders = tuple(rooted(order, found.schedule.root) for order in rings(topology, most))
     if len(orders) > 1 and not found.schedule.promise.prefix:
         whole = find(found.algorithm).build(found.schedule.collective, topology.ranks, found.schedule.root)
         together = share(*(relabel(whole, order) for order in orders))
