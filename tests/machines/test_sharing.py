@@ -6,8 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from ringtree.machines.clusters import Cluster
 from ringtree.machines.files.reading import find
+from ringtree.machines.nics import as_shown, with_nics
 from ringtree.machines.sharing import as_shared, groups_a_nic, likeness
+from ringtree.nccl.tuning.settings import settings
+from ringtree.topology.fabrics import FABRICS
 
 Groups = tuple[tuple[int, ...], ...]
 EACH: Groups = tuple((gpu,) for gpu in range(8))
@@ -57,3 +61,12 @@ def test_likeness(name: str, a: tuple[int, ...], b: tuple[int, ...], alike: bool
     groups = tuple((gpu,) for gpu in range(len(machine.gpus)))
     parts = [as_shared(machine, group, (*groups, group)) for group in (a, b)]
     assert (likeness(parts[0]) == likeness(parts[1])) is alike
+
+
+def test_a_share_of_a_nic_keeps_the_settings_of_the_whole_one() -> None:
+    """EFA's plugin reports the latency of p5en by the rate of a NIC; four of them serve eight GPUs."""
+    machine = with_nics(find("aws-p5en"), 4, 25e9)
+    one = as_shared(machine, (0,), EACH)
+    assert {one.devices[n].rate_Bps for n in one.nics} == {12.5e9}
+    found = [settings(as_shown(Cluster(each, 2, FABRICS["efa"])), 90) for each in (machine, one)]
+    assert found[0] == found[1] and found[0].latency_us == 35

@@ -110,6 +110,8 @@ MAKERS = {
 _ETHERNET = "0x0200"
 RAILS = "rails"
 """The attribute of a NIC that stands for several: their number."""
+LINE_RATE = "line_rate_Bps"
+"""The attribute of a NIC whose rate is a share of its own: its own."""
 
 
 def usual_fabric(machine: Machine) -> str | None:

@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import blake2b
+from types import MappingProxyType
 
 from ringtree.machines.contraction import nics_of_ranks
-from ringtree.machines.machine import DeviceKind, Machine
+from ringtree.machines.machine import Device, DeviceKind, Machine
+from ringtree.machines.nics import LINE_RATE
 
 ROUNDS = 8
 """Rounds of `likeness`: no two devices of a machine are more links apart by their shortest way."""
@@ -40,7 +42,7 @@ def as_shared(machine: Machine, group: Sequence[int], groups: Sequence[Sequence[
     mine = {nic for gpu in group for nic in own[gpu]}
     if not all(own[gpu] for gpu in group):
         raise ValueError(f"{machine.name}: a GPU reaches no NIC; expected a path to one, in the file or by --nics")
-    devices = [replace(d, rate_Bps=d.rate_Bps / max(users[n], 1)) for n, d in enumerate(machine.devices)]
+    devices = [_divided(d, users[n]) if users[n] > 1 else d for n, d in enumerate(machine.devices)]
     gpus = {machine.gpus[gpu] for gpu in group}
     kept = [
         n
@@ -49,6 +51,11 @@ def as_shared(machine: Machine, group: Sequence[int], groups: Sequence[Sequence[
     ]
     one = replace(machine, devices=tuple(devices)).of_devices(kept)
     return one.part(range(len(gpus)))
+
+
+def _divided(nic: Device, users: int) -> Device:
+    attributes = {LINE_RATE: str(nic.rate_Bps)} | dict(nic.attributes)
+    return replace(nic, rate_Bps=nic.rate_Bps / users, attributes=MappingProxyType(attributes))
 
 
 def likeness(machine: Machine) -> bytes:

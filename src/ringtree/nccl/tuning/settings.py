@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ringtree.machines.clusters import Cluster
-from ringtree.machines.machine import Machine
-from ringtree.machines.nics import RAILS
+from ringtree.machines.machine import Device, Machine
+from ringtree.machines.nics import LINE_RATE, RAILS
 from ringtree.nccl.tuning.figures import ALGORITHMS, PROTOCOLS
 
 
@@ -76,6 +76,11 @@ def _efa(machine: Machine, sm: int) -> TuningSettings:
     """The plugin's settings by the machine, of which the GPUs and the rate of a NIC are known."""
     if sm < 90:
         return EFA_OLD
-    nics = [machine.devices[n] for n in machine.nics]
-    rate_Bps = max((nic.rate_Bps / int(nic.attributes.get(RAILS, "1")) for nic in nics), default=0.0)
-    return EFA_3 if rate_Bps > _EFA_2_Bps else EFA
+    rates_Bps = (_line_rate_Bps(machine.devices[n]) for n in machine.nics)
+    return EFA_3 if max(rates_Bps, default=0.0) > _EFA_2_Bps else EFA
+
+
+def _line_rate_Bps(nic: Device) -> float:
+    """The rate of a NIC, also of one that stands for several, or is shared by several groups."""
+    own = nic.attributes.get(LINE_RATE)
+    return float(own) if own is not None else nic.rate_Bps / int(nic.attributes.get(RAILS, "1"))
