@@ -108,7 +108,7 @@ def test_each_group_is_priced_once() -> None:
 @pytest.mark.parametrize(
     ("layout", "name", "why"),
     [
-        (ParallelLayout(dp=8, tp=3), "dgx-h100", "its ranks are"),
+        (ParallelLayout(dp=8, tp=3), "dgx-h100", "a group's ranks are"),
         (ParallelLayout(dp=2, staleness=1), "dgx-h100", AT_THEIR_OWN_PACE),
     ],
 )
@@ -119,5 +119,15 @@ def test_a_group_without_a_price(layout: ParallelLayout, name: str, why: str) ->
 
 
 def test_stages_without_a_price_are_named() -> None:
-    found = _times(ParallelLayout(pp=16, micro_batches=16), shape=Shape(layers=16))
+    found = _times(ParallelLayout(pp=16, micro_batches=16), "aws-p3dn", Shape(layers=16))  # one NIC, at GPUs 4 to 7
     assert found.why == "" and [position for position, _ in found.elsewhere] == [7, 8]
+
+
+def test_a_pair_on_gpus_that_are_alike_is_priced_as_on_the_same() -> None:
+    """A cut of a pipeline within machines of eight GPUs, and one between them: GPU 7 and GPU 0, a NIC each."""
+    found = _times(ParallelLayout(pp=16, micro_batches=16), shape=Shape(layers=16, width=1024, heads=16))
+    assert not found.why and not found.elsewhere
+    between = [p for p in found.priced if p.where and p.where.differs]
+    cluster = _cluster("dgx-h100", 16)
+    row = ClusterPlan(replace(cluster, machine=cluster.machine.part((0,)))).row("send_recv", between[0].calls.nbytes)
+    assert between[0].time and between[0].time.time_s == pytest.approx(row.pick.time_s)

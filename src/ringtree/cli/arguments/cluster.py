@@ -110,7 +110,11 @@ def cluster_of_ranks(args: argparse.Namespace, ranks: int) -> Cluster:
         raise ValueError(f"--topology {args.topology}: {machine.name} has no GPUs, and NCCL's algorithms are for GPUs")
     if ranks > each and ranks % each:
         raise ValueError(f"--topology {args.topology}: {ranks} ranks on machines of {each} GPUs; expected a multiple")
-    return cluster(argparse.Namespace(**vars(alone) | {"nodes": max(ranks // each, 1)}))
+    nodes = max(ranks // each, 1)
+    if nodes == 1 and (options := given(args, _BETWEEN_NODES)):
+        where = f"{ranks} ranks are on one {machine.name}, which has no network"
+        raise ValueError(f"{options[0]}: {where}; expected more ranks")
+    return cluster(argparse.Namespace(**vars(alone) | {"nodes": nodes}))
 
 
 def of_machines(text: str, ranks: int) -> Topology:

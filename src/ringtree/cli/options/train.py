@@ -4,6 +4,8 @@
     ringtree train --dp 2 --plan                              communication groups and bytes per step; starts nothing
     ringtree train --dp 8 --tp 8 --heads 8 --plan --topology dgx-h100
                                                               the predicted time of a step's communication on a cluster
+    ringtree train --heads 8 --plan --topology dgx-h100 --compare 64
+                                                              all layouts of 64 ranks there, the quickest first
     ringtree train --dp 2 --html page.html                    a page with the plan, results and the last step's timeline
     ringtree train --dp 2 --trace step.json.gz                events of the last step, for `ringtree show`
     ringtree train --dp 4 --elastic --max-restarts 2          goes on when ranks die, and takes them in again
@@ -148,11 +150,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--timeout", type=seconds, metavar="S", help="a call fails on the other ranks after S seconds (default 120)"
     )
-    group = parser.add_argument_group(
-        "with --plan: the predicted time of a step's communication on a cluster of as many GPUs as ranks"
-    )
-    cluster.add_arguments(group, counted=False)
-    cluster.add_release(group, "unknown, taken for 2.30")
+    _add_cluster(parser)
     group = parser.add_argument_group("output")
     add = group.add_argument
     add(
@@ -179,3 +177,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write every rank's events of the last step (JSON, for Perfetto; .gz)",
     )
     add("--picture", type=to_write, metavar="FILE", help="write a picture of every rank's calls in the last step (SVG)")
+
+
+def _add_cluster(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group(
+        "with --plan: the predicted time of a step's communication on a cluster of as many GPUs as ranks"
+    )
+    cluster.add_arguments(group, counted=False)
+    cluster.add_release(group, "unknown, taken for 2.30")
+    group.add_argument(
+        "--compare",
+        type=int,
+        metavar="RANKS",
+        help="compare all layouts of so many ranks, over --pp, --dp and --tp where those are not given",
+    )

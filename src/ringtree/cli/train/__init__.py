@@ -20,12 +20,16 @@ WIDTH = 100
 """Columns of what goes into a pipe."""
 TIMES = "ringtree.cli.train.times"
 """The module that predicts times on a cluster, loaded where one is named."""
+COMPARISON = "ringtree.cli.train.comparison"
+"""The module that compares layouts there."""
 RANKS = "ringtree.cli.train.ranks"
 """The module that has ranks, loaded where it is not the plan alone that is asked for."""
 
 
 def run(args: argparse.Namespace) -> int:
     """Trains over all ranks, or prints the plan. Returns the exit code."""
+    if args.compare is not None:
+        return _compare(args)
     plan = plan_of(args)
     if args.plan:
         _check_plan_alone(args)
@@ -41,6 +45,18 @@ def run(args: argparse.Namespace) -> int:
     _check_torch()
     code: int = import_module(RANKS).run(plan, args, words(args))
     return code
+
+
+def _compare(args: argparse.Namespace) -> int:
+    """Prints layouts beside one another. Returns 0."""
+    if not args.plan or args.topology is None:
+        raise ValueError("--compare predicts layouts on a cluster: expected --plan and --topology as well")
+    _check_plan_alone(args)
+    found = import_module(COMPARISON).predicted(args, plan_of)
+    if args.json:
+        replace_with_json(args.json, found.record())
+    terminal.show(found.lines())
+    return 0
 
 
 def _check_plan_alone(args: argparse.Namespace) -> None:

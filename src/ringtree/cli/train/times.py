@@ -22,6 +22,7 @@ from ringtree.nccl.link_speeds import own_library
 from ringtree.training import TrainingPlan
 from ringtree.training.predict.step_times import PricedCalls, StepPricing, StepTimes
 
+ENDS = {"time_us": "time_s", "low_us": "low_s", "high_us": "high_s"}
 HEAD = ("by", "over", "calls", "a call", "together", "interval", "choice")
 WITHOUT = (
     "one after another: neither overlap, nor computation, nor waiting for other ranks is in it; in training, much of",
@@ -66,9 +67,8 @@ class PredictedPlan:
             "pp": self.times.position,
             "calls": [self._record(priced) for priced in self.times.priced],
             "not_priced_at": [{"pp": position, "why": why} for position, why in self.times.elsewhere],
-            "time_us": self.times.seconds() * 1e6,
-            "low_us": self.times.seconds("low_s") * 1e6,
-            "high_us": self.times.seconds("high_s") * 1e6,
+            "all_priced": not (self.times.why or self.times.elsewhere),
+            **{name: self.times.seconds(which) * 1e6 or None for name, which in ENDS.items()},
         }
 
     def _text(self) -> Iterator[str]:
@@ -89,7 +89,7 @@ class PredictedPlan:
             yield "the sum is without the calls that are not priced"
         for reason in dict.fromkeys(why for _, why in self.times.elsewhere):
             at = ", ".join(str(position) for position, why in self.times.elsewhere if why == reason)
-            yield f"ranks at pp {at} have calls that are not priced: {reason}"
+            yield f"ranks at pp {at} have calls that are not priced, and may take longer: {reason}"
         if any(p.calls.between for p in self.times.priced):
             yield "a message counts for the rank that sends it, and for the one that receives it"
 
@@ -137,8 +137,7 @@ class PredictedPlan:
             record["groups_a_nic"] = groups_a_nic(self.cluster.machine, where.gpus, where.beside)
         if time is None:
             return record | {"not_priced": priced.why}
-        ends = {"time_us": time.time_s, "low_us": time.low_s, "high_us": time.high_s}
-        record |= {name: seconds * 1e6 for name, seconds in ends.items()}
+        record |= {name: getattr(time, which) * 1e6 for name, which in ENDS.items()}
         return record | {"algorithm": time.algorithm, "protocol": time.protocol}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from ringtree.ir.units import count
@@ -14,18 +14,22 @@ Gpus = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A group on `nodes` machines, on the same `gpus` of each, by local rank; `beside`: of several machines, the GPUs
-    of every group of its axis, its own among them, that leaves one of these machines at the same time."""
+    """A group on `nodes` machines, on the same `gpus` of each, by local rank; `differs`: or on others, which are alike;
+    `beside`: of several machines, the GPUs of every group of its axis, its own among them, that leaves one of these
+    machines at the same time."""
 
     nodes: int
     gpus: Gpus
     beside: tuple[Gpus, ...] = ()
+    differs: bool = False
 
     @property
     def words(self) -> str:
         """`8 GPUs of a machine`, or `1 GPU of each of 16 machines`."""
         gpus = count(len(self.gpus), "GPU")
-        return f"{gpus} of a machine" if self.nodes == 1 else f"{gpus} of each of {self.nodes} machines"
+        if self.nodes == 1:
+            return f"{gpus} of a machine"
+        return f"{gpus} of each of {self.nodes} machines{', not of the same numbers but alike' if self.differs else ''}"
 
 
 def groups_of(layout: ParallelLayout, axis: str, between: tuple[int, int] | None) -> list[tuple[int, ...]]:
@@ -34,9 +38,11 @@ def groups_of(layout: ParallelLayout, axis: str, between: tuple[int, int] | None
     return list(groups) if between is None else [(g[between[0]], g[between[1]]) for g in groups]
 
 
-def placed(groups: Sequence[tuple[int, ...]], of: Iterable[int], gpus: int) -> tuple[set[Placed], set[str]]:
+def placed(
+    groups: Sequence[tuple[int, ...]], of: Iterable[int], gpus: int, alike: Callable[[Gpus, Gpus], bool]
+) -> tuple[set[Placed], set[str]]:
     """The places of those of the groups that `of` numbers, on machines of `gpus` GPUs; and why others have none: their
-    ranks are not on the same GPUs of each machine."""
+    ranks are not on the same GPUs of each machine, nor on such as are `alike`."""
     on = [_by_node(group, gpus) for group in groups]
     leaving: dict[int, list[Gpus]] = defaultdict(list)
     for nodes in on:
@@ -44,12 +50,13 @@ def placed(groups: Sequence[tuple[int, ...]], of: Iterable[int], gpus: int) -> t
             leaving[node].append(local)
     found, without = set[Placed](), set[str]()
     for nodes in (on[k] for k in of):
-        kinds = set(nodes.values())
-        if len(kinds) > 1:
+        first, *others = sorted(set(nodes.values()))
+        if not all(len(first) == len(other) and alike(first, other) for other in others):
             without.add(_uneven(nodes))
-        else:
-            most = max((tuple(sorted(leaving[node])) for node in nodes), key=len, default=())
-            found.add(Placed(len(nodes), kinds.pop(), most if len(nodes) > 1 else ()))
+            continue
+        busiest = max(nodes, key=lambda node: len(leaving[node]))
+        beside = tuple(sorted(leaving[busiest])) if len(nodes) > 1 else ()
+        found.add(Placed(len(nodes), nodes[busiest], beside, bool(others)))
     return found, without
 
 
@@ -63,5 +70,7 @@ def _by_node(group: tuple[int, ...], gpus: int) -> dict[int, Gpus]:
 def _uneven(nodes: dict[int, Gpus]) -> str:
     counts = sorted({len(local) for local in nodes.values()})
     if len(counts) > 1:
-        return f"its ranks are {' and '.join(map(str, counts))} to a machine; NCCL's model has as many on each"
-    return "its ranks are on other GPUs in one machine than in the next; NCCL's model has the same on each"
+        of = " and ".join(map(str, counts))
+        return f"a group's ranks are {of} to a machine; NCCL's model has as many on each"
+    where = "a group's ranks are on other GPUs in one machine than in the next"
+    return f"{where}, and these are not alike, as NCCL's model has them"

@@ -15,7 +15,7 @@ from ringtree.machines.sharing import as_shared, likeness
 from ringtree.nccl.cluster_plan import ClusterPlan
 from ringtree.price.bounds import SEND_RECV
 from ringtree.training.core.plan import TrainingPlan
-from ringtree.training.predict.placing import Placed, groups_of, placed
+from ringtree.training.predict.placing import Gpus, Placed, groups_of, placed
 from ringtree.training.strategies.registry import calls, traffic
 from ringtree.training.strategies.strategy import RankCalls
 
@@ -68,13 +68,16 @@ class StepTimes:
 class StepPricing:
     """The prices of a training plan's calls on a cluster of as many GPUs as it has ranks, or more. Each group and size
     is priced once, and groups on GPUs that are alike are one. `searched`: the plan of each kind of group, by its number
-    of machines and the likeness of what it has of one."""
+    of machines and the likeness of what it has of one; of other layouts on the same cluster, too."""
 
-    def __init__(self, plan: TrainingPlan, cluster: Cluster) -> None:
+    def __init__(
+        self, plan: TrainingPlan, cluster: Cluster, searched: dict[tuple[int, bytes], ClusterPlan] | None = None
+    ) -> None:
         self.plan, self.cluster = plan, cluster
-        self.searched: dict[tuple[int, bytes], ClusterPlan] = {}
+        self.searched = {} if searched is None else searched
         self._planned: dict[Placed, ClusterPlan] = {}
         self._times: dict[tuple[int, str, int], CallTime | str] = {}
+        self._likeness: dict[Gpus, bytes] = {}
 
     @cached_property
     def times(self) -> StepTimes:
@@ -97,7 +100,7 @@ class StepPricing:
         groups = groups_of(layout, call.axis, call.between)
         apart = layout.ranks // layout.pp
         of = [k for k, g in enumerate(groups) if call.between or g[0] // apart == position]
-        places, reasons = placed(groups, of, len(self.cluster.machine.gpus))
+        places, reasons = placed(groups, of, len(self.cluster.machine.gpus), self._alike)
         if reasons:
             return PricedCalls(call, None, None, min(reasons))
         collective, nbytes = _as_priced(call, layout.size(call.axis))
@@ -121,6 +124,12 @@ class StepPricing:
             return self._times[key]
         except ValueError as error:
             return str(error)
+
+    def _alike(self, one: Gpus, other: Gpus) -> bool:
+        for gpus in (one, other):
+            if gpus not in self._likeness:
+                self._likeness[gpus] = likeness(self.cluster.machine.part(gpus))
+        return self._likeness[one] == self._likeness[other]
 
     def _cluster_plan(self, place: Placed) -> ClusterPlan:
         machine = self.cluster.machine

@@ -1,0 +1,136 @@
+"""Layouts of as many ranks beside one another, as text and as JSON: `ringtree train --plan --topology --compare`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ringtree.cli import table, terminal
+from ringtree.cli.arguments.cluster import cluster_of_ranks
+from ringtree.cli.plan import records
+from ringtree.cli.plan.table import describe
+from ringtree.cli.train.times import PredictedPlan
+from ringtree.draw.text.lines import Line, TextSpan
+from ringtree.ir import units
+from ringtree.machines.clusters import Cluster
+from ringtree.nccl.cluster_plan import ClusterPlan
+from ringtree.training import TrainingPlan
+from ringtree.training.core.layout import AXES
+from ringtree.training.core.sizes import parameters
+from ringtree.training.predict.comparison import PricedLayout, compared, sizes
+from ringtree.training.strategies.layers.pipeline_order import bubble
+
+MOST_RANKS = 1 << 14
+BEHIND = (
+    "one after another: neither overlap, nor computation, nor waiting for other ranks is in it; in training, much of",
+    "the gradients' time (data) is that of the backward pass, which goes on meanwhile",
+    "bubble: a rank's waiting for the pipeline, over its computing; parameters: of the rank with the most; whether",
+    "a layout fits into a GPU's memory is not checked",
+)
+
+
+def predicted(args: argparse.Namespace, plan_of: Callable[[argparse.Namespace], TrainingPlan]) -> PredictedLayouts:
+    """The layouts that the options allow on the cluster that they name. `plan_of`: the plan of such options.
+    ValueError, in one line, where there is none, or for a cluster that cannot be."""
+    if not 1 <= args.compare <= MOST_RANKS:
+        raise ValueError(f"--compare {args.compare}: expected 1 to {MOST_RANKS:,} ranks")
+    cluster = cluster_of_ranks(args, args.compare)
+    ClusterPlan(cluster)  # ValueError where nothing on this cluster can be priced
+    plans = list(_plans(args, plan_of))
+    with terminal.progress("layouts", len(plans)) as bar:
+        found = []
+        for one in compared(plans, cluster):
+            found.append(one)
+            bar.advance()
+    found.sort(key=lambda one: (bool(one.why), one.times.seconds()))
+    return PredictedLayouts(cluster, found)
+
+
+def _plans(args: argparse.Namespace, plan_of: Callable[[argparse.Namespace], TrainingPlan]) -> Iterator[TrainingPlan]:
+    given = {axis: getattr(args, axis) for axis in AXES if getattr(args, axis) is not None}
+    if bad := next((axis for axis, size in given.items() if size < 1), None):
+        raise ValueError(f"{bad} is {given[bad]}; expected at least 1")
+    tried, fitted, refusal = 0, 0, ""
+    for along in sizes(args.compare, given):
+        tried += 1
+        one = argparse.Namespace(**vars(args) | along)
+        try:
+            plan = plan_of(one)
+        except ValueError as error:  # a layout that the model or the batch does not allow
+            refusal = refusal or str(error)
+            continue
+        fitted += 1
+        yield plan
+    if not tried:
+        words = " x ".join(f"{axis} {size}" for axis, size in given.items())
+        raise ValueError(f"--compare {args.compare}: no multiple of {words}; expected one")
+    if not fitted:
+        raise ValueError(f"--compare {args.compare}: none of {units.count(tried, 'layout')} can be, as {refusal}")
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedLayouts:
+    """Layouts on a cluster, those that communicate least first, then those of which calls have no price."""
+
+    cluster: Cluster
+    layouts: Sequence[PricedLayout]
+
+    def lines(self) -> list[Line]:
+        """The model, the cluster and the table."""
+        return [(TextSpan(line),) for line in self._text()]
+
+    def record(self) -> dict[str, Any]:
+        """The same as JSON, each layout with its calls as `--plan --topology --json` has them."""
+        return {
+            "cluster": records.cluster(self.cluster),
+            "layouts": [
+                {
+                    "layout": asdict(one.plan.layout),
+                    "parameters": one.parameters,
+                    "bubble": bubble(one.plan.layout),
+                    "predicted": PredictedPlan(one.plan, self.cluster, one.times).record(),
+                }
+                for one in self.layouts
+            ],
+        }
+
+    def _text(self) -> Iterator[str]:
+        plan = self.layouts[0].plan
+        shape, ranks = plan.shape, plan.layout.ranks
+        layouts = units.count(len(self.layouts), "layout")
+        yield f"{layouts} of {units.count(ranks, 'rank')}, the least communication first"
+        yield (
+            f"model of {parameters(plan):,} parameters: {units.count(shape.layers, 'layer')}, width {shape.width}, "
+            f"{units.count(shape.heads, 'head')}, {plan.dtype}"
+        )
+        yield f"a step reads {units.count(plan.settings.batch, 'sequence')} of {shape.context} bytes"
+        yield f"predicted, not measured, on {describe(self.cluster)}"
+        yield f"rank r is GPU r mod {len(self.cluster.machine.gpus)} of machine r // {len(self.cluster.machine.gpus)}"
+        yield ""
+        yield from self._table()
+        yield ""
+        yield from dict.fromkeys(f"not priced: {one.why}" for one in self.layouts if one.why)
+        yield from BEHIND
+
+    def _table(self) -> Iterator[str]:
+        along = list(dict.fromkeys(axis for one in self.layouts for axis in one.by_axis_s()))
+        rows = [("a rank's calls in a step", "together", "interval", *along, "bubble", "parameters")]
+        yield from table.aligned([*rows, *(self._row(one, along) for one in self.layouts)], 1)
+
+    def _row(self, one: PricedLayout, along: Sequence[str]) -> tuple[str, ...]:
+        layout, times, by_axis_s = one.plan.layout, one.times, one.by_axis_s()
+        name = " x ".join(f"{axis} {size}" for axis in AXES if (size := getattr(layout, axis)) > 1) or "one rank"
+        all_s, spread = times.seconds(), ""
+        if all_s and not one.why:
+            spread = table.spread(times.seconds("low_s"), all_s, times.seconds("high_s"))
+        durations = (units.duration(by_axis_s[axis]) if by_axis_s.get(axis) else "" for axis in along)
+        return (
+            name,
+            "not priced" if one.why else units.duration(all_s),
+            spread,
+            *durations,
+            f"{bubble(layout):.0%}" if layout.pp > 1 else "",
+            f"{one.parameters:,}",
+        )

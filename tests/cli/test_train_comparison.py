@@ -1,0 +1,54 @@
+"""`ringtree train --plan --topology --compare`: the table, the record, mistakes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Ringtree
+
+MODEL = "--layers 8 --heads 16 --width 1024 --sequence 512 --batch 64 --plan --topology dgx-h100"
+
+
+def test_the_table_has_the_least_communication_first(ringtree: Ringtree, golden: Callable[[str, str], None]) -> None:
+    code, out, err = ringtree("train", *MODEL.split(), "--compare", "16")
+    assert code == 0 and not err
+    golden("views/train_layouts.txt", out.rstrip("\n"))
+
+
+def test_the_record_has_what_each_plan_has(ringtree: Ringtree, tmp_path: Path) -> None:
+    file, other = tmp_path / "layouts.json", tmp_path / "plan.json"
+    words = f"{MODEL} --dtype bfloat16 --compare 32 --tp 4 --json {file}"
+    assert ringtree("train", *words.split()).code == 0
+    found = json.loads(file.read_text())
+    times = [one["predicted"]["time_us"] for one in found["layouts"] if not one["predicted"]["not_priced_at"]]
+    assert times == sorted(times) and {one["layout"]["tp"] for one in found["layouts"]} == {4}
+    assert {one["layout"]["pp"] for one in found["layouts"]} == {1, 2, 4, 8}
+    for one in found["layouts"]:
+        layout = one["layout"]
+        plan = f"{MODEL} --dtype bfloat16 --tp 4 --pp {layout['pp']} --dp {layout['dp']} --json {other}"
+        assert ringtree("train", *plan.split()).code == 0
+        assert json.loads(other.read_text())["predicted"] == one["predicted"]
+        assert one["bubble"] == (layout["pp"] - 1) / layout["micro_batches"]
+
+
+@pytest.mark.parametrize(
+    "words, expected",
+    [
+        ("--compare 8", "--compare predicts layouts on a cluster: expected --plan and --topology as well"),
+        ("--compare 8 --plan", "expected --plan and --topology as well"),
+        ("--compare 0 --plan --topology dgx-h100", "--compare 0: expected 1 to 16,384 ranks"),
+        ("--compare 12 --plan --topology dgx-h100", "12 ranks on machines of 8 GPUs; expected a multiple"),
+        ("--compare 8 --tp 3 --plan --topology dgx-h100", "--compare 8: no multiple of tp 3; expected one"),
+        ("--compare 8 --tp 0 --plan --topology dgx-h100", "tp is 0; expected at least 1"),
+        ("--compare 64 --tp 64 --plan --topology dgx-h100", "--compare 64: none of 1 layout can be, as "),
+        ("--compare 8 --plan --topology dgx-h100 --html page.html", "--plan does not go with --html"),
+        ("--compare 8 --plan --topology cpu-2s", "cpu-2s has no GPUs"),
+    ],
+)
+def test_a_mistake_is_one_line(ringtree: Ringtree, words: str, expected: str) -> None:
+    code, out, err = ringtree("train", *words.split())
+    assert code in (1, 2) and not out and expected in err and err.count("\n") == 1
