@@ -80,7 +80,7 @@ def candidates(
 def _in_rank_order(
     collective: str, topology: Topology, nbytes: int, root: int | None, names: Iterable[str], refusals: list[str]
 ) -> Iterator[FoundSchedule]:
-    """Those that serve so many ranks; `refusals` gets the reasons of the others."""
+    """The algorithms that serve so many ranks, in rank order; `refusals` gets the reasons of the others."""
     for name in names or serving(collective):
         algorithm = find(name)
         algorithm.function(collective)  # an algorithm that does not serve it is a mistake, a number of ranks is none
