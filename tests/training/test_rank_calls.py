@@ -78,3 +78,11 @@ def test_no_calls_without_others() -> None:
 def test_buckets_of_gradients(worlds: Worlds) -> None:
     assert len({*calls(BUCKETS, 0)}) > 2
     hold_to_the_calls(BUCKETS, worlds(2).run(train, BUCKETS, within_s=PATIENCE_S))
+
+
+@pytest.mark.parametrize("schedule", ["naive", "gpipe", "interleaved"])
+@pytest.mark.parametrize("layers", [1, 2])
+def test_a_schedule_without_a_pipeline_changes_no_call(schedule: str, layers: int) -> None:
+    shape = Shape(layers=layers)
+    plain, other = (TrainingPlan(ParallelLayout(dp=2, schedule=name), shape) for name in ("1f1b", schedule))
+    assert calls(other, 0) == calls(plain, 0) != ()

@@ -11,7 +11,10 @@ from ringtree.training.strategies.layers import pipeline
 
 
 def layers(plan: TrainingPlan, position: int) -> list[range]:
-    """The layers of each stage of a pipeline that the ranks at a position of "pp" have."""
+    """The layers of each stage of a pipeline that the ranks at a position of "pp" have; without a pipeline all layers
+    are one stage, whatever the schedule of one would be."""
+    if plan.layout.pp == 1:
+        return [range(plan.shape.layers)]
     return [pipeline.layers(plan, stage) for stage in range(position, pipeline.stages(plan), plan.layout.pp)]
 
 
