@@ -335,12 +335,12 @@ class Derived(Datatype):
 
     @property
     def typestr(self) -> str:
-        """numpy's typestring of so many bytes, such as "V24"; of a Dup, the other's."""
+        """numpy's typestring of so many bytes, such as "V24"; of a Dup, that of the type it copies."""
         return self._recipe[0].typestr if self._recipe[1] == "DUP" else f"V{self.extent}"
 
     @property
     def typechar(self) -> str:
-        """The letter "V"; of a Dup, the other's."""
+        """The letter "V"; of a Dup, that of the type it copies."""
         return self._recipe[0].typechar if self._recipe[1] == "DUP" else "V"
 
     def Free(self) -> None:
