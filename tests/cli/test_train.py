@@ -74,7 +74,7 @@ MISTAKES = [
         "--dp 12 --batch 12 --plan --topology dgx-h100",
         "--topology dgx-h100: 12 ranks on machines of 8 GPUs; expected a multiple",
     ),
-    ("--dp 2 --plan --topology cpu-2s", "--topology cpu-2s: cpu-2s has no GPUs, and NCCL's algorithms are for GPUs"),
+    ("--dp 2 --plan --topology cpu-2s", "cpu-2s has no GPUs, and NCCL's algorithms are for GPUs"),
     ("--dp 2 --plan --topology nowhere", "'nowhere' is neither a machine's name nor a file"),
     (
         "--dp 8 --plan --topology dgx-h100 --network rails",

@@ -46,7 +46,7 @@ def test_the_record_has_what_each_plan_has(ringtree: Ringtree, tmp_path: Path) -
         ("--compare 8 --tp 0 --plan --topology dgx-h100", "tp is 0; expected at least 1"),
         ("--compare 64 --tp 64 --plan --topology dgx-h100", "--compare 64: none of 1 layout can be, as "),
         ("--compare 8 --plan --topology dgx-h100 --html page.html", "--plan does not go with --html"),
-        ("--compare 8 --plan --topology cpu-2s", "cpu-2s has no GPUs"),
+        ("--compare 8 --plan --topology cpu-2s", "cpu-2s x4 has no GPUs, and"),
     ],
 )
 def test_a_mistake_is_one_line(ringtree: Ringtree, words: str, expected: str) -> None:

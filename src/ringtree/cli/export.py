@@ -19,12 +19,12 @@ def run(args: argparse.Namespace) -> int:
     key = args.format or format_of(args.file)
     schedule = subject.from_file(args).schedule if subject.is_file(args.what) else subject.schedule(args)
     check_destinations(args, args.file)
-    write_schedule(schedule, args.file, key, args.gpus_per_node)
+    print(write_schedule(schedule, args.file, key, args.gpus_per_node))
     return 0
 
 
-def write_schedule(schedule: Schedule, path: Path, key: str, gpus_per_node: int | None = None) -> None:
-    """Proves what the file will be read as, writes it, and prints what it has. `key`: the format."""
+def write_schedule(schedule: Schedule, path: Path, key: str, gpus_per_node: int | None = None) -> str:
+    """Proves what the file will be read as, and writes it. Returns a line of what it has. `key`: the format."""
     prove(schedule)
     data = text_of(schedule, key, gpus_per_node).encode()
     found = parse(path, data)
@@ -32,7 +32,7 @@ def write_schedule(schedule: Schedule, path: Path, key: str, gpus_per_node: int 
     proof = prove_programs(found.programs or lower(found.schedule), alike=True)
     with replacing(path) as file:
         file.write(data)
-    print(f"{path}: {proof}")
+    return f"{path}: {proof}"
 
 
 def format_of(path: Path) -> str:

@@ -38,9 +38,8 @@ def run(args: argparse.Namespace) -> int:
     bound = Bounds(where).bound(args.collective, sizes[0], args.root or 0)
     if args.json:
         replace_with_json(args.json, _record(args.collective, where, sizes[0], found, bound))
-    print("\n".join(_lines(args.collective, where, sizes[0], found, bound)))
-    if args.export:
-        write_schedule(found[0].schedule, args.export, key)
+    written = [write_schedule(found[0].schedule, args.export, key)] if args.export else []
+    print("\n".join([*_lines(args.collective, where, sizes[0], found, bound), *written]))
     return 0
 
 

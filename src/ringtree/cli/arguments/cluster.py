@@ -105,11 +105,11 @@ def cluster_of_ranks(args: argparse.Namespace, ranks: int) -> Cluster:
     line, where ranks do not fill the last one. Fewer ranks than a machine has GPUs have its first ones."""
     alone = argparse.Namespace(**vars(args) | {"nodes": 1, "gpus": None})
     machine = machine_of(alone)
-    each = len(machine.gpus)
-    if not each:
-        raise ValueError(f"--topology {args.topology}: {machine.name} has no GPUs, and NCCL's algorithms are for GPUs")
+    each, of_each = Cluster(machine).ranks, "GPUs" if machine.gpus else "CPUs"
     if ranks > each and ranks % each:
-        raise ValueError(f"--topology {args.topology}: {ranks} ranks on machines of {each} GPUs; expected a multiple")
+        raise ValueError(
+            f"--topology {args.topology}: {ranks} ranks on machines of {each} {of_each}; expected a multiple"
+        )
     nodes = max(ranks // each, 1)
     if nodes == 1 and (options := given(args, _BETWEEN_NODES)):
         where = f"{ranks} ranks are on one {machine.name}, which has no network"

@@ -2,6 +2,7 @@
 
     ringtree simulate ring -n 8 --bytes 1M
     ringtree simulate double_tree -n 64 --bytes 16M --cut --topology cluster:hosts=8
+    ringtree simulate ring --topology dgx-1-v100 --gpus 0,1,2,4,5,6 --bytes 64M
     ringtree simulate ring -n 8 --bytes 8,64K,1M              one line per size
     ringtree simulate ring -n 8 --bytes 1M --straggler rank=3,delay=1ms
     ringtree simulate ring -n 8 --bytes 1M --with double_tree:broadcast:1M:20us
@@ -27,7 +28,7 @@ from __future__ import annotations
 
 import argparse
 
-from ringtree.cli.options import subject
+from ringtree.cli.options import cluster, subject
 from ringtree.cli.options.files import FileRead, Functions, MayBeFile, ProgramAndTable, to_write
 
 ASSUMED = "switch:latency=2us,bandwidth=25GB/s"
@@ -55,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="T",
         help=f"a shape, a machine by name or file, or trace:FILE (default {ASSUMED})",
     )
+    _add_machines(parser)
     _add_hosts(parser)
     _add_conditions(parser)
     add(
@@ -101,6 +103,12 @@ def _add_operations(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="ranks of a trace's communicators, as ASTRA-sim has them in JSON",
     )
+
+
+def _add_machines(parser: argparse.ArgumentParser) -> None:
+    """Adds how many of a machine there are, which of its GPUs are used, and the network."""
+    cluster.add_arguments(parser.add_argument_group("with a machine as --topology"), named=False)
+    parser.set_defaults(nodes=None)  # as many as the ranks need
 
 
 def _add_hosts(parser: argparse.ArgumentParser) -> None:

@@ -8,6 +8,7 @@ from importlib import import_module
 
 from ringtree.algorithms import REGISTRY
 from ringtree.cli.arguments import subject
+from ringtree.cli.options.cluster import OPTIONS
 from ringtree.formats.operations import format_of
 
 OF_TRACES = ("groups", "expand")
@@ -29,6 +30,8 @@ def run(args: argparse.Namespace) -> int:
     for option in OF_TRACES:
         if subject.is_given(getattr(args, option)):
             raise ValueError(f"--{option} applies to Chakra execution traces; leave it out")
+    if (args.fit or args.constants) and (options := subject.given(args, OPTIONS)):
+        raise ValueError(f"{options[0]} applies to links, not to thread blocks on a device; leave it out")
     if args.fit:
         return int(import_module("ringtree.cli.simulate.fitting").run(args))
     if args.out:

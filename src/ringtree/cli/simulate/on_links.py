@@ -15,7 +15,7 @@ from ringtree.cli.arguments import subject
 from ringtree.cli.arguments.byte_sizes import listed_sizes, parse_bytes, without_data
 from ringtree.cli.arguments.conditions import conditions
 from ringtree.cli.arguments.destination import check_destination, check_destinations, write_page
-from ringtree.cli.arguments.place import hosts_here, place, ranks_on_hosts
+from ringtree.cli.arguments.place import hosts_here, place, ranks_in_place
 from ringtree.cli.options.collective import collective_name
 from ringtree.cli.options.files import MEASURED
 from ringtree.cli.options.simulate import WITH
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     file = subject.from_file(args, "cut") if subject.is_file(args.what) else None
     collective = file.schedule.collective if file else subject.collectives(args.what, args.collective)[0]
     sizes = listed_sizes(args.bytes, collective)
-    ranks_on_hosts(args)
+    ranks_in_place(args)
     if args.in_place and not (args.cut and _as_engine(args)):
         raise ValueError(
             "--in-place applies to the engine's own windows: expected --cut, and trace:FILE or --hosts, as well"

@@ -10,7 +10,7 @@ from ringtree.algorithms import find
 from ringtree.cli.arguments import subject
 from ringtree.cli.arguments.conditions import conditions
 from ringtree.cli.arguments.destination import check_destinations
-from ringtree.cli.arguments.place import place, ranks_on_hosts
+from ringtree.cli.arguments.place import place, ranks_in_place
 from ringtree.cli.simulate.reporting import described, detail_lines
 from ringtree.formats.chrome import write
 from ringtree.formats.operations import CHAKRA, files_of, format_of, load
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
         if subject.is_given(getattr(args, name)):
             option = subject.option_name(name)
             raise ValueError(f"{option} applies to schedules; {args.what} is {format_of(args.what)}: leave it out")
-    ranks_on_hosts(args)
+    ranks_in_place(args)
     check_destinations(args, args.trace, others=files_of(args.what))
     if args.expand and format_of(args.what) != CHAKRA:
         given = f"{args.what} is {format_of(args.what)}"
