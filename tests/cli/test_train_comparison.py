@@ -35,6 +35,28 @@ def test_the_record_has_what_each_plan_has(ringtree: Ringtree, tmp_path: Path) -
         assert one["bubble"] == (layout["pp"] - 1) / layout["micro_batches"]
 
 
+def test_layouts_that_do_not_fit_come_last(ringtree: Ringtree, tmp_path: Path) -> None:
+    """100,837,632 parameters of 16 bytes each, and what tensor parallel ranks have in full."""
+    file = tmp_path / "layouts.json"
+    words = f"{MODEL} --dtype bfloat16 --compare 16 --memory 512M --json {file}"
+    lines = ringtree("train", *words.split()).out.splitlines()
+    found = json.loads(file.read_text())
+    held = [one["held_nbytes"] for one in found["layouts"]]
+    assert found["memory_nbytes"] == 512 << 20 and max(held) == 16 * max(one["parameters"] for one in found["layouts"])
+    too_large = [nbytes > 512 << 20 for nbytes in held]
+    assert too_large == sorted(too_large) and 0 < sum(too_large) < len(held)
+    assert lines[-1] == f"{sum(too_large)} layouts of more than a GPU's memory, at the end of the table"
+    assert "of 512 MiB" in lines[6] and lines[6 + len(held)].endswith("%")
+
+
+def test_the_memory_of_other_gpus_is_given(ringtree: Ringtree, tmp_path: Path) -> None:
+    file = tmp_path / "layouts.json"
+    for topology, memory in (("dgx-h100", 80 << 30), ("mi300x8", 192 << 30)):
+        words = f"--heads 8 --plan --topology {topology} --compare 8 --tp 8 --json {file}"
+        assert ringtree("train", *words.split()).code == 0
+        assert json.loads(file.read_text())["memory_nbytes"] == memory
+
+
 @pytest.mark.parametrize(
     "words, expected",
     [
@@ -46,6 +68,9 @@ def test_the_record_has_what_each_plan_has(ringtree: Ringtree, tmp_path: Path) -
         ("--compare 8 --tp 0 --plan --topology dgx-h100", "tp is 0; expected at least 1"),
         ("--compare 64 --tp 64 --plan --topology dgx-h100", "--compare 64: none of 1 layout can be, as "),
         ("--compare 8 --plan --topology dgx-h100 --html page.html", "--plan does not go with --html"),
+        ("--compare 8 --plan --topology dgx-h100 --memory much", "--memory much: expected a size above 0, such as 60G"),
+        ("--compare 8 --plan --topology dgx-h100 --memory 0", "--memory 0: expected a size above 0"),
+        ("--dp 2 --plan --memory 1G", "--memory marks layouts that need more: expected --compare as well"),
         ("--compare 8 --plan --topology cpu-2s", "cpu-2s x4 has no GPUs, and"),
     ],
 )

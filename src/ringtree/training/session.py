@@ -15,10 +15,11 @@ import torch.distributed as dist
 from ringtree.draw.step_picture import DrawnCall
 from ringtree.torch_backend import communicator
 from ringtree.training.core.experts import Load, load_of, total
+from ringtree.training.core.memory import Held
 from ringtree.training.core.trainer import Trainer
 from ringtree.training.measure.calls import newest, since
 from ringtree.training.measure.measured import TrainingRecord
-from ringtree.training.measure.memory import Held, held
+from ringtree.training.measure.memory import held
 from ringtree.training.measure.shares import named
 from ringtree.training.measure.wire import meet, received_nbytes, without_barriers
 

@@ -191,3 +191,8 @@ def _add_cluster(parser: argparse.ArgumentParser) -> None:
         metavar="RANKS",
         help="compare all layouts of so many ranks, over --pp, --dp and --tp where those are not given",
     )
+    group.add_argument(
+        "--memory",
+        metavar="B",
+        help="with --compare: a GPU's memory for what a rank holds between two steps, such as 60G (default: all of it)",
+    )

@@ -30,6 +30,8 @@ def run(args: argparse.Namespace) -> int:
     """Trains over all ranks, or prints the plan. Returns the exit code."""
     if args.compare is not None:
         return _compare(args)
+    if args.memory is not None:
+        raise ValueError("--memory marks layouts that need more: expected --compare as well")
     plan = plan_of(args)
     if args.plan:
         _check_plan_alone(args)

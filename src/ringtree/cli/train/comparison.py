@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ringtree.cli import table, terminal
+from ringtree.cli.arguments.byte_sizes import parse_bytes
 from ringtree.cli.arguments.cluster import cluster_of_ranks
 from ringtree.cli.plan import records
 from ringtree.cli.plan.table import describe
@@ -15,6 +16,7 @@ from ringtree.cli.train.times import PredictedPlan
 from ringtree.draw.text.lines import Line, TextSpan
 from ringtree.ir import units
 from ringtree.machines.clusters import Cluster
+from ringtree.machines.parts.gpus import GPUS
 from ringtree.nccl.cluster_plan import ClusterPlan
 from ringtree.training import TrainingPlan
 from ringtree.training.core.layout import AXES
@@ -26,8 +28,9 @@ MOST_RANKS = 1 << 14
 BEHIND = (
     "one after another: neither overlap, nor computation, nor waiting for other ranks is in it; in training, much of",
     "the gradients' time (data) is that of the backward pass, which goes on meanwhile",
-    "bubble: a rank's waiting for the pipeline, over its computing; parameters: of the rank with the most; whether",
-    "a layout fits into a GPU's memory is not checked",
+    "bubble: a rank's waiting for the pipeline, over its computing; parameters: of the rank with the most",
+    "memory: the parameters, gradients and optimizer's state of the rank with the most, between two steps; a step's",
+    "activations and buffers come on top",
 )
 
 
@@ -38,14 +41,29 @@ def predicted(args: argparse.Namespace, plan_of: Callable[[argparse.Namespace], 
         raise ValueError(f"--compare {args.compare}: expected 1 to {MOST_RANKS:,} ranks")
     cluster = cluster_of_ranks(args, args.compare)
     ClusterPlan(cluster)  # ValueError where nothing on this cluster can be priced
+    memory_nbytes = _memory_nbytes(args, cluster)
     plans = list(_plans(args, plan_of))
     with terminal.progress("layouts", len(plans)) as bar:
         found = []
         for one in compared(plans, cluster):
             found.append(one)
             bar.advance()
-    found.sort(key=lambda one: (bool(one.why), one.times.seconds()))
-    return PredictedLayouts(cluster, found)
+    layouts = PredictedLayouts(cluster, found, memory_nbytes)
+    found.sort(key=lambda one: (bool(one.why), layouts.is_too_large(one), one.times.seconds()))
+    return layouts
+
+
+def _memory_nbytes(args: argparse.Namespace, cluster: Cluster) -> int | None:
+    """The memory of a GPU: that of the options, else the least of the cluster's GPUs; None where one is unknown."""
+    if args.memory is not None:
+        try:
+            if given_nbytes := parse_bytes(args.memory):
+                return given_nbytes
+        except ValueError:
+            pass
+        raise ValueError(f"--memory {args.memory}: expected a size above 0, such as 60G")
+    parts = [GPUS.get(cluster.machine.devices[gpu].model) for gpu in cluster.machine.gpus]
+    return min((part.memory_GiB << 30 for part in parts if part), default=None) if all(parts) else None
 
 
 def _plans(args: argparse.Namespace, plan_of: Callable[[argparse.Namespace], TrainingPlan]) -> Iterator[TrainingPlan]:
@@ -72,10 +90,16 @@ def _plans(args: argparse.Namespace, plan_of: Callable[[argparse.Namespace], Tra
 
 @dataclass(frozen=True, slots=True)
 class PredictedLayouts:
-    """Layouts on a cluster, those that communicate least first, then those of which calls have no price."""
+    """Layouts on a cluster, those that communicate least first, then those that do not fit into the memory of its GPUs,
+    then those of which calls have no price."""
 
     cluster: Cluster
     layouts: Sequence[PricedLayout]
+    memory_nbytes: int | None
+
+    def is_too_large(self, one: PricedLayout) -> bool:
+        """Whether a rank holds more between two steps than a GPU's memory has."""
+        return bool(self.memory_nbytes and one.held_nbytes and one.held_nbytes > self.memory_nbytes)
 
     def lines(self) -> list[Line]:
         """The model, the cluster and the table."""
@@ -85,10 +109,12 @@ class PredictedLayouts:
         """The same as JSON, each layout with its calls as `--plan --topology --json` has them."""
         return {
             "cluster": records.cluster(self.cluster),
+            "memory_nbytes": self.memory_nbytes,
             "layouts": [
                 {
                     "layout": asdict(one.plan.layout),
                     "parameters": one.parameters,
+                    "held_nbytes": one.held_nbytes,
                     "bubble": bubble(one.plan.layout),
                     "predicted": PredictedPlan(one.plan, self.cluster, one.times).record(),
                 }
@@ -113,14 +139,19 @@ class PredictedLayouts:
         yield ""
         yield from dict.fromkeys(f"not priced: {one.why}" for one in self.layouts if one.why)
         yield from BEHIND
+        if large := sum(map(self.is_too_large, self.layouts)):
+            yield f"{units.count(large, 'layout')} of more than a GPU's memory, at the end of the table"
 
     def _table(self) -> Iterator[str]:
         along = list(dict.fromkeys(axis for one in self.layouts for axis in one.by_axis_s()))
-        rows = [("a rank's calls in a step", "together", "interval", *along, "bubble", "parameters")]
+        of_gpus = [f"of {units.size(self.memory_nbytes)}"] if self.memory_nbytes else []
+        rows = [
+            ("a rank's calls in a step", "together", "interval", *along, "bubble", "parameters", "memory", *of_gpus)
+        ]
         yield from table.aligned([*rows, *(self._row(one, along) for one in self.layouts)], 1)
 
     def _row(self, one: PricedLayout, along: Sequence[str]) -> tuple[str, ...]:
-        layout, times, by_axis_s = one.plan.layout, one.times, one.by_axis_s()
+        layout, times, by_axis_s, held = one.plan.layout, one.times, one.by_axis_s(), one.held_nbytes
         name = " x ".join(f"{axis} {size}" for axis in AXES if (size := getattr(layout, axis)) > 1) or "one rank"
         all_s, spread = times.seconds(), ""
         if all_s and not one.why:
@@ -133,4 +164,6 @@ class PredictedLayouts:
             *durations,
             f"{bubble(layout):.0%}" if layout.pp > 1 else "",
             f"{one.parameters:,}",
+            "" if held is None else units.size(held),
+            *([f"{held / self.memory_nbytes:.0%}"] if held and self.memory_nbytes else [""] * bool(self.memory_nbytes)),
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ringtree.draw.step_picture import DrawnCall, step_picture
 from ringtree.ir.trace import Trace
+from ringtree.training.core.memory import Held
 from ringtree.training.core.plan import TrainingPlan, finite
 from ringtree.training.measure.between_hosts import BetweenHosts, between_hosts
 from ringtree.training.measure.shares import Sent, Share, compare, held_up, shares
@@ -17,7 +18,6 @@ from ringtree.training.strategies.strategy import Traffic, known
 
 if TYPE_CHECKING:
     from ringtree.training.core.experts import Load
-    from ringtree.training.measure.memory import Held
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,27 +14,13 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor
 from torch.profiler import ProfilerActivity, profile
 
+from ringtree.training.core.memory import Held
 from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.core.rows import text_tensor
 from ringtree.training.core.stages import named
 from ringtree.training.core.step import holder
 from ringtree.training.core.trainer import Trainer
 from ringtree.training.strategies.asynchronous.worker import Worker
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """Bytes of tensors on this rank between two steps. A parameter server's part counts as any other: weights are
-    parameters."""
-
-    parameters: int
-    gradients: int
-    optimizer_state: int
-
-    @property
-    def in_all(self) -> int:
-        """Bytes of parameters, gradients and optimizer state together."""
-        return self.parameters + self.gradients + self.optimizer_state
 
 
 @dataclass(frozen=True, slots=True)

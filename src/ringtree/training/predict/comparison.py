@@ -8,6 +8,7 @@ from math import prod
 
 from ringtree.machines.clusters import Cluster
 from ringtree.nccl.cluster_plan import ClusterPlan
+from ringtree.training.core.memory import most_held
 from ringtree.training.core.placement import most_parameters
 from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.predict.step_times import StepPricing, StepTimes
@@ -32,6 +33,12 @@ class PricedLayout:
     def parameters(self) -> int:
         """The parameters of the rank that has the most between two steps."""
         return max(most_parameters(self.plan, position) for position in range(self.plan.layout.pp))
+
+    @property
+    def held_nbytes(self) -> int | None:
+        """The bytes of parameters, gradients and the optimizer's state of the rank that holds the most between two
+        steps; None for asynchronous training."""
+        return most_held(self.plan).in_all if self.plan.layout.staleness is None else None
 
     def by_axis_s(self) -> dict[str, float]:
         """The seconds of the calls along each axis."""

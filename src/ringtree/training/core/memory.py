@@ -1,0 +1,65 @@
+"""Bytes that a rank holds between two steps: parameters, gradients and the optimizer's state. Needs no torch.
+
+In float32 they are those of torch's optimizers. Of parameters in two bytes the state is that of mixed precision: the
+optimizer has a float32 copy of them beside its float32 moments (Rajbhandari et al., ZeRO, SC 2020, section 3.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import ceil, prod
+
+from ringtree.training.core.placement import shapes_at
+from ringtree.training.core.plan import ELEMENT_NBYTES, TrainingPlan
+from ringtree.training.core.sizes import EXPERTS
+
+MOMENTS = {"adamw": 2, "sgd": 0}
+"""Numbers of the optimizer's state for each parameter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Bytes of tensors on a rank between two steps. A parameter server's part counts as any other: weights are
+    parameters."""
+
+    parameters: int
+    gradients: int
+    optimizer_state: int
+
+    @property
+    def in_all(self) -> int:
+        """Bytes of parameters, gradients and optimizer state together."""
+        return self.parameters + self.gradients + self.optimizer_state
+
+
+def most_held(plan: TrainingPlan) -> Held:
+    """The memory of the rank that holds the most, without AdamW's numbers of steps. ValueError for asynchronous
+    training, where a server has a part of the weights."""
+    if plan.layout.staleness is not None:
+        raise ValueError("the memory of asynchronous training is not predicted: expected synchronous steps")
+    return max((_held_at(plan, position) for position in range(plan.layout.pp)), key=lambda its: its.in_all)
+
+
+def _held_at(plan: TrainingPlan, position: int) -> Held:
+    zero, data, of_experts = plan.layout.zero, plan.layout.size("data"), plan.layout.size("expert_data")
+    whole, divided = list[int](), list[int]()
+    for name, (rows, *rest) in shapes_at(plan, position):
+        mine, ranks = (rows // plan.layout.ep, of_experts) if EXPERTS in name else (rows, data)
+        whole.append(mine * prod(rest))
+        divided.append(ceil(mine / ranks) * prod(rest))
+    parameters = sum(divided if zero >= 2 else whole)
+    updated = _fullest(whole, data) if zero == 1 else parameters
+    element_nbytes, float_nbytes = plan.element_nbytes, ELEMENT_NBYTES["float32"]
+    copied = element_nbytes < float_nbytes
+    state_nbytes = float_nbytes * (MOMENTS[plan.settings.optimizer] + copied)
+    return Held(element_nbytes * parameters, element_nbytes * parameters, state_nbytes * updated)
+
+
+def _fullest(sizes: Iterable[int], ranks: int) -> int:
+    """The most elements of a rank where whole tensors are dealt out, the largest first, each to the rank that has the
+    fewest: as torch's ZeroRedundancyOptimizer does it."""
+    each = [0] * ranks
+    for size in sorted(sizes, reverse=True):
+        each[each.index(min(each))] += size
+    return max(each)

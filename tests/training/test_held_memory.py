@@ -1,0 +1,60 @@
+"""The predicted memory of a rank between two steps is that of a training."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ringtree.training import ParallelLayout, Shape, TrainingPlan, TrainingSettings
+from ringtree.training.core.memory import most_held
+from ringtree.training.core.sizes import parameters
+from tests.torch_backend.conftest import Worlds
+from tests.training.table import plan
+
+NAMES = ["dp2", "tp2", "pp2 gpipe", "pp2 interleaved", "zero2 dp2", "zero3 dp2", "ep2"]
+STEPS_NBYTES = 4
+"""AdamW's number of steps, for each parameter."""
+
+
+def _held(its: TrainingPlan) -> tuple[tuple[int, int, int], int]:
+    from ringtree.training import Trainer
+    from ringtree.training.core.stages import named
+    from ringtree.training.measure.memory import held
+
+    trainer = Trainer(its)
+    trainer.step()
+    found = held(trainer)
+    counted = len(named(trainer.model))
+    trainer.close()
+    return (found.parameters, found.gradients, found.optimizer_state), counted
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
+@pytest.mark.parametrize("name", NAMES)
+def test_it_is_what_the_fullest_rank_of_a_training_holds(worlds: Worlds, name: str, optimizer: str) -> None:
+    its = replace(plan(name), settings=replace(plan(name).settings, optimizer=optimizer))
+    (most, counted) = max(worlds(its.layout.ranks).run(_held, its), key=lambda one: sum(one[0]))
+    found = most_held(its)
+    assert (found.parameters, found.gradients) == most[:2]
+    assert found.optimizer_state == most[2] - (STEPS_NBYTES * counted if optimizer == "adamw" else 0)
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_whole_tensors_are_dealt_out_by_zero_1(worlds: Worlds, n: int) -> None:
+    shape = Shape(width=36, layers=3, heads=4, context=10)
+    its = TrainingPlan(ParallelLayout(dp=n, zero=1), shape, TrainingSettings(batch=6))
+    found, most = most_held(its), max(state for (_, _, state), _ in worlds(n).run(_held, its))
+    assert found.optimizer_state <= most < found.optimizer_state + STEPS_NBYTES * 40
+
+
+def test_two_bytes_have_a_copy_in_four() -> None:
+    """16 bytes a parameter with AdamW, as in mixed precision; 2 and 2 and 4 with SGD."""
+    its = TrainingPlan(dtype="bfloat16")
+    assert most_held(its).in_all == 16 * parameters(its)
+    assert most_held(replace(its, settings=TrainingSettings(optimizer="sgd"))).in_all == 8 * parameters(its)
+
+
+def test_asynchronous_training_is_refused() -> None:
+    with pytest.raises(ValueError, match="asynchronous training is not predicted"):
+        most_held(TrainingPlan(ParallelLayout(dp=2, staleness=1)))
