@@ -13,6 +13,7 @@ import pytest
 
 import ringtree as package
 from ringtree.algorithms import REGISTRY, pairs
+from ringtree.cli import COMMANDS
 from ringtree.cli.info import numa
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.text import parse_schedule
@@ -244,3 +245,10 @@ def test_info_names_the_cores_of_several_nodes(tmp_path: Path) -> None:
     assert numa(Sysfs(tmp_path)) == ""
     tree.node(1, range(4, 8), 1, "21 10")
     assert numa(Sysfs(tmp_path)) == "node 0: cores 0-3; node 1: cores 4-7"
+
+
+def test_help_lists_each_command_once_within_a_terminals_width(ringtree: Ringtree) -> None:
+    code, out, _ = ringtree("--help")
+    assert code == 0 and max(map(len, out.splitlines())) <= 80
+    for name, line in COMMANDS.items():
+        assert out.count(f"  {name:13}  {line}\n") == 1

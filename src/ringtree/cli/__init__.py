@@ -16,29 +16,37 @@ from typing import Any, NoReturn
 
 import ringtree
 
-COMMANDS = {
-    "run": "start a program as N ranks, here or on several hosts",
-    "prove": "prove that algorithms or a schedule file are correct",
-    "show": "show a schedule, round by round, or a trace",
-    "bench": "time a collective, in nccl-tests' columns, every element checked",
-    "export": "write a schedule as a file for MSCCL, RCCL or MSCCL++",
-    "simulate": "simulate a schedule on a topology: its time, critical path and busiest links",
-    "tune": "measure this machine; later calls choose algorithms by the result",
-    "sweep": "compare predicted times of algorithms, over sizes and ranks",
-    "search": "find the quickest schedule for a machine: the best order of its ranks, rings side by side",
-    "report": "show results of bench: a page of charts, or the best algorithm at each size",
-    "compare-trace": "compare two traces: measured and simulated, or before and after",
-    "explain": "find why a job hangs, from flight recorders' dumps; or why a collective is slow, from a log",
-    "ps": "list the groups that run on this machine: ranks, processes, who waits for whom",
-    "stack": "show the Python stacks of a group's ranks, also of one that hangs",
-    "algorithms": "list the algorithms and their costs",
-    "topo": "detect this machine; draw machines of the catalogue or of files",
-    "plan": "predict time and algorithm of a collective on a machine or a cluster",
-    "train": "train a language model: data, tensor, pipeline, context and expert parallel",
-    "doctor": "check this host, and every link between hosts",
-    "info": "print this machine's cores, memory and software versions",
-    "version": "print ringtree's version",
+GROUPS = {
+    "run programs, measure, and find what is wrong": {
+        "run": "start a program as N ranks, here or on several hosts",
+        "train": "train a language model, by any product of parallelisms",
+        "bench": "time a collective, in nccl-tests' columns, all elements checked",
+        "report": "show results of bench: charts, or the best algorithm by size",
+        "tune": "measure this machine; later calls choose algorithms by it",
+        "doctor": "check this host, and every link between hosts",
+        "ps": "list the groups that run here: ranks, processes, who waits",
+        "stack": "show the Python stacks of a group's ranks, also when it hangs",
+        "info": "print this machine's cores, memory and software versions",
+        "version": "print ringtree's version",
+    },
+    "plan for a machine or a cluster": {
+        "topo": "detect this machine; draw those of the catalogue or of files",
+        "plan": "predict a collective's time and algorithm on a cluster",
+        "explain": "find why a job hangs, from dumps; or why it is slow, from a log",
+        "search": "find the quickest schedule and order of ranks for a machine",
+        "sweep": "compare predicted times of algorithms, over sizes and ranks",
+    },
+    "understand algorithms and schedules": {
+        "algorithms": "list the algorithms and their costs",
+        "show": "show a schedule, round by round, or a trace",
+        "prove": "prove that algorithms or a schedule file are correct",
+        "simulate": "simulate a schedule on a topology: time, critical path, links",
+        "compare-trace": "compare two traces: measured and simulated, before and after",
+        "export": "write a schedule as a file for MSCCL, RCCL or MSCCL++",
+    },
 }
+"""The commands by what they are for, with a line of help each."""
+COMMANDS = {name: line for commands in GROUPS.values() for name, line in commands.items()}
 RANKS = ("run", "bench", "tune")
 """Commands that start ranks whatever their options are."""
 
@@ -85,15 +93,23 @@ class ShowVersion(argparse.Action):
 
 def parser_for(command: str | None) -> Parser:
     """The parser, with the options of `command` only: the other commands are names and a line of help."""
-    parser = Parser(prog="ringtree", description="Collectives as data: proved, measured and run.", allow_abbrev=False)
+    parser = Parser(
+        prog="ringtree",
+        usage="ringtree [-h] [--version] COMMAND ...",
+        description="Collectives as data: proved, measured and run.",
+        epilog=_listed(),
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--version", action=ShowVersion, nargs=0, help="show program's version number and exit")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name, line in COMMANDS.items():
+    commands = parser.add_subparsers(
+        dest="command", metavar="COMMAND", required=True, prog="ringtree", help=argparse.SUPPRESS
+    )
+    for name in COMMANDS:
         if name == command:
             module = import_module(f"ringtree.cli.options.{name.replace('-', '_')}")
             one = commands.add_parser(
                 name,
-                help=line,
                 description=module.__doc__,
                 allow_abbrev=False,
                 formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -101,8 +117,18 @@ def parser_for(command: str | None) -> Parser:
             one.set_defaults(work=name.replace("-", "_"))
             module.add_arguments(one)
         else:
-            commands.add_parser(name, help=line, add_help=False)
+            commands.add_parser(name, add_help=False)
     return parser
+
+
+def _listed() -> str:
+    """The commands in their groups, for help."""
+    width = max(map(len, COMMANDS))
+    groups = (
+        "\n".join([f"{title}:", *(f"  {name:{width}}  {line}" for name, line in commands.items())])
+        for title, commands in GROUPS.items()
+    )
+    return "\n\n".join([*groups, "ringtree COMMAND --help shows a command's options and examples."])
 
 
 def main(argv: Sequence[str] | None = None) -> int:
