@@ -292,6 +292,14 @@ def test_a_file_of_threads_takes_its_own_time_too(tmp_path: Path) -> None:
     same_as(load(chakra.write(tmp_path / "it", graph)[0]), job, topology, 1e-9)
 
 
+def test_threads_that_one_mark_lets_go_send_in_their_order(data_folder: Path) -> None:
+    """Messages of thread blocks that begin at one moment wait for one link."""
+    programs = load_schedule(data_folder / "msccl_xml/lyd_allreduce_4_nomial_tree_h_Simple_gpu64_ins1.xml").programs
+    topology = parse("switch:latency=2us,bandwidth=25GB/s", len(programs))
+    job = Job(programs, 1 << 20)
+    same_as(as_operations(job, topology), job, topology, 1e-9)
+
+
 def test_memory_of_peers_has_no_receives() -> None:
     put = Instruction(Kind.COPY, (Operand(Space.OUTPUT, 0, 0, 1, 1),), (Operand(Space.INPUT, 0, 0),))
     programs = [Program("put", "all_reduce", rank, 2, 1, ((put,) if rank == 0 else (),)) for rank in (0, 1)]

@@ -8,6 +8,7 @@ through messages, slots and marks alone, and each of these carries its own time.
 from __future__ import annotations
 
 from array import array
+from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -61,7 +62,7 @@ class Player:
         self.uses = list(steps.uses)
         self.free_s = [0.0] * len(self.uses)  # last use of the payload
         self.user = [-1] * len(self.uses)  # its rank
-        self.ready: list[int] = []
+        self.ready = deque[int]()
         self.want_free: dict[int, list[int]] = {}  # payload -> threads
         self.want_mark: dict[int, list[int]] = {}  # row -> threads
 
@@ -79,10 +80,10 @@ class Player:
         return all(at == thread.stop for at, thread in zip(self.at, self.steps.threads, strict=True))
 
     def _go_on(self, thread: int) -> None:
-        """Runs the thread, and the threads that it releases."""
+        """Runs the thread, and the threads that it releases, in the order in which they came to wait."""
         self.ready.append(thread)
         while self.ready:
-            self._run(self.ready.pop())
+            self._run(self.ready.popleft())
 
     def _run(self, thread: int) -> None:
         """Runs the thread until it must wait for an unknown time."""
