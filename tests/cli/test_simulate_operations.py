@@ -128,7 +128,12 @@ def test_mistakes_are_one_line(ringtree: Ringtree, tmp_path: Path) -> None:
         (["simulate", "ring", "-n", "2"], "required: --bytes, the size of the whole vector"),
         (["simulate", "ring", "-n", "2", "--bytes", "8", "--expand", "ring"], "--expand applies to Chakra"),
         (["simulate", "ring", "-n", "2", "--bytes", "8", "--goal", str(tmp_path)], "is a folder"),
-        (["simulate", str(tmp_path / "none.0.et")], "none.0.et: no such file"),
+        (["simulate", "ring", "-n", "2", "--bytes", "8", "--chakra", ""], "--chakra .: expected what the names of the"),
+        (
+            ["simulate", "ring", "-n", "2", "--bytes", "8", "--chakra", "new/"],
+            "'new/' is a folder; expected what files'",
+        ),
+        (["simulate", str(tmp_path / "none.0.et")], "none.0.et: no such file; expected one for each of 1 rank"),
         (["simulate", str(tmp_path / "none.goal")], "none.goal: no such file"),
         (
             ["simulate", "ring", "--bytes", "8", "--with", "ring:all_reduce:8", "--goal", "x"],

@@ -93,6 +93,8 @@ def test_a_packed_file_is_unpacked_where_it_may_be(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(b"Dear ") + gzip.compress(b"reader"))
     assert file_bytes(path, "a letter", MOST, unpack=True) == b"Dear reader"
     assert first_bytes(path, 6, unpack=True) == b"Dear r"
+    path.write_bytes(gzip.compress(b"Dear " * 1000)[:-9])
+    assert first_bytes(path, 6, unpack=True) == b"Dear D"
     with pytest.raises(ValueError, match="packed with gzip; expected a letter: unpack it first"):
         file_bytes(path, "a letter", MOST)
 

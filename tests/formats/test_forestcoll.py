@@ -37,7 +37,7 @@ def test_a_forest_is_an_all_gather(tmp_path: Path) -> None:
 def test_trees_of_a_root_share_its_chunks(tmp_path: Path) -> None:
     path = tmp_path / "forest.xml"
     two = [tree("a", ["a>b"], 2), tree("a", ["a>b"], 1, 1), tree("b", ["b>a"], 3)]
-    path.write_text('<?xml version="1.0" ?>\n' + forest(*two, pieces=3))
+    path.write_text('<?xml version="1.0" ?>\n<!-- of a\nbox --> ' + forest(*two, pieces=3))
     s = load(path).schedule
     assert s.chunks == 6 and s.expand().count.tolist() == [2, 1, 3]
     prove(s)

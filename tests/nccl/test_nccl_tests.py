@@ -150,6 +150,20 @@ def test_a_million_wrong_elements_are_printed_with_an_exponent(tmp_path: Path) -
     assert of_errors.rows[0].wrong == 0
 
 
+@pytest.mark.parametrize("word", ["FAILED", "-1", "true"])
+def test_wrong_elements_in_other_words_are_refused(tmp_path: Path, word: str) -> None:
+    with pytest.raises(ValueError, match=f"line 1: wrong '{word}'; expected a number of elements, or N/A"):
+        log_of(tmp_path, f"1024 256 float sum -1 50 0.02 0.04 {word} 50 0.02 0.04 0\n")
+    not_a_number = log_of(tmp_path, "1024 256 float sum -1 50 0.02 0.04 nan 50 0.02 0.04 N/A\n")
+    assert not_a_number.rows[0].wrong == 1
+
+
+def test_a_field_that_json_lacks_is_named(tmp_path: Path) -> None:
+    for document, why in (('{"config": {}}', "no 'results'"), ('{"results": [[]]}', "a value of another kind")):
+        with pytest.raises(ValueError, match=rf"is no JSON of nccl-tests \({why}\)"):
+            log_of(tmp_path, document)
+
+
 def test_values_out_of_bounds_count_without_a_line_that_has_them(tmp_path: Path) -> None:
     log = log_of(tmp_path, "1024 256 float sum -1 50 0.02 0.04 N/A\n# Out of bounds values : 3 FAILED\n")
     assert "WRONG RESULTS: line 2: 3 values out of bounds, in no line of the table" in log.inferred

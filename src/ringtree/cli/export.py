@@ -37,7 +37,7 @@ def write_schedule(schedule: Schedule, path: Path, key: str, gpus_per_node: int 
 
 def format_of(path: Path) -> str:
     """The format that the file's suffix names. ValueError: where it names none."""
-    suffix = path.suffix
+    suffix = path.suffix.lower()
     for key, writer in WRITERS.items():
         if writer.suffix == suffix:
             return key

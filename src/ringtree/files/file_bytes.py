@@ -10,7 +10,7 @@ import os
 import stat
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -62,6 +62,14 @@ class FileContent:
                 f"{self._path}: unpacked over {MOST_RATIO} times as long as packed; expected {self._expected}"
             )
         return piece
+
+    def beginning(self, nbytes: int) -> bytes:
+        """The first bytes, `nbytes` at most, also of a packed file that is cut short behind them."""
+        found = b""
+        with suppress(EOFError, zlib.error, OSError):
+            while len(found) < nbytes and (piece := self._file.read1(nbytes - len(found))):  # type: ignore[attr-defined]
+                found += piece
+        return found
 
 
 @contextmanager
@@ -126,7 +134,7 @@ def first_bytes(path: str | Path, nbytes: int, unpack: bool = False) -> bytes:
     """The first bytes of a plain file, by which its form is recognized; b"" of anything else."""
     try:
         with opened(path, "") as file:
-            start = FileContent(Path(path), file, "", nbytes).read(nbytes) if unpack else _head(file, nbytes)
+            start = FileContent(Path(path), file, "", nbytes).beginning(nbytes) if unpack else _head(file, nbytes)
             return start.removeprefix(_MARK)
     except (ValueError, OSError):
         return b""

@@ -22,11 +22,13 @@ from ringtree.ir.spec import check
 from ringtree.machines.files.xml_elements import Element, elements, short
 
 MOST_CHUNKS = 2**20
+_BEGINNING = re.compile(rb"(?:(?:<\?xml[^>]{0,200}>|<!--(?:(?!-->).){0,4000}-->)\s*){0,9}<Algo\b", re.DOTALL)
+"""A declaration and comments may stand before the first element."""
 
 
 def begins(start: bytes) -> bool:
     """Whether a file that starts so is of trees."""
-    return re.match(rb"(<\?xml[^>]{0,200}>\s*)?<Algo\b", start) is not None
+    return _BEGINNING.match(start) is not None
 
 
 def from_bytes(path: Path, data: bytes) -> Imported:

@@ -74,3 +74,10 @@ def check_read(args: argparse.Namespace) -> None:
 def to_write(text: str) -> Path:
     """The path of a file or folder to write; `check_destinations` refuses one that cannot be written."""
     return Path(text)
+
+
+def name_to_write(text: str) -> Path:
+    """The path with which the names of files to write begin: no folder's."""
+    if text.endswith("/"):
+        raise argparse.ArgumentTypeError(f"{text!r} is a folder; expected what files' names begin with: {text}NAME")
+    return Path(text)

@@ -29,7 +29,7 @@ from __future__ import annotations
 import argparse
 
 from ringtree.cli.options import cluster, subject
-from ringtree.cli.options.files import FileRead, Functions, MayBeFile, ProgramAndTable, to_write
+from ringtree.cli.options.files import FileRead, Functions, MayBeFile, ProgramAndTable, name_to_write, to_write
 
 ASSUMED = "switch:latency=2us,bandwidth=25GB/s"
 """Topology assumed where none is given: the latency and rate of a current network."""
@@ -87,7 +87,7 @@ def _add_operations(parser: argparse.ArgumentParser) -> None:
         "and reductions take what they cost on the topology")  # fmt: skip
     add(
         "--chakra",
-        type=to_write,
+        type=name_to_write,
         metavar="NAME",
         help="write it as Chakra execution traces NAME.RANK.et, for ASTRA-sim",
     )

@@ -93,6 +93,8 @@ def _checked_destinations(args: argparse.Namespace) -> list[Path]:
     if not args.chakra:
         check_destinations(args, *written)
         return written
+    if args.chakra.name in ("", ".."):
+        raise ValueError(f"--chakra {args.chakra}: expected what the names of the files begin with, such as ring")
     first = args.chakra.with_name(f"{args.chakra.name}.0.et")
     of_a_rank, folder = re.compile(rf"{re.escape(args.chakra.name)}\.[0-9]+\.et"), first.resolve().parent
     check_destinations(args, *written, first)

@@ -25,6 +25,7 @@ from ringtree.formats.operations import wire
 from ringtree.formats.operations.communicators import COLLECTIVES, NO_COMMUNICATORS, Communicators, matched
 from ringtree.formats.operations.limits import MOST_BYTES, MOST_RANKS, check_size
 from ringtree.formats.operations.wire import Field, fields, message, messages, packed_varint
+from ringtree.ir import units
 from ringtree.ir.operations import GraphBuilder, OperationGraph, OperationKind
 
 EXPECTED = "a Chakra execution trace"
@@ -119,7 +120,9 @@ def files(path: Path) -> list[Path]:
     ranks = max([*there, int(of[2])]) + 1
     missing = next((rank for rank in range(ranks) if rank not in there), None)
     if missing is not None or ranks > MOST_RANKS:
-        raise FormatError(f"{path.parent / of[1]}.{missing}.et: no such file; expected one for each of {ranks} ranks")
+        raise FormatError(
+            f"{path.parent / of[1]}.{missing}.et: no such file; expected one for each of {units.count(ranks, 'rank')}"
+        )
     return [there[rank] for rank in range(ranks)]
 
 

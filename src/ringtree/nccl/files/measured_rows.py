@@ -72,7 +72,7 @@ class MeasuredRows:
         count = whole(self.path, number, "count", what[1], 0, 1 << 60)
         root = whole(self.path, number, "root", what[4], -1, MOST_ROOT)
         _, algbw, busbw, _ = min(measured)
-        wrong = sum(wrong_elements(m[3]) for m in measured)
+        wrong = sum(wrong_elements(self.path, number, m[3]) for m in measured)
         times_s = tuple(m[0] for m in measured)
         kinds = str(what[2]), str(what[3])
         self._keep(

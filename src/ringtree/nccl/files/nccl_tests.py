@@ -359,8 +359,9 @@ def _json(reading: _Reading, raw: bytes) -> None:
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         if str(error).startswith(str(reading.path)):
             raise
+        why = f"no {error}" if isinstance(error, KeyError) else "a value of another kind"
         raise ValueError(
-            f"{reading.path}: is no JSON of nccl-tests ({type(error).__name__}: {str(error)[:80]}); expected "
+            f"{reading.path}: is no JSON of nccl-tests ({why}); expected "
             "{results: [{size, count, type, redop, root, out_of_place: {time, alg_bw, bus_bw}, …}]}"
         ) from None
 

@@ -13,6 +13,7 @@ _THREE_NUMBERS = re.compile(rf"{_NUMBER} {_NUMBER} {_NUMBER}")
 _WHOLE = re.compile(r"-?\d{1,18}")
 _WRONG = re.compile(r"\d{1,15}(\.\d+)?([eE][+-]?\d{1,2})?")
 """nccl-tests prints six digits: a million wrong elements are 1e+06. Its old column of errors has fractions."""
+_NOT_COUNTED = ("N/A", "-", "")
 
 
 def are_numbers(sides: Iterable[Sequence[str]]) -> bool:
@@ -39,9 +40,15 @@ def measured_side(path: Path, line: int, words: Sequence[str]) -> tuple[float, f
     return time_us * 1e-6, algbw, busbw, words[3] if len(words) > 3 else "N/A"
 
 
-def wrong_elements(word: str) -> int:
-    """The number in the column of wrong elements; 0 where they were not counted."""
-    return int(float(word)) if _WRONG.fullmatch(word) else 0
+def wrong_elements(path: Path, line: int, word: str) -> int:
+    """The number in the column of wrong elements; 0 where they were not counted, 1 for an error that is no number."""
+    if word.strip() in _NOT_COUNTED:
+        return 0
+    if word.lower().lstrip("-") in ("nan", "inf"):
+        return 1
+    if not _WRONG.fullmatch(word):
+        raise ValueError(f"{path}, line {line}: wrong {word[:40]!r}; expected a number of elements, or N/A")
+    return int(float(word))
 
 
 def _wrong_side(path: Path, line: int, words: Sequence[str]) -> ValueError:
