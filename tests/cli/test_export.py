@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ringtree.algorithms import build
-from ringtree.cli.options import export
+from ringtree.cli.options.schedules import export
 from ringtree.formats import WRITERS, NotExpressible, load, text_of
 from ringtree.formats.msccl.writing import STEP_BYTES
 from ringtree.formats.mscclpp.writing import RECEIVING, REDUCING, SENDING, STREAMS

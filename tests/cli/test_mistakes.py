@@ -12,7 +12,7 @@ import pytest
 from tests.cli.conftest import Ringtree
 
 MISTAKES = [
-    ("nonsense", "no command 'nonsense': expected one of run, prove, show, bench"),
+    ("nonsense", "no command 'nonsense': expected one of run, train, bench, report"),
     ("run true", "expected a number of ranks (-n N) or hosts (--hosts a:4,b:4)"),
     ("run -n 2 --ssh x true", "--ssh is for ranks on several hosts; expected --hosts beside it"),
     ("run -n 3 --hosts a:2 true", "3 ranks for 2 slots of the hosts"),

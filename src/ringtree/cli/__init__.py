@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import ringtree
 
 GROUPS = {
-    "run programs, measure, and find what is wrong": {
+    "running": {
         "run": "start a program as N ranks, here or on several hosts",
         "train": "train a language model, by any product of parallelisms",
         "bench": "time a collective, in nccl-tests' columns, all elements checked",
@@ -29,14 +29,14 @@ GROUPS = {
         "info": "print this machine's cores, memory and software versions",
         "version": "print ringtree's version",
     },
-    "plan for a machine or a cluster": {
+    "planning": {
         "topo": "detect this machine; draw those of the catalogue or of files",
         "plan": "predict a collective's time and algorithm on a cluster",
         "explain": "find why a job hangs, from dumps; or why it is slow, from a log",
         "search": "find the quickest schedule and order of ranks for a machine",
         "sweep": "compare predicted times of algorithms, over sizes and ranks",
     },
-    "understand algorithms and schedules": {
+    "schedules": {
         "algorithms": "list the algorithms and their costs",
         "show": "show a schedule, round by round, or a trace",
         "prove": "prove that algorithms or a schedule file are correct",
@@ -45,7 +45,12 @@ GROUPS = {
         "export": "write a schedule as a file for MSCCL, RCCL or MSCCL++",
     },
 }
-"""The commands by what they are for, with a line of help each."""
+"""The commands, with a line of help each, by the folder of their options."""
+TITLES = {
+    "running": "run programs, measure, and find what is wrong",
+    "planning": "plan for a machine or a cluster",
+    "schedules": "understand algorithms and schedules",
+}
 COMMANDS = {name: line for commands in GROUPS.values() for name, line in commands.items()}
 RANKS = ("run", "bench", "tune")
 """Commands that start ranks whatever their options are."""
@@ -107,7 +112,7 @@ def parser_for(command: str | None) -> Parser:
     )
     for name in COMMANDS:
         if name == command:
-            module = import_module(f"ringtree.cli.options.{name.replace('-', '_')}")
+            module = import_module(f"ringtree.cli.options.{_folder(name)}.{name.replace('-', '_')}")
             one = commands.add_parser(
                 name,
                 description=module.__doc__,
@@ -121,12 +126,16 @@ def parser_for(command: str | None) -> Parser:
     return parser
 
 
+def _folder(command: str) -> str:
+    return next(folder for folder, commands in GROUPS.items() if command in commands)
+
+
 def _listed() -> str:
     """The commands in their groups, for help."""
     width = max(map(len, COMMANDS))
     groups = (
-        "\n".join([f"{title}:", *(f"  {name:{width}}  {line}" for name, line in commands.items())])
-        for title, commands in GROUPS.items()
+        "\n".join([f"{TITLES[folder]}:", *(f"  {name:{width}}  {line}" for name, line in commands.items())])
+        for folder, commands in GROUPS.items()
     )
     return "\n\n".join([*groups, "ringtree COMMAND --help shows a command's options and examples."])
 

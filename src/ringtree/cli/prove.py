@@ -12,7 +12,7 @@ from ringtree.algorithms import NAMES, find
 from ringtree.bench.machine import usable_cores
 from ringtree.cli.arguments import subject
 from ringtree.cli.arguments.subject import Options
-from ringtree.cli.options.prove import MOST_TRANSFERS
+from ringtree.cli.options.schedules.prove import MOST_TRANSFERS
 from ringtree.cli.options.subject import span
 from ringtree.cli.terminal import progress
 from ringtree.formats import load

@@ -13,7 +13,7 @@ from ringtree.cli.arguments.hosts import host_of_ranks, latency, link_rate
 from ringtree.cli.arguments.subject import given
 from ringtree.cli.arguments.topology import CLUSTER, machine_of, topology
 from ringtree.cli.options.cluster import OPTIONS
-from ringtree.cli.options.simulate import ASSUMED
+from ringtree.cli.options.schedules.simulate import ASSUMED
 from ringtree.machines.clusters import Cluster
 from ringtree.price import BUILT_IN, Hosts, SharedMemory, over_hosts
 from ringtree.price.hosts import BANDWIDTH_BPS, LATENCY_S, WIRE_MESSAGE_S

@@ -1,1 +1,2 @@
-"""Options and help of each command, one file per command; imports none of the modules that do the work."""
+"""Options and help of each command, one file per command, and what several have in common; imports none of the modules
+that do the work."""

@@ -15,7 +15,7 @@ from ringtree.bench.predicted import shared_memory
 from ringtree.bench.record import bandwidths
 from ringtree.cli import table
 from ringtree.cli.arguments.subject import given
-from ringtree.cli.options.plan import OF_CLUSTERS
+from ringtree.cli.options.planning.plan import OF_CLUSTERS
 from ringtree.files.replacing import replace_with_json
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.units import count, duration, size

@@ -14,7 +14,7 @@ from ringtree.cli import table
 from ringtree.cli.arguments.byte_sizes import sizes_of
 from ringtree.cli.arguments.hosts import host_of_ranks, latency, link_rate
 from ringtree.cli.arguments.subject import given
-from ringtree.cli.options.plan import OF_CLUSTERS
+from ringtree.cli.options.planning.plan import OF_CLUSTERS
 from ringtree.cli.plan import records
 from ringtree.files.replacing import replace_with_json
 from ringtree.ir.collective import collective as find_collective

@@ -18,7 +18,7 @@ from ringtree.cli.arguments.destination import check_destination, check_destinat
 from ringtree.cli.arguments.place import hosts_here, place, ranks_in_place
 from ringtree.cli.options.collective import collective_name
 from ringtree.cli.options.files import MEASURED
-from ringtree.cli.options.simulate import WITH
+from ringtree.cli.options.schedules.simulate import WITH
 from ringtree.cli.simulate.reporting import Case, described, detail_lines, head_lines, own_time_s, print_table
 from ringtree.formats.chrome import write
 from ringtree.formats.operations import chakra, goal

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from ringtree.cli import terminal
 from ringtree.cli.arguments.destination import check_destinations, check_folder
 from ringtree.cli.arguments.subject import given
-from ringtree.cli.options.train import EXPERTS, GROUPS, NEEDS, OF_CLUSTERS
+from ringtree.cli.options.running.train import EXPERTS, GROUPS, NEEDS, OF_CLUSTERS
 from ringtree.cli.train import elastic
 from ringtree.cli.train import plan as train_plan
 from ringtree.files.replacing import replace_with_json

@@ -1,0 +1,1 @@
+"""Options of the commands that plan for a machine or a cluster."""

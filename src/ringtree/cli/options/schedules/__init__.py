@@ -1,0 +1,1 @@
+"""Options of the commands about algorithms and schedules."""
