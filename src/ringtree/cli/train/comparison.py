@@ -12,7 +12,7 @@ from ringtree.cli.arguments.byte_sizes import parse_bytes
 from ringtree.cli.arguments.cluster import cluster_of_ranks
 from ringtree.cli.plan import records
 from ringtree.cli.plan.table import describe
-from ringtree.cli.train.times import PredictedPlan
+from ringtree.cli.train.times import WITHOUT, PredictedPlan
 from ringtree.draw.text.lines import Line, TextSpan
 from ringtree.ir import units
 from ringtree.machines.clusters import Cluster
@@ -26,8 +26,7 @@ from ringtree.training.strategies.layers.pipeline_order import bubble
 
 MOST_RANKS = 1 << 14
 BEHIND = (
-    "one after another: neither overlap, nor computation, nor waiting for other ranks is in it; in training, much of",
-    "the gradients' time (data) is that of the backward pass, which goes on meanwhile",
+    *WITHOUT,
     "bubble: a rank's waiting for the pipeline, over its computing; parameters: of the rank with the most",
     "memory: the parameters, gradients and optimizer's state of the rank with the most, between two steps; a step's",
     "activations and buffers come on top",
