@@ -59,8 +59,10 @@ def _limit(name: str, meaning: str, remedy: str) -> str:
 
 def _soft(name: str) -> int | None:
     """The limit of that name; None where there is none."""
-    import resource  # late: other systems than Linux, where no ranks run, need not have it
-
+    try:
+        import resource  # late: other systems than Linux, where no ranks run, need not have it
+    except ImportError:  # as it is without a descriptor to load it by
+        return None
     soft, _ = resource.getrlimit(getattr(resource, name))
     return None if soft == resource.RLIM_INFINITY else soft
 

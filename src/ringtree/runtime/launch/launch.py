@@ -86,8 +86,12 @@ def _run(
         job.ended(rank, code)
         if code < 0 and job.running and job.signal is None and restarted < restarts:
             restarted += 1
-            processes.start_again(rank, {RESTART: str(restarted)})
-            begun(rank)
+            try:
+                processes.start_again(rank, {RESTART: str(restarted)})
+            except OSError as error:  # the others go on without it
+                job.failed(f"rank {rank} could not be started again: {error}", 1)
+            else:
+                begun(rank)
 
     def begun(rank: int) -> bool:
         job.running.add(rank)

@@ -16,7 +16,7 @@ from contextlib import suppress
 from ringtree.runtime.launch import own_cores
 from ringtree.runtime.launch.torch_variables import rank_variables
 from ringtree.runtime.launch.whole_lines import Take, WholeLines
-from ringtree.runtime.limits import named, start_thread
+from ringtree.runtime.limits import LIMITS, explained, named, start_thread
 
 DRAIN_S = 0.5
 """Seconds that output is still read when all ranks have ended: a grandchild may hold the pipe."""
@@ -75,9 +75,14 @@ class RankProcesses:
                 break
 
     def start_again(self, rank: int, env: Mapping[str, str]) -> None:
-        """Starts a rank that has ended once more, with `env` in addition, and nothing to read."""
+        """Starts a rank that has ended once more, with `env` in addition, and nothing to read. OSError where the system
+        starts none: its text is a reason alone."""
         words, own, its_cores = self._started[rank]
-        self._begin(rank, words, {**own, **env}, its_cores, reads=False)
+        try:
+            self._begin(rank, words, {**own, **env}, its_cores, reads=False)
+        except OSError as error:
+            file = f": {os.fsdecode(error.filename)}" if error.filename and error.errno not in LIMITS else ""
+            raise OSError(f"{explained(error)}{file}") from None
 
     def _begin(
         self, rank: int, words: Sequence[str], env: Mapping[str, str], cores: Sequence[int], reads: bool
@@ -92,7 +97,12 @@ class RankProcesses:
             preexec_fn=prepared(cores),  # noqa: PLW1509  # no lock
         )
         self._processes[rank] = process
-        self._listen(rank, process)
+        try:
+            self._listen(rank, process)
+        except OSError:  # nobody would learn of its end
+            process.kill()
+            process.wait()
+            raise
 
     def _listen(self, rank: int, process: subprocess.Popen[bytes]) -> None:
         for number, pipe in ((STDOUT, process.stdout), (STDERR, process.stderr)):
