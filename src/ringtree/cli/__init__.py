@@ -173,7 +173,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get("RINGTREE_DEBUG") == "trace":
             raise
-        what = "standard output: " if isinstance(error, OSError) and _has_lost_output() else ""
+        lost = isinstance(error, OSError) and _has_lost_output() and error.filename is None
+        what = "standard output: " if lost else ""
         print(f"ringtree {args.command}: {what}{one_line(error)}", file=sys.stderr)
         return 1
 

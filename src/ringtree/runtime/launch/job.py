@@ -27,7 +27,7 @@ class JobCourse:
         self._send, self._place, self._elastic = send, place, elastic
         self._succeeded: list[int] = []
         self._deadline: float | None = None
-        self._hurried = False
+        self._hurried = self._overdue = False
         self._escalation = iter((signal.SIGTERM, signal.SIGKILL))
 
     def ended(self, rank: int, code: int) -> None:
@@ -63,9 +63,15 @@ class JobCourse:
         """Stops the ranks that still run when their time is up: by SIGTERM, then SIGKILL."""
         if self._deadline is None or time.monotonic() < self._deadline:
             return
+        self._overdue = True
         self.stopped += [rank for rank in sorted(self.running) if rank not in self.stopped]
         self._send(next(self._escalation, signal.SIGKILL))
         self._deadline = time.monotonic() + STOP_S
+
+    def gives_up(self, stalled_s: float) -> bool:
+        """Whether output is no longer kept for a reader who has taken nothing for `stalled_s`: time is up, and after a
+        failure, unlike a signal, whoever reads on gets all."""
+        return self._overdue and (self.signal is not None or stalled_s > GRACE_S)
 
     def report(self, write: Callable[[str], None]) -> int:
         """Writes which rank failed first and how, and which ranks had to be stopped; returns the exit code."""

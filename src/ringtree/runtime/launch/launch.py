@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 import selectors
 import sys
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
-from functools import partial
 from pathlib import Path
 
 from ringtree.runtime import launch
 from ringtree.runtime.bootstrap.environment import MOST_RANKS, TRACE_FOLDER
 from ringtree.runtime.launch.interrupts import interrupts
 from ringtree.runtime.launch.job import JobCourse
+from ringtree.runtime.launch.printer import Printer
 from ringtree.runtime.launch.program import resolve
-from ringtree.runtime.launch.rank_processes import STDOUT, RankProcesses, stdin_for_rank_0, turn
+from ringtree.runtime.launch.rank_processes import DRAIN_S, RankProcesses, stdin_for_rank_0, turn
 from ringtree.runtime.launch.torch_variables import HERE, StorePort, names_a_store, store_variables
-from ringtree.runtime.launch.whole_lines import Take, printed
+from ringtree.runtime.launch.whole_lines import Take
 
 RESTART = "RINGTREE_RESTART"
 """The variable of a rank that is started again: which restart of the job that is, from 1."""
@@ -61,56 +62,81 @@ def run(
             env["RINGTREE_ALGORITHM"] = algorithm
         if trace is not None:
             env[TRACE_FOLDER] = stack.enter_context(launch.recordings())
-        job = _run(words, ranks, env, speaker, elastic, restarts, stack)
-        code = job.report(write or complain)
+        job = LocalJob(stack, speaker, elastic, restarts)
+        code = job.run(words, ranks, env, write)
         if trace is None:
             return code
         return launch.write_trace(trace, Path(env[TRACE_FOLDER]), ranks, words, f"{env['RINGTREE_JOB']}/init1") or code
 
 
-def _run(
-    words: list[str],
-    ranks: int,
-    env: dict[str, str],
-    speaker: int | None,
-    elastic: bool,
-    restarts: int,
-    stack: ExitStack,
-) -> JobCourse:
-    """Runs the ranks to their end, and passes their output on."""
-    selector = stack.enter_context(selectors.DefaultSelector())
-    restarted = 0
+class LocalJob:
+    """The ranks of a job on this machine, from their start to the report of their ends."""
 
-    def ended(rank: int, code: int) -> None:
-        nonlocal restarted
-        job.ended(rank, code)
-        if code < 0 and job.running and job.signal is None and restarted < restarts:
-            restarted += 1
+    def __init__(self, stack: ExitStack, speaker: int | None, elastic: bool, restarts: int) -> None:
+        self._selector = stack.enter_context(selectors.DefaultSelector())
+        self._outputs = stack.enter_context(selectors.DefaultSelector())
+        self._printer = Printer(self._selector)
+        stack.callback(self._printer.close)
+        self._processes = RankProcesses(self._selector, self._take, self._ended, speaker, self._outputs)
+        stack.callback(self._processes.stop)
+        self._course = JobCourse(self._processes.send, elastic=elastic)
+        self._restarts, self._restarted = restarts, 0
+
+    def run(
+        self, words: Sequence[str], ranks: int, env: dict[str, str], write: Callable[[str], None] | None = None
+    ) -> int:
+        """Runs the ranks to their end, and passes their output on; returns the exit code. `write` as of `run`."""
+        course, printer = self._course, self._printer
+        with interrupts(course.interrupt, self._selector):
+            self._processes.start(words, range(ranks), env, begun=self._begun, reader=stdin_for_rank_0())
+            while course.running:
+                self._turn(course.patience_s, listens=not printer.full)
+            self._drain()
+            code = course.report(write or printer.complain)
+            if printer.lost:
+                printer.complain(printer.lost)
+            while not printer.empty:
+                self._turn(course.patience_s, listens=False)
+        return code
+
+    def _drain(self) -> None:
+        """Passes on what ranks that have ended have written. A grandchild may hold a pipe, and who reads ours may be
+        slow: that time does not count."""
+        left_s = DRAIN_S
+        while not self._printer.empty or (self._processes.speaking and left_s > 0):
+            listens, begun_s = left_s > 0 and not self._printer.full, time.monotonic()
+            self._turn(0.05 if listens else self._course.patience_s, listens=listens)
+            if listens:
+                left_s -= time.monotonic() - begun_s
+
+    def _turn(self, timeout_s: float | None, *, listens: bool) -> None:
+        """Waits for events once. `listens`: to the ranks' output, too; else they wait with it."""
+        if listens and self._outputs not in self._selector.get_map():
+            self._selector.register(self._outputs, selectors.EVENT_READ, lambda: turn(self._outputs, 0))
+        elif not listens and self._outputs in self._selector.get_map():
+            self._selector.unregister(self._outputs)
+        turn(self._selector, timeout_s)
+        self._course.check()
+        self._printer.check(self._course)
+
+    def _take(self, rank: int, number: int) -> Take:
+        return self._printer.take(number, f"[{rank}] ")
+
+    def _begun(self, rank: int) -> bool:
+        self._course.running.add(rank)
+        return self._course.signal is None
+
+    def _ended(self, rank: int, code: int) -> None:
+        course = self._course
+        course.ended(rank, code)
+        if code < 0 and course.running and course.signal is None and self._restarted < self._restarts:
+            self._restarted += 1
             try:
-                processes.start_again(rank, {RESTART: str(restarted)})
+                self._processes.start_again(rank, {RESTART: str(self._restarted)})
             except OSError as error:  # the others go on without it
-                job.failed(f"rank {rank} could not be started again: {error}", 1)
+                course.failed(f"rank {rank} could not be started again: {error}", 1)
             else:
-                begun(rank)
-
-    def begun(rank: int) -> bool:
-        job.running.add(rank)
-        return job.signal is None
-
-    processes = RankProcesses(selector, _take, ended, speaker)
-    stack.callback(processes.stop)
-    job = JobCourse(processes.send, elastic=elastic)
-    with interrupts(job.interrupt, selector):
-        processes.start(words, range(ranks), env, begun=begun, reader=stdin_for_rank_0())
-        while job.running:
-            turn(selector, job.patience_s)
-            job.check()
-        processes.drain()
-    return job
-
-
-def _take(rank: int, number: int) -> Take:
-    return partial(printed, prefix=f"[{rank}] ", stream=sys.stdout if number == STDOUT else sys.stderr)
+                self._begun(rank)
 
 
 def complain(text: str, command: str = "run") -> None:

@@ -27,7 +27,8 @@ _PR_SET_PDEATHSIG = 1
 
 class RankProcesses:
     """Ranks of this host. `ended` is called with a rank and its exit code (negative: a signal's number), `take(rank,
-    STDOUT or STDERR)` gives what takes a rank's lines. Events come by the selector, whose data are functions."""
+    STDOUT or STDERR)` gives what takes a rank's lines. Events come by the selector, whose data are functions, those of
+    output by `outputs` where there is one: it may be left alone for a while."""
 
     def __init__(
         self,
@@ -35,7 +36,9 @@ class RankProcesses:
         take: Callable[[int, int], Take],
         ended: Callable[[int, int], None],
         speaker: int | None = None,
+        outputs: selectors.BaseSelector | None = None,
     ) -> None:
+        self._outputs = outputs or selector
         self._selector, self._take, self._ended, self._speaker = selector, take, ended, speaker
         if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # as a supervisor may leave it: no rank's end would be known
@@ -110,13 +113,13 @@ class RankProcesses:
                 continue
             lines = WholeLines(pipe, self._take(rank, number))
             self._lines.append(lines)
-            self._selector.register(pipe, selectors.EVENT_READ, lambda lines=lines: self._read(lines))
+            self._outputs.register(pipe, selectors.EVENT_READ, lambda lines=lines: self._read(lines))
         gone = end_of(process.pid)
         self._selector.register(gone, selectors.EVENT_READ, lambda: self._gone(rank, gone))
 
     def _read(self, lines: WholeLines) -> None:
         if not lines.pump():
-            self._selector.unregister(lines.pipe)
+            self._outputs.unregister(lines.pipe)
             lines.pipe.close()
 
     def _gone(self, rank: int, gone: int) -> None:
@@ -135,6 +138,11 @@ class RankProcesses:
         """Whether a rank has not ended."""
         return any(process.returncode is None for process in self._processes.values())
 
+    @property
+    def speaking(self) -> bool:
+        """Whether output may yet come."""
+        return any(not lines.pipe.closed for lines in self._lines)
+
     def send(self, number: int) -> None:
         """Sends the ranks that run, and what they have started, a signal."""
         for process in self._processes.values():
@@ -145,8 +153,8 @@ class RankProcesses:
     def drain(self) -> None:
         """Passes on what ranks that have ended have written."""
         until_s = time.monotonic() + DRAIN_S
-        while any(not lines.pipe.closed for lines in self._lines) and time.monotonic() < until_s:
-            turn(self._selector, 0.05)
+        while self.speaking and time.monotonic() < until_s:
+            turn(self._outputs, 0.05)
 
     def stop(self) -> None:
         """Ends and reaps every process that is left."""

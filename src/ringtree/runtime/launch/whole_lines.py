@@ -33,9 +33,3 @@ class WholeLines:
         if whole:
             self._take(whole)
         return bool(data)
-
-
-def printed(whole: list[bytes], prefix: str, stream: IO[str]) -> None:
-    """Prints lines, each with the prefix, as one piece."""
-    stream.write("".join(f"{prefix}{line.decode(errors='replace')}\n" for line in whole))
-    stream.flush()

@@ -21,10 +21,10 @@ from tempfile import TemporaryDirectory
 import ringtree
 from ringtree.runtime.bootstrap.environment import ADDRESS, SECRET, TRACE_FOLDER
 from ringtree.runtime.launch.hosts.messages import GREETING, LONGEST_MESSAGE, SILENCE_S, Message, event, line_of, output
-from ringtree.runtime.launch.hosts.outbox import Outbox
 from ringtree.runtime.launch.hosts.reachable import Doorway, reached
 from ringtree.runtime.launch.interrupts import interrupts
 from ringtree.runtime.launch.job import STOP_S
+from ringtree.runtime.launch.outbox import Outbox
 from ringtree.runtime.launch.program import resolve
 from ringtree.runtime.launch.rank_processes import RankProcesses, turn
 from ringtree.runtime.launch.torch_variables import StorePort
@@ -41,6 +41,7 @@ class Agent:
         self._given = given
         self._control = selectors.DefaultSelector()
         self._ranks_events = selectors.DefaultSelector()
+        os.set_blocking(answers, False)
         self._out = Outbox(answers, self._control)
         self._ranks = RankProcesses(self._ranks_events, self._take, self._ended)
         self._orders = WholeLines(os.fdopen(given, "rb", buffering=0), self._obey_all, LONGEST_MESSAGE)
@@ -92,7 +93,7 @@ class Agent:
 
     def _check(self) -> None:
         now_s = time.monotonic()
-        if self._out.broken or (not self._held and now_s > self._heard_s + SILENCE_S):
+        if self._out.error or (not self._held and now_s > self._heard_s + SILENCE_S):
             self._abandon()
         if self._deadline_s is not None and now_s >= self._deadline_s:
             self._ranks.send(next(self._parting, signal.SIGKILL))

@@ -6,7 +6,6 @@ import base64
 import re
 import selectors
 import signal
-import sys
 import threading
 import time
 from collections.abc import Iterable, Sequence
@@ -18,8 +17,8 @@ from ringtree.runtime.launch.hosts.link import AgentLink
 from ringtree.runtime.launch.hosts.messages import BEAT_S, Message
 from ringtree.runtime.launch.hosts.placement import HostRanks
 from ringtree.runtime.launch.job import STOP_S, JobCourse, named
+from ringtree.runtime.launch.printer import Printer
 from ringtree.runtime.launch.rank_processes import STDOUT, turn
-from ringtree.runtime.launch.whole_lines import printed
 from ringtree.runtime.limits import start_thread
 from ringtree.runtime.tracing.clocks import ClockReading
 
@@ -47,6 +46,8 @@ class Agents:
         self.signals: list[int] = []
         """The signals that have come, and are not heeded yet."""
         self.selector, self._folder, self._prefixed = selector, folder, prefixed
+        self._links_events = selectors.DefaultSelector()
+        self._printer = Printer(selector)
         self.home: dict[int, str] = {}
         """The name of each rank's host."""
         self._answers: dict[AgentLink, Message] = {}
@@ -61,7 +62,7 @@ class Agents:
         """Starts an agent on each host; returns when all have greeted. SetupEnded for one that cannot serve."""
         for host, command in commands:
             self.home.update(dict.fromkeys(host.ranks, host.name))
-            self.links.append(AgentLink(host, command, self.selector, self))
+            self.links.append(AgentLink(host, command, self._links_events, self))
         start_thread(self._beat, "heartbeat")
         for link, answer in self._awaited(self.links).items():
             if why := contradiction(answer["greeting"]):
@@ -83,10 +84,21 @@ class Agents:
         """Passes on output until all ranks have ended, and their agents."""
         while self.job.running:
             self._turn(self.job.patience_s)
-            self.job.check()
         self._heard_s = time.monotonic()
         while any(not link.closed for link in self.links) and time.monotonic() < self._heard_s + LEAVE_S:
             self._turn(0.1)
+
+    def report(self, command: str) -> int:
+        """Writes how the job ended, as the command of ringtree's that has asked for it, behind all output; returns the
+        exit code."""
+        while not self._printer.empty:
+            self._turn(self.job.patience_s)
+        code = self.job.report(lambda text: self._printer.complain(text, command))
+        if self._printer.lost:
+            self._printer.complain(self._printer.lost, command)
+        while not self._printer.empty:
+            self._turn(self.job.patience_s)
+        return code
 
     def close(self) -> None:
         """Ends all agents: first by closing the lines, so that their ranks end, then the processes here."""
@@ -97,9 +109,13 @@ class Agents:
                 link.end(signal.SIGTERM)
         until_s = time.monotonic() + 2 * STOP_S
         while any(not link.closed for link in self.links) and time.monotonic() < until_s:
-            turn(self.selector, 0.1)
+            turn(self._links_events, 0.1)
         for link in self.links:
             link.close()
+        self._printer.close()
+        if self._links_events in self.selector.get_map():
+            self.selector.unregister(self._links_events)
+        self._links_events.close()
 
     def clock_readings(self, hosts: Sequence[int]) -> list[ClockReading]:
         """The hosts' clocks at the end of the job, by the number of each rank's host."""
@@ -123,7 +139,7 @@ class Agents:
         """Prints a line of a rank's."""
         self._heard_s = time.monotonic()
         prefix = f"[{link.host.name}:{rank}] " if self._prefixed or number != STDOUT else ""
-        printed([text], prefix, sys.stdout if number == STDOUT else sys.stderr)
+        self._printer.print(number, prefix, [text])
 
     def lost(self, link: AgentLink) -> None:
         """Notes that an agent is gone: with it all its ranks that had not ended."""
@@ -149,13 +165,23 @@ class Agents:
         return {link: self._answers[link] for link in links}
 
     def _turn(self, timeout_s: float | None) -> None:
+        """Waits for events once. Those of the agents wait while who reads our output has much before him."""
+        listens = self._links_events in self.selector.get_map()
+        if not self._printer.full and not listens:
+            self.selector.register(self._links_events, selectors.EVENT_READ, lambda: turn(self._links_events, 0))
+        elif self._printer.full and listens:
+            self.selector.unregister(self._links_events)
         turn(self.selector, timeout_s)
+        if self._printer.full:
+            self._heard_s = time.monotonic()
         while self.signals:
             number = self.signals.pop(0)
             if number == signal.SIGTSTP:
                 self._suspend()
             else:
                 self.job.interrupt(number)
+        self.job.check()
+        self._printer.check(self.job)
 
     def _suspend(self) -> None:
         """Stops this process as Ctrl-Z does; agents need no sign of life meanwhile."""

@@ -20,7 +20,6 @@ from ringtree.runtime.launch.hosts.link import SSH, AgentLink, command_for
 from ringtree.runtime.launch.hosts.messages import Message
 from ringtree.runtime.launch.hosts.placement import HostRanks
 from ringtree.runtime.launch.interrupts import interrupts
-from ringtree.runtime.launch.launch import complain
 from ringtree.runtime.launch.torch_variables import HERE, store_variables
 from ringtree.runtime.launch.traces import recordings, write_trace
 
@@ -76,7 +75,7 @@ def run(program: HostedProgram, hosts: Sequence[HostRanks], trace: Path | None =
         except SetupEnded as ended:
             if agents.job.signal is None:
                 agents.job.failed(str(ended), 1)
-        code = agents.job.report(lambda text: complain(text, program.caller))
+        code = agents.report(program.caller)
         if trace is None or folder is None:
             return code
         return write_trace(trace, folder, len(agents.home), words, later=agents.clock_readings) or code
