@@ -242,6 +242,15 @@ def test_ranks_end_where_sigchld_is_ignored() -> None:
     assert "rank 0 of 1 failed: its process ended; nobody knows how" in got.stderr
 
 
+@pytest.mark.parametrize("closes", ["sys.stdout = None", "sys.stdout.close()", "sys.stderr = None", ""])
+def test_streams_may_be_closed(closes: str) -> None:
+    """As in a daemon, or by who starts the program."""
+    pytest.importorskip("ringtree._native")
+    program = f"import sys, ringtree; {closes}\nassert ringtree.spawn(lambda comm: comm.rank, 2) == [0, 1]"
+    command = ["sh", "-c", f'exec "$0" -c "$1" {"" if closes else ">&- 2>&-"}', sys.executable, program]
+    assert subprocess.run(command, timeout=60).returncode == 0
+
+
 def interrupted(comm: Communicator) -> None:
     if comm.rank == 1:
         raise KeyboardInterrupt

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import selectors
 import signal
@@ -14,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from ringtree.runtime.launch import own_cores
+from ringtree.runtime.launch.parent import bound_to_thread
 from ringtree.runtime.launch.torch_variables import rank_variables
 from ringtree.runtime.launch.whole_lines import Take, WholeLines
 from ringtree.runtime.limits import LIMITS, explained, named, start_thread
@@ -21,8 +21,6 @@ from ringtree.runtime.limits import LIMITS, explained, named, start_thread
 DRAIN_S = 0.5
 """Seconds that output is still read when all ranks have ended: a grandchild may hold the pipe."""
 STDOUT, STDERR = 1, 2
-
-_PR_SET_PDEATHSIG = 1
 
 
 class RankProcesses:
@@ -201,14 +199,12 @@ def end_of(pid: int) -> int:
 def prepared(cores: Sequence[int] = (), parting: signal.Signals = signal.SIGKILL) -> Callable[[], None]:
     """The function that a process calls before it becomes the program. `parting`: the signal that it gets when the
     caller's process ends."""
-    prctl, starter = ctypes.CDLL(None).prctl, os.getpid()
+    bind = bound_to_thread(parting)
 
     def prepare() -> None:
         signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # a process outside the terminal's own group may yet write to it
         os.setpgid(0, 0)  # so that Ctrl-C comes once, from us, and what a rank starts can be stopped with it
-        prctl(_PR_SET_PDEATHSIG, int(parting))
-        if os.getppid() != starter:
-            os._exit(1)
+        bind()
         if cores:
             with suppress(OSError):  # a filter of system calls may refuse it: the rank is then the scheduler's to place
                 os.sched_setaffinity(0, cores)

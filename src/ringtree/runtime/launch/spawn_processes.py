@@ -11,6 +11,7 @@ import time
 import traceback
 import warnings
 import weakref
+from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from multiprocessing.connection import Connection, Pipe, wait
@@ -25,6 +26,7 @@ from ringtree.runtime.engines.engine import GroupParameters
 from ringtree.runtime.launch import own_cores
 from ringtree.runtime.launch.crew import Outcome, Pin, Task
 from ringtree.runtime.launch.job import ending
+from ringtree.runtime.launch.parent import bound_to_process
 from ringtree.runtime.limits import named
 
 NEEDED_BY_CALLS = (
@@ -50,6 +52,7 @@ class Processes:
         self._pids: list[int] = []
         processes = _ProcessIds(len(parameters))
         _load()
+        bind = bound_to_process()
         try:
             for terms_of_rank in parameters:
                 mine, theirs = Pipe()
@@ -58,7 +61,7 @@ class Processes:
                 pid = _fork()
                 if pid == 0:
                     watch = Siblings(processes.known, terms_of_rank.rank, terms_of_rank.ranks)
-                    _Child(engine, terms_of_rank._replace(check_liveness=watch.check), theirs, pin).live(first)
+                    _Child(engine, terms_of_rank._replace(check_liveness=watch.check), theirs, pin).live(first, bind)
                 theirs.close()
                 self._pids.append(pid)
                 processes.add(terms_of_rank.rank, pid)
@@ -198,9 +201,15 @@ def _load() -> None:
         REGISTRY[name]
 
 
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # as in a daemon, or where the program's starter closed it
+            with suppress(ValueError):  # the program has closed it
+                stream.flush()
+
+
 def _fork() -> int:
-    sys.stdout.flush()
-    sys.stderr.flush()
+    _flush()
     with warnings.catch_warnings():
         # a fork of a process with threads may meet a lock that one of them held; ranks start no threads before they
         # have one of their own, and without a fork neither closures nor notebooks' functions could be ranks
@@ -214,9 +223,11 @@ class _Child:
     def __init__(self, engine: str, parameters: GroupParameters, pipe: Connection, pin: Pin) -> None:
         self.engine, self.parameters, self.pipe, self.pin = engine, parameters, pipe, pin
 
-    def live(self, first: Task | None) -> NoReturn:
+    def live(self, first: Task | None, bind: Callable[[], None]) -> NoReturn:
+        """Serves the parent. `bind`: what has the rank end with it."""
         code = 1
         try:
+            bind()
             for end in list(_parents_ends):
                 end.close()
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -230,8 +241,7 @@ class _Child:
             traceback.print_exc()
         finally:
             try:
-                sys.stdout.flush()
-                sys.stderr.flush()
+                _flush()
             finally:
                 os._exit(code)
 
