@@ -24,6 +24,8 @@ class JobCourse:
         self.failures: list[tuple[str, int]] = []
         """The failures in order of time: words and exit code."""
         self.stopped: list[int] = []
+        self.left: list[int] = []
+        """The ranks that run on, as nothing can end them."""
         self._send, self._place, self._elastic = send, place, elastic
         self._succeeded: list[int] = []
         self._deadline: float | None = None
@@ -68,6 +70,12 @@ class JobCourse:
         self._send(next(self._escalation, signal.SIGKILL))
         self._deadline = time.monotonic() + STOP_S
 
+    def leave(self, ranks: Iterable[int]) -> None:
+        """Gives up the ranks of these that still run."""
+        self.left += sorted(self.running.intersection(ranks))
+        self.running.difference_update(self.left)
+        self.stopped = [rank for rank in self.stopped if rank not in self.left]
+
     def gives_up(self, stalled_s: float) -> bool:
         """Whether output is no longer kept for a reader who has taken nothing for `stalled_s`: time is up, and after a
         failure, unlike a signal, whoever reads on gets all."""
@@ -79,6 +87,8 @@ class JobCourse:
             if self.stopped:
                 late = f"within {GRACE_S:g} s" if not self._hurried else "before the second signal"
                 write(f"stopped {named(self.stopped)}, which did not end {late}")
+            if self.left:
+                write(_left(self.left))
             return 128 + self.signal
         if not self.failures:
             return 0
@@ -87,6 +97,8 @@ class JobCourse:
             text += "; after that " + ", ".join(later for later, _ in self.failures[1:])
         if self.stopped:
             text += f"; stopped {named(self.stopped)} after {GRACE_S:g} s"
+        if self.left:
+            text += f"; {_left(self.left)}"
         if self._elastic and self._succeeded:
             write(f"{text}; {named(sorted(self._succeeded))} went on to the end")
             return 0
@@ -97,6 +109,10 @@ class JobCourse:
 def named(ranks: list[int]) -> str:
     """`rank 3`, or `ranks 1, 3`."""
     return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
+
+
+def _left(ranks: list[int]) -> str:
+    return f"{named(ranks)} could not be stopped: Operation not permitted, expected processes of this user's"
 
 
 def ending(code: int) -> str:

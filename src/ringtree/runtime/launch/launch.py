@@ -117,6 +117,7 @@ class LocalJob:
             self._selector.unregister(self._outputs)
         turn(self._selector, timeout_s)
         self._course.check()
+        self._course.leave(self._processes.beyond)
         self._printer.check(self._course)
 
     def _take(self, rank: int, number: int) -> Take:

@@ -43,6 +43,8 @@ class RankProcesses:
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._started: dict[int, tuple[Sequence[str], Mapping[str, str], Sequence[int]]] = {}
         self._lines: list[WholeLines] = []
+        self.beyond: set[int] = set()
+        """Ranks that SIGKILL could not be sent: they are other users' now."""
 
     def start(
         self,
@@ -127,14 +129,14 @@ class RankProcesses:
         how = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         assert how is not None
         if how.si_code != os.CLD_EXITED or how.si_status:
-            with suppress(ProcessLookupError):  # what it started itself goes with it; its id is still its own
+            with suppress(ProcessLookupError, PermissionError):  # what it started goes with it; its id is still its own
                 os.killpg(process.pid, signal.SIGKILL)
         self._ended(rank, process.wait())
 
     @property
     def running(self) -> bool:
-        """Whether a rank has not ended."""
-        return any(process.returncode is None for process in self._processes.values())
+        """Whether a rank has not ended that could be ended."""
+        return any(process.returncode is None for rank, process in self._processes.items() if rank not in self.beyond)
 
     @property
     def speaking(self) -> bool:
@@ -143,10 +145,13 @@ class RankProcesses:
 
     def send(self, number: int) -> None:
         """Sends the ranks that run, and what they have started, a signal."""
-        for process in self._processes.values():
+        for rank, process in self._processes.items():
             if process.returncode is None:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, number)
+                try:
+                    _send(process.pid, number)
+                except PermissionError:  # its user has changed, as by sudo or a container's gosu
+                    if number == signal.SIGKILL:
+                        self.beyond.add(rank)
 
     def drain(self) -> None:
         """Passes on what ranks that have ended have written."""
@@ -157,10 +162,20 @@ class RankProcesses:
     def stop(self) -> None:
         """Ends and reaps every process that is left."""
         self.send(signal.SIGKILL)
-        for process in self._processes.values():
-            process.wait()
+        for rank, process in self._processes.items():
+            if rank not in self.beyond:
+                process.wait()
         for lines in self._lines:
             lines.pipe.close()
+
+
+def _send(leader: int, number: int) -> None:
+    """Sends a signal to a group, and to its leader where that has left it: not reaped, its id is still its own."""
+    with suppress(ProcessLookupError):
+        os.killpg(leader, number)
+    with suppress(ProcessLookupError):
+        if os.getpgid(leader) != leader:
+            os.kill(leader, number)
 
 
 def stdin_for_rank_0() -> int | None:
