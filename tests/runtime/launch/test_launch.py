@@ -272,6 +272,24 @@ time.sleep(1000)
     assert gone(ranks)
 
 
+@pytest.mark.parametrize("where", [["-n", "2"], ["--hosts", "localhost:2"]], ids=["here", "hosts"])
+def test_a_batch_systems_signal_reaches_every_rank(tmp_path: Path, where: list[str]) -> None:
+    text = """
+signal.signal(signal.SIGUSR1, lambda *_: print("caught", flush=True))
+signal.signal(signal.SIGUSR2, lambda *_: sys.exit(0))
+print("ready", flush=True)
+while True:
+    time.sleep(1)
+"""
+    command = [sys.executable, "-m", "ringtree.cli", "run", *where, program(tmp_path, text)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as launcher:
+        assert launcher.stdout is not None
+        for words, number in (("ready", signal.SIGUSR1), ("caught", signal.SIGUSR2)):
+            assert [launcher.stdout.readline().split()[-1] for _ in range(2)] == [words] * 2
+            launcher.send_signal(number)
+    assert launcher.returncode == 0
+
+
 def test_a_second_ctrl_c_does_not_wait(tmp_path: Path) -> None:
     text = """
 signal.signal(signal.SIGINT, lambda *_: print("caught", flush=True))

@@ -1,4 +1,4 @@
-"""SIGINT, SIGTERM and SIGHUP, as events of a loop."""
+"""SIGINT, SIGTERM and SIGHUP, and the signals that are the ranks' own business, as events of a loop."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
+
+PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
+"""Signals that a batch system sends a job, and its ranks may heed: they go on to them, as mpirun has it."""
 
 
 @contextmanager
@@ -31,7 +34,7 @@ def interrupts(
         ours.setblocking(False)
         theirs.setblocking(False)
         ending = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        caught = [n for n in (*ending, *more) if signal.getsignal(n) != signal.SIG_IGN]
+        caught = [n for n in (*ending, *more) if signal.getsignal(n) not in (signal.SIG_IGN, None)]
         before = {n: signal.signal(n, handle) for n in caught}
         wakeup = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
         selector.register(ours, selectors.EVENT_READ, lambda: ours.recv(64))

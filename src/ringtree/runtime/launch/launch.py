@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ringtree.runtime import launch
 from ringtree.runtime.bootstrap.environment import MOST_RANKS, TRACE_FOLDER
-from ringtree.runtime.launch.interrupts import interrupts
+from ringtree.runtime.launch.interrupts import PASSED_ON, interrupts
 from ringtree.runtime.launch.job import JobCourse
 from ringtree.runtime.launch.printer import Printer
 from ringtree.runtime.launch.program import resolve
@@ -87,7 +87,7 @@ class LocalJob:
     ) -> int:
         """Runs the ranks to their end, and passes their output on; returns the exit code. `write` as of `run`."""
         course, printer = self._course, self._printer
-        with interrupts(course.interrupt, self._selector):
+        with interrupts(self._signal, self._selector, PASSED_ON):
             self._processes.start(words, range(ranks), env, begun=self._begun, reader=stdin_for_rank_0())
             while course.running:
                 self._turn(course.patience_s, listens=not printer.full)
@@ -119,6 +119,12 @@ class LocalJob:
         self._course.check()
         self._course.leave(self._processes.beyond)
         self._printer.check(self._course)
+
+    def _signal(self, number: int) -> None:
+        if number in PASSED_ON:
+            self._processes.send(number)
+        else:
+            self._course.interrupt(number)
 
     def _take(self, rank: int, number: int) -> Take:
         return self._printer.take(number, f"[{rank}] ")

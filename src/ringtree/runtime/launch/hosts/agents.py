@@ -16,6 +16,7 @@ from ringtree.runtime.launch.hosts.clocks import AgentClocks
 from ringtree.runtime.launch.hosts.link import AgentLink
 from ringtree.runtime.launch.hosts.messages import BEAT_S, Message
 from ringtree.runtime.launch.hosts.placement import HostRanks
+from ringtree.runtime.launch.interrupts import PASSED_ON
 from ringtree.runtime.launch.job import STOP_S, JobCourse, named
 from ringtree.runtime.launch.printer import Printer
 from ringtree.runtime.launch.rank_processes import STDOUT, turn
@@ -178,6 +179,8 @@ class Agents:
             number = self.signals.pop(0)
             if number == signal.SIGTSTP:
                 self._suspend()
+            elif number in PASSED_ON:
+                self._signal(number)
             else:
                 self.job.interrupt(number)
         self.job.check()

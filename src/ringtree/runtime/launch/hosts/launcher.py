@@ -19,7 +19,7 @@ from ringtree.runtime.launch.hosts.agents import Agents, SetupEnded
 from ringtree.runtime.launch.hosts.link import SSH, AgentLink, command_for
 from ringtree.runtime.launch.hosts.messages import Message
 from ringtree.runtime.launch.hosts.placement import HostRanks
-from ringtree.runtime.launch.interrupts import interrupts
+from ringtree.runtime.launch.interrupts import PASSED_ON, interrupts
 from ringtree.runtime.launch.torch_variables import HERE, store_variables
 from ringtree.runtime.launch.traces import recordings, write_trace
 
@@ -62,7 +62,7 @@ def run(program: HostedProgram, hosts: Sequence[HostRanks], trace: Path | None =
     with ExitStack() as stack:
         folder = Path(stack.enter_context(recordings())) if trace else None
         agents = Agents(stack.enter_context(selectors.DefaultSelector()), folder, prefixed=program.prefixed)
-        stack.enter_context(interrupts(agents.signals.append, agents.selector, (signal.SIGTSTP,)))
+        stack.enter_context(interrupts(agents.signals.append, agents.selector, (signal.SIGTSTP, *PASSED_ON)))
         stack.callback(agents.close)
         words = [*program.command]
         try:
