@@ -200,6 +200,8 @@ def test_an_address_in_use_or_unknown_is_named() -> None:
             listen("127.0.0.1", port)
     with pytest.raises(RuntimeError, match=r"RINGTREE_ADDRESS=no.such.host.invalid:1 .*expected an address"):
         listen("no.such.host.invalid", 1)
+    with pytest.raises(RuntimeError, match=r"rank 1 cannot look up .* RINGTREE_ADDRESS=no.such.host.invalid:1 \("):
+        Rendezvous(GivenAddress(("no.such.host.invalid", 1), SECRET), 1, 2, 100.0)
 
 
 def test_another_service_is_no_rank_0() -> None:

@@ -227,7 +227,10 @@ class Rendezvous:
                 try:
                     connection = self._try(contact, address, most_s)
                 except socket.gaierror as error:
-                    raise TimeoutError(self._unreached(timeout_s, {shown(address, contact.port): str(error)})) from None
+                    raise RuntimeError(
+                        f"rank {self._name} cannot look up the host of rank {self._first}, {address}, at "
+                        f"{self._board.where} ({error.strerror}); expected a name that is known here, or an address"
+                    ) from None
                 except (OSError, _NotRank0) as error:
                     if not (of_wire(error) or isinstance(error, _NotRank0)):
                         raise
