@@ -193,6 +193,7 @@ elif {len(expected) > 0}:
     [
         (["true"], 0, False, "0 ranks: expected 1 to 4096"),
         ([], 2, False, "no program to run"),
+        ([""], 2, False, "the program's name is empty"),
         (["nowhere.py"], 2, False, "no such program: nowhere.py"),
         (["no-such-program"], 2, False, "no such program: no-such-program"),
         (["no.such.module"], 2, True, "no module 'no.such.module' to run"),
@@ -203,6 +204,18 @@ def test_commands_that_cannot_run_are_refused_before_anything_starts(
 ) -> None:
     with pytest.raises(ValueError, match=expected):
         run(command, ranks, module=module)
+
+
+def test_a_module_runs_in_a_folder_that_was_removed(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "removed").mkdir()
+    monkeypatch.chdir(tmp_path / "removed")
+    (tmp_path / "removed").rmdir()
+    assert run(["this"], 1, module=True) == 0
+    assert "The Zen of Python" in capfd.readouterr().out
+    with pytest.raises(ValueError, match="no module .* to run: it is not installed"):
+        run(["no.such.module"], 1, module=True)
 
 
 def test_a_file_that_is_not_executable_is_named(tmp_path: Path) -> None:

@@ -15,9 +15,13 @@ def resolve(command: Sequence[str], module: bool) -> list[str]:
     if not command:
         raise ValueError("no program to run; expected a Python file, -m and a module, or an executable")
     name = command[0]
+    if not name:
+        raise ValueError("the program's name is empty; expected a Python file, -m and a module, or an executable")
     if module:
-        if PathFinder.find_spec(name.split(".")[0], [os.getcwd(), *sys.path]) is None:
-            raise ValueError(f"no module {name!r} to run: it is neither in {os.getcwd()} nor installed")
+        here = _folder()
+        if PathFinder.find_spec(name.split(".")[0], [*here, *sys.path]) is None:
+            where = f"neither in {here[0]} nor" if here else "not"
+            raise ValueError(f"no module {name!r} to run: it is {where} installed")
         return [sys.executable, "-m", *command]
     if name.endswith(".py"):
         if not Path(name).is_file():
@@ -28,3 +32,11 @@ def resolve(command: Sequence[str], module: bool) -> list[str]:
         hint = "; it is not executable" if Path(name).exists() else ""
         raise ValueError(f"no such program: {name}{hint}")
     return [found, *command[1:]]
+
+
+def _folder() -> list[str]:
+    """The current folder; nothing where somebody has removed it."""
+    try:
+        return [os.getcwd()]
+    except FileNotFoundError:
+        return []
