@@ -214,7 +214,7 @@ def test_a_module_runs_in_a_folder_that_was_removed(
     (tmp_path / "removed").rmdir()
     assert run(["this"], 1, module=True) == 0
     assert "The Zen of Python" in capfd.readouterr().out
-    with pytest.raises(ValueError, match="no module .* to run: it is not installed"):
+    with pytest.raises(ValueError, match=r"no module .* to run: it is not installed"):
         run(["no.such.module"], 1, module=True)
 
 

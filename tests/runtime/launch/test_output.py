@@ -124,7 +124,11 @@ def test_a_signal_ends_a_job_whose_output_nobody_reads(where: list[str]) -> None
 def test_a_death_ends_a_job_whose_output_nobody_reads(same: bool) -> None:
     program = "if [ $RANK = 0 ]; then exec yes; else read -r _; exit 7; fi"
     with pipe() as (reader, writes):
-        streams = {"stdout": writes, "stderr": writes if same else subprocess.PIPE, "stdin": subprocess.DEVNULL}
+        streams: dict[str, Any] = {
+            "stdout": writes,
+            "stderr": writes if same else subprocess.PIPE,
+            "stdin": subprocess.DEVNULL,
+        }
         with job("-n", "2", "sh", "-c", program, **streams) as launcher:
             _, complaints = launcher.communicate()
             assert launcher.returncode == 7

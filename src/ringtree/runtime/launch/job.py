@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 GRACE_S = 5.0
@@ -92,9 +93,11 @@ class JobCourse:
             return 128 + self.signal
         if not self.failures:
             return 0
-        text, code = self.failures[0]
-        if len(self.failures) > 1:
-            text += "; after that " + ", ".join(later for later, _ in self.failures[1:])
+        times = Counter(text for text, _ in self.failures)
+        text, *later = (f"{text} {count} times" if count > 1 else text for text, count in times.items())
+        code = self.failures[0][1]
+        if later:
+            text += "; after that " + ", ".join(later)
         if self.stopped:
             text += f"; stopped {named(self.stopped)} after {GRACE_S:g} s"
         if self.left:

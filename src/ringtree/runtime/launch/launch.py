@@ -17,6 +17,7 @@ from ringtree.runtime.launch.job import JobCourse
 from ringtree.runtime.launch.printer import Printer
 from ringtree.runtime.launch.program import resolve
 from ringtree.runtime.launch.rank_processes import DRAIN_S, RankProcesses, stdin_for_rank_0, turn
+from ringtree.runtime.launch.restarts import Restarts
 from ringtree.runtime.launch.torch_variables import HERE, StorePort, names_a_store, store_variables
 from ringtree.runtime.launch.whole_lines import Take
 
@@ -44,7 +45,7 @@ def run(
     ours, as if it were this process. `write`: takes the lines about the ranks' ends, in place of standard error.
     `algorithm`: the ranks' RINGTREE_ALGORITHM. `elastic`: a rank that fails ends no other, and the code is 0 if one
     succeeds. `restarts`: so many times in all a rank that a signal has ended is started again while others run, with
-    RESTART in its environment.
+    RESTART in its environment; after a growing pause where it dies at once.
 
     ValueError, before anything is started, where there is nothing to run.
     """
@@ -80,7 +81,7 @@ class LocalJob:
         self._processes = RankProcesses(self._selector, self._take, self._ended, speaker, self._outputs)
         stack.callback(self._processes.stop)
         self._course = JobCourse(self._processes.send, elastic=elastic)
-        self._restarts, self._restarted = restarts, 0
+        self._restarts = Restarts(restarts)
 
     def run(
         self, words: Sequence[str], ranks: int, env: dict[str, str], write: Callable[[str], None] | None = None
@@ -90,7 +91,8 @@ class LocalJob:
         with interrupts(self._signal, self._selector, PASSED_ON):
             self._processes.start(words, range(ranks), env, begun=self._begun, reader=stdin_for_rank_0())
             while course.running:
-                self._turn(course.patience_s, listens=not printer.full)
+                self._turn(self._restarts.patience_s(course.patience_s), listens=not printer.full)
+                self._start_again()
             self._drain()
             code = course.report(write or printer.complain)
             if printer.lost:
@@ -131,15 +133,27 @@ class LocalJob:
 
     def _begun(self, rank: int) -> bool:
         self._course.running.add(rank)
+        self._restarts.begun(rank)
         return self._course.signal is None
 
     def _ended(self, rank: int, code: int) -> None:
         course = self._course
         course.ended(rank, code)
-        if code < 0 and course.running and course.signal is None and self._restarted < self._restarts:
-            self._restarted += 1
+        if code < 0 and course.running and course.signal is None and self._restarts.plan(rank):
+            course.running.add(rank)  # others may count on it
+
+    def _start_again(self) -> None:
+        """Starts the ranks whose restart is due, while others run; none after a signal to end."""
+        course = self._course
+        if course.signal is not None:
+            course.running.difference_update(self._restarts.cancel())
+        for rank in self._restarts.due():
+            course.running.discard(rank)
+            if not course.running:
+                return
+            self._restarts.made += 1
             try:
-                self._processes.start_again(rank, {RESTART: str(self._restarted)})
+                self._processes.start_again(rank, {RESTART: str(self._restarts.made)})
             except OSError as error:  # the others go on without it
                 course.failed(f"rank {rank} could not be started again: {error}", 1)
             else:

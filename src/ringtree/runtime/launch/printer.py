@@ -35,7 +35,7 @@ class Printer:
                 self._outboxes[number] = Outbox(self._own(fd), selector)
 
     def take(self, number: int, prefix: str) -> Take:
-        """What takes a rank's lines for one of the streams."""
+        """The function that takes a rank's lines for one of the streams."""
         return partial(self.print, number, prefix)
 
     def print(self, number: int, prefix: str, lines: list[bytes]) -> None:
@@ -83,7 +83,7 @@ class Printer:
 
     @property
     def lost(self) -> str:
-        """What was given up, in words; "" where nothing was."""
+        """Words for what was given up; "" where nothing was."""
         lost = sum(outbox.dropped for outbox in {*self._outboxes.values()})
         return f"{lost} bytes of the ranks' output are lost, as nobody read them" if lost else ""
 
