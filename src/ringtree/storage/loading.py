@@ -133,6 +133,8 @@ def _planned(
         header = read_header(file, path)
     else:
         header = raw_header(path, os.fstat(file.fileno()).st_size, named_element(dtype), shape)
+    if header.single and names is not None:
+        raise ValueError(f"{path}: names= of a file of one array, which has no name; expected none, or shard= for rows")
     entries = selected(header, names)
     wanted = digest_of(repr([e.name for e in entries]))
     layout = FileLayout(sharded(entries, _by_name(shard, header), path))
