@@ -70,16 +70,18 @@ def _save(
     progress: Progress,
 ) -> None:
     where, stage = Path(), JointStage(comm)
-    whole = tensors if isinstance(tensors, Mapping) else {"": tensors}
+    single = not isinstance(tensors, Mapping)
+    whole = {"": tensors} if single else tensors
     table: dict[str, tuple[str, Shape]] = {}
     texts: dict[str, str] = {}
     with stage.attempt():
         where = Path(os.path.realpath(file_path(path)))
         check_progress(progress)
-        table = _table(whole, named=isinstance(tensors, Mapping))
+        table = _table(whole, named=not single)
         _check_target(where)
         texts = _checked_metadata({} if metadata is None else metadata)
-    single = not isinstance(tensors, Mapping)
+        if single and texts:
+            raise ValueError(f"{where}: metadata= beside an array, whose file has no room for it; expected a dict")
     stage.agree(where.name, arguments=digest_of(where.name, single), metadata=digest_of(repr(sorted(texts.items()))))
     tables = _exchanged(table, comm)
     written = None
