@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import shutil
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,6 +26,7 @@ from torch.distributed.checkpoint.api import CheckpointException
 
 from ringtree.files.file_bytes import file_bytes, opened
 from ringtree.files.json_values import json_value, shown
+from ringtree.training.core.checkpoint_folder import FACTS, begin, beside, latest, take_name
 from ringtree.training.core.checkpoint_reader import TensorReader
 from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.core.stages import named
@@ -36,17 +35,11 @@ from ringtree.training.core.step import holder
 if TYPE_CHECKING:
     from ringtree.training.core.trainer import Trainer
 
+__all__ = ["latest", "latest_of_all", "load", "save"]
+
 T = TypeVar("T")
-FACTS = "training.json"
 MOST_BYTES = 1 << 24
-"""The most of that file."""
-NAME = re.compile(r"step-(\d{8,})")
-
-
-def latest(folder: Path) -> Path | None:
-    """The checkpoint of a folder that has the most steps; None where there is none."""
-    steps = {int(match[1]): file for file in folder.glob("step-*") if (match := NAME.fullmatch(file.name))}
-    return steps[max(steps)] if steps else None
+"""The most of training.json."""
 
 
 def latest_of_all(folder: Path) -> Path | None:
@@ -59,12 +52,7 @@ def save(trainer: Trainer, folder: Path) -> Path:
     """Writes a checkpoint into a folder that all ranks share, each rank a part of it; all ranks call it. One of as many
     steps is replaced. OSError: if it cannot be written, or is not all in that folder; earlier ones stay."""
     made = folder / f"step-{trainer.steps_done:08}"
-    unfinished, replaced = (folder / f".{made.name}.{what}" for what in ("unfinished", "replaced"))
-
-    def begin() -> None:
-        for left in (replaced, *folder.glob(".step-*.unfinished")):  # also those of steps that did not fit
-            shutil.rmtree(left, ignore_errors=True)
-        unfinished.mkdir(parents=True)
+    unfinished = beside(made)
 
     def end() -> None:
         files = _digests(unfinished)
@@ -76,15 +64,11 @@ def save(trainer: Trainer, folder: Path) -> Path:
             ) from None
         facts = {"steps": trainer.steps_done, **trainer.plan.record(), "files": files}
         _write(unfinished / FACTS, json.dumps(facts, indent=1, allow_nan=False))
-        if made.exists():
-            made.rename(replaced)  # two renames apart, and not a removal's time, there is none of as many steps
-        unfinished.rename(made)
-        shutil.rmtree(replaced, ignore_errors=True)
-        _settle(folder)
+        take_name(unfinished, made)
 
     trainer.collect()
     try:
-        _on_first(begin)
+        _on_first(lambda: begin(unfinished))
         with _one_line(f"the checkpoint {made} cannot be written"):
             dcp.save(_weights(trainer) | _state(trainer), checkpoint_id=unfinished, no_dist=not dist.is_initialized())
     finally:
@@ -212,15 +196,6 @@ def _write(file: Path, text: str) -> None:
         opened.write(text)
         opened.flush()
         os.fsync(opened.fileno())
-
-
-def _settle(folder: Path) -> None:
-    """A name that was given in a folder lasts from here on."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _on_first(work: Callable[[], T]) -> T:
