@@ -67,3 +67,10 @@ def test_one_that_is_about_to_be_replaced_has_its_name_back_before_another_is_wr
     made.rename(left)
     (left / "training.json").unlink()  # as far as its removal came
     assert latest(tmp_path) is None
+
+
+def test_a_file_is_no_checkpoint(made: Path, tmp_path: Path) -> None:
+    from ringtree.training.core.checkpoint import latest
+
+    (tmp_path / "step-99999999").write_text("")
+    assert latest(tmp_path) == made

@@ -23,7 +23,7 @@ def latest(folder: Path) -> Path | None:
     """The checkpoint of a folder that has the most steps; None where there is none. One that a job was about to
     replace when it ended is one, as long as no other has its name."""
     steps = {int(match[1]): left for left, match in _left(folder, REPLACED) if (left / FACTS).exists()}
-    made = ((file, NAME.fullmatch(file.name)) for file in folder.glob("step-*"))
+    made = ((file, NAME.fullmatch(file.name)) for file in folder.glob("step-*") if file.is_dir())
     steps |= {int(match[1]): file for file, match in made if match}
     return steps[max(steps)] if steps else None
 
