@@ -142,12 +142,22 @@ def test_a_loss_that_diverged_is_written(tmp_path: Path, how: str) -> None:
 
 @pytest.mark.torch
 @pytest.mark.parametrize("elastic", [[], ["--elastic"]], ids=["fixed", "elastic"])
-def test_resuming_what_is_done_is_refused_in_a_line(tmp_path: Path, elastic: list[str]) -> None:
-    words = ("--dp", "2", *elastic, "--steps", "1", "--checkpoint", str(tmp_path / "c"))
-    assert command(*words).returncode == 0
-    done = command(*words, "--resume")
-    lines = [line for line in done.stderr.splitlines() if "ringtree train: " in line]
-    assert done.returncode == 1 and len(lines) == 1 and "expected" in lines[0] and "more than that" in lines[0]
+def test_resuming_what_is_done_has_its_result(tmp_path: Path, elastic: list[str]) -> None:
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        return command("--dp", "2", *elastic, "--checkpoint", str(tmp_path / "c"), *words)
+
+    assert run("--steps", "2").returncode == 0
+    (before,) = (tmp_path / "c").iterdir()
+    written = before.stat()
+    done = run("--steps", "2", "--resume", *([] if elastic else ["--json", str(tmp_path / "x.json")]))
+    assert done.returncode == 0 and done.stdout.count("2 steps asked for, and done already: nothing is left") == 1
+    assert elastic or "nothing is written by --json" in done.stdout
+    assert before.stat() == written, "it is not written again"
+    if elastic:
+        return
+    fewer = run("--steps", "1", "--resume")
+    lines = [line for line in fewer.stderr.splitlines() if "ringtree train: " in line]
+    assert fewer.returncode == 1 and len(lines) == 1 and "2 steps are done already; expected" in lines[0]
 
 
 LAUNCHERS = ["torchrun --nproc-per-node 2", "ringtree run -n 2"]

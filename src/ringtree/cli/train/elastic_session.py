@@ -24,7 +24,6 @@ from ringtree.training.core.checkpoint import latest
 from ringtree.training.core.plan import finite
 from ringtree.training.core.trainer import Trainer
 from ringtree.training.elastic import Change, ElasticSession
-from ringtree.training.session import check_steps
 
 RANK, SIZE = "RINGTREE_RANK", "RINGTREE_WORLD_SIZE"
 KNOCK_S = 2.0
@@ -53,7 +52,7 @@ def train(plan: TrainingPlan, args: argparse.Namespace, folder: Path, rank: int,
     def resume(found: Path | None) -> None:
         keeping.resume(trainer, found, own=joined)
         if not joined:
-            check_steps(trainer)
+            keeping.is_done(trainer)
 
     def changed(change: Change) -> None:
         bar.print(words(change))
@@ -122,7 +121,8 @@ def words(change: Change) -> str:
 def summary(session: ElasticSession) -> Iterator[str]:
     """The end of a run: its loss, who died or joined when, and how long that took."""
     losses, whole_s = session.losses, sum(session.step_s)
-    yield ""
+    if losses or session.changes:
+        yield ""
     if losses:  # none where the last step of those who died is in the checkpoint of those who joined
         yield (
             f"{units.count(len(losses), 'step')} in {units.duration(whole_s)}: loss {losses[0]:.4f} at the first, "

@@ -16,12 +16,13 @@ from ringtree.cli.terminal import Bar
 from ringtree.cli.train import report as train_report
 from ringtree.files.replacing import replace_with_json, replacing
 from ringtree.formats import chrome
+from ringtree.ir import units
 from ringtree.pages.train_page import train_page
 from ringtree.training import TrainingPlan
 from ringtree.training.core.checkpoint import latest_of_all, load, save
 from ringtree.training.core.trainer import Trainer
 from ringtree.training.measure.measured import TrainingRecord
-from ringtree.training.session import Session
+from ringtree.training.session import Session, check_steps
 
 LINES = 20
 """Lines printed per training, about."""
@@ -34,6 +35,12 @@ def train(plan: TrainingPlan, args: argparse.Namespace) -> None:
         trainer = Trainer(plan)
         keeping = Keeping(args, bar)
         keeping.resume(trainer, latest_of_all(args.checkpoint) if args.checkpoint else None)
+        if keeping.is_done(trainer):
+            unwritten = [f"--{name}" for name in ("json", "html", "trace", "picture") if getattr(args, name)]
+            if unwritten:
+                bar.print(f"nothing was measured, and nothing is written by {' and '.join(unwritten)}")
+            trainer.close()
+            return
         measured = Session(trainer, reporting(plan, bar), keeping.keep).run()
         trainer.close()
     if speaks:
@@ -74,6 +81,7 @@ class Keeping:
 
     def __init__(self, args: argparse.Namespace, bar: Bar) -> None:
         self._folder, self._every, self._resumes, self._bar = args.checkpoint, args.every, args.resume, bar
+        self._kept_steps: int | None = None
 
     def resume(self, trainer: Trainer, found: Path | None, *, own: bool = False) -> None:
         """Gives the trainer what the last checkpoint, which was `found`, has, where that is asked for and there is one.
@@ -88,10 +96,23 @@ class Keeping:
                 f"{self._folder} has checkpoints; expected --resume, to continue from the last one, or a new folder"
             )
         load(trainer, found)
+        self._kept_steps = trainer.steps_done
         self._bar.print(f"resumed from {found}")
+
+    def is_done(self, trainer: Trainer) -> bool:
+        """Whether what was resumed has all the steps that are asked for, which it states: a launcher that restarts a
+        job whose last checkpoint is there has its result. ValueError: if it has more."""
+        done, steps = trainer.steps_done, trainer.plan.settings.steps
+        if self._kept_steps is None or done < steps:
+            return False
+        if done > steps:
+            check_steps(trainer)
+        self._bar.print(f"{units.count(steps, 'step')} asked for, and done already: nothing is left to train")
+        return True
 
     def keep(self, trainer: Trainer) -> None:
         """Writes a checkpoint after the last step, and after every N steps where N was asked for."""
         done, steps = trainer.steps_done, trainer.plan.settings.steps
-        if self._folder and (done == steps or (self._every and done % self._every == 0)):
+        asked = done == steps or (self._every and done % self._every == 0)
+        if self._folder and asked and done != self._kept_steps:
             save(trainer, self._folder)
