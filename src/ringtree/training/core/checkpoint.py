@@ -28,6 +28,7 @@ from ringtree.files.file_bytes import file_bytes, opened
 from ringtree.files.json_values import json_value, shown
 from ringtree.training.core.checkpoint_folder import FACTS, begin, beside, latest, take_name
 from ringtree.training.core.checkpoint_reader import TensorReader
+from ringtree.training.core.checkpoint_table import COUNT, check_sizes
 from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.core.stages import named
 from ringtree.training.core.step import holder
@@ -83,13 +84,12 @@ def load(trainer: Trainer, checkpoint: Path) -> None:
     facts = _on_first(lambda: _checked(checkpoint, trainer.plan))
     reader = TensorReader(checkpoint, facts.files)
     state = holder(trainer.optimizer).state
-    for name, kinds in _kinds(reader).items():
+    for name, kinds in _jointly(lambda: _kinds(reader, trainer, checkpoint)).items():
         parameter = _changed(trainer).get(name)
         if parameter is not None:
             # A state is as its parameter, divided as that is, or a number.
             state[parameter] = {
-                kind: torch.zeros_like(parameter) if size == parameter.shape else torch.zeros(size)
-                for kind, size in kinds.items()
+                kind: torch.zeros(()) if kind == COUNT else torch.zeros_like(parameter) for kind in kinds
             }
     with _one_line(f"the checkpoint {checkpoint} cannot be read"):
         dcp.load(
@@ -119,14 +119,17 @@ def _changed(trainer: Trainer) -> dict[str, Tensor]:
     return {name: value for name, value in named(trainer.model).items() if id(value) in its}
 
 
-def _kinds(reader: TensorReader) -> dict[str, dict[str, torch.Size]]:
-    """The whole shapes of the optimizer's states that a checkpoint has, by the parameter's name and their kind."""
-    kinds: dict[str, dict[str, torch.Size]] = {}
-    for key, value in reader.read_metadata().state_dict_metadata.items():
-        what, name, *kind = key.split("/")
-        if what == "optimizer":
-            kinds.setdefault(name, {})[kind[0]] = value.size
-    return kinds
+def _kinds(reader: TensorReader, trainer: Trainer, checkpoint: Path) -> dict[str, tuple[str, ...]]:
+    """The kinds of the optimizer's states that a checkpoint has, by the parameter's name. ValueError: if they, or its
+    weights, are not those of this rank's part of the trainer."""
+    sizes = {key: entry.size for key, entry in reader.read_metadata().state_dict_metadata.items()}
+    weights, changed = (
+        {name: value.shape for name, value in of.items()} for of in (named(trainer.model), _changed(trainer))
+    )
+    try:
+        return check_sizes(sizes, weights, changed, trainer.plan.settings.optimizer)
+    except ValueError as error:
+        raise ValueError(f"the checkpoint {checkpoint} is broken: {error}") from None
 
 
 class _Facts(NamedTuple):
@@ -211,6 +214,23 @@ def _on_first(work: Callable[[], T]) -> T:
     if outcome[1] is not None:
         raise outcome[1]
     return outcome[0]  # type: ignore[no-any-return]
+
+
+def _jointly(work: Callable[[], T]) -> T:
+    """This rank's result; on every rank the error of the first that met one."""
+    errors: list[Exception | None] = [None]
+    result = None
+    try:
+        result = work()
+    except (OSError, ValueError) as error:
+        errors = [error]
+    if dist.is_initialized():
+        mine, errors = errors[0], [None] * dist.get_world_size()
+        dist.all_gather_object(errors, mine)
+    for error in errors:
+        if error is not None:
+            raise error
+    return result  # type: ignore[return-value]
 
 
 @contextmanager

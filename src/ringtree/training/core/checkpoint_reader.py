@@ -15,10 +15,11 @@ from typing import IO, Any
 
 import torch
 import torch.distributed.checkpoint as dcp
-from torch.distributed.checkpoint.metadata import Metadata, StorageMeta, TensorStorageMetadata
+from torch.distributed.checkpoint.metadata import Metadata, StorageMeta
 
 from ringtree.files.file_bytes import file_bytes, opened
 from ringtree.files.json_values import shown
+from ringtree.training.core.checkpoint_table import fault_of
 
 CONTENTS = ".metadata"
 MOST_BYTES = 1 << 28
@@ -58,7 +59,15 @@ class TensorReader(dcp.FileSystemReader):
             try:
                 metadata = _Tables(stream).load()
                 self._check(file, metadata)
-            except (EOFError, AttributeError, IndexError, KeyError, TypeError, MemoryError) as error:
+            except (
+                EOFError,
+                ArithmeticError,
+                AttributeError,
+                LookupError,
+                RuntimeError,
+                TypeError,
+                MemoryError,
+            ) as error:
                 raise ValueError(f"{file}: no table of contents of a checkpoint ({error})") from None
             except pickle.UnpicklingError as error:
                 raise ValueError(f"{file}: {error}") from None
@@ -70,9 +79,9 @@ class TensorReader(dcp.FileSystemReader):
         """ValueError, or what an attribute of another type raises: for a table that is none of tensors in `files`."""
         if not isinstance(metadata, Metadata):
             raise ValueError(f"{file}: no table of contents of a checkpoint")
-        for name, entry in metadata.state_dict_metadata.items():
-            if not isinstance(entry, TensorStorageMetadata):
-                raise ValueError(f"{file}: {str(name)[:80]!r} is a {type(entry).__name__}; expected tensors alone")
+        for key, entry in metadata.state_dict_metadata.items():
+            if fault := fault_of(key, entry):
+                raise ValueError(f"{file}: {fault}")
         sizes = {name: (self._folder / name).stat().st_size for name in self._files}
         for where in (metadata.storage_data or {}).values():
             if where.relative_path not in sizes:
