@@ -10,6 +10,7 @@ import pytest
 
 import ringtree
 import ringtree.storage
+from ringtree.storage.elements import ELEMENTS
 from tests.storage.files import caught, written
 
 pytestmark = pytest.mark.torch
@@ -57,6 +58,20 @@ def test_tensors_are_safetensors_own_both_ways(tmp_path: Path) -> None:
         return [*found, (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes()]
 
     assert ringtree.spawn(work, 2, timeout_s=60) == [[True] * 8] * 2
+
+
+@pytest.mark.parametrize("metadata", [None, {}, {"a": "b"}])
+def test_all_types_in_one_file_are_in_safetensors_order(tmp_path: Path, metadata: dict[str, str] | None) -> None:
+    def work(comm: Any) -> bytes:
+        import torch
+        from safetensors.torch import save
+
+        every = {e.name: torch.arange(4).to(getattr(torch, e.label)) for e in ELEMENTS.values()}
+        ringtree.storage.save(every, tmp_path / "ours", comm, metadata=metadata)
+        return bytes(save(every, metadata))
+
+    [theirs] = ringtree.spawn(work, 1, timeout_s=60)
+    assert (tmp_path / "ours").read_bytes() == theirs
 
 
 def test_arrays_of_numpys_files_are_tensors(tmp_path: Path) -> None:

@@ -40,7 +40,10 @@ BROKEN = {
     "no kind": (lambda table: table.update({"optimizer/x": table[STATE]}), "has the name 'optimizer/x'; expected"),
     "a number": (lambda table: table.update({3: table[STATE]}), "has the name 3; expected weights/NAME"),
     "huge": (lambda table: setattr(table[STATE], "size", _size(1 << 40)), f"'{STATE}' has 1 parts that do not make"),
-    "below 0": (lambda table: setattr(table[STATE], "size", _size(-1)), f"'{STATE}' has the shape .*; expected lengths"),
+    "below 0": (
+        lambda table: setattr(table[STATE], "size", _size(-1)),
+        f"'{STATE}' has the shape .*; expected lengths",
+    ),
     "a text": (lambda table: setattr(table[STATE], "size", "abc"), f"'{STATE}' has the shape 'abc'; expected lengths"),
     "another parameter's": (
         lambda table: table.update({STATE: table["optimizer/embedding.bytes.weight/step"]}),

@@ -117,11 +117,11 @@ def raw_header(path: Path, size: int, element: ElementType, shape: Sequence[int]
 
 
 def safetensors_bytes(
-    tensors: Mapping[str, tuple[ElementType, tuple[int, ...]]], metadata: Mapping[str, str]
+    tensors: Mapping[str, tuple[ElementType, tuple[int, ...]]], metadata: Mapping[str, str] | None
 ) -> tuple[bytes, tuple[Entry, ...]]:
     """The first bytes of a safetensors file, and its tensors, which follow them in the order in which safetensors
     itself writes them: the types of the longest elements first, so that each lies aligned, and by name."""
-    table: dict[str, Any] = {METADATA: dict(metadata)} if metadata else {}
+    table: dict[str, Any] = {} if metadata is None else {METADATA: dict(metadata)}
     at, entries = 0, []
     for name, (element, shape) in sorted(tensors.items(), key=lambda item: (-ORDER[item[1][0].name], item[0])):
         end = at + math.prod(shape) * element.itemsize

@@ -73,16 +73,18 @@ def _save(
     single = not isinstance(tensors, Mapping)
     whole = {"": tensors} if single else tensors
     table: dict[str, tuple[str, Shape]] = {}
-    texts: dict[str, str] = {}
+    texts: dict[str, str] | None = None
     with stage.attempt():
         where = Path(os.path.realpath(file_path(path)))
         check_progress(progress)
         table = _table(whole, named=not single)
         _check_target(where)
-        texts = _checked_metadata({} if metadata is None else metadata)
+        texts = None if metadata is None else _checked_metadata(metadata)
         if single and texts:
             raise ValueError(f"{where}: metadata= beside an array, whose file has no room for it; expected a dict")
-    stage.agree(where.name, arguments=digest_of(where.name, single), metadata=digest_of(repr(sorted(texts.items()))))
+    stage.agree(
+        where.name, arguments=digest_of(where.name, single), metadata=digest_of(repr(texts and sorted(texts.items())))
+    )
     tables = _exchanged(table, comm)
     written = None
     with stage.attempt():
@@ -199,7 +201,7 @@ def _exchanged(table: dict[str, tuple[str, Shape]], comm: Communicator) -> list[
 
 
 def _planned(
-    tables: list[dict[str, tuple[str, Shape]]], where: Path, metadata: Mapping[str, str], single: bool
+    tables: list[dict[str, tuple[str, Shape]]], where: Path, metadata: Mapping[str, str] | None, single: bool
 ) -> _Written:
     holders: dict[str, list[int]] = {}
     merged: dict[str, tuple[ElementType, Shape]] = {}
