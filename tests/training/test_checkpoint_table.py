@@ -42,7 +42,7 @@ BROKEN = {
     "huge": (lambda table: setattr(table[STATE], "size", _size(1 << 40)), f"'{STATE}' has 1 parts that do not make"),
     "below 0": (
         lambda table: setattr(table[STATE], "size", _size(-1)),
-        f"'{STATE}' has the shape .*; expected lengths",
+        f"'{STATE}' has the shape .*; expected len",
     ),
     "a text": (lambda table: setattr(table[STATE], "size", "abc"), f"'{STATE}' has the shape 'abc'; expected lengths"),
     "another parameter's": (

@@ -11,6 +11,7 @@ import gc
 import json
 import math
 import os
+import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -35,6 +36,9 @@ METADATA = "__metadata__"
 NPY = b"\x93NUMPY"
 MOST_NPY_BYTES = 10_000
 """The most that numpy itself takes as safe."""
+OF_ARRAY = {"descr", "fortran_order", "shape"}
+"""The names of a .npy header."""
+LONG = re.compile(r"(?<=\d)L(?=[,)])")
 ALIGNMENT = 8
 """Written headers end at multiples of these bytes, so that tensors of 8-byte elements lie aligned."""
 DESCRIBED = frozenset(("dtype", "shape", "data_offsets"))
@@ -236,16 +240,19 @@ def _npy(file: IO[bytes], path: Path, size: int) -> Header:
     """The header of a .npy file: magic, version, its length, and a dict as Python writes it."""
     expected = "expected a .npy file of numbers"
     file.seek(len(NPY))
-    version = int.from_bytes(file.read(2), "big") >> 8
+    version, minor = file.read(2).ljust(2, b"\0")
     length = int.from_bytes(file.read(2 if version == 1 else 4), "little")
-    if version not in (1, 2, 3) or length > MOST_NPY_BYTES:
-        raise ValueError(f"{path}: version {version} with a header of {length:,} bytes; {expected}")
+    if version not in (1, 2, 3) or minor or length > MOST_NPY_BYTES:
+        of = f"{version}.{minor}" if minor else version
+        raise ValueError(f"{path}: version {of} with a header of {length:,} bytes; {expected}")
     text = file.read(length)
     try:
         with warnings.catch_warnings():  # the parser's, of what looks like a mistake
             warnings.simplefilter("ignore")
-            table = ast.literal_eval(text.decode("utf-8" if version == 3 else "latin-1").strip())
+            table = _literal(text.decode("utf-8" if version == 3 else "latin-1").strip(), version)
         shape, descr, transposed = table["shape"], table["descr"], table["fortran_order"]
+        if {*table} != OF_ARRAY or not isinstance(transposed, bool):
+            raise ValueError("another header")
         dtype = np.dtype(descr if isinstance(descr, str) else "O")
     except (ValueError, TypeError, SyntaxError, KeyError, RecursionError, MemoryError):
         raise ValueError(f"{path}: its header is {shown(text)}; {expected}") from None
@@ -259,8 +266,18 @@ def _npy(file: IO[bytes], path: Path, size: int) -> Header:
     if begin + nbytes != size:
         how = "cut short" if begin + nbytes > size else "longer than its header states"
         raise ValueError(f"{path}: {how}: {size:,} bytes; expected {begin + nbytes:,}")
-    entry = Entry("", of_array(dtype), shape, begin, size, transposed=transposed is True and len(shape) > 1)
+    entry = Entry("", of_array(dtype), shape, begin, size, transposed=transposed and len(shape) > 1)
     return Header(path, size, (entry,), {}, digest_of(size, repr(entry)), single=True)
+
+
+def _literal(text: str, version: int) -> Any:
+    """The value of a header; Python 2 wrote long lengths, as 2L, which numpy takes, too."""
+    try:
+        return ast.literal_eval(text)
+    except SyntaxError:
+        if version == 3:
+            raise
+        return ast.literal_eval(LONG.sub("", text))
 
 
 def digest_of(*parts: bytes | str | int) -> int:
