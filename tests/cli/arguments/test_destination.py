@@ -47,3 +47,14 @@ def test_a_commands_input_is_not_lost(
 def test_two_outputs_may_go_nowhere(ringtree: Ringtree) -> None:
     got = ringtree("simulate", "ring", "-n", "2", "--bytes", "8", "--trace", "/dev/null", "--html", "/dev/null")
     assert got.code == 0 and got.err == ""
+
+
+@pytest.mark.parametrize("words", ["train --steps 1 --checkpoint", "train --steps 1 --json", "doctor --html"])
+def test_an_empty_path_is_not_the_working_folder(
+    ringtree: Ringtree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = ringtree(*words.split(), "")
+    option = words.split()[-1]
+    assert code == 2 and not out
+    assert f"argument {option}: an empty path; expected the name of a file or folder to write to" in err

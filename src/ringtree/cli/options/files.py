@@ -72,7 +72,10 @@ def check_read(args: argparse.Namespace) -> None:
 
 
 def to_write(text: str) -> Path:
-    """The path of a file or folder to write; `check_destinations` refuses one that cannot be written."""
+    """The path of a file or folder to write; `check_destinations` refuses one that cannot be written. An empty one, of
+    a variable that is not set, would be the working folder."""
+    if not text:
+        raise argparse.ArgumentTypeError("an empty path; expected the name of a file or folder to write to")
     return Path(text)
 
 
