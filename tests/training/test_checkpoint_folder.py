@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -74,3 +75,56 @@ def test_a_file_is_no_checkpoint(made: Path, tmp_path: Path) -> None:
 
     (tmp_path / "step-99999999").write_text("")
     assert latest(tmp_path) == made
+
+
+def _clear(folder: Path) -> None:
+    from ringtree.training.core.checkpoint_folder import begin
+
+    while True:
+        begin(folder / ".step-00000009.unfinished")
+
+
+def test_another_training_that_removes_what_is_written_is_named(tmp_path: Path) -> None:
+    other = multiprocessing.get_context("fork").Process(target=_clear, args=(tmp_path,))
+    other.start()
+    try:
+        with pytest.raises(OSError, match=r"unfinished was removed while .* another training .*expected a folder for"):
+            for _ in range(TIMES):
+                _write(plan_of(ParallelLayout()), tmp_path)
+    finally:
+        other.kill()
+        other.join()
+        other.close()
+
+
+def _claim(folder: Path, pipe: Any) -> None:
+    from ringtree.training.core.checkpoint import claimed
+
+    with claimed(folder):
+        pipe.send(True)
+        pipe.recv()
+
+
+def test_a_folder_is_one_trainings_until_it_ends(tmp_path: Path) -> None:
+    from ringtree.training.core.checkpoint import claimed
+
+    fork, folder = multiprocessing.get_context("fork"), tmp_path / "new"
+    here, there = fork.Pipe()
+    other = fork.Process(target=_claim, args=(folder, there))
+    other.start()
+    try:
+        assert here.recv()
+        with (
+            pytest.raises(ValueError, match=f"{folder}: another training writes its checkpoints there"),
+            claimed(folder),
+        ):
+            pass
+    finally:
+        other.kill()
+        other.join()
+        other.close()
+    for _ in range(2):
+        with claimed(folder), claimed(None):
+            pass
+    here.close()
+    there.close()

@@ -19,7 +19,7 @@ from ringtree.formats import chrome
 from ringtree.ir import units
 from ringtree.pages.train_page import train_page
 from ringtree.training import TrainingPlan
-from ringtree.training.core.checkpoint import latest_of_all, load, save
+from ringtree.training.core.checkpoint import claimed, latest_of_all, load, save
 from ringtree.training.core.trainer import Trainer
 from ringtree.training.measure.measured import TrainingRecord
 from ringtree.training.session import Session, check_steps
@@ -31,7 +31,8 @@ LINES = 20
 def train(plan: TrainingPlan, args: argparse.Namespace) -> None:
     """Trains as one of the ranks; rank 0 prints."""
     speaks = dist.get_rank() == 0
-    with terminal.progress("training", total=plan.settings.steps) if speaks else nullcontext(terminal.SILENT) as bar:
+    shown = terminal.progress("training", total=plan.settings.steps) if speaks else nullcontext(terminal.SILENT)
+    with claimed(args.checkpoint), shown as bar:
         trainer = Trainer(plan)
         keeping = Keeping(args, bar)
         keeping.resume(trainer, latest_of_all(args.checkpoint) if args.checkpoint else None)

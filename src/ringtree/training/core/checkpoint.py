@@ -26,7 +26,7 @@ from torch.distributed.checkpoint.api import CheckpointException
 
 from ringtree.files.file_bytes import file_bytes, opened
 from ringtree.files.json_values import json_value, shown
-from ringtree.training.core.checkpoint_folder import FACTS, begin, beside, latest, take_name
+from ringtree.training.core.checkpoint_folder import FACTS, begin, beside, claim, latest, take_name
 from ringtree.training.core.checkpoint_reader import TensorReader
 from ringtree.training.core.checkpoint_table import COUNT, check_sizes
 from ringtree.training.core.plan import TrainingPlan
@@ -36,7 +36,7 @@ from ringtree.training.core.step import holder
 if TYPE_CHECKING:
     from ringtree.training.core.trainer import Trainer
 
-__all__ = ["latest", "latest_of_all", "load", "save"]
+__all__ = ["claimed", "latest", "latest_of_all", "load", "save"]
 
 T = TypeVar("T")
 MOST_BYTES = 1 << 24
@@ -49,6 +49,20 @@ def latest_of_all(folder: Path) -> Path | None:
     return _on_first(lambda: latest(folder))
 
 
+@contextmanager
+def claimed(folder: Path | None) -> Iterator[None]:
+    """Keeps other trainings out of a folder of checkpoints, if there is one, while the block runs; all ranks enter it.
+    ValueError: if another has it."""
+    held: list[int] = []
+    if folder is not None:
+        _on_first(lambda: held.append(claim(folder)))
+    try:
+        yield
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
+
+
 def save(trainer: Trainer, folder: Path) -> Path:
     """Writes a checkpoint into a folder that all ranks share, each rank a part of it; all ranks call it. One of as many
     steps is replaced. OSError: if it cannot be written, or is not all in that folder; earlier ones stay."""
@@ -56,7 +70,8 @@ def save(trainer: Trainer, folder: Path) -> Path:
     unfinished = beside(made)
 
     def end() -> None:
-        files = _digests(unfinished)
+        with _undisturbed(unfinished):
+            files = _digests(unfinished)
         try:
             TensorReader(unfinished, files).read_metadata()
         except ValueError as error:  # another rank's file is not here
@@ -70,7 +85,7 @@ def save(trainer: Trainer, folder: Path) -> Path:
     trainer.collect()
     try:
         _on_first(lambda: begin(unfinished))
-        with _one_line(f"the checkpoint {made} cannot be written"):
+        with _undisturbed(unfinished), _one_line(f"the checkpoint {made} cannot be written"):
             dcp.save(_weights(trainer) | _state(trainer), checkpoint_id=unfinished, no_dist=not dist.is_initialized())
     finally:
         trainer.let_go()
@@ -231,6 +246,20 @@ def _jointly(work: Callable[[], T]) -> T:
         if error is not None:
             raise error
     return result  # type: ignore[return-value]
+
+
+@contextmanager
+def _undisturbed(unfinished: Path) -> Iterator[None]:
+    """States the cause of an error where the folder that is written in is gone."""
+    try:
+        yield
+    except OSError:
+        if unfinished.exists():
+            raise
+        raise OSError(
+            f"{unfinished} was removed while it was written, as by another training with that folder; expected a "
+            "folder for each"
+        ) from None
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import re
 import shutil
@@ -26,6 +27,23 @@ def latest(folder: Path) -> Path | None:
     made = ((file, NAME.fullmatch(file.name)) for file in folder.glob("step-*") if file.is_dir())
     steps |= {int(match[1]): file for file, match in made if match}
     return steps[max(steps)] if steps else None
+
+
+def claim(folder: Path) -> int:
+    """Makes a folder of checkpoints this process's own until it closes the descriptor, or ends. ValueError: if it is
+    another's."""
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise ValueError(
+            f"{folder}: another training writes its checkpoints there; expected its end, or a folder for each"
+        ) from None
+    except OSError:
+        pass  # a file system without locks
+    return descriptor
 
 
 def beside(made: Path, what: str = UNFINISHED) -> Path:
