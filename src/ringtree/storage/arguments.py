@@ -20,9 +20,11 @@ def file_path(path: Any) -> Path:
     """The path of a file. TypeError, ValueError: if it is no name."""
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"path is {described(path)}; expected the name of a file")
-    if not (name := os.fspath(path)):
+    if not (name := os.fsdecode(path)):
         raise ValueError("path is empty; expected the name of a file")
-    return Path(os.fsdecode(name))
+    if name.rpartition(os.sep)[2] in ("", "."):  # a Path drops that, and would name a file
+        raise ValueError(f"{name}: the name of a folder, as it ends; expected the name of a file")
+    return Path(name)
 
 
 def check_progress(progress: Any) -> None:
