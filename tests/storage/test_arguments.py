@@ -33,3 +33,11 @@ def test_a_folders_name_is_no_files(tmp_path: Path, end: str) -> None:
     path = f"{tmp_path}/new{end}"
     expected = f"ValueError: {path}: the name of a folder, as it ends; expected the name of a file"
     assert _refusals(path) == (expected, expected) and os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(("name", "what"), [("a\0b", "a NUL"), ("a\ud800b", "half a character")])
+def test_a_name_that_no_file_has_is_shown(tmp_path: Path, name: str, what: str) -> None:
+    path = f"{tmp_path}/{name}"
+    expected = f"ValueError: path is {path!r}, with {what}; expected the name of a file"
+    assert _refusals(path) == (expected, expected)
+    assert _refusals(f"{tmp_path}/a\udcffb")[0] == "no error", "of bytes that are no UTF-8"

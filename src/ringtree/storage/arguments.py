@@ -22,6 +22,12 @@ def file_path(path: Any) -> Path:
         raise TypeError(f"path is {described(path)}; expected the name of a file")
     if not (name := os.fsdecode(path)):
         raise ValueError("path is empty; expected the name of a file")
+    if "\0" in name:
+        raise ValueError(f"path is {name!r}, with a NUL; expected the name of a file")
+    try:
+        os.fsencode(name)
+    except UnicodeEncodeError:
+        raise ValueError(f"path is {name!r}, with half a character; expected the name of a file") from None
     if name.rpartition(os.sep)[2] in ("", "."):  # a Path drops that, and would name a file
         raise ValueError(f"{name}: the name of a folder, as it ends; expected the name of a file")
     return Path(name)
