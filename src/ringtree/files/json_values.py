@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import reprlib
+from collections.abc import Callable
 from typing import Any
 
 MOST_BYTES = 1 << 25
@@ -12,9 +13,18 @@ MOST_VALUES = 4_000_000
 """A value takes 96 bytes at most of what Python makes of it, beside its text."""
 
 
-def json_value(data: bytes | str, where: str, expected: str, *, most: int = MOST_BYTES, unique: bool = False) -> Any:
+def json_value(
+    data: bytes | str,
+    where: str,
+    expected: str,
+    *,
+    most: int = MOST_BYTES,
+    unique: bool = False,
+    whole: Callable[[str], Any] | None = None,
+) -> Any:
     """The value of a JSON text. ValueError, in one line that begins with `where`: if it is no JSON, longer than `most`
-    bytes, or of too many or too deeply nested values; with `unique`, also if an object has a name twice."""
+    bytes, or of too many or too deeply nested values; with `unique`, also if an object has a name twice.
+    `whole`: what a whole number's text becomes, if not an int."""
     text = data
     data = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     if len(data) > most:
@@ -22,7 +32,7 @@ def json_value(data: bytes | str, where: str, expected: str, *, most: int = MOST
     if count_values(data) > MOST_VALUES:
         raise ValueError(f"{where}: more than {MOST_VALUES:,} values; expected {expected}")
     try:
-        return json.loads(text, object_pairs_hook=_unique if unique else None)
+        return json.loads(text, object_pairs_hook=_unique if unique else None, parse_int=whole)
     except _TwiceError as twice:
         raise ValueError(f"{where}: the name {shown(twice.args[0])} stands twice; expected {expected}") from None
     except RecursionError:

@@ -94,7 +94,8 @@ def read_header(file: IO[bytes], path: Path) -> Header:
         raise ValueError(f"{path}: its header begins with {shown(text[:8])}; expected {EXPECTED}, and {{ there")
     with _collected_later() if length > LONG_HEADER_BYTES else nullcontext():
         try:
-            table = json_value(text.decode(), str(path), EXPECTED, most=MOST_HEADER_BYTES, unique=True)
+            whole = _whole if b"-0" in text else None  # seldom: a function of each number takes time
+            table = json_value(text.decode(), str(path), EXPECTED, most=MOST_HEADER_BYTES, unique=True, whole=whole)
         except UnicodeDecodeError:
             raise ValueError(f"{path}: its header is not UTF-8; expected {EXPECTED}") from None
         entries, metadata = _entries(table, path, 8 + length)
@@ -176,6 +177,11 @@ def _entries(table: Any, path: Path, begin: int) -> tuple[tuple[Entry, ...], dic
         raise ValueError(f"{path}: __metadata__ is {shown(metadata)}; expected an object of texts")
     entries = [_entry(name, value, path, begin) for name, value in table.items()]
     return tuple(sorted(entries, key=attrgetter("begin", "end"))), metadata
+
+
+def _whole(text: str) -> int | float:
+    """A number of a header; -0 is no whole one to safetensors."""
+    return -0.0 if text == "-0" else int(text)
 
 
 def _entry(name: str, value: Any, path: Path, begin: int) -> Entry:
