@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
@@ -155,17 +155,29 @@ def _by_name(shard: Any, header: Header) -> Shard:
 
 
 def _tensors(file: IO[bytes], plan: _Plan, comm: Communicator, stage: JointStage, how: _How) -> dict[str, Any]:
-    """The tensors, when all ranks have read theirs."""
-    name, entries = plan.header.path.name, plan.layout.entries
+    """The tensors, when all ranks have theirs."""
+    found: dict[str, Any] = {}
+    make = _read(file, plan, comm, stage, how)
+    with stage.attempt():
+        if stage.error is None:
+            found = make()  # it may take memory: for copies of what lies unaligned, or on a device
+    stage.agree(plan.header.path.name)
+    return found
+
+
+def _read(
+    file: IO[bytes], plan: _Plan, comm: Communicator, stage: JointStage, how: _How
+) -> Callable[[], dict[str, Any]]:
+    """Reads this rank's part; a function that makes the tensors of it."""
+    entries = plan.layout.entries
     if how.memory == "mapped":
-        held = _mapped(file, plan, comm, stage, how.progress)
-        stage.agree(name)
-        return arrays_in(held, entries, lambda offset: offset, how.framework)
+        file_pages = _mapped(file, plan, comm, stage, how.progress)
+        return lambda: arrays_in(file_pages, entries, lambda offset: offset, how.framework)
     if _read_directly(plan, comm, how.device):
+        there = None
         with stage.attempt():
             there = read_into(how.device, plan.header.path, plan.header.size, plan.layout, how.progress)
-        stage.agree(name)
-        return tensors_in(there, entries, plan.layout.at)
+        return lambda: tensors_in(there, entries, plan.layout.at)
     held = _memory(plan, how.memory, comm, stage)
     # what several ranks read by themselves, one of them brings into the page cache for all
     past_cache = how.direct if plan.gathered else bool(how.direct)
@@ -175,10 +187,9 @@ def _tensors(file: IO[bytes], plan: _Plan, comm: Communicator, stage: JointStage
         else:
             with stage.attempt():
                 read_own(held, plan.layout, reader, how.progress)
-    stage.agree(name)
     if how.device != HOST:
-        return tensors_in(copied(held, how.device), entries, plan.layout.at)
-    return arrays_in(held, entries, plan.layout.at, how.framework)
+        return lambda: tensors_in(copied(held, how.device), entries, plan.layout.at)
+    return lambda: arrays_in(held, entries, plan.layout.at, how.framework)
 
 
 def _read_directly(plan: _Plan, comm: Communicator, device: str) -> bool:
