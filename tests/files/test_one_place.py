@@ -66,6 +66,7 @@ FOREIGN = {
     "storage/saving.py": "writes",
     "runtime/launch/hosts/agents.py": "writes",
     "training/core/checkpoint.py": "writes, and digests of any length",
+    "training/core/checkpoint_folder.py": "a folder's descriptor, to lock and to settle it",
     "runtime/bootstrap/network/boards/file_board.py": "of this user alone, without waiting, 64 KiB at most",
     "cli/options/subject.py": "a word of the command line",
     "ir/parse.py": "a word of a schedule, of which its own reader bounds the length",

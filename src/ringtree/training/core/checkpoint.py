@@ -242,9 +242,9 @@ def _jointly(work: Callable[[], T]) -> T:
     if dist.is_initialized():
         mine, errors = errors[0], [None] * dist.get_world_size()
         dist.all_gather_object(errors, mine)
-    for error in errors:
-        if error is not None:
-            raise error
+    for theirs in errors:
+        if theirs is not None:
+            raise theirs
     return result  # type: ignore[return-value]
 
 

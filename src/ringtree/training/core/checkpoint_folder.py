@@ -15,9 +15,9 @@ FACTS = "training.json"
 NAME = re.compile(r"step-(\d{8,})")
 UNFINISHED, REPLACED = "unfinished", "replaced"
 HERE = -100
-"""Of renameat2: paths begin at the working folder (AT_FDCWD)."""
+"""The folder of renameat2 from which paths begin at the working one (AT_FDCWD)."""
 EXCHANGE = 2
-"""Of renameat2: each of the two gets the other's name, at once."""
+"""The flag of renameat2 by which each of the two gets the other's name, at once."""
 
 
 def latest(folder: Path) -> Path | None:

@@ -53,9 +53,9 @@ def check_sizes(
         _check_size(f"weights/{name}", sizes.get(f"weights/{name}"), size)
     kinds: dict[str, list[str]] = {}
     for key in sizes:
-        what, name, *kind = key.split("/")
+        what, name, *of_state = key.split("/")
         if what == "optimizer":
-            kinds.setdefault(name, []).extend(kind)
+            kinds.setdefault(name, []).extend(of_state)
     of = STATE[optimizer]
     expected = {COUNT, *of} if of else set()
     for name, its in kinds.items():
