@@ -29,6 +29,11 @@ def _half(entry: Any) -> None:
     entry.chunks = [part, part]
 
 
+def _turn(entry: Any) -> None:
+    (part,) = entry.chunks
+    entry.size = part.sizes = _size(*reversed(entry.size))
+
+
 BROKEN = {
     "no part": (lambda table: table[WEIGHT].chunks.clear(), f"'{WEIGHT}' has 0 parts that do not make up its shape"),
     "half of it twice": (lambda table: _half(table[WEIGHT]), f"'{WEIGHT}' has 2 parts that do not make up its shape"),
@@ -45,9 +50,9 @@ BROKEN = {
         f"'{STATE}' has the shape .*; expected len",
     ),
     "a text": (lambda table: setattr(table[STATE], "size", "abc"), f"'{STATE}' has the shape 'abc'; expected lengths"),
-    "another parameter's": (
-        lambda table: table.update({STATE: table["optimizer/embedding.bytes.weight/step"]}),
-        rf"'{STATE}' has the shape \[\]; expected the shape \[\d+, 12\]",
+    "turned": (
+        lambda table: _turn(table[STATE]),
+        rf"'{STATE}' has the shape \[12, 256\]; expected the shape \[256, 12\]",
     ),
 }
 
@@ -64,6 +69,24 @@ def test_a_table_that_is_not_all_of_the_training_is_refused(checkpoint: Path, tm
     with pytest.raises(ValueError, match=expected) as refused:
         _go_on(plan_of(ParallelLayout()), tmp_path)
     assert "\n" not in str(refused.value) and str(checkpoint) in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda places: places.clear(), "has a part that is in no file; expected all there"),
+        (lambda places: setattr(next(iter(places.values())), "offset", -5), "bytes at -5; expected a place in a file"),
+    ],
+    ids=["in no file", "below 0"],
+)
+def test_a_part_that_is_nowhere_is_refused(checkpoint: Path, tmp_path: Path, change: Any, expected: str) -> None:
+    def changed(metadata: Any) -> Any:
+        change(metadata.storage_data)
+        return metadata
+
+    _rewritten(checkpoint, changed)
+    with pytest.raises(ValueError, match=expected):
+        _go_on(plan_of(ParallelLayout()), tmp_path)
 
 
 def _refusals(folder: Path) -> str:

@@ -7,6 +7,7 @@ which torch reads without running anything (weights_only).
 
 from __future__ import annotations
 
+import math
 import pickle
 from collections.abc import Collection
 from enum import Enum
@@ -15,11 +16,11 @@ from typing import IO, Any
 
 import torch
 import torch.distributed.checkpoint as dcp
-from torch.distributed.checkpoint.metadata import Metadata, StorageMeta
+from torch.distributed.checkpoint.metadata import Metadata, MetadataIndex, StorageMeta
 
 from ringtree.files.file_bytes import file_bytes, opened
 from ringtree.files.json_values import shown
-from ringtree.training.core.checkpoint_table import fault_of
+from ringtree.training.core.checkpoint_table import MOST_SHOWN, fault_of
 
 CONTENTS = ".metadata"
 MOST_BYTES = 1 << 28
@@ -82,6 +83,9 @@ class TensorReader(dcp.FileSystemReader):
         for key, entry in metadata.state_dict_metadata.items():
             if fault := fault_of(key, entry):
                 raise ValueError(f"{file}: {fault}")
+            for part in entry.chunks:
+                if math.prod(part.sizes) and MetadataIndex(key, part.offsets) not in (metadata.storage_data or {}):
+                    raise ValueError(f"{file}: {key[:MOST_SHOWN]!r} has a part that is in no file; expected all there")
         sizes = {name: (self._folder / name).stat().st_size for name in self._files}
         for where in (metadata.storage_data or {}).values():
             if where.relative_path not in sizes:
@@ -90,6 +94,8 @@ class TensorReader(dcp.FileSystemReader):
                 raise ValueError(
                     f"{self._folder / where.relative_path}: cut short; expected tensors as {file} has them"
                 )
+            if where.offset < 0 or where.length < 0:
+                raise ValueError(f"{file}: names {where.length} bytes at {where.offset}; expected a place in a file")
 
 
 class _Tables(pickle.Unpickler):
