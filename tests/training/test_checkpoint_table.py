@@ -89,6 +89,14 @@ def test_a_part_that_is_nowhere_is_refused(checkpoint: Path, tmp_path: Path, cha
         _go_on(plan_of(ParallelLayout()), tmp_path)
 
 
+def test_a_table_with_a_name_that_is_no_text_is_named(checkpoint: Path) -> None:
+    from ringtree.training.core.checkpoint_reader import TensorReader
+
+    (checkpoint / ".metadata").write_bytes(b"\x80\x04X\x01\x00\x00\x00\xff.")
+    with pytest.raises(ValueError, match=f"{checkpoint}/.metadata: 'utf-8' codec can't decode"):
+        TensorReader(checkpoint, []).read_metadata()
+
+
 def _refusals(folder: Path) -> str:
     """The error of a rank of a pipeline; the group goes on."""
     from ringtree.training import Trainer

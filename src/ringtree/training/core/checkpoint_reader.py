@@ -70,7 +70,7 @@ class TensorReader(dcp.FileSystemReader):
                 MemoryError,
             ) as error:
                 raise ValueError(f"{file}: no table of contents of a checkpoint ({error})") from None
-            except pickle.UnpicklingError as error:
+            except (pickle.UnpicklingError, UnicodeDecodeError) as error:
                 raise ValueError(f"{file}: {error}") from None
         metadata.storage_meta = metadata.storage_meta or StorageMeta()
         metadata.storage_meta.load_id = self.load_id
