@@ -128,7 +128,14 @@ def test_mistakes_are_one_line(ringtree: Ringtree, tmp_path: Path) -> None:
         (["simulate", "ring", "-n", "2"], "required: --bytes, the size of the whole vector"),
         (["simulate", "ring", "-n", "2", "--bytes", "8", "--expand", "ring"], "--expand applies to Chakra"),
         (["simulate", "ring", "-n", "2", "--bytes", "8", "--goal", str(tmp_path)], "is a folder"),
-        (["simulate", "ring", "-n", "2", "--bytes", "8", "--chakra", ""], "--chakra .: expected what the names of the"),
+        (
+            ["simulate", "ring", "-n", "2", "--bytes", "8", "--chakra", "."],
+            "--chakra .: expected what the names of the",
+        ),
+        (
+            ["simulate", "ring", "-n", "2", "--bytes", "8", "--chakra", ""],
+            "argument --chakra: an empty path",
+        ),
         (
             ["simulate", "ring", "-n", "2", "--bytes", "8", "--chakra", "new/"],
             "'new/' is a folder; expected what files'",

@@ -83,4 +83,4 @@ def name_to_write(text: str) -> Path:
     """The path with which the names of files to write begin: no folder's."""
     if text.endswith("/"):
         raise argparse.ArgumentTypeError(f"{text!r} is a folder; expected what files' names begin with: {text}NAME")
-    return Path(text)
+    return to_write(text)
