@@ -178,6 +178,16 @@ MISTAKES: dict[str, tuple[Act, type[Exception], str]] = {
         TypeError,
         "got 'sum' as an operation, a function of one",
     ),
+    "built-in max": (
+        lambda c: c.all_reduce([1.0, 2.0], max),
+        TypeError,
+        "got 'max' as an operation, a function of one",
+    ),
+    "built-in all": (
+        lambda c: c.all_reduce([True], Op(all)),
+        TypeError,
+        "got 'all' as an operation, a function of one",
+    ),
     "of one numpy array": (
         lambda c: c.reduce([1], np.prod),
         TypeError,

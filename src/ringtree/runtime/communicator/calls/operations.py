@@ -12,8 +12,9 @@ import numpy as np
 from ringtree.runtime.arrays import Array, dtype_named, readable
 from ringtree.runtime.types import COMPLEX, INTEGERS, PAIRS, SHORT_FLOATS, Dtype
 
-OF_ONE_ARRAY: tuple[Any, ...] = (sum, np.sum, np.prod, np.max, np.min, np.mean, np.any, np.all)
-"""Functions that reduce one array; of two, `sum` adds the first's elements to the second, and the others fail."""
+OF_ONE_ARRAY: tuple[Any, ...] = (sum, max, min, any, all, np.sum, np.prod, np.max, np.min, np.mean, np.any, np.all)
+"""Functions that reduce one array; of two, `sum` adds the first's elements to the second, `any` and `all`
+return a truth value, and the others fail."""
 
 
 class Op:
@@ -30,6 +31,11 @@ class Op:
     def __init__(self, function: Callable[[Any, Any], Any], commutative: bool = False, name: str | None = None) -> None:
         if not callable(function):
             raise TypeError(f"got {type(function).__name__} as an operation; expected a function of two arrays")
+        if any(function is other for other in OF_ONE_ARRAY):
+            raise TypeError(
+                f"got {function.__name__!r} as an operation, a function of one array; expected a name, such as "
+                '"sum" or "max", or a function of two arrays, such as numpy.add or numpy.maximum'
+            )
         self.function, self.commutative = function, commutative
         self.name = name or getattr(function, "__name__", type(function).__name__)
 
@@ -79,11 +85,6 @@ def as_op(op: Any) -> Op | Scaled | None:
     """`op` as an Op or a Scaled, also where it is a bare function; None for all else."""
     if isinstance(op, Op | Scaled):
         return op
-    if any(op is function for function in OF_ONE_ARRAY):
-        raise TypeError(
-            f'got {op.__name__!r} as an operation, a function of one array; expected a name, such as "sum" or "max", '
-            "or a function of two arrays, such as numpy.add or numpy.maximum"
-        )
     return Op(op) if callable(op) else None
 
 
