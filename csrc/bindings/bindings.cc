@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <thread>
 
 #include "bindings/device.h"
@@ -45,6 +46,18 @@ void translate(const std::exception_ptr& error, void*) {
     set_error(e);
   } catch (const ringtree::Interrupted&) {  // Python's error is set already
   }
+}
+
+// Python shows an exit function no status. The last that is registered runs first, and the others still after it.
+void fail_at_exit() {
+#ifdef __GLIBC__
+  auto fail = [](int status, void*) {
+    if (status == 0) exit(1);
+  };
+  if (on_exit(fail, nullptr) != 0) throw std::bad_alloc();
+#else
+  if (std::atexit([] { _exit(1); }) != 0) throw std::bad_alloc();  // no other C library shows it the status
+#endif
 }
 
 }  // namespace
@@ -133,6 +146,7 @@ NB_MODULE(_native, m) {
       "ranks"_a, "slots"_a, "slot_bytes"_a);
   bind_device(m);
   m.def("reads_Bps", &ringtree::PeerMemory::reads_Bps);
+  m.def("fail_at_exit", &fail_at_exit);
   m.def("process_identity", [] {
     auto self = ringtree::ProcessIdentity::of_this();
     return std::vector<std::uint64_t>{static_cast<std::uint64_t>(self.process), self.start, self.space};

@@ -57,6 +57,9 @@ def run_on_host(call: bytes) -> None:
     """Runs a call of a device's program on this machine's processor, in the calling thread, without the GIL. `call`: a
     Call of csrc/device/program.h, whose addresses are this process's; its status says how it ended."""
 
+def fail_at_exit() -> None:
+    """Has the process end with code 1 where it would end with 0, once Python has ended; without glibc in any case."""
+
 def process_identity() -> list[int]:
     """This process's id, its start in clock ticks after boot, and the inode of its pid namespace."""
 

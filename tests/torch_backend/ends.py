@@ -81,6 +81,12 @@ def an_exit_code(rank: int) -> None:
     sys.exit(3)
 
 
+def a_mismatch(rank: int) -> None:
+    """No rank destroys the group."""
+    if rank == 0:
+        dist.broadcast(torch.ones(4), 0)
+
+
 def a_fork(rank: int) -> None:
     dist.all_reduce(torch.ones(3), async_op=True).get_future().wait()
     warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12's, of a fork beside threads
@@ -145,6 +151,7 @@ PROGRAMS: dict[str, Callable[[int], None]] = {
         a_callback_that_waits_for_nobody,
         a_callback_that_sleeps,
         an_exit_code,
+        a_mismatch,
         a_fork,
         destroyed,
         destroyed_while_another_rank_hangs,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 
@@ -19,6 +20,7 @@ PROGRAMS = (  # of ends.py, which imports torch
     "a_callback_that_waits_for_nobody",
     "a_callback_that_sleeps",
     "an_exit_code",
+    "a_mismatch",
     "a_fork",
     "destroyed",
     "destroyed_while_another_rank_hangs",
@@ -35,6 +37,12 @@ def ends(tmp_path_factory: pytest.TempPathFactory) -> Ends:
     return found
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", [name for name in PROGRAMS if name != "a_mismatch"])
 def test_an_end_is_quick_and_quiet(ends: Ends, program: str) -> None:
     assert ends[program] == [[CODES.get(program, 0), ""]] * 2
+
+
+def test_a_mismatch_is_a_line_and_a_failure(ends: Ends) -> None:
+    (code, text), other = ends["a_mismatch"]
+    assert (code, other) == (1, [0, ""])
+    assert re.fullmatch(r"ringtree: rank 1 left the group without call \d+, which rank 0 made: broadcast\(.*\n", text)

@@ -237,6 +237,47 @@ def test_groups_open_at_exit_are_closed(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "10.0\n", "")
 
 
+ONE_SIDED_CALL = """import atexit, sys, numpy as np, ringtree
+from ringtree import mpi
+atexit.register(print, "and other functions run")
+print("stdout is flushed")
+def call(broadcast, rank):
+    if rank == 0:
+        broadcast(np.ones(4), 0)
+    sys.exit(CODE)
+"""
+PRINTED = ("and other functions run", "stdout is flushed")
+DOORS = {
+    "numpy": "comm = ringtree.init()\ncall(comm.broadcast, comm.rank)\n",
+    "mpi": "comm = mpi.COMM_WORLD\ncall(comm.Bcast, comm.rank)\n",
+}
+
+
+@native
+@pytest.mark.parametrize(("door", "code", "expected"), [("numpy", 0, 1), ("numpy", 3, 3), ("mpi", 0, 1)])
+def test_a_mismatch_at_exit_is_one_line_and_a_failure(tmp_path: Path, door: str, code: int, expected: int) -> None:
+    file = tmp_path / "program.py"
+    file.write_text(ONE_SIDED_CALL.replace("CODE", str(code) if code == 0 else f"{code} * (rank == 0)") + DOORS[door])
+    command = [sys.executable, "-m", "ringtree.cli", "run", "-n", "2", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert sorted(done.stdout.splitlines()) == [f"[{rank}] {line}" for rank in range(2) for line in PRINTED]
+    line, end = done.stderr.splitlines()
+    assert line.startswith("[0] ringtree: rank 1 left the group without call 1, which rank 0 made: broadcast(")
+    assert end == f"ringtree run: rank 0 exited with code {expected}"
+
+
+@native
+def test_an_error_that_the_program_has_caught_is_not_reported_at_exit(tmp_path: Path) -> None:
+    file = tmp_path / "program.py"
+    file.write_text(
+        "import numpy as np, ringtree\ncomm = ringtree.init()\n"
+        "try:\n    comm.all_reduce(np.ones(1 + comm.rank))\nexcept ringtree.Mismatch:\n    print('caught')\n"
+    )
+    command = [sys.executable, "-m", "ringtree.cli", "run", "-n", "2", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, sorted(done.stdout.split()), done.stderr) == (0, ["[0]", "[1]", "caught", "caught"], "")
+
+
 @native
 def test_a_rank_that_ends_leaves_all_its_groups() -> None:
     """The remaining ranks do not take it for dead."""

@@ -7,6 +7,7 @@ import atexit
 import os
 import sys
 import weakref
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -23,6 +24,8 @@ _abandoned: list[Any] = []
 _hooked_by = 0
 """The process that has set the hooks below."""
 
+FAILURES = (PeerDied, Mismatch, Poisoned, TimedOut)
+"""The errors between ranks."""
 MOST_CHARACTERS = 200
 """The length of an exception's text in the errors of peers."""
 
@@ -73,15 +76,34 @@ def _after_fork_in_child() -> None:
 def close_all(error: BaseException | None = None) -> None:
     """Closes every communicator of this process that is still open. `error`: why, for the errors of peers that still
     wait for this rank."""
+    _close_all(error, lambda communicator: communicator.close())
+
+
+def _close_all(error: BaseException | None, close: Callable[[Communicator], None]) -> None:
     with ExitStack() as stack:  # all of them, even if one raises
         for communicator in list(_open):
             tell_cause(communicator, error)
-            stack.callback(communicator.close)
+            stack.callback(close, communicator)
 
 
 def close_at_exit() -> None:
-    """The same at the end of the program, because of the exception that ended it where one did."""
-    close_all(_uncaught())
+    """The same at the end of the program, because of the exception that ended it where one did. Python drops what is
+    raised then and ends with 0: what is wrong is a line on stderr, and the process ends with 1."""
+    error, lines = _uncaught(), list[str]()
+
+    def close(communicator: Communicator) -> None:
+        try:
+            communicator.close()
+        except FAILURES as failure:
+            lines.append(str(failure))
+
+    _close_all(error, close)
+    if lines and error is None:  # else the program ends by that error, and no other
+        with suppress(OSError, ValueError, AttributeError):  # nobody may be left to read it
+            sys.stderr.writelines(f"ringtree: {line}\n" for line in dict.fromkeys(lines))
+            sys.stderr.flush()
+        if native := sys.modules.get("ringtree._native"):
+            native.fail_at_exit()
 
 
 def tell_cause(communicator: Communicator, error: BaseException | None) -> None:
@@ -94,7 +116,7 @@ def cause_in_words(error: BaseException | None, name: str) -> str:
     """Returns the words for peers on an exception that ended the work of the rank of that name; "" where it is none."""
     if error is None or (isinstance(error, SystemExit) and error.code in (None, 0)):
         return ""
-    if isinstance(error, (PeerDied, Mismatch, Poisoned, TimedOut)):
+    if isinstance(error, FAILURES):
         return str(error)
     if isinstance(error, SystemExit):
         return f"rank {name} ended by sys.exit({error.code!r})"[:MOST_CHARACTERS]
