@@ -41,7 +41,8 @@ void Exchange::finish(Operation& o) {
 void Exchange::note(const Operation& o) {
   if (!recorder_) recorder_ = std::make_shared<Recorder>(most_events_, true);
   auto now = Ticks::now(), wanted = std::max(waited_since_, arrived_);
-  auto print = print_of_message(o.dtype, o.nbytes / dtype_bytes(o.dtype), o.tag);
+  int dtype = o.dtype < dtypes ? o.dtype : static_cast<int>(Dtype::uint8);
+  auto print = print_of_message(dtype, o.nbytes / dtype_bytes(dtype), o.tag);
   auto write = [&](Recorder::Did did, std::uint64_t start, std::size_t nbytes) {
     recorder_->note_message(print, did, start, now, o.peer, nbytes, o.number);
   };
@@ -202,7 +203,9 @@ bool Exchange::give(const Envelope& envelope, Operation& receive) {
   bool fits = receive.length == Length::any || envelope.nbytes == receive.nbytes ||
               (receive.length == Length::at_most && envelope.nbytes < receive.nbytes);
   if (!fits || envelope.dtype != receive.dtype) {
-    auto of = [](int type) { return " of " + std::string(dtype_name(type)); };
+    auto of = [](int type) {
+      return " of " + (type < dtypes ? std::string(dtype_name(type)) : "opaque type " + std::to_string(type));
+    };
     auto expected = receive.length == Length::any ? "anything" : std::to_string(receive.nbytes) + " bytes";
     if (receive.length == Length::at_most) expected = "at most " + expected;
     endpoint_.health().report_failure(

@@ -47,7 +47,7 @@ struct Operation {
   int tag;   // of a receive: may be `any`, which is any tag but those below 0 (the engine's users' own)
   std::byte* data;
   std::size_t nbytes;
-  int dtype;
+  int dtype;  // or a number from `dtypes` on: a type that is only moved, and fits its own number
   Length length = Length::exact;
 
   // A receive that has begun has its message's peer, tag and nbytes.

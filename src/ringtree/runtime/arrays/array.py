@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
+import zlib
 from typing import Any
 
 import numpy as np
@@ -34,14 +35,17 @@ _HINTS = {
 }
 """The remedy for an unsupported kind of element."""
 SUPPORTED = ", ".join(BY_LABEL)
+_OPAQUE_CODES = range(1 << 8, 1 << 15)
+"""The codes of opaque types, in messages."""
 
 
 class Array:
     """A contiguous array. `owner` is the numpy array or tensor whose memory it is; `copied`: not the user's own;
     `named`: the element type that the caller gave, or None; `device`: the number of the CUDA device whose memory it is,
-    None on the host."""
+    None on the host. `opaque`: the name of an element type that engines do not know, whose bytes are only moved: then
+    `dtype` is uint8 and `count` is in bytes, `unit` of them an element; "" and 1 for all other types."""
 
-    __slots__ = ("address", "copied", "count", "device", "dtype", "named", "nbytes", "owner", "shape")
+    __slots__ = ("address", "copied", "count", "device", "dtype", "named", "nbytes", "opaque", "owner", "shape", "unit")
 
     def __init__(
         self,
@@ -53,8 +57,11 @@ class Array:
         copied: bool = False,
         named: Any = None,
         device: int | None = None,
+        opaque: str = "",
     ) -> None:
         self.device = device
+        self.opaque, self.unit = opaque, _itemsize(owner) if opaque else 1
+        count *= self.unit
         self.owner, self.address, self.shape, self.dtype, self.count = owner, address, shape, dtype, count
         self.nbytes = count * dtype.itemsize
         self.copied, self.named = copied, named
@@ -63,11 +70,26 @@ class Array:
         """Whether any byte belongs to both arrays."""
         return self.address < other.address + other.nbytes and other.address < self.address + self.nbytes
 
+    @property
+    def label(self) -> str:
+        """The element type's name."""
+        return self.opaque or self.dtype.label
+
+    @property
+    def digest(self) -> int:
+        """32 bits of the name of an opaque type; 0 for all others."""
+        return zlib.crc32(self.opaque.encode())
+
+    @property
+    def code(self) -> int:
+        """The element type's code, by which a message finds out whether it fits a receive."""
+        return _OPAQUE_CODES[self.digest % len(_OPAQUE_CODES)] if self.opaque else int(self.dtype)
+
     def copy(self) -> Array:
         """A copy in memory of its own."""
         if _is_tensor(self.owner):
-            return readable(self.owner.clone(), self.named, self.device is not None)
-        return readable(self.owner.copy(), self.named)
+            return readable(self.owner.clone(), self.named, self.device is not None, bool(self.opaque))
+        return readable(self.owner.copy(), self.named, moved=bool(self.opaque))
 
     def format(self) -> str | None:
         """The buffer protocol's format where that identifies the element type; None where it does not, or where there
@@ -78,19 +100,21 @@ class Array:
         return None if self.dtype in _FROM_ML_DTYPES else memoryview(buffer).format
 
 
-def readable(x: Any, dtype: Any = None, on_device: bool = False) -> Array:
+def readable(x: Any, dtype: Any = None, on_device: bool = False, moved: bool = False) -> Array:
     """`x` as an input: copied where it is not contiguous. TypeError for element types that engines do not know.
 
     `dtype` names the type of the bits of a raw uint8 or uint16 array, as "bfloat16"; for other arrays it is theirs.
-    `on_device`: also an array in a device's memory; else that is a TypeError."""
+    `on_device`: also an array in a device's memory; else that is a TypeError. `moved`: nothing is computed with the
+    elements: a numpy array's or a tensor's may be of any type of a fixed size."""
+    opaque = _opaque(x) if moved else ""
     if _is_tensor(x):
-        kind = _meant(_tensor_dtype(x, on_device), dtype)
+        kind = _meant(_tensor_dtype(x, on_device, opaque), dtype)
         whole = x.detach() if x.requires_grad else x
         if not _plain(x):
             whole = whole.resolve_conj().resolve_neg().contiguous()
         address = _address(whole)
         copied = address != x.data_ptr()
-        return Array(whole, address, tuple(x.shape), kind, x.numel(), copied, dtype, _device_of(x))
+        return Array(whole, address, tuple(x.shape), kind, x.numel(), copied, dtype, _device_of(x), opaque)
     if devices.is_array(x):
         return _in_device_memory(x, "the array", dtype, on_device)
     if type(x) is np.ndarray:
@@ -98,22 +122,24 @@ def readable(x: Any, dtype: Any = None, on_device: bool = False) -> Array:
     else:
         _check_unmasked(x, "the array")
         y = np.from_dlpack(x) if hasattr(x, "__dlpack__") and not hasattr(x, "__array__") else np.asarray(x)
-    kind = _meant(_numpy_dtype(y.dtype), dtype)
+    kind = Dtype.UINT8 if opaque else _meant(_numpy_dtype(y.dtype), dtype)
     flags = y.flags
     whole = y if flags.c_contiguous and flags.aligned else np.array(y, order="C", copy=True)
-    return Array(whole, whole.__array_interface__["data"][0], whole.shape, kind, whole.size, whole is not x, dtype)
+    address = whole.__array_interface__["data"][0]
+    return Array(whole, address, whole.shape, kind, whole.size, whole is not x, dtype, opaque=opaque)
 
 
-def writable(x: Any, what: str = "out", dtype: Any = None, on_device: bool = False) -> Array:
+def writable(x: Any, what: str = "out", dtype: Any = None, on_device: bool = False, moved: bool = False) -> Array:
     """`x` as memory to write to. TypeError or ValueError where it cannot be written as it lies. Others as above."""
+    opaque = _opaque(x) if moved else ""
     if _is_tensor(x):
-        kind = _meant(_tensor_dtype(x, on_device), dtype, what)
+        kind = _meant(_tensor_dtype(x, on_device, opaque), dtype, what)
         if not _plain(x):
             if not x.is_contiguous():
                 raise ValueError(f"{what} is a tensor that is not contiguous; expected a contiguous one")
             raise ValueError(f"{what} is a tensor that shows its memory negated or conjugated; expected a plain one")
         owner = x.detach() if x.requires_grad else x
-        return Array(owner, _address(x), tuple(x.shape), kind, x.numel(), named=dtype, device=_device_of(x))
+        return Array(owner, _address(x), tuple(x.shape), kind, x.numel(), False, dtype, _device_of(x), opaque)
     if devices.is_array(x):
         return _in_device_memory(x, what, dtype, on_device, writes=True)
     if isinstance(x, memoryview | bytearray):
@@ -121,14 +147,14 @@ def writable(x: Any, what: str = "out", dtype: Any = None, on_device: bool = Fal
     if not isinstance(x, np.ndarray):
         raise TypeError(f"{what} is {described(x)}; expected a numpy array or a torch CPU tensor")
     _check_unmasked(x, what)
-    kind = _meant(_numpy_dtype(x.dtype), dtype, what)
+    kind = Dtype.UINT8 if opaque else _meant(_numpy_dtype(x.dtype), dtype, what)
     if not x.flags.writeable:
         raise ValueError(f"{what} is read-only; expected an array that can be written")
     if not x.flags.c_contiguous:
         raise ValueError(f"{what} is not contiguous; expected a C-contiguous array")
     if not x.flags.aligned:
         raise ValueError(f"{what} is not aligned; expected an array that begins at a multiple of its elements' size")
-    return Array(x, x.__array_interface__["data"][0], x.shape, kind, x.size, named=dtype)
+    return Array(x, x.__array_interface__["data"][0], x.shape, kind, x.size, named=dtype, opaque=opaque)
 
 
 def shape_of(x: Any) -> tuple[int, ...] | None:
@@ -148,23 +174,24 @@ def target(out: Any, like: Array, shape: tuple[int, ...]) -> Array:
     if out is like.owner and not like.copied and (_is_tensor(out) or (like.device is None and out.flags.writeable)):
         array = like
     else:
-        array = writable(out, "out", like.named, like.device is not None)
+        array = writable(out, "out", like.named, like.device is not None, moved=bool(like.opaque))
     if array.device != like.device:
         raise TypeError(f"out is {_placed(array.device)}; expected {_placed(like.device)}, as the input is")
-    if array.dtype is not like.dtype:
-        raise TypeError(f"out is {array.dtype.label}; expected {like.dtype.label}, as the input is")
-    if array.count != math.prod(shape):
-        raise ValueError(f"out has {array.count} elements; expected {math.prod(shape)}, of shape {shape}")
+    if array.dtype is not like.dtype or array.opaque != like.opaque:
+        raise TypeError(f"out is {array.label}; expected {like.label}, as the input is")
+    if array.count != math.prod(shape) * like.unit:
+        raise ValueError(f"out has {array.count // like.unit} elements; expected {math.prod(shape)}, of shape {shape}")
     return array
 
 
 def new(like: Array, shape: tuple[int, ...]) -> Array:
     """An uninitialized array of the kind and type of `like`."""
+    moved = bool(like.opaque)
     if _is_tensor(like.owner):
-        return writable(like.owner.new_empty(shape), "out", like.named, like.device is not None)
+        return writable(like.owner.new_empty(shape), "out", like.named, like.device is not None, moved)
     if like.device is not None:
         return writable(devices.blank(like.owner, shape), "out", like.named, on_device=True)
-    return writable(np.empty(shape, like.owner.dtype), "out", like.named)
+    return writable(np.empty(shape, like.owner.dtype), "out", like.named, moved=moved)
 
 
 def dtype_named(dtype: Any) -> np.dtype[Any]:
@@ -247,10 +274,29 @@ def _in_device_memory(x: Any, what: str, dtype: Any, taken: bool, writes: bool =
     return Array(seen.owner, seen.address, seen.shape, kind, math.prod(seen.shape), seen.copied, dtype, seen.device)
 
 
-def _tensor_dtype(x: Any, on_device: bool = False) -> Dtype:
+def _itemsize(x: Any) -> int:
+    size: int = x.element_size() if _is_tensor(x) else x.dtype.itemsize
+    return size
+
+
+def _opaque(x: Any) -> str:
+    """The name of the element type of an array whose elements can only be moved; "" for all else."""
+    if _is_tensor(x):
+        label = str(x.dtype).removeprefix("torch.")
+        return "" if label in BY_LABEL else label
+    if not isinstance(x, np.ndarray) or x.dtype.hasobject or not x.dtype.itemsize or x.dtype.kind == "T":
+        return ""
+    try:
+        _numpy_dtype(x.dtype)
+    except TypeError:
+        return str(x.dtype)
+    return ""
+
+
+def _tensor_dtype(x: Any, on_device: bool = False, opaque: str = "") -> Dtype:
     if not (x.is_cpu or (on_device and x.is_cuda)) or x.layout is not sys.modules["torch"].strided:
         raise TypeError(f"got a {str(x.layout)[6:]} tensor on {x.device}; expected a dense one on the CPU")
-    found = _BY_TENSOR_TYPE.get(x.dtype)
+    found = Dtype.UINT8 if opaque else _BY_TENSOR_TYPE.get(x.dtype)
     if found is None:
         label = str(x.dtype).removeprefix("torch.")
         if label not in BY_LABEL:

@@ -16,7 +16,7 @@ ARRIVAL = 6
 
 MessageOperation = tuple[bool, int, int, int, int, int, bool]
 """(is it a send, peer, tag, address, bytes, type's code, and of a receive: may the message be shorter; of a send: is it
-synchronous), as engines take them."""
+synchronous), as engines take them. A code from 256 on is of a type that is only moved, and fits its own alone."""
 
 
 class Land(NamedTuple):

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class CallRequest:
     """One call: `count` elements in the whole vector, this rank's windows of it (None: it has none there), and what
     the caller gets. `op` is "" where nothing is reduced, `root` -1 where there is none, `counts` the elements of
-    uneven blocks, as `bind` takes them. `packed`: a digest of how several arrays lie in it, alike on all ranks; 0 where
-    it is one."""
+    uneven blocks, as `bind` takes them. `packed`: a digest of what all ranks must have alike besides: how several
+    arrays lie in it, the name of an opaque type; else 0."""
 
     __slots__ = ("collective", "count", "counts", "dtype", "op", "out", "packed", "root", "written", "x")
 
@@ -37,9 +37,9 @@ class CallRequest:
         packed: int = 0,
     ) -> None:
         self.collective, self.count, self.x, self.out, self.written = collective, count, x, out, result
-        self.op, self.root, self.counts, self.packed = op, root, counts, packed
         array = x or out
         assert array is not None
+        self.op, self.root, self.counts, self.packed = op, root, counts, packed ^ array.digest
         self.dtype: Dtype = array.dtype
 
     @property

@@ -41,7 +41,7 @@ class Collectives(Reductions):
         make = self._started if async_op else self.call_shaped
         if (made := make(code, x, out, "", -1, STACKED)) is not None:
             return made
-        a = arrays.readable(x, on_device=True)
+        a = arrays.readable(x, on_device=True, moved=True)
         b = arrays.target(out, a, (self.size, *a.shape))
         request = calls.CallRequest("all_gather", b.count, a, b, b.owner if out is None else out)
         return self._calls.perform(request, algorithm, async_op)
@@ -58,14 +58,14 @@ class Collectives(Reductions):
             return x
         root = self._root(root)
         if self.rank == root:
-            a = arrays.readable(x, on_device=True)
+            a = arrays.readable(x, on_device=True, moved=True)
             if not isinstance(x, _ndarray) or x.flags.writeable or a.copied:
                 b = a
             else:  # no schedule needs to write to the root's array, but one that does must not meet read-only memory
                 a = b = a.copy()
             result = a.owner if not hasattr(x, "shape") else x
         else:
-            a = b = arrays.writable(x, "the array to broadcast into", on_device=True)
+            a = b = arrays.writable(x, "the array to broadcast into", on_device=True, moved=True)
             result = x
         return self._calls.perform(calls.CallRequest("broadcast", a.count, a, b, result, "", root), algorithm, async_op)
 
@@ -85,7 +85,7 @@ class Collectives(Reductions):
             elif self.call(code, x, None, "", root):
                 return None
         root = self._root(root)
-        a = arrays.readable(x, on_device=True)
+        a = arrays.readable(x, on_device=True, moved=True)
         count = a.count * self.size
         if self.rank != root:
             return self._calls.perform(calls.CallRequest("gather", count, a, None, None, "", root), algorithm, async_op)
@@ -115,12 +115,12 @@ class Collectives(Reductions):
                 raise ValueError(
                     f"scatter needs out on rank {self.rank}: only the root, {root}, knows how much it sends"
                 )
-            b = arrays.writable(out, on_device=True)
+            b = arrays.writable(out, on_device=True, moved=True)
             request = calls.CallRequest("scatter", b.count * self.size, None, b, out, "", root)
         else:
             if x is None:
                 raise ValueError(f"scatter needs x on the root, rank {root}")
-            a = arrays.readable(x, on_device=True)
+            a = arrays.readable(x, on_device=True, moved=True)
             b = arrays.target(out, a, self._block(a.shape))
             request = calls.CallRequest("scatter", a.count, a, b, b.owner if out is None else out, "", root)
         return self._calls.perform(request, algorithm, async_op)
@@ -133,7 +133,7 @@ class Collectives(Reductions):
         make = self._started if async_op else self.call_shaped
         if (made := make(code, x, out, "", -1, BLOCKS)) is not None:
             return made
-        a = arrays.readable(x, on_device=True)
+        a = arrays.readable(x, on_device=True, moved=True)
         self._block(a.shape)
         b = arrays.target(out, a, a.shape)
         request = calls.CallRequest("all_to_all", a.count, a, b, b.owner if out is None else out)

@@ -104,7 +104,7 @@ class UnevenCollectives(Collectives):
                 return self._calls.perform(request, algorithm, async_op)
         if out is None:
             raise ValueError(f"scatter_v needs out on rank {self.rank}: only the root, {root}, knows what it sends")
-        b = arrays.writable(out, on_device=True)
+        b = arrays.writable(out, on_device=True, moved=True)
         with CompositeCall(self._fail, "scatter_v"):
             self.broadcast(announced, root)
             mine, width = int(announced[self.rank]), int(announced[-1])
@@ -134,7 +134,7 @@ class UnevenCollectives(Collectives):
         first. `counts` [size], the same on all ranks. ValueError: if the sum is not the rows of `x`."""
         if deterministic or accumulate is not None:
             algorithm = calls.kept_order(deterministic, "reduce_scatter", algorithm, accumulate, x, dtype)
-        a = _rowed(x, "x", dtype)
+        a = _rowed(x, "x", dtype, moved=False)
         known = self._listed(counts)
         if known.sum() != a.shape[0]:
             raise ValueError(f"x has {a.shape[0]} rows; expected {known.sum()}, the sum of counts")
@@ -249,16 +249,16 @@ class UnevenCollectives(Collectives):
         return matrix
 
 
-def _rowed(x: Any, what: str, dtype: Any = None) -> Array:
-    array = arrays.readable(x, dtype, on_device=True)
+def _rowed(x: Any, what: str, dtype: Any = None, moved: bool = True) -> Array:
+    array = arrays.readable(x, dtype, on_device=True, moved=moved)
     if not array.shape:
         raise ValueError(f"{what} is a single number; expected an array with rows")
     return array
 
 
 def _width(x: Array) -> int:
-    """Elements of a row."""
-    return math.prod(x.shape[1:])
+    """Elements of a row, as the engine counts them."""
+    return math.prod(x.shape[1:]) * x.unit
 
 
 def _agree(widths: RowCounts) -> None:

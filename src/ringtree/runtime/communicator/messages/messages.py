@@ -30,15 +30,15 @@ class MessageStatus(NamedTuple):
 
 def sending(x: Any, dst: int, tag: int, size: int) -> tuple[MessageOperation, Array]:
     """The operation that sends x to rank `dst` of `size`, and the array that must outlive it."""
-    array = arrays.readable(x)
-    return (True, peer(dst, size), tag_of(tag), array.address, array.nbytes, int(array.dtype), False), array
+    array = arrays.readable(x, moved=True)
+    return (True, peer(dst, size), tag_of(tag), array.address, array.nbytes, array.code, False), array
 
 
 def receiving(x: Any, src: int, tag: int, size: int, at_most: bool = False) -> tuple[MessageOperation, Array]:
     """The operation that receives into x from rank `src` of `size` or ANY, and the array that must outlive it."""
-    array = arrays.writable(x, "the array to receive into")
+    array = arrays.writable(x, "the array to receive into", moved=True)
     whose, which = source(src, size), tag_wanted(tag)
-    return (False, whose, which, array.address, array.nbytes, int(array.dtype), bool(at_most)), array
+    return (False, whose, which, array.address, array.nbytes, array.code, bool(at_most)), array
 
 
 class PendingMessages:

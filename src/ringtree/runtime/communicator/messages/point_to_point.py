@@ -118,14 +118,14 @@ class PointToPoint(Member):
         src, dst = peer(src, self.size), peer(dst, self.size)
         operations: list[MessageOperation] = []
         if self.rank == src:
-            given = arrays.readable(x)
-            operations.append((True, dst, COPY, given.address, given.nbytes, int(given.dtype), False))
+            given = arrays.readable(x, moved=True)
+            operations.append((True, dst, COPY, given.address, given.nbytes, given.code, False))
         if self.rank == dst:
             if out is None and x is None:
                 raise ValueError(f"copy needs out on rank {dst}, or an x of the message's size and type")
-            like = arrays.readable(x) if out is None else None
-            filled = arrays.writable(out) if like is None else arrays.target(None, like, like.shape)
-            operations.append((False, src, COPY, filled.address, filled.nbytes, int(filled.dtype), False))
+            like = arrays.readable(x, moved=True) if out is None else None
+            filled = arrays.writable(out, moved=True) if like is None else arrays.target(None, like, like.shape)
+            operations.append((False, src, COPY, filled.address, filled.nbytes, filled.code, False))
         if operations:
             self._exchange(operations)
         if self.rank != dst:
@@ -165,20 +165,20 @@ class PointToPoint(Member):
 
     def _parts(self, xs: Mapping[int, Any], outs: Mapping[int, Any]) -> list[tuple[MessageOperation, Array]]:
         """The operations of parts by rank, each with the array that must outlive it; this rank's own part is copied."""
-        filled = {rank: arrays.writable(out) for rank, out in outs.items()}
-        given = _apart({rank: arrays.readable(x) for rank, x in xs.items()}, [*filled.values()])
+        filled = {rank: arrays.writable(out, moved=True) for rank, out in outs.items()}
+        given = _apart({rank: arrays.readable(x, moved=True) for rank, x in xs.items()}, [*filled.values()])
         mine, own = given.pop(self.rank, None), filled.pop(self.rank, None)
         if mine is not None and own is not None:
-            if (mine.count, mine.dtype) != (own.count, own.dtype):
-                wanted = f"{mine.count} {mine.dtype.label}, as this rank sends itself"
-                raise ValueError(f"outs[{self.rank}] has {own.count} {own.dtype.label}; expected {wanted}")
+            if (mine.count, mine.code) != (own.count, own.code):
+                wanted = f"{mine.count // mine.unit} {mine.label}, as this rank sends itself"
+                raise ValueError(f"outs[{self.rank}] has {own.count // own.unit} {own.label}; expected {wanted}")
             memmove(own.address, mine.address, own.nbytes)
         operations: list[tuple[MessageOperation, Array]] = []
         for rank in range(self.size):
             if x := given.get(rank):
-                operations.append(((True, rank, PARTS, x.address, x.nbytes, int(x.dtype), False), x))
+                operations.append(((True, rank, PARTS, x.address, x.nbytes, x.code, False), x))
             if out := filled.get(rank):
-                operations.append(((False, rank, PARTS, out.address, out.nbytes, int(out.dtype), False), out))
+                operations.append(((False, rank, PARTS, out.address, out.nbytes, out.code, False), out))
         return operations
 
     def send_object(self, obj: Any, dst: int, tag: int = 0) -> None:
@@ -224,4 +224,4 @@ def _apart(xs: dict[int, Array], outs: list[Array]) -> dict[int, Array]:
 
 def _front(array: Array, nbytes: int) -> Any:
     """The first elements of an array, flat, as a view of it."""
-    return array.owner.reshape(-1)[: nbytes // array.dtype.itemsize]
+    return array.owner.reshape(-1)[: nbytes // (array.dtype.itemsize * array.unit)]

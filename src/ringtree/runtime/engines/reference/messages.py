@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 Status = tuple[int, int, int]
 """Source, tag, bytes."""
+_CODES = frozenset(map(int, Dtype))
+"""Other numbers are those of types that are only moved."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -239,7 +241,8 @@ class ReferenceMessages:
         """Records an event of a message for that rank, where it records; messages to itself are not recorded."""
         recorder = self.group.recorders.get(rank)
         if recorder is not None and rank != peer:
-            size, dtype, tag = len(message.payload), Dtype(message.dtype), message.tag
+            size, tag = len(message.payload), message.tag
+            dtype = Dtype(message.dtype) if message.dtype in _CODES else Dtype.UINT8
             recorder.note_message(kind, peer, size, message.number, message_name(dtype, size, tag), tag)
 
     def _wait(
@@ -297,4 +300,4 @@ def _own_name(tag: int) -> str:
 
 
 def _label(dtype: int) -> str:
-    return Dtype(dtype).label
+    return Dtype(dtype).label if dtype in _CODES else f"opaque type {dtype}"
