@@ -1,11 +1,12 @@
-"""torch's tensors and reductions as the engine takes them: contiguous, of element types that it knows, by its names.
+"""torch's tensors and reductions as the engine takes them: contiguous, reductions by its names.
 
-What is only moved may be of any type: where the engine does not know it, it goes as bytes. What cannot be written as it
-lies is written beside, and copied when the call has ended.
+What is only moved may be of any type. What cannot be written as it lies is written beside, and copied when the call has
+ended.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -25,32 +26,39 @@ ENGINE_TYPES = {getattr(torch, label): int(dtype) for label, dtype in BY_LABEL.i
 """The engine's element types and their codes."""
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 """The classes of tensors that are what their memory holds."""
+_NO_DATA = "got a tensor without data; expected one on the CPU or CUDA"
+
+
+class WithoutData(TypeError):
+    """A tensor has a shape and a type only: a fake one, or one on the device meta."""
 
 
 def plain(x: torch.Tensor) -> torch.Tensor:
-    """`x` itself, dense, on the CPU or CUDA; waits first where `x` is the result of a functional collective."""
-    if type(x) not in PLAIN and hasattr(x, "trigger_wait"):
-        x = x.trigger_wait()
+    """`x` itself, dense, on the CPU or CUDA; waits first where `x` is the result of a functional collective.
+    WithoutData: if there is nothing to send."""
+    if type(x) not in PLAIN:
+        if hasattr(x, "trigger_wait"):
+            x = x.trigger_wait()
+        if is_fake(x):
+            raise WithoutData(_NO_DATA)
+    if x.is_nested:
+        raise TypeError(f"got a nested tensor on {x.device}; expected a dense one on the CPU or CUDA")
+    if x.is_meta:
+        raise WithoutData(_NO_DATA)
     if x.layout is not torch.strided or not (x.is_cpu or x.is_cuda):
         raise TypeError(f"got a {str(x.layout)[6:]} tensor on {x.device}; expected a dense one on the CPU or CUDA")
     return x
 
 
-def sent(x: torch.Tensor) -> torch.Tensor:
-    """The memory of `x` for a call that only moves it."""
-    x = plain(x)
-    return x if x.dtype in ENGINE_TYPES else _as_bytes(x.contiguous())
+def is_fake(x: torch.Tensor) -> bool:
+    """Whether `x` is one of FakeTensorMode's."""
+    fakes = sys.modules.get("torch._subclasses.fake_tensor")
+    return fakes is not None and isinstance(x, fakes.FakeTensor)
 
 
 def filled(out: torch.Tensor, read: bool = False) -> Target:
-    """Memory to be written by a call that only moves elements, and the step after the call that copies them to `out`.
-    `read`: the call reads the contents of `out`, too."""
-    memory, after = reduced(out, read)
-    return (memory if memory.dtype in ENGINE_TYPES else _as_bytes(memory)), after
-
-
-def reduced(out: torch.Tensor, read: bool = False) -> Target:
-    """Memory as of `filled` for a call that reduces, which takes the engine's types only."""
+    """Memory to be written by a call, and the step after the call that copies it to `out`. `read`: the call reads the
+    contents of `out`, too."""
     out = plain(out)
     if in_order(out):
         return out, None
@@ -126,21 +134,25 @@ def alike(xs: Tensors, own: torch.Tensor, what: str) -> Tensors:
 
 def joined(xs: Tensors) -> torch.Tensor:
     """The elements of all tensors, one after another, [elements]: a view where they lie so."""
-    pieces = [sent(x) for x in xs]
-    return _neighbours(pieces) if _adjoin(pieces) else torch.cat([p.detach().reshape(-1) for p in pieces])
+    pieces = [plain(x) for x in xs]
+    if _adjoin(pieces):
+        return _neighbours(pieces)
+    flat = [piece.detach().reshape(-1) for piece in pieces]
+    if flat[0].dtype in ENGINE_TYPES:
+        return torch.cat(flat)
+    return torch.cat([piece.view(torch.uint8) for piece in flat]).view(flat[0].dtype)  # torch may not join its own type
 
 
 def filled_jointly(outs: Tensors) -> Target:
     """Memory for the elements of all tensors, one after another, [elements]; otherwise as `filled`."""
     outs = [plain(out) for out in outs]
     if _adjoin(outs):
-        memory = _neighbours(outs)
-        return (memory if memory.dtype in ENGINE_TYPES else _as_bytes(memory)), None
+        return _neighbours(outs), None
     outs = [out.detach() for out in outs]
     beside = torch.empty(sum(out.numel() for out in outs), dtype=outs[0].dtype, device=outs[0].device)
     pieces = beside.split([out.numel() for out in outs])
     shaped = [piece.view(out.shape) for piece, out in zip(pieces, outs, strict=True)]
-    return (beside if beside.dtype in ENGINE_TYPES else _as_bytes(beside)), lambda: _copy(outs, shaped)
+    return beside, lambda: _copy(outs, shaped)
 
 
 def together(afters: Sequence[After | None]) -> After | None:
@@ -152,16 +164,6 @@ def together(afters: Sequence[After | None]) -> After | None:
             after()
 
     return all_of_them if some else None
-
-
-def elements(x: torch.Tensor) -> int:
-    """The number of the engine's elements in `x`, to a call that only moves them."""
-    count: int = x.numel() if x.dtype in ENGINE_TYPES else x.nbytes
-    return count
-
-
-def _as_bytes(x: torch.Tensor) -> torch.Tensor:
-    return x.detach().reshape(-1).view(torch.uint8)
 
 
 def _adjoin(xs: Tensors) -> bool:

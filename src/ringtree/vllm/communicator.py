@@ -8,7 +8,7 @@ from vllm.distributed.device_communicators.cpu_communicator import CpuCommunicat
 from vllm.logger import init_logger
 
 from ringtree.torch_backend import communicator
-from ringtree.torch_backend.tensors import filled, sent
+from ringtree.torch_backend.tensors import filled, plain
 from ringtree.vllm import operators
 
 LOG = init_logger("vllm.ringtree")
@@ -54,10 +54,10 @@ class GroupCommunicator(CpuCommunicator):
         """At rank `dst` the tensors of all ranks, one after another along `dim`; None elsewhere."""
         x = input_.contiguous()
         if self.rank_in_group != dst:
-            self._comm.gather(sent(x), dst)
+            self._comm.gather(plain(x), dst)
             return None
         out = torch.empty((self.world_size, *x.shape), dtype=x.dtype)
-        self._comm.gather(sent(x), dst, out=filled(out)[0])
+        self._comm.gather(plain(x), dst, out=filled(out)[0])
         return _joined(out, dim)
 
     def send_tensor_dict(self, tensor_dict: dict[str, torch.Tensor], dst: int) -> None:
@@ -66,7 +66,7 @@ class GroupCommunicator(CpuCommunicator):
         for name, value in tensor_dict.items():
             if not isinstance(value, torch.Tensor):
                 raise TypeError(f"{name!r} is a {type(value).__name__}; expected a tensor of the CPU's")
-        xs = {name: sent(x.contiguous()) for name, x in tensor_dict.items()}
+        xs = {name: plain(x.contiguous()) for name, x in tensor_dict.items()}
         self._comm.send_object([(name, tuple(x.shape), x.dtype) for name, x in tensor_dict.items()], dst)
         for x in xs.values():
             if x.numel():

@@ -14,7 +14,7 @@ import torch
 from ringtree.runtime.communicator.calls.codes import CODE
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.torch_backend.calls.launching import made_shortly
-from ringtree.torch_backend.tensors import filled, plain, sent
+from ringtree.torch_backend.tensors import filled, plain
 
 ALL_REDUCE, ALL_GATHER = CODE["all_reduce"], CODE["all_gather"]
 LIBRARY = torch.library.Library("ringtree", "DEF")
@@ -42,7 +42,7 @@ def _all_reduce_(tensor: torch.Tensor, group: int) -> None:
 def _all_gather_into(out: torch.Tensor, tensor: torch.Tensor, group: int) -> None:
     communicator = _of(group)
     if not made_shortly(communicator, ALL_GATHER, tensor, out, ""):
-        communicator.all_gather(sent(tensor), out=filled(out)[0])
+        communicator.all_gather(plain(tensor), out=filled(out)[0])
 
 
 def _of(group: int) -> Communicator:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ringtree import Mismatch
 from tests.torch_backend.conftest import Worlds
 
 MOVING = (
@@ -155,3 +156,30 @@ def _named() -> None:
     alone = "allreduce allreduce_coalesced broadcast reduce allgather allgather_coalesced reduce_scatter gather scatter"
     for name in (*alone.split(), "alltoall", "barrier"):
         assert getattr(group, name) is not getattr(dist.ProcessGroup, name), name
+
+
+def _unlike(call: str) -> str:
+    import torch
+    import torch.distributed as dist
+
+    group, rank = dist.new_group(), dist.get_rank()
+    x = torch.ones(4).to((torch.float8_e4m3fnuz, torch.float8_e5m2fnuz)[rank])
+    out = torch.zeros(8, dtype=x.dtype)
+    calls: dict[str, Callable[[], Any]] = {
+        "broadcast": lambda: dist.broadcast(x, 0, group=group),
+        "all_gather": lambda: dist.all_gather_into_tensor(out, x, group=group),
+        "send": lambda: (dist.recv if rank else dist.send)(x, 1 - rank, group=group),
+    }
+    with pytest.raises(Mismatch) as raised:
+        calls[call]()
+        dist.barrier(group)  # who sends only hears of it in the next call
+    with pytest.raises(TypeError, match="out is uint8; expected float8_e"):
+        dist.all_gather_into_tensor(out.view(torch.uint8), x)
+    return str(raised.value)
+
+
+@pytest.mark.parametrize("call", ["broadcast", "all_gather", "send"])
+def test_types_without_arithmetic_are_compared_between_ranks(worlds: Worlds, call: str) -> None:
+    """Nobody goes on with the other's bits under a type of its own."""
+    text = "of opaque type" if call == "send" else "elements of another type that is moved as bytes"
+    assert all(text in found for found in worlds(2).run(_unlike, call))

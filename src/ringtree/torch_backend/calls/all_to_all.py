@@ -16,7 +16,7 @@ from ringtree.runtime.communicator.calls.codes import CODE
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.torch_backend.calls.forms import taking
 from ringtree.torch_backend.calls.launching import Launching
-from ringtree.torch_backend.tensors import Tensors, elements, filled, on_host, sent, together
+from ringtree.torch_backend.tensors import Tensors, filled, on_host, plain, together
 from ringtree.torch_backend.works.work import GroupWork
 
 _ALL_TO_ALL = CODE["all_to_all"]
@@ -32,7 +32,7 @@ class AllToAll(Launching):
         if len(outputs) != self._size or len(inputs) != self._size:
             got = f"got {len(inputs)} inputs and {len(outputs)} outputs"
             raise ValueError(f"{got}; expected {self._size} of each, one for each rank")
-        xs, targets = [sent(x) for x in inputs], [filled(out) for out in outputs]
+        xs, targets = [plain(x) for x in inputs], [filled(out) for out in outputs]
         outs, after = [out for out, _ in targets], together([after for _, after in targets])
         return self.launch("all_to_all", opts, inputs, outputs, lambda c, a: _exchange_parts(c, xs, outs, a), after)
 
@@ -42,7 +42,7 @@ class AllToAll(Launching):
     ) -> GroupWork | None:
         """Sends the first in_splits[0] rows of `input` to rank 0, and so on; the first out_splits[0] rows of `output`
         came from rank 0. Without splits all are alike."""
-        x, (out, after) = sent(input), filled(output)
+        x, (out, after) = plain(input), filled(output)
         given, gotten = self._elements(input, in_splits, "input"), self._elements(output, out_splits, "output")
         if not in_splits and not out_splits:
             prepared = (lambda c, a: c.all_to_all(x, out=out, async_op=a)), after
@@ -68,7 +68,7 @@ class AllToAll(Launching):
             splits = [rows // n] * n
         if len(splits) != n or min(splits) < 0 or sum(splits) != rows:
             raise ValueError(f"{what} has {rows} rows, split as {list(splits)}; expected {n} numbers that add up to it")
-        width = elements(x) // rows if rows else 0
+        width = x.numel() // rows if rows else 0
         return [split * width for split in splits]
 
 

@@ -22,8 +22,6 @@ from ringtree.torch_backend.tensors import (
     joined,
     operation,
     plain,
-    reduced,
-    sent,
     together,
 )
 from ringtree.torch_backend.works.work import GroupWork
@@ -40,7 +38,7 @@ class CoalescedOperations(Launching):
         """Reduces each tensor over all ranks, in place. Small tensors of one type go together."""
         op = operation(opts.reduceOp)
         packs = _packs(tensors)
-        targets = [filled_jointly(pack) if len(pack) > 1 else reduced(pack[0], read=True) for pack in packs]
+        targets = [filled_jointly(pack) if len(pack) > 1 else filled(pack[0], read=True) for pack in packs]
         xs = [joined(pack) if len(pack) > 1 else out for pack, (out, _) in zip(packs, targets, strict=True)]
         counts = iter([[x.numel() for x in pack] for pack in packs])
 
@@ -57,7 +55,7 @@ class CoalescedOperations(Launching):
     @taking(AllgatherOptions, outputs=1, inputs=1)
     def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any) -> GroupWork | None:
         """Fills outputs[i] with all ranks' inputs[i], joined or stacked on a first axis."""
-        xs, targets = [sent(x) for x in inputs], [filled(out) for out in outputs]
+        xs, targets = [plain(x) for x in inputs], [filled(out) for out in outputs]
         name = "all_gather_into_tensor_coalesced"
         _check(name, xs, targets, self._size, 1)
         return self._together(name, opts, inputs, outputs, _begin_all_gather, xs, targets)
@@ -68,7 +66,7 @@ class CoalescedOperations(Launching):
     def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any) -> GroupWork | None:
         """Fills outputs[i] with this rank's block of the reduction of inputs[i], joined or stacked as above."""
         op = operation(opts.reduceOp)
-        xs, targets = [blocks(x, self._size) for x in inputs], [reduced(out) for out in outputs]
+        xs, targets = [blocks(x, self._size) for x in inputs], [filled(out) for out in outputs]
 
         def begin(c: Communicator, x: torch.Tensor, out: torch.Tensor, async_op: bool) -> Any:
             return c.reduce_scatter(x, op, out=out, async_op=async_op)
@@ -88,7 +86,7 @@ class CoalescedOperations(Launching):
                 f"outputs are lists of {[len(row) for row in outputs]} tensors; expected {self._size} lists of "
                 f"{len(inputs)}: for each rank a tensor for each of the inputs"
             )
-        xs = [sent(x) for x in inputs]
+        xs = [plain(x) for x in inputs]
         rows = [alike([row[i] for row in outputs], x, f"outputs[:][{i}]") for i, x in enumerate(inputs)]
         targets = [filled_jointly(row) for row in rows]
         flat = [out for row in outputs for out in row]

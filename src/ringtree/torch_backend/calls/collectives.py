@@ -24,7 +24,7 @@ from ringtree.torch_backend.calls.forms import taking
 from ringtree.torch_backend.calls.launching import Prepared
 from ringtree.torch_backend.calls.lists import Lists
 from ringtree.torch_backend.calls.sparse import Sparse
-from ringtree.torch_backend.tensors import BY_NUMBER, Tensors, blocks, filled, one, operation, reduced, sent
+from ringtree.torch_backend.tensors import BY_NUMBER, Tensors, blocks, filled, one, operation, plain
 from ringtree.torch_backend.works.work import NO_TIMEOUT, GroupWork, Pending
 
 _ALL_REDUCE, _BROADCAST = CODE["all_reduce"], CODE["broadcast"]
@@ -46,7 +46,7 @@ class GroupCollectives(Lists, AllToAll, CoalescedOperations, Sparse):
     def _all_reduce(self, x: torch.Tensor, _: torch.Tensor, op: Operation, root: int) -> Prepared:
         if x.layout is not torch.strided:
             return self._all_reduce_sparse(x, op)
-        out, after = reduced(x, read=True)
+        out, after = filled(x, read=True)
         return (lambda c, a: c.all_reduce(out, op, out=out, async_op=a)), after
 
     @taking(BroadcastOptions, tensors=1)
@@ -64,7 +64,7 @@ class GroupCollectives(Lists, AllToAll, CoalescedOperations, Sparse):
     def reduce(self, tensors: Tensors, opts: Any) -> GroupWork | None:
         """Reduces the tensor over all ranks into the root's, in place; elsewhere it stays as it is."""
         root, op = self._root(opts), operation(opts.reduceOp)
-        x, after = reduced(one(tensors), read=True)
+        x, after = filled(one(tensors), read=True)
         if self._rank != root:
             after = None
         return self.launch(
@@ -87,7 +87,7 @@ class GroupCollectives(Lists, AllToAll, CoalescedOperations, Sparse):
         return self.launch_again(name, opts, [input], [output], _REDUCE_SCATTER, input, output, op, -1, how)
 
     def _reduce_scatter(self, input: torch.Tensor, output: torch.Tensor, op: Operation, root: int) -> Prepared:
-        x, (out, after) = blocks(input, self._size), reduced(output)
+        x, (out, after) = blocks(input, self._size), filled(output)
         return (lambda c, a: c.reduce_scatter(x, op, out=out, async_op=a)), after
 
     _reduce_scatter_base = reduce_scatter_single
@@ -112,5 +112,5 @@ def _barrier(c: Communicator, async_op: bool) -> Any:
 
 
 def _all_gather(input: torch.Tensor, output: torch.Tensor, op: Operation, root: int) -> Prepared:
-    x, (out, after) = sent(input), filled(output)
+    x, (out, after) = plain(input), filled(output)
     return (lambda c, a: c.all_gather(x, out=out, async_op=a)), after

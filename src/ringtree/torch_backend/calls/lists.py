@@ -14,18 +14,7 @@ from ringtree.runtime.communicator.calls.codes import CODE
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.torch_backend.calls.forms import taking
 from ringtree.torch_backend.calls.launching import Launching
-from ringtree.torch_backend.tensors import (
-    Tensors,
-    alike,
-    elements,
-    filled,
-    filled_jointly,
-    joined,
-    one,
-    operation,
-    reduced,
-    sent,
-)
+from ringtree.torch_backend.tensors import Tensors, alike, filled, filled_jointly, joined, one, operation, plain
 from ringtree.torch_backend.works.work import GroupWork
 
 _ALL_GATHER, _REDUCE_SCATTER = CODE["all_gather"], CODE["reduce_scatter"]
@@ -38,9 +27,9 @@ class Lists(Launching):
     @taking(AllgatherOptions, output_tensors=2, input_tensors=1)
     def allgather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> GroupWork | None:
         """Fills outputs[0][r] with rank r's input."""
-        row, x = self._row(outputs, "outputs"), sent(one(inputs))
+        row, x = self._row(outputs, "outputs"), plain(one(inputs))
         out, after = filled_jointly(row)
-        counts = [elements(o) for o in row]
+        counts = [o.numel() for o in row]
         if len(set(counts)) == 1:
             prepared = (lambda c, a: c.all_gather(x, out=out, async_op=a)), after
             return self.launch_again(
@@ -56,7 +45,7 @@ class Lists(Launching):
     def reduce_scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> GroupWork | None:
         """Fills outputs[0] with this rank's entry of the lists, each reduced over all ranks."""
         row, op = self._row(inputs, "inputs"), operation(opts.reduceOp)
-        out, after = reduced(one(outputs))
+        out, after = filled(one(outputs))
         x, counts = joined(row), [i.numel() for i in row]
         if len(set(counts)) == 1:
             prepared = (lambda c, a: c.reduce_scatter(x, op, out=out, async_op=a)), after
@@ -72,7 +61,7 @@ class Lists(Launching):
     @taking(GatherOptions, output_tensors=2, input_tensors=1)
     def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> GroupWork | None:
         """Fills outputs[0][r] at the root with rank r's input."""
-        root, x = self._root(opts), sent(one(inputs))
+        root, x = self._root(opts), plain(one(inputs))
         if self._rank != root:
             return self.launch("gather", opts, inputs, (), lambda c, a: c.gather(x, root, async_op=a))
         row = alike(self._row(outputs, "outputs"), one(inputs), "outputs")

@@ -12,7 +12,7 @@ from ringtree.runtime.engines.tags import ANY
 from ringtree.torch_backend.calls.launching import Launching
 from ringtree.torch_backend.compiling import opaque
 from ringtree.torch_backend.flight.recorder import FlightEntry, FlightRecorder
-from ringtree.torch_backend.tensors import After, Tensors, filled_from_host, on_host, one, sent
+from ringtree.torch_backend.tensors import After, Tensors, filled_from_host, on_host, one, plain
 from ringtree.torch_backend.works.completion import Completions
 from ringtree.torch_backend.works.work import GroupWork, Pending
 
@@ -52,7 +52,7 @@ class GroupMessages(Launching):
         """Sends the tensor to rank `dst` of the group. The work has ended when the tensor may be changed again."""
         entry = self._recorder.begin_message("send", tensors, dst, tag)
         return self._posted(
-            Pending, entry, tensors, lambda: (self._communicator.isend(on_host(sent(one(tensors))), dst, tag), None)
+            Pending, entry, tensors, lambda: (self._communicator.isend(on_host(plain(one(tensors))), dst, tag), None)
         )
 
     @opaque
