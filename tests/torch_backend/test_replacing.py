@@ -92,9 +92,17 @@ def other_devices() -> tuple[str, str, list[str]]:
     from torch.testing._internal.distributed import fake_pg  # noqa: F401  # a backend that does nothing
 
     group = dist.new_group(backend="cpu:gloo,meta:fake")
-    x, elsewhere = torch.ones(3), torch.ones(3, device="meta")
+
+    class Elsewhere(torch.Tensor):
+        """One of a device that this machine lacks."""
+
+        @classmethod
+        def __torch_dispatch__(cls, *_: Any) -> Any:
+            raise NotImplementedError
+
+    x, elsewhere = torch.ones(3), torch.Tensor._make_wrapper_subclass(Elsewhere, (3,), device="xpu")
     dist.all_reduce(x, group=group)
-    dist.all_reduce(elsewhere, group=group)
+    dist.all_reduce(torch.ones(3, device="meta"), group=group)
     assert x.tolist() == [dist.get_world_size()] * 3 and serving(group) == "StandIn"
     config = dist.get_backend_config(group)
     dist.destroy_process_group(group)
@@ -113,7 +121,7 @@ def test_tensors_of_other_devices_go_to_who_was_asked_for(replaced: Worlds) -> N
     for config, refusal, warned in replaced(2, "gloo").run(other_devices):
         assert config == "cpu:gloo,meta:fake"
         assert "ProcessGroupGloo" in refusal  # the real one's
-        assert len(warned) == 1 and "calls with tensors on meta go to the real one" in warned[0]
+        assert len(warned) == 1 and "calls with tensors on xpu go to the real one" in warned[0]
 
 
 def asked_by_one() -> list[str]:

@@ -19,6 +19,7 @@ import torch.distributed as dist
 
 from ringtree.torch_backend.process_group import CPU, ProcessGroup
 from ringtree.torch_backend.registration import NAME, TakenPlace
+from ringtree.torch_backend.tensors import without_data
 
 CALLS = (
     "_allgather_base",
@@ -87,6 +88,10 @@ class StandIn(ProcessGroup):
             return self  # the real Gloo would take a meeting of all members, and one of them may ask alone
         return super()._get_backend(device) if self._beside is None else self._beside._get_backend(device)
 
+    def names(self, kind: str) -> bool:
+        """Whether the program has named another backend for that kind of device."""
+        return self._place.others.get(kind, self._place.asked) != self._place.asked
+
     def elsewhere(self, kind: str) -> Any:
         """The group that serves tensors of another kind of device."""
         if self._beside is not None and kind in self._place.others:
@@ -126,20 +131,21 @@ def _gloo_of_one() -> Any:
     return dist.ProcessGroupGloo(dist.HashStore(), 0, 1, options)
 
 
-def _kind(arguments: tuple[Any, ...]) -> str:
-    """The kind of device of a call's first tensor."""
+def _first(arguments: tuple[Any, ...]) -> torch.Tensor | None:
+    """A call's first tensor."""
     for x in arguments:
         while isinstance(x, (list, tuple)) and x:
             x = x[0]
         if isinstance(x, torch.Tensor):
-            return str(x.device.type)
-    return "cpu"
+            return x
+    return None
 
 
 def _passed_on(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(call)
     def passed(self: StandIn, *given: Any, **named: Any) -> Any:
-        if (kind := _kind((*given, *named.values()))) == CPU.type:
+        x = _first((*given, *named.values()))
+        if x is None or (kind := str(x.device.type)) == CPU.type or (without_data(x) and not self.names(kind)):
             return call(self, *given, **named)
         return getattr(self.elsewhere(kind), name)(*given, **named)
 

@@ -26,7 +26,9 @@ ENGINE_TYPES = {getattr(torch, label): int(dtype) for label, dtype in BY_LABEL.i
 """The engine's element types and their codes."""
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 """The classes of tensors that are what their memory holds."""
-_NO_DATA = "got a tensor without data; expected one on the CPU or CUDA"
+
+
+EXPECTED = "expected a dense one on the CPU or CUDA"
 
 
 class WithoutData(TypeError):
@@ -36,24 +38,38 @@ class WithoutData(TypeError):
 def plain(x: torch.Tensor) -> torch.Tensor:
     """`x` itself, dense, on the CPU or CUDA; waits first where `x` is the result of a functional collective.
     WithoutData: if there is nothing to send."""
-    if type(x) not in PLAIN:
-        if hasattr(x, "trigger_wait"):
-            x = x.trigger_wait()
-        if is_fake(x):
-            raise WithoutData(_NO_DATA)
+    if type(x) not in PLAIN and hasattr(x, "trigger_wait"):
+        x = x.trigger_wait()
     if x.is_nested:
-        raise TypeError(f"got a nested tensor on {x.device}; expected a dense one on the CPU or CUDA")
-    if x.is_meta:
-        raise WithoutData(_NO_DATA)
+        raise TypeError(f"got a nested tensor on {x.device}; {EXPECTED}")
+    if without_data(x):
+        raise WithoutData(f"got a {str(x.layout)[6:]} tensor on {x.device} without data; {EXPECTED}")
     if x.layout is not torch.strided or not (x.is_cpu or x.is_cuda):
-        raise TypeError(f"got a {str(x.layout)[6:]} tensor on {x.device}; expected a dense one on the CPU or CUDA")
+        raise TypeError(f"got a {str(x.layout)[6:]} tensor on {x.device}; {EXPECTED}")
     return x
 
 
-def is_fake(x: torch.Tensor) -> bool:
-    """Whether `x` is one of FakeTensorMode's."""
-    fakes = sys.modules.get("torch._subclasses.fake_tensor")
+def without_data(x: torch.Tensor) -> bool:
+    """Whether `x` has a shape and a type only: it is on the device meta, or one of FakeTensorMode's."""
+    if x.is_meta:
+        return True
+    fakes = sys.modules.get("torch._subclasses.fake_tensor") if type(x) not in PLAIN else None
     return fakes is not None and isinstance(x, fakes.FakeTensor)
+
+
+def all_without_data(given: Any) -> bool:
+    """Whether all tensors of a call are without data."""
+    found: list[torch.Tensor] = []
+    _collect(given, found)
+    return bool(found) and all(map(without_data, found))
+
+
+def _collect(x: Any, found: list[torch.Tensor]) -> None:
+    if isinstance(x, torch.Tensor):
+        found.append(x)
+    elif isinstance(x, list | tuple):
+        for each in x:
+            _collect(each, found)
 
 
 def filled(out: torch.Tensor, read: bool = False) -> Target:

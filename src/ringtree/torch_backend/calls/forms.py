@@ -10,7 +10,9 @@ from typing import Any
 
 import torch
 
+from ringtree.torch_backend.calls import modes
 from ringtree.torch_backend.compiling import opaque
+from ringtree.torch_backend.tensors import WithoutData, all_without_data
 from ringtree.torch_backend.works.work import GroupWork
 
 Method = Callable[..., GroupWork | None]
@@ -25,22 +27,37 @@ def taking(kind: type, **depths: int) -> Callable[[Method], Method]:
     def decorate(method: Method) -> Method:
         @opaque
         def call(self: Any, *given: Any, **named: Any) -> GroupWork | None:
-            if not named and given and type(given[-1]) is kind:
-                return method(self, *given)
-            return method(self, *_canonical(method.__name__, kind, depths, given, named))
+            if named or not given or type(given[-1]) is not kind:
+                given = _canonical(method.__name__, kind, depths, given, named)
+            if not (modes.entered and modes.depth() and modes.skips(method.__name__, given)):
+                try:
+                    return method(self, *given)
+                except WithoutData:
+                    if not all_without_data(given):
+                        raise
+            nothing: GroupWork | None = self.do_nothing(given[0], given[-1])
+            return nothing
 
         @opaque
         def call_of_one(self: Any, x: Any = ABSENT, opts: Any = ABSENT, /, *given: Any, **named: Any) -> Any:
-            if type(opts) is kind and not given and not named:  # as torch does: nothing is packed
-                return method(self, x, opts)
+            if (
+                type(opts) is kind and not given and not named and not (modes.entered and modes.depth())
+            ):  # as torch does: nothing is packed
+                try:
+                    return method(self, x, opts)
+                except WithoutData:  # all of it, or some by mistake
+                    pass
             return call(self, *(value for value in (x, opts) if value is not ABSENT), *given, **named)
 
         @opaque
         def call_of_two(
             self: Any, x: Any = ABSENT, y: Any = ABSENT, opts: Any = ABSENT, /, *given: Any, **named: Any
         ) -> Any:
-            if type(opts) is kind and not given and not named:
-                return method(self, x, y, opts)
+            if type(opts) is kind and not given and not named and not (modes.entered and modes.depth()):
+                try:
+                    return method(self, x, y, opts)
+                except WithoutData:
+                    pass
             return call(self, *(value for value in (x, y, opts) if value is not ABSENT), *given, **named)
 
         return wraps(method)({1: call_of_one, 2: call_of_two}.get(len(depths), call))

@@ -18,7 +18,7 @@ from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.communicator.messages.work import Ended, Work
 from ringtree.torch_backend.creation import leave
 from ringtree.torch_backend.flight.recorder import FlightEntry, FlightRecorder
-from ringtree.torch_backend.tensors import ENGINE_TYPES, PLAIN, After, Tensors, device_of, in_order
+from ringtree.torch_backend.tensors import ENGINE_TYPES, PLAIN, After, Tensors, device_of, in_order, without_data
 from ringtree.torch_backend.works.callbacks import PROGRAM, Callbacks, callback_context
 from ringtree.torch_backend.works.completion import Completions, dismiss
 from ringtree.torch_backend.works.on_device import DeviceOrder, OnDevice
@@ -82,6 +82,12 @@ class Launching:
         self._program = Level(communicator, recorder)
         self._levels: dict[int, Level] = {}
         self._kept: deque[GroupWork] = deque(maxlen=KEPT)
+
+    def do_nothing(self, tensors: Any, opts: Any = None) -> GroupWork | None:
+        """A call of tensors without data has ended as it began; it was none, and has no number."""
+        if not getattr(opts, "asyncOp", True):
+            return None
+        return done([tensors] if isinstance(tensors, torch.Tensor) else list(tensors), self._callbacks)
 
     def _root(self, opts: Any) -> int:
         root: int = opts.rootRank
@@ -158,7 +164,8 @@ class Launching:
         prepare: Callable[..., Prepared],
         given: tuple[Any, ...],
     ) -> GroupWork | None:
-        if (device := device_of(inputs, outputs)) is not None:
+        device = device_of(inputs, outputs)
+        if device is not None and not without_data((*inputs, *outputs)[0]):
             return self._make_on(device, level, entry, opts, (inputs, outputs), prepare, given)
         try:
             call, after = prepare(*given)

@@ -9,12 +9,13 @@ from contextlib import suppress
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.communicator.messages.work import Message, wait_any
 from ringtree.runtime.engines.tags import ANY
+from ringtree.torch_backend.calls import modes
 from ringtree.torch_backend.calls.launching import Launching
 from ringtree.torch_backend.compiling import opaque
 from ringtree.torch_backend.flight.recorder import FlightEntry, FlightRecorder
-from ringtree.torch_backend.tensors import After, Tensors, filled_from_host, on_host, one, plain
+from ringtree.torch_backend.tensors import After, Tensors, WithoutData, filled_from_host, on_host, one, plain
 from ringtree.torch_backend.works.completion import Completions
-from ringtree.torch_backend.works.work import GroupWork, Pending
+from ringtree.torch_backend.works.work import GroupWork, Pending, done
 
 Posted = tuple[Message, After | None]
 """A message under way, and the step after it."""
@@ -50,6 +51,8 @@ class GroupMessages(Launching):
     @opaque
     def send(self, tensors: Tensors, dst: int, tag: int = 0) -> GroupWork:
         """Sends the tensor to rank `dst` of the group. The work has ended when the tensor may be changed again."""
+        if modes.entered and modes.depth() and modes.skips("send", tensors):
+            return done(list(tensors), self._callbacks)
         entry = self._recorder.begin_message("send", tensors, dst, tag)
         return self._posted(
             Pending, entry, tensors, lambda: (self._communicator.isend(on_host(plain(one(tensors))), dst, tag), None)
@@ -66,6 +69,9 @@ class GroupMessages(Launching):
         return self._receive("recvAnySource", tensors, ANY, tag)
 
     def _receive(self, name: str, tensors: Tensors, src: int, tag: int) -> GroupWork:
+        if modes.entered and modes.depth() and modes.skips(name, tensors):
+            return done(list(tensors), self._callbacks)
+
         def post() -> Posted:
             memory, after = filled_from_host(one(tensors))
             return self._communicator.irecv(memory, src, tag), after
@@ -79,6 +85,9 @@ class GroupMessages(Launching):
         try:
             began, after = post()
             return kind(began, tensors, entry, self._under_way, self._mailed, None, after)
+        except WithoutData as error:
+            entry.fail(error)
+            return done(list(tensors), self._callbacks)
         except Exception as error:  # noqa: BLE001  # raised again, with what is known here
             raise entry.fail(error) from None
 

@@ -216,3 +216,5 @@ def _described(tensors: Any) -> Described:
         return tuple([(x.shape, x.dtype) for x in tensors])
     except AttributeError:  # lists of lists
         return tuple(d for inner in tensors for d in _described(inner))
+    except RuntimeError:  # a nested tensor, which has no one shape, and is refused later
+        return tuple((torch.Size(), x.dtype) for x in tensors)
