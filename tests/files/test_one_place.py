@@ -65,6 +65,7 @@ FOREIGN = {
     "storage/reading.py": "a file that ringtree.files has opened, past the page cache",
     "storage/saving.py": "writes",
     "runtime/launch/hosts/agents.py": "writes",
+    "runtime/launch/printer.py": "writes",
     "training/core/checkpoint.py": "writes, and digests of any length",
     "training/core/checkpoint_folder.py": "a folder's descriptor, to lock and to settle it",
     "runtime/bootstrap/network/boards/file_board.py": "of this user alone, without waiting, 64 KiB at most",
