@@ -16,12 +16,13 @@ LOOK_S = 0.5
 """Seconds between two looks for the parent."""
 
 
-def bound_to_thread(parting: signal.Signals = signal.SIGKILL) -> Callable[[], None]:
-    """The function by which a child gets the signal when this thread ends, and with it at the latest this process."""
+def bound_to_thread(parting: signal.Signals | None = None) -> Callable[[], None]:
+    """The function by which a child gets the signal (None: SIGKILL) when this thread ends, and with it at the latest
+    this process."""
     prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
 
     def bind() -> None:
-        prctl(_PR_SET_PDEATHSIG, int(parting))
+        prctl(_PR_SET_PDEATHSIG, int(parting or signal.SIGKILL))  # Windows, which spawn refuses, has no SIGKILL
         if os.getppid() != parent:
             os._exit(1)
 
