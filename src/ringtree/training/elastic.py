@@ -21,8 +21,8 @@ from torch import Tensor
 from ringtree.errors import PeerDied, Poisoned, TimedOut
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.training.core.language_model import loss_of
+from ringtree.training.core.plan import STATE
 from ringtree.training.core.rows import batch
-from ringtree.training.core.step import STATE
 from ringtree.training.core.trainer import Trainer
 
 FAILURES = (PeerDied, Poisoned, TimedOut)

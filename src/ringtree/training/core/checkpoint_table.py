@@ -13,7 +13,7 @@ from torch import Size
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
 from ringtree.files.json_values import shown
-from ringtree.training.core.step import STATE
+from ringtree.training.core.plan import STATE
 
 MOST_PARTS = 4096
 """As many as a group has ranks, each of which writes at most one."""

@@ -11,11 +11,8 @@ from dataclasses import dataclass
 from math import ceil, prod
 
 from ringtree.training.core.placement import shapes_at
-from ringtree.training.core.plan import ELEMENT_NBYTES, TrainingPlan
+from ringtree.training.core.plan import ELEMENT_NBYTES, STATE, TrainingPlan
 from ringtree.training.core.sizes import EXPERTS
-
-MOMENTS = {"adamw": 2, "sgd": 0}
-"""Numbers of the optimizer's state for each parameter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +49,7 @@ def _held_at(plan: TrainingPlan, position: int) -> Held:
     updated = _fullest(whole, data) if zero == 1 else parameters
     element_nbytes, float_nbytes = plan.element_nbytes, ELEMENT_NBYTES["float32"]
     copied = element_nbytes < float_nbytes
-    state_nbytes = float_nbytes * (MOMENTS[plan.settings.optimizer] + copied)
+    state_nbytes = float_nbytes * (len(STATE[plan.settings.optimizer]) + copied)
     return Held(element_nbytes * parameters, element_nbytes * parameters, state_nbytes * updated)
 
 

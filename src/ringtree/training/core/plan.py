@@ -7,7 +7,8 @@ from typing import Any
 
 from ringtree.training.core.layout import ParallelLayout
 
-OPTIMIZERS = ("adamw", "sgd")
+STATE = {"adamw": ("exp_avg", "exp_avg_sq"), "sgd": ()}
+"""The optimizers, and their state of each parameter: torch's names of tensors of its shape."""
 ELEMENT_NBYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 """Bytes of an element, by type."""
 VOCABULARY = 256
@@ -75,8 +76,8 @@ class TrainingSettings:
             raise ValueError(f"rate is {self.rate}; expected a positive number")
         if not 1 <= self.slow_factor < 1e6:
             raise ValueError(f"slow_factor is {self.slow_factor}; expected at least 1")
-        if self.optimizer not in OPTIMIZERS:
-            raise ValueError(f"optimizer is {self.optimizer!r}; expected one of {', '.join(OPTIMIZERS)}")
+        if self.optimizer not in STATE:
+            raise ValueError(f"optimizer is {self.optimizer!r}; expected one of {', '.join(STATE)}")
 
 
 @dataclass(frozen=True, slots=True)

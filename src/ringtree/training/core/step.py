@@ -75,9 +75,6 @@ def phase_at(moment_ns: int) -> str:
 
 KINDS: dict[str, type[torch.optim.Optimizer]] = {"adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
 
-STATE = {"adamw": ("exp_avg", "exp_avg_sq"), "sgd": ()}
-"""The optimizers' state of each parameter: names of tensors of its shape."""
-
 
 def optimizer_of(settings: TrainingSettings, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
     """The optimizer of the settings' kind and learning rate for these parameters."""

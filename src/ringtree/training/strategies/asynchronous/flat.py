@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ringtree.training.core.plan import TrainingSettings
-from ringtree.training.core.step import STATE, optimizer_of
+from ringtree.training.core.plan import STATE, TrainingSettings
+from ringtree.training.core.step import optimizer_of
 
 
 class Flat:

@@ -12,8 +12,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from ringtree.training.core.mesh import TrainingMesh, as_patient, destroy
-from ringtree.training.core.plan import TrainingPlan
-from ringtree.training.core.step import STATE, ForwardBackward, MicroBatches
+from ringtree.training.core.plan import STATE, TrainingPlan
+from ringtree.training.core.step import ForwardBackward, MicroBatches
 from ringtree.training.strategies.asynchronous.flat import Flat, Updated
 from ringtree.training.strategies.asynchronous.parameter_server import Served
 from ringtree.training.strategies.asynchronous.peers import Peer
