@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,6 +50,24 @@ def test_layouts_that_do_not_fit_come_last(ringtree: Ringtree, tmp_path: Path) -
     assert "of 512 MiB" in lines[6] and lines[6 + len(held)].endswith("%")
 
 
+def test_the_quickest_steps_come_first_where_computing_is_known(ringtree: Ringtree, tmp_path: Path) -> None:
+    """And a layout that waits in a bubble is behind one that communicates more."""
+    file = tmp_path / "layouts.json"
+    code, out, _ = ringtree("train", *f"{MODEL} --compare 16 --tflops 300 --json {file}".split())
+    found = json.loads(file.read_text())
+    steps, calls = ([of(one) for one in found["layouts"]] for of in (_step_us, lambda one: one["predicted"]["time_us"]))
+    assert code == 0 and found["flops_a_s"] == 3e14 and steps == sorted(steps) and calls != sorted(calls)
+    for one in found["layouts"]:
+        assert one["computing_us"] * (1 + one["bubble"]) < one["step_us"] <= one["serial_us"]
+    lines = out.splitlines()
+    assert lines[0].endswith("the quickest step first") and "at 300 TFLOP/s" in out
+    assert lines[6].split()[6:9] == ["step", "serial", "computing"]
+
+
+def _step_us(one: dict[str, Any]) -> float:
+    return float(one["step_us"])
+
+
 def test_the_memory_of_other_gpus_is_given(ringtree: Ringtree, tmp_path: Path) -> None:
     file = tmp_path / "layouts.json"
     for topology, memory in (("dgx-h100", 80 << 30), ("mi300x8", 192 << 30)):
@@ -71,6 +90,13 @@ def test_the_memory_of_other_gpus_is_given(ringtree: Ringtree, tmp_path: Path) -
         ("--compare 8 --plan --topology dgx-h100 --memory much", "--memory much: expected a size above 0, such as 60G"),
         ("--compare 8 --plan --topology dgx-h100 --memory 0", "--memory 0: expected a size above 0"),
         ("--dp 2 --plan --memory 1G", "--memory marks layouts that need more: expected --compare as well"),
+        ("--dp 2 --plan --tflops 400", "--tflops estimates the steps of layouts: expected --compare as well"),
+        (
+            "--compare 8 --plan --topology dgx-h100 --tflops 0",
+            "--tflops 0: expected the rate of a GPU above 0, such as",
+        ),
+        ("--compare 8 --plan --topology dgx-h100 --tflops nan", "--tflops nan: expected the rate of a GPU above 0"),
+        ("--compare 8 --plan --topology dgx-h100 --tflops 9 --async-staleness 1", "has no common step"),
         ("--compare 8 --plan --topology cpu-2s", "cpu-2s x4 has no GPUs, and"),
     ],
 )

@@ -22,6 +22,8 @@ TIMES = "ringtree.cli.train.times"
 """The module that predicts times on a cluster, loaded where one is named."""
 COMPARISON = "ringtree.cli.train.comparison"
 """The module that compares layouts there."""
+OF_COMPARED = {"memory": "marks layouts that need more", "tflops": "estimates the steps of layouts"}
+"""The options that only a comparison reads."""
 RANKS = "ringtree.cli.train.ranks"
 """The module that has ranks, loaded where it is not the plan alone that is asked for."""
 
@@ -30,8 +32,9 @@ def run(args: argparse.Namespace) -> int:
     """Trains over all ranks, or prints the plan. Returns the exit code."""
     if args.compare is not None:
         return _compare(args)
-    if args.memory is not None:
-        raise ValueError("--memory marks layouts that need more: expected --compare as well")
+    for name, why in OF_COMPARED.items():
+        if getattr(args, name) is not None:
+            raise ValueError(f"--{name} {why}: expected --compare as well")
     plan = plan_of(args)
     if args.plan:
         _check_plan_alone(args)

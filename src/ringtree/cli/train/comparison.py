@@ -25,11 +25,17 @@ from ringtree.training.predict.comparison import PricedLayout, compared, sizes
 from ringtree.training.strategies.layers.pipeline_order import bubble
 
 MOST_RANKS = 1 << 14
+MOST_TFLOPS = 1e9
 BEHIND = (
     *WITHOUT,
     "bubble: a rank's waiting for the pipeline, over its computing; parameters: of the rank with the most",
     "memory: the parameters, gradients and optimizer's state of the rank with the most, between two steps; a step's",
     "activations and buffers come on top",
+)
+OF_STEPS = (
+    "step, an estimate: computing and the calls that the next layer waits for, both longer by the bubble; the",
+    "pipeline's messages; and gradients as far as the backward pass does not cover their calls (serial: in full)",
+    "computing: the operations of matrix products of the rank that has the most, at {rate}",
 )
 
 
@@ -40,16 +46,27 @@ def predicted(args: argparse.Namespace, plan_of: Callable[[argparse.Namespace], 
         raise ValueError(f"--compare {args.compare}: expected 1 to {MOST_RANKS:,} ranks")
     cluster = cluster_of_ranks(args, args.compare)
     ClusterPlan(cluster)  # ValueError where nothing on this cluster can be priced
-    memory_nbytes = _memory_nbytes(args, cluster)
+    memory_nbytes, flops_a_s = _memory_nbytes(args, cluster), _flops_a_s(args)
     plans = list(_plans(args, plan_of))
     with terminal.progress("layouts", len(plans)) as bar:
         found = []
         for one in compared(plans, cluster):
             found.append(one)
             bar.advance()
-    layouts = PredictedLayouts(cluster, found, memory_nbytes)
-    found.sort(key=lambda one: (bool(one.why), layouts.is_too_large(one), one.times.seconds()))
+    layouts = PredictedLayouts(cluster, found, memory_nbytes, flops_a_s)
+    found.sort(key=layouts.place)
     return layouts
+
+
+def _flops_a_s(args: argparse.Namespace) -> float | None:
+    """The operations that a GPU computes in a second; None where the options do not name them."""
+    if args.tflops is None:
+        return None
+    if args.async_staleness is not None:
+        raise ValueError("--tflops: asynchronous training has no common step whose time could be estimated")
+    if not 0 < args.tflops < MOST_TFLOPS:
+        raise ValueError(f"--tflops {args.tflops:g}: expected the rate of a GPU above 0, such as 400")
+    return float(args.tflops) * 1e12
 
 
 def _memory_nbytes(args: argparse.Namespace, cluster: Cluster) -> int | None:
@@ -89,12 +106,18 @@ def _plans(args: argparse.Namespace, plan_of: Callable[[argparse.Namespace], Tra
 
 @dataclass(frozen=True, slots=True)
 class PredictedLayouts:
-    """Layouts on a cluster, those that communicate least first, then those that do not fit into the memory of its GPUs,
-    then those of which calls have no price."""
+    """Layouts on a cluster, first those that communicate least, or whose steps are quickest where the rate of the GPUs'
+    computing is known; then those that do not fit into their memory; then those of which calls have no price."""
 
     cluster: Cluster
     layouts: Sequence[PricedLayout]
     memory_nbytes: int | None
+    flops_a_s: float | None = None
+
+    def place(self, one: PricedLayout) -> tuple[bool, bool, float]:
+        """The key by which layouts are sorted: those without a price last, and before them those that are too large."""
+        whole = one.whole(self.flops_a_s).overlapped_s if self.flops_a_s else one.times.seconds()
+        return bool(one.why), self.is_too_large(one), whole
 
     def is_too_large(self, one: PricedLayout) -> bool:
         """Whether a rank holds more between two steps than a GPU's memory has."""
@@ -109,23 +132,34 @@ class PredictedLayouts:
         return {
             "cluster": records.cluster(self.cluster),
             "memory_nbytes": self.memory_nbytes,
+            "flops_a_s": self.flops_a_s,
             "layouts": [
                 {
                     "layout": asdict(one.plan.layout),
                     "parameters": one.parameters,
                     "held_nbytes": one.held_nbytes,
                     "bubble": bubble(one.plan.layout),
+                    **self._steps(one),
                     "predicted": PredictedPlan(one.plan, self.cluster, one.times).record(),
                 }
                 for one in self.layouts
             ],
         }
 
+    def _steps(self, one: PricedLayout) -> dict[str, float]:
+        """The times of a whole step, where they can be estimated."""
+        if not self.flops_a_s or one.why:
+            return {}
+        whole = one.whole(self.flops_a_s)
+        its = {"step_us": whole.overlapped_s, "serial_us": whole.serial_s, "computing_us": whole.computing_s}
+        return {name: time_s * 1e6 for name, time_s in its.items()}
+
     def _text(self) -> Iterator[str]:
         plan = self.layouts[0].plan
         shape, ranks = plan.shape, plan.layout.ranks
         layouts = units.count(len(self.layouts), "layout")
-        yield f"{layouts} of {units.count(ranks, 'rank')}, the least communication first"
+        first = "the quickest step" if self.flops_a_s else "the least communication"
+        yield f"{layouts} of {units.count(ranks, 'rank')}, {first} first"
         yield (
             f"model of {parameters(plan):,} parameters: {units.count(shape.layers, 'layer')}, width {shape.width}, "
             f"{units.count(shape.heads, 'head')}, {plan.dtype}"
@@ -137,6 +171,8 @@ class PredictedLayouts:
         yield from self._table()
         yield ""
         yield from dict.fromkeys(f"not priced: {one.why}" for one in self.layouts if one.why)
+        if self.flops_a_s:
+            yield from (line.format(rate=f"{self.flops_a_s / 1e12:g} TFLOP/s") for line in OF_STEPS)
         yield from BEHIND
         if large := sum(map(self.is_too_large, self.layouts)):
             yield f"{units.count(large, 'layout')} of more than a GPU's memory, at the end of the table"
@@ -144,9 +180,9 @@ class PredictedLayouts:
     def _table(self) -> Iterator[str]:
         along = list(dict.fromkeys(axis for one in self.layouts for axis in one.by_axis_s()))
         of_gpus = [f"of {units.size(self.memory_nbytes)}"] if self.memory_nbytes else []
-        rows = [
-            ("a rank's calls in a step", "together", "interval", *along, "bubble", "parameters", "memory", *of_gpus)
-        ]
+        of_steps = ("step", "serial", "computing") if self.flops_a_s else ()
+        of_calls = ("together", "interval", *along)
+        rows = [("a rank's calls in a step", *of_steps, *of_calls, "bubble", "parameters", "memory", *of_gpus)]
         yield from table.aligned([*rows, *(self._row(one, along) for one in self.layouts)], 1)
 
     def _row(self, one: PricedLayout, along: Sequence[str]) -> tuple[str, ...]:
@@ -156,8 +192,10 @@ class PredictedLayouts:
         if all_s and not one.why:
             spread = table.spread(times.seconds("low_s"), all_s, times.seconds("high_s"))
         durations = (units.duration(by_axis_s[axis]) if by_axis_s.get(axis) else "" for axis in along)
+        steps = [units.duration(time_us / 1e6) for time_us in self._steps(one).values()] or [""] * 3
         return (
             name,
+            *(steps if self.flops_a_s else ()),
             "not priced" if one.why else units.duration(all_s),
             spread,
             *durations,

@@ -20,8 +20,9 @@ entered = False
 """Whether this process has entered a dispatch mode since `watch`."""
 depth: Any = torch._C._len_torch_dispatch_stack
 """The number of modes that this thread is within."""
-_OF_TORCH = ("FakeTensorMode", "FunctionalTensorMode")
-"""Modes that lose nothing: what they make of tensors tells the call itself."""
+_LOSE_NOTHING = ("FakeTensorMode", "FunctionalTensorMode", "_FlopCounterMode")
+"""Modes that no call needs to be seen by: what two make of tensors tells the call itself, and one counts products of
+matrices."""
 
 
 def watch() -> None:
@@ -51,7 +52,7 @@ def skips(name: str, given: Any) -> bool:
                 f"{name} within make_fx: the graph would lack the call, for ringtree's groups are called without "
                 "torch's dispatcher; expected the functional collectives (torch.distributed._functional_collectives)"
             )
-        if kind not in _OF_TORCH:
+        if kind not in _LOSE_NOTHING:
             _warn(kind)
     return False
 

@@ -12,6 +12,7 @@ from ringtree.training.core.memory import most_held
 from ringtree.training.core.placement import most_parameters
 from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.predict.step_times import StepPricing, StepTimes
+from ringtree.training.predict.whole_step import WholeStep
 
 FREE = ("pp", "dp", "tp")
 """The axes whose ranks are tried in any number that is not given."""
@@ -39,6 +40,10 @@ class PricedLayout:
         """The bytes of parameters, gradients and the optimizer's state of the rank that holds the most between two
         steps; None for asynchronous training."""
         return most_held(self.plan).in_all if self.plan.layout.staleness is None else None
+
+    def whole(self, flops_a_s: float) -> WholeStep:
+        """The whole step on GPUs that compute so many floating-point operations a second."""
+        return WholeStep(self.plan, self.times, flops_a_s)
 
     def by_axis_s(self) -> dict[str, float]:
         """The seconds of the calls along each axis."""

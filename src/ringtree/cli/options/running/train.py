@@ -196,3 +196,9 @@ def _add_cluster(parser: argparse.ArgumentParser) -> None:
         metavar="B",
         help="with --compare: a GPU's memory for what a rank holds between two steps, such as 60G (default: all of it)",
     )
+    group.add_argument(
+        "--tflops",
+        type=float,
+        metavar="T",
+        help="with --compare: the rate at which a GPU trains, such as 400 (TFLOP/s): adds the time of a whole step",
+    )

@@ -1,0 +1,36 @@
+"""Floating-point operations of a rank's step: those of its matrix products. Needs no torch.
+
+A product of a matrix and a vector takes two operations an element, and the backward pass makes two products for each of
+the forward pass. Attention counts every pair of positions, also those that the causal mask hides. Published rates of
+training are of the same count (Narayanan et al., SC 2021, section 5.1), here without activations computed again.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from ringtree.training.core.placement import layer_count, shapes_at
+from ringtree.training.core.plan import TrainingPlan
+from ringtree.training.core.sizes import EXPERTS
+
+PASSES = 3
+"""Forward passes that a step's products count for: one, and two of the backward pass."""
+
+
+def most_flops(plan: TrainingPlan) -> int:
+    """The floating-point operations in a step of the rank that has the most of them."""
+    return max(flops(plan, position) for position in range(plan.layout.pp))
+
+
+def flops(plan: TrainingPlan, position: int) -> int:
+    """The floating-point operations in a step of a rank at a position of "pp", where tokens choose experts evenly and
+    none is dropped."""
+    shape, layout = plan.shape, plan.layout
+    tokens = layout.micro_batches * plan.rows * plan.positions
+    weights = 0
+    for name, size in shapes_at(plan, position):
+        each, shares = (size[1:], shape.top_k) if EXPERTS in name else (size, 1)
+        if len(each) == 2 and not name.startswith("embedding."):  # embeddings are looked up
+            weights += shares * prod(each)
+    scores = 2 * layer_count(plan, position) * shape.context * (shape.width // layout.tp)
+    return PASSES * 2 * tokens * (weights + scores)

@@ -1,0 +1,71 @@
+"""The estimated time of a whole step: what is stretched by the bubble, and what passes beside computing."""
+
+from __future__ import annotations
+
+import pytest
+
+from ringtree.training import ParallelLayout, Shape, TrainingPlan, TrainingSettings
+from ringtree.training.core.flops import most_flops
+from ringtree.training.predict.step_times import CallTime, PricedCalls, StepTimes
+from ringtree.training.predict.whole_step import WholeStep
+from ringtree.training.strategies.registry import calls
+
+CALL_S = 0.25
+"""The time of each call."""
+
+
+def _whole(layout: ParallelLayout, computing_s: float = 12.0) -> tuple[WholeStep, dict[str, float]]:
+    """A step that computes for so long, and the seconds of its calls along each axis."""
+    plan = TrainingPlan(layout, Shape(width=64, layers=8, heads=8), TrainingSettings(batch=16))
+    time = CallTime(CALL_S, CALL_S, CALL_S, "ring", "simple")
+    priced = tuple(PricedCalls(call, None, time) for call in calls(plan, 0))
+    by_axis_s = dict[str, float]()
+    for call in calls(plan, 0):
+        by_axis_s[call.axis] = by_axis_s.get(call.axis, 0.0) + call.times * CALL_S
+    return WholeStep(plan, StepTimes(0, priced), most_flops(plan) / computing_s), by_axis_s
+
+
+def test_one_rank_computes_alone() -> None:
+    step, along_s = _whole(ParallelLayout())
+    assert not along_s and step.computing_s == step.serial_s == step.overlapped_s == pytest.approx(12)
+
+
+@pytest.mark.parametrize("micro_batches", [1, 4])
+def test_gradients_pass_beside_the_last_backward_pass(micro_batches: int) -> None:
+    """Two thirds of a micro-batch's computing: 8 s, or 2."""
+    for computing_s in (12.0, 0.12):
+        step, along_s = _whole(ParallelLayout(dp=2, micro_batches=micro_batches), computing_s)
+        assert step.serial_s == pytest.approx(computing_s + along_s["data"])
+        covered_s = min(along_s["data"], computing_s * 2 / 3 / micro_batches)
+        assert step.overlapped_s == pytest.approx(step.serial_s - covered_s)
+
+
+def test_parameters_that_are_dealt_out_again_wait_for_the_optimizer() -> None:
+    """ZeRO 1 sums gradients beside the backward pass, and sends parameters when it is over."""
+    (summed, first_s), (dealt, second_s) = (_whole(ParallelLayout(dp=2, zero=zero)) for zero in (0, 1))
+    assert dealt.overlapped_s - summed.overlapped_s == pytest.approx(second_s["data"] - first_s["data"]) and (
+        second_s["data"] > first_s["data"]
+    )
+
+
+@pytest.mark.parametrize("zero", [2, 3])
+def test_all_that_zero_sends_passes_beside_computing(zero: int) -> None:
+    step, along_s = _whole(ParallelLayout(dp=2, zero=zero), 1000.0)
+    assert step.overlapped_s == pytest.approx(1000) and step.serial_s == pytest.approx(1000 + along_s["data"])
+
+
+def test_layers_wait_for_the_calls_between_them() -> None:
+    """Context parallel ranks have gradients to sum, too, which pass beside the backward pass."""
+    for axis, layout in (
+        ("tp", ParallelLayout(tp=2)),
+        ("tp", ParallelLayout(tp=2, sp=True)),
+        ("cp", ParallelLayout(cp=2)),
+    ):
+        step, along_s = _whole(layout)
+        assert step.overlapped_s == pytest.approx(12 + along_s[axis])
+        assert step.serial_s == pytest.approx(12 + sum(along_s.values()))
+
+
+def test_a_pipeline_waits_for_its_stages_and_their_calls() -> None:
+    step, along_s = _whole(ParallelLayout(pp=4, tp=2, micro_batches=6))
+    assert step.overlapped_s == pytest.approx((12 + along_s["tp"]) * 1.5 + along_s["pp"])

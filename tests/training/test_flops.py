@@ -1,0 +1,71 @@
+"""The predicted operations of a rank's step are those that torch counts in a training."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ringtree.training import ParallelLayout, Shape, TrainingPlan, TrainingSettings
+from ringtree.training.core.flops import flops, most_flops
+from ringtree.training.core.sizes import parameters
+from tests.torch_backend.conftest import Worlds
+from tests.training.table import plan
+
+NAMES = ["dp2 micro-batches", "pp2 gpipe", "pp2 interleaved", "zero3 dp2", "cp2 ulysses"]
+
+
+def _counted(its: TrainingPlan) -> tuple[int, int]:
+    """A rank's position of "pp", and torch's count of its step."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.utils.flop_counter import FlopCounterMode
+
+    from ringtree.training import Trainer
+
+    trainer = Trainer(its)
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:  # a fused kernel is not counted
+        trainer.step()
+    trainer.close()
+    return trainer.at["pp"], counter.get_total_flops()
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", NAMES)
+def test_they_are_what_torch_counts(worlds: Worlds, name: str) -> None:
+    its = plan(name)
+    for position, counted in worlds(its.layout.ranks).run(_counted, its):
+        assert flops(its, position) == counted
+
+
+@pytest.mark.torch
+def test_a_ring_of_context_parallel_ranks_leaves_out_blocks_that_are_hidden(worlds: Worlds) -> None:
+    """At most the half of all pairs."""
+    its = plan("cp2 ring")
+    half = 6 * 2 * its.shape.width * its.settings.batch * its.positions * its.shape.context * its.shape.layers
+    for _, counted in worlds(2).run(_counted, its):
+        assert flops(its, 0) - half <= counted < flops(its, 0)
+
+
+@pytest.mark.parametrize("tp", [2, 4])
+def test_tensor_parallel_ranks_share_all_but_the_scores(tp: int) -> None:
+    """By the formula alone: of DTensors torch counts each product twice."""
+    one = TrainingPlan()
+    shape, tokens = one.shape, one.settings.batch * one.shape.context
+    scores = 6 * tokens * shape.vocabulary * shape.width
+    assert tp * (flops(replace(one, layout=ParallelLayout(tp=tp)), 0) - scores) == flops(one, 0) - scores
+
+
+def test_a_large_model_takes_six_operations_a_parameter_and_token() -> None:
+    """The rule of thumb, where positions are few beside the width."""
+    its = TrainingPlan(shape=Shape(width=4096, layers=32, heads=32), settings=TrainingSettings(batch=8))
+    assert most_flops(its) / (6 * parameters(its) * 8 * its.shape.context) == pytest.approx(1, rel=0.01)
+
+
+def test_tokens_go_through_as_many_experts_as_they_choose() -> None:
+    """Beside one expert's products a token has the router's."""
+    layout, settings = ParallelLayout(ep=2), TrainingSettings(batch=16)
+    one, two = (TrainingPlan(layout, Shape(experts=4, top_k=k), settings) for k in (1, 2))
+    shape, tokens = one.shape, 8 * one.shape.context
+    assert most_flops(two) - most_flops(one) == 6 * tokens * shape.layers * 8 * shape.width**2
+    dense = TrainingPlan(layout, Shape(), settings)
+    assert most_flops(one) - most_flops(dense) == 6 * tokens * shape.layers * 4 * shape.width
