@@ -47,7 +47,7 @@ def test_layouts_that_do_not_fit_come_last(ringtree: Ringtree, tmp_path: Path) -
     too_large = [nbytes > 512 << 20 for nbytes in held]
     assert too_large == sorted(too_large) and 0 < sum(too_large) < len(held)
     assert lines[-1] == f"{sum(too_large)} layouts of more than a GPU's memory, at the end of the table"
-    assert "of 512 MiB" in lines[6] and lines[6 + len(held)].endswith("%")
+    assert "of 512 MiB" in lines[6] and lines[6 + len(held)].split()[-3].endswith("%")
 
 
 def test_the_quickest_steps_come_first_where_computing_is_known(ringtree: Ringtree, tmp_path: Path) -> None:
@@ -61,7 +61,14 @@ def test_the_quickest_steps_come_first_where_computing_is_known(ringtree: Ringtr
         assert one["computing_us"] * (1 + one["bubble"]) < one["step_us"] <= one["serial_us"]
     lines = out.splitlines()
     assert lines[0].endswith("the quickest step first") and "at 300 TFLOP/s" in out
-    assert lines[6].split()[6:9] == ["step", "serial", "computing"]
+    assert lines[6].split()[6:9] == ["step", "serial", "computing"] and lines[6].endswith("activations")
+
+
+def test_activations_are_not_known_of_experts(ringtree: Ringtree, tmp_path: Path) -> None:
+    file = tmp_path / "layouts.json"
+    for words, known in (("--ep 2", False), ("--dp 2", True)):
+        assert ringtree("train", *f"{MODEL} --compare 16 {words} --json {file}".split()).code == 0
+        assert {one["saved_nbytes"] is not None for one in json.loads(file.read_text())["layouts"]} == {known}
 
 
 def _step_us(one: dict[str, Any]) -> float:

@@ -29,8 +29,8 @@ MOST_TFLOPS = 1e9
 BEHIND = (
     *WITHOUT,
     "bubble: a rank's waiting for the pipeline, over its computing; parameters: of the rank with the most",
-    "memory: the parameters, gradients and optimizer's state of the rank with the most, between two steps; a step's",
-    "activations and buffers come on top",
+    "memory: the parameters, gradients and optimizer's state of the rank with the most, between two steps",
+    "activations: what forward passes save on top, where none is computed again; smaller micro-batches save less",
 )
 OF_STEPS = (
     "step, an estimate: computing and the calls that the next layer waits for, both longer by the bubble; the",
@@ -138,6 +138,7 @@ class PredictedLayouts:
                     "layout": asdict(one.plan.layout),
                     "parameters": one.parameters,
                     "held_nbytes": one.held_nbytes,
+                    "saved_nbytes": one.saved_nbytes,
                     "bubble": bubble(one.plan.layout),
                     **self._steps(one),
                     "predicted": PredictedPlan(one.plan, self.cluster, one.times).record(),
@@ -182,11 +183,23 @@ class PredictedLayouts:
         of_gpus = [f"of {units.size(self.memory_nbytes)}"] if self.memory_nbytes else []
         of_steps = ("step", "serial", "computing") if self.flops_a_s else ()
         of_calls = ("together", "interval", *along)
-        rows = [("a rank's calls in a step", *of_steps, *of_calls, "bubble", "parameters", "memory", *of_gpus)]
+        rows = [
+            (
+                "a rank's calls in a step",
+                *of_steps,
+                *of_calls,
+                "bubble",
+                "parameters",
+                "memory",
+                *of_gpus,
+                "activations",
+            )
+        ]
         yield from table.aligned([*rows, *(self._row(one, along) for one in self.layouts)], 1)
 
     def _row(self, one: PricedLayout, along: Sequence[str]) -> tuple[str, ...]:
         layout, times, by_axis_s, held = one.plan.layout, one.times, one.by_axis_s(), one.held_nbytes
+        saved = one.saved_nbytes
         name = " x ".join(f"{axis} {size}" for axis in AXES if (size := getattr(layout, axis)) > 1) or "one rank"
         all_s, spread = times.seconds(), ""
         if all_s and not one.why:
@@ -203,4 +216,5 @@ class PredictedLayouts:
             f"{one.parameters:,}",
             "" if held is None else units.size(held),
             *([f"{held / self.memory_nbytes:.0%}"] if held and self.memory_nbytes else [""] * bool(self.memory_nbytes)),
+            "" if saved is None else units.size(saved),
         )

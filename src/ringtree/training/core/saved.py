@@ -1,0 +1,53 @@
+"""Bytes of activations that the forward pass saves for the backward pass, where none is computed again. Needs no torch.
+
+They are those that torch's autograd keeps of this model, with attention that keeps no matrix of scores: 16 vectors of
+the width for a token in a block, where Korthikanti et al. (MLSys 2023, section 4) have 17 and the masks of dropout.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+from ringtree.training.core.placement import layers
+from ringtree.training.core.plan import ELEMENT_NBYTES, TrainingPlan
+from ringtree.training.strategies.layers.pipeline_order import order
+
+FLOAT_NBYTES = ELEMENT_NBYTES["float32"]
+TOKEN_NBYTES = 8
+"""A byte of the text is an int64 to torch."""
+
+
+def most_saved_nbytes(plan: TrainingPlan) -> int:
+    """The saved bytes of the rank that has the most, when it has most. ValueError for experts, whose tokens their
+    router chooses, and for asynchronous training."""
+    if plan.shape.experts or plan.layout.staleness is not None:
+        raise ValueError("activations are predicted of synchronous training without experts")
+    return max(_saved_nbytes(plan, position) for position in range(plan.layout.pp))
+
+
+def _saved_nbytes(plan: TrainingPlan, position: int) -> int:
+    """The most that a rank at a position of "pp" has saved at once, by the order of its passes."""
+    layout = plan.layout
+    chunks = [len(part) * block_nbytes(plan) for part in layers(plan, position)]
+    if position == layout.pp - 1:
+        chunks[-1] += _scores_nbytes(plan)
+    if layout.pp == 1:
+        return sum(chunks)
+    passes = order(layout, position)
+    return max(accumulate((-1 if one.backward else 1) * chunks[one.stage // layout.pp] for one in passes))
+
+
+def block_nbytes(plan: TrainingPlan) -> int:
+    """The saved bytes of a micro-batch in one block."""
+    layout, shape, tokens = plan.layout, plan.shape, plan.rows * plan.positions
+    lengthwise = layout.tp if layout.sp else 1  # sequence parallel ranks divide positions between the divided layers
+    divided = 13 if layout.cp > 1 and layout.context == "ulysses" else 12
+    vectors = 2 * tokens + 2 * tokens // lengthwise + divided * tokens // layout.tp
+    statistics = 4 * tokens // lengthwise + tokens * shape.heads // layout.tp  # of norms and of attention
+    return plan.element_nbytes * vectors * shape.width + FLOAT_NBYTES * statistics
+
+
+def _scores_nbytes(plan: TrainingPlan) -> int:
+    """The saved bytes of a micro-batch behind the last block: the norm, the scores, the wanted bytes of the text."""
+    shape, tokens = plan.shape, plan.rows * plan.positions
+    return tokens * (plan.element_nbytes * (2 * shape.width + shape.vocabulary) + 2 * FLOAT_NBYTES + TOKEN_NBYTES)

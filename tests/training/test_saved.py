@@ -1,0 +1,100 @@
+"""The predicted activations of a rank are those that torch keeps in a training."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ringtree.training import ParallelLayout, Shape, TrainingPlan, TrainingSettings
+from ringtree.training.core.saved import block_nbytes, most_saved_nbytes
+from tests.torch_backend.conftest import Worlds
+from tests.training.table import plan
+
+NAMES = ["dp2", "tp2", "sp2", "cp2 ring", "cp2 ulysses", "dp2 micro-batches", "tp2 micro-batches"]
+PIPELINES = ["pp2 naive", "pp2 gpipe", "pp2 1f1b", "pp2 interleaved"]
+
+
+class Kept:
+    """What a step keeps for its backward pass, by storage, and the most bytes of it at once."""
+
+    def __init__(self, parameters: set[int]) -> None:
+        self._parameters, self._uses, self._nbytes = parameters, dict[int, int](), dict[int, int]()
+        self.most_nbytes = 0
+
+    def pack(self, x: Any) -> Any:
+        """What autograd keeps in place of `x`, which counts for as long as it is kept."""
+        from torch.distributed.tensor import DTensor
+
+        storage = (x.to_local() if isinstance(x, DTensor) else x).untyped_storage()
+        return Use(self, x, None if storage.data_ptr() in self._parameters else storage)
+
+    def count(self, at: int, nbytes: int, uses: int) -> None:
+        """Counts `uses` more of the storage there."""
+        self._uses[at] = self._uses.get(at, 0) + uses
+        self._nbytes[at] = nbytes
+        if not self._uses[at]:
+            del self._uses[at], self._nbytes[at]
+        self.most_nbytes = max(self.most_nbytes, sum(self._nbytes.values()))
+
+
+class Use:
+    """One use of a storage, which ends with this object."""
+
+    def __init__(self, kept: Kept, x: Any, storage: Any) -> None:
+        self.x, self._kept, self._storage = x, kept, storage
+        if storage is not None:
+            kept.count(storage.data_ptr(), storage.nbytes(), 1)
+
+    def __del__(self) -> None:
+        if self._storage is not None:
+            self._kept.count(self._storage.data_ptr(), self._storage.nbytes(), -1)
+
+
+def _kept(its: TrainingPlan) -> int:
+    """The most that this rank's second step keeps at once."""
+    import torch
+    from torch.distributed.tensor import DTensor
+
+    from ringtree.training import Trainer
+
+    trainer = Trainer(its)
+    trainer.step()
+    local = (p.to_local() if isinstance(p, DTensor) else p for p in trainer.model.parameters())
+    kept = Kept({p.untyped_storage().data_ptr() for p in local})
+    with torch.autograd.graph.saved_tensors_hooks(kept.pack, lambda use: use.x):
+        trainer.step()
+    trainer.close()
+    return kept.most_nbytes
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", NAMES + PIPELINES)
+def test_they_are_what_torch_keeps(worlds: Worlds, name: str) -> None:
+    its = plan(name)
+    kept = max(worlds(its.layout.ranks).run(_kept, its))
+    assert most_saved_nbytes(its) == pytest.approx(kept, rel=0.025)  # the text's own bytes, and norms of a few
+
+
+def test_a_block_keeps_sixteen_vectors_of_a_token() -> None:
+    """In two bytes 32 of each element, beside four bytes for each statistic of norms and attention."""
+    its = TrainingPlan(shape=Shape(width=4096, heads=32, layers=2), dtype="bfloat16")
+    tokens = its.settings.batch * its.shape.context
+    assert block_nbytes(its) == tokens * (32 * 4096 + 4 * (4 + 32))
+
+
+@pytest.mark.parametrize("micro_batches", [4, 8])
+def test_early_stages_of_a_pipeline_keep_most(micro_batches: int) -> None:
+    """One forward, one backward: as many micro-batches as the stage has behind it, and one; gpipe: all of them."""
+    shape, settings = Shape(layers=4), TrainingSettings(batch=16)
+    its = TrainingPlan(ParallelLayout(pp=4, micro_batches=micro_batches), shape, settings)
+    assert most_saved_nbytes(its) == 4 * block_nbytes(its)
+    gpipe = replace(its, layout=replace(its.layout, schedule="gpipe"))
+    assert most_saved_nbytes(gpipe) > micro_batches * block_nbytes(its)  # the last stage has the scores, too
+
+
+@pytest.mark.parametrize("its", [TrainingPlan(ParallelLayout(dp=2, staleness=1)), TrainingPlan(shape=Shape(experts=4))])
+def test_others_are_refused(its: TrainingPlan) -> None:
+    with pytest.raises(ValueError, match="synchronous training without experts"):
+        most_saved_nbytes(its)
