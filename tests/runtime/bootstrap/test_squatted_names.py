@@ -235,7 +235,7 @@ def test_nobody_waits_for_a_process_of_this_user_that_says_nothing(key: str) -> 
         began_s, open_before = time.monotonic(), len(os.listdir("/proc/self/fd"))
         outcomes = gather(lambda: exchange(members(key, 0, 2, timeout_s=20), 0), late)
         assert outcomes == [[0, 1]] * 2 and time.monotonic() - began_s < 10
-        assert len(os.listdir("/proc/self/fd")) == open_before
+        assert len(os.listdir("/proc/self/fd")) <= open_before
 
 
 @pytest.mark.timeout(60)

@@ -3,6 +3,7 @@ data of other calls."""
 
 from __future__ import annotations
 
+import dis
 import os
 import signal
 import sys
@@ -28,6 +29,9 @@ from tests.runtime.conftest import available
 
 pytestmark = pytest.mark.skipif(not available("shm"), reason="the native engine is not built")
 
+JUMP_BACKWARD = dis.opmap.get("JUMP_BACKWARD")
+"""From Python 3.12 on a comprehension is no function: what a trace raises as its loop goes on passes by the `with`
+around it, which a signal's exception does not."""
 UNTRACED = ("__init__", "__del__", "forget")
 """Functions that the collector of garbage calls, whose errors reach nobody, and what they need to be complete."""
 PACKAGE = os.path.dirname(ringtree.__file__)
@@ -47,7 +51,7 @@ class InterruptAt:
             return None
         if code.co_name in UNTRACED:
             return None
-        if event == "line" and self._left > 0:
+        if event == "line" and self._left > 0 and code.co_code[frame.f_lasti] != JUMP_BACKWARD:
             self._left -= 1
             if self._left == 0:
                 self.where = f"{os.path.basename(code.co_filename)}:{frame.f_lineno}"
