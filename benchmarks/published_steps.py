@@ -1,0 +1,79 @@
+"""The estimated time of whole steps beside published ones: `python -m benchmarks.published_steps`, with RINGTREE_DATA.
+
+Tables 3 and 5 of Korthikanti et al. (MLSys 2023, arXiv:2205.05198): models of 22 B to 1 T parameters on A100s, eight
+tensor and sequence parallel ranks, pipelines of 1 to 64 stages. An estimate needs the rate at which a GPU computes, and
+the paper has none; so the table has the rate at which the estimate is the published time.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from ringtree.machines.clusters import Cluster
+from ringtree.machines.files.reading import find
+from ringtree.topology.fabrics import FABRICS
+from ringtree.training import ParallelLayout, Shape, TrainingPlan, TrainingSettings
+from ringtree.training.predict.step_times import StepPricing, StepTimes
+from ringtree.training.predict.whole_step import WholeStep
+
+VOCABULARY, CONTEXT, NOMINAL_FLOPS_A_S = 51200, 2048, 312e12
+FILE = "measured/korthikanti_table3_table5.csv"
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedStep:
+    """A row of the tables. `chunks`: stages that a rank of the pipeline had; with more than one the plan has two."""
+
+    model: str
+    plan: TrainingPlan
+    chunks: int
+    step_s: float
+
+    def rate_flops_a_s(self) -> float:
+        """The rate at which the estimate is the published time."""
+        machine = find("dgx-a100")
+        nodes = self.plan.layout.ranks // len(machine.gpus)
+        times = StepPricing(self.plan, Cluster(machine, nodes, FABRICS["infiniband"] if nodes > 1 else None)).times
+        low, high = 1e12, 1e16
+        while high / low > 1.0001:
+            middle = (low * high) ** 0.5
+            low, high = (middle, high) if self._estimate_s(times, middle) > self.step_s else (low, middle)
+        return low
+
+    def _estimate_s(self, times: StepTimes, flops_a_s: float) -> float:
+        return WholeStep(self.plan, times, flops_a_s).overlapped_s
+
+
+def published(data: Path) -> list[PublishedStep]:
+    """The rows with sequence parallelism and selective recomputation. A rank has an eighth of the scores there, so the
+    vocabulary is an eighth of theirs."""
+    lines = [line for line in (data / FILE).read_text().splitlines() if not line.startswith("#")]
+    found = []
+    for row in csv.DictReader(lines):
+        width, heads, layers, tp, pp = (int(row[name]) for name in ("hidden", "heads", "layers", "tp", "pp"))
+        batch, chunks = int(row["global_batch"]), int(row["interleave_v"])
+        schedule = "interleaved" if chunks > 1 else "1f1b"
+        layout = ParallelLayout(tp=tp, pp=pp, sp=True, schedule=schedule, micro_batches=batch // int(row["microbatch"]))
+        shape = Shape(width, layers, heads, CONTEXT, VOCABULARY // tp)
+        plan = TrainingPlan(layout, shape, TrainingSettings(batch=batch), "bfloat16")
+        found.append(PublishedStep(row["model"], plan, chunks, float(row["iter_s_seqpar_selective"])))
+    return found
+
+
+def main() -> None:
+    """Prints the table."""
+    if (folder := os.environ.get("RINGTREE_DATA")) is None:
+        sys.exit("no tables: set RINGTREE_DATA to the folder that has measured/")
+    print("model  GPUs  stages a rank  published step  estimated alike at")
+    for one in published(Path(folder)):
+        layout, rate = one.plan.layout, one.rate_flops_a_s()
+        of_nominal = f"{rate / 1e12:.0f} TFLOP/s, {rate / NOMINAL_FLOPS_A_S:.0%} of the nominal rate"
+        print(f"{one.model:5}  {layout.ranks:4}  {one.chunks:13}  {one.step_s:12.2f} s  {of_nominal}")
+
+
+if __name__ == "__main__":
+    main()
