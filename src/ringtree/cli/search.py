@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
+from ringtree.cli import terminal
 from ringtree.cli.arguments.byte_sizes import listed_sizes
 from ringtree.cli.arguments.cluster import cluster
 from ringtree.cli.arguments.destination import check_destinations
@@ -34,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     if len(sizes) > 1:
         raise ValueError(f"--bytes {args.bytes}: expected one size, for each has a best schedule of its own")
     where, names = _where(args), args.algorithm.split(",") if args.algorithm else ()
-    found = candidates(args.collective, where, sizes[0], args.root, names)
+    found = candidates(args.collective, where, sizes[0], args.root, names, partial(terminal.counted, "algorithms"))
     bound = Bounds(where).bound(args.collective, sizes[0], args.root or 0)
     if args.json:
         replace_with_json(args.json, _record(args.collective, where, sizes[0], found, bound))

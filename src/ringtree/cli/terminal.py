@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ringtree.draw.text.lines import Line
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
 
+T = TypeVar("T")
 
 WIDE = 200
 """Columns of a line that nobody's window cuts: a pipe's."""
@@ -137,3 +138,11 @@ def progress(what: str, total: float) -> Iterator[Bar]:
     screen = console(error=not sys.stdout.isatty())
     with Progress(*columns, console=screen, transient=True, auto_refresh=False) as live:
         yield Bar(live, live.add_task(what, total=total, text=""))
+
+
+def counted(what: str, items: Sequence[T]) -> Iterator[T]:
+    """Yields the items, under a bar that counts those that are done."""
+    with progress(what, len(items)) as bar:
+        for item in items:
+            yield item
+            bar.advance()

@@ -8,9 +8,10 @@ faults do, all are named, with a command for each that confirms or excludes it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cache, partial
 
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.units import size
@@ -126,9 +127,13 @@ class Explanation:
     remarks: tuple[str, ...] = ()
 
 
-def explain(nccl_log: Log, cluster: Cluster) -> Explanation:
-    """The log's rows beside the cluster's predictions, and the verdict. ValueError where the cluster has another
-    number of ranks than the log."""
+Watched = Callable[[Sequence[Fault]], Iterable[Fault]]
+Suspects = Callable[[], list[Suspect]]
+
+
+def explain(nccl_log: Log, cluster: Cluster, watched: Watched = iter) -> Explanation:
+    """The log's rows beside the cluster's predictions, and the verdict. `watched` yields the faults that are tried, to
+    show how far it is. ValueError where the cluster has another number of ranks than the log."""
     if nccl_log.ranks and cluster.ranks not in (nccl_log.ranks, *nccl_log.ranks_that_fit):
         fit = nccl_log.ranks_that_fit
         ranks = f"{fit[0]} to {fit[-1]}" if len(fit) > 1 else f"{nccl_log.ranks}"
@@ -151,17 +156,18 @@ def explain(nccl_log: Log, cluster: Cluster) -> Explanation:
     slow = _most([c.below for c in ranges.plateau]) or (at_start is not None and at_start.ratio < 1 / SLOW_START)
     if beside.ratio >= SLOWED:
         return found
+    suspects = cache(partial(_suspects, nccl_log, cluster, forced, ranges, watched))
     if not (slow or nccl_log.debug):
-        return _within(found, forced, ranges)
-    return _slower(found, forced, ranges, slow)
+        return _within(found, suspects)
+    return _slower(found, suspects, ranges, slow)
 
 
-def _slower(found: Explanation, forced: dict[str, str], ranges: SizeRanges, slow: bool) -> Explanation:
+def _slower(found: Explanation, all_suspects: Suspects, ranges: SizeRanges, slow: bool) -> Explanation:
     """The verdict on a log that is slower than predicted; `slow`: also below the interval."""
-    suspects = _suspects(found.log, found.cluster, forced, ranges)
+    suspects = all_suspects()
     shown = any(s.evidence for s in suspects)
     if not slow and not shown:
-        return _within(found, forced, ranges)
+        return _within(found, all_suspects)
     healthy = _healthy(ranges)
     best = min((s.distance for s in suspects if not s.denied), default=FITS)
     other = min(healthy, key=lambda h: h[1])
@@ -177,10 +183,10 @@ def _slower(found: Explanation, forced: dict[str, str], ranges: SizeRanges, slow
     return replace(found, verdict=verdict, suspects=_judged(suspects)[1])
 
 
-def _within(found: Explanation, forced: dict[str, str], ranges: SizeRanges) -> Explanation:
+def _within(found: Explanation, all_suspects: Suspects) -> Explanation:
     """No fault, but where the interval is so wide that less than half the predicted speed is within it."""
     if _copied(found.cluster) and found.at_length and found.at_length.ratio < OTHERWISE:
-        return _far_below(found, _suspects(found.log, found.cluster, forced, ranges))
+        return _far_below(found, all_suspects())
     return found
 
 
@@ -246,12 +252,14 @@ def _forced(nccl_log: Log, free: ClusterPlan) -> dict[str, str]:
     return out
 
 
-def _suspects(nccl_log: Log, cluster: Cluster, forced: dict[str, str], ranges: SizeRanges) -> list[Suspect]:
+def _suspects(
+    nccl_log: Log, cluster: Cluster, forced: dict[str, str], ranges: SizeRanges, watched: Watched = iter
+) -> list[Suspect]:
     """Every fault that would slow the cluster, compared with the log; the likeliest first. A fault that fits is left
     out where its lower bound is above a measured time, unless the log has evidence for it."""
     out = []
     few = ranges.thinned
-    for fault in faults(cluster):
+    for fault in watched(faults(cluster)):
         plan = _plan(fault, forced)
         if plan is None:
             continue

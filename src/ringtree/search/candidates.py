@@ -3,8 +3,9 @@ its chunks in the pieces that suit the size, and rings side by side where links 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -52,12 +53,18 @@ class FoundSchedule:
 
 
 def candidates(
-    collective: str, where: Where, nbytes: int, root: int | None = None, names: Sequence[str] = ()
+    collective: str,
+    where: Where,
+    nbytes: int,
+    root: int | None = None,
+    names: Sequence[str] = (),
+    watched: Callable[[Sequence[Any]], Iterable[Any]] = iter,
 ) -> tuple[FoundSchedule, ...]:
     """Returns the schedules found for a whole vector of `nbytes`, quickest first, one or two of each algorithm (those
     in `names`, or all published ones that serve the collective over so many ranks). Cost: up to 400 predictions for
-    each of eight algorithms, and `rings`; a second on 8 ranks, tens on 64. ValueError: for more than 256 ranks, a root
-    that cannot be, a name that does not serve the collective, or where none serves it over so many ranks."""
+    each of eight algorithms, and `rings`; a second on 8 ranks, tens on 64. `watched` yields the items of each list that
+    is gone through, to show how far it is. ValueError: for more than 256 ranks, a root that cannot be, a name that does
+    not serve the collective, or where none serves it over so many ranks."""
     check_byte_count(nbytes)
     topology, rooted_here = topology_of(where), find_collective(collective).rooted
     if root is not None and not (rooted_here and 0 <= root < topology.ranks):
@@ -67,13 +74,20 @@ def candidates(
         raise ValueError(f"{topology.name} has {topology.ranks} ranks: expected at most {MOST_RANKS} to search")
     at = (root or 0) if rooted_here else None
     refusals: list[str] = []
-    plain = list(_in_rank_order(collective, topology, nbytes, at, dict.fromkeys(names), refusals))
+    plain = list(
+        _in_rank_order(
+            collective, topology, nbytes, at, watched([*dict.fromkeys(names or serving(collective))]), refusals
+        )
+    )
     if not plain:
         raise ValueError(f"no schedule of {collective} over {topology.ranks} ranks: {refusals[0]}")
     plain.sort(key=lambda c: c.seconds)
     few = {c.algorithm for c in plain[:ARRANGED]}.union(PASSED_ON)
-    found = [_arranged(c, topology, nbytes) if c.algorithm in few else c for c in plain]
-    found += [c for one in plain if one.algorithm in PASSED_ON for c in _side_by_side(one, topology, nbytes)]
+    found = [c for c in plain if c.algorithm not in few]
+    for one in watched([c for c in plain if c.algorithm in few]):
+        found.append(_arranged(one, topology, nbytes))
+        if one.algorithm in PASSED_ON:
+            found += _side_by_side(one, topology, nbytes)
     return tuple(sorted(found, key=lambda c: c.seconds))
 
 
@@ -81,7 +95,7 @@ def _in_rank_order(
     collective: str, topology: Topology, nbytes: int, root: int | None, names: Iterable[str], refusals: list[str]
 ) -> Iterator[FoundSchedule]:
     """The algorithms that serve so many ranks, in rank order; `refusals` gets the reasons of the others."""
-    for name in names or serving(collective):
+    for name in names:
         algorithm = find(name)
         algorithm.function(collective)  # an algorithm that does not serve it is a mistake, a number of ranks is none
         try:

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
-from ringtree.cli import table
+from ringtree.cli import table, terminal
 from ringtree.cli.arguments.cluster import cluster as cluster_of
 from ringtree.cli.arguments.destination import check_destinations
 from ringtree.cli.plan import records
@@ -34,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     log = nccl_tests.read(args.log, args.collective or "")
     log = log.of_nodes(len(find(args.topology).gpus), args.nodes)
     assumed = _fill(args, log)
-    found = explain(log, cluster_of(args))
+    found = explain(log, cluster_of(args), partial(terminal.counted, "faults"))
     for line in lines(found, assumed):
         print(line)
     if args.json:
