@@ -61,7 +61,26 @@ def test_the_quickest_steps_come_first_where_computing_is_known(ringtree: Ringtr
         assert one["computing_us"] * (1 + one["bubble"]) < one["step_us"] <= one["serial_us"]
     lines = out.splitlines()
     assert lines[0].endswith("the quickest step first") and "at 300 TFLOP/s" in out
-    assert lines[6].split()[6:9] == ["step", "serial", "computing"] and lines[6].endswith("activations")
+    assert lines[6].split()[6:10] == ["micro-batches", "step", "serial", "computing"]
+
+
+def test_micro_batches_are_as_many_as_are_quickest_and_fit(ringtree: Ringtree, tmp_path: Path) -> None:
+    """Each layout beside itself in the numbers that can be."""
+    file, memory_nbytes = tmp_path / "layouts.json", 1 << 30
+    words = f"{MODEL} --dtype bfloat16 --compare 16 --tflops 300 --memory 1G --json {file}"
+    assert ringtree("train", *words.split()).code == 0
+    chosen, tried = json.loads(file.read_text())["layouts"], list[dict[str, Any]]()
+    for micro_batches in (1, 2, 4, 8, 16, 32, 64):
+        ringtree("train", *words.split(), "--micro-batches", str(micro_batches))
+        tried += json.loads(file.read_text())["layouts"]
+    numbers = set()
+    for one in chosen:
+        axes = [one["layout"][axis] for axis in ("pp", "dp", "tp")]
+        alike = [other for other in tried if [other["layout"][axis] for axis in ("pp", "dp", "tp")] == axes]
+        fitting = [of for of in alike if of["held_nbytes"] + of["saved_nbytes"] <= memory_nbytes]
+        assert one["step_us"] == min(map(_step_us, fitting or alike))
+        numbers.add(one["layout"]["micro_batches"])
+    assert len(numbers) > 2 and any(one["held_nbytes"] + one["saved_nbytes"] > memory_nbytes / 2 for one in chosen)
 
 
 def test_activations_are_not_known_of_experts(ringtree: Ringtree, tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def test_each_group_is_priced_once() -> None:
     plan = TrainingPlan(ParallelLayout(dp=16, tp=8, pp=4, micro_batches=4), WIDE, TrainingSettings(batch=512))
     pricing = StepPricing(plan, _cluster("dgx-h100", 512))
     assert all(p.time for p in pricing.times.priced)
-    assert len(pricing.searched) == 3
+    assert len(pricing.places.searched) == 3
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ import pytest
 
 from ringtree.training import ParallelLayout, Shape, TrainingPlan, TrainingSettings
 from ringtree.training.core.flops import most_flops
-from ringtree.training.predict.step_times import CallTime, PricedCalls, StepTimes
+from ringtree.training.predict.priced_places import CallTime
+from ringtree.training.predict.step_times import PricedCalls, StepTimes
 from ringtree.training.predict.whole_step import WholeStep
 from ringtree.training.strategies.registry import calls
 

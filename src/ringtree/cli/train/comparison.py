@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ringtree.cli import table, terminal
@@ -26,6 +27,8 @@ from ringtree.training.strategies.layers.pipeline_order import bubble
 
 MOST_RANKS = 1 << 14
 MOST_TFLOPS = 1e9
+STEPS = {"step": "step_us", "serial": "serial_us", "computing": "computing_us"}
+"""The columns of a whole step, and their names as JSON."""
 BEHIND = (
     *WITHOUT,
     "bubble: a rank's waiting for the pipeline, over its computing; parameters: of the rank with the most",
@@ -36,6 +39,7 @@ OF_STEPS = (
     "step, an estimate: computing and the calls that the next layer waits for, both longer by the bubble; the",
     "pipeline's messages; and gradients as far as the backward pass does not cover their calls (serial: in full)",
     "computing: the operations of matrix products of the rank that has the most, at {rate}",
+    "micro-batches: as given, else the quickest of 1, 2, 4 … times the fewest whose activations fit into the memory",
 )
 
 
@@ -48,14 +52,12 @@ def predicted(args: argparse.Namespace, plan_of: Callable[[argparse.Namespace], 
     ClusterPlan(cluster)  # ValueError where nothing on this cluster can be priced
     memory_nbytes, flops_a_s = _memory_nbytes(args, cluster), _flops_a_s(args)
     plans = list(_plans(args, plan_of))
-    with terminal.progress("layouts", len(plans)) as bar:
-        found = []
-        for one in compared(plans, cluster):
-            found.append(one)
-            bar.advance()
+    found = list(compared(terminal.counted("layouts", plans), cluster))
     layouts = PredictedLayouts(cluster, found, memory_nbytes, flops_a_s)
-    found.sort(key=layouts.place)
-    return layouts
+    best = dict[tuple[int, ...], PricedLayout]()
+    for one in sorted(found, key=layouts.place):
+        best.setdefault(tuple(getattr(one.plan.layout, axis) for axis in AXES), one)
+    return replace(layouts, layouts=list(best.values()))
 
 
 def _flops_a_s(args: argparse.Namespace) -> float | None:
@@ -97,11 +99,24 @@ def _plans(args: argparse.Namespace, plan_of: Callable[[argparse.Namespace], Tra
             continue
         fitted += 1
         yield plan
+        if args.tflops is not None and args.micro_batches is None:
+            yield from _in_micro_batches(plan, one, plan_of)
     if not tried:
         words = " x ".join(f"{axis} {size}" for axis, size in given.items())
         raise ValueError(f"--compare {args.compare}: no multiple of {words}; expected one")
     if not fitted:
         raise ValueError(f"--compare {args.compare}: none of {units.count(tried, 'layout')} can be, as {refusal}")
+
+
+def _in_micro_batches(
+    plan: TrainingPlan, args: argparse.Namespace, plan_of: Callable[[argparse.Namespace], TrainingPlan]
+) -> Iterator[TrainingPlan]:
+    """The plan in 2, 4, 8 … times as many micro-batches, for as long as its batch can be divided."""
+    with suppress(ValueError):
+        while True:
+            args.micro_batches = 2 * plan.layout.micro_batches
+            plan = plan_of(args)
+            yield plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +135,13 @@ class PredictedLayouts:
         return bool(one.why), self.is_too_large(one), whole
 
     def is_too_large(self, one: PricedLayout) -> bool:
-        """Whether a rank holds more between two steps than a GPU's memory has."""
-        return bool(self.memory_nbytes and one.held_nbytes and one.held_nbytes > self.memory_nbytes)
+        """Whether a rank holds more than a GPU's memory has."""
+        return bool(self.memory_nbytes and self.needed_nbytes(one) > self.memory_nbytes)
+
+    def needed_nbytes(self, one: PricedLayout) -> int:
+        """The bytes that a rank holds between two steps; and its activations, where micro-batches are chosen for
+        them."""
+        return (one.held_nbytes or 0) + (one.saved_nbytes or 0) * bool(self.flops_a_s)
 
     def lines(self) -> list[Line]:
         """The model, the cluster and the table."""
@@ -152,8 +172,8 @@ class PredictedLayouts:
         if not self.flops_a_s or one.why:
             return {}
         whole = one.whole(self.flops_a_s)
-        its = {"step_us": whole.overlapped_s, "serial_us": whole.serial_s, "computing_us": whole.computing_s}
-        return {name: time_s * 1e6 for name, time_s in its.items()}
+        its = {"step": whole.overlapped_s, "serial": whole.serial_s, "computing": whole.computing_s}
+        return {STEPS[head]: time_s * 1e6 for head, time_s in its.items()}
 
     def _text(self) -> Iterator[str]:
         plan = self.layouts[0].plan
@@ -180,41 +200,31 @@ class PredictedLayouts:
 
     def _table(self) -> Iterator[str]:
         along = list(dict.fromkeys(axis for one in self.layouts for axis in one.by_axis_s()))
-        of_gpus = [f"of {units.size(self.memory_nbytes)}"] if self.memory_nbytes else []
-        of_steps = ("step", "serial", "computing") if self.flops_a_s else ()
-        of_calls = ("together", "interval", *along)
-        rows = [
-            (
-                "a rank's calls in a step",
-                *of_steps,
-                *of_calls,
-                "bubble",
-                "parameters",
-                "memory",
-                *of_gpus,
-                "activations",
-            )
-        ]
-        yield from table.aligned([*rows, *(self._row(one, along) for one in self.layouts)], 1)
+        rows = [self._cells(one, along) for one in self.layouts]
+        yield from table.aligned([tuple(rows[0]), *(tuple(row.values()) for row in rows)], 1)
 
-    def _row(self, one: PricedLayout, along: Sequence[str]) -> tuple[str, ...]:
-        layout, times, by_axis_s, held = one.plan.layout, one.times, one.by_axis_s(), one.held_nbytes
-        saved = one.saved_nbytes
+    def _cells(self, one: PricedLayout, along: Sequence[str]) -> dict[str, str]:
+        """The row of a layout, by the heads of its columns."""
+        layout, times, by_axis_s = one.plan.layout, one.times, one.by_axis_s()
         name = " x ".join(f"{axis} {size}" for axis in AXES if (size := getattr(layout, axis)) > 1) or "one rank"
         all_s, spread = times.seconds(), ""
         if all_s and not one.why:
             spread = table.spread(times.seconds("low_s"), all_s, times.seconds("high_s"))
-        durations = (units.duration(by_axis_s[axis]) if by_axis_s.get(axis) else "" for axis in along)
-        steps = [units.duration(time_us / 1e6) for time_us in self._steps(one).values()] or [""] * 3
-        return (
-            name,
-            *(steps if self.flops_a_s else ()),
-            "not priced" if one.why else units.duration(all_s),
-            spread,
-            *durations,
-            f"{bubble(layout):.0%}" if layout.pp > 1 else "",
-            f"{one.parameters:,}",
-            "" if held is None else units.size(held),
-            *([f"{held / self.memory_nbytes:.0%}"] if held and self.memory_nbytes else [""] * bool(self.memory_nbytes)),
-            "" if saved is None else units.size(saved),
-        )
+        cells = {"a rank's calls in a step": name}
+        if self.flops_a_s:
+            steps = self._steps(one)
+            cells["micro-batches"] = str(layout.micro_batches)
+            cells |= {head: units.duration(steps[key] / 1e6) if steps else "" for head, key in STEPS.items()}
+        cells |= {"together": "not priced" if one.why else units.duration(all_s), "interval": spread}
+        cells |= {axis: units.duration(by_axis_s[axis]) if by_axis_s.get(axis) else "" for axis in along}
+        cells |= {"bubble": f"{bubble(layout):.0%}" if layout.pp > 1 else "", "parameters": f"{one.parameters:,}"}
+        return cells | self._memory(one)
+
+    def _memory(self, one: PricedLayout) -> dict[str, str]:
+        held, saved = (None if n is None else units.size(n) for n in (one.held_nbytes, one.saved_nbytes))
+        of_all = {}
+        if self.memory_nbytes:
+            needed = f"{self.needed_nbytes(one) / self.memory_nbytes:.0%}" if held else ""
+            of_all = {f"of {units.size(self.memory_nbytes)}": needed}
+        memory, activations = {"memory": held or ""}, {"activations": saved or ""}
+        return memory | activations | of_all if self.flops_a_s else memory | of_all | activations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from math import ceil, prod
 
 from ringtree.training.core.plan import Shape, TrainingPlan
@@ -60,12 +61,17 @@ EXPERTS = ".experts."
 
 def held(plan: TrainingPlan) -> Shapes:
     """The shape of every parameter's part on one of the tensor parallel ranks, by its name."""
-    its = shapes(plan.shape)
+    return _held(plan.shape, plan.layout.tp)
+
+
+@cache
+def _held(shape: Shape, tp: int) -> Shapes:
+    its = shapes(shape)
     for name, (first, *rest) in its.items():
         if name.endswith(COLUMNS):
-            its[name] = (first // plan.layout.tp, *rest)
+            its[name] = (first // tp, *rest)
         if name.endswith(ROWS):
-            its[name] = (first, *(size // plan.layout.tp for size in rest))
+            its[name] = (first, *(size // tp for size in rest))
     return its
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from math import prod
 
 from ringtree.machines.clusters import Cluster
-from ringtree.nccl.cluster_plan import ClusterPlan
 from ringtree.training.core.memory import most_held
 from ringtree.training.core.placement import most_parameters
 from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.core.saved import most_saved_nbytes
+from ringtree.training.predict.priced_places import PricedPlaces
 from ringtree.training.predict.step_times import StepPricing, StepTimes
 from ringtree.training.predict.whole_step import WholeStep
 
@@ -82,7 +82,7 @@ def _factors(whole: int, parts: int) -> Iterator[tuple[int, ...]]:
 
 
 def compared(plans: Iterable[TrainingPlan], cluster: Cluster) -> Iterator[PricedLayout]:
-    """Yields each plan priced; they are of as many ranks. Groups that are alike are searched once for all of them."""
-    searched = dict[tuple[int, bytes], ClusterPlan]()
+    """Yields each plan priced; they are of as many ranks. Calls of groups that are alike are priced once for all."""
+    places = PricedPlaces(cluster)
     for plan in plans:
-        yield PricedLayout(plan, StepPricing(plan, cluster, searched).times)
+        yield PricedLayout(plan, StepPricing(plan, cluster, places).times)

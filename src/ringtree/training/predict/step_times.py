@@ -10,28 +10,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ringtree.machines.clusters import Cluster, NetworkShape
-from ringtree.machines.sharing import as_shared, likeness
-from ringtree.nccl.cluster_plan import ClusterPlan
+from ringtree.machines.clusters import Cluster
 from ringtree.price.bounds import SEND_RECV
 from ringtree.training.core.plan import TrainingPlan
-from ringtree.training.predict.placing import Gpus, Placed, groups_of, placed
+from ringtree.training.predict.placing import Placed, groups_of, placed
+from ringtree.training.predict.priced_places import CallTime, PricedPlaces
 from ringtree.training.strategies.registry import calls, traffic
 from ringtree.training.strategies.strategy import RankCalls
 
 AT_THEIR_OWN_PACE = "its ranks make no step together, so their messages meet as they come"
-
-
-@dataclass(frozen=True, slots=True)
-class CallTime:
-    """The time of one call with its interval, of which `low_s` and `high_s` are the ends; the algorithm and protocol
-    that NCCL picks."""
-
-    time_s: float
-    low_s: float
-    high_s: float
-    algorithm: str
-    protocol: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +53,12 @@ class StepTimes:
 
 
 class StepPricing:
-    """The prices of a training plan's calls on a cluster of as many GPUs as it has ranks, or more. Each group and size
-    is priced once, and groups on GPUs that are alike are one. `searched`: the plan of each kind of group, by its number
-    of machines and the likeness of what it has of one; of other layouts on the same cluster, too."""
+    """The prices of a training plan's calls on a cluster of as many GPUs as it has ranks, or more. `places`: those of
+    other plans on the same cluster, whose groups are not priced again."""
 
-    def __init__(
-        self, plan: TrainingPlan, cluster: Cluster, searched: dict[tuple[int, bytes], ClusterPlan] | None = None
-    ) -> None:
+    def __init__(self, plan: TrainingPlan, cluster: Cluster, places: PricedPlaces | None = None) -> None:
         self.plan, self.cluster = plan, cluster
-        self.searched = {} if searched is None else searched
-        self._planned: dict[Placed, ClusterPlan] = {}
-        self._times: dict[tuple[int, str, int], CallTime | str] = {}
-        self._likeness: dict[Gpus, bytes] = {}
+        self.places = places or PricedPlaces(cluster)
 
     @cached_property
     def times(self) -> StepTimes:
@@ -100,48 +81,19 @@ class StepPricing:
         groups = groups_of(layout, call.axis, call.between)
         apart = layout.ranks // layout.pp
         of = [k for k, g in enumerate(groups) if call.between or g[0] // apart == position]
-        places, reasons = placed(groups, of, len(self.cluster.machine.gpus), self._alike)
+        places, reasons = placed(groups, of, len(self.cluster.machine.gpus), self.places.are_alike)
         if reasons:
             return PricedCalls(call, None, None, min(reasons))
         collective, nbytes = _as_priced(call, layout.size(call.axis))
         slowest: PricedCalls | None = None
         for place in sorted(places, key=lambda p: (p.nodes, p.gpus)):
-            time = self._time(place, collective, nbytes)
+            time = self.places.time(place, collective, nbytes)
             if isinstance(time, str):
                 return PricedCalls(call, place, None, time)
             if slowest is None or slowest.time is None or time.time_s > slowest.time.time_s:
                 slowest = PricedCalls(call, place, time)
         assert slowest is not None
         return slowest
-
-    def _time(self, place: Placed, collective: str, nbytes: int) -> CallTime | str:
-        """The time of a call there, or why NCCL's model has none."""
-        try:
-            plan = self._planned.get(place) or self._planned.setdefault(place, self._cluster_plan(place))
-            key = (id(plan), collective, nbytes)
-            if key not in self._times:
-                self._times[key] = _time_of(plan, collective, nbytes)
-            return self._times[key]
-        except ValueError as error:
-            return str(error)
-
-    def _alike(self, one: Gpus, other: Gpus) -> bool:
-        for gpus in (one, other):
-            if gpus not in self._likeness:
-                self._likeness[gpus] = likeness(self.cluster.machine.part(gpus))
-        return self._likeness[one] == self._likeness[other]
-
-    def _cluster_plan(self, place: Placed) -> ClusterPlan:
-        machine = self.cluster.machine
-        if len(place.gpus) < len(machine.gpus):
-            machine = as_shared(machine, place.gpus, place.beside)
-        key = (place.nodes, likeness(machine))
-        if key not in self.searched:
-            one = replace(self.cluster, machine=machine, nodes=place.nodes)
-            if place.nodes == 1:
-                one = replace(one, network=NetworkShape.RAILS, oversubscription=1.0, sharp=False)
-            self.searched[key] = ClusterPlan(one)
-        return self.searched[key]
 
 
 def _as_priced(call: RankCalls, ranks: int) -> tuple[str, int]:
@@ -152,10 +104,3 @@ def _as_priced(call: RankCalls, ranks: int) -> tuple[str, int]:
     if call.collective == "all_to_all_v":
         return "all_to_all", -(-call.nbytes * ranks // (ranks - 1))
     return call.collective, call.nbytes
-
-
-def _time_of(plan: ClusterPlan, collective: str, nbytes: int) -> CallTime:
-    row = plan.row(collective, nbytes)
-    pick, around = row.pick, plan.interval(row, row.pick)
-    assert around is not None
-    return CallTime(pick.time_s, around.low_s, around.high_s, pick.algorithm, pick.protocol)
