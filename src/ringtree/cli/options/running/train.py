@@ -4,7 +4,7 @@
     ringtree train --dp 2 --plan                              communication groups and bytes per step; starts nothing
     ringtree train --dp 8 --tp 8 --heads 8 --plan --topology dgx-h100
                                                               the predicted time of a step's communication on a cluster
-    ringtree train --heads 8 --plan --topology dgx-h100 --compare 64
+    ringtree train --heads 8 --plan --topology dgx-h100 --compare 64 --tflops 400
                                                               all layouts of 64 ranks there, the quickest first
     ringtree train --dp 2 --html page.html                    a page with the plan, results and the last step's timeline
     ringtree train --dp 2 --trace step.json.gz                events of the last step, for `ringtree show`
