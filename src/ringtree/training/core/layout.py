@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 from math import inf, prod
 
@@ -80,9 +81,13 @@ class ParallelLayout:
 
     def groups(self, name: str) -> tuple[tuple[int, ...], ...]:
         """The groups along an axis, or along those that a name of JOINED has, as ranks."""
-        along = JOINED.get(name, (name,))
-        lists: dict[tuple[int, ...], list[int]] = {}
-        for rank, positions in enumerate(product(*(range(getattr(self, axis)) for axis in AXES))):
-            others = tuple(position for axis, position in zip(AXES, positions, strict=True) if axis not in along)
-            lists.setdefault(others, []).append(rank)
-        return tuple(map(tuple, lists.values()))
+        return _groups(tuple(getattr(self, axis) for axis in AXES), JOINED.get(name, (name,)))
+
+
+@lru_cache(256)
+def _groups(sizes: tuple[int, ...], along: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
+    lists: dict[tuple[int, ...], list[int]] = {}
+    for rank, positions in enumerate(product(*map(range, sizes))):
+        others = tuple(position for axis, position in zip(AXES, positions, strict=True) if axis not in along)
+        lists.setdefault(others, []).append(rank)
+    return tuple(map(tuple, lists.values()))

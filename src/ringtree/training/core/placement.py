@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
 from math import ceil, prod
 
-from ringtree.training.core.plan import TrainingPlan
+from ringtree.training.core.plan import TrainingPlan, TrainingSettings
 from ringtree.training.core.sizes import EXPERTS, held
 from ringtree.training.strategies.layers import pipeline
 
@@ -36,9 +38,19 @@ def most_parameters(plan: TrainingPlan, position: int) -> int:
     return total
 
 
-def shapes_at(plan: TrainingPlan, position: int) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yields (name, shape) of each parameter of the ranks at a position of "pp", in the model's order: of one that
-    tensor parallel ranks divide, a rank's part; of a stack of experts, the whole stack."""
+def shapes_at(plan: TrainingPlan, position: int) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """(name, shape) of each parameter of the ranks at a position of "pp", in the model's order: of one that tensor
+    parallel ranks divide, a rank's part; of a stack of experts, the whole stack."""
+    layout = replace(plan.layout, micro_batches=plan.layout.pp)  # whose number changes nothing here
+    return _shapes_at(replace(plan, layout=layout, settings=TrainingSettings()), position)
+
+
+@lru_cache(1024)
+def _shapes_at(plan: TrainingPlan, position: int) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    return tuple(_each_at(plan, position))
+
+
+def _each_at(plan: TrainingPlan, position: int) -> Iterator[tuple[str, tuple[int, ...]]]:
     mine = {str(layer) for part in layers(plan, position) for layer in part}
     for name, its in held(plan).items():
         part, *rest = name.split(".")

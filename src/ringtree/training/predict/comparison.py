@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 
 from ringtree.machines.clusters import Cluster
@@ -19,7 +20,7 @@ FREE = ("pp", "dp", "tp")
 """The axes whose ranks are tried in any number that is not given."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PricedLayout:
     """A plan with the times of its calls on a cluster."""
 
@@ -31,18 +32,18 @@ class PricedLayout:
         """The reason why calls of some ranks have no price; "" where all have one."""
         return self.times.why or next((why for _, why in self.times.elsewhere), "")
 
-    @property
+    @cached_property
     def parameters(self) -> int:
         """The parameters of the rank that has the most between two steps."""
         return max(most_parameters(self.plan, position) for position in range(self.plan.layout.pp))
 
-    @property
+    @cached_property
     def held_nbytes(self) -> int | None:
         """The bytes of parameters, gradients and the optimizer's state of the rank that holds the most between two
         steps; None for asynchronous training."""
         return most_held(self.plan).in_all if self.plan.layout.staleness is None else None
 
-    @property
+    @cached_property
     def saved_nbytes(self) -> int | None:
         """The bytes that the fullest rank's forward passes save for its backward passes; None where they are not
         predicted: of experts, and of asynchronous training."""
