@@ -78,7 +78,8 @@ def test_micro_batches_are_as_many_as_are_quickest_and_fit(ringtree: Ringtree, t
         axes = [one["layout"][axis] for axis in ("pp", "dp", "tp")]
         alike = [other for other in tried if [other["layout"][axis] for axis in ("pp", "dp", "tp")] == axes]
         fitting = [of for of in alike if of["held_nbytes"] + of["saved_nbytes"] <= memory_nbytes]
-        assert one["step_us"] == min(map(_step_us, fitting or alike))
+        least = min(alike, key=lambda of: float(of["saved_nbytes"]))
+        assert one["step_us"] == min(map(_step_us, fitting or [least]))
         numbers.add(one["layout"]["micro_batches"])
     assert len(numbers) > 2 and any(one["held_nbytes"] + one["saved_nbytes"] > memory_nbytes / 2 for one in chosen)
 
@@ -119,9 +120,10 @@ def test_the_memory_of_other_gpus_is_given(ringtree: Ringtree, tmp_path: Path) -
         ("--dp 2 --plan --tflops 400", "--tflops estimates the steps of layouts: expected --compare as well"),
         (
             "--compare 8 --plan --topology dgx-h100 --tflops 0",
-            "--tflops 0: expected the rate of a GPU above 0, such as",
+            "--tflops 0: expected the rate of a GPU, such as 400",
         ),
-        ("--compare 8 --plan --topology dgx-h100 --tflops nan", "--tflops nan: expected the rate of a GPU above 0"),
+        ("--compare 8 --plan --topology dgx-h100 --tflops nan", "--tflops nan: expected the rate of a GPU"),
+        ("--compare 8 --plan --topology dgx-h100 --tflops 1e-9", "--tflops 1e-09: expected the rate of a GPU"),
         ("--compare 8 --plan --topology dgx-h100 --tflops 9 --async-staleness 1", "has no common step"),
         ("--compare 8 --plan --topology cpu-2s", "cpu-2s x4 has no GPUs, and"),
     ],

@@ -26,7 +26,7 @@ from ringtree.training.predict.comparison import PricedLayout, compared, sizes
 from ringtree.training.strategies.layers.pipeline_order import bubble
 
 MOST_RANKS = 1 << 14
-MOST_TFLOPS = 1e9
+LEAST_TFLOPS, MOST_TFLOPS = 1e-3, 1e6
 STEPS = {"step": "step_us", "serial": "serial_us", "computing": "computing_us"}
 """The columns of a whole step, and their names as JSON."""
 BEHIND = (
@@ -66,8 +66,8 @@ def _flops_a_s(args: argparse.Namespace) -> float | None:
         return None
     if args.async_staleness is not None:
         raise ValueError("--tflops: asynchronous training has no common step whose time could be estimated")
-    if not 0 < args.tflops < MOST_TFLOPS:
-        raise ValueError(f"--tflops {args.tflops:g}: expected the rate of a GPU above 0, such as 400")
+    if not LEAST_TFLOPS <= args.tflops <= MOST_TFLOPS:
+        raise ValueError(f"--tflops {args.tflops:g}: expected the rate of a GPU, such as 400")
     return float(args.tflops) * 1e12
 
 
@@ -129,10 +129,11 @@ class PredictedLayouts:
     memory_nbytes: int | None
     flops_a_s: float | None = None
 
-    def place(self, one: PricedLayout) -> tuple[bool, bool, float]:
-        """The key by which layouts are sorted: those without a price last, and before them those that are too large."""
+    def place(self, one: PricedLayout) -> tuple[bool, int, float]:
+        """The key by which layouts are sorted: those without a price last, and before them those that are too large, by
+        what they need."""
         whole = one.whole(self.flops_a_s).overlapped_s if self.flops_a_s else one.times.seconds()
-        return bool(one.why), self.is_too_large(one), whole
+        return bool(one.why), self.needed_nbytes(one) if self.is_too_large(one) else 0, whole
 
     def is_too_large(self, one: PricedLayout) -> bool:
         """Whether a rank holds more than a GPU's memory has."""
