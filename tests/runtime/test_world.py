@@ -159,6 +159,24 @@ def test_absent_ranks_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[st
         assert f"[{rank}] TimeoutError: ranks 1, 3 did not come to the group of 4 ranks within 1.5 s" in stderr
 
 
+def test_a_rank_that_ends_well_before_init_is_named_to_those_that_wait(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("ringtree._native")
+    file = tmp_path / "program.py"
+    file.write_text(
+        "import os, sys\n"
+        "if os.environ['RINGTREE_RANK'] == '1':\n    sys.exit()\n"
+        "import ringtree\nringtree.init(timeout_s=60)\n"
+    )
+    assert run([str(file)], 3) == 1
+    lines = capsys.readouterr().err.splitlines()
+    for rank in (0, 2):
+        own = next(line for line in lines if line.startswith(f"[{rank}] ringtree.errors.PeerDied: "))
+        assert "PeerDied: rank 1 ended (its process exited with code 0) while rank " in own
+        assert own.endswith(" waited for the group of 3 ranks; expected ringtree.init() of every rank")
+
+
 def test_a_rank_that_came_too_late_meets_the_others_at_their_next_attempt(tmp_path: Path) -> None:
     pytest.importorskip("ringtree._native")
     file = tmp_path / "program.py"

@@ -19,7 +19,7 @@ from ringtree.runtime.bootstrap.environment import (
     trace_folder,
 )
 from ringtree.runtime.bootstrap.local.abstract_socket import ABSTRACT_SOCKET
-from ringtree.runtime.bootstrap.local.siblings import Siblings, started_with
+from ringtree.runtime.bootstrap.local.siblings import Siblings, ended_ranks, started_with
 from ringtree.runtime.communicator import membership
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import GroupParameters, default_engine, in_threads
@@ -113,7 +113,7 @@ def _board(world: World, store: bootstrap.Store | None, mpi: Any) -> bootstrap.B
 def _made_here(world: World, engine: str | None, timeout_s: float, check: bool) -> Communicator:
     """The communicator of ranks that are all on this machine. Attempts in which not all have come do not count: ranks
     may have made differently many."""
-    siblings, came = Siblings(started_with(world), world.rank, world.size), list[bool]()
+    siblings, came = Siblings(started_with(world), world.rank, world.size, ended_ranks(world)), list[bool]()
     _process.worlds += 1
     key = f"{world.job}/init{_process.worlds}"
     try:

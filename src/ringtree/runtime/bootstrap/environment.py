@@ -122,7 +122,9 @@ def trace_folder(env: Mapping[str, str] | None = None) -> str | None:
     return (os.environ if env is None else env).get(TRACE_FOLDER) or None
 
 
-JOBS_OWN = ("RINGTREE_JOB", "RINGTREE_RANK", "RINGTREE_WORLD_SIZE", SECRET)
+ENDED_RANKS = "RINGTREE_ENDED_RANKS"
+"""The variable with the path of the file in which the launcher reports the ends of ranks."""
+JOBS_OWN = ("RINGTREE_JOB", "RINGTREE_RANK", "RINGTREE_WORLD_SIZE", ENDED_RANKS, SECRET)
 """The variables that `ringtree run` gives each rank."""
 
 

@@ -11,9 +11,10 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 from ringtree.runtime import launch
-from ringtree.runtime.bootstrap.environment import MOST_RANKS, TRACE_FOLDER
+from ringtree.runtime.bootstrap.environment import ENDED_RANKS, MOST_RANKS, TRACE_FOLDER
+from ringtree.runtime.bootstrap.local.siblings import EndedRanks
 from ringtree.runtime.launch.interrupts import PASSED_ON, interrupts
-from ringtree.runtime.launch.job import JobCourse
+from ringtree.runtime.launch.job import JobCourse, ending
 from ringtree.runtime.launch.printer import Printer
 from ringtree.runtime.launch.program import resolve
 from ringtree.runtime.launch.rank_processes import DRAIN_S, RankProcesses, stdin_for_rank_0, turn
@@ -63,7 +64,9 @@ def run(
             env["RINGTREE_ALGORITHM"] = algorithm
         if trace is not None:
             env[TRACE_FOLDER] = stack.enter_context(launch.recordings())
-        job = LocalJob(stack, speaker, elastic, restarts)
+        ended = stack.enter_context(closing(EndedRanks(env["RINGTREE_JOB"])))
+        env[ENDED_RANKS] = ended.path
+        job = LocalJob(stack, ended, speaker, elastic, restarts)
         code = job.run(words, ranks, env, write)
         if trace is None:
             return code
@@ -73,7 +76,7 @@ def run(
 class LocalJob:
     """The ranks of a job on this machine, from their start to the report of their ends."""
 
-    def __init__(self, stack: ExitStack, speaker: int | None, elastic: bool, restarts: int) -> None:
+    def __init__(self, stack: ExitStack, ends: EndedRanks, speaker: int | None, elastic: bool, restarts: int) -> None:
         self._selector = stack.enter_context(selectors.DefaultSelector())
         self._outputs = stack.enter_context(selectors.DefaultSelector())
         self._printer = Printer(self._selector)
@@ -81,7 +84,7 @@ class LocalJob:
         self._processes = RankProcesses(self._selector, self._take, self._ended, speaker, self._outputs)
         stack.callback(self._processes.stop)
         self._course = JobCourse(self._processes.send, elastic=elastic)
-        self._restarts = Restarts(restarts)
+        self._restarts, self._ends = Restarts(restarts), ends
 
     def run(
         self, words: Sequence[str], ranks: int, env: dict[str, str], write: Callable[[str], None] | None = None
@@ -141,6 +144,8 @@ class LocalJob:
         course.ended(rank, code)
         if code < 0 and course.running and course.signal is None and self._restarts.plan(rank):
             course.running.add(rank)  # others may count on it
+        else:
+            self._ends.add(rank, ending(code))
 
     def _start_again(self) -> None:
         """Starts the ranks whose restart is due, while others run; none after a signal to end."""
@@ -155,6 +160,7 @@ class LocalJob:
             try:
                 self._processes.start_again(rank, {RESTART: str(self._restarts.made)})
             except OSError as error:  # the others go on without it
+                self._ends.add(rank, f"could not be started again: {error}")
                 course.failed(f"rank {rank} could not be started again: {error}", 1)
             else:
                 self._begun(rank)

@@ -1,7 +1,8 @@
 """The processes of a world's ranks on this host before they have met: one that ends by then is not waited for.
 
 Who waits looks now and then which processes are ranks of its job: those that `spawn` names, or that this process's
-launcher has started. A rank that was seen, and whose process is gone, will not come.
+launcher has started. A rank that was seen, and whose process is gone, will not come, nor will one that its launcher
+reports to have ended: it may have done so before anyone looked.
 """
 
 from __future__ import annotations
@@ -12,35 +13,56 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from ringtree.errors import PeerDied
-from ringtree.runtime.bootstrap.environment import World, detect
+from ringtree.runtime.bootstrap.environment import ENDED_RANKS, World, detect
 from ringtree.runtime.linux import of_kernel
 
+MOST_BYTES = 1 << 22
+"""The most of a report that is read."""
 LOOK_S = 0.1
 """Seconds between two looks for ranks that were not seen yet."""
 SHARE = 20
 """The looks of a rank take a twentieth of its time at most."""
-
+SUCCESS = "exited with code 0"
 Find = Callable[[], dict[int, int]]
 """The processes of ranks, as far as they are known by now."""
+Ended = Callable[[], dict[int, str]]
+"""The ranks that have ended, as far as their launcher reports it, and how each has."""
 
 
 class Siblings:
-    """The processes of the ranks 0 to `size` - 1, of which this one is `rank`, as `find` has them."""
+    """The processes of the ranks 0 to `size` - 1, of which this one is `rank`, as `find` has them, and `ended`."""
 
-    def __init__(self, find: Find, rank: int, size: int) -> None:
-        self._find, self._rank, self._size = find, rank, size
+    def __init__(self, find: Find, rank: int, size: int, ended: Ended = dict) -> None:
+        self._find, self._rank, self._size, self._ended = find, rank, size, ended
         self._seen: dict[int, tuple[int, int]] = {}
-        self._next_s = 0.0
+        self._next_s = self._next_report_s = 0.0
 
     def check(self, absent: Sequence[int] = ()) -> None:
         """The liveness check of a bootstrap: PeerDied where a rank that was seen has ended, unless another process of
-        that rank is there: the one that was seen may be an earlier one."""
+        that rank is there: the one that was seen may be an earlier one. Likewise where the launcher reports an end."""
         self._look()
+        self._check_report()
         for rank, (pid, start) in list(self._seen.items()):
             if _start(pid) not in (start, None) and not self._replaced(rank, pid):
+                self._next_report_s = 0.0
+                self._check_report()  # another may have ended first
                 raise PeerDied(
                     f"rank {rank} died (process {pid} ended) while rank {self._rank} waited for the group of "
                     f"{self._size} ranks",
+                    rank,
+                )
+
+    def _check_report(self) -> None:
+        now_s = time.monotonic()
+        if now_s < self._next_report_s:
+            return
+        self._next_report_s = now_s + LOOK_S
+        for rank, how in self._ended().items():
+            if rank != self._rank:
+                word, remedy = ("ended", "; expected ringtree.init() of every rank") if how == SUCCESS else ("died", "")
+                raise PeerDied(
+                    f"rank {rank} {word} (its process {how}) while rank {self._rank} waited for the group of "
+                    f"{self._size} ranks{remedy}",
                     rank,
                 )
 
@@ -62,6 +84,26 @@ class Siblings:
         self._next_s = now_s + max(LOOK_S, SHARE * (now_s - begun_s))
 
 
+class EndedRanks:
+    """The launcher's report: a file in its memory, with the job, then a line for each end."""
+
+    def __init__(self, job: str) -> None:
+        self._file = os.memfd_create("ringtree-ended-ranks")
+        self.path = f"/proc/{os.getpid()}/fd/{self._file}"
+        self._write(job)
+
+    def add(self, rank: int, how: str) -> None:
+        """Notes the end of a rank. `how`: in words, as "exited with code 1"."""
+        self._write(f"{rank} {how}")
+
+    def close(self) -> None:
+        """Gives the file up: no rank is left that reads it."""
+        os.close(self._file)
+
+    def _write(self, line: str) -> None:
+        os.write(self._file, f"{line}\n".encode())
+
+
 def started_with(world: World) -> Find:
     """Finds the ranks of this world among the processes that this one's parent has started, by their environment."""
     known: dict[int, int | None] = {os.getpid(): None}
@@ -73,6 +115,25 @@ def started_with(world: World) -> Find:
         return {rank: pid for pid, rank in known.items() if rank is not None}
 
     return find
+
+
+def ended_ranks(world: World) -> Callable[[], dict[int, str]]:
+    """Finds the ranks of this world that have ended, and how; none where its launcher keeps no such file, or it is out
+    of reach, as in a pid namespace of the ranks' own."""
+    path = os.environ.get(ENDED_RANKS, "")
+
+    def find() -> dict[int, str]:
+        try:
+            with open(path, "rb") as file:
+                text = file.read(MOST_BYTES).decode()
+        except (OSError, ValueError):
+            return {}
+        job, *lines = text.split("\n")[:-1]  # the last one may be half written
+        if job != world.job:  # of a job around this one
+            return {}
+        return {int(rank): how for rank, _, how in (line.partition(" ") for line in lines)}
+
+    return find if path else dict
 
 
 def _rank_of(pid: int, world: World) -> int | None:
