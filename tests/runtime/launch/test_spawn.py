@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import importlib
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -151,19 +149,6 @@ def test_threads_have_turns_in_a_pool(way: dict[str, Any]) -> None:
             thread.join()
         assert pool.run(total, 1) == [2, 2]
     assert wrong == []
-
-
-def test_what_cannot_be_sent_leaves_a_pool_as_it_is() -> None:
-    pytest.importorskip("ringtree._native")
-    with Pool(2) as pool:
-        with pytest.raises((AttributeError, pickle.PicklingError), match="pickle"):
-            pool.run(lambda comm: 0)
-        with pytest.raises(TypeError, match=r"run\(None, ...\): expected a function that takes a communicator"):
-            pool.run(None)  # type: ignore[arg-type]
-        for copied in (copy.copy, copy.deepcopy, pickle.dumps):
-            with pytest.raises(TypeError, match="a Pool is this process's own and cannot be copied or pickled"):
-                copied(pool)
-        assert pool.run(total, 5) == [10, 10]
 
 
 def fail(comm: Communicator) -> None:

@@ -15,11 +15,14 @@ Pin = bool | Sequence[int]
 class Outcome:
     """The end of a rank's task: with a result, or with an error (`cause` may be None where it cannot be carried over).
 
-    `story`: the rank's traceback, or how its process ended.
+    `story`: the rank's traceback, or how its process ended. `refused`: the rank could not read the task, and waits for
+    another.
     """
 
-    def __init__(self, result: Any = None, story: str = "", cause: BaseException | None = None) -> None:
-        self.result, self.story, self.cause = result, story, cause
+    def __init__(
+        self, result: Any = None, story: str = "", cause: BaseException | None = None, *, refused: bool = False
+    ) -> None:
+        self.result, self.story, self.cause, self.refused = result, story, cause, refused
 
     @property
     def failed(self) -> bool:

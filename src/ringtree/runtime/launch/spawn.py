@@ -6,6 +6,7 @@ import itertools
 import os
 import threading
 from collections.abc import Callable
+from pickle import UnpicklingError
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -78,7 +79,8 @@ class Pool:
     def run(self, fn: Callable[..., Any], *args: Any) -> list[Any]:
         """Runs `fn(comm, *args)` on every rank, with the same communicator each time; returns the results by rank.
         Several threads have turns. RankFailed: if a rank fails, which ends the pool. RuntimeError: if the pool has
-        ended."""
+        ended. PicklingError: if the call cannot be pickled; UnpicklingError: if no rank can unpickle it, as one of a
+        function that was defined after the pool."""
         if not callable(fn):
             raise TypeError(f"run({fn!r}, ...): expected a function that takes a communicator")
         with self._turn:
@@ -87,10 +89,13 @@ class Pool:
             task = crew.written((fn, args))
             try:
                 crew.start(task)
-                return _results(crew.finish(GRACE_S), self.size)
+                outcomes = crew.finish(GRACE_S)
+                if len(outcomes) < self.size or not all(outcome.refused for _, outcome in outcomes):
+                    return _results(outcomes, self.size)
             except BaseException:
                 self.close()
                 raise
+        raise _refusal(fn, outcomes[0][1])
 
     @property
     def alive(self) -> bool:
@@ -154,6 +159,17 @@ def _refuse_a_rank(n: int) -> None:
             f"spawn({n}) in rank {world.rank} of the {world.size} that {world.launcher} started would start {n} in "
             "each of them; expected comm = ringtree.init(), or the program started once, without a launcher"
         )
+
+
+def _refusal(fn: Callable[..., Any], outcome: Outcome) -> UnpicklingError:
+    name = getattr(fn, "__qualname__", type(fn).__name__)
+    error = UnpicklingError(
+        f"the ranks cannot unpickle the call of {name}: {outcome.story}; they have what was there when the Pool was "
+        "made: expected a function of a module that they can import, a Pool that is made after all definitions, or one "
+        "with threads=True"
+    )
+    error.__cause__ = outcome.cause
+    return error
 
 
 def _results(outcomes: list[tuple[int, Outcome]], n: int) -> list[Any]:

@@ -71,7 +71,13 @@ class Processes:
 
     def written(self, task: Task) -> bytes:
         """The task, pickled."""
-        return pickle.dumps(task)
+        try:
+            return pickle.dumps(task)
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise pickle.PicklingError(
+                f"the call cannot be pickled: {error}; expected a module's function, of arguments that can be pickled, "
+                "or a Pool with threads=True"
+            ) from error
 
     def start(self, task: bytes) -> None:
         """Sends every rank the task."""
@@ -267,9 +273,9 @@ class _Child:
             return not outcome.failed
         with communicator:
             while True:
-                outcome = attempt(communicator, pickle.loads(self.pipe.recv_bytes()))
+                outcome = _attempt_sent(communicator, self.pipe.recv_bytes())
                 self._send(outcome)
-                if outcome.failed:
+                if outcome.failed and not outcome.refused:
                     lifetime.tell_cause(communicator, outcome.cause)
                     return False
 
@@ -281,7 +287,7 @@ class _Child:
         except Exception:  # noqa: BLE001
             cause = pickle.dumps(None)
         try:
-            text = pickle.dumps((Outcome(outcome.result, outcome.story), cause))
+            text = pickle.dumps((Outcome(outcome.result, outcome.story, refused=outcome.refused), cause))
         except Exception as refusal:  # noqa: BLE001
             text = pickle.dumps((Outcome(story=f"its result cannot be pickled: {refusal}"), cause))
         self.pipe.send_bytes(text)
@@ -299,6 +305,14 @@ def attempt(communicator: Communicator, task: Task) -> Outcome:
         return Outcome(fn(communicator, *args))
     except BaseException as error:  # noqa: BLE001  # a rank's sys.exit(), and Ctrl-C, are failures too
         return failure(error)
+
+
+def _attempt_sent(communicator: Communicator, sent: bytes) -> Outcome:
+    try:
+        task = pickle.loads(sent)
+    except Exception as error:  # noqa: BLE001  # of any kind
+        return Outcome(story="".join(traceback.format_exception_only(error)).strip(), cause=error, refused=True)
+    return attempt(communicator, task)
 
 
 def failure(error: BaseException) -> Outcome:
