@@ -27,6 +27,15 @@ def test_a_row_of_another_program_needs_little(tmp_path: Path) -> None:
     assert read(path)["rows"] == [ROW]
 
 
+def test_texts_have_no_lines(tmp_path: Path) -> None:
+    path = tmp_path / "rows.json"
+    record = {"machine": {"cpu": "A\nB", "caches": ["C\x85"]}, "rows": [{**ROW, "library": "D\u2028E\x1b"}]}
+    path.write_text(json.dumps(record), encoding="utf-8")
+    got = read(path)
+    assert got["machine"] == {"cpu": "A\ufffdB", "caches": ["C\ufffd"]}
+    assert got["rows"][0]["library"] == "D\ufffdE\ufffd"
+
+
 @pytest.mark.parametrize(
     ("record", "expected"),
     [

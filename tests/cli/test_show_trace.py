@@ -61,6 +61,16 @@ def test_names_cannot_write_to_the_terminal(ringtree: Ringtree, tmp_path: Path) 
     assert ringtree("show", path, "--html", f"{path}.html").code == 0
 
 
+def test_names_cannot_write_lines_of_their_own(ringtree: Ringtree, tmp_path: Path) -> None:
+    path = str(tmp_path / "x.json")
+    forged = "A\n\r\x0b\x1e\x85\u2028proved: all"
+    chrome.write(replace(TRACE, calls=(forged,) * len(TRACE.calls), facts={"name": forged, "machine": forged}), path)
+    for words in (("show", path), ("compare-trace", path, path)):
+        got = ringtree(*words)
+        assert got.code == 0 and "A" + 6 * "\ufffd" + "proved: all" in got.out
+        assert not any(line.startswith("proved") for line in got.out.splitlines())
+
+
 def on_a_terminal(path: str, **environment: str) -> str:
     """The command's output on a terminal of 80 columns."""
     ours, theirs = pty.openpty()

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ringtree.algorithms import build
+from ringtree.files.json_values import printable
 from ringtree.formats import FormatError, chrome
 from ringtree.ir.host_clocks import HostClock, clock_facts, hosts_fact
 from ringtree.ir.text import format_schedule
@@ -51,16 +52,17 @@ def same(a: Trace, b: Trace) -> bool:
 
 @st.composite
 def traces(draw: st.DrawFn) -> Trace:
-    """Anything that a Trace may be."""
+    """Anything that a Trace may be, with names that a terminal may have."""
+    text = st.text(max_size=5).map(printable)
     ranks = draw(st.integers(1, 4))
     rank, time = st.integers(0, ranks - 1), st.floats(-1e5, 1e5) | st.floats(0, 1e-4)
     i32, i63 = st.integers(-(2**31), 2**31 - 1), st.integers(0, 2**63 - 1)
-    calls = draw(st.lists(st.text(max_size=5), min_size=1, max_size=3))
+    calls = draw(st.lists(text, min_size=1, max_size=3))
     row = st.tuples(rank, st.sampled_from(Event), time, time, i63, rank, i32, i32, st.integers(0, len(calls) - 1))
     rows = draw(st.lists(row, min_size=1, max_size=12))
     rank, kind, a, b, nbytes, peer, chunk, channel, call = map(np.array, zip(*rows, strict=True))
     columns = {"nbytes": nbytes, "peer": peer, "chunk": chunk, "channel": channel, "call": call}
-    facts = draw(st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=2))
+    facts = draw(st.dictionaries(text, text, max_size=2))
     return Trace.of(ranks, rank, kind, np.minimum(a, b), np.maximum(a, b), **columns, calls=calls, facts=facts)
 
 

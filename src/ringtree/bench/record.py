@@ -13,7 +13,7 @@ from ringtree.bench.machine import MachineDescription, describe
 from ringtree.bench.measure import Effort, Sample, measure
 from ringtree.bench.sweep import SweepCase
 from ringtree.files.file_bytes import file_bytes
-from ringtree.files.json_values import json_value, shown
+from ringtree.files.json_values import json_value, printable, shown
 from ringtree.files.own_kinds import kind_of_json, kind_of_text
 from ringtree.files.replacing import replace_with_json
 from ringtree.ir.collective import COLLECTIVES
@@ -144,7 +144,8 @@ def read(path: Path) -> dict[str, Any]:
         json.dumps(record, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: {error}; expected figures that are finite, and text") from None
-    return dict(record)
+    plain = {part: _printable(record[part]) for part in ("machine", "effort") if part in record}
+    return {**record, **plain, "rows": [*map(_printable, rows)]}
 
 
 EXPECTED = "a bench record, as `ringtree bench --json` writes"
@@ -156,6 +157,17 @@ class FieldKind(NamedTuple):
 
     expected: str
     has: Callable[[object], bool]
+
+
+def _printable(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields, with texts as a terminal may have them."""
+    return {name: _printable_value(value) for name, value in fields.items()}
+
+
+def _printable_value(value: Any) -> Any:
+    if isinstance(value, list):
+        return [printable(word) if isinstance(word, str) else word for word in value]
+    return printable(value) if isinstance(value, str) else value
 
 
 def whole(low: int) -> FieldKind:

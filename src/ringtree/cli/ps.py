@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterator
 from importlib import import_module
 
-from ringtree.cli import terminal
 from ringtree.cli.arguments.destination import check_destinations
+from ringtree.files.json_values import printable
 from ringtree.files.replacing import replace_with_json
 from ringtree.ir.units import duration
 from ringtree.runtime.linux import require_linux
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
 def lines(world: ObservedWorld, now_ns: int, *, absent: bool = True) -> Iterator[str]:
     """A world and its ranks; without the `absent` ones, where these are looked for on their own hosts. Its program
     chooses some of the texts, so nothing in them moves a terminal's cursor."""
-    return map(terminal.printable, _lines(world, now_ns, absent))
+    return map(printable, _lines(world, now_ns, absent))
 
 
 def _lines(world: ObservedWorld, now_ns: int, absent: bool) -> Iterator[str]:

@@ -6,17 +6,18 @@ import argparse
 from pathlib import Path
 
 from ringtree.bench.record import read
-from ringtree.cli import terminal
 from ringtree.cli.arguments.destination import write_page
 from ringtree.draw.text.report import report_text
+from ringtree.files.json_values import printable
 from ringtree.pages.report_page import report_page
 
 
 def run(args: argparse.Namespace) -> int:
     """Prints the results of bench, or writes a page. Returns the exit code."""
-    records = dict(zip(_names(args.files), map(read, args.files), strict=True))
+    names = map(printable, _names(args.files))
+    records = dict(zip(names, map(read, args.files), strict=True))
     if args.html is None:
-        print("\n".join(map(terminal.printable, report_text(records).split("\n"))))
+        print(report_text(records))
         return 0
     write_page(args.html, report_page(records), *args.files)
     return 0

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from ringtree.draw.text.lines import Line
+from ringtree.files.json_values import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -58,12 +59,6 @@ STYLES = {
     "farthest": "#d55e00",
 }
 """Styles of a line's pieces by their kind; Okabe and Ito's colours."""
-
-
-def printable(text: str) -> str:
-    """The text without what moves a terminal's cursor, changes its colours or turns its writing round: a file's names
-    may be anybody's."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def show(lines: Iterable[Line], before: str = "") -> None:

@@ -62,6 +62,12 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
+def printable(text: str) -> str:
+    """The text without what moves a terminal's cursor, changes its colours, turns its writing round or begins a line: a
+    file's names may be anybody's."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
 def shown(value: object) -> str:
     """A value in a few words, however long or nested it is."""
     return reprlib.repr(value)[:40]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ringtree.files.file_bytes import first_bytes
 from ringtree.files.json_rows import JsonRows
-from ringtree.files.json_values import shown
+from ringtree.files.json_values import printable, shown
 from ringtree.files.replacing import replacing
 from ringtree.formats.imported import FormatError
 from ringtree.formats.lanes import Ints, lanes
@@ -234,7 +234,8 @@ def read(path: str | Path) -> Trace:
     if isinstance(columns, FormatError):
         raise columns
     try:
-        trace = Trace.of(ranks, **columns, calls=calls, facts=facts)
+        names = {printable(name): printable(value) for name, value in facts.items()}
+        trace = Trace.of(ranks, **columns, calls=[*map(printable, calls)], facts=names)
     except ValueError as e:
         raise FormatError(f"{path}: {e}") from None
     with np.errstate(over="ignore"):

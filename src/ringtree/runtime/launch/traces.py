@@ -39,6 +39,6 @@ def write_trace(
         complain(f"{file} has nothing of {named(list(gathered.silent))}: a killed rank leaves nothing")
     if dropped := gathered.trace.facts.get("dropped"):
         complain(f"{file} is incomplete: {dropped} events were dropped")
-    name = " ".join(words[1:] if words[0] == sys.executable else words)
+    name = " ".join(" ".join(words[1:] if words[0] == sys.executable else words).split())  # code has lines
     chrome.write(replace(gathered.trace, facts={"name": name, **gathered.trace.facts}), file)
     return 1 if gathered.unwritten else 0
