@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +23,7 @@ from ringtree.machines.sysfs import Sysfs
 from ringtree.price import BUILT_IN
 from ringtree.runtime import tuned
 from ringtree.runtime.engines import shm
+from ringtree.runtime.processor import cores
 from ringtree.topology import load
 from tests.machines.measured.tables import measured, state
 from tests.machines.sysfs_trees import SysTree
@@ -36,6 +40,8 @@ def test_a_machine_is_measured_and_planned_by(
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.delenv(tuned.VARIABLE, raising=False)
+    if usable_cores() < cores():
+        pytest.skip("this process may not use all cores")
     assert main(QUICK) == 0
     out, err = capsys.readouterr()
     path = tmp_path / "ringtree" / "machine.json"
@@ -54,6 +60,40 @@ def test_a_named_file_is_not_the_usual_one(tmp_path: Path, capsys: pytest.Captur
     assert main([*QUICK, "--output", str(path)]) == 0
     assert json.loads(path.read_text())["tuned"]["machine"]["cores"] == os.cpu_count()
     assert "init() reads it if RINGTREE_TOPOLOGY is set to it" in capsys.readouterr().out
+
+
+@pytest.fixture
+def one_core() -> Iterator[None]:
+    """This process on one core of several."""
+    usable = os.sched_getaffinity(0)
+    if (os.cpu_count() or 1) < 2:
+        pytest.skip("one core")
+    os.sched_setaffinity(0, {min(usable)})
+    yield
+    os.sched_setaffinity(0, usable)
+
+
+def test_fewer_cores_than_there_are_make_no_usual_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, one_core: None
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv(tuned.VARIABLE, raising=False)
+    assert main(QUICK) == 1
+    err = capsys.readouterr().err
+    assert f"this process may use 1 of {os.cpu_count()} cores; expected all, or --output FILE" in err
+    assert err.count("\n") == 1 and not (tmp_path / "ringtree").exists()
+    assert main([*QUICK, "--output", str(tmp_path / "here.json")]) == 0
+    assert f"measured on 1 of {os.cpu_count()} cores, as" in capsys.readouterr().out
+
+
+def test_a_launchers_binding_does_not_count(tmp_path: Path) -> None:
+    """That of `ringtree run`, which gives each rank a core."""
+    if len(os.sched_getaffinity(0)) < max(os.cpu_count() or 1, 2):
+        pytest.skip("this process may not use several cores, and all")
+    path = tmp_path / "here.json"
+    words = ["run", "-n", "2", sys.executable, "-m", "ringtree.cli", *QUICK[:1], *QUICK[3:], "--output", str(path)]
+    done = subprocess.run([sys.executable, "-m", "ringtree.cli", *words], capture_output=True, text=True, check=True)
+    assert f"[0] {os.cpu_count()} cores of " in done.stdout and "as this process may" not in done.stdout
 
 
 @pytest.mark.parametrize(

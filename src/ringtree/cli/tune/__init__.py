@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from statistics import median
@@ -25,6 +27,8 @@ from ringtree.price.memory.fitting import errors, fit
 from ringtree.price.memory.parameters import FASTEST_BPS
 from ringtree.runtime import tuned
 from ringtree.runtime.bootstrap.environment import detect, leave_launcher
+from ringtree.runtime.launch import own_cores
+from ringtree.runtime.processor import cores
 from ringtree.runtime.world import init
 
 DEVICES = "ringtree.cli.tune.devices"
@@ -47,19 +51,27 @@ def run(args: argparse.Namespace) -> int:
         return code
     if args.json:
         raise ValueError("--json is for copies between devices; expected --device or --from beside it")
-    ranks = args.ranks or usual_ranks(usable_cores())
+    here = _cores_here()
+    ranks = args.ranks or usual_ranks(len(here) or usable_cores())
     if not 2 <= min(ranks) <= max(ranks) <= MOST_RANKS:
         raise ValueError(f"-n/--ranks {span(ranks)}: expected 2 to {MOST_RANKS} ranks; a single rank sends nothing")
     if (most := parse_bytes(args.maxbytes or MOST)) < 8:
         raise ValueError(f"--maxbytes {args.maxbytes}: expected 8 bytes at least")
     path = args.output or Path(tuned.location())
+    few = _few(here)
     if args.output is None:
+        if few:
+            raise ValueError(
+                f"this process may use {few}; expected all, or --output FILE: init() takes {path} as measured on all"
+            )
         path.parent.mkdir(parents=True, exist_ok=True)
     check_destination(path)
     date = datetime.now().astimezone().isoformat(timespec="seconds")
     network, host_of, rank = _network(date)
     if rank:
         return 0  # rank 0 measures its host alone
+    if here:
+        os.sched_setaffinity(0, here)
     measured, parameters, turns = _measured(ranks, args.seconds, most, date)
     measured_now = network is not None
     if network is None:
@@ -74,6 +86,8 @@ def run(args: argparse.Namespace) -> int:
         print(_between_nodes(parameters, nodes))
     if measured_now and network is not None:
         print(_between(network, host_of))
+    if few:
+        print(f"measured on {few}, as this process may use no more; init() takes the file as measured on all")
     error = errors(parameters, measured.calls)
     print(f"error of predicted times of these calls: median {error[0]:.0%}, 90th percentile {error[1]:.0%}")
     against = count(len(parameters.corrections), "call")
@@ -101,6 +115,21 @@ def _measured(ranks: list[int], seconds: float, most: int, date: str) -> tuple[T
     parameters = fit(measured.calls, f"parameters measured on {date}")
     took_s = {case: median(found) for case, found in times.items()}
     return measured, contenders.corrected(parameters, took_s), turns
+
+
+def _cores_here() -> set[int]:
+    """The cores to measure this host on: those of its launcher, which may have bound this rank to some; empty on
+    another system than Linux."""
+    found = set(own_cores.usable())
+    if found and detect().size > 1:
+        with suppress(OSError):
+            found |= os.sched_getaffinity(os.getppid())
+    return found
+
+
+def _few(here: set[int]) -> str:
+    """The number of cores to measure on, in words, where this host has more."""
+    return f"{len(here)} of {count(cores(), 'core')}" if 0 < len(here) < cores() and detect().rank == 0 else ""
 
 
 def _network(date: str) -> tuple[NetworkCost | None, tuple[int, ...], int]:
