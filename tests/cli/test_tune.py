@@ -62,6 +62,13 @@ def test_a_named_file_is_not_the_usual_one(tmp_path: Path, capsys: pytest.Captur
     assert "init() reads it if RINGTREE_TOPOLOGY is set to it" in capsys.readouterr().out
 
 
+def test_figures_are_printed_where_they_cannot_be_written(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*QUICK, "--output", "/dev/full"]) == 1
+    out, err = capsys.readouterr()
+    assert "error of predicted times" in out and "written to" not in out
+    assert "/dev/full: No space left on device" in err and err.count("\n") == 1
+
+
 @pytest.fixture
 def one_core() -> Iterator[None]:
     """This process on one core of several."""

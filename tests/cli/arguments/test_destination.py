@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import resource
 from pathlib import Path
 
 import pytest
 
+from ringtree.cli.arguments.destination import check_destination
 from ringtree.ir.trace import Event, Trace
 from tests.cli.conftest import Ringtree
 
@@ -42,6 +44,17 @@ def test_a_commands_input_is_not_lost(
     got = ringtree(*words.split())
     assert got.code == 1 and got.err.endswith("already; expected another file to write to\n"), got
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_disk_without_room_is_refused_before_work_begins(tmp_path: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, limits[1]))  # of a full disk, whose empty files have room
+    try:
+        with pytest.raises(ValueError, match=r"new\.json cannot be written: File too large"):
+            check_destination(tmp_path / "new.json")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not list(tmp_path.iterdir())
 
 
 def test_two_outputs_may_go_nowhere(ringtree: Ringtree) -> None:

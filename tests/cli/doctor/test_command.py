@@ -55,6 +55,12 @@ def test_it_prints_rows_and_what_to_do(ringtree: Ringtree) -> None:
     assert "never run here" in lines[at] and lines[at + 1].strip() == "ringtree tune"
 
 
+def test_what_was_found_is_printed_where_the_page_cannot_be_written(ringtree: Ringtree) -> None:
+    got = ringtree("doctor", "--html", "/dev/full")
+    assert got.code == 1 and got.err == "ringtree doctor: /dev/full: No space left on device\n"
+    assert got.out.splitlines()[-1].startswith("0 problems, ")
+
+
 def test_its_json_has_every_row(ringtree: Ringtree, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RINGTREE_UCX_LIBRARY")
     found = document(ringtree("doctor", "--json").out)

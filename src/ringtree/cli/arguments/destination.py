@@ -11,6 +11,9 @@ from tempfile import TemporaryFile
 from ringtree.cli.options.files import READ
 from ringtree.files.replacing import descriptor_of, replacing
 
+LEAST_BYTES = 4096
+"""The room that a file needs at least: an empty one has some on a full disk."""
+
 
 def files_read(args: argparse.Namespace) -> list[str]:
     """The files that a command reads by its arguments, those of FILE.py:FUNCTION too."""
@@ -62,8 +65,8 @@ def check_folder(path: Path, *files: Path) -> None:
 
 def _check_writable(path: Path, folder: Path) -> None:
     try:
-        with TemporaryFile(dir=folder):  # rights, room and read-only disks alike
-            pass
+        with TemporaryFile(dir=folder) as file:  # rights, room and read-only disks alike
+            file.write(bytes(LEAST_BYTES))
     except OSError as error:
         raise ValueError(f"{path} cannot be written: {error.strerror}") from None
 

@@ -54,7 +54,11 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(result, indent=2, allow_nan=False))
     elif args.html:
-        write_page(args.html, doctor_page(result))
+        try:
+            write_page(args.html, doctor_page(result))
+        except (OSError, ValueError):  # what was found is not lost with the page
+            terminal.show(shown.lines(result))
+            raise
     else:
         terminal.show(shown.lines(result))
     return 1 if result["problems"] else 0

@@ -76,8 +76,7 @@ def run(args: argparse.Namespace) -> int:
     measured_now = network is not None
     if network is None:
         network, host_of = _known(path)
-    with replacing(path) as file:
-        file.write(text(parameters, tuple(sorted(set(ranks))), date, network, host_of).encode())
+    failure = _written(path, text(parameters, tuple(sorted(set(ranks))), date, network, host_of))
     machine = describe()
     print(f"{count(machine['cores'], 'core')} of {machine['cpu']}, {span(ranks)} ranks, {_counts(measured)}")
     for line in lines(parameters, oversubscribed=max(ranks) > machine["cores"], most_nbytes=2 * most):
@@ -92,6 +91,8 @@ def run(args: argparse.Namespace) -> int:
     print(f"error of predicted times of these calls: median {error[0]:.0%}, 90th percentile {error[1]:.0%}")
     against = count(len(parameters.corrections), "call")
     print(f"{against} of algorithms that calls choose from, in {count(turns, 'turn')}: predicted as they took")
+    if failure is not None:
+        raise failure
     print(
         f"written to {path}"
         + ("" if path == Path(tuned.location()) else f"; init() reads it if {tuned.VARIABLE} is set to it")
@@ -115,6 +116,16 @@ def _measured(ranks: list[int], seconds: float, most: int, date: str) -> tuple[T
     parameters = fit(measured.calls, f"parameters measured on {date}")
     took_s = {case: median(found) for case, found in times.items()}
     return measured, contenders.corrected(parameters, took_s), turns
+
+
+def _written(path: Path, contents: str) -> OSError | None:
+    """Writes the file; returns the error where that fails, which waits until the figures are printed."""
+    try:
+        with replacing(path) as file:
+            file.write(contents.encode())
+    except OSError as error:
+        return error
+    return None
 
 
 def _cores_here() -> set[int]:
