@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+import pytest
+
 from ringtree.bench.machine import describe
+from ringtree.runtime.launch.launch import run
 
 
 def test_a_machine_is_read_from_its_files(tmp_path: Path) -> None:
@@ -26,6 +30,16 @@ def test_a_machine_is_read_from_its_files(tmp_path: Path) -> None:
     assert machine["cpu"] == "Example 9000"
     assert machine["caches"] == ["L1 48 KiB", "L3 32 MiB / 4 cores"]
     assert (machine["numa_nodes"], machine["memory_bytes"]) == (2, 1024 * 1024)
+
+
+def test_a_bound_rank_describes_the_cores_of_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cores = len(os.sched_getaffinity(0))
+    (file := tmp_path / "program.py").write_text(
+        "import os\nfrom ringtree.bench.machine import describe\n"
+        "print(len(os.sched_getaffinity(0)), describe()['cores'])\n"
+    )
+    assert run([str(file)], cores) == 0
+    assert sorted(capsys.readouterr().out.splitlines()) == sorted(f"[{rank}] 1 {cores}" for rank in range(cores))
 
 
 def test_missing_facts_of_a_machine_are_not_guessed(tmp_path: Path) -> None:

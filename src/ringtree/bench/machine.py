@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import os
 import platform
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
 import ringtree
+from ringtree.runtime.bootstrap.environment import detect
+from ringtree.runtime.launch import own_cores
 from ringtree.runtime.processor import cpu
 
 if TYPE_CHECKING:
@@ -21,7 +24,7 @@ class MachineDescription(TypedDict):
     """One machine in words and counts. What is unknown is "" or 0, never a guess."""
 
     cpu: str
-    cores: int  # that this process may use
+    cores: int  # that this process may use, or the launcher that bound it to some
     caches: list[str]  # as "L2 1 MiB", each with "/ N cores" where several share it
     numa_nodes: int
     memory_bytes: int
@@ -35,7 +38,7 @@ def describe(root: Path = Path("/")) -> MachineDescription:
     """This machine, as Linux describes it below `root`; on another system, as Python does."""
     return MachineDescription(
         cpu=cpu(root),
-        cores=usable_cores(),
+        cores=len(cores_here()) or usable_cores(),
         caches=_caches(root / "sys/devices/system/cpu/cpu0/cache"),
         numa_nodes=len(list((root / "sys/devices/system/node").glob("node[0-9]*"))),
         memory_bytes=1024 * int((_field(root / "proc/meminfo", "MemTotal") or "0").split()[0]),
@@ -44,6 +47,16 @@ def describe(root: Path = Path("/")) -> MachineDescription:
         numpy=np.__version__,
         ringtree=ringtree.__version__,
     )
+
+
+def cores_here() -> set[int]:
+    """The cores that measurements on this host are of: those that this process may use, and its launcher, which may
+    have bound each rank to some; empty on another system than Linux."""
+    found = set(own_cores.usable())
+    with suppress(OSError, ValueError):  # contradicting variables of a launcher
+        if found and detect(meets=True).size > 1:
+            found |= os.sched_getaffinity(os.getppid())
+    return found
 
 
 def usable_cores() -> int:

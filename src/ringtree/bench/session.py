@@ -14,6 +14,7 @@ from ringtree.bench.measure import Effort, data_of, in_place
 from ringtree.bench.record import BenchRow, measured
 from ringtree.bench.sweep import SweepCase
 from ringtree.ir.trace import Trace
+from ringtree.ir.units import count
 from ringtree.runtime.bootstrap.local.shared_memory import memory_available_bytes
 from ringtree.runtime.launch.spawn import Pool
 
@@ -97,5 +98,5 @@ def in_sequence(traces: Sequence[Trace], name: str) -> Trace:
         parts.append(part)
         end_s = part.end_s.max(initial=end_s) + trace.makespan_s / 20
     machine = describe()
-    where = f"{machine['cores']} cores of {machine['cpu']}, {machine['kernel']}"
+    where = f"{count(machine['cores'], 'core')} of {machine['cpu']}, {machine['kernel']}"
     return replace(Trace.concatenate(parts), facts={**traces[0].facts, "name": name, "machine": where})

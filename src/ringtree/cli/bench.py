@@ -23,6 +23,7 @@ from ringtree.formats import chrome, load
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.lower import lower
 from ringtree.ir.trace import Trace
+from ringtree.ir.units import count
 from ringtree.runtime.bootstrap.environment import detect
 from ringtree.runtime.world import init
 from ringtree.verify import prove, prove_programs
@@ -118,7 +119,7 @@ def _table(
     names = " beside ".join(dict.fromkeys(case.algorithm for case in table))
     for line in (
         f"# ringtree {machine['ringtree']}: {first.collective}, {first.ranks} {kind}, algorithm {names}",
-        f"# on {machine['cores']} cores of {machine['cpu']}, {machine['kernel']}",
+        f"# on {count(machine['cores'], 'core')} of {machine['cpu']}, {machine['kernel']}",
         f"# minBytes {table[0].nbytes} maxBytes {table[-1].nbytes} warmup iters: {effort.warmup} iters: {iterations} "
         f"validation: {int(effort.check)}",
         "#",

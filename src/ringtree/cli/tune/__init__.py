@@ -6,13 +6,12 @@ import argparse
 import os
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from statistics import median
 
 from ringtree.bench import contenders
-from ringtree.bench.machine import describe, usable_cores
+from ringtree.bench.machine import cores_here, describe, usable_cores
 from ringtree.bench.network import measure_network
 from ringtree.bench.tuned_text import text
 from ringtree.bench.tuning import Tuning, in_turns, tune
@@ -27,7 +26,6 @@ from ringtree.price.memory.fitting import errors, fit
 from ringtree.price.memory.parameters import FASTEST_BPS
 from ringtree.runtime import tuned
 from ringtree.runtime.bootstrap.environment import detect, leave_launcher
-from ringtree.runtime.launch import own_cores
 from ringtree.runtime.processor import cores
 from ringtree.runtime.world import init
 
@@ -51,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         return code
     if args.json:
         raise ValueError("--json is for copies between devices; expected --device or --from beside it")
-    here = _cores_here()
+    here = cores_here()
     ranks = args.ranks or usual_ranks(len(here) or usable_cores())
     if not 2 <= min(ranks) <= max(ranks) <= MOST_RANKS:
         raise ValueError(f"-n/--ranks {span(ranks)}: expected 2 to {MOST_RANKS} ranks; a single rank sends nothing")
@@ -126,16 +124,6 @@ def _written(path: Path, contents: str) -> OSError | None:
     except OSError as error:
         return error
     return None
-
-
-def _cores_here() -> set[int]:
-    """The cores to measure this host on: those of its launcher, which may have bound this rank to some; empty on
-    another system than Linux."""
-    found = set(own_cores.usable())
-    if found and detect().size > 1:
-        with suppress(OSError):
-            found |= os.sched_getaffinity(os.getppid())
-    return found
 
 
 def _few(here: set[int]) -> str:
