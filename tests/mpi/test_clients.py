@@ -47,6 +47,7 @@ def test_a_program_of_mpi4pys_runs_as_it_is(tmp_path: Path) -> None:
     ("words", "expected"),
     [
         (["none.py"], "no file none.py; expected a program, or -m package.module"),
+        (["/usr"], "/usr is a folder without __main__.py; expected a program, or -m package.module"),
         (["-m", "none.at_all"], "no module none.at_all; expected one of the current folder, or an installed one"),
         (["-m", "json.none"], "no module json.none; expected one of the current folder, or an installed one"),
     ],
@@ -54,6 +55,17 @@ def test_a_program_of_mpi4pys_runs_as_it_is(tmp_path: Path) -> None:
 def test_a_program_that_is_not_there_is_one_line(words: list[str], expected: str) -> None:
     done = subprocess.run([sys.executable, "-m", "ringtree.mpi", *words], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (2, f"python -m ringtree.mpi: {expected}\n")
+
+
+@pytest.mark.parametrize("words", [["-c", "{code}", "a", "b"], ["-", "a", "b"]])
+def test_code_runs_as_python_runs_it(words: list[str]) -> None:
+    code = (
+        "import sys\nfrom mpi4py import MPI\n"
+        "def f():\n    return MPI.COMM_WORLD.allreduce(1), sys.argv, __name__\nprint(f())\n"
+    )
+    command = [sys.executable, "-m", "ringtree.mpi", *(word.format(code=code) for word in words)]
+    done = subprocess.run(command, capture_output=True, text=True, input=code)
+    assert (done.returncode, done.stdout) == (0, f"(1, {[words[0], 'a', 'b']}, '__main__')\n"), done.stderr
 
 
 def test_a_program_finds_what_lies_beside_it_from_another_folder(tmp_path: Path) -> None:
