@@ -154,6 +154,17 @@ def test_the_world_is_joined_at_first_use_and_left_at_the_end() -> None:
     assert output.splitlines() == ["False True 1 4 MPI_COMM_WORLD", "True True"]
 
 
+def test_calls_after_finalize_are_named_as_such() -> None:
+    output = python(
+        "from ringtree import mpi as MPI; MPI.COMM_WORLD.Barrier(); MPI.Finalize()\n"
+        "for call in (MPI.Init, lambda: MPI.COMM_WORLD.allreduce(1), MPI.COMM_SELF.Dup):\n"
+        "    try: call()\n"
+        "    except MPI.Exception as error: print(error.Get_error_class() == MPI.ERR_COMM, error)\n"
+    )
+    lines = output.splitlines()
+    assert len(lines) == 3 and all("True" in line and "MPI.Finalize was called: no" in line for line in lines), output
+
+
 @pytest.mark.parametrize(("given", "code"), [(3, 3), (0, 1), (256, 1), (259, 3), (-1, 255)])
 def test_abort_ends_the_process_with_its_code(given: int, code: int) -> None:
     program = f"from ringtree import mpi as MPI; MPI.COMM_WORLD.Abort({given})"

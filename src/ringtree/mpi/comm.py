@@ -71,6 +71,8 @@ class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods, Matche
         return self._comm
 
     def _join(self) -> Communicator:
+        if Comm._finalized:
+            raise Exception(ERR_COMM, "MPI.Finalize was called: no communicator is left, and none can be made")
         raise Exception(ERR_COMM, "COMM_NULL: this rank has no communicator, or it was freed")
 
     @property
@@ -99,6 +101,7 @@ class Comm(CollectiveMethods, UnevenForms, ObjectMethods, MessageMethods, Matche
 
     is_inter, is_intra, is_topo = False, True, False
     _joins = False  # at its first use
+    _finalized = False
 
     @property
     def topology(self) -> int:

@@ -8,7 +8,7 @@ import time
 import numpy as np
 
 import ringtree
-from ringtree.mpi.comm import COMM_SELF, COMM_WORLD
+from ringtree.mpi.comm import COMM_SELF, COMM_WORLD, Comm
 from ringtree.mpi.constants import SUBVERSION, THREAD_MULTIPLE, VERSION
 from ringtree.mpi.errors import ERR_ARG, Exception
 from ringtree.mpi.types.memory import Memory, as_memory
@@ -16,7 +16,6 @@ from ringtree.mpi.types.memory import Memory, as_memory
 Wtime = time.perf_counter
 """Seconds; the same clock in all ranks of a machine."""
 
-_finalized = False
 _attached: object = None
 
 
@@ -38,21 +37,20 @@ def Init_thread(required: int = THREAD_MULTIPLE) -> int:
 
 def Finalize() -> None:
     """Leaves the world; at exit this happens by itself."""
-    global _finalized
     for comm in (COMM_SELF, COMM_WORLD):
         if comm:
             comm.Free()
-    _finalized = True
+    Comm._finalized = True
 
 
 def Is_initialized() -> bool:
     """Whether this process has joined the group, now or before Finalize."""
-    return _finalized or "_comm" in vars(COMM_WORLD)
+    return Comm._finalized or "_comm" in vars(COMM_WORLD)
 
 
 def Is_finalized() -> bool:
     """Whether Finalize was called."""
-    return _finalized
+    return Comm._finalized
 
 
 def Query_thread() -> int:
