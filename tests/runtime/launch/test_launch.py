@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -221,8 +222,19 @@ def test_a_module_runs_in_a_folder_that_was_removed(
 def test_a_file_that_is_not_executable_is_named(tmp_path: Path) -> None:
     file = tmp_path / "data.txt"
     file.write_text("x")
-    with pytest.raises(ValueError, match="it is not executable"):
+    with pytest.raises(ValueError, match=r"data\.txt is not executable; expected a Python file"):
         resolve([str(file)], module=False)
+    with pytest.raises(ValueError, match=r"is a folder without __main__\.py; expected a Python file"):
+        resolve([str(tmp_path)], module=False)
+
+
+def test_folders_and_archives_run_as_python_runs_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "__main__.py").write_text("import sys\nprint(sys.argv[1])\n")
+    with ZipFile(tmp_path / "program.pyz", "w") as archive:
+        archive.write(tmp_path / "folder" / "__main__.py", "__main__.py")
+    assert run([str(tmp_path / "folder"), "x"], 1) == run([str(tmp_path / "program.pyz"), "y"], 1) == 0
+    assert capsys.readouterr().out == "[0] x\n[0] y\n"
 
 
 def test_a_script_whose_interpreter_is_missing_is_named(tmp_path: Path) -> None:

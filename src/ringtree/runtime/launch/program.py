@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path
+from zipfile import BadZipFile, ZipFile
 
 
 def resolve(command: Sequence[str], module: bool) -> list[str]:
@@ -29,9 +30,23 @@ def resolve(command: Sequence[str], module: bool) -> list[str]:
         return [sys.executable, *command]
     found = shutil.which(name)
     if found is None:
-        hint = "; it is not executable" if Path(name).exists() else ""
-        raise ValueError(f"no such program: {name}{hint}")
+        if _python_runs(name):
+            return [sys.executable, *command]
+        what = "a folder without __main__.py" if Path(name).is_dir() else "not executable"
+        why = f"{name} is {what}" if Path(name).exists() else f"no such program: {name}"
+        raise ValueError(f"{why}; expected a Python file, -m and a module, or an executable")
     return [found, *command[1:]]
+
+
+def _python_runs(name: str) -> bool:
+    """Whether Python runs what is no file of its own: a folder or an archive with a __main__.py."""
+    if Path(name).is_dir():
+        return (Path(name) / "__main__.py").is_file()
+    try:
+        with ZipFile(name) as archive:
+            return "__main__.py" in archive.namelist()
+    except (OSError, BadZipFile):
+        return False
 
 
 def _folder() -> list[str]:
