@@ -14,6 +14,7 @@ from math import gcd, lcm
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ringtree.files.own_kinds import kind_of_json
 from ringtree.formats.execution import NamedMemory
 from ringtree.formats.imported import FormatError
 
@@ -50,8 +51,9 @@ class Plan:
         self.path = path
         head = self.get(plan, dict, "an execution plan")
         if "gpus" not in head:
-            keys = ", ".join(map(json.dumps, head))[:60]
-            raise self.refuse(f"an object with {keys}; expected an MSCCL++ execution plan")
+            names = ", ".join([json.dumps(name)[:20] for name in head][:4]) + ", …" * (len(head) > 4)
+            kind = kind_of_json(head) or f"an object with {names}"
+            raise self.refuse(f"{kind}; expected an MSCCL++ execution plan")
         self.name = self.word(head, "name")
         self.collective: str = self.item(head, "collective", str)
         gpus = [self.get(g, dict, "gpu") for g in self.item(head, "gpus", list)]
