@@ -78,8 +78,14 @@ def test_texts_have_no_lines(tmp_path: Path) -> None:
             "row 0: expected in_place_time_us, in microseconds, for out_of_place is false",
         ),
         ({"machine": {}, "rows": [ROW], "effort": "much"}, "effort: expected an object"),
-        ({"machine": {"clock_Hz": float("inf")}, "rows": [ROW]}, "expected figures that are finite, and text"),
-        ({"machine": {"cpu": "\ud800"}, "rows": [ROW]}, "expected figures that are finite, and text"),
+        (
+            {"machine": {"clock_Hz": float("inf")}, "rows": [ROW]},
+            "expected figures that are finite, and text",
+        ),
+        (
+            {"machine": {"cpu": "\ud800"}, "rows": [ROW]},
+            "half of a surrogate pair; expected figures that are finite, and text",
+        ),
         ({"machine": {}, "rows": [ROW | {"wrong": "no"}]}, "row 0: wrong: got 'no'; expected a whole number"),
         ({"machine": {}, "rows": [ROW, ROW | {"threads": 2 * 10**8}]}, "row 1: threads: got 200000000; expected true"),
         ({"machine": {}, "rows": [ROW | {"threads": None}]}, "row 0: threads: got None; expected true or false"),

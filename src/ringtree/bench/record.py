@@ -142,6 +142,8 @@ def read(path: Path) -> dict[str, Any]:
             raise ValueError(f"{path}: row {number}: {lacking}")
     try:
         json.dumps(record, ensure_ascii=False, allow_nan=False).encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{path}: half of a surrogate pair; expected figures that are finite, and text") from None
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: {error}; expected figures that are finite, and text") from None
     plain = {part: _printable(record[part]) for part in ("machine", "effort") if part in record}

@@ -53,9 +53,9 @@ def read(file: str | Path, *, anywhere: bool = False) -> Tuned:
             parameters_from(tuned["figures"], f"parameters measured on {_line(tuned['date'])}"),
             _line(tuned["date"]),
             _line(tuned["ringtree"]),
-            tuple(map(int, tuned["ranks"])),
-            _line(tuned["machine"]["cpu"]),
-            max(int(tuned["machine"]["cores"]), 1),
+            _ranks(tuned["ranks"]),
+            _line(_object(tuned["machine"], "machine")["cpu"]),
+            max(_whole(tuned["machine"]["cores"], "machine cores"), 1),
             _network(tuned.get("network")),
             _host_of(tuned.get("network")),
         )
@@ -87,11 +87,10 @@ def as_json(parameters: CostParameters) -> dict[str, Any]:
 def parameters_from(written: Mapping[str, Any], source: str) -> CostParameters:
     """The parameters that `as_json` wrote. ValueError, TypeError or KeyError for anything else."""
     known = [f.name for f in fields(CostParameters) if f.name not in ("source", "corrections")]
+    written = _object(written, "figures")
     lacking = ("attach_Bps", "oversubscribed_fetch_Bps", *NODE_COSTS)  # in earlier files
     written = {name: getattr(BUILT_IN, name) for name in lacking} | dict(written)
-    values: dict[str, Any] = {
-        name: tuple(written[name]) if isinstance(written[name], (list, tuple)) else written[name] for name in known
-    }
+    values: dict[str, Any] = {name: _figure(written[name], name) for name in known}
     corrections = corrections_from(written.get("corrections", ()))
     return CostParameters(**values, source=source, corrections=corrections)
 
@@ -103,15 +102,55 @@ def network_as_json(network: NetworkCost) -> dict[str, float]:
 
 def network_from(written: Mapping[str, Any], source: str) -> NetworkCost:
     """The network that `network_as_json` wrote. ValueError, TypeError or KeyError for anything else."""
-    message_s = float(written.get("message_s", WIRE_MESSAGE_S))  # earlier files lack it
-    return NetworkCost(float(written["latency_s"]), float(written["bandwidth_Bps"]), source, message_s)
+    message_s = _number(written.get("message_s", WIRE_MESSAGE_S), "network message_s")  # earlier files lack it
+    latency_s, bandwidth_Bps = (_number(written[name], f"network {name}") for name in ("latency_s", "bandwidth_Bps"))
+    return NetworkCost(latency_s, bandwidth_Bps, source, message_s)
+
+
+def _figure(value: object, name: str) -> float | tuple[float, ...]:
+    """A cost parameter: one number, or one for each of several sizes, as the built-in one is. ValueError for another
+    value."""
+    if not isinstance(getattr(BUILT_IN, name), tuple):
+        return _number(value, name, exact=True)
+    if not isinstance(value, (list, tuple)):
+        raise ValueError(f"{name} is {_shown(value)}; expected a list of numbers")
+    return tuple(_number(each, name, exact=True) for each in value)
+
+
+def _number(value: object, name: str, *, exact: bool = False) -> float:
+    """A number; `exact`: as it is, a whole one too."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        raise ValueError(f"{name} is {_shown(value)}; expected a number")
+    return value if exact else float(value)
+
+
+def _whole(value: object, name: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(f"{name} is {_shown(value)}; expected a whole number")
+    return value
+
+
+def _ranks(value: object) -> tuple[int, ...]:
+    if not isinstance(value, list):
+        raise ValueError(f"ranks is {_shown(value)}; expected a list of numbers of ranks")
+    return tuple(_whole(each, "a number of ranks") for each in value)
+
+
+def _object(value: object, name: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{name} is {_shown(value)}; expected an object")
+    return value
+
+
+def _shown(value: object) -> str:
+    return f"{str(value)[:40]!r}" if not isinstance(value, str) else f"the text {value[:40]!r}"
 
 
 def _network(written: object) -> NetworkCost | None:
     if written is None:
         return None
     if not isinstance(written, dict):
-        raise ValueError(f"network is {str(written)[:40]!r}")
+        raise ValueError(f"network is {_shown(written)}")
     return network_from(written, _line(written["source"]))
 
 
@@ -119,7 +158,7 @@ def _host_of(written: object) -> tuple[int, ...]:
     """The host of each rank that measured, of a part that `_network` has read; () where it is not there."""
     found = written.get("hosts", []) if isinstance(written, dict) else []
     if not isinstance(found, list) or not all(type(host) is int and 0 <= host < len(found) for host in found):
-        raise ValueError(f"network hosts is {str(found)[:40]!r}")
+        raise ValueError(f"network hosts is {_shown(found)}")
     return tuple(found)
 
 
