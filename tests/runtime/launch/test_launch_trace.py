@@ -80,6 +80,14 @@ def test_of_a_rank_that_is_killed_the_others_are_left(tmp_path: Path, capfd: pyt
     assert [n >= 20 for n in sends(trace)] == [True, False, True]
 
 
+def test_of_a_rank_that_ends_without_pythons_exit_no_death_is_reported(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code, file = traced(tmp_path, CALLS + "comm.barrier()\nif comm.rank == 1: os._exit(0)\n", 2)
+    why = "a rank that is killed, or ends by os._exit or exec, leaves nothing"
+    assert (code, capfd.readouterr().err) == (0, f"ringtree run: {file} has nothing of rank 1: {why}\n")
+
+
 def test_a_rank_without_room_for_its_events_says_so(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """A limit on the length of files stands for a full disk."""
     text = """

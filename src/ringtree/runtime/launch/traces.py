@@ -36,7 +36,8 @@ def write_trace(
     for why, unable in gathered.unwritten.items():
         complain(f"{file} has nothing of {named(unable)}: a recording could not be written to {folder}: {why}")
     if gathered.silent:
-        complain(f"{file} has nothing of {named(list(gathered.silent))}: a killed rank leaves nothing")
+        why = "a rank that is killed, or ends by os._exit or exec, leaves nothing"
+        complain(f"{file} has nothing of {named(list(gathered.silent))}: {why}")
     if dropped := gathered.trace.facts.get("dropped"):
         complain(f"{file} is incomplete: {dropped} events were dropped")
     name = " ".join(" ".join(words[1:] if words[0] == sys.executable else words).split())  # code has lines
