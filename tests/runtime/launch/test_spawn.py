@@ -166,6 +166,20 @@ def test_a_failure_ends_a_pool(way: dict[str, Any]) -> None:
     assert not pool.alive
 
 
+def fails_at_length(comm: Communicator) -> None:
+    raise LookupError("begins" + 1_000_000 * "x" + "ends")
+
+
+@way
+def test_a_long_message_is_cut(way: dict[str, Any]) -> None:
+    with pytest.raises(RankFailed) as caught:
+        spawn(fails_at_length, 2, **way)
+    text = str(caught.value)
+    assert len(text) < 50_000 and text.count("characters left out") == 2
+    assert "failed: LookupError: begins" in text and text.rstrip().endswith("xends") and "in fails_at_length" in text
+    assert len(str(caught.value.__cause__)) == 1_000_010
+
+
 def test_the_end_of_a_process_is_described() -> None:
     pytest.importorskip("ringtree._native")
     with pytest.raises(RankFailed, match="rank 0 of 2 failed: its process exited with code 7"):

@@ -37,6 +37,8 @@ NEEDED_BY_CALLS = (
     "ringtree.verify.programs",
 )
 """Modules that a rank loads at its first call, which load all others that it needs."""
+MOST_CHARACTERS = 20_000
+"""The most of an error's line, and of its traceback, that the parent raises; `cause` has all."""
 _INTERRUPTED = "it was interrupted (KeyboardInterrupt)"
 _INTERRUPTED_CODE = 128 + signal.SIGINT
 """The exit code of a rank that SIGINT ended between two tasks, as of a shell's command."""
@@ -311,16 +313,23 @@ def _attempt_sent(communicator: Communicator, sent: bytes) -> Outcome:
     try:
         task = pickle.loads(sent)
     except Exception as error:  # noqa: BLE001  # of any kind
-        return Outcome(story="".join(traceback.format_exception_only(error)).strip(), cause=error, refused=True)
+        return Outcome(story=_cut("".join(traceback.format_exception_only(error)).strip()), cause=error, refused=True)
     return attempt(communicator, task)
 
 
 def failure(error: BaseException) -> Outcome:
     """The outcome that reports an error to the parent."""
     interrupted = isinstance(error, KeyboardInterrupt)
-    line = _INTERRUPTED if interrupted else "".join(traceback.format_exception_only(error)).strip()
-    trace = "".join(traceback.format_exception(error))
+    line = _INTERRUPTED if interrupted else _cut("".join(traceback.format_exception_only(error)).strip())
+    trace = _cut("".join(traceback.format_exception(error)))
     return Outcome(story=f"{line}\n\n{trace}", cause=error)
+
+
+def _cut(text: str) -> str:
+    """The text without the middle of one that nobody reads to its end, as of an exception that has an array's."""
+    left_out = len(text) - MOST_CHARACTERS
+    half = MOST_CHARACTERS // 2
+    return text if left_out <= 0 else f"{text[:half]}\n... ({left_out:,} characters left out) ...\n{text[-half:]}"
 
 
 def pin_to_core(rank: int, ranks: int, pin: Pin = True) -> None:
