@@ -87,6 +87,11 @@ def test_symmetric_arrays_are_planned_and_predicted_as_such(ringtree: Ringtree, 
             assert row["predicted_us"] == pytest.approx(quote.seconds * 1e6)
 
 
+def test_one_rank_is_one_process(ringtree: Ringtree) -> None:
+    got = ringtree("bench", "all_reduce", "-n", "1", "-e", "8", *QUICK)
+    assert got.code == 0 and ": all_reduce, 1 process, algorithm " in got.out
+
+
 def test_threads_symmetric_memory_and_averages(ringtree: Ringtree) -> None:
     for words in (("-t",), ("-R", "2"), ("-a", "0"), ("-a", "1"), ("-i", "32"), ("-c", "0")):
         got = ringtree("bench", "all_reduce", "-n", "2", "-b", "32", "-e", "64", *words, *QUICK)

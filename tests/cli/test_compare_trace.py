@@ -49,7 +49,7 @@ def test_a_page_with_both(ringtree: Ringtree, files: list[str], tmp_path: Path) 
     assert got.code == 0 and f"{page}: any browser opens it" in got.out
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
     got = ringtree("compare-trace", *files[:2], "--html", str(tmp_path / "absent" / "both.html"))
-    assert got.code == 1 and "no such folder to write to" in got.err
+    assert got.code == 1 and "no such folder to write to" in got.err and not got.out
 
 
 def test_a_real_run_beside_its_simulation(ringtree: Ringtree, tmp_path: Path) -> None:

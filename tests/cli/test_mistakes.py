@@ -95,6 +95,8 @@ MISTAKES = [
     ("bench broadcast -r 2 -n 2", "root 2: expected one of the 2 ranks, 0..1"),
     ("bench all_reduce --algorithm nothing", "no algorithm 'nothing': expected auto, all or one of ring"),
     ("bench all_reduce --algorithm flat", "flat does not serve all_reduce: expected auto, all or one of ring"),
+    ("bench all_reduce --iters 99999999999999999999", "at least 1 timed call, each at most 1,000,000"),
+    ("bench all_reduce -w 99999999999999999999", "at least 1 timed call, each at most 1,000,000"),
     ("bench all_reduce --iters 0", "--iters 0: expected a warm-up of at least 0 and at least 1 timed call"),
     ("bench all_reduce -g 8", "option -g is not supported: a rank is a process"),
     ("bench all_reduce -m 5", "option -m is not supported: every call is timed on its own"),

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from ringtree.runtime.communicator.communicator import Communicator
 
 
+MOST_CALLS = 1_000_000
+"""The most calls of one case: the times of all are kept."""
+
+
 def run(args: argparse.Namespace) -> int:
     """Times the collective and prints nccl-tests' table. Returns 1 where a result was wrong, else 0.
 
@@ -114,7 +118,8 @@ def _table(
     """Measures one table's cases, and prints each as it is done."""
     machine, first = describe(), table[0]
     hosts = 1 if comm is None else len(set(comm.hosts))
-    kind = "threads" if args.threads else "processes" + f" on {hosts} hosts" * (hosts > 1)
+    one, more = ("thread", "threads") if args.threads else ("process", "processes")
+    kind = (one if first.ranks == 1 else more) + f" on {hosts} hosts" * (hosts > 1)
     iterations = effort.iterations or "as many as take 0.1 s"
     names = " beside ".join(dict.fromkeys(case.algorithm for case in table))
     for line in (
@@ -163,7 +168,10 @@ def _line(row: BenchRow) -> str:
 
 
 def _effort(args: argparse.Namespace) -> Effort:
-    if args.warmup_iters < 0 or (args.iters is not None and args.iters < 1):
+    timed = 1 if args.iters is None else args.iters
+    if not 0 <= args.warmup_iters <= MOST_CALLS or not 1 <= timed <= MOST_CALLS:
         given = f"-w {args.warmup_iters}" + ("" if args.iters is None else f" --iters {args.iters}")
-        raise ValueError(f"{given}: expected a warm-up of at least 0 and at least 1 timed call")
+        raise ValueError(
+            f"{given}: expected a warm-up of at least 0 and at least 1 timed call, each at most {MOST_CALLS:,}"
+        )
     return Effort(args.warmup_iters, args.iters, args.check > 0, args.average, args.local_register == 2)
