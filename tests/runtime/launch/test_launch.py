@@ -22,7 +22,7 @@ from tests.waiting import interruptible, until
 RUN = """
 import sys
 from ringtree.runtime.launch import job, launch
-job.GRACE_S = 1000.0  # nobody ends because time is up
+job.GRACE_S, job.REPEAT_S = 1000.0, 0.0  # nobody ends because time is up
 sys.exit(launch.run(sys.argv[2:], int(sys.argv[1])))
 """
 

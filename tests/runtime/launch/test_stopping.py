@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from ringtree.runtime.launch import job
 from ringtree.runtime.launch.launch import run
 from tests.runtime.launch.test_launch import children, program
 from tests.runtime.launch.test_output import RUN
-from tests.waiting import interruptible
+from tests.waiting import interruptible, until
 
 _PR_CAPBSET_DROP, CAP_KILL = 24, 5
 LEAVES = """
@@ -76,3 +77,46 @@ def test_a_rank_that_is_another_users_is_named_and_left(tmp_path: Path, cause: s
         os.kill(second, signal.SIGKILL)
     why = "could not be stopped: Operation not permitted, expected processes of this user's"
     assert (launcher.returncode, complaints) == (code, f"{words} {why}\n")
+
+
+CLEANS_UP = """
+def caught(number, frame):
+    print("begins", flush=True)
+    sys.stdin.readline()
+    print("clean", flush=True)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, caught)
+print("ready", flush=True)
+time.sleep(1000)
+"""
+ONCE = """
+import sys
+from ringtree.cli import main
+from ringtree.runtime.launch import job
+job.GRACE_S = job.REPEAT_S = 1000.0  # of a machine at leisure
+sys.exit(main(["run", *sys.argv[1:]]))
+"""
+
+
+@pytest.mark.parametrize("where", [["-n", "1"], ["--hosts", "localhost:1"]], ids=["here", "hosts"])
+def test_a_signal_that_comes_twice_is_one_request(tmp_path: Path, where: list[str]) -> None:
+    """As `timeout` sends it: to the launcher, then to the launcher's group."""
+    with subprocess.Popen(
+        [sys.executable, "-c", ONCE, *where, program(tmp_path, CLEANS_UP)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as launcher:
+        assert launcher.stdin is not None and launcher.stdout is not None
+        for words in ("ready", "begins"):
+            assert launcher.stdout.readline().split()[-1] == words
+            launcher.terminate()
+        until(lambda: not pending(launcher.pid))
+        out, err = launcher.communicate("go on\n")
+    assert (launcher.returncode, out.split()[-1], err) == (143, "clean", "")
+
+
+def pending(pid: int) -> bool:
+    """Whether a signal has not reached the process yet."""
+    return int(re.findall(r"ShdPnd:\s+(\w+)", Path(f"/proc/{pid}/status").read_text())[0], 16) != 0

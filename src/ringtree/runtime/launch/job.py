@@ -11,6 +11,8 @@ GRACE_S = 5.0
 """Seconds that survivors have to report when a rank has died, and all ranks after Ctrl-C, before they are stopped."""
 STOP_S = 2.0
 """Seconds from SIGTERM to SIGKILL."""
+REPEAT_S = 0.5
+"""Seconds in which the same signal again is the same request: `timeout` signals its child, and then the child's group."""
 
 
 class JobCourse:
@@ -30,6 +32,7 @@ class JobCourse:
         self._send, self._place, self._elastic = send, place, elastic
         self._succeeded: list[int] = []
         self._deadline: float | None = None
+        self._signal_s = 0.0
         self._hurried = self._overdue = False
         self._escalation = iter((signal.SIGTERM, signal.SIGKILL))
 
@@ -49,12 +52,12 @@ class JobCourse:
             self._deadline = time.monotonic() + GRACE_S
 
     def interrupt(self, number: int) -> None:
-        """Passes on Ctrl-C, or a request to end; the second time, nothing is waited for any longer."""
+        """Passes on Ctrl-C, or a request to end; at a second one, nothing is waited for any longer."""
         if self.signal is None:
-            self.signal = number
+            self.signal, self._signal_s = number, time.monotonic()
             self._send(number)
             self._deadline = time.monotonic() + GRACE_S
-        else:
+        elif number != self.signal or time.monotonic() > self._signal_s + REPEAT_S:
             self._deadline, self._hurried = 0.0, True
 
     @property
