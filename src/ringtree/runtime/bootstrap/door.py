@@ -21,7 +21,7 @@ from ringtree.runtime.bootstrap.network.boards.file_board import FileBoard
 from ringtree.runtime.bootstrap.network.connection import Connection, proof
 from ringtree.runtime.bootstrap.network.contact import Contact
 from ringtree.runtime.bootstrap.network.interfaces import candidates
-from ringtree.runtime.bootstrap.network.post import Addressee, Come, dial, post
+from ringtree.runtime.bootstrap.network.post import Addressee, Come, OtherSecret, dial, post
 
 RETRY_S = 0.02
 BACKLOG = 256
@@ -50,6 +50,10 @@ class Door(Protocol):
 
     def newcomers(self) -> list[Newcomer]:
         """The processes that wait, in the order in which they came."""
+        ...
+
+    def refused_from(self) -> str:
+        """The address of the last process that came with another secret; "" where none did."""
         ...
 
 
@@ -92,6 +96,9 @@ class _LocalDoor:
             one.close()
         return list(self.all)
 
+    def refused_from(self) -> str:
+        return ""
+
 
 @contextmanager
 def local_door(name: str) -> Iterator[Door]:
@@ -109,11 +116,16 @@ def local_door(name: str) -> Iterator[Door]:
 
 
 def _awaited(look: Callable[[], Found | None], until_s: float, where: str) -> Found:
-    while (found := look()) is None:
+    while True:
+        why = "have its ranks called grow() there?"
+        try:
+            if (found := look()) is not None:
+                return found
+        except OtherSecret:
+            why = "the group there has another secret: set RINGTREE_SECRET alike for its ranks and this process"
         if time.monotonic() > until_s:
-            raise TimeoutError(f"no group took this process in at {where}: have its ranks called grow() there?")
+            raise TimeoutError(f"no group took this process in at {where}: {why}")
         time.sleep(RETRY_S)
-    return found
 
 
 @contextmanager
@@ -170,16 +182,15 @@ class _PostDoor:
     def newcomers(self) -> list[Newcomer]:
         return [_Remote(come) for come in post().come(self._key)]
 
+    def refused_from(self) -> str:
+        return post().refused_from(self._key)
+
 
 @contextmanager
 def announced_door(board: FileBoard) -> Iterator[Door]:
     """The door that a file announces to the hosts that share it. RuntimeError: another group's is open there."""
-    theirs = None
-    with suppress(RuntimeError):  # what is there is no announcement: announce() says so
-        theirs = _dialled(board)
-    if theirs:
-        theirs[0].wire.close()
-        raise RuntimeError(f"another group takes processes in at {board.where}; expected a file of its own")
+    if _is_open(board):
+        raise RuntimeError(f"another group takes processes in at {_place(board)}; expected a file of its own")
     contact = Contact(tuple(candidates()), post().port, secrets.token_bytes(32))
     job = _job(contact)
     door = _PostDoor(job)
@@ -195,10 +206,26 @@ def announced_door(board: FileBoard) -> Iterator[Door]:
         post().dismiss(job, post().come(job))
 
 
+def _is_open(board: FileBoard) -> bool:
+    theirs = None
+    with suppress(RuntimeError):  # what is there is no announcement: announce() says so
+        try:
+            theirs = _dialled(board)
+        except OtherSecret:
+            return True
+    if theirs:
+        theirs[0].wire.close()
+    return theirs is not None
+
+
+def _place(board: FileBoard) -> str:
+    return board.where.removeprefix("at=")
+
+
 @contextmanager
 def announced_knock(board: FileBoard, until_s: float) -> Iterator[Knock]:
     """Comes to the door that a file announces. TimeoutError: none does in time."""
-    reached, at = _awaited(partial(_announced, board), until_s, board.where)
+    reached, at = _awaited(partial(_announced, board), until_s, _place(board))
 
     def receive(timeout_s: float) -> Message | None:
         reached.wire.settimeout(max(timeout_s, 1e-3))
@@ -231,13 +258,19 @@ def _announced(board: FileBoard) -> tuple[Connection, str] | None:
 
 def _dialled(board: FileBoard) -> tuple[Connection, str, str] | None:
     """A connection to the post that a file announces, the address that reached it, and the door's job there; None where
-    there is none, or who is there has ended."""
-    contact = board.read(RETRY_S)
+    there is none, or who is there has ended. OtherSecret: its secret is none of this process's."""
+    contact, refusal = board.read(RETRY_S), None
     for at in contact.addresses if contact else ():
         assert contact is not None
-        with suppress(OSError):
-            job = _job(contact)
+        job = _job(contact)
+        try:
             return dial(Addressee((at, contact.port), job, partial(proof, contact.secret + board.secret))), at, job
+        except OtherSecret as error:
+            refusal = error
+        except OSError:
+            continue
+    if refusal is not None:
+        raise refusal
     return None
 
 

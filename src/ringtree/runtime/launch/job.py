@@ -12,7 +12,7 @@ GRACE_S = 5.0
 STOP_S = 2.0
 """Seconds from SIGTERM to SIGKILL."""
 REPEAT_S = 0.5
-"""Seconds in which the same signal again is the same request: `timeout` signals its child, and then the child's group."""
+"""Seconds in which the same signal is the same request: `timeout` signals its child, and then the child's group."""
 
 
 class JobCourse:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -245,3 +246,27 @@ def test_ranks_that_differ_hear_of_it() -> None:
         np.testing.assert_array_equal(comm.all_gather(np.array([comm.rank]))[:, 0], [0, 1])
 
     spawn(act, 2)
+
+
+def test_another_secret_is_named_on_both_sides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    at = f"file://{tmp_path}/board"
+
+    def act(comm: Communicator) -> str:
+        alone = comm.split(comm.rank)
+        if comm.rank == 1:
+            os.environ["RINGTREE_SECRET"] = "another"
+            until((tmp_path / "board").exists)
+            with pytest.raises(TimeoutError) as caught:
+                ringtree.join(at, timeout_s=0.3)
+        else:
+            with pytest.raises(TimedOut) as caught:
+                alone.grow(1, at=at, timeout_s=1.5)
+        return str(caught.value)
+
+    monkeypatch.setenv("RINGTREE_SECRET", "the group's")
+    grown, joined = ringtree.spawn(act, 2)
+    assert re.search(r"0 of 1 .* a process on \S+ came with another secret: set RINGTREE_SECRET alike for all", grown)
+    assert joined == (
+        f"no group took this process in at {at}: the group there has another secret: "
+        "set RINGTREE_SECRET alike for its ranks and this process"
+    )

@@ -54,6 +54,10 @@ class _Secret(NamedTuple):
     owner: ref[object]
 
 
+class OtherSecret(ConnectionError):
+    """The process that was dialled knows the job by another secret."""
+
+
 class Come:
     """A survivor that has come to this process. `shunned`: those without whom it goes on."""
 
@@ -77,6 +81,7 @@ class Post:
         self.port: int = self._listener.getsockname()[1]
         self._lock = threading.Lock()
         self._secrets: dict[str, _Secret] = {}
+        self._refused: dict[str, str] = {}
         self._come: dict[str, dict[Connection, Come]] = {}
         self._states: dict[str, str] = {}
         self._leaders: dict[str, dict[Connection, tuple[int, float]]] = {}
@@ -101,6 +106,12 @@ class Post:
         """Serves no more processes of that job."""
         with self._lock:
             self._secrets.pop(job, None)
+            self._refused.pop(job, None)
+
+    def refused_from(self, job: str) -> str:
+        """The address of the last process that came to that job with another secret; "" where none did."""
+        with self._lock:
+            return self._refused.get(job, "")
 
     def does(self, key: str, state: str) -> None:
         """Sets the state of this process in the group of that key."""
@@ -175,6 +186,10 @@ class Post:
     def _admit(self, connection: Connection, hello: dict[str, Any]) -> None:
         proof_of = self._secrets[hello["job"]].proof_of
         if not hmac.compare_digest(proof_of("come", connection.nonce, hello["nonce"]).hex(), hello["proof"]):
+            with self._lock:
+                self._refused[hello["job"]] = connection.peer()
+                _bound(self._refused)
+            connection.send({"refused": "secret"})
             raise ConnectionError("a wrong secret")
         connection.proved, connection.most_bytes = True, MOST_BYTES
         connection.send({"proof": proof_of("post", hello["nonce"], connection.nonce).hex()})
@@ -234,8 +249,8 @@ class Addressee(NamedTuple):
 
 
 def dial(to: Addressee) -> Connection:
-    """A connection to the post of another process. ConnectionError: the process has ended; another OSError:
-    it is out of reach."""
+    """A connection to the post of another process. ConnectionError: the process has ended, OtherSecret among them where
+    it has not; another OSError: it is out of reach."""
     wire = socket.create_connection(to.address, SILENT_S)
     connection = Connection(wire)
     try:
@@ -243,6 +258,8 @@ def dial(to: Addressee) -> Connection:
         theirs = connection.whole(SILENT_S)["nonce"]
         mine = to.proof_of("come", theirs, connection.nonce).hex()
         answer = connection.answer({"job": to.job, "nonce": connection.nonce, "proof": mine}, SILENT_S)
+        if answer.get("refused") == "secret":
+            raise OtherSecret("the secret is another there")
         if not hmac.compare_digest(to.proof_of("post", connection.nonce, theirs).hex(), answer.get("proof", "")):
             raise ConnectionError("who listens there is none of the job's")
         connection.most_bytes = MOST_BYTES

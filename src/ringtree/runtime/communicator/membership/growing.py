@@ -198,7 +198,10 @@ def _came(
             return came, newcomers
         if over:
             late = f"{came} of {count} processes came to join within {timeout_s:g} s; the group is as before"
-            raise call.raised_by_all(TimedOut(f"{late}: have they called ringtree.join() with the same `at`?"))
+            why = "have they called ringtree.join() with the same `at`?"
+            if refused := comm.broadcast_object(door.refused_from() if door is not None else ""):
+                why = f"a process on {refused} came with another secret: set RINGTREE_SECRET alike for all"
+            raise call.raised_by_all(TimedOut(f"{late}: {why}"))
 
 
 def _look(door: Door, count: int | None, until_s: float) -> tuple[list[Newcomer], bool]:
