@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from ringtree.cli import main
 from ringtree.runtime.launch.hosts import agents
 from ringtree.runtime.launch.hosts.launcher import HostedProgram, run, variables
 from ringtree.runtime.launch.hosts.link import SSH_OPTIONS, command_for
@@ -281,3 +282,22 @@ def test_ssh_asks_nothing_and_carries_only_the_agent() -> None:
 def test_variables_that_are_not_set_are_refused() -> None:
     with pytest.raises(ValueError, match="--env NONE: no variable"):
         variables(HostedProgram([], env=["NONE"]), {})
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("RINGTREE_TIMEOUT=abc", "RINGTREE_TIMEOUT is 'abc'; expected"),
+        ("RINGTREE_RANK=7", "--env RINGTREE_RANK: ranks get that from this command; expected it not given\n"),
+        ("RINGTREE_ADDRESS=foo", "expected it set in this command's own environment\n"),
+        ("RINGTREE_TIMEOUTS=3", "ringtree run: nothing reads RINGTREE_TIMEOUTS; is it RINGTREE_TIMEOUT?\n"),
+    ],
+)
+def test_variables_that_env_names_are_checked_too(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], given: str, expected: str
+) -> None:
+    file = program(tmp_path, "print('ran')\n")
+    code = main(["run", "--hosts", "localhost:1", "--env", given, file])
+    captured = capfd.readouterr()
+    assert expected in captured.err
+    assert (code, captured.out) == ((0, "[localhost:0] ran\n") if "nothing reads" in expected else (1, ""))

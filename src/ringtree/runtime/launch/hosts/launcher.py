@@ -97,16 +97,25 @@ def variables(program: HostedProgram, env: Mapping[str, str]) -> dict[str, str]:
     """The variables that go along: those of ringtree and UCX, PYTHONPATH, and the program's. ValueError for a name that
     is not set."""
     found = {name: text for name, text in env.items() if name.startswith(PASSED) and name not in KEPT_BACK}
-    found |= passed_path(env)
-    for text in program.env:
-        name, given, value = text.partition("=")
-        if not name or (not given and name not in env):
-            raise ValueError(f"--env {text}: no variable of that name is set here; expected one, or NAME=VALUE")
-        found[name] = value if given else env[name]
+    found |= passed_path(env) | named_variables(program.env, env)
     if program.interface:
         found[INTERFACE] = program.interface
     if program.algorithm:
         found["RINGTREE_ALGORITHM"] = program.algorithm
+    return found
+
+
+def named_variables(words: Sequence[str], env: Mapping[str, str]) -> dict[str, str]:
+    """The variables that --env names, by its words. ValueError: a name is not set, or is that of each job's own."""
+    found = {}
+    for text in words:
+        name, given, value = text.partition("=")
+        if not name or (not given and name not in env):
+            raise ValueError(f"--env {text}: no variable of that name is set here; expected one, or NAME=VALUE")
+        if name in KEPT_BACK:
+            own = "set in this command's own environment" if name == ADDRESS else "not given"
+            raise ValueError(f"--env {name}: ranks get that from this command; expected it {own}")
+        found[name] = value if given else env[name]
     return found
 
 
