@@ -85,6 +85,15 @@ def test_folder_arguments_and_variables_go_along(
     assert sorted(capfd.readouterr().out.splitlines()) == [f"[a:0] {words}", f"[b:1] {words}"]
 
 
+def test_half_of_torchs_place_is_filled_in(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    file = program(tmp_path, "print(os.environ.get('MASTER_ADDR'), os.environ.get('MASTER_PORT'))")
+    assert ran("a:1", [file], env=["MASTER_PORT=29777"]) == 0
+    assert capfd.readouterr().out == "[a:0] 127.0.0.1 29777\n"
+    assert ran("a:1", [file], env=["MASTER_ADDR=1.2.3.4"]) == 0
+    _, address, port = capfd.readouterr().out.split()
+    assert address == "1.2.3.4" and port.isdigit()
+
+
 def test_lines_are_whole_and_in_order(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     text = """
 for i in range(400):

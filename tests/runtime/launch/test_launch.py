@@ -93,6 +93,15 @@ def test_the_users_place_of_torchs_store_stands(
     file = program(tmp_path, TORCHS)
     run([file], 1)
     assert capsys.readouterr().out.split()[1:] == ["0", "1", "0", "1", "here", "29511"]
+    monkeypatch.delenv("MASTER_ADDR")
+    run([file], 1)
+    assert capsys.readouterr().out.split()[5:] == ["127.0.0.1", "29511"]
+    monkeypatch.setenv("MASTER_ADDR", "here")
+    monkeypatch.delenv("MASTER_PORT")
+    run([file], 1)
+    words = capsys.readouterr().out.split()
+    assert words[5] == "here" and int(words[6]) > 0
+    monkeypatch.setenv("MASTER_PORT", "29511")
     for name in ("RANK", "WORLD_SIZE"):  # now the place is that of a job that this one is a rank of
         monkeypatch.setenv(name, "7")
     run([file], 1)

@@ -19,7 +19,7 @@ from ringtree.runtime.launch.printer import Printer
 from ringtree.runtime.launch.program import resolve
 from ringtree.runtime.launch.rank_processes import DRAIN_S, RankProcesses, stdin_for_rank_0, turn
 from ringtree.runtime.launch.restarts import Restarts
-from ringtree.runtime.launch.torch_variables import HERE, StorePort, names_a_store, store_variables
+from ringtree.runtime.launch.torch_variables import HERE, StorePort, store_variables
 from ringtree.runtime.launch.whole_lines import Take
 
 RESTART = "RINGTREE_RESTART"
@@ -57,9 +57,8 @@ def run(
         env = {**os.environ, "RINGTREE_WORLD_SIZE": str(ranks), "RINGTREE_JOB": os.urandom(8).hex()}
         for name in (TRACE_FOLDER, RESTART):  # of another job, which this one is a rank of
             env.pop(name, None)
-        if not names_a_store(env):
-            store = stack.enter_context(closing(StorePort()))
-            env |= store_variables(HERE, store.number)
+        store = stack.enter_context(closing(StorePort()))
+        env |= store_variables(HERE, store.number, env)
         if algorithm is not None:
             env["RINGTREE_ALGORITHM"] = algorithm
         if trace is not None:

@@ -11,6 +11,7 @@ import socket
 from collections.abc import Mapping
 
 HERE = "127.0.0.1"
+STORE = ("MASTER_ADDR", "MASTER_PORT")
 
 
 class StorePort:
@@ -35,14 +36,13 @@ class StorePort:
         self._kept.close()
 
 
-def names_a_store(env: Mapping[str, str]) -> bool:
-    """Whether the user chose the place of torch's store. Inside a rank of another job the place is that job's."""
-    return "MASTER_PORT" in env and "RANK" not in env
-
-
-def store_variables(host: str, port: int) -> dict[str, str]:
-    """The place of torch's store, alike for all ranks."""
-    return {"MASTER_ADDR": host, "MASTER_PORT": str(port)}
+def store_variables(host: str | None, port: int, env: Mapping[str, str]) -> dict[str, str]:
+    """The place of torch's store, alike for all ranks: the address and the port that the user chose, and of what he did
+    not choose these, as far as a host is known. Inside a rank of another job the chosen place is that job's."""
+    chosen = {} if "RANK" in env else {name: env[name] for name in STORE if env.get(name)}
+    if host is None and STORE[0] not in chosen:
+        return chosen
+    return {**dict(zip(STORE, (str(host), str(port)), strict=True)), **chosen}
 
 
 def rank_variables(rank: int, size: str, place: int, here: int) -> dict[str, str]:

@@ -68,8 +68,7 @@ def run(program: HostedProgram, hosts: Sequence[HostRanks], trace: Path | None =
         try:
             agents.connect((host, command_for(host, program.ssh, program.python, env)) for host in hosts)
             words, address, store_port = _prepared(agents, program, env)
-            if "MASTER_PORT" not in env:
-                job |= _store(address, store_port)
+            job |= _store(address, store_port, env)
             _start(agents, job, address, folder is not None)
             agents.watch()
         except SetupEnded as ended:
@@ -142,10 +141,10 @@ def _prepared(agents: Agents, program: HostedProgram, env: Mapping[str, str]) ->
     return words, shown(_common(first, contact["addresses"], reached), contact["port"]), store_port
 
 
-def _store(address: str, port: int) -> dict[str, str]:
-    """The place of torch's store, on rank 0's host; nothing where only a file names that host."""
+def _store(address: str, port: int, env: Mapping[str, str]) -> dict[str, str]:
+    """The place of torch's store, on rank 0's host, which may be known by a file only."""
     at = rendezvous_address({ADDRESS: address}) if address else (HERE, 0)
-    return store_variables(at[0], port) if isinstance(at, tuple) else {}
+    return store_variables(at[0] if isinstance(at, tuple) else None, port, env)
 
 
 def _common(first: AgentLink, addresses: Sequence[str], reached: Mapping[AgentLink, Message]) -> str:
