@@ -38,7 +38,8 @@ void Interpreter::mismatch(int peer, std::uint64_t peer_call, const Fingerprint&
   if (call == peer_call && theirs.code == mine.code && theirs.count == mine.count)
     text +=
         ", with another schedule or blocks of other sizes (as where RINGTREE_ALGORITHM, RINGTREE_DETERMINISTIC or "
-        "RINGTREE_ACCUMULATE differ), or elements of another type that is moved as bytes";
+        "RINGTREE_ACCUMULATE differ, or another version of ringtree is installed), or elements of another type that is "
+        "moved as bytes";
   else if (theirs == mine)
     text += "; one of them made a call that the other did not make";
   endpoint_.fail(Failure::mismatch, -1, text);

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import ringtree
 from ringtree.errors import PeerDied
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
 from ringtree.runtime.bootstrap.environment import rendezvous_address
@@ -139,7 +140,15 @@ def test_a_build_before_versions_is_refused_by_name(served: tuple[RendezvousServ
         old = Connection(wire)
         theirs = old.whole(10.0)["nonce"]
         old.send({"nonce": old.nonce, "proof": proof(SECRET, "rank", theirs, old.nonce).hex()})
-        assert "rank unknown speaks version 0 of the rendezvous, rank 0 version 2" in old.whole(10.0)["refused"]
+        assert "rank unknown speaks version 0 of the rendezvous, rank 0 version 3" in old.whole(10.0)["refused"]
+
+
+def test_another_version_is_refused_by_name(
+    served: tuple[RendezvousServer, tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ringtree, "__version__", "0.0.1")
+    with pytest.raises(RuntimeError, match=r"rank 1 has ringtree 0.0.1, rank 0 has \S+: start every rank from"):
+        client(served[1], 1)
 
 
 def test_connections_that_carry_nothing_are_kept_alive(served: tuple[RendezvousServer, tuple[str, int]]) -> None:

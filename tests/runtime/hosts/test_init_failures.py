@@ -87,6 +87,11 @@ def speaks_another_protocol() -> str:
     return joined()
 
 
+def has_another_version() -> str:
+    ringtree.__version__ = "0.0.1"
+    return joined()
+
+
 def runs_another_build() -> str:
     native_module().BUILD = "cafe"
     return joined()
@@ -121,10 +126,11 @@ def test_all_raise_which_rank_failed_and_why(
     [
         (joined, {"WORLD_SIZE": 5}, "rank 2 has 5 ranks in its job, rank 0 has 3"),
         (joined, {"RANK": 1}, "two processes claim to be rank 1"),
-        (speaks_another_protocol, {}, "rank 2 speaks version 99 of the rendezvous, rank 0 version 2: start every"),
+        (speaks_another_protocol, {}, "rank 2 speaks version 99 of the rendezvous, rank 0 version 3: start every"),
+        (has_another_version, {}, "rank 2 has ringtree 0.0.1, rank 0 has "),
         (runs_another_build, {}, "ranks run different builds of ringtree: rank 0 has "),
     ],
-    ids=["size", "rank", "protocol", "build"],
+    ids=["size", "rank", "protocol", "version", "build"],
 )
 def test_a_rank_that_contradicts_the_others_ends_the_job(
     faulty: Callable[..., list[str]], task: Callable[[], str], variables: dict[str, object], expected: str

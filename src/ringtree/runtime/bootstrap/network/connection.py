@@ -21,7 +21,7 @@ from typing import Any
 
 from ringtree.runtime.linux import after_fork_in_child, of_kernel, readable
 
-PROTOCOL = 2
+PROTOCOL = 3
 """The version of the messages behind the proof."""
 MOST_BYTES = 1 << 26
 """A longer message is refused unread."""

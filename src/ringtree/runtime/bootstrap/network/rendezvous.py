@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+import ringtree
 from ringtree.errors import PeerDied
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
 from ringtree.runtime.bootstrap.network.addresses import is_loopback
@@ -308,6 +309,7 @@ class Rendezvous:
                 "nonce": connection.nonce,
                 "proof": proof(secret, "rank", theirs, connection.nonce).hex(),
                 "protocol": PROTOCOL,
+                "version": ringtree.__version__,
                 "rank": self._rank,
                 "size": self._size,
                 "process": self._process,

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import ringtree
 from ringtree.runtime.bootstrap.network.acceptor import STRANGERS, Acceptor
 from ringtree.runtime.bootstrap.network.connection import (
     MOST_BYTES,
@@ -37,6 +38,7 @@ REMIND_S = 0.5
 """Seconds between two lists of the absent members."""
 MOST_LISTED = 8
 """At most this many absent members are in such a list."""
+ONE_INSTALLATION = "start every rank from the same installation of ringtree"
 READY = "/ready"
 """The end of the key of a setup's last meeting."""
 
@@ -83,7 +85,7 @@ class RendezvousServer:
 
     def __init__(self, listener: socket.socket, secret: bytes, size: int, names: Sequence[str] | None = None) -> None:
         """`names`: the ranks' names, in meetings and for users; their numbers are the default."""
-        self.job = secrets.token_hex(8)
+        self.job, self._version = secrets.token_hex(8), ringtree.__version__
         self._listener, self._secret, self._size = listener, secret, size
         self._names = tuple(map(str, range(size))) if names is None else tuple(names)
         self._meetings: dict[str, _Meeting] = {}
@@ -186,10 +188,13 @@ class RendezvousServer:
         if (theirs := hello.get("protocol", 0)) != PROTOCOL:
             return (
                 f"rank {rank if rank >= 0 else 'unknown'} speaks version {theirs} of the rendezvous, rank 0 version "
-                f"{PROTOCOL}: start every rank from the same installation of ringtree"
+                f"{PROTOCOL}: {ONE_INSTALLATION}"
             )
+        name = self._names[rank] if 0 <= rank < self._size else str(rank)
+        if (theirs := hello["version"]) != self._version:
+            ours = f"rank {self._names[0]} has {self._version}"
+            return f"rank {name} has ringtree {theirs}, {ours}: {ONE_INSTALLATION}"
         if hello["size"] != self._size:
-            name = self._names[rank] if 0 <= rank < self._size else str(rank)
             return other_size(name, hello["size"], self._names[0], self._size)
         if not 0 <= rank < self._size:
             return f"rank {rank} is none of this job's {self._size} ranks"
