@@ -85,6 +85,21 @@ def test_folder_arguments_and_variables_go_along(
     assert sorted(capfd.readouterr().out.splitlines()) == [f"[a:0] {words}", f"[b:1] {words}"]
 
 
+def test_ranks_run_in_the_folder_by_the_name_that_the_shell_has_for_it(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    monkeypatch.chdir(tmp_path / "link")
+    program(tmp_path / "real", "print(os.environ['PWD'], os.getcwd(), os.environ['PYTHONPATH'])")
+    monkeypatch.setenv("PYTHONPATH", "lib")
+    for named, found in (("link", "link"), ("none", "real"), ("..", "real")):
+        monkeypatch.setenv("PWD", str(tmp_path / named))
+        assert ran("a:1,localhost:1", ["program.py"]) == 0
+        words = f"{tmp_path / found} {tmp_path / 'real'} {tmp_path / found}/lib"
+        assert sorted(capfd.readouterr().out.splitlines()) == [f"[a:0] {words}", f"[localhost:1] {words}"]
+
+
 def test_half_of_torchs_place_is_filled_in(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     file = program(tmp_path, "print(os.environ.get('MASTER_ADDR'), os.environ.get('MASTER_PORT'))")
     assert ran("a:1", [file], env=["MASTER_PORT=29777"]) == 0

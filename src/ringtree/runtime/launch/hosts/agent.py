@@ -143,6 +143,7 @@ class Agent:
             os.chdir(order["folder"])
         except OSError as error:
             raise ValueError(f"no folder {order['folder']} there ({error.strerror}), in which to run") from None
+        os.environ["PWD"] = order["folder"]
         try:
             self._words = resolve(order["command"], order["module"])
         except ValueError as error:

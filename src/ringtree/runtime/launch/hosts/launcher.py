@@ -121,7 +121,19 @@ def named_variables(words: Sequence[str], env: Mapping[str, str]) -> dict[str, s
 def passed_path(env: Mapping[str, str]) -> dict[str, str]:
     """PYTHONPATH as it goes along to other hosts, where it is set."""
     path = env.get("PYTHONPATH")
-    return {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, path.split(os.pathsep)))} if path else {}
+    return (
+        {"PYTHONPATH": os.pathsep.join(os.path.join(_folder(), one) for one in path.split(os.pathsep))} if path else {}
+    )
+
+
+def _folder() -> str:
+    """The working directory by the name that the user's shell has for it: other hosts may have it under that name, and
+    what links stand for here may be another folder's name there, as with homes that are mounted on demand."""
+    named = os.environ.get("PWD", "")
+    try:
+        return named if os.path.isabs(named) and os.path.samefile(named, ".") else os.getcwd()
+    except OSError:
+        return os.getcwd()
 
 
 def _prepared(agents: Agents, program: HostedProgram, env: Mapping[str, str]) -> tuple[list[str], str, int]:
@@ -129,7 +141,7 @@ def _prepared(agents: Agents, program: HostedProgram, env: Mapping[str, str]) ->
     there for torch's store."""
     given = os.environ.get(ADDRESS, "")
     first, *others = agents.links
-    order = {"do": "prepare", "folder": os.getcwd(), "command": [*program.command], "module": program.module}
+    order = {"do": "prepare", "folder": _folder(), "command": [*program.command], "module": program.module}
     order |= {"env": dict(env), "first": False, "doorway": False}
     opens = bool(others) and not given
     agents.ask(others, order)
