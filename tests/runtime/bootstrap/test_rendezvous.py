@@ -21,6 +21,7 @@ from ringtree.runtime.bootstrap.environment import rendezvous_address
 from ringtree.runtime.bootstrap.network.addresses import listen
 from ringtree.runtime.bootstrap.network.connection import Connection, proof
 from ringtree.runtime.bootstrap.network.contact import GivenAddress
+from ringtree.runtime.bootstrap.network.hosts import MultiHostBootstrap
 from ringtree.runtime.bootstrap.network.rendezvous import Rendezvous
 from ringtree.runtime.bootstrap.network.server import RendezvousServer
 from tests.waiting import until
@@ -141,6 +142,14 @@ def test_a_build_before_versions_is_refused_by_name(served: tuple[RendezvousServ
         theirs = old.whole(10.0)["nonce"]
         old.send({"nonce": old.nonce, "proof": proof(SECRET, "rank", theirs, old.nonce).hex()})
         assert "rank unknown speaks version 0 of the rendezvous, rank 0 version 3" in old.whole(10.0)["refused"]
+
+
+def test_rank_0_names_an_address_that_is_none_of_its_host() -> None:
+    with listen("127.0.0.1", 0) as free:
+        port = free.getsockname()[1]
+    where = r"RINGTREE_ADDRESS=192.0.2.1:\d+ within 0.2 s .*: 192.0.2.1 is no address of this host, where rank 0 runs"
+    with pytest.raises(TimeoutError, match=where):
+        MultiHostBootstrap(GivenAddress(("192.0.2.1", port), SECRET), 0, 2, 0.2)
 
 
 def test_another_version_is_refused_by_name(

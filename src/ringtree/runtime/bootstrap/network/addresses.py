@@ -22,6 +22,21 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def is_elsewhere(host: str) -> bool:
+    """Whether a name or numeric address is none of this host's own, so that nobody here can listen at it."""
+    with contextlib.suppress(socket.gaierror):
+        for family, kind, *_, where in socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM):
+            with contextlib.closing(socket.socket(family, kind)) as probe:
+                try:
+                    probe.bind(where)
+                    return False
+                except OSError as error:
+                    if error.errno != errno.EADDRNOTAVAIL:
+                        return False
+        return True
+    return False
+
+
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket at that address of this host; at all addresses where it is none of this host's own (behind a
     translation of addresses). RuntimeError names RINGTREE_ADDRESS."""

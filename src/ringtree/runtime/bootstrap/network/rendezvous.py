@@ -16,7 +16,7 @@ from typing import Any
 import ringtree
 from ringtree.errors import PeerDied
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
-from ringtree.runtime.bootstrap.network.addresses import is_loopback
+from ringtree.runtime.bootstrap.network.addresses import is_elsewhere, is_loopback
 from ringtree.runtime.bootstrap.network.boards.handed_on import HandedOn
 from ringtree.runtime.bootstrap.network.connection import (
     MOST_BYTES,
@@ -278,7 +278,12 @@ class Rendezvous:
             )
         each = tried.values() if self._board.given else (f"{address}: {why}" for address, why in tried.items())
         hint = f"is rank {self._first} running, and is that its address on this network?"
-        if self._board.given and is_loopback(self._board.given.addresses[0]):
+        if self._rank == 0 and self._board.given and is_elsewhere(self._board.given.addresses[0]):
+            hint = (
+                f"{self._board.given.addresses[0]} is no address of this host, where rank {self._first} runs; set "
+                "RINGTREE_ADDRESS to one that is, alike for all ranks"
+            )
+        elif self._board.given and is_loopback(self._board.given.addresses[0]):
             hint = (
                 "is rank 0 running? An address of the loopback interface reaches this host only: where rank 0 is on "
                 "another, set RINGTREE_ADDRESS to an address of its network"
