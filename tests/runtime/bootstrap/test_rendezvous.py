@@ -241,7 +241,16 @@ def test_what_is_no_address_is_refused(text: str) -> None:
         rendezvous_address({"RINGTREE_ADDRESS": text})
 
 
+@pytest.mark.parametrize("host", ["fe80::1%eth0", "FEBF::2", "fe80:0::1"])
+def test_an_address_of_one_link_is_refused(host: str) -> None:
+    with pytest.raises(
+        ValueError, match=r"an address of one link's own, .*; expected another address of rank 0's host"
+    ):
+        rendezvous_address({"RINGTREE_ADDRESS": f"[{host}]:29400"})
+
+
 def test_addresses() -> None:
+    assert rendezvous_address({"RINGTREE_ADDRESS": "fe80a.cluster:29400"}) == ("fe80a.cluster", 29400)
     assert rendezvous_address({}) is None
     assert rendezvous_address({"RINGTREE_ADDRESS": "10.0.0.1:29400"}) == ("10.0.0.1", 29400)
     assert rendezvous_address({"RINGTREE_ADDRESS": "[fd00::1]:29400"}) == ("fd00::1", 29400)

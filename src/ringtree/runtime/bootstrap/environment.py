@@ -29,6 +29,8 @@ MOST_SHOWN = 40
 """The most characters of a value that an error repeats."""
 TASKS = re.compile(r"(\d{1,7})(\(x\d{1,7}\))?(,\d{1,7}(\(x\d{1,7}\))?)*")
 """Slurm's numbers of tasks, node by node, as in 2(x3),1."""
+LINKS_OWN = re.compile("fe[89ab][0-9a-f]:", re.IGNORECASE)
+"""The beginning of IPv6 addresses that are a link's own (fe80::/10): who uses one names the link beside it."""
 PARENT = "parent-"
 """The prefix of a job that no launcher names: its ranks are the children of one process."""
 SPAWNED = "spawn-"
@@ -99,6 +101,11 @@ def rendezvous_address(env: Mapping[str, str] | None = None) -> tuple[str, int] 
     if not _is_name(bare) or ambiguous or not 0 < number < 1 << 16:
         raise ValueError(
             f"{ADDRESS} is {_shown(text)}; expected host:port, as in 10.0.0.1:29400 or [fd00::1]:29400, or file:///path"
+        )
+    if LINKS_OWN.match(bare):
+        raise ValueError(
+            f"{ADDRESS} is {_shown(text)}, an address of one link's own, whose name is another on each host; expected "
+            "another address of rank 0's host, or file:///path"
         )
     return bare, number
 
