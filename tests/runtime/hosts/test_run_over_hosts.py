@@ -160,7 +160,7 @@ def test_output_waits_for_a_slow_reader(launch: Launch) -> None:
         ("silent", {}, "host silent gave no answer within 1 s"),
         ("b", {"python": "/no/python"}, "host b has no such python: .*/no/python.*; name its path by --python"),
         ("b", {"python": "{bare}"}, "host b has no ringtree .* for its python: .*No module named"),
-        ("b", {"interface": "no7"}, "host b: RINGTREE_INTERFACE is 'no7'; expected an interface of this host"),
+        ("b", {"interface": "no7"}, "host localhost: RINGTREE_INTERFACE is 'no7'; expected an interface of this host"),
     ],
 )  # fmt: skip
 def test_a_host_that_cannot_serve_is_named(

@@ -91,13 +91,32 @@ def test_an_address_of_the_users_stands(launch: Launch, lab: Lab, monkeypatch: p
 
 
 @pytest.mark.parametrize("interface", ["docker0", "away"])
-def test_hosts_without_a_common_network_are_named(launch: Launch, interface: str) -> None:
-    code, out, complaints = launch("lab0:1,lab1:1", MEET, "--interface", interface).end()
+def test_hosts_without_a_common_network_are_named(launch: Launch, lab: Lab, interface: str) -> None:
+    lab.run(
+        1, f"ip link add {interface} type bridge; ip addr add 10.2.2.2/24 dev {interface}; ip link set {interface} up"
+    )
+    try:
+        code, out, complaints = launch("lab0:1,lab1:1", MEET, "--interface", interface).end()
+    finally:
+        lab.run(1, f"ip link del {interface}")
     assert (code, out) == (1, "")
     assert len(complaints) == 1
     assert re.match(
         r"ringtree run: host lab1 reaches rank 0's host lab0 at none of its addresses: 1[\d.]+; ", complaints[0]
     )
+
+
+@pytest.mark.parametrize(
+    ("interface", "expected"),
+    [
+        ("docker0", r"'docker0'; expected an interface of this host or its address: eth0 \(10.99.0.2\).*\)"),
+        ("10.99.0.1", ".*; an address is one host's, and several need a name"),
+    ],
+)
+def test_a_host_that_lacks_the_interface_is_named(launch: Launch, interface: str, expected: str) -> None:
+    code, out, complaints = launch("lab0:1,lab1:1", MEET, "--interface", interface).end()
+    assert (code, out, len(complaints)) == (1, "", 1)
+    assert re.fullmatch(f"ringtree run: host lab1: RINGTREE_INTERFACE is {expected}", complaints[0])
 
 
 def test_a_host_that_is_cut_off_ends_the_job(launch: Launch, lab: Lab) -> None:

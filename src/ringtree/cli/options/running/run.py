@@ -54,7 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--hosts", type=MayBeFile, metavar="a:4,b:4|FILE", help="hosts and their slots, or a hostfile")
     parser.add_argument("--ssh", metavar="COMMAND", help="reach other hosts by COMMAND, as 'ssh -p 2222' (default ssh)")
     parser.add_argument("--python", metavar="PATH", help="Python on the other hosts (default: the path of this one)")
-    parser.add_argument("--interface", metavar="NAME", help="interface by which the hosts reach each other")
+    parser.add_argument(
+        "--interface", metavar="NAME", help="interface by which the hosts reach each other, of one name on all"
+    )
     parser.add_argument(
         "--env", action="append", default=[], metavar="NAME[=VALUE]", help="variable that goes along; may be repeated"
     )

@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 import ringtree
 from ringtree.runtime.bootstrap.environment import ADDRESS, SECRET, TRACE_FOLDER
 from ringtree.runtime.launch.hosts.messages import GREETING, LONGEST_MESSAGE, SILENCE_S, Message, event, line_of, output
-from ringtree.runtime.launch.hosts.reachable import Doorway, reached
+from ringtree.runtime.launch.hosts.reachable import Doorway, check_interface, reached
 from ringtree.runtime.launch.interrupts import interrupts
 from ringtree.runtime.launch.job import STOP_S
 from ringtree.runtime.launch.outbox import Outbox
@@ -136,8 +136,8 @@ class Agent:
         return does[order["do"]](order)
 
     def _prepare(self, order: Message) -> Message:
-        """Finds the program; with `first`, on rank 0's host, keeps a port for torch's store, and with `doorway` opens
-        one that agents of other hosts try."""
+        """Finds the program, and with `several`, where hosts reach each other, the interface; with `first`, on rank 0's
+        host, keeps a port for torch's store, and with `doorway` opens one that agents of other hosts try."""
         os.environ.update(order["env"])
         try:
             os.chdir(order["folder"])
@@ -148,6 +148,8 @@ class Agent:
             self._words = resolve(order["command"], order["module"])
         except ValueError as error:
             raise ValueError(f"{error} (in {order['folder']})") from None
+        if order.get("several"):
+            check_interface()
         answer: Message = {"words": self._words}
         if order["first"]:
             self._store = StorePort()

@@ -142,7 +142,7 @@ def _prepared(agents: Agents, program: HostedProgram, env: Mapping[str, str]) ->
     given = os.environ.get(ADDRESS, "")
     first, *others = agents.links
     order = {"do": "prepare", "folder": _folder(), "command": [*program.command], "module": program.module}
-    order |= {"env": dict(env), "first": False, "doorway": False}
+    order |= {"env": dict(env), "first": False, "doorway": False, "several": bool(others)}
     opens = bool(others) and not given
     agents.ask(others, order)
     contact = agents.ask([first], {**order, "first": True, "doorway": opens})[first]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import hmac
+import ipaddress
+import os
 import secrets
 import selectors
 import socket
@@ -11,9 +13,9 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from ringtree.runtime.bootstrap.environment import ADDRESS, rendezvous_address
+from ringtree.runtime.bootstrap.environment import ADDRESS, INTERFACE, rendezvous_address
 from ringtree.runtime.bootstrap.network.addresses import listen_everywhere
-from ringtree.runtime.bootstrap.network.interfaces import candidates
+from ringtree.runtime.bootstrap.network.interfaces import candidates, chosen_interface
 
 TRY_S = 3.0
 """Seconds until an address is taken as one that is out of reach."""
@@ -53,6 +55,23 @@ class Doorway:
             connection, _ = self._listener.accept()
             with connection:
                 connection.send(bytes.fromhex(self._token))
+
+
+def check_interface() -> None:
+    """ValueError: this host has no interface as RINGTREE_INTERFACE names it, alike for all hosts."""
+    try:
+        chosen_interface()
+    except ValueError as error:
+        named = os.environ[INTERFACE].strip("[]")
+        hint = "; an address is one host's, and several need a name" if _is_address(named) else ""
+        raise ValueError(f"{error}{hint}") from None
+
+
+def _is_address(text: str) -> bool:
+    try:
+        return bool(ipaddress.ip_address(text))
+    except ValueError:
+        return False
 
 
 def reached(addresses: Sequence[str], port: int, token: str) -> list[str]:
