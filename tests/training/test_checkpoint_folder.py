@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ringtree.training import ParallelLayout
+from tests.torch_backend.conftest import Worlds
 from tests.training.test_checkpoint import _go_on, _write, plan_of
 
 TIMES = 300
@@ -128,3 +129,26 @@ def test_a_folder_is_one_trainings_until_it_ends(tmp_path: Path) -> None:
             pass
     here.close()
     there.close()
+
+
+def _enter(folder: Path, of_rank: str) -> None:
+    import torch.distributed as dist
+
+    from ringtree.training.core.checkpoint import claimed
+
+    with claimed(folder / of_rank.format(dist.get_rank())):
+        pass
+
+
+def _enter_apart(folder: Path) -> str:
+    with pytest.raises(ValueError, match="expected a folder that all ranks share") as raised:
+        _enter(folder, "host{}")
+    return str(raised.value)
+
+
+def test_ranks_on_disks_of_their_own_do_not_begin(worlds: Worlds, tmp_path: Path) -> None:
+    (tmp_path / "host2").mkdir()
+    texts = worlds(3).run(_enter_apart, tmp_path)
+    assert texts[0].startswith(f"the checkpoints' folder {tmp_path}/host1 of rank 1, on ") and len({*texts}) == 1
+    worlds(3).run(_enter, tmp_path, "shared")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["host0", "host2", "shared"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,7 +27,7 @@ from torch.distributed.checkpoint.api import CheckpointException
 
 from ringtree.files.file_bytes import file_bytes, opened
 from ringtree.files.json_values import json_value, shown
-from ringtree.training.core.checkpoint_folder import FACTS, begin, beside, claim, latest, take_name
+from ringtree.training.core.checkpoint_folder import FACTS, begin, beside, claim, latest, leave_token, take_name
 from ringtree.training.core.checkpoint_reader import TensorReader
 from ringtree.training.core.checkpoint_table import COUNT, check_sizes
 from ringtree.training.core.plan import TrainingPlan
@@ -52,15 +53,35 @@ def latest_of_all(folder: Path) -> Path | None:
 @contextmanager
 def claimed(folder: Path | None) -> Iterator[None]:
     """Keeps other trainings out of a folder of checkpoints, if there is one, while the block runs; all ranks enter it.
-    ValueError: if another has it."""
+    ValueError: if another has it, or a rank's folder is not rank 0's, which would be found when all is trained."""
     held: list[int] = []
     if folder is not None:
         _on_first(lambda: held.append(claim(folder)))
     try:
+        if folder is not None and dist.is_initialized() and dist.get_world_size() > 1:
+            _check_shared(folder)
         yield
     finally:
         for descriptor in held:
             os.close(descriptor)
+
+
+def _check_shared(folder: Path) -> None:
+    """ValueError on every rank: one does not see the token that rank 0 leaves in the folder for that time."""
+    token = _on_first(lambda: leave_token(folder))
+    try:
+        _jointly(lambda: _see(folder, token))
+    finally:
+        if token and dist.get_rank() == 0:
+            (folder / token).unlink(missing_ok=True)
+
+
+def _see(folder: Path, token: str) -> None:
+    if token and not os.path.lexists(folder / token):
+        raise ValueError(
+            f"the checkpoints' folder {folder} of rank {dist.get_rank()}, on {platform.node()}, is not that of "
+            "rank 0: expected a folder that all ranks share"
+        )
 
 
 def save(trainer: Trainer, folder: Path) -> Path:

@@ -6,6 +6,7 @@ import ctypes
 import fcntl
 import os
 import re
+import secrets
 import shutil
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +15,7 @@ FACTS = "training.json"
 """The file that a whole checkpoint has: it is written last, and removed first."""
 NAME = re.compile(r"step-(\d{8,})")
 UNFINISHED, REPLACED = "unfinished", "replaced"
+TOKEN_DIGITS = 18
 HERE = -100
 """The folder of renameat2 from which paths begin at the working one (AT_FDCWD)."""
 EXCHANGE = 2
@@ -44,6 +46,17 @@ def claim(folder: Path) -> int:
     except OSError:
         pass  # a file system without locks
     return descriptor
+
+
+def leave_token(folder: Path) -> str:
+    """The name of an empty file in a folder, which no other folder has; "" where it cannot be made: who writes next
+    reports why. Named as what an ended job left, it goes as that does if nobody removes it."""
+    token = beside(folder / f"step-{secrets.randbelow(10**TOKEN_DIGITS):0{TOKEN_DIGITS}}")
+    try:
+        token.touch(exist_ok=False)
+    except OSError:
+        return ""
+    return token.name
 
 
 def beside(made: Path, what: str = UNFINISHED) -> Path:
