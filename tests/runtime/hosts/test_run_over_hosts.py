@@ -100,6 +100,17 @@ def test_ranks_run_in_the_folder_by_the_name_that_the_shell_has_for_it(
         assert sorted(capfd.readouterr().out.splitlines()) == [f"[a:0] {words}", f"[localhost:1] {words}"]
 
 
+def test_names_of_one_host_share_its_local_ranks(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    text = "e = os.environ\nprint(e['LOCAL_RANK'], e['LOCAL_WORLD_SIZE'], e['OMP_NUM_THREADS'])\n"
+    assert ran("a:1,b:2,a:1", [program(tmp_path, text)]) == 0
+    threads = max(len(os.sched_getaffinity(0)) // 4, 1)
+    lines = [f"[{place}] {rank} 4 {threads}" for rank, place in enumerate(("a:0", "b:1", "b:2", "a:3"))]
+    assert sorted(capfd.readouterr().out.splitlines()) == sorted(lines)
+
+
 def test_half_of_torchs_place_is_filled_in(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     file = program(tmp_path, "print(os.environ.get('MASTER_ADDR'), os.environ.get('MASTER_PORT'))")
     assert ran("a:1", [file], env=["MASTER_PORT=29777"]) == 0

@@ -52,18 +52,22 @@ class RankProcesses:
         ranks: Sequence[int],
         env: Mapping[str, str],
         *,
+        beside: Sequence[int] = (),
         begun: Callable[[int], bool] = lambda rank: True,
         reader: int | None = None,
     ) -> None:
-        """Starts the words as each of the ranks. `begun` is called after each, and ends the row by False. `reader`: the
-        rank that has our standard input."""
+        """Starts the words as each of the ranks. `beside`: all ranks of this host, if another starts some. `begun` is
+        called after each, and ends the row by False. `reader`: the rank that has our standard input."""
         cores = own_cores.usable()
-        bound = own_cores.shares(len(ranks), cores)
-        threads = str(max(len(cores) // max(len(ranks), 1), 1))
+        here, starts = [*(beside or ranks)], set(ranks)
+        bound = own_cores.shares(len(here), cores)
+        threads = str(max(len(cores) // max(len(here), 1), 1))
         env = {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": threads, **env}
         size = env["RINGTREE_WORLD_SIZE"]
-        for place, rank in enumerate(ranks):
-            own = {**env, "RINGTREE_RANK": str(rank), **rank_variables(rank, size, place, len(ranks))}
+        for place, rank in enumerate(here):
+            if rank not in starts:
+                continue
+            own = {**env, "RINGTREE_RANK": str(rank), **rank_variables(rank, size, place, len(here))}
             its_cores = bound[place] if bound else ()
             self._started[rank] = (words, own, its_cores)
             try:

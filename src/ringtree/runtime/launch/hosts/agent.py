@@ -21,6 +21,7 @@ from tempfile import TemporaryDirectory
 import ringtree
 from ringtree.runtime.bootstrap.environment import ADDRESS, SECRET, TRACE_FOLDER
 from ringtree.runtime.launch.hosts.messages import GREETING, LONGEST_MESSAGE, SILENCE_S, Message, event, line_of, output
+from ringtree.runtime.launch.hosts.neighbours import HostMark
 from ringtree.runtime.launch.hosts.reachable import Doorway, check_interface, reached
 from ringtree.runtime.launch.interrupts import interrupts
 from ringtree.runtime.launch.job import STOP_S
@@ -47,6 +48,7 @@ class Agent:
         self._orders = WholeLines(os.fdopen(given, "rb", buffering=0), self._obey_all, LONGEST_MESSAGE)
         self._words: list[str] = []
         self._doorway: Doorway | None = None
+        self._mark = HostMark()
         self._store: StorePort | None = None
         self._traces: TemporaryDirectory[str] | None = None
         self._started = self._finished = self._held = False
@@ -58,7 +60,7 @@ class Agent:
     def run(self) -> int:
         """Serves the launcher until all ranks have ended, or the launcher is gone; returns the exit code."""
         self._control.register(self._given, selectors.EVENT_READ, self._hear)
-        greeting = {"version": ringtree.__version__, "pid": os.getpid()}
+        greeting = {"version": ringtree.__version__, "pid": os.getpid(), "mark": self._mark.text}
         self._out.put(b"\n" + GREETING + line_of(greeting))
         try:
             with interrupts(lambda number: self._abandon(), self._control):
@@ -68,6 +70,7 @@ class Agent:
                     self._check()
         finally:
             self._ranks.stop()
+            self._mark.close()
             if self._store:
                 self._store.close()
             if self._traces:
@@ -150,7 +153,7 @@ class Agent:
             raise ValueError(f"{error} (in {order['folder']})") from None
         if order.get("several"):
             check_interface()
-        answer: Message = {"words": self._words}
+        answer: Message = {"words": self._words, "alike": self._mark.alike(order.get("marks", []))}
         if order["first"]:
             self._store = StorePort()
             answer["store_port"] = self._store.number
@@ -170,7 +173,8 @@ class Agent:
             env[TRACE_FOLDER] = self._traces.name
         if self._doorway:
             self._doorway.keep(order["address"])
-        self._ranks.start(self._words, order["ranks"], env, begun=lambda rank: self._wanted())
+        beside = order.get("beside") or order["ranks"]
+        self._ranks.start(self._words, order["ranks"], env, beside=beside, begun=lambda rank: self._wanted())
         self._started = True
 
     def _wanted(self) -> bool:

@@ -49,6 +49,8 @@ class Agents:
         self.selector, self._folder, self._prefixed = selector, folder, prefixed
         self._links_events = selectors.DefaultSelector()
         self._printer = Printer(selector)
+        self.marks: dict[AgentLink, str] = {}
+        """Texts by which agents know those of their own host."""
         self.home: dict[int, str] = {}
         """The name of each rank's host."""
         self._answers: dict[AgentLink, Message] = {}
@@ -68,6 +70,7 @@ class Agents:
         for link, answer in self._awaited(self.links).items():
             if why := contradiction(answer["greeting"]):
                 raise SetupEnded(f"host {link.host.name} {why}")
+            self.marks[link] = str(answer["greeting"].get("mark", ""))
 
     def ask(self, links: Sequence[AgentLink], message: Message) -> dict[AgentLink, Message]:
         """Each agent's answer. SetupEnded where one refuses, ends, or has not answered within START_S."""

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from ringtree.runtime.bootstrap.environment import ADDRESS, INTERFACE, SECRET, TRACE_FOLDER, rendezvous_address
 from ringtree.runtime.bootstrap.network.contact import shown
@@ -67,9 +68,10 @@ def run(program: HostedProgram, hosts: Sequence[HostRanks], trace: Path | None =
         words = [*program.command]
         try:
             agents.connect((host, command_for(host, program.ssh, program.python, env)) for host in hosts)
-            words, address, store_port = _prepared(agents, program, env)
-            job |= _store(address, store_port, env)
-            _start(agents, job, address, folder is not None)
+            found = _prepared(agents, program, env)
+            words = found.words
+            job |= _store(found.address, found.store_port, env)
+            _start(agents, job, found, folder is not None)
             agents.watch()
         except SetupEnded as ended:
             if agents.job.signal is None:
@@ -136,21 +138,39 @@ def _folder() -> str:
         return os.getcwd()
 
 
-def _prepared(agents: Agents, program: HostedProgram, env: Mapping[str, str]) -> tuple[list[str], str, int]:
-    """The words of the program, as rank 0's host found them; rank 0's address for all ranks, "" on one host; and a port
-    there for torch's store."""
+class _Prepared(NamedTuple):
+    """The answers of the agents. `words`: of the program, as rank 0's host found them; `address`: rank 0's for all
+    ranks, "" on one host; `store_port`: a port there for torch's store; `beside`: the ranks of each agent's host, those
+    of other agents included where the host was given by several names."""
+
+    words: list[str]
+    address: str
+    store_port: int
+    beside: dict[AgentLink, list[int]]
+
+
+def _prepared(agents: Agents, program: HostedProgram, env: Mapping[str, str]) -> _Prepared:
     given = os.environ.get(ADDRESS, "")
     first, *others = agents.links
     order = {"do": "prepare", "folder": _folder(), "command": [*program.command], "module": program.module}
     order |= {"env": dict(env), "first": False, "doorway": False, "several": bool(others)}
+    order["marks"] = [*agents.marks.values()]
     opens = bool(others) and not given
-    agents.ask(others, order)
+    answers = agents.ask(others, order)
     contact = agents.ask([first], {**order, "first": True, "doorway": opens})[first]
-    words, store_port = contact["words"], contact["store_port"]
-    if not opens:
-        return words, given if others else "", store_port
-    reached = agents.ask(others, {"do": "probe", **{key: contact[key] for key in ("addresses", "port", "token")}})
-    return words, shown(_common(first, contact["addresses"], reached), contact["port"]), store_port
+    answers[first] = contact
+    address = given if others else ""
+    if opens:
+        reached = agents.ask(others, {"do": "probe", **{key: contact[key] for key in ("addresses", "port", "token")}})
+        address = shown(_common(first, contact["addresses"], reached), contact["port"])
+    return _Prepared(contact["words"], address, contact["store_port"], _beside(agents.marks, answers))
+
+
+def _beside(marks: Mapping[AgentLink, str], answers: Mapping[AgentLink, Message]) -> dict[AgentLink, list[int]]:
+    return {
+        link: sorted({rank for other in answers if marks[other] in answer["alike"] for rank in other.host.ranks})
+        for link, answer in answers.items()
+    }
 
 
 def _store(address: str, port: int, env: Mapping[str, str]) -> dict[str, str]:
@@ -173,9 +193,9 @@ def _common(first: AgentLink, addresses: Sequence[str], reached: Mapping[AgentLi
     raise SetupEnded(f"{text}; expected a network that all hosts are in (--interface), or {ADDRESS}=host:port")
 
 
-def _start(agents: Agents, job: Mapping[str, str], address: str, trace: bool) -> None:
+def _start(agents: Agents, job: Mapping[str, str], found: _Prepared, trace: bool) -> None:
     """Starts the ranks. The secret goes over the lines to the agents, and is on no command line."""
-    order = {"do": "start", "env": dict(job), "secret": secrets.token_hex(32), "address": address, "trace": trace}
+    order = {"do": "start", "env": dict(job), "secret": secrets.token_hex(32), "address": found.address, "trace": trace}
     agents.begin()
     for link in agents.links:
-        link.send({**order, "ranks": link.host.ranks})
+        link.send({**order, "ranks": link.host.ranks, "beside": found.beside[link]})
