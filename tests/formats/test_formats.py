@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,15 @@ def test_our_own_text(tmp_path):
 @pytest.mark.parametrize("name", ["ring.txt", "ring", "ring.json"])
 def test_names_do_not_matter(name, tmp_path):
     assert load(str(write(tmp_path, "\ufeff \n" + ring(4), name))).facts["format"] == "MSCCL XML"
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_trace_is_named_as_one(packed, tmp_path):
+    data = b'{"displayTimeUnit": "ns", "traceEvents": []}'
+    (tmp_path / "x").write_bytes(gzip.compress(data) if packed else data)
+    with pytest.raises(FormatError, match="x: a trace; expected a schedule") as error:
+        load(tmp_path / "x")
+    assert "`ringtree show`" in str(error.value) and "`ringtree compare-trace`" in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from ringtree.formats import forestcoll
+from ringtree.formats import chrome, forestcoll
 from ringtree.formats.imported import (
     LARGEST_BYTES,
     FormatError,
@@ -66,6 +66,10 @@ def load(path: str | Path) -> Imported:
     path = Path(path)
     if graph := format_of(path):
         raise FormatError(f"{path}: {graph}: its messages have no data; `ringtree simulate` plays it")
+    if chrome.is_trace(path):
+        raise FormatError(
+            f"{path}: a trace; expected a schedule (`ringtree show` draws a trace, `ringtree compare-trace` two)"
+        )
     return parse(path, read_bytes(path))
 
 
