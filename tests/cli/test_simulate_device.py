@@ -55,6 +55,19 @@ def test_constants_are_fitted_written_and_played(
     assert beside.code == 0 and float(beside.out.split("# median error ")[1].split("%")[0]) < 2
 
 
+def test_rows_that_a_table_lost_are_named(
+    ringtree: Ringtree, program: Path, constants: Path, table: Path, tmp_path: Path
+) -> None:
+    rows = [line.split(",") for line in table.read_text().splitlines()[1:]]
+    log = tmp_path / "run.log"
+    log.write_text("\n".join(["# all_gather_perf", *(" ".join(row) for row in rows), "8388608 1048576 float none -1"]))
+    lost = f"rows that are broken off, left out: line {len(rows) + 2} (8388608 B)"
+    fitted = ringtree("simulate", str(program), "--fit", str(log), "--topology", PLACE)
+    assert fitted.code == 0 and f"# {log}: {lost}" in fitted.out
+    beside = ringtree("simulate", str(program), "--constants", str(constants), "--measured", str(log))
+    assert beside.code == 0 and f"# {lost}" in beside.out
+
+
 @pytest.mark.parametrize(
     ("block_Bps", "error", "memory_Bps", "expected"),
     [

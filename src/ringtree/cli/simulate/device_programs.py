@@ -86,7 +86,7 @@ def measured(program: DeviceProgram, path: str) -> MeasuredTable:
         raise ValueError(f"{path}: no size of at least {schedule.chunks} bytes, the chunks of {program.name}")
     side = -1 if program.programs[0].aliasable else 0  # in place, where there are two times
     times_s = tuple(row.times_s[side] for row in rows)
-    return MeasuredTable(path, program.programs, tuple(row.nbytes for row in rows), times_s)
+    return MeasuredTable(path, program.programs, tuple(row.nbytes for row in rows), times_s, log.inferred)
 
 
 def pair(text: str, own: DeviceProgram) -> tuple[DeviceProgram, MeasuredTable]:

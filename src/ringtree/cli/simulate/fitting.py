@@ -39,6 +39,8 @@ def run(args: argparse.Namespace) -> int:
     place, memory_Bps = topology(args.topology, own.schedule.ranks), _memory_Bps(args.topology)
     tables: dict[str, list[MeasuredTable]] = {}
     for program, table in pairs:
+        for note in table.notes:
+            print(f"# {table.name}: {note}")
         tables.setdefault(program.protocol, []).append(table)
     found: dict[str, DeviceConstants] = {}
     with progress("fitting", sum(stages(of) for of in tables.values())) as bar:

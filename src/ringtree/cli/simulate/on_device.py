@@ -104,6 +104,8 @@ def _beside(args: argparse.Namespace, program: DeviceProgram, links: Topology, c
         rows.append((str(nbytes), f"{measured_s * 1e6:.2f}", f"{simulated_s * 1e6:.2f}", f"{errors[-1]:+.1%}"))
     print(f"# {program.schedule.name} {program.schedule.collective} over {program.schedule.ranks} ranks, protocol "
           f"{program.protocol}, by {args.constants} beside {args.measured}")  # fmt: skip
+    for note in table.notes:
+        print(f"# {note}")
     for line in aligned(rows):
         print(line)
     print(f"# median error {np.median(np.abs(errors)):.1%}, largest {max(errors, key=abs):+.1%}")

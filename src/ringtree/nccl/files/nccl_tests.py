@@ -12,14 +12,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ringtree.files.file_bytes import file_bytes
 from ringtree.files.json_values import json_value
 from ringtree.nccl.files.debug_log import Debug
 from ringtree.nccl.files.deduced import collective_of, ranks_of
-from ringtree.nccl.files.measured_rows import TYPE_BYTES, MeasuredRows, NcclTestsRow
-from ringtree.nccl.files.row_numbers import are_numbers, whole
+from ringtree.nccl.files.measured_rows import MeasuredRows, NcclTestsRow
+from ringtree.nccl.files.row_numbers import whole
+from ringtree.nccl.files.text_rows import TextRows
 
 LARGEST_BYTES = 1 << 28
 """A file beyond this is refused unread."""
@@ -44,14 +45,6 @@ CSV_SIDES = {
 _COLUMNS = {*CSV_COLUMNS, "size", *(column for side in CSV_SIDES.values() for column in side)}
 MOST_DIFFER = 16
 """Columns that are named where lines of one size differ in them."""
-_TIMES = ("time", "cputime")
-_REDOPS = frozenset({"sum", "prod", "min", "max", "avg", "mulsum", "all", "none"})
-_TYPES = "|".join(TYPE_BYTES)
-_ROW = re.compile(rf"(?<![\w.])(\d{{1,18}})[ \t]{{1,40}}(\d{{1,18}})[ \t]{{1,40}}({_TYPES})[ \t]+(.*)")
-_TWO_NUMBERS = re.compile(r"\d[ \t]{1,40}\d")
-"""Part of every row that is quicker to look for than a row."""
-_ROOT = re.compile(r"-?\d{1,7}")
-_HEADER = re.compile(r"#\s+size\s+count\s.*busbw")
 _PROGRAM = re.compile(r"\b(" + "|".join(COLLECTIVES) + r")_perf\b")
 _DEVICE = re.compile(r"#\s+Rank\s+(\d+)\s(?:\s*Group\s+(\d+)\s)?.*?\bon\s+(\S+)\s+device\s+(\d+)\s+\[([^\]]*)\]\s*(.*)")
 _OUT_OF_BOUNDS = re.compile(r"# Out of bounds values : ([1-9]\d{0,17}) FAILED")
@@ -130,7 +123,10 @@ def read(path: Path, collective: str = "") -> Log:
         raw = lines.readline(LONGEST_LINE)
         if not raw:
             return reading.log(collective)
-        reading.line(raw.decode("utf-8", "replace").rstrip(), number)
+        text = raw.decode("utf-8", "replace").rstrip()
+        reading.line(text, number)
+        if not raw.endswith(b"\n"):
+            reading.text.end(text, number)
     raise ValueError(f"{path}: has more than {MOST_LINES:,} lines; expected a log of fewer")
 
 
@@ -146,7 +142,7 @@ class _Reading:
         self.program = ""
         self.out_of_bounds = ""
         self.ranks = 0
-        self.columns = _columns([])
+        self.text = TextRows(self.row)
         self.csv: list[str] = []
         self.unread: dict[str, dict[str, str]] = {}  # cells of other columns of a CSV, by column and size
         self.differ: dict[str, None] = {}  # those in which lines of one size differ
@@ -159,15 +155,15 @@ class _Reading:
         if text.startswith(("size_B,", "size,")):
             self.csv = [name.strip() for name in text.split(",")]
             return
-        if " NCCL INFO " in text:
+        if self.text.line(text, number):
+            if "NCCL INFO" in text:  # in the row's line
+                self.debug.read(text, number)
+        elif " NCCL INFO " in text:
             self.debug.read(text, number)
-            return
-        if (fact := _CSV_FACT.match(text)) is not None:
+        elif (fact := _CSV_FACT.match(text)) is not None:
             self._fact(fact[1], fact[2], number)
-        elif _HEADER.search(text):
-            self.columns = _columns(text[text.index("size") :].split())
-        elif _TWO_NUMBERS.search(text) and (found := _ROW.search(text)):
-            self._text_row(found, number)
+        elif self.text.header(text):
+            return
         elif device := _DEVICE.search(text):
             rank, group, host, gpu, busid, model = device.groups()
             self.ran(Ran(int(rank[:9]), _shown(host), int(gpu[:9]), _shown(busid), _shown(model)), group or "0", number)
@@ -180,6 +176,7 @@ class _Reading:
 
     def name(self, program: str, number: int) -> None:
         """The rows from here on are that program's, and so are those before where no program was named."""
+        self.text.end()
         if not self.program and "" in self.rows:
             self.rows[program] = self.rows.pop("")
             for run in self.runs:
@@ -189,6 +186,7 @@ class _Reading:
 
     def ran(self, device: Ran, group: str, number: int) -> None:
         """A line of a list of devices: behind rows, another run's."""
+        self.text.end()
         if not self.runs or self.runs[-1].programs:
             self.runs.append(NcclTestsRun(number))
         run = self.runs[-1]
@@ -212,24 +210,6 @@ class _Reading:
             self.name(names[value], number)
         else:
             self.ranks = whole(self.path, number, what, value, 1, MOST_RANKS)
-
-    def _text_row(self, found: re.Match[str], number: int) -> None:
-        words = found[4].split()
-        redop, root = "none", -1
-        if words and words[0] in _REDOPS:
-            redop = words.pop(0)
-        columns = self.columns
-        has_root = len(words) in (5, 9) if columns.root is None else columns.root
-        if has_root and words and _ROOT.fullmatch(words[0]):
-            root = int(words.pop(0))
-        if len(words) < 3:
-            return  # broken off, or another's output came in between
-        starts = columns.starts
-        if len(words) <= columns.of_last_side and len(starts) == 2:
-            starts = (0,)  # in place alone, as for a replayed trace
-        figures = [words[n : n + 4] for n in starts if len(words) >= n + 3]
-        if are_numbers(figures):
-            self.row(number, (int(found[1]), int(found[2]), found[3], redop, root), figures)
 
     def _csv_row(self, text: str, number: int) -> None:
         try:
@@ -256,6 +236,7 @@ class _Reading:
                 self.differ[column] = None
 
     def log(self, collective: str) -> Log:
+        self.text.end()
         program = self._program(collective)
         measured = self.rows[program]
         rows = measured.by_size()
@@ -265,7 +246,7 @@ class _Reading:
                 "redop, root or count; expected the table of one test"
             )
         ran, ranks = self._one_run(program)
-        inferred: list[str] = []
+        inferred = list(self.text.notes())
         name = collective or program
         if not name:
             name = collective_of(rows)
@@ -287,6 +268,12 @@ class _Reading:
         """The program whose rows count; "" where none is named. ValueError: it is not clear which."""
         there = [program for program, rows in self.rows.items() if rows.quickest]
         if not there:
+            if broken := self.text.left_out:
+                line, nbytes = broken[0]
+                raise ValueError(
+                    f"{self.path}, line {line}: the row of {nbytes} B is broken off, and no row is whole; expected "
+                    "lines of size, count, type and times"
+                )
             raise ValueError(
                 f"{self.path}: no line of a table; expected nccl-tests' or rccl-tests' output, with lines of size, "
                 "count, type and times"
@@ -319,23 +306,6 @@ class _Reading:
                     f"{first.line}); expected runs of as many"
                 )
         return first.ran, first.ranks
-
-
-class _Columns(NamedTuple):
-    """A text table's columns. `root`: whether it has that column; None without a header. `starts`: where the sides'
-    figures begin, counted from the first side's; `of_last_side`: number of columns from the last side's first."""
-
-    root: bool | None
-    starts: tuple[int, ...]
-    of_last_side: int
-
-
-def _columns(header: Sequence[str]) -> _Columns:
-    """The columns by the words of the header."""
-    first = next((n for n, name in enumerate(header) if name in _TIMES), None)
-    names = ["time", "algbw", "busbw", "#wrong"] * 2 if first is None else header[first:]
-    starts = tuple(n for n, name in enumerate(names) if name in _TIMES)
-    return _Columns("root" in header if header else None, starts, len(names) - starts[-1])
 
 
 def _json(reading: _Reading, raw: bytes) -> None:

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 SHORTEST_US, LONGEST_US = 1e-3, 1e12
-_NUMBER = r"(?:-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|[nN][aA][nN]|-?[iI][nN][fF]|[nN]/[aA])"
-_THREE_NUMBERS = re.compile(rf"{_NUMBER} {_NUMBER} {_NUMBER}")
+NUMBER = re.compile(r"-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|[nN][aA][nN]|-?[iI][nN][fF]|[nN]/[aA]")
+"""A word of the figures, as nccl-tests prints it."""
 _WHOLE = re.compile(r"-?\d{1,18}")
 _WRONG = re.compile(r"\d{1,15}(\.\d+)?([eE][+-]?\d{1,2})?")
 """nccl-tests prints six digits: a million wrong elements are 1e+06. Its old column of errors has fractions."""
 _NOT_COUNTED = ("N/A", "-", "")
-
-
-def are_numbers(sides: Iterable[Sequence[str]]) -> bool:
-    """Whether time, algbw and busbw of each side are numbers as nccl-tests prints them; else the line is broken off."""
-    return all(_THREE_NUMBERS.fullmatch(" ".join(words[:3])) for words in sides)
 
 
 def measured_side(path: Path, line: int, words: Sequence[str]) -> tuple[float, float, float, str] | None:

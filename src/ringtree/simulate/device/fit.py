@@ -55,12 +55,13 @@ FINALISTS = 3
 
 @dataclass(frozen=True, slots=True)
 class MeasuredTable:
-    """Measured times of programs, over sizes of the whole vector, at least one."""
+    """Measured times of programs, over sizes of the whole vector, at least one. `notes`: what its file left open."""
 
     name: str
     programs: Sequence[Program]
     nbytes: tuple[int, ...]
     time_s: tuple[float, ...]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
