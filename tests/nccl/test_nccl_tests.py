@@ -86,6 +86,12 @@ def test_tags_before_each_line_do_no_harm(tmp_path: Path, tag: str) -> None:
     assert _times(log) == TIMES and (log.collective, log.ranks, log.nodes) == ("all_reduce", 4, 2)
 
 
+def test_colours_are_passed_over(tmp_path: Path) -> None:
+    log = log_of(tmp_path, "".join(f"\x1b[0m\x1b[1;32m{line}\x1b[0m\x1b[K\n" for line in NEW.splitlines()))
+    assert _times(log) == TIMES and (log.collective, log.ranks, log.nodes) == ("all_reduce", 4, 2)
+    assert log.ran[0].model == "NVIDIA H100 80GB HBM3"
+
+
 def test_nccls_lines_in_between_are_read_and_a_broken_row_left_out(tmp_path: Path) -> None:
     extra = [
         "node-a:4711:4720 [0] NCCL INFO NCCL_P2P_DISABLE set by environment to 1.",

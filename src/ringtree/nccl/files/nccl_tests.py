@@ -45,6 +45,7 @@ CSV_SIDES = {
 _COLUMNS = {*CSV_COLUMNS, "size", *(column for side in CSV_SIDES.values() for column in side)}
 MOST_DIFFER = 16
 """Columns that are named where lines of one size differ in them."""
+_COLOURS = re.compile(r"\x1b\[[0-?]{0,64}[ -/]{0,16}[@-~]")
 _PROGRAM = re.compile(r"\b(" + "|".join(COLLECTIVES) + r")_perf\b")
 _DEVICE = re.compile(r"#\s+Rank\s+(\d+)\s(?:\s*Group\s+(\d+)\s)?.*?\bon\s+(\S+)\s+device\s+(\d+)\s+\[([^\]]*)\]\s*(.*)")
 _OUT_OF_BOUNDS = re.compile(r"# Out of bounds values : ([1-9]\d{0,17}) FAILED")
@@ -123,7 +124,7 @@ def read(path: Path, collective: str = "") -> Log:
         raw = lines.readline(LONGEST_LINE)
         if not raw:
             return reading.log(collective)
-        text = raw.decode("utf-8", "replace").rstrip()
+        text = _COLOURS.sub("", raw.decode("utf-8", "replace")).rstrip()
         reading.line(text, number)
         if not raw.endswith(b"\n"):
             reading.text.end(text, number)
