@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from ringtree.nccl.files import nccl_tests
 from ringtree.nccl.files.deduced import ranks_of
 from ringtree.nccl.files.measured_rows import NcclTestsRow
+from ringtree.nccl.files.nccl_tests import read
 
 FACTORS = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0, "all_to_all": 1.0}
 
@@ -66,3 +68,40 @@ def test_whole_nodes_are_taken_where_they_fit(tmp_path: Path, nodes: int | None,
     log = nccl_tests.read(log_of(tmp_path, 129, SLOW))
     assert {128, 129} <= set(log.ranks_that_fit) and log.ranks == 129
     assert log.of_nodes(8, nodes).ranks == expected
+
+
+@pytest.mark.parametrize(("name", "redop", "root", "blocks", "factor", "why"), [
+    ("all_reduce", "sum", -1, 1, 1.75, ""),
+    ("reduce_scatter", "sum", -1, 8, 0.875, ""),
+    ("all_to_all", "none", -1, 8, 0.875, ""),
+    ("reduce", "avg", 0, 1, 1.0, ""),
+    ("broadcast", "none", 3, 1, 1.0, ""),
+    ("gather", "none", 0, 8, 0.875, ""),
+    ("send_recv", "sum", -1, 1, 1.0, ""),
+    ("send_recv", "none", -1, 1, 1.0, ""),
+    ("send_recv", "sum", -1, 1, 1.75, "busbw 1.75 times algbw"),
+    ("broadcast", "sum", -1, 1, 1.75, "redop sum and root -1"),
+    ("all_gather", "sum", -1, 1, 1.75, "redop sum"),
+    ("all_reduce", "none", -1, 1, 0.875, "redop none"),
+    ("all_reduce", "sum", 0, 1, 1.0, "root 0"),
+    ("all_reduce", "sum", -1, 8, 0.875, "count 1048576 of 33554432 B"),
+])  # fmt: skip
+def test_a_collective_that_the_columns_contradict_is_refused(
+    tmp_path: Path, name: str, redop: str, root: int, blocks: int, factor: float, why: str
+) -> None:
+    path = tmp_path / "run.log"
+    path.write_text(f"{1 << 25} {(1 << 23) // blocks} float {redop} {root} 100.0 335.54 {335.54 * factor:.2f} 0\n")
+    if not why:
+        assert read(path, name).collective == name
+        return
+    expected = f"run.log, line 1: {why} cannot be of {name}; expected the collective of these columns, such as "
+    with pytest.raises(ValueError, match=re.escape(expected)):
+        read(path, name)
+
+
+def test_columns_that_a_table_lacks_contradict_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "run.csv"
+    path.write_text(f"size,count,type,time,algbw,busbw,wrong\n{1 << 25},{1 << 23},float,100.0,335.54,335.54,0\n")
+    assert read(path, "reduce").collective == "reduce"
+    path.write_text(f"{1 << 25} {1 << 23} float 100.0 335.54 335.54 0\n")
+    assert read(path, "reduce").collective == "reduce"

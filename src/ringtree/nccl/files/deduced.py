@@ -7,10 +7,13 @@ from decimal import Decimal
 from math import ceil, floor
 from statistics import median
 
+from ringtree.ir.collective import COLLECTIVES
 from ringtree.nccl.files.measured_rows import BLOCKS, NcclTestsRow, per_rank
 
 LARGEST_FACTOR = 0.9999
 """The largest (n - 1)/n: beyond it the figures determine no number."""
+FACTOR_WITHIN = 0.03
+"""The difference of busbw over algbw from 1 that rounding explains."""
 
 
 def collective_of(rows: Sequence[NcclTestsRow]) -> str:
@@ -25,6 +28,24 @@ def collective_of(rows: Sequence[NcclTestsRow]) -> str:
     if reduces:
         return "all_reduce" if factor == 0 or factor > 0.97 else "reduce_scatter"
     return "send_recv" if factor == 0 or factor > 0.97 else "all_gather"
+
+
+def contradiction(name: str, row: NcclTestsRow, redop: bool, root: bool) -> str:
+    """The columns of a row that cannot be of the collective, in words; "" where there are none. `redop` and `root`:
+    whether the table has that column."""
+    known = COLLECTIVES.get(name)
+    reduces, rooted = (known.reduces, known.rooted) if known else (None, False)
+    factor = _factor([row])
+    there = []
+    if redop and reduces is not None and reduces is not (row.redop != "none"):  # sendrecv_perf prints any
+        there.append(f"redop {row.redop}")
+    if (root or row.root >= 0) and rooted is not (row.root >= 0):
+        there.append(f"root {row.root}")
+    if (known is None or not known.blocked) and per_rank(row) > BLOCKS:
+        there.append(f"count {row.count} of {row.nbytes} B")
+    if known is None and factor and abs(factor - 1) > FACTOR_WITHIN:
+        there.append(f"busbw {factor:.3g} times algbw")
+    return " and ".join(there)
 
 
 def ranks_of(name: str, rows: Sequence[NcclTestsRow]) -> tuple[int, range]:

@@ -17,7 +17,7 @@ from typing import Any
 from ringtree.files.file_bytes import file_bytes
 from ringtree.files.json_values import json_value
 from ringtree.nccl.files.debug_log import Debug
-from ringtree.nccl.files.deduced import collective_of, ranks_of
+from ringtree.nccl.files.deduced import collective_of, contradiction, ranks_of
 from ringtree.nccl.files.measured_rows import MeasuredRows, NcclTestsRow
 from ringtree.nccl.files.row_numbers import whole
 from ringtree.nccl.files.text_rows import TextRows
@@ -246,6 +246,8 @@ class _Reading:
                 f"{self.path}, line {measured.other_line}: a row of another collective than the one before it, by "
                 "redop, root or count; expected the table of one test"
             )
+        if collective and not program:
+            self._check_columns(collective, rows)
         ran, ranks = self._one_run(program)
         inferred = list(self.text.notes())
         name = collective or program
@@ -287,6 +289,15 @@ class _Reading:
             names = " and ".join(f"{name} (line {line})" for name, line in self.programs.items())
             raise ValueError(f"{self.path}: is of {names}; expected the log of {collective or 'one collective'}")
         return there[0]
+
+    def _check_columns(self, collective: str, rows: Sequence[NcclTestsRow]) -> None:
+        """ValueError: rows without a program's name that cannot be of that collective."""
+        redop, root = ("redop" in self.csv, "root" in self.csv) if self.csv else (self.text.redop, self.text.root)
+        if found := contradiction(collective, rows[-1], redop, root):
+            raise ValueError(
+                f"{self.path}, line {rows[-1].line}: {found} cannot be of {collective}; expected the collective of "
+                f"these columns, such as {collective_of(rows)}"
+            )
 
     def _one_run(self, program: str) -> tuple[list[Ran], int]:
         """The devices and ranks of the runs of that program; none where the log does not list them. ValueError: runs

@@ -38,8 +38,9 @@ _BEGUN = re.compile(r"(?:^|[ \t:|>\]])(\d{1,18})(?:[ \t]{1,40}\d{1,18}(?:[ \t]{1
 
 
 class _Columns(NamedTuple):
-    """A text table's columns. `root`: whether it has that column; None without a header, where sides may have three. `starts`: where the sides'
-    figures begin, counted from the first side's; `total`: number of columns of all sides."""
+    """A text table's columns. `root`: whether it has that column; None without a header, where sides may have three
+    figures. `starts`: where the sides' figures begin, counted from the first side's; `total`: number of columns of all
+    sides."""
 
     root: bool | None
     starts: tuple[int, ...]
@@ -66,10 +67,11 @@ class _Begun:
 
 class TextRows:
     """The rows of text tables. `add`: takes each, with the line where it begins; size, count, type, redop and root; and
-    the figures of its sides."""
+    the figures of its sides. `redop`, `root`: whether every row has that column."""
 
     def __init__(self, add: Callable[[int, tuple[Any, ...], Sequence[Sequence[str]]], None]) -> None:
         self.left_out: list[tuple[int, int]] = []  # line and bytes
+        self.redop = self.root = True
         self._add = add
         self._columns = _columns([])
         self._begun: _Begun | None = None
@@ -131,12 +133,16 @@ class TextRows:
         redop, root = "none", -1
         if words and words[0] in _REDOPS:
             redop = words.pop(0)
+        else:
+            self.redop = False
         numbers = sum(1 for _ in takewhile(NUMBER.fullmatch, words[: self._columns.total + 1]))
         has_root = self._columns.root
         if has_root is None:
             has_root = len(words) in (5, 9) or numbers in (1, 5, 9)
         if has_root and words and _ROOT.fullmatch(words[0]):
             root = int(words.pop(0))
+        else:
+            self.root = False
         self._begun = _Begun(number, (int(row[1]), int(row[2]), row[3], redop, root))
         self._more(words)
 
