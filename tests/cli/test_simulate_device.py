@@ -68,6 +68,19 @@ def test_rows_that_a_table_lost_are_named(
     assert beside.code == 0 and f"# {lost}" in beside.out
 
 
+def test_a_table_without_a_name_is_of_the_programs_collective(
+    ringtree: Ringtree, constants: Path, tmp_path: Path
+) -> None:
+    """all_to_all prints the columns of all_gather."""
+    log = tmp_path / "run.log"
+    log.write_text("".join(f"{n} {n // 32} float none -1 {n / 1e4:.2f} 10.0 8.75 0\n" for n in (1 << 20, 1 << 22)))
+    words = ["-n", "8", "--constants", str(constants), "--measured", str(log)]
+    got = ringtree("simulate", "pairwise", "--collective", "all_to_all", *words)
+    assert got.code == 0 and "pairwise all_to_all over 8 ranks" in got.out
+    other = ringtree("simulate", "ring", "--collective", "all_reduce", *words)
+    assert other.code == 1 and "redop none and count" in other.err and "cannot be of all_reduce" in other.err
+
+
 @pytest.mark.parametrize(
     ("block_Bps", "error", "memory_Bps", "expected"),
     [
@@ -129,7 +142,8 @@ def test_channels_are_thread_blocks(ringtree: Ringtree, constants: Path) -> None
         ("--fit TABLE", "--fit expects --topology"),
         ("--fit none.csv --topology PLACE", "none.csv: no such file; expected the output of nccl-tests"),
         ("--fit PROGRAM --topology PLACE", "no line of a table; expected nccl-tests' or rccl-tests' output"),
-        ("--fit WRONG --topology PLACE", "is of all_reduce over 4 ranks; expected all_gather over 2, as"),
+        ("--fit WRONG --topology PLACE", "is of all_reduce (line 1); expected the log of all_gather"),
+        ("--fit FOUR --topology PLACE", "is of all_gather over 4 ranks; expected all_gather over 2, as"),
         ("--fit TABLE --topology PLACE --bytes 1M", "--bytes does not apply to a fit"),
         ("--fit TABLE --topology PLACE --out TABLE", "is read or written by this command already"),
         ("--fit TABLE --topology PLACE --goal x.goal", "--goal does not apply to a fit"),
@@ -149,9 +163,11 @@ def test_channels_are_thread_blocks(ringtree: Ringtree, constants: Path) -> None
 def test_a_mistake_is_one_line(
     ringtree: Ringtree, program: Path, constants: Path, table: Path, tmp_path: Path, words: str, problem: str
 ) -> None:
-    wrong, other = tmp_path / "wrong.csv", tmp_path / "ll.json"
+    wrong, four, other = tmp_path / "wrong.csv", tmp_path / "four.csv", tmp_path / "ll.json"
+    four.write_text("# nranks: 4\nsize,count,type,time\n1024,64,float,30\n")
     wrong.write_text("# collective: all_reduce\n# nranks: 4\nsize,count,type,time\n1024,256,float,30\n")
     other.write_text(dumps(ConstantsFile({"LL": MADE}, PLACE)))
     named = {"TABLE": table, "PROGRAM": program, "PLACE": PLACE, "WRONG": wrong, "CONSTANTS": constants, "LL": other}
+    named["FOUR"] = four
     got = ringtree("simulate", str(program), *(str(named.get(word, word)) for word in words.split()))
     assert got.code == 1 and problem in got.err and got.err.count("\n") == 1 and got.out == ""

@@ -67,9 +67,10 @@ def _read(path: str, found: Imported) -> DeviceProgram:
 
 
 def measured(program: DeviceProgram, path: str) -> MeasuredTable:
-    """The table in a file. ValueError, in one line: if it is none, or one of another collective or number of ranks."""
+    """The table in a file; one that names no collective is of the program's. ValueError, in one line: if it is none,
+    or one of another collective or number of ranks."""
     schedule = program.schedule
-    log = nccl_tests.read(Path(path))
+    log = nccl_tests.read(Path(path), schedule.collective)
     if log.collective != schedule.collective or log.ranks not in (0, schedule.ranks):
         table = f"{log.collective} over {log.ranks or 'an unknown number of'} ranks"
         raise ValueError(
