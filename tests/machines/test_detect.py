@@ -106,6 +106,19 @@ def test_a_gpu_far_from_any_numa_node_is_a_trap(tmp_path: Path) -> None:
     assert "near cpu0, which may be the wrong one" in notes(detect(tmp_path), NoteKind.TRAP)["gpu0"]
 
 
+@pytest.mark.parametrize("others", [1, 2])
+def test_a_gpu_at_a_node_without_cpus_is_a_trap(tmp_path: Path, others: int) -> None:
+    tree = SysTree(tmp_path)
+    for node in range(others):
+        tree.node(node, range(4 * node, 4 * node + 4), node, "10 21")
+    tree.write(f"sys/devices/system/node/node{others}/cpulist", "")
+    tree.pci("80/0000:80:01.0", PORT, numa=others)
+    tree.pci("80/0000:80:01.0/0000:81:00.0", H100, numa=others)
+    text = notes(detect(tmp_path), NoteKind.TRAP)["gpu0"]
+    expected = f"sysfs reports NUMA node {others}, which has no CPUs: taken to be near cpu0, which may be the wrong one"
+    assert text == expected
+
+
 def test_amd_gpus_and_their_xgmi_links(tmp_path: Path) -> None:
     tree = SysTree(tmp_path)
     tree.cpu("AuthenticAMD", 25, 17)

@@ -84,6 +84,61 @@ def test_a_core_is_of_one_node_and_memory_alone_is_no_node(cpusets: list[str], w
     assert left_out == {f"NUMA node {n}" for n in range(len(cpusets)) if n not in with_cores}
 
 
+GPU = (
+    '<object type="Bridge" bridge_type="0-1"><object type="PCIDev" pci_busid="0000:81:00.0" '
+    'pci_type="0302 [10de:2330] [10de:16c1] a1" pci_link_speed="63.015385"/></object>'
+)
+NODE_0 = '<object type="NUMANode" os_index="0" cpuset="0xf" nodeset="0x1"/>'
+
+
+def view(machine_sets: str, *inner: str) -> Machine:
+    text = f'<topology version="2.0"><object type="Machine" {machine_sets}>{"".join(inner)}</object></topology>'
+    return hwloc_xml.machine_of(elements(text.encode(), "topo.xml"))
+
+
+def below(sets: str, inner: str) -> str:
+    return f'<object type="Package" {sets}>{inner}</object>'
+
+
+def test_a_node_without_cores_is_kept_for_the_devices_at_it() -> None:
+    """A cgroup without the cores of a package."""
+    node_1 = '<object type="NUMANode" os_index="1" cpuset="0x0" complete_cpuset="0xf0" nodeset="0x2"/>'
+    m = view('nodeset="0x3"', below('nodeset="0x1"', NODE_0), below('nodeset="0x2"', node_1 + GPU))
+    assert numas(m) == [0, 1] and m.devices[m.gpus[0]].numa == 1
+    (note,) = (note for note in m.notes if note.about == "NUMA node 1")
+    assert note.text == "no core is its own: kept for the PCI devices at it"
+
+
+@pytest.mark.parametrize(
+    ("sets", "where", "why"),
+    [
+        ('nodeset="0x1"', below('nodeset="0x2"', GPU), "at NUMA node 1, without cores in hwloc's view"),
+        (
+            'nodeset="0x1"', below('nodeset="0x0" complete_nodeset="0x6"', GPU),
+            "at NUMA nodes 1 and 2, without cores in hwloc's view",
+        ),
+        (
+            'nodeset="0x1" complete_nodeset="0x3"', f'<info name="LinuxCgroup" value="/user.slice"/>{GPU}',
+            "hwloc does not report its NUMA node, and its view leaves out 1 (LinuxCgroup /user.slice)",
+        ),
+        (
+            'nodeset="0x1" complete_nodeset="0x3"', GPU,
+            "hwloc does not report its NUMA node, and its view leaves out 1",
+        ),
+    ],
+    ids=["no such node", "no nodes", "a cgroup", "a limited view"],
+)  # fmt: skip
+def test_a_device_outside_the_view_is_noted(sets: str, where: str, why: str) -> None:
+    m = view(sets, below('nodeset="0x1"', NODE_0), where)
+    assert [n.text for n in m.notes if "NUMA node" in n.text] == [f"{why}: taken as 0, which may be far from it"]
+
+
+@pytest.mark.parametrize("sets", ['nodeset="0x1"', 'nodeset="0x1" complete_nodeset="0x3"'])
+def test_a_device_whose_node_is_in_the_view_has_no_note(sets: str) -> None:
+    m = view(sets, below('nodeset="0x1"', NODE_0 + GPU))
+    assert m.devices[m.gpus[0]].numa == 0 and not any("NUMA node" in note.text for note in m.notes)
+
+
 def test_more_nodes_than_a_machine_has_are_refused_where_they_begin() -> None:
     with pytest.raises(ValueError, match=r"topo\.xml: line 1, .*: more than 640 NUMA nodes; expected one machine's"):
         machine(*(f"0x{1 << n % 32:x}{',' * (n // 32)}" for n in range(641)))

@@ -26,13 +26,12 @@ class Attachments:
         self._builder, self._pci, self._cpus = builder, pci, cpus
         self._switches: dict[str, str] = {}
         self._unreported: list[str] = []
-        self._homeless: list[str] = []
+        self._homeless: dict[str, int] = {}  # the NUMA node that is reported, or -1
 
     def numa(self, busid: str) -> int:
-        """The NUMA node that a device is near, as the device or a bridge over it reports; -1 where none does."""
-        device = self._pci.get(busid)
-        chain = [] if device is None else [device, *(self._pci[b] for b in device.above if b in self._pci)]
-        return next((d.numa for d in chain if d.numa in self._cpus), -1)
+        """The NUMA node with CPUs that a device is near, as the device or a bridge over it reports; -1 where none
+        does."""
+        return next((n for n in self._reported(busid) if n in self._cpus), -1)
 
     def cpu(self, busid: str) -> str:
         """The name of the NUMA node that a device is near, the first where none is known."""
@@ -62,10 +61,12 @@ class Attachments:
             text += "PCIe 3 x16, as NCCL does; put it right in the file that --xml or --json writes"
             for name in self._unreported:
                 note(NoteKind.ASSUMED, name, text)
-        if self._homeless and len(self._cpus) > 1:
-            text = f"sysfs reports no NUMA node for it: taken to be near {self._first_cpu}, which may be the wrong one"
-            for name in self._homeless:
-                note(NoteKind.TRAP, name, text)
+        taken = f"taken to be near {self._first_cpu}, which may be the wrong one"
+        for name, numa in self._homeless.items():
+            if numa >= 0:
+                note(NoteKind.TRAP, name, f"sysfs reports NUMA node {numa}, which has no CPUs: {taken}")
+            elif len(self._cpus) > 1:
+                note(NoteKind.TRAP, name, f"sysfs reports no NUMA node for it: {taken}")
 
     @property
     def _first_cpu(self) -> str:
@@ -74,9 +75,14 @@ class Attachments:
     def _cpu(self, name: str, busid: str) -> str:
         numa = self.numa(busid)
         if numa < 0:
-            self._homeless.append(name)
+            self._homeless[name] = next((n for n in self._reported(busid) if n >= 0), -1)
             return self._first_cpu
         return self._cpus[numa]
+
+    def _reported(self, busid: str) -> list[int]:
+        """What the device and the bridges over it report as their NUMA node."""
+        device = self._pci.get(busid)
+        return [] if device is None else [device.numa, *(self._pci[b].numa for b in device.above if b in self._pci)]
 
     def _switch(self, busid: str) -> str:
         """The switch's name; adds it, and those over it, where they are not there yet."""

@@ -45,6 +45,26 @@ def own_cores(nodes: Sequence[Element]) -> list[int]:
     return own
 
 
+def reported_at(around: Sequence[Element]) -> list[int]:
+    """The nodes of the nearest object around that names any, whether or not they are objects of the file; none where no
+    object but the whole machine's does. A limited view may have them in the complete set alone."""
+    for outer in reversed(around[1:]):
+        if outer.attributes.get("type") == "NUMANode":
+            return [outer.whole("os_index", 0, 65535)]
+        if found := members(outer, "nodeset") or members(outer, "complete_nodeset"):
+            return _numbers(found)
+    return []
+
+
+def hidden(machine: Element) -> list[int]:
+    """The nodes of the machine that its view leaves out."""
+    return _numbers(members(machine, "complete_nodeset") & ~members(machine, "nodeset"))
+
+
+def _numbers(nodeset: int) -> list[int]:
+    return [n for n in range(nodeset.bit_length()) if nodeset >> n & 1]
+
+
 def nodes_at(around: Sequence[Element], numbers: Collection[int]) -> list[int]:
     """The nodes, of `numbers`, that an object is at: those of the nearest object around it that names any, all where
     none does."""

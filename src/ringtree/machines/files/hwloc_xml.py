@@ -23,6 +23,7 @@ _ARCHITECTURES = {"aarch64": "arm64", "ppc64le": "ppc64"}
 _WIDTHS = (16, 8, 4, 2, 1, 32, 12)
 _DISPLAY_CONTROLLER = "0x038000"
 """The class of a GPU without a connector."""
+_PCI = ("Bridge", "PCIDev")
 _FABRIC, _NETWORK = 0x20, 0x10
 """Kinds of OSDev from version 3 on; before they were 3 and 2."""
 
@@ -84,7 +85,7 @@ class _Translation:
         return Element(tag, {key: value for key, value in attributes.items() if value}, of.line, of.file)
 
     def _numa(self, objects: list[tuple[Element, list[Element]]]) -> None:
-        """A <cpu> for each NUMA node that has cores; without one, the whole machine is one."""
+        """A <cpu> for each NUMA node that has cores, or PCI devices alone; without one, the whole machine is one."""
         self.packages = [o for o, _ in objects if o.attributes.get("type") in ("Package", "Socket")]
         info = _info(self.packages[0]) if self.packages else {}
         arch = self.info.get("Architecture", "") or info.get("Architecture", "")
@@ -95,12 +96,15 @@ class _Translation:
             "modelid": info.get("CPUModelNumber", ""),
         }
         nodes = [(o, above) for o, above in objects if o.attributes.get("type") == "NUMANode"]
+        at = [hwloc_nodes.reported_at(above) for o, above in objects if o.attributes.get("type") in _PCI]
         for (node, above), cores in zip(nodes, hwloc_nodes.own_cores([node for node, _ in nodes]), strict=True):
             number = node.whole("os_index", 0, 65535)
             if not cores and "cpuset" in node.attributes:
-                text = "no core is its own: taken as memory alone"
+                kept = [number] in at
+                text = f"no core is its own: {'kept for the PCI devices at it' if kept else 'taken as memory alone'}"
                 self.notes.append(Note(NoteKind.ASSUMED, f"NUMA node {number}", text))
-                continue
+                if not kept:
+                    continue
             if number in self.cpus:
                 node.refuse(f"a second NUMA node {number}; expected one that differs")
             if len(self.cpus) == MOST_OF_A_KIND:
@@ -113,10 +117,20 @@ class _Translation:
             self.cpus[0] = self._element("cpu", self.top, numaid="0", **shared)
 
     def _near(self, element: Element, above: list[Element]) -> Element:
-        """The NUMA node that an object is at, of several the first; a note where hwloc does not report which."""
-        nodes = hwloc_nodes.nodes_at(above, self.cpus)
-        if len(nodes) > 1:
+        """The NUMA node that an object is at, of several the first; a note where hwloc does not report which, or where
+        it is none of those that have cores."""
+        nodes, reported = hwloc_nodes.nodes_at(above, self.cpus), hwloc_nodes.reported_at(above)
+        taken, text = f"taken as {nodes[0]}, which may be far from it", ""
+        if reported and not any(n in self.cpus for n in reported):
+            named = " and ".join(map(str, reported))
+            text = f"at NUMA node{'s' * (len(reported) > 1)} {named}, without cores in hwloc's view: {taken}"
+        elif len(nodes) > 1:
             text = f"hwloc does not report its NUMA node: taken as {nodes[0]}"
+        elif not reported and (hidden := hwloc_nodes.hidden(self.top)):
+            left_out = " and ".join(map(str, hidden))
+            cgroup = f" (LinuxCgroup {short(name)})" if (name := self.info.get("LinuxCgroup")) else ""
+            text = f"hwloc does not report its NUMA node, and its view leaves out {left_out}{cgroup}: {taken}"
+        if text:
             self.notes.append(Note(NoteKind.ASSUMED, f"line {element.line}, PCI below it", text))
         return self.cpus[nodes[0]]
 
@@ -214,7 +228,7 @@ def _objects(top: Element) -> Iterator[tuple[Element, list[Element]]]:
 
 
 def _below_bridge(above: list[Element]) -> bool:
-    return any(o.attributes.get("type") in ("Bridge", "PCIDev") for o in above)
+    return any(o.attributes.get("type") in _PCI for o in above)
 
 
 def _info(element: Element) -> dict[str, str]:
