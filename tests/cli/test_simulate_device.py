@@ -68,6 +68,18 @@ def test_rows_that_a_table_lost_are_named(
     assert beside.code == 0 and f"# {lost}" in beside.out
 
 
+@pytest.mark.parametrize("collective", ["all_gather", "all_reduce"])
+def test_a_simulated_table_is_read_back(ringtree: Ringtree, constants: Path, tmp_path: Path, collective: str) -> None:
+    words = ("simulate", "ring", "-n", "4", "--collective", collective, "--constants", str(constants))
+    log = tmp_path / "run.log"
+    log.write_text(ringtree(*words, "--bytes", "64K,1M").out)
+    rows = [line.split()[:3] for line in log.read_text().splitlines() if not line.startswith("#")]
+    each = 4 if collective == "all_gather" else 1
+    assert rows == [[str(n), str(n // each), "byte"] for n in (1 << 16, 1 << 20)]
+    got = ringtree(*words, "--measured", str(log))
+    assert got.code == 0 and "largest +0.0%" in got.out.replace("-", "+")
+
+
 def test_a_table_without_a_name_is_of_the_programs_collective(
     ringtree: Ringtree, constants: Path, tmp_path: Path
 ) -> None:

@@ -48,7 +48,8 @@ def print_table(cases: Sequence[Case], place: str, time_s: Callable[[Case], floa
     for case in cases:
         took_s = time_s(case)
         figures = BandwidthCells(took_s * 1e6, *case.bandwidths_GBps(took_s), None)
-        print(nccl_row(case.nbytes, case.nbytes, "byte", op, root, figures, None, first.name), flush=True)
+        each = case.nbytes // first.ranks if first.promise.blocked else case.nbytes  # nccl-tests' count, a rank's
+        print(nccl_row(case.nbytes, each, "byte", op, root, figures, None, first.name), flush=True)
 
 
 def own_time_s(found: Simulation, job: int = 0) -> float:

@@ -15,9 +15,9 @@ MOST_ROOT = 1 << 20
 TYPE_BYTES = {
     "int8": 1, "uint8": 1, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8, "half": 2, "float": 4, "double": 8,
     "bfloat16": 2, "float16": 2, "float32": 4, "float64": 8, "f8e4m3": 1, "f8e5m2": 1, "fp8_e4m3": 1, "fp8_e5m2": 1,
-    "char": 1, "int": 4,
+    "char": 1, "int": 4, "byte": 1,
 }  # fmt: skip
-"""Bytes of an element, by the names of types in the tables."""
+"""Bytes of an element, by the names of types in the tables, also those of `ringtree simulate`."""
 BLOCKS = 1.5
 """The vector is one of blocks, one a rank, where it has more than so many times the row's count of elements."""
 
