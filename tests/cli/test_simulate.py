@@ -66,6 +66,18 @@ def test_conditions_and_topologies(ringtree: Ringtree, words: str, time: str) ->
     assert got.code == 0 and f"time {time}," in got.out, got
 
 
+def test_sizes_that_the_ranks_do_not_divide_are_rounded_first(ringtree: Ringtree) -> None:
+    words = ("simulate", "ring", "-n", "8", "--collective", "all_gather", "--bytes")
+    one = ringtree(*words, "9").out
+    assert one.startswith("# rounded down to 8 equal blocks: 9 to 8 bytes\nring all_gather over 8 ranks, 8 bytes in")
+    table = ringtree(*words, "16,9,23,1003").out
+    assert "# rounded down to 8 equal blocks: 9 to 8 bytes, 23 to 16 bytes, 1,003 to 1,000 bytes\n" in table
+    assert [line.split()[0] for line in table.splitlines() if line[0] != "#"] == ["16", "8", "1000"]
+    assert "rounded" not in ringtree(*words, "16").out
+    whole = ringtree("simulate", "ring", "-n", "8", "--bytes", "9").out
+    assert whole.startswith("ring all_reduce over 8 ranks, 9 bytes")
+
+
 IN_FOURS = ["hierarchical", "-n", "8", "--bytes", "1M", "--topology"]
 
 
@@ -177,6 +189,8 @@ MISTAKES = [
     ("ring", "required: --bytes"),
     ("ring --bytes big", "'big' is not a size"),
     ("ring --bytes 99999999999999999999999", "1e+23 bytes; expected at most 1125899906842624"),
+    ("ring -n 8 --collective all_gather --bytes 3", "block for each of 8 ranks; expected at least 8 bytes"),
+    ("ring -n 0 --collective all_gather --bytes 3", "over 0 ranks: expected at least 1"),
     ("nothing --bytes 8", "'nothing' is neither an algorithm nor a file"),
     ("ring --bytes 8 -n 0", "over 0 ranks: expected at least 1"),
     ("ring --bytes 8 -n 1000000000", "1000000000 ranks: expected at most 1048576"),

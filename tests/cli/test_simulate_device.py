@@ -80,6 +80,13 @@ def test_a_simulated_table_is_read_back(ringtree: Ringtree, constants: Path, tmp
     assert got.code == 0 and "largest +0.0%" in got.out.replace("-", "+")
 
 
+def test_sizes_of_blocks_are_rounded_first(ringtree: Ringtree, constants: Path) -> None:
+    words = ("simulate", "ring", "-n", "4", "--collective", "all_gather", "--constants", str(constants), "--bytes")
+    one, table = ringtree(*words, "1023").out, ringtree(*words, "1023,2K").out
+    assert one.startswith("# rounded down to 4 equal blocks: 1,023 to 1,020 bytes\nring all_gather over 4 ranks, 1,020")
+    assert "1,023 to 1,020 bytes" in table and "\n        1020 " in table
+
+
 def test_a_table_without_a_name_is_of_the_programs_collective(
     ringtree: Ringtree, constants: Path, tmp_path: Path
 ) -> None:

@@ -57,6 +57,23 @@ def listed_sizes(text: str | None, collective: str) -> list[int]:
     return [parse_bytes(size) for size in text.split(",")]
 
 
+def in_blocks(nbytes: Sequence[int], collective: str, ranks: int) -> tuple[list[int], str]:
+    """Sizes that the blocks of a collective divide, as nccl-tests rounds them down, each once; and in words which were
+    rounded, "" where none was. ValueError where a block has no byte."""
+    if collective not in COLLECTIVES or not COLLECTIVES[collective].blocked or ranks < 1:
+        return list(nbytes), ""
+    if small := next((n for n in nbytes if 0 < n < ranks), 0):
+        raise ValueError(
+            f"--bytes {small}: the vector of {collective} is a block for each of {ranks} ranks; expected at least "
+            f"{ranks} bytes"
+        )
+    rounded = {n: n // ranks * ranks for n in nbytes}
+    odd = [f"{n:,} to {whole:,} bytes" for n, whole in rounded.items() if n != whole]
+    return list(
+        dict.fromkeys(rounded.values())
+    ), f"rounded down to {ranks} equal blocks: {', '.join(odd)}" if odd else ""
+
+
 def without_data(collective: str, options: Sequence[str]) -> bool:
     """Whether calls of the collective have no size: a barrier's. ValueError where options for sizes are given to it."""
     if collective not in COLLECTIVES or not COLLECTIVES[collective].repeats:

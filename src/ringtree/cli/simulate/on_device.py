@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ringtree.cli.arguments.byte_sizes import listed_sizes
+from ringtree.cli.arguments.byte_sizes import in_blocks, listed_sizes
 from ringtree.cli.arguments.conditions import conditions
 from ringtree.cli.arguments.destination import check_destinations, write_page
 from ringtree.cli.arguments.topology import topology
@@ -22,7 +22,7 @@ from ringtree.cli.simulate.device_programs import (
     refuse_options,
     subject_program,
 )
-from ringtree.cli.simulate.reporting import Case, described, detail_lines, head_lines, print_table
+from ringtree.cli.simulate.reporting import Case, described, detail_lines, head_lines, print_rounded, print_table
 from ringtree.draw.text.tables import aligned
 from ringtree.formats.chrome import write
 from ringtree.pages.schedule_page import schedule_page
@@ -51,13 +51,16 @@ def run(args: argparse.Namespace) -> int:
         _beside(args, program, links, constants)
         return 0
     sizes = listed_sizes(args.bytes, program.schedule.collective)
+    sizes, rounded = in_blocks(sizes, program.schedule.collective, program.schedule.ranks)
     cases = [Case(program.schedule, program.programs, nbytes, program.note) for nbytes in sizes]
     text = f"{described(args, links)}; thread blocks of protocol {program.protocol} by {args.constants}"
     if len(cases) > 1:
         refuse_options(args, "times alone, of several sizes", OF_EVENTS)
         known = PlayedCuts(program.programs)
+        print_rounded(rounded)
         print_table(cases, text, lambda case: device.seconds(program.programs, links, case.nbytes, constants, known))
         return 0
+    print_rounded(rounded)
     _one(args, cases[0], program, links, constants, text)
     return 0
 

@@ -12,14 +12,22 @@ from pathlib import Path
 
 from ringtree.algorithms import build, find
 from ringtree.cli.arguments import subject
-from ringtree.cli.arguments.byte_sizes import listed_sizes, parse_bytes, without_data
+from ringtree.cli.arguments.byte_sizes import in_blocks, listed_sizes, parse_bytes, without_data
 from ringtree.cli.arguments.conditions import conditions
 from ringtree.cli.arguments.destination import check_destination, check_destinations, write_page
 from ringtree.cli.arguments.place import hosts_here, place, ranks_in_place
 from ringtree.cli.options.collective import collective_name
 from ringtree.cli.options.files import MEASURED
 from ringtree.cli.options.schedules.simulate import WITH
-from ringtree.cli.simulate.reporting import Case, described, detail_lines, head_lines, own_time_s, print_table
+from ringtree.cli.simulate.reporting import (
+    Case,
+    described,
+    detail_lines,
+    head_lines,
+    own_time_s,
+    print_rounded,
+    print_table,
+)
 from ringtree.formats.chrome import write
 from ringtree.formats.operations import chakra, goal
 from ringtree.ir.schedule import Schedule
@@ -55,6 +63,7 @@ def run(args: argparse.Namespace) -> int:
         path = written[0]
         raise ValueError(f"{path} can contain one simulation only; expected one size in --bytes")
     ranks = file.schedule.ranks if file else subject.ranks_of(args)
+    sizes, rounded = in_blocks(sizes, collective, ranks)
     where = place(args, ranks)
     topology = where(sizes[0])
     host_of = topology.hosts[:ranks].tolist()
@@ -69,12 +78,14 @@ def run(args: argparse.Namespace) -> int:
         return play([Job(case.what, case.nbytes), *others], where(case.nbytes), conditions=actual, slots=args.slots)
 
     if len(sizes) > 1:
+        print_rounded(rounded)
         print_table(cases, described(args, topology), lambda case: own_time_s(simulated(case)))
         return 0
     begin_s = time.perf_counter()
     found = simulated(cases[0])
     wall_s = time.perf_counter() - begin_s
     files = _write(args, cases[0], found)  # before anything is printed, which a reader such as head may end
+    print_rounded(rounded)
     for line in head_lines(cases[0], described(args, found.topology), own_time_s(found)):
         print(line)
     for job, text in enumerate(args.others, start=1):

@@ -36,6 +36,12 @@ class Case:
         return bandwidths(self.schedule.collective, self.schedule.ranks, self.nbytes, time_s * 1e6)
 
 
+def print_rounded(rounded: str) -> None:
+    """A line on the sizes that were rounded, where there are such."""
+    if rounded:
+        print(f"# {rounded}")
+
+
 def print_table(cases: Sequence[Case], place: str, time_s: Callable[[Case], float]) -> None:
     """A line a size, in nccl-tests' columns, each printed when it is known."""
     first = cases[0].schedule
