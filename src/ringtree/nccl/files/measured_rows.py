@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,8 @@ from ringtree.nccl.files.row_numbers import measured_side, whole, wrong_elements
 MOST_ROWS = 100_000
 MOST_TABLE_LINES = 200_000
 MOST_ROOT = 1 << 20
+MOST_NAMED = 8
+"""Values that a note names."""
 TYPE_BYTES = {
     "int8": 1, "uint8": 1, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8, "half": 2, "float": 4, "double": 8,
     "bfloat16": 2, "float16": 2, "float32": 4, "float64": 8, "f8e4m3": 1, "f8e5m2": 1, "fp8_e4m3": 1, "fp8_e5m2": 1,
@@ -49,13 +51,14 @@ class NcclTestsRow:
 @dataclass(slots=True)
 class MeasuredRows:
     """The rows of one program. `other_line`: the first that cannot be of the same collective as the row before it (0:
-    none has come)."""
+    none has come). `differ`: types, operations and roots of rows of one size, where they are several."""
 
     path: Path
     quickest: dict[int, NcclTestsRow] = field(default_factory=dict)
     taken: int = 0
     last: NcclTestsRow | None = None
     other_line: int = 0
+    differ: dict[str, set[str]] = field(default_factory=dict)
 
     def add(self, number: int, what: tuple[Any, ...], figures: Sequence[Sequence[str]]) -> None:
         """Checks and keeps the row of line `number`; skips rows of no bytes or without a time. `what`: size, count,
@@ -89,10 +92,24 @@ class MeasuredRows:
                 f"{self.path}, line {row.line}: more than {MOST_ROWS:,} sizes; expected the table of one test"
             )
         if before is not None:
+            self._compare(before, row)
             row = replace(row, wrong=before.wrong + row.wrong, wrong_line=before.wrong_line or row.wrong_line)
             if row.time_s >= before.time_s:
                 row = replace(before, wrong=row.wrong, wrong_line=row.wrong_line)
         self.quickest[row.nbytes] = row
+
+    def _compare(self, one: NcclTestsRow, other: NcclTestsRow) -> None:
+        for what in ("type", "redop", "root"):
+            values = str(getattr(one, what)), str(getattr(other, what))
+            if values[0] != values[1]:
+                self.differ.setdefault(what, set()).update(values)
+
+    def notes(self) -> Iterator[str]:
+        """Names what rows of one size differ in."""
+        for what, values in self.differ.items():
+            named = sorted(values)[:MOST_NAMED]
+            more = f" and {len(values) - MOST_NAMED:,} more" if len(values) > MOST_NAMED else ""
+            yield f"rows of one size differ in {what} ({', '.join(named)}{more}): the quickest counts"
 
     def by_size(self) -> tuple[NcclTestsRow, ...]:
         """The quickest row of each size, the smallest first."""

@@ -249,7 +249,7 @@ class _Reading:
         if collective and not program:
             self._check_columns(collective, rows)
         ran, ranks = self._one_run(program)
-        inferred = list(self.text.notes())
+        inferred = [*self.text.notes(), *measured.notes()]
         name = collective or program
         if not name:
             name = collective_of(rows)
