@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from io import BytesIO
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,14 @@ class NcclTestsRun:
     def ranks(self) -> int:
         """The number of ranks of all groups."""
         return max((r.rank for r in self.ran), default=-1) + 1
+
+    @property
+    def missing(self) -> str:
+        """The ranks that have no line, in words."""
+        there = sorted({r.rank for r in self.ran})
+        gaps = [(a + 1, b - 1) for a, b in pairwise([-1, *there]) if b > a + 1]
+        named = [f"{a}" if a == b else f"{a} to {b}" for a, b in gaps[:MOST_DIFFER]]
+        return ", ".join(named) + (f" and {len(gaps) - MOST_DIFFER:,} more" if len(gaps) > MOST_DIFFER else "")
 
 
 @dataclass(slots=True)
@@ -167,7 +176,8 @@ class _Reading:
             return
         elif device := _DEVICE.search(text):
             rank, group, host, gpu, busid, model = device.groups()
-            self.ran(Ran(int(rank[:9]), _shown(host), int(gpu[:9]), _shown(busid), _shown(model)), group or "0", number)
+            number_of = whole(self.path, number, "rank", rank, 0, MOST_RANKS - 1)
+            self.ran(Ran(number_of, _shown(host), int(gpu[:9]), _shown(busid), _shown(model)), group or "0", number)
         else:
             if "_perf" in text and (program := _PROGRAM.search(text)):
                 self.name(COLLECTIVES[program[1]], number)
@@ -249,7 +259,7 @@ class _Reading:
         if collective and not program:
             self._check_columns(collective, rows)
         ran, ranks = self._one_run(program)
-        inferred = [*self.text.notes(), *measured.notes()]
+        inferred = [*self.text.notes(), *measured.notes(), *self._lacking(program, ranks)]
         name = collective or program
         if not name:
             name = collective_of(rows)
@@ -317,7 +327,19 @@ class _Reading:
                     f"{self.path}, line {run.line}: a run of {run.ranks} ranks behind one of {first.ranks} (line "
                     f"{first.line}); expected runs of as many"
                 )
+            if (missing := run.missing) and run.ranks > 2 * len({r.rank for r in run.ran}):
+                raise ValueError(
+                    f"{self.path}, line {run.line}: the list of devices lacks ranks {missing}; expected a line for each"
+                )
         return first.ran, first.ranks
+
+    def _lacking(self, program: str, ranks: int) -> Iterator[str]:
+        """Notes on ranks that are not in the list of devices."""
+        for run in (run for run in self.runs if program in run.programs):
+            if missing := run.missing:
+                yield f"line {run.line}: the list of devices lacks ranks {missing}"
+        if 0 < ranks < self.debug.ranks:
+            yield f"NCCL's lines have {self.debug.ranks} ranks, the list of devices {ranks}: is the log of one run?"
 
 
 def _json(reading: _Reading, raw: bytes) -> None:
@@ -326,6 +348,7 @@ def _json(reading: _Reading, raw: bytes) -> None:
         document = json_value(raw, str(reading.path), "the output of nccl-tests")
         results, config = document["results"], document.get("config", {})
         for device, group in _devices(config.get("devices", document.get("devices", []))):
+            whole(reading.path, 1, "rank", device.rank, 0, MOST_RANKS - 1)
             reading.ran(device, group, 1)
         for n, result in enumerate(results):
             forms = [result.get(form) for form in ("out_of_place", "in_place")]
