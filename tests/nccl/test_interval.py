@@ -46,6 +46,17 @@ def around(of: ClusterPlan, collective: str, nbytes: int) -> Interval:
     return found
 
 
+@pytest.mark.parametrize(("name", "nodes", "collective"), [
+    ("dgx-h100", 4, "all_to_all"), ("dgx-1-v100", 2, "broadcast"), ("dgx-1-v100", 2, "reduce"),
+    ("dgx-b200", 2, "all_reduce"),
+])  # fmt: skip
+def test_no_interval_begins_below_what_no_schedule_can_beat(name: str, nodes: int, collective: str) -> None:
+    there = plan(name, nodes, "infiniband")
+    row = there.row(collective, 8 * GiB)
+    found = around(there, collective, 8 * GiB)
+    assert found.low_s >= row.bound.time_s and found.low_s <= row.pick.time_s <= found.high_s
+
+
 @given(st.sampled_from(CLUSTERS), st.sampled_from(COLLECTIVES), st.integers(1, 1 << 34))
 @settings(max_examples=40, deadline=None)
 def test_every_candidate_has_an_interval_around_its_time(

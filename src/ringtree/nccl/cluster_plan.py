@@ -108,13 +108,13 @@ class ClusterPlan:
         return self._considered(collective, nbytes)[:2]
 
     def interval(self, row: Planned, of: Estimate) -> Interval | None:
-        """The interval of one of a row's candidates: of the pick for whatever NCCL may pick there, of another one as
-        forced. None for NCCL's own estimates, whose unknowns are not modelled."""
+        """The interval of one of a row's candidates, from the lower bound on: of the pick for whatever NCCL may pick
+        there, of another one as forced. None for NCCL's own estimates, whose unknowns are not modelled."""
         if self.model == "nccl":
             return None
-        return self._intervals.around(
-            of, row.collective, row.nbytes, rivals(row.candidates, row.theirs) if of is row.pick else ()
-        )
+        others = rivals(row.candidates, row.theirs) if of is row.pick else ()
+        found = self._intervals.around(of, row.collective, row.nbytes, others)
+        return replace(found, low_s=max(found.low_s, min(row.bound.time_s, of.time_s)))
 
     def _considered(self, collective: str, nbytes: int) -> tuple[tuple[Estimate, ...], Estimate, Sequence[Estimate]]:
         """All candidates, NCCL's pick among them, and NCCL's own estimates."""
