@@ -163,6 +163,8 @@ def test_channels_are_thread_blocks(ringtree: Ringtree, constants: Path) -> None
         ("--fit PROGRAM --topology PLACE", "no line of a table; expected nccl-tests' or rccl-tests' output"),
         ("--fit WRONG --topology PLACE", "is of all_reduce (line 1); expected the log of all_gather"),
         ("--fit FOUR --topology PLACE", "is of all_gather over 4 ranks; expected all_gather over 2, as"),
+        ("--fit =run.log --topology PLACE", "--fit =run.log: expected TABLE, or PROGRAM=TABLE with both files named"),
+        ("--fit X= --topology PLACE", "--fit X=: expected TABLE, or PROGRAM=TABLE with both files named"),
         ("--fit TABLE --topology PLACE --bytes 1M", "--bytes does not apply to a fit"),
         ("--fit TABLE --topology PLACE --out TABLE", "is read or written by this command already"),
         ("--fit TABLE --topology PLACE --goal x.goal", "--goal does not apply to a fit"),

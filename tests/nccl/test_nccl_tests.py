@@ -86,12 +86,6 @@ def test_tags_before_each_line_do_no_harm(tmp_path: Path, tag: str) -> None:
     assert _times(log) == TIMES and (log.collective, log.ranks, log.nodes) == ("all_reduce", 4, 2)
 
 
-def test_colours_are_passed_over(tmp_path: Path) -> None:
-    log = log_of(tmp_path, "".join(f"\x1b[0m\x1b[1;32m{line}\x1b[0m\x1b[K\n" for line in NEW.splitlines()))
-    assert _times(log) == TIMES and (log.collective, log.ranks, log.nodes) == ("all_reduce", 4, 2)
-    assert log.ran[0].model == "NVIDIA H100 80GB HBM3"
-
-
 def test_nccls_lines_in_between_are_read_and_a_broken_row_left_out(tmp_path: Path) -> None:
     extra = [
         "node-a:4711:4720 [0] NCCL INFO NCCL_P2P_DISABLE set by environment to 1.",
@@ -270,6 +264,20 @@ def test_csv_of_one_side_has_names_of_its_own(tmp_path: Path) -> None:
     assert _times(log) == [(1024, (54.0,))] and log.rows[0].wrong == 3
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
+def test_a_log_that_powershell_wrote_is_named_as_such(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "run.log"
+    path.write_bytes(("" if encoding == "utf-16" else "\N{BOM}").encode(encoding) + NEW.encode(encoding))
+    with pytest.raises(ValueError, match=r"run\.log: is UTF-16, as PowerShell's > writes it; expected UTF-8"):
+        read(path)
+
+
+def test_cells_of_a_csv_may_be_quoted(tmp_path: Path) -> None:
+    rows = [("size", "count", "type", "time"), ("1024", "256", "float", "54.0")]
+    log = log_of(tmp_path, "".join(",".join(f'"{cell}"' for cell in row) + "\n" for row in rows))
+    assert _times(log) == [(1024, (54.0,))]
+
+
 @pytest.mark.parametrize("text", [
     "size,count,type,redop,root,time,algbw,busbw,wrong\n1024,32,float,none,-1,54.0,0.02,0.02,3\n",
     '{"results": [{"size": 1024, "count": 32, "type": "float", "redop": "none", "root": -1,'
@@ -323,6 +331,7 @@ def test_collective_and_ranks_follow_from_the_figures(
     ("{\"results\": 3}", "no JSON of nccl-tests"),
     ("{" * 5000, "not JSON ("),
     ("size_B,count\n8,2\n", "line 2: expected the columns size_B"),
+    ("size;count;type;time\n8;2;float;3\n", "line 1: columns divided by ';'; expected commas"),
     ("size_B,count,type,oop_time_us\n8,2\n", "line 2: 2 cells; expected 4"),
     ("size_B,count,type,oop_time_us\nx,2,float,1\n", "line 2: size 'x'; expected a whole number"),
     ("size_B,count,type,oop_time_us\n8,2,float,nan\n", "line 2: time nan; expected a number of at least 0"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.nccl.test_nccl_tests import log_of
+from tests.nccl.test_nccl_tests import NEW, log_of
 
 HEAD = "#       size  count  type  redop  root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n"
 FIRST = "1048576 262144 float sum -1    32.14   32.62   57.09      0    32.10   32.67   57.17      0\n"
@@ -76,3 +76,9 @@ def test_of_many_rows_that_are_left_out_the_first_are_named(tmp_path: Path) -> N
 def test_a_table_of_one_side_is_whole(tmp_path: Path) -> None:
     log = log_of(tmp_path, f"{HEAD}{START}{OUT}\n33554432 8388608 float sum -1 262.8 127.68 223.44 0\n")
     assert [len(row.times_s) for row in log.rows] == [1, 1] and not any("broken" in note for note in log.inferred)
+
+
+def test_colours_are_passed_over(tmp_path: Path) -> None:
+    plain = log_of(tmp_path, NEW)
+    log = log_of(tmp_path, "".join(f"\x1b[0m\x1b[1;32m{line}\x1b[0m\x1b[K\n" for line in NEW.splitlines()))
+    assert (log.rows, log.ran, log.collective) == (plain.rows, plain.ran, plain.collective)

@@ -94,6 +94,8 @@ def pair(text: str, own: DeviceProgram) -> tuple[DeviceProgram, MeasuredTable]:
     """The program and table of `TABLE` (of the command's `own` program) or `PROGRAM=TABLE`."""
     program, equals, table = text.partition("=")
     if equals and not Path(text).exists():
+        if not program or not table:
+            raise ValueError(f"--fit {text}: expected TABLE, or PROGRAM=TABLE with both files named")
         other = _read(program, load(program))
         return other, measured(other, table)
     return own, measured(own, text)

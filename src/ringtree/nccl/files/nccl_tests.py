@@ -50,6 +50,7 @@ _COLOURS = re.compile(r"\x1b\[[0-?]{0,64}[ -/]{0,16}[@-~]")
 _PROGRAM = re.compile(r"\b(" + "|".join(COLLECTIVES) + r")_perf\b")
 _DEVICE = re.compile(r"#\s+Rank\s+(\d+)\s(?:\s*Group\s+(\d+)\s)?.*?\bon\s+(\S+)\s+device\s+(\d+)\s+\[([^\]]*)\]\s*(.*)")
 _OUT_OF_BOUNDS = re.compile(r"# Out of bounds values : ([1-9]\d{0,17}) FAILED")
+_CSV_HEAD = re.compile(r'(?:size|size_B|"size"|"size_B")\s?([,;\t|])')
 _CSV_FACT = re.compile(r"#\s*(collective|nranks)\s*:\s*(\w+)")
 
 
@@ -123,6 +124,8 @@ def read(path: Path, collective: str = "") -> Log:
     where the file is no such log."""
     reading = _Reading(path)
     data = file_bytes(path, "the output of nccl-tests", LARGEST_BYTES)
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise ValueError(f"{path}: is UTF-16, as PowerShell's > writes it; expected UTF-8 (Set-Content -Encoding utf8)")
     if b"\0" in data[:4096]:
         raise ValueError(f"{path}: holds bytes that are no text; expected the output of nccl-tests")
     if data[:4096].lstrip()[:1] == b"{":
@@ -162,8 +165,10 @@ class _Reading:
             if text and not text.startswith("#"):
                 self._csv_row(text, number)
             return
-        if text.startswith(("size_B,", "size,")):
-            self.csv = [name.strip() for name in text.split(",")]
+        if text[:1] in ("s", '"') and (head := _CSV_HEAD.match(text)):
+            if head[1] != ",":
+                raise ValueError(f"{self.path}, line {number}: columns divided by {head[1]!r}; expected commas")
+            self.csv = [name.strip(' "') for name in text.split(",")]
             return
         if self.text.line(text, number):
             if "NCCL INFO" in text:  # in the row's line
