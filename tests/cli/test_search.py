@@ -58,6 +58,7 @@ def test_the_files_have_what_was_found(ringtree: Ringtree, tmp_path: Path) -> No
         ("all_reduce --topology dgx-h100", "required: --bytes"),
         ("all_reduce --topology dgx-h100 --bytes 1M,2M", "expected one size"),
         ("all_reduce --topology dgx-h100 --bytes 1M -n 4", "expected --nodes or --gpus for machines"),
+        ("all_reduce --topology ring --bytes 1M -n 1", "is one rank, which sends nothing: expected two at least"),
         ("all_reduce --topology ring --bytes 1M --nodes 2", "--nodes applies to machines, not to ring"),
         ("all_reduce --topology dgx-h100 --nodes 2 --sharp --bytes 1M", "--sharp"),
         ("all_reduce --topology dgx-h100 --nodes 100 --bytes 1M", "800 ranks: expected at most 256 to search"),

@@ -65,6 +65,15 @@ def test_a_mistake_is_one_line(ringtree: Ringtree, words: str, expected: str) ->
     assert expected in got.err and len(got.err.splitlines()) == 1
 
 
+def test_machines_without_nics_are_not_joined(ringtree: Ringtree, tmp_path: Path) -> None:
+    path = tmp_path / "alone.json"
+    path.write_text('{"machine": "alone", "devices": [{"name": "cpu0", "kind": "cpu"}], "links": [], "notes": []}')
+    got = ringtree("simulate", "ring", "--bytes", "64K", "--topology", str(path))
+    why = "alone has no NICs to connect 8 of it, for 8 ranks; expected at most 1 rank, or --nics, such as 8x400Gb\n"
+    assert (got.code, got.out, got.err) == (1, "", f"ringtree simulate: topology {path}: {why}")
+    assert ringtree("simulate", "ring", "--bytes", "64K", "--topology", str(path), "--nics", "1x100Gb").code == 0
+
+
 def test_a_file_has_its_own_number_of_ranks(ringtree: Ringtree, tmp_path: Path) -> None:
     file = tmp_path / "four.txt"
     file.write_text(ringtree("show", "ring", "-n", "4", "--text").out)

@@ -174,6 +174,14 @@ def test_only_a_board_that_is_all_to_all_is_taken_for_it(ids: str, count: int, j
     assert bool(unknown(m)) != bool(joined)
 
 
+@pytest.mark.parametrize(("count", "layout"), [(2, "go to NVSwitches"), (4, "from GPU to GPU")])
+def test_an_assumed_layout_is_that_of_so_many_gpus(count: int, layout: str) -> None:
+    """Two GH200 of a tray and four of a board differ."""
+    m = machine("".join(device(n, "0302", "10de:2342") for n in range(1, count + 1)))
+    (text,) = (note.text for note in m.notes if note.about == "links between GPUs")
+    assert layout in text and f"as {count} GH200 96GB mostly have; if not" in text
+
+
 def test_on_power_nvlinks_are_no_mesh() -> None:
     volta = "".join(device(n, "0302", "10de:1db1") for n in range(1, 5))
     assert {k.kind for k in machine(volta).links} == {LinkKind.PCIE, LinkKind.NVLINK}

@@ -198,12 +198,13 @@ def test_a_setting_that_does_no_harm_is_not_blamed() -> None:
     assert found.verdict is Diagnosis.HEALTHY
 
 
-def test_slower_than_any_fault_is_unexplained() -> None:
+@pytest.mark.parametrize(("times", "near"), [(30, ["p2p_off", "nvlink_unused"]), (100, [])])
+def test_slower_than_any_fault_is_unexplained(times: int, near: list[str]) -> None:
     cluster = cluster_of("dgx-a100")
     log = measured(cluster)
-    slow = tuple(replace(r, times_s=(r.times_s[0] * (30 if r.nbytes > 1 << 20 else 1),)) for r in log.rows)
+    slow = tuple(replace(r, times_s=(r.times_s[0] * (times if r.nbytes > 1 << 20 else 1),)) for r in log.rows)
     found = explain(replace(log, rows=slow), cluster)
-    assert found.verdict is Diagnosis.UNEXPLAINED
+    assert found.verdict is Diagnosis.UNEXPLAINED and [s.fault.key for s in found.suspects] == near
 
 
 @pytest.mark.parametrize(

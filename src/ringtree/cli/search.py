@@ -36,6 +36,8 @@ def run(args: argparse.Namespace) -> int:
     if len(sizes) > 1:
         raise ValueError(f"--bytes {args.bytes}: expected one size, for each has a best schedule of its own")
     where, names = _where(args), args.algorithm.split(",") if args.algorithm else ()
+    if where.ranks < 2:
+        raise ValueError(f"{where.name} is one rank, which sends nothing: expected two at least")
     found = candidates(args.collective, where, sizes[0], args.root, names, partial(terminal.counted, "algorithms"))
     bound = Bounds(where).bound(args.collective, sizes[0], args.root or 0)
     if args.json:

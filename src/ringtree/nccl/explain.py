@@ -34,6 +34,8 @@ VARIABLES = {"algorithm": "NCCL_ALGO", "protocol": "NCCL_PROTO"}
 """NCCL's variables that force a candidate's."""
 SLOWED = 0.85
 """A fault leaves at most this share of the speed; where NCCL's log shows one, a plateau below this share is slow."""
+NEAR = 3
+"""The factor, to either side, within which a fault that does not fit is listed as near."""
 UNEXPLAINED = 0.7
 """A plateau below the interval, and below this share of the predicted, is slow although no cause is known."""
 FASTER = 1.3
@@ -315,8 +317,13 @@ def _judged(suspects: Sequence[Suspect]) -> tuple[Diagnosis, tuple[Suspect, ...]
     alike = max(left[0].distance + APART, ALIKE) if left else 0.0
     fitting = [s for s in left if s.fits and s.distance <= alike]
     if not fitting:
-        return Diagnosis.UNEXPLAINED, tuple(left[:TAKEN])
+        return Diagnosis.UNEXPLAINED, tuple(s for s in left[:TAKEN] if _is_near(s))
     return (Diagnosis.CAUSE if len(fitting) == 1 else Diagnosis.UNDECIDED), tuple(fitting)
+
+
+def _is_near(suspect: Suspect) -> bool:
+    beside = suspect.at_length or suspect.at_start
+    return beside is None or 1 / NEAR <= beside.ratio <= NEAR
 
 
 def _copied(cluster: Cluster) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ringtree.cli.arguments.subject import given
 from ringtree.machines.clusters import Cluster, NetworkShape
+from ringtree.machines.contraction import shared_switch
 from ringtree.machines.files.nccl_xml import assumptions
 from ringtree.machines.files.reading import find
 from ringtree.machines.machine import Machine
@@ -130,6 +131,11 @@ def of_machines(text: str, ranks: int) -> Topology:
         raise ValueError(f"topology {text}: {ranks} ranks on machines of {each}; expected a multiple")
     if ranks < each:
         return Cluster(first_ranks(machine, ranks)).topology()
+    if ranks > each and not machine.nics and shared_switch(machine) is None:
+        raise ValueError(
+            f"topology {text}: {machine.name} has no NICs to connect {ranks // each} of it, for {ranks} ranks; "
+            f"expected at most {each} rank{'s' * (each > 1)}, or --nics, such as 8x400Gb"
+        )
     fabric = usual_fabric(machine)
     return Cluster(machine, ranks // each, FABRICS[fabric] if fabric else None).topology()
 

@@ -52,7 +52,7 @@ def link(parsed: Parsed, numbers: Sequence[int], models: Sequence[parts.GpuPart 
     why = (
         "as it was given"
         if given.nvlink
-        else f"as {model.model} mostly have; if not: assume nvlink=nvswitch, mesh, pairs or none"
+        else f"as {len(numbers)} {model.model} mostly have; if not: assume nvlink=nvswitch, mesh, pairs or none"
     )
     parsed.draft.note(NoteKind.ASSUMED, "links between GPUs", f"{layout}, {why}")
 
