@@ -80,7 +80,7 @@ class Attachments:
         return self._cpus[numa]
 
     def _reported(self, busid: str) -> list[int]:
-        """What the device and the bridges over it report as their NUMA node."""
+        """The NUMA nodes that the device and the bridges over it report."""
         device = self._pci.get(busid)
         return [] if device is None else [device.numa, *(self._pci[b].numa for b in device.above if b in self._pci)]
 
