@@ -82,3 +82,8 @@ def test_colours_are_passed_over(tmp_path: Path) -> None:
     plain = log_of(tmp_path, NEW)
     log = log_of(tmp_path, "".join(f"\x1b[0m\x1b[1;32m{line}\x1b[0m\x1b[K\n" for line in NEW.splitlines()))
     assert (log.rows, log.ran, log.collective) == (plain.rows, plain.ran, plain.collective)
+
+
+def test_a_header_that_lost_columns_is_no_internal_error(tmp_path: Path) -> None:
+    log = log_of(tmp_path, f"#  size  count  type  redop  root  time  time  algbw  busbw #wrong\n{FIRST}")
+    assert [row.times_s for row in log.rows] == [pytest.approx((32.62e-6,))]

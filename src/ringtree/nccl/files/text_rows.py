@@ -27,6 +27,8 @@ _REDOPS = frozenset({"sum", "prod", "min", "max", "avg", "mulsum", "all", "none"
 _ROW = re.compile(rf"(?<![\w.])(\d{{1,18}})[ \t]{{1,40}}(\d{{1,18}})[ \t]{{1,40}}({'|'.join(TYPE_BYTES)})\b")
 _TWO_NUMBERS = re.compile(r"\d[ \t]{1,40}\d")
 """Part of every row that is quicker to look for than a row."""
+_TWO_FIGURES = re.compile(r"\.\d{1,9}[ \t]{1,40}\d{1,9}\.|N/A[ \t]")
+"""Part of every side on a line of its own."""
 _ROOT = re.compile(r"-?\d{1,7}")
 _HEADER = re.compile(r"#\s+size\s+count\s.*busbw")
 _WRONG = re.compile(r"0(?!\.)|[1-9]\d{0,14}(?:\.\d+)?(?:e[+-]\d\d)?(?=[^\d.])")
@@ -110,7 +112,7 @@ class TextRows:
         if len(starts) == 2 and have <= columns.total - starts[1]:
             starts = (0,)  # in place alone, as for a replayed trace
         ends = (*columns.starts[1:], columns.total)
-        whole = [(n, min(n + 4, end)) for n, end in zip(starts, ends, strict=False)]
+        whole = [(n, min(n + 4, end)) for n, end in zip(starts, ends, strict=False) if end >= n + 3]
         sides = [begun.figures[n:end] for n, end in whole if have >= (n + 3 if columns.root is None else end)]
         if not sides:
             self.left_out.append((begun.line, begun.what[0]))
@@ -165,7 +167,7 @@ class TextRows:
 
     def _continuation(self, text: str) -> list[str]:
         """The figures of a side of the row that has begun, with what follows them; none where the line has none."""
-        if self._begun is None:
+        if self._begun is None or not _TWO_FIGURES.search(text):
             return []
         nbytes, words = self._begun.what[0], text.split()
         for n in range(min(len(words) - 2, MOST_TAGS)):
