@@ -8,30 +8,33 @@ faults do, all are named, with a command for each that confirms or excludes it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache, partial
 
-from ringtree.ir.collective import COLLECTIVES
-from ringtree.ir.units import size
-from ringtree.machines.channels import Pattern
 from ringtree.machines.clusters import Cluster
-from ringtree.machines.machine import NoteKind
 from ringtree.machines.paths import p2p, paths_of
 from ringtree.nccl.cluster_plan import ClusterPlan, Planned
 from ringtree.nccl.estimate import Estimate
-from ringtree.nccl.faster import HELPS, Reason, reasons
+from ringtree.nccl.faster import Reason, reasons
 from ringtree.nccl.faults import HARDWARE, Fault, faults
 from ringtree.nccl.files.measured_rows import NcclTestsRow
 from ringtree.nccl.files.nccl_tests import Log
 from ringtree.nccl.interval import rivals
-from ringtree.nccl.matching import TAKEN, Compared, Match, MiddleSize, SizeRanges, middle_size
-from ringtree.nccl.releases import MODELLED, words
-from ringtree.nccl.tuning.variables import named
+from ringtree.nccl.matching import (
+    SLOW_START,
+    TAKEN,
+    Compared,
+    Match,
+    MiddleSize,
+    SizeRanges,
+    is_impossible,
+    middle_size,
+)
+from ringtree.nccl.remarks import remarks_on
+from ringtree.nccl.tuning.variables import FORCING, named
 
-VARIABLES = {"algorithm": "NCCL_ALGO", "protocol": "NCCL_PROTO"}
-"""NCCL's variables that force a candidate's."""
 SLOWED = 0.85
 """A fault leaves at most this share of the speed; where NCCL's log shows one, a plateau below this share is slow."""
 NEAR = 3
@@ -51,20 +54,12 @@ HOSTS_COPIES = (
     "on the host, and the interval is wide"
 )
 BELOW = "below the interval, but by so little that no cause can be named"
-SLOW_START = 3.0
-"""Small sizes that take more than this many times the predicted time are remarked on."""
-IMPOSSIBLE = 1.05
-"""A lower bound at least this many times the measured time proves that the log is of another topology."""
 FITS = 1.15
 """The largest distance at which a fault fits."""
 APART = 0.3
 """The least difference in distance at which one explanation is clearly better than another."""
 ALIKE = 0.75
 """A fault that is nearer than this fits as well as the nearest one: a model is off by as much."""
-FEW_SIZES = 4
-"""At most as many sizes are named one by one."""
-BUS_FACTOR_WITHIN = 0.1
-"""The share by which a log's bus bandwidth may be off its algorithm bandwidth times the collective's factor."""
 
 
 class Diagnosis(str, Enum):
@@ -147,7 +142,7 @@ def explain(nccl_log: Log, cluster: Cluster, watched: Watched = iter) -> Explana
     rows = tuple(_compared(plan, nccl_log.collective, row) for row in nccl_log.rows)
     ranges = SizeRanges.of(rows)
     at_length, at_start = middle_size(ranges.plateau, _picked), middle_size(ranges.start, _picked)
-    remarks = tuple(_remarks(nccl_log, cluster, rows, at_start, forced))
+    remarks = tuple(remarks_on(nccl_log, cluster, rows, at_start, forced))
     found = Explanation(nccl_log, cluster, rows, at_length, at_start, Diagnosis.HEALTHY, remarks=remarks)
     beside, decides = (at_length, ranges.plateau) if at_length else (at_start, ranges.start)
     if beside is None:
@@ -243,7 +238,7 @@ def _might_take(planned: Planned) -> Iterator[Estimate]:
 def _forced(nccl_log: Log, free: ClusterPlan) -> dict[str, str]:
     """The algorithm and the protocol that NCCL's variables demand, where a variable names exactly one. What `free` does
     not have for the collective is left out: the calls were made all the same."""
-    wanted = {what: named(nccl_log.debug.environment.get(name, "")) for what, name in VARIABLES.items()}
+    wanted = {what: named(nccl_log.debug.environment.get(name, "")) for what, name in FORCING.items()}
     out: dict[str, str] = {}
     if not any(wanted.values()) or not nccl_log.rows:
         return out
@@ -277,7 +272,7 @@ def _suspects(
             evidence, denied = fault.evidence_for(nccl_log.debug), fault.evidence_against(nccl_log.debug)
             suspect = Suspect(fault, Match.of(few, predicted), evidence, denied)
             tried = few.plateau if suspect.fits and not evidence else ()
-            if not any(_impossible(plan.row(nccl_log.collective, c.row.nbytes), c.row) for c in tried):
+            if not any(is_impossible(plan.row(nccl_log.collective, c.row.nbytes), c.row) for c in tried):
                 out.append(suspect)
     return sorted(out, key=lambda s: (not s.evidence, bool(s.denied), s.distance))
 
@@ -299,11 +294,6 @@ def _times(plan: ClusterPlan, collective: str, ranges: SizeRanges) -> dict[int, 
         }
     except ValueError:
         return None
-
-
-def _impossible(planned: Planned, row: NcclTestsRow) -> bool:
-    """Whether the row was quicker than the bound of its planned cluster."""
-    return planned.bound.time_s > IMPOSSIBLE * row.time_s
 
 
 def _judged(suspects: Sequence[Suspect]) -> tuple[Diagnosis, tuple[Suspect, ...]]:
@@ -332,73 +322,3 @@ def _copied(cluster: Cluster) -> bool:
         return cluster.fabric is not None and not cluster.fabric.rdma
     paths, gpus = paths_of(cluster.machine), range(len(cluster.machine.gpus))
     return not any(p2p(paths, a, b).applies for a in gpus for b in gpus if a != b)
-
-
-def _remarks(
-    nccl_log: Log, cluster: Cluster, rows: Sequence[Compared], at_start: MiddleSize | None, forced: Mapping[str, str]
-) -> Iterator[str]:
-    yield from nccl_log.inferred
-    if wrong := [row for row in nccl_log.rows if row.wrong]:
-        yield (
-            f"WRONG RESULTS: {sum(row.wrong for row in wrong)} wrong elements at {_sizes(wrong)}, first in line "
-            f"{min(row.wrong_line for row in wrong)}: memory or a link corrupts data: repair that before speed"
-        )
-    if at_start and at_start.ratio < 1 / SLOW_START:
-        yield (
-            f"small sizes take {1 / at_start.ratio:.1f} times the predicted: look at CPU frequency, at other programs "
-            "on these cores, and at the fabric's set-up"
-        )
-    if over := next((c for c in reversed(rows) if _impossible(c.planned, c.row)), None):
-        yield (
-            f"{over.row.nbytes} B took less time than the topology allows: the log is from a larger machine; check "
-            "--topology, --nics and --nodes"
-        )
-    yield from _factor(nccl_log, cluster)
-    yield from _older(cluster, rows, forced)
-    ran = {r.model for r in nccl_log.ran if r.model}
-    for model in sorted({cluster.machine.devices[g].model for g in cluster.machine.gpus} - {""}):
-        if ran and not any(model.split()[0].lower() in name.lower() for name in ran):
-            yield f"the log ran on {', '.join(sorted(ran))}; the topology has {model}: is it the right one?"
-    for what, name in VARIABLES.items():
-        if name in nccl_log.debug.environment:
-            taken = "" if what in forced else ": not taken into account"
-            yield f"{name}={nccl_log.debug.environment[name]} was set{taken}"
-    if "no_nvls" in nccl_log.debug.signs and Pattern.NVLS in ClusterPlan(cluster).graphs:
-        seen = nccl_log.debug.signs["no_nvls"]
-        yield f"line {seen.line}: {seen.text}; the prediction is with NVLink SHARP: is Fabric Manager running?"
-    for note in cluster.machine.notes:
-        if note.kind is NoteKind.TRAP:
-            yield f"trap in the topology: {note.about}: {note.text}"
-
-
-def _sizes(rows: Sequence[NcclTestsRow]) -> str:
-    """`8 B`, `8 B, 64 KiB and 1 MiB`, and of more than FEW_SIZES how many from the least to the largest."""
-    found = [size(row.nbytes) for row in sorted(rows, key=lambda row: row.nbytes)]
-    if len(found) > FEW_SIZES:
-        return f"{len(found)} sizes from {found[0]} to {found[-1]}"
-    return " and ".join(filter(None, (", ".join(found[:-1]), found[-1])))
-
-
-def _older(cluster: Cluster, rows: Sequence[Compared], forced: Mapping[str, str]) -> Iterator[str]:
-    """A remark where the release of NCCL is older than the model's, which would be faster."""
-    if cluster.nccl is not None and cluster.nccl < MODELLED and rows:
-        last = rows[-1].planned
-        newer = ClusterPlan(replace(cluster, nccl=None), **forced).candidates(last.collective, last.nbytes)[1]
-        if last.pick.time_s >= HELPS * newer.time_s:
-            yield (
-                f"NCCL {words(cluster.nccl)}: the prediction is {last.pick.time_s / newer.time_s:.1f} times as fast "
-                f"at {size(last.nbytes)} with {words(MODELLED)} ({newer.algorithm})"
-            )
-
-
-def _factor(nccl_log: Log, cluster: Cluster) -> Iterator[str]:
-    """A remark where the log's bus bandwidth is by another factor than nccl-tests'."""
-    known = COLLECTIVES.get(nccl_log.collective)
-    row = next((r for r in reversed(nccl_log.rows) if r.algbw > 1 and r.busbw > 0), None)
-    if known is not None and row is not None:
-        expected, printed = known.bus_factor(cluster.ranks), row.busbw / row.algbw
-        if abs(printed / expected - 1) > BUS_FACTOR_WITHIN:
-            yield (
-                f"line {row.line}: bus bandwidth is {printed:.3g} times algorithm bandwidth; expected {expected:.3g} "
-                f"for {nccl_log.collective} over {cluster.ranks} ranks: compare times, not bus bandwidths"
-            )

@@ -21,6 +21,10 @@ TRIED = 4
 SMALL_WITHIN = 2.5
 """The factor between times of small and middle sizes and a prediction that still fits: hosts differ more there than at
 length."""
+SLOW_START = 3.0
+"""Small sizes that take more than this many times the predicted time are slow."""
+IMPOSSIBLE = 1.05
+"""A lower bound at least this many times the measured time proves that the log is of another topology."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,3 +125,8 @@ def middle_size(rows: Sequence[Compared], predicted: Callable[[Compared], Estima
         (MiddleSize(c.row.nbytes, c.row.time_s, predicted(c).time_s) for c in rows), key=lambda beside: beside.ratio
     )
     return found[len(found) // 2] if found else None
+
+
+def is_impossible(planned: Planned, row: NcclTestsRow) -> bool:
+    """Whether the row was quicker than the bound of its planned cluster."""
+    return planned.bound.time_s > IMPOSSIBLE * row.time_s

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+FORCING = {"algorithm": "NCCL_ALGO", "protocol": "NCCL_PROTO"}
+"""NCCL's variables that force a candidate's."""
 SPELT = {
     "ring": "Ring",
     "tree": "Tree",
@@ -14,8 +16,6 @@ SPELT = {
     "ll128": "LL128",
     "simple": "Simple",
 }
-
-
 _NAMED = {spelt.lower(): name for name, spelt in SPELT.items()}
 
 
