@@ -44,8 +44,9 @@ FOR_CALLS = {"algorithms", "plan", "price", "transform", "verify"}
 """Rooms that the first call needs."""
 SLOW_PATH = {f"ringtree.{module}" for module in ("ir.collective", "runtime.arrays.array", "runtime.types")}
 """What the first call needs that is not a repeated one."""
-MOST_OWN, MOST_OTHERS = 58, 8
-"""Modules of a rank beside numpy's, where each takes at least 0.1 ms: a new one ought to be loaded late."""
+MOST_OWN, MOST_OTHERS = 58, 9 if sys.version_info < (3, 11) else 8
+"""Modules of a rank beside numpy's, where each takes at least 0.1 ms: a new one ought to be loaded late. Python 3.10
+loads parts of importlib that later ones have frozen."""
 
 
 def loaded(ranks: int, program: str = STARTS) -> list[set[str]]:
