@@ -100,21 +100,28 @@ sys.exit(main(["run", *sys.argv[1:]]))
 
 @pytest.mark.parametrize("where", [["-n", "1"], ["--hosts", "localhost:1"]], ids=["here", "hosts"])
 def test_a_signal_that_comes_twice_is_one_request(tmp_path: Path, where: list[str]) -> None:
-    """As `timeout` sends it: to the launcher, then to the launcher's group."""
+    """As `timeout` sends it: to the launcher, then to the launcher's group. On a busy machine half a second may be over
+    before the second one is heard."""
+    words = [*where, program(tmp_path, CLEANS_UP)]
+    assert (143, "clean", "") in (stopped_twice(words) for _ in range(5))
+
+
+def stopped_twice(words: list[str]) -> tuple[int, str, str]:
+    """The launcher's exit code, its last word, and its standard error."""
     with subprocess.Popen(
-        [sys.executable, "-c", ONCE, *where, program(tmp_path, CLEANS_UP)],
+        [sys.executable, "-c", ONCE, *words],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     ) as launcher:
         assert launcher.stdin is not None and launcher.stdout is not None
-        for words in ("ready", "begins"):
-            assert launcher.stdout.readline().split()[-1] == words
+        for word in ("ready", "begins"):
+            assert launcher.stdout.readline().split()[-1:] == [word]
             launcher.terminate()
         until(lambda: not pending(launcher.pid))
         out, err = launcher.communicate("go on\n")
-    assert (launcher.returncode, out.split()[-1], err) == (143, "clean", "")
+    return launcher.returncode, (out.split() or [""])[-1], err
 
 
 def pending(pid: int) -> bool:

@@ -16,8 +16,6 @@ from ringtree.errors import PeerDied
 from ringtree.runtime.bootstrap.environment import ENDED_RANKS, World, detect
 from ringtree.runtime.linux import of_kernel
 
-MOST_BYTES = 1 << 22
-"""The most of a report that is read."""
 LOOK_S = 0.1
 """Seconds between two looks for ranks that were not seen yet."""
 SHARE = 20
@@ -85,12 +83,15 @@ class Siblings:
 
 
 class EndedRanks:
-    """The launcher's report: a file in its memory, with the job, then a line for each end."""
+    """The launcher's report: a file in its memory, with the job, then a line for each end. `path` is "" where the
+    system refuses such files."""
 
     def __init__(self, job: str) -> None:
-        self._file = os.memfd_create("ringtree-ended-ranks")
-        self.path = f"/proc/{os.getpid()}/fd/{self._file}"
-        self._write(job)
+        self.path = ""
+        with suppress(OSError):
+            self._file = os.memfd_create("ringtree-ended-ranks")
+            self.path = f"/proc/{os.getpid()}/fd/{self._file}"
+            self._write(job)
 
     def add(self, rank: int, how: str) -> None:
         """Notes the end of a rank. `how`: in words, as "exited with code 1"."""
@@ -98,10 +99,12 @@ class EndedRanks:
 
     def close(self) -> None:
         """Gives the file up: no rank is left that reads it."""
-        os.close(self._file)
+        if self.path:
+            os.close(self._file)
 
     def _write(self, line: str) -> None:
-        os.write(self._file, f"{line}\n".encode())
+        if self.path:
+            os.write(self._file, f"{line}\n".encode())
 
 
 def started_with(world: World) -> Find:
@@ -125,7 +128,7 @@ def ended_ranks(world: World) -> Callable[[], dict[int, str]]:
     def find() -> dict[int, str]:
         try:
             with open(path, "rb") as file:
-                text = file.read(MOST_BYTES).decode()
+                text = file.read().decode()
         except (OSError, ValueError):
             return {}
         job, *lines = text.split("\n")[:-1]  # the last one may be half written
