@@ -6,7 +6,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 
 from ringtree.runtime.bootstrap.local.socket_names import address, doorbell
@@ -14,16 +14,21 @@ from ringtree.runtime.bootstrap.local.socket_names import address, doorbell
 ENDING_S = 2.0
 
 
-def left_here() -> list[str]:
-    """What this process still has of groups that it closed. What its threads hold counts once they have ended."""
+def left_here(inherited: Collection[int]) -> list[str]:
+    """What this process still has of groups that it closed. What its threads hold counts once they have ended.
+    `inherited`: `shared_memory` of the process that forked it."""
     deadline_s = time.monotonic() + ENDING_S  # a joined thread is Python's no more, and may yet be the kernel's
     while (count := _threads_beside()) and time.monotonic() < deadline_s:
         time.sleep(0.001)
     found = [f"{count} threads beside the main one"] if count else []
-    found += [f"descriptor {name}" for name in _descriptors() if re.match(r"/?memfd:|/dev/shm/", name)]
-    with open("/proc/self/maps", encoding="utf-8") as maps:
-        found += [f"mapping {line.split(maxsplit=5)[-1].strip()}" for line in maps if "memfd:" in line]
+    found += [f"descriptor {name}" for inode, name in _descriptors() if inode not in inherited]
+    found += [f"mapping {name}" for inode, name in _mappings() if inode not in inherited]
     return found
+
+
+def shared_memory() -> set[int]:
+    """The inodes of shared memory that this process has open or mapped."""
+    return {inode for inode, _ in (*_descriptors(), *_mappings())}
 
 
 def _threads_beside() -> int:
@@ -32,10 +37,20 @@ def _threads_beside() -> int:
     return len(os.listdir("/proc/self/task")) - 1 - servers
 
 
-def _descriptors() -> Iterable[str]:
+def _descriptors() -> Iterator[tuple[int, str]]:
     for number in os.listdir("/proc/self/fd"):
         with suppress(OSError):  # that of the listing itself
-            yield os.readlink(f"/proc/self/fd/{number}")
+            name = os.readlink(f"/proc/self/fd/{number}")
+            if re.match(r"/?memfd:|/dev/shm/", name):
+                yield os.stat(f"/proc/self/fd/{number}").st_ino, name
+
+
+def _mappings() -> Iterator[tuple[int, str]]:
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        for line in maps:
+            if "memfd:" in line:
+                *_, inode, name = line.split(maxsplit=5)
+                yield int(inode), name.strip()
 
 
 def children() -> list[int]:

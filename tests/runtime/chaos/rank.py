@@ -210,13 +210,21 @@ class Life:
                 thread.join()
 
 
-def live(world: Communicator, case: Case, tables: Tables, board: Board, parent: int, folder: str) -> Report:
+@dataclass(frozen=True)
+class Parent:
+    """The process that forks the ranks, and the shared memory that they inherit from it."""
+
+    pid: int
+    shared_memory: frozenset[int]
+
+
+def live(world: Communicator, case: Case, tables: Tables, board: Board, parent: Parent, folder: str) -> Report:
     """A rank's whole life."""
-    die_with(parent)
+    die_with(parent.pid)
     faulthandler.register(signal.SIGUSR1, file=sys.stderr, all_threads=True)
     life = Life(world, case, tables, board, folder)
     report = life.run()
     del life, world
     gc.collect()
-    report.left = left_here()
+    report.left = left_here(parent.shared_memory)
     return report

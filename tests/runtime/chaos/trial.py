@@ -17,8 +17,8 @@ from tests.runtime.chaos.board import Board
 from tests.runtime.chaos.case import BEFORE_ALL_HAVE_MET, Case
 from tests.runtime.chaos.faults import Doomed
 from tests.runtime.chaos.going_on import awaited_s
-from tests.runtime.chaos.leftovers import children, open_here, sockets
-from tests.runtime.chaos.rank import STARTING, Raised, Report, live
+from tests.runtime.chaos.leftovers import children, open_here, shared_memory, sockets
+from tests.runtime.chaos.rank import STARTING, Parent, Raised, Report, live
 from tests.runtime.chaos.verdict import Verdict, judge
 from tests.runtime.hosts.conftest import PORT, parameters_on
 from tests.runtime.hosts.lab import Lab
@@ -38,8 +38,9 @@ def tried(case: Case, tables: Tables, timeout_s: float, lab: Lab | None = None) 
     began_s, board = time.time(), Board(case.ranks)
     descriptors, others = open_here(), children()
     parameters = parameters_of(case, board, timeout_s, lab)
+    parent = Parent(os.getpid(), frozenset(shared_memory()))
     with TemporaryDirectory(prefix="ringtree-chaos-") as folder:
-        crew = Processes("shm", parameters, (live, (case, tables, board, os.getpid(), folder)), False)
+        crew = Processes("shm", parameters, (live, (case, tables, board, parent, folder)), False)
         watch = _Watch(case, crew, board, timeout_s, lab)
         try:
             reports, hung = watch.reports()
