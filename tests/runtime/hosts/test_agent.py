@@ -127,7 +127,7 @@ def test_a_program_of_one_rank_ends_with_its_agent(agent: Spoken) -> None:
     ("fields", "expected"),
     [
         ({"folder": "/nowhere"}, "no folder /nowhere there"),
-        ({"command": ["no-such-program"]}, "no such program: no-such-program (in /)"),
+        ({"command": ["no-such-program"]}, "no such program: no-such-program; expected a Python file, "),
         ({"command": ["no_such_module"], "module": True}, "no module 'no_such_module' to run"),
     ],
 )

@@ -197,11 +197,14 @@ def test_a_host_that_cannot_serve_is_named(
     assert set(processes(f"{host}{os.getpid()}")) <= {os.getpid()}
 
 
+EXPECTED = "expected a Python file, -m and a module, or an executable"
+
+
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
         ("nowhere.py", "host localhost: no such program: nowhere.py"),
-        ("no-such-program", "host localhost: no such program: no-such-program"),
+        ("no-such-program", f"host localhost: no such program: no-such-program; {EXPECTED}"),
     ],
 )
 def test_a_program_that_a_host_lacks_is_named(capfd: pytest.CaptureFixture[str], command: str, expected: str) -> None:
