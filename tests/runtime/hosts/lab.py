@@ -141,9 +141,18 @@ class Lab:
         """Takes a host's link `down`, or `up` again: then it is reachable before this returns."""
         self._in(self._switch, f"ip link set port{host} {state}")
         if state == "up":
-            for other in range(self.hosts):
-                if other != host:
-                    subprocess.run([*self.command(other), sys.executable, "-c", REACH, self.address(host)], check=True)
+            self._reach(host)
+
+    def outage(self, host: int, duration_s: float) -> None:
+        """Takes a host's link down for that long, by one process: on a busy machine another takes its time to start."""
+        port = f"ip link set port{host}"
+        self._in(self._switch, f"{port} down && sleep {duration_s} && {port} up")
+        self._reach(host)
+
+    def _reach(self, host: int) -> None:
+        for other in range(self.hosts):
+            if other != host:
+                subprocess.run([*self.command(other), sys.executable, "-c", REACH, self.address(host)], check=True)
 
     def run(self, host: int, command: str) -> str:
         """What a shell's command prints on a host."""

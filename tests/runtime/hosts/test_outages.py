@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,8 +51,6 @@ def test_a_short_outage_ends_nothing(ranks: Ranks, lab: Lab, tmp_path: Path, ele
 
     crew = ranks(LAYOUT, rank, wires=["tcp"])
     under_way(crew, tmp_path)
-    lab.link(2, "down")
-    time.sleep(1.9)
-    lab.link(2, "up")
+    lab.outage(2, 1.9)
     (tmp_path / "enough").touch()
     assert survivors(crew.finish()) == {rank: ["none", "", ""] for rank in range(4)}
