@@ -14,8 +14,8 @@ from ringtree.training.strategies.layers.pipeline_order import bubble
 
 @dataclass(frozen=True)
 class WholeStep:
-    """A step of a plan whose calls take `times`, on GPUs that compute `flops_a_s` operations a second; a model, which
-    no measurement was held against.
+    """A step of a plan whose calls take `times`, on GPUs that compute `flops_a_s` operations a second: an estimate,
+    beside published steps in benchmarks/published_steps.py.
 
     The next layer waits for the calls of "tp", "cp" and "ep", so the stages of a pipeline wait for them, too. The calls
     of data parallel ranks pass beside computing: gradients beside the last micro-batch's backward pass; all that ZeRO 2
