@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import resource
 from pathlib import Path
 from typing import Any
@@ -19,10 +21,21 @@ ROOM_BYTES = NBYTES + 40 * MIB
 """For the file's pages, and not for a copy of them."""
 
 
-def _limit(room_bytes: int) -> None:
-    """Gives this process so much more address space, and no more."""
+def _limit(room_bytes: int) -> list[bytearray]:
+    """Gives this process so much more address space, and no more.
+
+    The blocks returned fill what its heap holds free, which no limit of address space counts.
+    """
+    gc.collect()
     pages = int(Path("/proc/self/statm").read_text().split()[0])
-    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + room_bytes,) * 2)
+    taken_bytes = pages * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (taken_bytes, resource.RLIM_INFINITY))
+    filling: list[bytearray] = []
+    with contextlib.suppress(MemoryError):
+        while True:
+            filling.append(bytearray(MIB))
+    resource.setrlimit(resource.RLIMIT_AS, (taken_bytes + room_bytes,) * 2)
+    return filling
 
 
 @pytest.mark.parametrize("shard", [None, {"x": slice(None)}])
@@ -34,9 +47,9 @@ def test_a_copy_that_one_rank_has_no_room_for(tmp_path: Path, shard: dict[str, s
     path = written(tmp_path / "m", entries, b"abc" + bytes(NBYTES))
 
     def work(comm: Any) -> tuple[str, str]:
-        if comm.rank == 1:
-            _limit(ROOM_BYTES)
+        filling = _limit(ROOM_BYTES) if comm.rank == 1 else []
         refused = caught(lambda: ringtree.storage.load(path, comm, shard=shard, memory="mapped"))
+        filling.clear()
         return refused, str(comm.all_reduce(np.ones(1))[0])
 
     first, second = ringtree.spawn(work, 2, timeout_s=60)
