@@ -16,8 +16,8 @@ namespace ringtree {
 
 namespace {
 
-constexpr std::size_t block = 128 << 10;        // bytes; many pages to a system call, few enough for a core's own cache
-constexpr std::int64_t death_ns = 200'000'000;  // until a process whose memory is gone is known to have ended
+constexpr std::size_t portion_bytes = 128 << 10;  // many pages to a system call, few enough for a core's own cache
+constexpr std::int64_t death_ns = 200'000'000;    // until a process whose memory is gone is known to have ended
 
 }  // namespace
 
@@ -68,8 +68,8 @@ void Interpreter::write_from_peers(const PreparedProgram::Instruction& i, void* 
   }
   std::size_t far = 0;
   for (int k = 0; k < i.sources; k++) far += message_of(k) != nullptr;
-  if (passing_.size() < block * far) passing_.resize(block * far);
-  auto elements = block / plan_->item;
+  if (passing_.size() < portion_bytes * far) passing_.resize(portion_bytes * far);
+  auto elements = portion_bytes / plan_->item;
   std::vector<const std::byte*> local(i.sources);
   for (int k = 0; k < i.sources; k++) local[k] = static_cast<const std::byte*>(sources_[k]);
   for (std::size_t first = 0; first < count; first += elements) {
@@ -83,7 +83,7 @@ void Interpreter::write_from_peers(const PreparedProgram::Instruction& i, void* 
       if (auto message = message_of(k)) {
         read(message->peer, message->there + done + at, to, part * plan_->item);
         sources_[k] = to;
-        to += block;
+        to += portion_bytes;
       }
     }
     write(i, parts, ntargets, part);

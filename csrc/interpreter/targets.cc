@@ -8,7 +8,7 @@ namespace ringtree {
 
 namespace {
 
-constexpr std::size_t block = 8192;  // bytes; what one pass leaves in L1 for the next
+constexpr std::size_t pass_bytes = 8192;  // what one pass leaves in L1 for the next
 
 }  // namespace
 
@@ -18,7 +18,7 @@ void copy_to(void* const* targets, int ntargets, const void* source, std::size_t
       copy_bytes(static_cast<std::byte*>(targets[0]), static_cast<const std::byte*>(source), nbytes);
     return;
   }
-  auto part = ntargets == 1 ? nbytes : block;
+  auto part = ntargets == 1 ? nbytes : pass_bytes;
   for (std::size_t at = 0; at < nbytes; at += part)
     for (int k = 0; k < ntargets; k++) {
       auto to = static_cast<std::byte*>(targets[k]) + at;
@@ -35,10 +35,10 @@ void copy_to(void* const* targets, int ntargets, const void* source, std::size_t
 // has read without fetching them first, as the stores of a kernel do.
 void reduce_to(void* const* targets, int ntargets, const Sum& sum, std::size_t count, bool past_caches) {
   if (ntargets == 1 && !past_caches) return sum.reduce(targets[0], sum.sources, sum.nsources, count);
-  alignas(64) std::byte passing[block];
+  alignas(64) std::byte passing[pass_bytes];
   auto nbytes = count * sum.item;
-  for (std::size_t at = 0; at < nbytes; at += block) {
-    auto part = std::min(block, nbytes - at);
+  for (std::size_t at = 0; at < nbytes; at += pass_bytes) {
+    auto part = std::min(pass_bytes, nbytes - at);
     auto first = static_cast<std::byte*>(targets[0]) + at;
     auto filled = past_caches ? passing : first;
     sum.reduce(filled, sum.sources, sum.nsources, part / sum.item);

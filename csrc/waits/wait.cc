@@ -177,7 +177,7 @@ void Endpoint::Wait::warn() {
     if (!found) return;
     if (!found->circle.empty()) {
       further = ", which waits itself: ranks";
-      for (int rank : found->circle) further += " " + std::to_string(rank);
+      for (int rank : found->circle) further.append(" ").append(std::to_string(rank));
       further += " of the world wait for each other in a circle";
     } else if (auto process = endpoint_.segment_.member(peer_).process; process && !endpoint_.elsewhere(peer_)) {
       further = " (ringtree stack " + std::to_string(process) + " shows where that is)";

@@ -1,6 +1,6 @@
 // Makes and accepts the connections of the TCP wire, whose two sides prove who they are.
 #include <arpa/inet.h>
-#include <netinet/tcp.h>
+#include <linux/tcp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
