@@ -226,13 +226,16 @@ def test_what_fails_after_a_free_has_its_error_and_is_left() -> None:
     assert ringtree.spawn(work, 2, timeout_s=60)[1] == [MPI.ERR_REVOKED, 0]
 
 
-def test_an_error_of_a_freed_communicator_is_none_of_another() -> None:
+@pytest.mark.parametrize("known", [False, True], ids=["before the error", "after the error"])
+def test_an_error_of_a_freed_communicator_is_none_of_another(known: bool) -> None:
     """Its collective has other counts on the ranks; a message on the world ends all the same, and is received."""
 
     def work(comm: ringtree.Communicator) -> Any:
         world, count = MPI.Intracomm(comm), 4 + 4 * comm.rank
         other = world.Dup()
         request = other.Iallreduce(np.ones(count), np.zeros(count))
+        if known:
+            until(lambda: not other._groups()[-1]._in_use())
         other.Free()
         received = world.irecv(source=1 - comm.rank)
         world.send(["from", comm.rank], 1 - comm.rank)

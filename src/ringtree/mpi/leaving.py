@@ -13,6 +13,7 @@ from contextlib import suppress
 from threading import RLock
 from weakref import WeakValueDictionary
 
+from ringtree.errors import Mismatch, PeerDied, Poisoned, TimedOut
 from ringtree.runtime.communicator.communicator import Communicator
 
 Groups = Sequence[Communicator]
@@ -47,13 +48,18 @@ def lease(groups: Groups) -> Lease:
 
 def leave(groups: Groups) -> None:
     """Closes these communicators where nothing uses them; keeps them for `close_unused` otherwise. Raises what is wrong
-    in them."""
+    in them, unless it is for their requests to raise it."""
+    requested = [group._has_requests() for group in groups]
     with _turn:
         used = _in_use(groups)
         if used:
             freed.append(groups)
     if not used:
-        _close(groups)
+        try:
+            _close(groups)
+        except (PeerDied, Mismatch, TimedOut, Poisoned):  # all the same it is closed
+            if not any(requested):
+                raise
     close_unused()
 
 

@@ -246,6 +246,13 @@ class Communicator(Elastic, OneSided, PointToPoint, Objects, Coalesced):
             return True
         return any(group._in_use() for group in self._besides.copy().values())
 
+    def _has_requests(self) -> bool:
+        """Whether this rank has started an asynchronous call, whose Work raises what it fails with."""
+        used = self._used_calls()
+        if used is not None and used.has_requests():
+            return True
+        return any(group._has_requests() for group in self._besides.copy().values())
+
     def _settle(self) -> None:
         """Waits for all that this rank has started, as long as the group's timeout; raises what fails."""
         self._mail.settle()

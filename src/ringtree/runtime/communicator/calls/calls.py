@@ -255,6 +255,10 @@ class Calls:
         """Whether an asynchronous call has not ended."""
         return bool(self._pending) and not self._endpoint.done(self._pending[-1][0])
 
+    def has_requests(self) -> bool:
+        """Whether an asynchronous call was started, ended or not."""
+        return bool(self._pending)
+
     def settle(self) -> None:
         """Waits for all asynchronous calls."""
         if self._pending:
