@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 import ringtree
-from ringtree import RankFailed, spawn
+from ringtree import PeerDied, RankFailed, spawn
 from ringtree.runtime.bootstrap.bootstrap import BootstrapGroup
 from ringtree.runtime.bootstrap.local.abstract_socket import AbstractSocket
+from ringtree.runtime.bootstrap.local.siblings import REPORT_S, Siblings
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines import shm
 from tests.waiting import Event, Naps, until
@@ -37,6 +38,7 @@ if rank == victim and moment == "before init":
     end_when_others_wait()
 import ringtree
 from ringtree.runtime.bootstrap.local.abstract_socket import AbstractSocket
+from ringtree.runtime.bootstrap.local.siblings import REPORT_S, Siblings
 if rank == victim:
     AbstractSocket.share = lambda *arguments, **more: end_when_others_wait()
 else:
@@ -164,3 +166,31 @@ def test_ranks_that_spawn_started(victim: int, where: str, monkeypatch: pytest.M
         naps, message = file.read_text().split(" ", 1)
         assert message.startswith(f"rank {victim} "), message
         assert int(naps) < Naps.A_SECOND
+
+
+@pytest.mark.parametrize(
+    ("report", "expected"),
+    [(None, r"died \(process \d+ ended\)"), ({}, r"ended \(its process exited with code 0\)")],
+    ids=["nobody reports", "the launcher reports later"],
+)
+def test_a_launcher_gets_time_to_report_how_a_rank_has_ended(report: dict[int, str] | None, expected: str) -> None:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        siblings = Siblings(lambda: {1: process.pid}, 0, 2, lambda: report)
+        siblings.check()
+        process.kill()
+    with pytest.raises(PeerDied, match=rf"rank 1 {expected} while rank 0 waited"):
+        siblings.check()
+        assert report is not None
+        report[1] = "exited with code 0"
+        siblings.check()
+
+
+def test_a_rank_is_dead_whose_launcher_reports_nothing() -> None:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        siblings = Siblings(lambda: {1: process.pid}, 0, 2, dict)
+        siblings.check()
+        process.kill()
+    begun_s = time.monotonic()
+    with pytest.raises(PeerDied, match=r"rank 1 died \(process \d+ ended\)"):
+        until(siblings.check)
+    assert time.monotonic() > begun_s + REPORT_S

@@ -20,19 +20,22 @@ LOOK_S = 0.1
 """Seconds between two looks for ranks that were not seen yet."""
 SHARE = 20
 """The looks of a rank take a twentieth of its time at most."""
+REPORT_S = 1.0
+"""Seconds that a launcher gets to report the end of a rank whose process is gone."""
 SUCCESS = "exited with code 0"
 Find = Callable[[], dict[int, int]]
 """The processes of ranks, as far as they are known by now."""
-Ended = Callable[[], dict[int, str]]
-"""The ranks that have ended, as far as their launcher reports it, and how each has."""
+Ended = Callable[[], dict[int, str] | None]
+"""The ranks that have ended, as far as their launcher reports it, and how each has; None where nobody reports."""
 
 
 class Siblings:
     """The processes of the ranks 0 to `size` - 1, of which this one is `rank`, as `find` has them, and `ended`."""
 
-    def __init__(self, find: Find, rank: int, size: int, ended: Ended = dict) -> None:
+    def __init__(self, find: Find, rank: int, size: int, ended: Ended = lambda: None) -> None:
         self._find, self._rank, self._size, self._ended = find, rank, size, ended
         self._seen: dict[int, tuple[int, int]] = {}
+        self._gone_s: dict[int, float] = {}
         self._next_s = self._next_report_s = 0.0
 
     def check(self, absent: Sequence[int] = ()) -> None:
@@ -44,6 +47,9 @@ class Siblings:
             if _start(pid) not in (start, None) and not self._replaced(rank, pid):
                 self._next_report_s = 0.0
                 self._check_report()  # another may have ended first
+                gone_s = self._gone_s.setdefault(pid, time.monotonic())
+                if self._ended() is not None and time.monotonic() < gone_s + REPORT_S:
+                    continue  # its launcher, which knows how it has ended, is about to report it
                 raise PeerDied(
                     f"rank {rank} died (process {pid} ended) while rank {self._rank} waited for the group of "
                     f"{self._size} ranks",
@@ -55,7 +61,7 @@ class Siblings:
         if now_s < self._next_report_s:
             return
         self._next_report_s = now_s + LOOK_S
-        for rank, how in self._ended().items():
+        for rank, how in (self._ended() or {}).items():
             if rank != self._rank:
                 word, remedy = ("ended", "; expected ringtree.init() of every rank") if how == SUCCESS else ("died", "")
                 raise PeerDied(
@@ -120,23 +126,23 @@ def started_with(world: World) -> Find:
     return find
 
 
-def ended_ranks(world: World) -> Callable[[], dict[int, str]]:
-    """Finds the ranks of this world that have ended, and how; none where its launcher keeps no such file, or it is out
+def ended_ranks(world: World) -> Ended:
+    """Finds the ranks of this world that have ended, and how; None where its launcher keeps no such file, or it is out
     of reach, as in a pid namespace of the ranks' own."""
     path = os.environ.get(ENDED_RANKS, "")
 
-    def find() -> dict[int, str]:
+    def find() -> dict[int, str] | None:
         try:
             with open(path, "rb") as file:
                 text = file.read().decode()
         except (OSError, ValueError):
-            return {}
+            return None
         job, *lines = text.split("\n")[:-1]  # the last one may be half written
         if job != world.job:  # of a job around this one
-            return {}
+            return None
         return {int(rank): how for rank, _, how in (line.partition(" ") for line in lines)}
 
-    return find if path else dict
+    return find if path else lambda: None
 
 
 def _rank_of(pid: int, world: World) -> int | None:
