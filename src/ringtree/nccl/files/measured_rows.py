@@ -93,9 +93,10 @@ class MeasuredRows:
             )
         if before is not None:
             self._compare(before, row)
-            row = replace(row, wrong=before.wrong + row.wrong, wrong_line=before.wrong_line or row.wrong_line)
-            if row.time_s >= before.time_s:
-                row = replace(before, wrong=row.wrong, wrong_line=row.wrong_line)
+            wrong, wrong_line = before.wrong + row.wrong, before.wrong_line or row.wrong_line
+            row = row if row.time_s < before.time_s else before
+            if wrong != row.wrong or wrong_line != row.wrong_line:
+                row = replace(row, wrong=wrong, wrong_line=wrong_line)
         self.quickest[row.nbytes] = row
 
     def _compare(self, one: NcclTestsRow, other: NcclTestsRow) -> None:

@@ -137,9 +137,9 @@ class TextRows:
             redop = words.pop(0)
         else:
             self.redop = False
-        numbers = sum(1 for _ in takewhile(NUMBER.fullmatch, words[: self._columns.total + 1]))
         has_root = self._columns.root
         if has_root is None:
+            numbers = sum(1 for _ in takewhile(NUMBER.fullmatch, words[: self._columns.total + 1]))
             has_root = len(words) in (5, 9) or numbers in (1, 5, 9)
         if has_root and words and _ROOT.fullmatch(words[0]):
             root = int(words.pop(0))
@@ -153,10 +153,13 @@ class TextRows:
         begun, columns = self._begun, self._columns
         assert begun is not None
         for word in words[: columns.total - len(begun.figures)]:
+            if NUMBER.fullmatch(word):
+                begun.figures.append(word)
+                continue
             place = len(begun.figures) - max(n for n in columns.starts if n <= len(begun.figures))
             joined = _WRONG.match(word) if place >= 3 else None
-            if NUMBER.fullmatch(word) or (place == 3 and joined is None and _WORD.fullmatch(word)):
-                begun.figures.append(word)  # a word is refused where it is read
+            if place == 3 and joined is None and _WORD.fullmatch(word):
+                begun.figures.append(word)  # it is refused where it is read
                 continue
             if joined is not None:
                 begun.figures.append(joined[0])
