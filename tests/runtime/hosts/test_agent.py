@@ -51,7 +51,8 @@ class Spoken:
         prepare = {"do": "prepare", "folder": "/", "command": command, "module": False, "env": {}}
         prepare |= {"first": False, "doorway": False}
         self.send(prepare | fields)
-        job: dict[str, Any] = {"env": {"RINGTREE_WORLD_SIZE": str(ranks)}, "secret": "s", "address": "", "trace": False}
+        env = {"RINGTREE_JOB": "here", "RINGTREE_WORLD_SIZE": str(ranks)}
+        job: dict[str, Any] = {"env": env, "secret": "s", "address": "", "trace": False}
         self.send({"do": "start", "ranks": list(range(ranks)), **job})
 
 

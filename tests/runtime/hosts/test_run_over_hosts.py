@@ -70,6 +70,22 @@ def test_ranks_of_several_hosts_are_one_world(tmp_path: Path, capfd: pytest.Capt
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("victim", "end", "how"), [
+    (0, "sys.exit()", "ended (its process exited with code 0)"),
+    (2, "sys.exit()", "ended (its process exited with code 0)"),
+    (3, "os.kill(os.getpid(), 9)", "died (its process was killed by SIGKILL)"),
+])  # fmt: skip
+def test_a_rank_that_ends_before_init_is_named_on_every_host(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], victim: int, end: str, how: str
+) -> None:
+    text = f"import ringtree\nif rank == {victim}:\n    {end}\nringtree.init(timeout_s=60)\n"
+    assert ran("a:2,b:2", [program(tmp_path, text)]) != 0
+    lines = capfd.readouterr().err.splitlines()
+    for rank in {*range(4)} - {victim}:
+        own = next(line for line in lines if line.startswith(f"[{'aabb'[rank]}:{rank}] ringtree.errors.PeerDied: "))
+        assert f"PeerDied: rank {victim} {how} while rank {rank} waited for the job of 4 ranks" in own
+
+
 def test_folder_arguments_and_variables_go_along(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

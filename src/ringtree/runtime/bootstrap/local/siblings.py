@@ -63,12 +63,7 @@ class Siblings:
         self._next_report_s = now_s + LOOK_S
         for rank, how in (self._ended() or {}).items():
             if rank != self._rank:
-                word, remedy = ("ended", "; expected ringtree.init() of every rank") if how == SUCCESS else ("died", "")
-                raise PeerDied(
-                    f"rank {rank} {word} (its process {how}) while rank {self._rank} waited for the group of "
-                    f"{self._size} ranks{remedy}",
-                    rank,
-                )
+                raise _ended(rank, how, self._rank, f"the group of {self._size} ranks")
 
     def _replaced(self, rank: int, ended: int) -> bool:
         pid = self._find().get(rank, ended)
@@ -86,6 +81,30 @@ class Siblings:
                 self._seen[rank] = pid, start
         now_s = time.monotonic()
         self._next_s = now_s + max(LOOK_S, SHARE * (now_s - begun_s))
+
+
+class ReportedEnds:
+    """The ends of a world's ranks on any host, as its launcher reports them on each."""
+
+    def __init__(self, world: World) -> None:
+        self._rank, self._size, self._find = world.rank, world.size, ended_ranks(world)
+        self._next_s = 0.0
+
+    def check(self, absent: Sequence[int]) -> None:
+        """PeerDied where one of these ranks, which are waited for, has ended."""
+        now_s = time.monotonic()
+        if not absent or now_s < self._next_s:
+            return
+        self._next_s = now_s + LOOK_S
+        ended = self._find() or {}
+        for rank in absent:
+            if rank in ended:
+                raise _ended(rank, ended[rank], self._rank, f"the job of {self._size} ranks")
+
+
+def _ended(rank: int, how: str, me: int, whom: str) -> PeerDied:
+    word, remedy = ("ended", "; expected ringtree.init() of every rank") if how == SUCCESS else ("died", "")
+    return PeerDied(f"rank {rank} {word} (its process {how}) while rank {me} waited for {whom}{remedy}", rank)
 
 
 class EndedRanks:

@@ -29,7 +29,8 @@ class MultiHostBootstrap:
     """A HostBootstrap of ranks on one or several hosts: memory is shared by the members of each host.
 
     `generation`, `job`: as Rendezvous. The ranks of a forked generation meet at the server of their parents' rank 0.
-    `names`: the ranks' names in their groups; their numbers are the default.
+    `check_liveness`: of rank 0, which may end before it is found. `names`: the ranks' names in their groups; their
+    numbers are the default.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class MultiHostBootstrap:
         rank: int,
         size: int,
         timeout_s: float,
+        check_liveness: Callable[[list[int]], None] | None = None,
         *,
         generation: int = 0,
         job: str = "",
@@ -51,7 +53,7 @@ class MultiHostBootstrap:
             if rank == 0 and not generation:
                 self._server, board = serve(board, self._names)
             self._rendezvous = Rendezvous(
-                board, rank, size, timeout_s, generation=generation, job=job, names=self._names
+                board, rank, size, timeout_s, check_liveness, generation=generation, job=job, names=self._names
             )
         except BaseException:  # another attempt may follow
             self.close()

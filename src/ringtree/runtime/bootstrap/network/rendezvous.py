@@ -57,6 +57,7 @@ class Rendezvous:
         rank: int,
         size: int,
         timeout_s: float,
+        check_liveness: Callable[[list[int]], None] | None = None,
         *,
         generation: int = 0,
         job: str = "",
@@ -73,7 +74,7 @@ class Rendezvous:
         self.reached: tuple[str, int] | None = None
         """The address of rank 0's that answered, and its port."""
         self._secret = b""
-        first = self._find(timeout_s)
+        first = self._find(timeout_s, check_liveness or (lambda absent: None))
         self.here: str = first.wire.getsockname()[0]
         """This host's address on the way to rank 0."""
         self._idle.append(first)
@@ -215,7 +216,7 @@ class Rendezvous:
                     raise
                 time.sleep(RETRY_S)
 
-    def _find(self, timeout_s: float) -> Connection:
+    def _find(self, timeout_s: float, check_liveness: Callable[[list[int]], None]) -> Connection:
         late_s = time.monotonic() + timeout_s
         tried: dict[str, str] = {}
         busy = False
@@ -248,6 +249,7 @@ class Rendezvous:
             # so it is with a parent's job: its rank 0 was there, and does not come again
             if over or (self.job and tried and not busy):
                 raise self.ended("the job")
+            check_liveness([0])
             if time.monotonic() > late_s:
                 raise TimeoutError(self._unreached(timeout_s, tried))
             time.sleep(RETRY_S)

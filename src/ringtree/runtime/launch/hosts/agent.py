@@ -19,12 +19,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import ringtree
-from ringtree.runtime.bootstrap.environment import ADDRESS, SECRET, TRACE_FOLDER
+from ringtree.runtime.bootstrap.environment import ADDRESS, ENDED_RANKS, SECRET, TRACE_FOLDER
+from ringtree.runtime.bootstrap.local.siblings import EndedRanks
 from ringtree.runtime.launch.hosts.messages import GREETING, LONGEST_MESSAGE, SILENCE_S, Message, event, line_of, output
 from ringtree.runtime.launch.hosts.neighbours import HostMark
 from ringtree.runtime.launch.hosts.reachable import Doorway, check_interface, reached
 from ringtree.runtime.launch.interrupts import interrupts
-from ringtree.runtime.launch.job import STOP_S
+from ringtree.runtime.launch.job import STOP_S, ending
 from ringtree.runtime.launch.outbox import Outbox
 from ringtree.runtime.launch.program import resolve
 from ringtree.runtime.launch.rank_processes import RankProcesses, turn
@@ -50,6 +51,7 @@ class Agent:
         self._doorway: Doorway | None = None
         self._mark = HostMark()
         self._store: StorePort | None = None
+        self._ends: EndedRanks | None = None
         self._traces: TemporaryDirectory[str] | None = None
         self._started = self._finished = self._held = False
         self._heard_s = time.monotonic()
@@ -73,6 +75,8 @@ class Agent:
             self._mark.close()
             if self._store:
                 self._store.close()
+            if self._ends:
+                self._ends.close()
             if self._traces:
                 self._traces.cleanup()
         return 0 if self._deadline_s is None else 1
@@ -131,6 +135,7 @@ class Agent:
             "prepare": self._prepare,
             "probe": lambda order: {"reached": reached(order["addresses"], order["port"], order["token"])},
             "start": self._start,
+            "ended": lambda order: self._note(order["rank"], order["code"]),
             "signal": lambda order: self._ranks.send(order["number"]),
             "hold": self._hold,
             "go on": self._go_on,
@@ -173,6 +178,8 @@ class Agent:
             env[TRACE_FOLDER] = self._traces.name
         if self._doorway:
             self._doorway.keep(order["address"])
+        self._ends = EndedRanks(env["RINGTREE_JOB"])
+        env[ENDED_RANKS] = self._ends.path
         beside = order.get("beside") or order["ranks"]
         self._ranks.start(self._words, order["ranks"], env, beside=beside, begun=lambda rank: self._wanted())
         self._started = True
@@ -199,7 +206,13 @@ class Agent:
         return take
 
     def _ended(self, rank: int, code: int) -> None:
+        self._note(rank, code)
         self._out.put(event({"ended": rank, "code": code}))
+
+    def _note(self, rank: int, code: int) -> None:
+        """Reports the end of a rank, here or on another host, to the ranks here that may wait for it."""
+        if self._ends:
+            self._ends.add(rank, ending(code))
 
     def _finish(self) -> None:
         self._ranks.drain()

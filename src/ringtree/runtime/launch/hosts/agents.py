@@ -130,6 +130,7 @@ class Agents:
         self._heard_s = time.monotonic()
         if "ended" in message:
             self.job.ended(message["ended"], message["code"])
+            self._pass_on({"do": "ended", "rank": message["ended"], "code": message["code"]}, link)
         elif "clock" in message:
             self._clocks.note(link, *message["clock"])
         elif "trace" in message:
@@ -138,6 +139,11 @@ class Agents:
             self.job.failed(f"host {link.host.name}: {message['failed']}", 1, link.host.ranks)
         elif "done" not in message:
             self._answers[link] = message
+
+    def _pass_on(self, order: Message, by: AgentLink) -> None:
+        for link in self.links:
+            if link is not by and not link.closed:
+                link.send(order)
 
     def print(self, link: AgentLink, number: int, rank: int, text: bytes) -> None:
         """Prints a line of a rank's."""

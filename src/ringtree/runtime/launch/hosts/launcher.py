@@ -14,7 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from ringtree.runtime.bootstrap.environment import ADDRESS, INTERFACE, SECRET, TRACE_FOLDER, rendezvous_address
+from ringtree.runtime.bootstrap.environment import (
+    ADDRESS,
+    ENDED_RANKS,
+    INTERFACE,
+    SECRET,
+    TRACE_FOLDER,
+    rendezvous_address,
+)
 from ringtree.runtime.bootstrap.network.contact import shown
 from ringtree.runtime.launch.hosts.agents import Agents, SetupEnded
 from ringtree.runtime.launch.hosts.link import SSH, AgentLink, command_for
@@ -26,7 +33,7 @@ from ringtree.runtime.launch.traces import recordings, write_trace
 
 PASSED = ("RINGTREE_", "UCX_")
 """Beginnings of the variables that go along to other hosts."""
-KEPT_BACK = (ADDRESS, SECRET, TRACE_FOLDER, "RINGTREE_RANK", "RINGTREE_WORLD_SIZE", "RINGTREE_JOB")
+KEPT_BACK = (ADDRESS, SECRET, TRACE_FOLDER, ENDED_RANKS, "RINGTREE_RANK", "RINGTREE_WORLD_SIZE", "RINGTREE_JOB")
 """Variables of each job's own."""
 
 
