@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ringtree.runtime.launch.spawn import Pool, spawn
     from ringtree.runtime.world import init, join
 
-    __version__: str
+__version__ = "0.1.0"  # pyproject.toml has it from here: to ask the package's metadata loads 70 modules
 
 _HOME = {
     "ANY": "ringtree.runtime.engines.tags",
@@ -75,13 +75,6 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(_HOME[name]), name)
     elif name in _DOORS:
         value = import_module(f"ringtree.{name}")
-    elif name == "__version__":
-        from importlib.metadata import PackageNotFoundError, version
-
-        try:
-            value = version("ringtree")
-        except PackageNotFoundError:  # a source tree that nobody installed
-            value = "unknown"
     else:
         raise AttributeError(f"module 'ringtree' has no attribute {name!r}")
     globals()[name] = value
