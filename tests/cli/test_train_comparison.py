@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ringtree.training.core.micro_batches import divisors
 from tests.cli.conftest import Ringtree
 
 MODEL = "--layers 8 --heads 16 --width 1024 --sequence 512 --batch 64 --plan --topology dgx-h100"
@@ -64,15 +65,16 @@ def test_the_quickest_steps_come_first_where_computing_is_known(ringtree: Ringtr
     assert lines[6].split()[6:10] == ["micro-batches", "step", "serial", "computing"]
 
 
-def test_micro_batches_are_as_many_as_are_quickest_and_fit(ringtree: Ringtree, tmp_path: Path) -> None:
-    """Each layout beside itself in the numbers that can be."""
+@pytest.mark.parametrize("batch", [64, 96])
+def test_micro_batches_are_as_many_as_are_quickest_and_fit(ringtree: Ringtree, tmp_path: Path, batch: int) -> None:
+    """Each layout beside itself in the numbers that can be: all that divide a rank's rows, not powers of two alone."""
     file, memory_nbytes = tmp_path / "layouts.json", 1 << 30
-    words = f"{MODEL} --dtype bfloat16 --compare 16 --tflops 300 --memory 1G --json {file}"
+    words = f"{MODEL} --dtype bfloat16 --compare 16 --tflops 300 --memory 1G --json {file} --batch {batch}"
     assert ringtree("train", *words.split()).code == 0
     chosen, tried = json.loads(file.read_text())["layouts"], list[dict[str, Any]]()
-    for micro_batches in (1, 2, 4, 8, 16, 32, 64):
-        ringtree("train", *words.split(), "--micro-batches", str(micro_batches))
-        tried += json.loads(file.read_text())["layouts"]
+    for micro_batches in divisors(batch):
+        if ringtree("train", *words.split(), "--micro-batches", str(micro_batches)).code == 0:
+            tried += json.loads(file.read_text())["layouts"]
     numbers = set()
     for one in chosen:
         axes = [one["layout"][axis] for axis in ("pp", "dp", "tp")]
@@ -81,7 +83,8 @@ def test_micro_batches_are_as_many_as_are_quickest_and_fit(ringtree: Ringtree, t
         least = min(alike, key=lambda of: float(of["saved_nbytes"]))
         assert one["step_us"] == min(map(_step_us, fitting or [least]))
         numbers.add(one["layout"]["micro_batches"])
-    assert len(numbers) > 2 and any(one["held_nbytes"] + one["saved_nbytes"] > memory_nbytes / 2 for one in chosen)
+    assert len(numbers) > 2 and any(number % 3 == 0 for number in numbers) == (batch == 96)
+    assert any(one["held_nbytes"] + one["saved_nbytes"] > memory_nbytes / 2 for one in chosen)
 
 
 def test_activations_are_not_known_of_experts(ringtree: Ringtree, tmp_path: Path) -> None:

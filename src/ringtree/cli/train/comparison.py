@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -13,6 +12,7 @@ from ringtree.cli.arguments.byte_sizes import parse_bytes
 from ringtree.cli.arguments.cluster import cluster_of_ranks
 from ringtree.cli.plan import records
 from ringtree.cli.plan.table import describe
+from ringtree.cli.train.layouts import PlanOf, allowed
 from ringtree.cli.train.times import WITHOUT, PredictedPlan
 from ringtree.draw.text.lines import Line, TextSpan
 from ringtree.ir import units
@@ -23,6 +23,7 @@ from ringtree.training import TrainingPlan
 from ringtree.training.core.layout import AXES
 from ringtree.training.core.sizes import parameters
 from ringtree.training.predict.comparison import PricedLayout, compared, sizes
+from ringtree.training.predict.plan_memory import PlanMemory
 from ringtree.training.strategies.layers.pipeline_order import bubble
 
 MOST_RANKS = 1 << 14
@@ -39,11 +40,11 @@ OF_STEPS = (
     "step, an estimate: computing and the calls that the next layer waits for, both longer by the bubble; the",
     "pipeline's messages; and gradients as far as the backward pass does not cover their calls (serial: in full)",
     "computing: the operations of matrix products of the rank that has the most, at {rate}",
-    "micro-batches: as given, else the quickest of 1, 2, 4 … times the fewest whose activations fit into the memory",
+    "micro-batches: as given, else the quickest of the numbers that divide a rank's rows and whose activations fit",
 )
 
 
-def predicted(args: argparse.Namespace, plan_of: Callable[[argparse.Namespace], TrainingPlan]) -> PredictedLayouts:
+def predicted(args: argparse.Namespace, plan_of: PlanOf) -> PredictedLayouts:
     """The layouts that the options allow on the cluster that they name. `plan_of`: the plan of such options.
     ValueError, in one line, where there is none, or for a cluster that cannot be."""
     if not 1 <= args.compare <= MOST_RANKS:
@@ -51,7 +52,7 @@ def predicted(args: argparse.Namespace, plan_of: Callable[[argparse.Namespace], 
     cluster = cluster_of_ranks(args, args.compare)
     ClusterPlan(cluster)  # ValueError where nothing on this cluster can be priced
     memory_nbytes, flops_a_s = _memory_nbytes(args, cluster), _flops_a_s(args)
-    plans = list(_plans(args, plan_of))
+    plans = [plan for its in allowed(args, plan_of) for plan in _fitting(its, memory_nbytes)]
     found = list(compared(terminal.counted("layouts", plans), cluster))
     layouts = PredictedLayouts(cluster, found, memory_nbytes, flops_a_s)
     best = dict[tuple[int, ...], PricedLayout]()
@@ -84,39 +85,13 @@ def _memory_nbytes(args: argparse.Namespace, cluster: Cluster) -> int | None:
     return min((part.memory_GiB << 30 for part in parts if part), default=None) if all(parts) else None
 
 
-def _plans(args: argparse.Namespace, plan_of: Callable[[argparse.Namespace], TrainingPlan]) -> Iterator[TrainingPlan]:
-    given = {axis: getattr(args, axis) for axis in AXES if getattr(args, axis) is not None}
-    if bad := next((axis for axis, size in given.items() if size < 1), None):
-        raise ValueError(f"{bad} is {given[bad]}; expected at least 1")
-    tried, fitted, refusal = 0, 0, ""
-    for along in sizes(args.compare, given):
-        tried += 1
-        one = argparse.Namespace(**vars(args) | along)
-        try:
-            plan = plan_of(one)
-        except ValueError as error:  # a layout that the model or the batch does not allow
-            refusal = refusal or str(error)
-            continue
-        fitted += 1
-        yield plan
-        if args.tflops is not None and args.micro_batches is None:
-            yield from _in_micro_batches(plan, one, plan_of)
-    if not tried:
-        words = " x ".join(f"{axis} {size}" for axis, size in given.items())
-        raise ValueError(f"--compare {args.compare}: no multiple of {words}; expected one")
-    if not fitted:
-        raise ValueError(f"--compare {args.compare}: none of {units.count(tried, 'layout')} can be, as {refusal}")
-
-
-def _in_micro_batches(
-    plan: TrainingPlan, args: argparse.Namespace, plan_of: Callable[[argparse.Namespace], TrainingPlan]
-) -> Iterator[TrainingPlan]:
-    """The plan in 2, 4, 8 … times as many micro-batches, for as long as its batch can be divided."""
-    with suppress(ValueError):
-        while True:
-            args.micro_batches = 2 * plan.layout.micro_batches
-            plan = plan_of(args)
-            yield plan
+def _fitting(plans: Sequence[TrainingPlan], memory_nbytes: int | None) -> Sequence[TrainingPlan]:
+    """Those of a layout's plans that fit into the memory, or else the one that needs least: only these are priced."""
+    if not memory_nbytes or len(plans) == 1:
+        return plans
+    needed = [PlanMemory(plan).needed_nbytes(saved=True) for plan in plans]
+    fitting = [plan for plan, nbytes in zip(plans, needed, strict=True) if nbytes <= memory_nbytes]
+    return fitting or [plans[needed.index(min(needed))]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +117,7 @@ class PredictedLayouts:
     def needed_nbytes(self, one: PricedLayout) -> int:
         """The bytes that a rank holds between two steps; and its activations, where micro-batches are chosen for
         them."""
-        return (one.held_nbytes or 0) + (one.saved_nbytes or 0) * bool(self.flops_a_s)
+        return one.memory.needed_nbytes(saved=bool(self.flops_a_s))
 
     def lines(self) -> list[Line]:
         """The model, the cluster and the table."""
@@ -158,8 +133,8 @@ class PredictedLayouts:
                 {
                     "layout": asdict(one.plan.layout),
                     "parameters": one.parameters,
-                    "held_nbytes": one.held_nbytes,
-                    "saved_nbytes": one.saved_nbytes,
+                    "held_nbytes": one.memory.held_nbytes,
+                    "saved_nbytes": one.memory.saved_nbytes,
                     "bubble": bubble(one.plan.layout),
                     **self._steps(one),
                     "predicted": PredictedPlan(one.plan, self.cluster, one.times).record(),
@@ -222,7 +197,7 @@ class PredictedLayouts:
         return cells | self._memory(one)
 
     def _memory(self, one: PricedLayout) -> dict[str, str]:
-        held, saved = (None if n is None else units.size(n) for n in (one.held_nbytes, one.saved_nbytes))
+        held, saved = (None if n is None else units.size(n) for n in (one.memory.held_nbytes, one.memory.saved_nbytes))
         of_all = {}
         if self.memory_nbytes:
             needed = f"{self.needed_nbytes(one) / self.memory_nbytes:.0%}" if held else ""

@@ -7,7 +7,8 @@ optimizer has a float32 copy of them beside its float32 moments (Rajbhandari et 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import ceil, prod
 
 from ringtree.training.core.placement import shapes_at
@@ -35,6 +36,11 @@ def most_held(plan: TrainingPlan) -> Held:
     training, where a server has a part of the weights."""
     if plan.layout.staleness is not None:
         raise ValueError("the memory of asynchronous training is not predicted: expected synchronous steps")
+    return _most_held(replace(plan, layout=replace(plan.layout, micro_batches=1)))  # whose number changes nothing here
+
+
+@lru_cache(1024)
+def _most_held(plan: TrainingPlan) -> Held:
     return max((_held_at(plan, position) for position in range(plan.layout.pp)), key=lambda its: its.in_all)
 
 

@@ -10,7 +10,7 @@ from itertools import accumulate
 
 from ringtree.training.core.placement import layers
 from ringtree.training.core.plan import ELEMENT_NBYTES, TrainingPlan
-from ringtree.training.strategies.layers.pipeline_order import order
+from ringtree.training.strategies.layers.pipeline_order import first_passes, order
 
 FLOAT_NBYTES = ELEMENT_NBYTES["float32"]
 TOKEN_NBYTES = 8
@@ -33,6 +33,8 @@ def _saved_nbytes(plan: TrainingPlan, position: int) -> int:
         chunks[-1] += _scores_nbytes(plan)
     if layout.pp == 1:
         return sum(chunks)
+    if len(chunks) == 1:  # no backward pass saves anything, and each forward pass behind them follows one
+        return first_passes(layout, position) * chunks[0]
     passes = order(layout, position)
     return max(accumulate((-1 if one.backward else 1) * chunks[one.stage // layout.pp] for one in passes))
 

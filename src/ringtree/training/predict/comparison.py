@@ -8,10 +8,9 @@ from functools import cached_property
 from math import prod
 
 from ringtree.machines.clusters import Cluster
-from ringtree.training.core.memory import most_held
 from ringtree.training.core.placement import most_parameters
 from ringtree.training.core.plan import TrainingPlan
-from ringtree.training.core.saved import most_saved_nbytes
+from ringtree.training.predict.plan_memory import PlanMemory
 from ringtree.training.predict.priced_places import PricedPlaces
 from ringtree.training.predict.step_times import StepPricing, StepTimes
 from ringtree.training.predict.whole_step import WholeStep
@@ -38,17 +37,9 @@ class PricedLayout:
         return max(most_parameters(self.plan, position) for position in range(self.plan.layout.pp))
 
     @cached_property
-    def held_nbytes(self) -> int | None:
-        """The bytes of parameters, gradients and the optimizer's state of the rank that holds the most between two
-        steps; None for asynchronous training."""
-        return most_held(self.plan).in_all if self.plan.layout.staleness is None else None
-
-    @cached_property
-    def saved_nbytes(self) -> int | None:
-        """The bytes that the fullest rank's forward passes save for its backward passes; None where they are not
-        predicted: of experts, and of asynchronous training."""
-        known = self.plan.layout.staleness is None and not self.plan.shape.experts
-        return most_saved_nbytes(self.plan) if known else None
+    def memory(self) -> PlanMemory:
+        """The memory of the ranks that have most."""
+        return PlanMemory(self.plan)
 
     def whole(self, flops_a_s: float) -> WholeStep:
         """The whole step on GPUs that compute so many floating-point operations a second."""

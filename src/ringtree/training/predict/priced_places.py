@@ -7,7 +7,12 @@ from dataclasses import dataclass, replace
 from ringtree.machines.clusters import Cluster, NetworkShape
 from ringtree.machines.sharing import as_shared, likeness
 from ringtree.nccl.cluster_plan import ClusterPlan
-from ringtree.training.predict.placing import Gpus, Placed
+from ringtree.training.core.layout import AXES, ParallelLayout
+from ringtree.training.predict.placing import Gpus, Placed, groups_of, placed
+
+Groups = tuple[tuple[int, ...], str, tuple[int, int] | None, int]
+"""The ranks along each axis, the axis of the groups, the positions between which messages go, the position of "pp".
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,20 @@ class PricedPlaces:
         self._planned: dict[Placed, ClusterPlan] = {}
         self._times: dict[tuple[int, str, int], CallTime | str] = {}
         self._likeness: dict[Gpus, bytes] = {}
+        self._of_groups: dict[Groups, tuple[list[Placed], set[str]]] = {}
+
+    def of_groups(
+        self, layout: ParallelLayout, axis: str, between: tuple[int, int] | None, position: int
+    ) -> tuple[list[Placed], set[str]]:
+        """The places of the groups along an axis whose ranks are at a position of "pp", or of all messages between two
+        positions, and why others have none: worked out once for layouts of the same ranks along each axis."""
+        key = (tuple(getattr(layout, name) for name in AXES), axis, between, -1 if between else position)
+        if key not in self._of_groups:
+            groups, apart = groups_of(layout, axis, between), layout.ranks // layout.pp
+            of = [k for k, g in enumerate(groups) if between or g[0] // apart == position]
+            places, reasons = placed(groups, of, len(self.cluster.machine.gpus), self.are_alike)
+            self._of_groups[key] = sorted(places, key=lambda p: (p.nodes, p.gpus)), reasons
+        return self._of_groups[key]
 
     def time(self, place: Placed, collective: str, nbytes: int) -> CallTime | str:
         """The time of a call there, or why NCCL's model has none."""

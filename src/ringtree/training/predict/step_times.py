@@ -13,7 +13,7 @@ from functools import cached_property
 from ringtree.machines.clusters import Cluster
 from ringtree.price.bounds import SEND_RECV
 from ringtree.training.core.plan import TrainingPlan
-from ringtree.training.predict.placing import Placed, groups_of, placed
+from ringtree.training.predict.placing import Placed
 from ringtree.training.predict.priced_places import CallTime, PricedPlaces
 from ringtree.training.strategies.registry import calls, traffic
 from ringtree.training.strategies.strategy import RankCalls
@@ -78,15 +78,12 @@ class StepPricing:
 
     def _one(self, call: RankCalls, position: int) -> PricedCalls:
         layout = self.plan.layout
-        groups = groups_of(layout, call.axis, call.between)
-        apart = layout.ranks // layout.pp
-        of = [k for k, g in enumerate(groups) if call.between or g[0] // apart == position]
-        places, reasons = placed(groups, of, len(self.cluster.machine.gpus), self.places.are_alike)
+        places, reasons = self.places.of_groups(layout, call.axis, call.between, position)
         if reasons:
             return PricedCalls(call, None, None, min(reasons))
         collective, nbytes = _as_priced(call, layout.size(call.axis))
         slowest: PricedCalls | None = None
-        for place in sorted(places, key=lambda p: (p.nodes, p.gpus)):
+        for place in places:
             time = self.places.time(place, collective, nbytes)
             if isinstance(time, str):
                 return PricedCalls(call, place, None, time)

@@ -37,16 +37,21 @@ def order(layout: ParallelLayout, rank: int) -> list[Pass]:
     """A rank's passes in order: forward passes until all later stages have work, then one backward pass for each
     forward pass, then the remaining backward passes."""
     p, m, v = layout.pp, layout.micro_batches, STAGES_A_RANK[layout.schedule]
-    if layout.schedule in ("naive", "gpipe"):
-        first = m
-    elif layout.schedule == "1f1b":
-        first = min(m, p - rank)
-    else:
-        first = min(v * m, (v - 1) * min(m, p) + 2 * (p - 1 - rank) + 1)
+    first = first_passes(layout, rank)
     forward = [Pass(False, i, rank + p * chunk) for i, chunk in _rounds(m, p, v)]
     backward = [Pass(True, i, rank + p * (v - 1 - chunk)) for i, chunk in _rounds(m, p, v)]
     between = [one for pair in zip(backward, forward[first:], strict=False) for one in pair]
     return [*forward[:first], *between, *backward[len(forward) - first :]]
+
+
+def first_passes(layout: ParallelLayout, rank: int) -> int:
+    """The number of a rank's forward passes before its first backward pass."""
+    p, m, v = layout.pp, layout.micro_batches, STAGES_A_RANK[layout.schedule]
+    if layout.schedule in ("naive", "gpipe"):
+        return m
+    if layout.schedule == "1f1b":
+        return min(m, p - rank)
+    return min(v * m, (v - 1) * min(m, p) + 2 * (p - 1 - rank) + 1)
 
 
 def _rounds(m: int, p: int, v: int) -> list[tuple[int, int]]:

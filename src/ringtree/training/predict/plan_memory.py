@@ -1,0 +1,34 @@
+"""The memory of a plan's fullest rank: what it holds between two steps, and what its forward passes save on top."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from ringtree.training.core.memory import most_held
+from ringtree.training.core.plan import TrainingPlan
+from ringtree.training.core.saved import most_saved_nbytes
+
+
+@dataclass(frozen=True)
+class PlanMemory:
+    """The predicted bytes of the rank that has most of each kind."""
+
+    plan: TrainingPlan
+
+    @cached_property
+    def held_nbytes(self) -> int | None:
+        """The bytes of parameters, gradients and the optimizer's state between two steps; None for asynchronous
+        training."""
+        return most_held(self.plan).in_all if self.plan.layout.staleness is None else None
+
+    @cached_property
+    def saved_nbytes(self) -> int | None:
+        """The bytes that forward passes save for the backward passes; None where they are not predicted: of experts,
+        and of asynchronous training."""
+        known = self.plan.layout.staleness is None and not self.plan.shape.experts
+        return most_saved_nbytes(self.plan) if known else None
+
+    def needed_nbytes(self, saved: bool) -> int:
+        """All bytes that are known; `saved`: with those that forward passes save."""
+        return (self.held_nbytes or 0) + (self.saved_nbytes or 0) * saved
