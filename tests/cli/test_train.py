@@ -24,6 +24,12 @@ MISTAKES = [
     ("--dp 0", "dp is 0; expected at least 1"),
     ("--dp two", "--dp: invalid int value: 'two'"),
     ("--dp 3", "a batch of 16 rows cannot be divided evenly into 3 parts"),
+    ("--pp 3 --dp 3 --layers 6", "a batch of 16 rows cannot be divided evenly into 3 parts (dp x ep)"),
+    ("--pp 4 --dp 8", "and there are 2 of the 2 rows of a rank: use a larger --batch, or --schedule gpipe"),
+    (
+        "--pp 3 --micro-batches 2",
+        "2 of the 16 rows of a rank: use --micro-batches 4, or --schedule gpipe",
+    ),
     ("--zero 4", "zero is 4; expected 0, 1, 2 or 3"),
     ("--pp 2 --schedule zigzag", "schedule is 'zigzag'; expected one of naive, gpipe, 1f1b, interleaved"),
     ("--schedule gpipe", "--schedule without --pp: it sets the order of a pipeline"),

@@ -14,6 +14,7 @@ from ringtree.cli.train import elastic
 from ringtree.cli.train import plan as train_plan
 from ringtree.files.replacing import replace_with_json
 from ringtree.training import ParallelLayout, Shape, TrainingPlan, TrainingSettings
+from ringtree.training.strategies.layers.pipeline import fewest_micro_batches
 from ringtree.training.strategies.registry import check
 
 WIDTH = 100
@@ -96,7 +97,7 @@ def plan_of(args: argparse.Namespace) -> TrainingPlan:
         raise ValueError(f"--every {args.every}: expected at least 1")
     groups = [{o.sets: value for o in options if (value := o.given(args)) is not None} for _, options in GROUPS]
     if (args.pp or 1) > 1 and args.schedule != "naive":
-        groups[0].setdefault("micro_batches", args.pp)
+        groups[0].setdefault("micro_batches", _fewest_micro_batches(args))
     if (args.ep or 1) > 1:
         groups[2].setdefault("experts", EXPERTS)
     parts = ParallelLayout(**groups[0]), Shape(**groups[2]), TrainingSettings(**groups[1])  # type: ignore[arg-type]
@@ -108,6 +109,15 @@ def plan_of(args: argparse.Namespace) -> TrainingPlan:
     if args.picture and plan.layout.staleness is not None:
         raise ValueError("--picture: ranks of asynchronous training have no common order of calls; use --trace instead")
     return plan
+
+
+def _fewest_micro_batches(args: argparse.Namespace) -> int:
+    """The number of micro-batches of a pipeline for which the options name none."""
+    batch = TrainingSettings().batch if args.batch is None else args.batch
+    pieces = (1 if args.dp is None else args.dp) * (1 if args.ep is None else args.ep)
+    if pieces < 1 or batch < pieces or batch % pieces:
+        return int(args.pp)  # the checks of the whole plan have the reason
+    return fewest_micro_batches(batch // pieces, args.pp, args.schedule or ParallelLayout().schedule)
 
 
 def words(args: argparse.Namespace) -> list[str]:

@@ -22,7 +22,7 @@ from ringtree.nccl.cluster_plan import ClusterPlan
 from ringtree.training import TrainingPlan
 from ringtree.training.core.layout import AXES
 from ringtree.training.core.sizes import parameters
-from ringtree.training.predict.comparison import PricedLayout, compared, sizes
+from ringtree.training.predict.comparison import PricedLayout, compared
 from ringtree.training.predict.plan_memory import PlanMemory
 from ringtree.training.strategies.layers.pipeline_order import bubble
 

@@ -72,7 +72,7 @@ LAYOUT = (
     Option("sp", None, "", "with --tp: norms are divided too, by positions (sequence parallel)"),
     Option("zero", int, "0..3", "ZeRO over --dp: 1 divides the optimizer's state, 2 also gradients, 3 also parameters"),
     Option("schedule", str, "NAME", "schedule of the pipeline: naive, gpipe, 1f1b (default) or interleaved"),
-    Option("micro-batches", int, "N", "micro-batches of a rank's rows (default 1; with --pp, its number of stages)"),
+    Option("micro-batches", int, "N", "micro-batches of a rank's rows (default 1; with --pp at least so many)"),
     Option("context", str, "NAME", "attention over --cp: ring (default) or ulysses (by all-to-all)"),
     Option("async-staleness", staleness, "K",
         "asynchronous training: most steps that a worker may be ahead of the slowest, or inf", "staleness"),

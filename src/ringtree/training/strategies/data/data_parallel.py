@@ -40,12 +40,10 @@ def used(plan: TrainingPlan) -> bool:
 
 def check(plan: TrainingPlan) -> None:
     """Raises LayoutError unless the batch divides evenly over dp, ep and micro-batches."""
-    pieces = plan.layout.pieces * plan.layout.micro_batches
-    if plan.settings.batch % pieces:
-        raise LayoutError(
-            f"a batch of {plan.settings.batch} rows cannot be divided evenly into {pieces} parts "
-            "(dp x ep x micro-batches)"
-        )
+    layout, batch = plan.layout, plan.settings.batch
+    for parts, of in ((layout.pieces, "dp x ep"), (layout.pieces * layout.micro_batches, "dp x ep x micro-batches")):
+        if batch % parts:
+            raise LayoutError(f"a batch of {batch} rows cannot be divided evenly into {parts} parts ({of})")
 
 
 def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
