@@ -97,6 +97,18 @@ def test_micro_batches_that_nobody_gave_divide_the_rows(ringtree: Ringtree, tmp_
     assert "each rank 4, in 4 micro-batches" in out
 
 
+@pytest.mark.parametrize("options", ["--tflops 300", ""])
+def test_what_zero_gathers_counts(ringtree: Ringtree, tmp_path: Path, options: str) -> None:
+    """A rank of ZeRO 2 gathers 200 MB of parameters, beside the 16 bytes for each of its share."""
+    file = tmp_path / "layouts.json"
+    words = f"{MODEL} --dtype bfloat16 --compare 16 --zero 2 --dp 16 --memory 256M {options} --json {file}"
+    code, out, _ = ringtree("train", *words.split())
+    (one,) = _layouts(file)
+    assert code == 0 and one["held_nbytes"] < 128 << 20 < 2 * 100_000_000 < one["gathered_nbytes"]
+    assert "1 layout of more than a GPU's memory" in out and "\ngathered: within a step" in out
+    assert " memory  gathered  " in out.splitlines()[6]
+
+
 def test_activations_are_not_known_of_experts(ringtree: Ringtree, tmp_path: Path) -> None:
     file = tmp_path / "layouts.json"
     for words, known in (("--ep 2", False), ("--dp 2", True)):

@@ -36,6 +36,10 @@ BEHIND = (
     "memory: the parameters, gradients and optimizer's state of the rank with the most, between two steps",
     "activations: what forward passes save on top, where none is computed again; smaller micro-batches save less",
 )
+GATHERED = (
+    "gathered: within a step on top, with ZeRO 2 all parameters, with 3 two blocks and the part outside, and a block's",
+    "gradients; of a pipeline's stage all parameters and all gradients; counted in the share of a GPU's memory",
+)
 OF_STEPS = (
     "step, an estimate: computing and the calls that the next layer waits for, both longer by the bubble; the",
     "pipeline's messages; and gradients as far as the backward pass does not cover their calls (serial: in full)",
@@ -115,8 +119,8 @@ class PredictedLayouts:
         return bool(self.memory_nbytes and self.needed_nbytes(one) > self.memory_nbytes)
 
     def needed_nbytes(self, one: PricedLayout) -> int:
-        """The bytes that a rank holds between two steps; and its activations, where micro-batches are chosen for
-        them."""
+        """The bytes that a rank holds between two steps, and gathers within one; and its activations, where
+        micro-batches are chosen for them."""
         return one.memory.needed_nbytes(saved=bool(self.flops_a_s))
 
     def lines(self) -> list[Line]:
@@ -134,6 +138,7 @@ class PredictedLayouts:
                     "layout": asdict(one.plan.layout),
                     "parameters": one.parameters,
                     "held_nbytes": one.memory.held_nbytes,
+                    "gathered_nbytes": one.memory.gathered_nbytes,
                     "saved_nbytes": one.memory.saved_nbytes,
                     "bubble": bubble(one.plan.layout),
                     **self._steps(one),
@@ -171,6 +176,8 @@ class PredictedLayouts:
         if self.flops_a_s:
             yield from (line.format(rate=f"{self.flops_a_s / 1e12:g} TFLOP/s") for line in OF_STEPS)
         yield from BEHIND
+        if any(one.memory.gathered_nbytes for one in self.layouts):
+            yield from GATHERED
         if large := sum(map(self.is_too_large, self.layouts)):
             yield f"{units.count(large, 'layout')} of more than a GPU's memory, at the end of the table"
 
@@ -203,4 +210,6 @@ class PredictedLayouts:
             needed = f"{self.needed_nbytes(one) / self.memory_nbytes:.0%}" if held else ""
             of_all = {f"of {units.size(self.memory_nbytes)}": needed}
         memory, activations = {"memory": held or ""}, {"activations": saved or ""}
+        if any(other.memory.gathered_nbytes for other in self.layouts):
+            memory["gathered"] = units.size(one.memory.gathered_nbytes) if one.memory.gathered_nbytes else ""
         return memory | activations | of_all if self.flops_a_s else memory | of_all | activations

@@ -1,4 +1,5 @@
-"""Bytes that a rank holds between two steps: parameters, gradients and the optimizer's state. Needs no torch.
+"""Bytes that a rank holds between two steps: parameters, gradients and the optimizer's state; and what ZeRO gathers on
+top within a step. Needs no torch.
 
 In float32 they are those of torch's optimizers. Of parameters in two bytes the state is that of mixed precision: the
 optimizer has a float32 copy of them beside its float32 moments (Rajbhandari et al., ZeRO, SC 2020, section 3.1).
@@ -6,6 +7,7 @@ optimizer has a float32 copy of them beside its float32 moments (Rajbhandari et 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -57,6 +59,35 @@ def _held_at(plan: TrainingPlan, position: int) -> Held:
     copied = element_nbytes < float_nbytes
     state_nbytes = float_nbytes * (len(STATE[plan.settings.optimizer]) + copied)
     return Held(element_nbytes * parameters, element_nbytes * parameters, state_nbytes * updated)
+
+
+def most_gathered_nbytes(plan: TrainingPlan) -> int:
+    """The bytes of whole parameters and whole gradients that a rank holds within a step beside its shares of them: of
+    ZeRO 2 and 3; of the rank that has the most."""
+    if plan.layout.zero < 2:
+        return 0
+    of_whole = replace(plan, layout=replace(plan.layout, micro_batches=1))  # whose number changes nothing here
+    return max(_gathered_nbytes(of_whole, position) for position in range(plan.layout.pp))
+
+
+@lru_cache(4096)
+def _gathered_nbytes(plan: TrainingPlan, position: int) -> int:
+    """ZeRO 2 keeps all parameters from the first forward pass to the last backward pass. ZeRO 3 has a block and the
+    next one, and the part outside of blocks. Both have a block's whole gradients until they are divided. Stages of a
+    pipeline keep all parameters, and add up all gradients."""
+    layout, outside, blocks, shares = plan.layout, 0, defaultdict[str, int](int), 0
+    for name, (rows, *rest) in shapes_at(plan, position):
+        mine, ranks = (rows // layout.ep, "expert_data") if EXPERTS in name else (rows, "data")
+        share = ceil(mine / layout.size(ranks)) * prod(rest)
+        shares += share
+        if name.startswith("blocks."):
+            blocks[name.split(".")[1]] += layout.size(ranks) * share
+        else:
+            outside += layout.size(ranks) * share
+    whole = outside + sum(blocks.values())
+    parameters = whole if layout.zero == 2 or layout.pp > 1 else outside + sum(sorted(blocks.values())[-2:])
+    gradients = whole - shares if layout.pp > 1 else max(outside, *blocks.values())
+    return plan.element_nbytes * (parameters + gradients)
 
 
 def _fullest(sizes: Iterable[int], ranks: int) -> int:

@@ -1,11 +1,12 @@
-"""The memory of a plan's fullest rank: what it holds between two steps, and what its forward passes save on top."""
+"""The memory of a plan's fullest rank: what it holds between two steps, what ZeRO gathers on top, and what its
+forward passes save."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
 
-from ringtree.training.core.memory import most_held
+from ringtree.training.core.memory import most_gathered_nbytes, most_held
 from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.core.saved import most_saved_nbytes
 
@@ -29,6 +30,11 @@ class PlanMemory:
         known = self.plan.layout.staleness is None and not self.plan.shape.experts
         return most_saved_nbytes(self.plan) if known else None
 
+    @cached_property
+    def gathered_nbytes(self) -> int:
+        """The bytes of whole parameters and gradients that ZeRO 2 and 3 hold on top within a step."""
+        return most_gathered_nbytes(self.plan)
+
     def needed_nbytes(self, saved: bool) -> int:
         """All bytes that are known; `saved`: with those that forward passes save."""
-        return (self.held_nbytes or 0) + (self.saved_nbytes or 0) * saved
+        return (self.held_nbytes or 0) + self.gathered_nbytes + (self.saved_nbytes or 0) * saved

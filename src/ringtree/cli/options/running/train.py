@@ -194,7 +194,7 @@ def _add_cluster(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--memory",
         metavar="B",
-        help="with --compare: a GPU's memory for what a rank holds between two steps, such as 60G (default: all of it)",
+        help="with --compare: a GPU's memory for what a rank holds, such as 60G (default: all of it)",
     )
     group.add_argument(
         "--tflops",
