@@ -97,6 +97,31 @@ def test_micro_batches_that_nobody_gave_divide_the_rows(ringtree: Ringtree, tmp_
     assert "each rank 4, in 4 micro-batches" in out
 
 
+def test_layouts_whose_activations_are_not_known_are_not_called_fitting(ringtree: Ringtree) -> None:
+    """Neither by a percentage, nor where their memory alone is too large; without --tflops it is memory alone."""
+    words = f"{MODEL} --dtype bfloat16 --compare 8 --dp 8 --experts 8".split()
+    for memory in ("80G", "4G"):
+        out = ringtree("train", *words, "--tflops", "300", "--memory", memory).out
+        row = out.splitlines()[7]
+        assert ("%" in row.split("GiB")[-1]) == (memory == "4G") and ("> " in row) == (memory == "4G")
+        assert "1 layout not known to fit: activations of experts are not predicted" in out
+    assert "%" in ringtree("train", *words).out.splitlines()[7].split("GiB")[-1]
+
+
+def test_layouts_without_a_price_stand_before_those_that_are_too_large(ringtree: Ringtree, tmp_path: Path) -> None:
+    file = tmp_path / "layouts.json"
+    model = "--layers 24 --heads 48 --width 9600 --batch 48 --sequence 64 --plan --topology dgx-h100"
+    out = ringtree("train", *f"{model} --compare 48 --memory 100G --json {file}".split()).out
+    found = _layouts(file)
+    groups = [
+        (one["held_nbytes"] > 100 << 30, bool(one["predicted"]["not_priced_at"] or not one["predicted"]["all_priced"]))
+        for one in found
+    ]
+    assert groups == sorted(groups) and len(set(groups)) > 2
+    large = sum(too_large for too_large, _ in groups)
+    assert out.rstrip().endswith(f"{large} layouts of more than a GPU's memory, at the end of the table")
+
+
 @pytest.mark.parametrize("options", ["--tflops 300", ""])
 def test_what_zero_gathers_counts(ringtree: Ringtree, tmp_path: Path, options: str) -> None:
     """A rank of ZeRO 2 gathers 200 MB of parameters, beside the 16 bytes for each of its share."""

@@ -40,6 +40,10 @@ GATHERED = (
     "gathered: within a step on top, with ZeRO 2 all parameters, with 3 two blocks and the part outside, and a block's",
     "gradients; of a pipeline's stage all parameters and all gradients; counted in the share of a GPU's memory",
 )
+UNKNOWN = (
+    "the memory of asynchronous training is not predicted",
+    "activations of experts are not predicted, and micro-batches are the quickest of all, not of those that fit",
+)
 OF_STEPS = (
     "step, an estimate: computing and the calls that the next layer waits for, both longer by the bubble; the",
     "pipeline's messages; and gradients as far as the backward pass does not cover their calls (serial: in full)",
@@ -101,18 +105,23 @@ def _fitting(plans: Sequence[TrainingPlan], memory_nbytes: int | None) -> Sequen
 @dataclass(frozen=True, slots=True)
 class PredictedLayouts:
     """Layouts on a cluster, first those that communicate least, or whose steps are quickest where the rate of the GPUs'
-    computing is known; then those that do not fit into their memory; then those of which calls have no price."""
+    computing is known; then those of which it is not known whether they fit into their memory; then those of which
+    calls have no price; then those that do not fit."""
 
     cluster: Cluster
     layouts: Sequence[PricedLayout]
     memory_nbytes: int | None
     flops_a_s: float | None = None
 
-    def place(self, one: PricedLayout) -> tuple[bool, int, float]:
-        """The key by which layouts are sorted: those without a price last, and before them those that are too large, by
-        what they need."""
+    def place(self, one: PricedLayout) -> tuple[bool, bool, bool, int, float]:
+        """The key by which layouts are sorted: those that are too large last, by what they need."""
         whole = one.whole(self.flops_a_s).overlapped_s if self.flops_a_s else one.times.seconds()
-        return bool(one.why), self.needed_nbytes(one) if self.is_too_large(one) else 0, whole
+        too_large = self.is_too_large(one)
+        return too_large, bool(one.why), not self.is_known(one), self.needed_nbytes(one) if too_large else 0, whole
+
+    def is_known(self, one: PricedLayout) -> bool:
+        """Whether it is known what a rank needs, or nothing is compared with it."""
+        return not self.memory_nbytes or one.memory.is_known(saved=bool(self.flops_a_s))
 
     def is_too_large(self, one: PricedLayout) -> bool:
         """Whether a rank holds more than a GPU's memory has."""
@@ -178,6 +187,8 @@ class PredictedLayouts:
         yield from BEHIND
         if any(one.memory.gathered_nbytes for one in self.layouts):
             yield from GATHERED
+        if unknown := sum(not self.is_known(one) for one in self.layouts):
+            yield f"{units.count(unknown, 'layout')} not known to fit: {UNKNOWN[bool(self.flops_a_s)]}"
         if large := sum(map(self.is_too_large, self.layouts)):
             yield f"{units.count(large, 'layout')} of more than a GPU's memory, at the end of the table"
 
@@ -207,8 +218,10 @@ class PredictedLayouts:
         held, saved = (None if n is None else units.size(n) for n in (one.memory.held_nbytes, one.memory.saved_nbytes))
         of_all = {}
         if self.memory_nbytes:
-            needed = f"{self.needed_nbytes(one) / self.memory_nbytes:.0%}" if held else ""
-            of_all = {f"of {units.size(self.memory_nbytes)}": needed}
+            share = f"{self.needed_nbytes(one) / self.memory_nbytes:.0%}"
+            if not self.is_known(one):
+                share = f"> {share}" if self.is_too_large(one) else ""
+            of_all = {f"of {units.size(self.memory_nbytes)}": share}
         memory, activations = {"memory": held or ""}, {"activations": saved or ""}
         if any(other.memory.gathered_nbytes for other in self.layouts):
             memory["gathered"] = units.size(one.memory.gathered_nbytes) if one.memory.gathered_nbytes else ""

@@ -35,6 +35,10 @@ class PlanMemory:
         """The bytes of whole parameters and gradients that ZeRO 2 and 3 hold on top within a step."""
         return most_gathered_nbytes(self.plan)
 
+    def is_known(self, saved: bool) -> bool:
+        """Whether `needed_nbytes` are all that a rank needs."""
+        return self.held_nbytes is not None and not (saved and self.saved_nbytes is None)
+
     def needed_nbytes(self, saved: bool) -> int:
         """All bytes that are known; `saved`: with those that forward passes save."""
         return (self.held_nbytes or 0) + self.gathered_nbytes + (self.saved_nbytes or 0) * saved
