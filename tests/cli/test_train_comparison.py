@@ -122,6 +122,30 @@ def test_layouts_without_a_price_stand_before_those_that_are_too_large(ringtree:
     assert out.rstrip().endswith(f"{large} layouts of more than a GPU's memory, at the end of the table")
 
 
+@pytest.mark.parametrize(
+    ("option", "count", "refused"),
+    [
+        ("", 16, [(6, "8 heads of attention "), (6, "8 layers cannot be cut into 16 stages")]),
+        ("--sp", 16, [(6, "8 heads of attention "), (6, "8 layers cannot be cut into 16 stages")]),
+        ("--schedule gpipe", 16, [(6, "8 heads of attention "), (6, "8 layers cannot be cut into 16 stages")]),
+        ("--zero 1", 5, [(11, "zero 1 is torch's"), (6, "8 heads of attention "), (6, "8 layers cannot be cut into")]),
+    ],
+)
+def test_options_go_with_the_layouts_that_they_have_a_meaning_for(
+    ringtree: Ringtree, tmp_path: Path, option: str, count: int, refused: list[tuple[int, str]]
+) -> None:
+    """Others are compared without them; and of those that cannot be, there is the number, by reason."""
+    file = tmp_path / "layouts.json"
+    model = "--heads 8 --layers 8 --batch 64 --plan --topology dgx-h100"
+    out = ringtree("train", *f"{model} --compare 64 {option} --json {file}".split()).out
+    record, layouts = json.loads(file.read_text())["refused"], [one["layout"] for one in _layouts(file)]
+    assert len(layouts) == count and f"\n{28 - count} of 28 layouts cannot be: {refused[0][0]} (" in out
+    assert [(one["layouts"], one["why"][: len(why)]) for one, (_, why) in zip(record, refused, strict=True)] == refused
+    assert all(one["sp"] == (option == "--sp" and one["tp"] > 1) for one in layouts)
+    assert all((one["schedule"] == "gpipe") == ("gpipe" in option and one["pp"] > 1) for one in layouts)
+    assert all(one["zero"] == ("zero" in option and one["dp"] > 1) for one in layouts)
+
+
 @pytest.mark.parametrize("options", ["--tflops 300", ""])
 def test_what_zero_gathers_counts(ringtree: Ringtree, tmp_path: Path, options: str) -> None:
     """A rank of ZeRO 2 gathers 200 MB of parameters, beside the 16 bytes for each of its share."""
@@ -166,7 +190,20 @@ def test_the_memory_of_other_gpus_is_given(ringtree: Ringtree, tmp_path: Path) -
         ("--compare 12 --plan --topology dgx-h100", "12 ranks on machines of 8 GPUs; expected a multiple"),
         ("--compare 8 --tp 3 --plan --topology dgx-h100", "--compare 8: no multiple of tp 3; expected one"),
         ("--compare 8 --tp 0 --plan --topology dgx-h100", "tp is 0; expected at least 1"),
-        ("--compare 64 --tp 64 --plan --topology dgx-h100", "--compare 64: none of 1 layout can be, as "),
+        (
+            "--compare 64 --tp 64 --plan --topology dgx-h100",
+            "train: 4 heads of attention cannot be divided evenly over 64",
+        ),
+        (
+            "--compare 8 --optimizer adam --plan --topology dgx-h100",
+            "train: optimizer is 'adam'; expected one of adamw, sgd",
+        ),
+        ("--compare 8 --every 2 --plan --topology dgx-h100", "train: --every without --checkpoint"),
+        ("--compare 8 --sp --tp 1 --plan --topology dgx-h100", "3 (sequence parallel divides positions over"),
+        (
+            "--compare 64 --zero 1 --tp 2 --layers 8 --batch 256 --plan --topology dgx-h100",
+            "--compare 64: none of 6 layouts can be: 4 (zero 1 is torch's ZeroRedundancyOptimizer, which knows no",
+        ),
         ("--compare 8 --plan --topology dgx-h100 --html page.html", "--plan does not go with --html"),
         ("--compare 8 --plan --topology dgx-h100 --memory much", "--memory much: expected a size above 0, such as 60G"),
         ("--compare 8 --plan --topology dgx-h100 --memory 0", "--memory 0: expected a size above 0"),

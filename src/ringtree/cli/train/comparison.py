@@ -12,7 +12,7 @@ from ringtree.cli.arguments.byte_sizes import parse_bytes
 from ringtree.cli.arguments.cluster import cluster_of_ranks
 from ringtree.cli.plan import records
 from ringtree.cli.plan.table import describe
-from ringtree.cli.train.layouts import PlanOf, allowed
+from ringtree.cli.train.layouts import AllowedLayouts, PlanOf, allowed
 from ringtree.cli.train.times import WITHOUT, PredictedPlan
 from ringtree.draw.text.lines import Line, TextSpan
 from ringtree.ir import units
@@ -60,9 +60,10 @@ def predicted(args: argparse.Namespace, plan_of: PlanOf) -> PredictedLayouts:
     cluster = cluster_of_ranks(args, args.compare)
     ClusterPlan(cluster)  # ValueError where nothing on this cluster can be priced
     memory_nbytes, flops_a_s = _memory_nbytes(args, cluster), _flops_a_s(args)
-    plans = [plan for its in allowed(args, plan_of) for plan in _fitting(its, memory_nbytes)]
+    among = allowed(args, plan_of)
+    plans = [plan for its in among.plans for plan in _fitting(its, memory_nbytes)]
     found = list(compared(terminal.counted("layouts", plans), cluster))
-    layouts = PredictedLayouts(cluster, found, memory_nbytes, flops_a_s)
+    layouts = PredictedLayouts(cluster, found, among, memory_nbytes, flops_a_s)
     best = dict[tuple[int, ...], PricedLayout]()
     for one in sorted(found, key=layouts.place):
         best.setdefault(tuple(getattr(one.plan.layout, axis) for axis in AXES), one)
@@ -110,6 +111,7 @@ class PredictedLayouts:
 
     cluster: Cluster
     layouts: Sequence[PricedLayout]
+    among: AllowedLayouts
     memory_nbytes: int | None
     flops_a_s: float | None = None
 
@@ -142,6 +144,7 @@ class PredictedLayouts:
             "cluster": records.cluster(self.cluster),
             "memory_nbytes": self.memory_nbytes,
             "flops_a_s": self.flops_a_s,
+            "refused": [{"layouts": one.layouts, "why": one.why} for one in self.among.refused],
             "layouts": [
                 {
                     "layout": asdict(one.plan.layout),
@@ -187,6 +190,8 @@ class PredictedLayouts:
         yield from BEHIND
         if any(one.memory.gathered_nbytes for one in self.layouts):
             yield from GATHERED
+        if refused := self.among.words():
+            yield refused
         if unknown := sum(not self.is_known(one) for one in self.layouts):
             yield f"{units.count(unknown, 'layout')} not known to fit: {UNKNOWN[bool(self.flops_a_s)]}"
         if large := sum(map(self.is_too_large, self.layouts)):

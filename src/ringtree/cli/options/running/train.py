@@ -5,7 +5,7 @@
     ringtree train --dp 8 --tp 8 --heads 8 --plan --topology dgx-h100
                                                               the predicted time of a step's communication on a cluster
     ringtree train --heads 8 --plan --topology dgx-h100 --compare 64 --tflops 400
-                                                              all layouts of 64 ranks there, the quickest first
+                                                              layouts of 64 ranks there, the quickest first
     ringtree train --dp 2 --html page.html                    a page with the plan, results and the last step's timeline
     ringtree train --dp 2 --trace step.json.gz                events of the last step, for `ringtree show`
     ringtree train --dp 4 --elastic --max-restarts 2          goes on when ranks die, and takes them in again
@@ -189,7 +189,7 @@ def _add_cluster(parser: argparse.ArgumentParser) -> None:
         "--compare",
         type=int,
         metavar="RANKS",
-        help="compare all layouts of so many ranks, over --pp, --dp and --tp where those are not given",
+        help="compare layouts of so many ranks: in --pp, --dp and --tp where those are not given, all else as given",
     )
     group.add_argument(
         "--memory",
