@@ -55,6 +55,31 @@ def test_all_that_zero_sends_passes_beside_computing(zero: int) -> None:
     assert step.overlapped_s == pytest.approx(1000) and step.serial_s == pytest.approx(1000 + along_s["data"])
 
 
+def _divided(zero: int, pp: int, micro_batches: int, computing_s: float) -> tuple[float, float, float]:
+    """The seconds of a step that are not computing, and those of its reduce_scatters and its all_gathers."""
+    step, _ = _whole(ParallelLayout(dp=2, zero=zero, pp=pp, micro_batches=micro_batches), computing_s)
+    kinds = ("reduce_scatter", "all_gather", "send")
+    sums_s, gathers_s, messages_s = (
+        sum(p.calls.times * CALL_S for p in step.times.priced if p.calls.collective == kind) for kind in kinds
+    )
+    waiting_s = computing_s * (pp - 1) / micro_batches
+    return step.overlapped_s - computing_s - waiting_s - messages_s, sums_s, gathers_s
+
+
+@pytest.mark.parametrize("zero", [2, 3])
+def test_stages_divide_gradients_when_all_passes_are_over(zero: int) -> None:
+    """Their parameters alone are gathered beside computing."""
+    left_s, sums_s, _ = _divided(zero, 2, 4, 1000.0)
+    assert sums_s > 0 and left_s == pytest.approx(sums_s)
+
+
+@pytest.mark.parametrize("zero", [2, 3])
+def test_gradients_are_divided_beside_backward_passes_alone(zero: int) -> None:
+    """Two thirds of the computing; ZeRO 2 gathers beside the first of four forward passes, ZeRO 3 beside all."""
+    left_s, sums_s, gathers_s = _divided(zero, 1, 4, 0.12)
+    assert left_s == pytest.approx(sums_s - 0.08 + gathers_s - (0.01 if zero == 2 else 0.04))
+
+
 def test_layers_wait_for_the_calls_between_them() -> None:
     """Context parallel ranks have gradients to sum, too, which pass beside the backward pass."""
     for axis, layout in (

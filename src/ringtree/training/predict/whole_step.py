@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from functools import cached_property
 
 from ringtree.training.core.flops import PASSES, most_flops
 from ringtree.training.core.layout import JOINED
 from ringtree.training.core.plan import TrainingPlan
-from ringtree.training.predict.step_times import PricedCalls, StepTimes
+from ringtree.training.predict.step_times import StepTimes
 from ringtree.training.strategies.layers.pipeline_order import bubble
+from ringtree.training.strategies.strategy import FEWEST
+
+SUMS = ("all_reduce", "reduce_scatter")
 
 
 @dataclass(frozen=True)
@@ -18,8 +22,9 @@ class WholeStep:
     beside published steps in benchmarks/published_steps.py.
 
     The next layer waits for the calls of "tp", "cp" and "ep", so the stages of a pipeline wait for them, too. The calls
-    of data parallel ranks pass beside computing: gradients beside the last micro-batch's backward pass; all that ZeRO 2
-    and 3 send beside both passes of each.
+    of data parallel ranks pass beside computing: gradients beside the last micro-batch's backward pass; those of ZeRO 2
+    and 3 beside each backward pass, but in a pipeline, whose stages divide them when all passes are over. Parameters
+    that are gathered pass beside the first forward pass with ZeRO 2, beside all passes with ZeRO 3.
     """
 
     plan: TrainingPlan
@@ -40,19 +45,17 @@ class WholeStep:
     @property
     def overlapped_s(self) -> float:
         """The time of a step in which the calls of data parallel ranks pass beside computing, as far as it lasts."""
-        layout = self.plan.layout
-        if layout.zero >= 2:
-            return self.serial_s - min(self._calls_s(*JOINED), self.computing_s)
-        sums = (p for p in self._along(*JOINED) if p.calls.collective == "all_reduce")
-        backward_s = self.computing_s * (PASSES - 1) / PASSES / layout.micro_batches
-        return self.serial_s - min(sum(map(_seconds, sums)), backward_s)
+        backward_s = self.computing_s * (PASSES - 1) / PASSES
+        layout, sums_s = self.plan.layout, self._calls_s(*JOINED, of=SUMS)
+        if layout.zero < 2:
+            return self.serial_s - min(sums_s, backward_s / layout.micro_batches)
+        covered_s = min(sums_s, backward_s) if layout.pp == 1 else 0.0
+        beside_s = self.computing_s - covered_s
+        if layout.zero == 2:
+            beside_s = (self.computing_s - backward_s) / layout.micro_batches
+        return self.serial_s - covered_s - min(self._calls_s(*JOINED, of=("all_gather",)), beside_s)
 
-    def _along(self, *axes: str) -> list[PricedCalls]:
-        return [p for p in self.times.priced if p.calls.axis in axes]
-
-    def _calls_s(self, *axes: str) -> float:
-        return sum(map(_seconds, self._along(*axes)))
-
-
-def _seconds(priced: PricedCalls) -> float:
-    return priced.calls.times * priced.time.time_s if priced.time else 0.0
+    def _calls_s(self, *axes: str, of: Container[str] = FEWEST) -> float:
+        """The time of calls along axes; `of`: of these collectives."""
+        found = (p for p in self.times.priced if p.calls.axis in axes and p.calls.collective in of)
+        return sum(p.calls.times * p.time.time_s for p in found if p.time)
