@@ -7,7 +7,7 @@ import pytest
 from ringtree.draw.text.pipeline import bubble
 from ringtree.training import ParallelLayout
 from ringtree.training.strategies.layers.pipeline_order import bubble as formula
-from ringtree.training.strategies.layers.pipeline_order import ideal
+from ringtree.training.strategies.layers.pipeline_order import first_passes, ideal
 from tests.torch_backend.conftest import Worlds
 from tests.training.trained import PATIENCE_S
 
@@ -47,6 +47,28 @@ def _sleep(layout: ParallelLayout, forward_s: float = FORWARD_S, tolerance: floa
 @pytest.mark.parametrize("layout", [*LAYOUTS, ParallelLayout(pp=4, schedule="naive")], ids=_name)
 def test_the_schedules_as_they_are_meant_come_to_the_formula(layout: ParallelLayout) -> None:
     assert bubble(ideal(layout)) == pytest.approx(formula(layout))
+
+
+UNEVEN = [ParallelLayout(pp=p, schedule="interleaved", micro_batches=m) for p, m in
+    ((2, 1), (2, 3), (4, 1), (4, 2), (4, 3), (4, 5), (4, 6), (4, 7), (8, 3), (8, 12), (8, 15))]  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", UNEVEN, ids=_name)
+def test_interleaved_stages_in_any_number_of_micro_batches(layout: ParallelLayout) -> None:
+    """Fewer than ranks, whose bubble is larger; and others than multiples, in torch's order."""
+    from torch.distributed.pipelining.schedules import _get_warmup_ops
+
+    p, m = layout.pp, layout.micro_batches
+    assert bubble(ideal(layout)) == pytest.approx(formula(layout))
+    for rank in range(p):
+        torchs = _get_warmup_ops(rank, 2, m // max(1, m // p), p, m, multiply_factor=2)
+        assert first_passes(layout, rank) == min(2 * m, torchs + 1)
+
+
+def test_ranks_that_would_wait_for_each_other_are_an_error() -> None:
+    """17 micro-batches are no three rounds of the same length, which torch and the pipeline refuse."""
+    with pytest.raises(ValueError, match="ranks wait for each other: forward 16 never begins in interleaved of 5"):
+        ideal(ParallelLayout(pp=5, schedule="interleaved", micro_batches=17))
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

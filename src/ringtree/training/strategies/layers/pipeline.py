@@ -11,7 +11,7 @@ ranks in micro-batches, so that all of them are at work on different ones.
 Bytes of a step, over S stages, with A bytes of the activations between two layers of a batch's rows, on t tensor
 parallel ranks: 2(S-1) t A, for any number of micro-batches, and 2(S-1) A where those ranks divide the positions (sp). A
 rank waits, as a share of what it computes, (p-1)/m of the time over p ranks and m micro-batches; interleaved,
-(p-1)/(2m).
+(p-1)/(2m), and (2p-1-m)/(2m) in fewer micro-batches than ranks.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,9 +29,12 @@ class Pass:
 
 def bubble(layout: ParallelLayout) -> float:
     """A rank's waiting time over its computing time, by the formula of the layout's schedule."""
+    p, m = layout.pp, layout.micro_batches
     if layout.schedule == "naive":
-        return layout.pp - 1.0
-    return (layout.pp - 1) / (STAGES_A_RANK[layout.schedule] * layout.micro_batches)
+        return p - 1.0
+    if layout.schedule == "interleaved":  # fewer micro-batches than ranks leave a gap between a rank's two stages
+        return (p - 1 + max(0, p - m)) / (2 * m)
+    return (p - 1) / m
 
 
 def order(layout: ParallelLayout, rank: int) -> list[Pass]:
@@ -51,34 +55,44 @@ def first_passes(layout: ParallelLayout, rank: int) -> int:
         return m
     if layout.schedule == "1f1b":
         return min(m, p - rank)
-    return min(v * m, (v - 1) * min(m, p) + 2 * (p - 1 - rank) + 1)
+    return min(v * m, (v - 1) * _round_length(m, p) + 2 * (p - 1 - rank) + 1)
 
 
 def _rounds(m: int, p: int, v: int) -> list[tuple[int, int]]:
     """(micro-batch, chunk) in order: some micro-batches through a rank's first chunk, then those through its next."""
-    length = m // max(1, m // p) if v > 1 else m
+    length = _round_length(m, p) if v > 1 else m
     return [(i, k) for begin in range(0, m, length) for k in range(v) for i in range(begin, min(begin + length, m))]
+
+
+def _round_length(m: int, p: int) -> int:
+    """The micro-batches that go through a rank's chunk before its next one has work: about as many as ranks."""
+    return m // max(1, m // p)
 
 
 def ideal(layout: ParallelLayout, forward_s: float = 1.0, backward_s: float = 2.0) -> Trace:
     """The trace of a schedule whose messages take no time. `forward_s`, `backward_s`: seconds of a micro-batch through
     all of a rank's layers."""
+    ranks, names, starts, ends = zip(*_played(layout, forward_s, backward_s), strict=True)
+    calls, call = np.unique(names, return_inverse=True)
+    return Trace.of(layout.pp, ranks, Event.COMPUTE, starts, ends, call=call, calls=calls.tolist())
+
+
+def _played(layout: ParallelLayout, forward_s: float, backward_s: float) -> Iterator[tuple[int, str, float, float]]:
+    """Yields (rank, pass, begin, end) of every pass. ValueError where ranks would wait for each other for ever."""
     v = STAGES_A_RANK[layout.schedule]
-    stages = layout.pp * v
+    stages, done_s, free_s = layout.pp * v, dict[Pass, float](), [0.0] * layout.pp
     left = [order(layout, rank) for rank in range(layout.pp)]
-    done_s: dict[Pass, float] = {}
-    free_s = [0.0] * layout.pp
-    events: list[tuple[int, str, float, float]] = []
     while any(left):
+        before = len(done_s)
         for rank, passes in enumerate(left):
             while passes and (needs := _needs(passes[0], stages)) <= done_s.keys():
                 one = passes.pop(0)
                 start_s = max([free_s[rank], *(done_s[need] for need in needs)])
                 free_s[rank] = done_s[one] = start_s + (backward_s if one.backward else forward_s) / v
-                events.append((rank, one.name, start_s, free_s[rank]))
-    ranks, names, starts, ends = zip(*events, strict=True)
-    calls, call = np.unique(names, return_inverse=True)
-    return Trace.of(layout.pp, ranks, Event.COMPUTE, starts, ends, call=call, calls=calls.tolist())
+                yield rank, one.name, start_s, free_s[rank]
+        if len(done_s) == before:
+            waiting = next(passes[0].name for passes in left if passes)
+            raise ValueError(f"ranks wait for each other: {waiting} never begins in {layout.schedule} of {layout.pp}")
 
 
 def _needs(one: Pass, stages: int) -> set[Pass]:
