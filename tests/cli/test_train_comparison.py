@@ -173,6 +173,14 @@ def _step_us(one: dict[str, Any]) -> float:
     return float(one["step_us"])
 
 
+def test_a_staleness_without_a_bound_is_a_word_in_json(ringtree: Ringtree, tmp_path: Path) -> None:
+    """As in the plan's own file: JSON has no infinity."""
+    file = tmp_path / "layouts.json"
+    words = f"--heads 8 --plan --topology dgx-h100 --compare 8 --dp 8 --async-staleness inf --json {file}"
+    assert ringtree("train", *words.split()).code == 0
+    assert [one["layout"]["staleness"] for one in _layouts(file)] == ["inf"] and "Infinity" not in file.read_text()
+
+
 def test_the_memory_of_other_gpus_is_given(ringtree: Ringtree, tmp_path: Path) -> None:
     file = tmp_path / "layouts.json"
     for topology, memory in (("dgx-h100", 80 << 30), ("mi300x8", 192 << 30)):

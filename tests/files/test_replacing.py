@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ringtree.cli.arguments.destination import check_destination
-from ringtree.files.replacing import replacing
+from ringtree.files.replacing import replace_with_json, replacing
 from ringtree.files.unfinished import create
 
 
@@ -33,6 +33,12 @@ def test_the_old_stays_where_the_block_fails(tmp_path: Path) -> None:
         file.write(b"new")
         raise ZeroDivisionError
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("x", "old")]
+
+
+def test_infinities_are_words_in_json(tmp_path: Path) -> None:
+    path, inf = tmp_path / "x.json", float("inf")
+    replace_with_json(path, {"one": inf, "many": [(1.5, -inf), float("nan")]})
+    assert json.loads(path.read_text(), parse_constant=pytest.fail) == {"one": "inf", "many": [[1.5, "-inf"], "nan"]}
 
 
 def test_a_link_stays_a_link_and_a_device_a_device(tmp_path: Path) -> None:

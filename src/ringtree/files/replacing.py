@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from math import isfinite
 from pathlib import Path
 from typing import IO, Any
 
@@ -88,7 +89,15 @@ def _pipe(path: Path) -> IO[bytes]:
 
 
 def replace_with_json(path: Path, value: Any) -> None:
-    """Writes `value` as JSON by `replacing`."""
-    text = json.dumps(value, indent=1)
+    """Writes `value` as JSON by `replacing`; infinities and NaN, of which JSON has none, as words: "inf", "nan"."""
+    text = json.dumps(_in_words(value), indent=1, allow_nan=False)
     with replacing(path) as file:
         file.write(f"{text}\n".encode())
+
+
+def _in_words(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _in_words(its) for name, its in value.items()}
+    if isinstance(value, list | tuple):
+        return [_in_words(its) for its in value]
+    return str(value) if isinstance(value, float) and not isfinite(value) else value

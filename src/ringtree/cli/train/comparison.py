@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ringtree.cli import table, terminal
@@ -147,7 +147,7 @@ class PredictedLayouts:
             "refused": [{"layouts": one.layouts, "why": one.why} for one in self.among.refused],
             "layouts": [
                 {
-                    "layout": asdict(one.plan.layout),
+                    "layout": one.plan.record()["layout"],
                     "parameters": one.parameters,
                     "held_nbytes": one.memory.held_nbytes,
                     "gathered_nbytes": one.memory.gathered_nbytes,
