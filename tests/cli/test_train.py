@@ -30,6 +30,8 @@ MISTAKES = [
         "--pp 3 --micro-batches 2",
         "2 of the 16 rows of a rank: use --micro-batches 4, or --schedule gpipe",
     ),
+    ("--dp 1000000 --batch 1000000", "a plan of 1,000,000 ranks; expected at most 131,072"),
+    ("--layers 10000000", "a plan of 10,000,000 layers; expected at most 16,384"),
     ("--zero 4", "zero is 4; expected 0, 1, 2 or 3"),
     ("--pp 2 --schedule zigzag", "schedule is 'zigzag'; expected one of naive, gpipe, 1f1b, interleaved"),
     ("--schedule gpipe", "--schedule without --pp: it sets the order of a pipeline"),

@@ -19,6 +19,8 @@ from ringtree.training.strategies.registry import check
 
 WIDTH = 100
 """Columns of what goes into a pipe."""
+MOST_RANKS, MOST_LAYERS = 1 << 17, 1 << 14
+"""Those of a plan, which is worked out for each of them: within seconds."""
 TIMES = "ringtree.cli.train.times"
 """The module that predicts times on a cluster, loaded where one is named."""
 COMPARISON = "ringtree.cli.train.comparison"
@@ -102,6 +104,9 @@ def plan_of(args: argparse.Namespace) -> TrainingPlan:
         groups[2].setdefault("experts", EXPERTS)
     parts = ParallelLayout(**groups[0]), Shape(**groups[2]), TrainingSettings(**groups[1])  # type: ignore[arg-type]
     plan = TrainingPlan(*parts, args.dtype or "float32")
+    for number, most, what in ((plan.layout.ranks, MOST_RANKS, "ranks"), (plan.shape.layers, MOST_LAYERS, "layers")):
+        if number > most:
+            raise ValueError(f"a plan of {number:,} {what}; expected at most {most:,}")
     if args.elastic:
         elastic.check(plan, args)
     else:

@@ -80,7 +80,8 @@ def _width(table: Sequence[Line]) -> int:
 
 def groups(members: Sequence[Sequence[int]], width: int = 80) -> str:
     """{0 2} {1 3}: all of them, or as many as have room."""
-    for most in range(max(3, len(members), *map(len, members)), 2, -1):
+    longest = min(width, max(len(members), *map(len, members)))  # each member takes a column at least
+    for most in range(max(3, longest), 2, -1):
         text = " ".join("…" if k is None else _group(members[k], most) for k in _few(len(members), most))
         if len(text) <= width:
             break
