@@ -62,7 +62,8 @@ def test_the_quickest_steps_come_first_where_computing_is_known(ringtree: Ringtr
         assert one["computing_us"] * (1 + one["bubble"]) < one["step_us"] <= one["serial_us"]
     lines = out.splitlines()
     assert lines[0].endswith("the quickest step first") and "at 300 TFLOP/s" in out
-    assert lines[6].split()[6:10] == ["micro-batches", "step", "serial", "computing"]
+    assert lines[6].split()[:5] == ["layout", "micro-batches", "step", "serial", "computing"]
+    assert lines[2] == "a step reads 64 sequences of 512 bytes, 32,768 tokens"
 
 
 def test_micro_batches_are_as_many_as_are_quickest_and_fit(ringtree: Ringtree, tmp_path: Path) -> None:
@@ -213,7 +214,9 @@ def test_the_memory_of_other_gpus_is_given(ringtree: Ringtree, tmp_path: Path) -
             "--compare 64: none of 6 layouts can be: 4 (zero 1 is torch's ZeroRedundancyOptimizer, which knows no",
         ),
         ("--compare 8 --plan --topology dgx-h100 --html page.html", "--plan does not go with --html"),
-        ("--compare 8 --plan --topology dgx-h100 --memory much", "--memory much: expected a size above 0, such as 60G"),
+        ("--compare 8 --plan --topology dgx-h100 --memory much", "--memory much: expected a size above 0 and up to 1P"),
+        ("--compare 8 --plan --topology dgx-h100 --memory 1e30", "--memory 1e30: expected a size above 0 and up to 1P"),
+        ("--compare 8 --plan --topology dgx-h100 --memory=-5G", "--memory -5G: expected a size above 0 and up to 1P"),
         ("--compare 8 --plan --topology dgx-h100 --memory 0", "--memory 0: expected a size above 0"),
         ("--dp 2 --plan --memory 1G", "--memory marks layouts that need more: expected --compare as well"),
         ("--dp 2 --plan --tflops 400", "--tflops estimates the steps of layouts: expected --compare as well"),

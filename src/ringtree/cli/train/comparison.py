@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ringtree.cli import table, terminal
-from ringtree.cli.arguments.byte_sizes import parse_bytes
+from ringtree.cli.arguments.byte_sizes import MOST_BYTES, parse_bytes
 from ringtree.cli.arguments.cluster import cluster_of_ranks
 from ringtree.cli.plan import records
 from ringtree.cli.plan.table import describe
 from ringtree.cli.train.layouts import AllowedLayouts, PlanOf, allowed
-from ringtree.cli.train.times import WITHOUT, PredictedPlan
+from ringtree.cli.train.times import PredictedPlan
 from ringtree.draw.text.lines import Line, TextSpan
 from ringtree.ir import units
 from ringtree.machines.clusters import Cluster
@@ -31,7 +31,8 @@ LEAST_TFLOPS, MOST_TFLOPS = 1e-3, 1e6
 STEPS = {"step": "step_us", "serial": "serial_us", "computing": "computing_us"}
 """The columns of a whole step, and their names as JSON."""
 BEHIND = (
-    *WITHOUT,
+    "together: a rank's calls in a step, one after another: neither overlap, nor computation, nor waiting for other",
+    "ranks is in it; in training, much of the gradients' time is that of the backward pass, which goes on meanwhile",
     "bubble: a rank's waiting for the pipeline, over its computing; parameters: of the rank with the most",
     "memory: the parameters, gradients and optimizer's state of the rank with the most, between two steps",
     "activations: what forward passes save on top, where none is computed again; smaller micro-batches save less",
@@ -89,7 +90,7 @@ def _memory_nbytes(args: argparse.Namespace, cluster: Cluster) -> int | None:
                 return given_nbytes
         except ValueError:
             pass
-        raise ValueError(f"--memory {args.memory}: expected a size above 0, such as 60G")
+        raise ValueError(f"--memory {args.memory}: expected a size above 0 and up to {MOST_BYTES >> 50}P, such as 60G")
     parts = [GPUS.get(cluster.machine.devices[gpu].model) for gpu in cluster.machine.gpus]
     return min((part.memory_GiB << 30 for part in parts if part), default=None) if all(parts) else None
 
@@ -178,7 +179,8 @@ class PredictedLayouts:
             f"model of {parameters(plan):,} parameters: {units.count(shape.layers, 'layer')}, width {shape.width}, "
             f"{units.count(shape.heads, 'head')}, {plan.dtype}"
         )
-        yield f"a step reads {units.count(plan.settings.batch, 'sequence')} of {shape.context} bytes"
+        sequences = f"{units.count(plan.settings.batch, 'sequence')} of {shape.context} bytes"
+        yield f"a step reads {sequences}, {plan.settings.batch * shape.context:,} tokens"
         yield f"predicted, not measured, on {describe(self.cluster)}"
         yield f"rank r is GPU r mod {len(self.cluster.machine.gpus)} of machine r // {len(self.cluster.machine.gpus)}"
         yield ""
@@ -209,7 +211,7 @@ class PredictedLayouts:
         all_s, spread = times.seconds(), ""
         if all_s and not one.why:
             spread = table.spread(times.seconds("low_s"), all_s, times.seconds("high_s"))
-        cells = {"a rank's calls in a step": name}
+        cells = {"layout": name}
         if self.flops_a_s:
             steps = self._steps(one)
             cells["micro-batches"] = str(layout.micro_batches)
