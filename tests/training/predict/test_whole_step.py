@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ringtree.training import ParallelLayout, Shape, TrainingPlan, TrainingSettings
+from ringtree.training.core.flops import flops as flops_at
 from ringtree.training.core.flops import most_flops
 from ringtree.training.predict.priced_places import CallTime
 from ringtree.training.predict.step_times import PricedCalls, StepTimes
@@ -29,6 +30,16 @@ def _whole(layout: ParallelLayout, computing_s: float = 12.0) -> tuple[WholeStep
 def test_one_rank_computes_alone() -> None:
     step, along_s = _whole(ParallelLayout())
     assert not along_s and step.computing_s == step.serial_s == step.overlapped_s == pytest.approx(12)
+
+
+def test_a_rank_that_computes_alone_is_used_in_full() -> None:
+    """And ranks that wait are so in less: four stages whose bubble is three eighths, by 8 of 11 at most."""
+    alone, _ = _whole(ParallelLayout())
+    assert alone.utilisation == pytest.approx(1) and alone.tokens_a_s == pytest.approx(16 * 64 / 12)
+    piped, along_s = _whole(ParallelLayout(pp=4, micro_batches=8), 1e6)
+    flops = [flops_at(piped.plan, position) for position in range(4)]
+    expected = sum(flops) / (4 * max(flops)) * 1e6 / (1.375e6 + along_s["pp"])
+    assert piped.utilisation == pytest.approx(expected) and expected < 8 / 11
 
 
 @pytest.mark.parametrize("micro_batches", [1, 4])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,8 +28,20 @@ from ringtree.training.strategies.layers.pipeline_order import bubble
 
 MOST_RANKS = 1 << 14
 LEAST_TFLOPS, MOST_TFLOPS = 1e-3, 1e6
-STEPS = {"step": "step_us", "serial": "serial_us", "computing": "computing_us"}
-"""The columns of a whole step, and their names as JSON."""
+
+
+def _microseconds(time_us: float) -> str:
+    return units.duration(time_us / 1e6)
+
+
+STEPS: dict[str, tuple[str, Callable[[float], str]]] = {
+    "step": ("step_us", _microseconds),
+    "tokens/s": ("tokens_a_s", "{:,.0f}".format),
+    "MFU": ("mfu", "{:.0%}".format),
+    "serial": ("serial_us", _microseconds),
+    "computing": ("computing_us", _microseconds),
+}
+"""The columns of a whole step, their names as JSON, and their words."""
 BEHIND = (
     "together: a rank's calls in a step, one after another: neither overlap, nor computation, nor waiting for other",
     "ranks is in it; in training, much of the gradients' time is that of the backward pass, which goes on meanwhile",
@@ -49,6 +61,7 @@ OF_STEPS = (
     "step, an estimate: computing and the calls that the next layer waits for, both longer by the bubble; the",
     "pipeline's messages; and gradients as far as the backward pass does not cover their calls (serial: in full)",
     "computing: the operations of matrix products of the rank that has the most, at {rate}",
+    "tokens/s: of all ranks; MFU: model FLOPs utilisation, the model's operations over those of all ranks at that rate",
     "micro-batches: as given, else the quickest of the numbers that divide a rank's rows and whose activations fit",
 )
 
@@ -162,12 +175,13 @@ class PredictedLayouts:
         }
 
     def _steps(self, one: PricedLayout) -> dict[str, float]:
-        """The times of a whole step, where they can be estimated."""
+        """The times of a whole step and the rates that follow, where they can be estimated."""
         if not self.flops_a_s or one.why:
             return {}
         whole = one.whole(self.flops_a_s)
-        its = {"step": whole.overlapped_s, "serial": whole.serial_s, "computing": whole.computing_s}
-        return {STEPS[head]: time_s * 1e6 for head, time_s in its.items()}
+        times_s = {"step_us": whole.overlapped_s, "serial_us": whole.serial_s, "computing_us": whole.computing_s}
+        rates = {"tokens_a_s": whole.tokens_a_s, "mfu": whole.utilisation}
+        return {name: time_s * 1e6 for name, time_s in times_s.items()} | rates
 
     def _text(self) -> Iterator[str]:
         plan = self.layouts[0].plan
@@ -215,7 +229,7 @@ class PredictedLayouts:
         if self.flops_a_s:
             steps = self._steps(one)
             cells["micro-batches"] = str(layout.micro_batches)
-            cells |= {head: units.duration(steps[key] / 1e6) if steps else "" for head, key in STEPS.items()}
+            cells |= {head: words(steps[key]) if steps else "" for head, (key, words) in STEPS.items()}
         cells |= {"together": "not priced" if one.why else units.duration(all_s), "interval": spread}
         cells |= {axis: units.duration(by_axis_s[axis]) if by_axis_s.get(axis) else "" for axis in along}
         cells |= {"bubble": f"{bubble(layout):.0%}" if layout.pp > 1 else "", "parameters": f"{one.parameters:,}"}

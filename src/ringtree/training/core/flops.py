@@ -7,8 +7,10 @@ training are of the same count (Narayanan et al., SC 2021, section 5.1), here wi
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
+from ringtree.training.core.layout import ParallelLayout
 from ringtree.training.core.placement import layer_count, shapes_at
 from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.core.sizes import EXPERTS
@@ -20,6 +22,11 @@ PASSES = 3
 def most_flops(plan: TrainingPlan) -> int:
     """The floating-point operations in a step of the rank that has the most of them."""
     return max(flops(plan, position) for position in range(plan.layout.pp))
+
+
+def model_flops(plan: TrainingPlan) -> int:
+    """The floating-point operations in a step of the model, each counted once: of one rank that does all of them."""
+    return flops(replace(plan, layout=ParallelLayout()), 0)
 
 
 def flops(plan: TrainingPlan, position: int) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Container
 from dataclasses import dataclass
 from functools import cached_property
 
-from ringtree.training.core.flops import PASSES, most_flops
+from ringtree.training.core.flops import PASSES, model_flops, most_flops
 from ringtree.training.core.layout import JOINED
 from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.predict.step_times import StepTimes
@@ -54,6 +54,17 @@ class WholeStep:
         if layout.zero == 2:
             beside_s = (self.computing_s - backward_s) / layout.micro_batches
         return self.serial_s - covered_s - min(self._calls_s(*JOINED, of=("all_gather",)), beside_s)
+
+    @property
+    def tokens_a_s(self) -> float:
+        """The tokens that all ranks together read in a second."""
+        return self.plan.settings.batch * self.plan.shape.context / self.overlapped_s
+
+    @property
+    def utilisation(self) -> float:
+        """Model FLOPs utilisation (MFU): the model's operations in a step, over those that all ranks could compute in
+        its time at the given rate."""
+        return model_flops(self.plan) / (self.plan.layout.ranks * self.flops_a_s * self.overlapped_s)
 
     def _calls_s(self, *axes: str, of: Container[str] = FEWEST) -> float:
         """The time of calls along axes; `of`: of these collectives."""
