@@ -20,7 +20,7 @@ from ringtree.training.strategies.registry import check
 WIDTH = 100
 """Columns of what goes into a pipe."""
 MOST_RANKS, MOST_LAYERS = 1 << 17, 1 << 14
-"""Those of a plan, which is worked out for each of them: within seconds."""
+"""The most ranks and layers of a plan, which is worked out for each of them: within seconds."""
 TIMES = "ringtree.cli.train.times"
 """The module that predicts times on a cluster, loaded where one is named."""
 COMPARISON = "ringtree.cli.train.comparison"

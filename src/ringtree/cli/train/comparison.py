@@ -109,7 +109,7 @@ def _memory_nbytes(args: argparse.Namespace, cluster: Cluster) -> int | None:
 
 
 def _fitting(plans: Sequence[TrainingPlan], memory_nbytes: int | None) -> Sequence[TrainingPlan]:
-    """Those of a layout's plans that fit into the memory, or else the one that needs least: only these are priced."""
+    """The plans of a layout that fit into the memory, or else the one that needs least: only these are priced."""
     if not memory_nbytes or len(plans) == 1:
         return plans
     needed = [PlanMemory(plan).needed_nbytes(saved=True) for plan in plans]

@@ -22,7 +22,8 @@ MOST_NUMBERS = 48
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """How many layouts cannot be for a reason, the same but for its numbers: `why`, with the numbers of one of them."""
+    """The layouts that cannot be for one reason, the same but for its numbers. `why`: with the numbers of one of them;
+    `others`: whether there are others."""
 
     layouts: int
     why: str
@@ -43,7 +44,7 @@ class AllowedLayouts:
     refused: Sequence[Refusal]
 
     def words(self) -> str:
-        """How many layouts cannot be, by reason; "" where all can."""
+        """The numbers of layouts that cannot be, by reason; "" where all can."""
         without = sum(refusal.layouts for refusal in self.refused)
         every = units.count(without + len(self.plans), "layout")
         reasons = "; ".join(refusal.words for refusal in self.refused)

@@ -200,5 +200,5 @@ def _add_cluster(parser: argparse.ArgumentParser) -> None:
         "--tflops",
         type=float,
         metavar="T",
-        help="with --compare: the rate at which a GPU trains, such as 400 (TFLOP/s): adds the time of a whole step",
+        help="with --compare: the rate at which a GPU trains, such as 400 (TFLOP/s): adds the times of whole steps",
     )
