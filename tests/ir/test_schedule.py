@@ -56,6 +56,26 @@ def test_schedules_larger_than_memory_are_not_expanded():
         endless.expand()
 
 
+@pytest.mark.parametrize(
+    "columns, refused",
+    [
+        (([0, 1], [1, 2**32]), "target 4294967296 in row 1"),
+        ((0, 2.5), "target 2.5 in row 0"),
+        ((0, [1.0, float("nan")]), "target nan in row 1"),
+        ((0, 1, 2**70), "chunk 1180591620717411303424 in row 0"),
+        ((None, 1), "source None in row 0"),
+    ],
+)
+def test_columns_keep_their_numbers(columns, refused):
+    with pytest.raises(ValueError, match=f"{refused}; expected a whole number from -2"):
+        Transfers.of(*columns)
+
+
+def test_whole_numbers_may_be_of_any_type():
+    rows = Transfers.of([0.0, 1.0], np.array([1, 2], np.uint64), True)
+    assert (rows.source.tolist(), rows.target.tolist(), rows.source_chunk.tolist()) == ([0, 1], [1, 2], [1, 1])
+
+
 def test_then_refuses_schedules_that_do_not_fit():
     a = Schedule("a", "reduce_scatter", 4, 4, ())
     with pytest.raises(ValueError, match=r"same ranks, chunks and switches"):

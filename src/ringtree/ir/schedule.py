@@ -65,7 +65,8 @@ class Transfers:
         source_buffer: ArrayLike = Buffer.DATA,
         target_buffer: ArrayLike = Buffer.DATA,
     ) -> Transfers:
-        """Rows from columns or scalars, broadcast together. `to` is the target's chunk where it differs."""
+        """Rows from columns or scalars, broadcast together. `to` is the target's chunk where it differs. ValueError,
+        with the column and the row: for a fraction, and for what 32 bits cannot have."""
         to = chunk if to is None else to
         given = (round, source, target, source_buffer, chunk, target_buffer, to, count, reduce)
         columns = [np.asarray(column) for column in given]
@@ -74,7 +75,9 @@ class Transfers:
             columns = list(np.broadcast_arrays(*columns))
         rows = lengths.pop() if lengths else 1
         *ints, flags = columns  # written one by one: np.broadcast_arrays takes ten times as long for a few rows
-        return _of([_column(c, rows, np.int32) for c in ints], _column(flags, rows, np.bool_))
+        reduced = np.empty(rows, np.bool_)
+        reduced[...] = flags
+        return _of([_column(name, c, rows) for name, c in zip(_GIVEN, ints, strict=True)], reduced)
 
     @staticmethod
     def concatenate(parts: Iterable[Transfers]) -> Transfers:
@@ -104,10 +107,31 @@ class Transfers:
         return [self.take(slice(a, b)) for a, b in pairwise(edges) if b > a]
 
 
-def _column(values: NDArray[Any], rows: int, kind: type[np.generic]) -> NDArray[Any]:
-    column = np.empty(rows, kind)
-    column[...] = values
+_GIVEN = ("round", "source", "target", "source_buffer", "chunk", "target_buffer", "to", "count")
+"""The columns of numbers by the names that `Transfers.of` has for them."""
+
+
+def _column(name: str, values: NDArray[Any], rows: int) -> Column:
+    column = np.empty(rows, np.int32)
+    if not values.ndim and _is_kept(values.item()):
+        column.fill(values)
+        return column
+    if values.dtype.kind in "iub":
+        column[...] = values
+        kept = column == values
+    else:
+        kept = np.array([_is_kept(value) for value in np.broadcast_to(values, rows).tolist()], np.bool_)
+        column[kept] = np.broadcast_to(values, rows)[kept]
+    if not kept.all():
+        row = int(np.argmin(kept))
+        value = np.broadcast_to(values, rows)[row]
+        raise ValueError(f"transfers: {name} {value} in row {row}; expected a whole number from -2^31 to 2^31 - 1")
     return column
+
+
+def _is_kept(value: object) -> bool:
+    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    return whole and -(1 << 31) <= value < 1 << 31  # type: ignore[operator]
 
 
 def _of(ints: list[Column], reduce: NDArray[np.bool_]) -> Transfers:

@@ -9,6 +9,9 @@ import numpy as np
 from ringtree.ir.schedule import Block, Schedule, Shift, Transfers
 from ringtree.transform.rows import alike, by_round, cut, expand_block, later, move, parts, single
 
+MOST_CHUNKS = (1 << 31) - 1
+"""The most chunks of a schedule: its columns are of 32 bits."""
+
 
 def pipeline(schedule: Schedule, pieces: int) -> Schedule:
     """Cuts each chunk into `pieces` and does every block piece by piece.
@@ -20,7 +23,7 @@ def pipeline(schedule: Schedule, pieces: int) -> Schedule:
     their rounds runs in one round, on a piece of its own. That is one more repeated block, of one round, and the
     beginning and the end written out: O(rows * min(pieces, rounds)).
     """
-    _expect_positive(schedule, pieces, "pieces")
+    _expect_few(schedule, pieces, "pieces")
     if pieces == 1:
         return schedule
     blocks = tuple(piped for b in schedule.blocks for piped in _pipelined(schedule, b, pieces))
@@ -101,7 +104,7 @@ def split(schedule: Schedule, most: int) -> Schedule:
 
 def channels(schedule: Schedule, k: int) -> Schedule:
     """k copies of the schedule side by side in the same rounds, each on its share of every chunk."""
-    _expect_positive(schedule, k, "channels")
+    _expect_few(schedule, k, "channels")
     return share(*[schedule] * k)
 
 
@@ -111,6 +114,8 @@ def share(*schedules: Schedule) -> Schedule:
     Named after the first. Blocks are joined pairwise where they repeat alike, else written out. ValueError: unless all
     are of one collective, ranks, root and switches, and all or none in place.
     """
+    if not schedules:
+        raise ValueError("share() of no schedule: expected one at least")
     first, k = schedules[0], len(schedules)
     heads = [(s.collective, s.ranks, s.root, s.switches) for s in schedules]
     if any(h != heads[0] for h in heads) or len({s.in_place for s in schedules if s.transfers}) > 1:
@@ -157,5 +162,16 @@ def _widened(shift: Shift, by: int) -> Shift:
 
 
 def _expect_positive(schedule: Schedule, number: int, what: str) -> None:
+    if not hasattr(number, "__index__"):
+        raise TypeError(f"{schedule.name}: cut into {number!r} {what}; expected a whole number")
     if number < 1:
         raise ValueError(f"{schedule.name}: cut into {number} {what}; expected at least 1")
+
+
+def _expect_few(schedule: Schedule, number: int, what: str) -> None:
+    _expect_positive(schedule, number, what)
+    if schedule.chunks * number > MOST_CHUNKS:
+        raise ValueError(
+            f"{schedule.name}: {schedule.chunks:,} chunks cut into {number:,} {what}; expected at most {MOST_CHUNKS:,} "
+            "chunks in all"
+        )
