@@ -197,6 +197,23 @@ def test_so_is_a_file_that_is_not_there(tmp_path: Path) -> None:
         find(f"{tmp_path}/no.py:star")
 
 
+def test_an_exit_is_refused_as_any_exception_is(tmp_path: Path) -> None:
+    """Its code would be the command's: 0 for a schedule that was never made."""
+    text = ZIGZAG + "\n\ndef leaves(ranks):\n    raise SystemExit(0)\n"
+    text += "\n\ndef leaves_later(ranks):\n    return star(ranks) if ranks < 5 else leaves(ranks)\n"
+    path = write(tmp_path, text)
+    with pytest.raises(ValueError, match=r"leaves makes no schedule .*; over 4: SystemExit: 0 \(line 72\)"):
+        find(f"{path}:leaves")
+    with pytest.raises(ValueError, match=r"leaves_later all_reduce over 5 ranks: SystemExit: 0 \(line 72\)"):
+        build(f"{path}:leaves_later", "all_reduce", 5)
+
+
+def test_so_is_that_of_a_package(site: Path) -> None:
+    install(site, "leaving_trees", "raise SystemExit(0)\n", leaving="leaving_trees:star")
+    with pytest.raises(ValueError, match="leaving_trees:star cannot be loaded: SystemExit: 0"):
+        find("leaving")
+
+
 def test_an_algorithm_for_some_numbers_of_ranks_names_them(tmp_path: Path) -> None:
     name = f"{write(tmp_path)}:powers"
     assert build(name, "all_reduce", 16).ranks == 16

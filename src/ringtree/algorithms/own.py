@@ -152,7 +152,7 @@ class Installed(NamedTuple):
             raise ValueError(f"packages {self.package} both have an algorithm {self.point.name!r}; expected one")
         try:
             return self.point.load()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise ValueError(
                 f"package {self.package}: {self.point.value} cannot be loaded: {type(error).__name__}: {error}"
             ) from error
@@ -198,7 +198,7 @@ def served(function: object, name: str, origin: str) -> dict[str, Function]:
     for ranks in PROBED_RANKS:
         try:
             made = function(ranks, *[0] * (len(needed) - 1))
-        except Exception as error:  # noqa: BLE001  # it may serve some numbers of ranks only
+        except (Exception, SystemExit) as error:  # it may serve some numbers of ranks only
             refusals.append(f"over {ranks}: {_in_words(error, _file(function))}")
             continue
         promise = collective(_schedule(made, name, ranks, origin).collective)
@@ -220,7 +220,7 @@ def checked(function: Function, collective_name: str, name: str, origin: str) ->
         asked = _in_short(collective_name, ranks, root[0] if root else None)
         try:
             made = function(ranks, *root, **options)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise ValueError(f"{origin}: {name} {asked}: {_in_words(error, _file(function))}") from error
         made = _schedule(made, name, ranks, origin)
         got = _in_short(made.collective, made.ranks, made.root)
