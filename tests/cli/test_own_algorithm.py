@@ -57,8 +57,11 @@ def test_an_own_algorithm_is_simulated(ringtree: Ringtree) -> None:
     assert got.code == 0 and "(rank 0 → 4 → 1 → 3 → 2)" in got.out and got.err == ""
     beside = ("--with", "mine.py:zigzag:broadcast:1M:5us")
     assert "concurrent mine.py:zigzag:broadcast:1M:5us" in ringtree("simulate", "ring", "--bytes", "1M", *beside).out
-    wrong = ringtree("simulate", "mine.py:forgetful", "-n", "4", "--bytes", "1M")
-    assert wrong.code == 0 and "simulated although not proved: forgetful all_reduce over 4 ranks: rank 3" in wrong.err
+    of_wrong = (("mine.py:forgetful",), ("ring", "--with", "mine.py:forgetful:all_reduce:1M"))
+    for words in of_wrong:
+        wrong = ringtree("simulate", *words, "-n", "4", "--bytes", "1M")
+        assert wrong.code == 0
+        assert "simulated although not proved: forgetful all_reduce over 4 ranks: rank 3" in wrong.err
 
 
 def test_an_own_algorithm_is_priced(ringtree: Ringtree) -> None:
@@ -115,6 +118,7 @@ WRONG = "forgetful all_reduce over 3 ranks: rank 2 chunk 0: expected the sum of 
 COMMANDS = [
     "bench all_reduce -n 3 --algorithm {}",
     "sweep all_reduce --topology switch --ranks 3 --bytes 1M --algorithm {}",
+    "search all_reduce --topology switch --ranks 3 --bytes 1M --algorithm ring,{} --json found.json",
     "run -n 3 --algorithm {} program.py",
 ]
 
@@ -124,6 +128,7 @@ def test_a_wrong_one_is_refused_before_anything_runs(ringtree: Ringtree, command
     Path("program.py").write_text("raise SystemExit('it ran')")
     got = ringtree(*command.format("mine.py:forgetful").split())
     assert got.code == 1 and WRONG in got.err and len(got.err.splitlines()) == 1 and got.out == ""
+    assert not Path("found.json").exists()
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, "prove {}", "show {}", "simulate --bytes 1M {}", "show --algorithm {}"])

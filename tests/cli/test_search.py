@@ -52,6 +52,13 @@ def test_the_files_have_what_was_found(ringtree: Ringtree, tmp_path: Path) -> No
     assert ringtree("simulate", str(schedule), "--topology", "dgx-1-v100", "--bytes", "64M").code == 0
 
 
+def test_nothing_is_left_where_the_file_cannot_be_written(ringtree: Ringtree, tmp_path: Path) -> None:
+    schedule, record = tmp_path / "found.xml", tmp_path / "found.json"
+    where = ("--topology", "switch", "-n", "66", "--bytes", "64M", "--algorithm", "two_shot")
+    got = ringtree("search", "all_reduce", *where, "--export", str(schedule), "--json", str(record))
+    assert got.code == 1 and not schedule.exists() and not record.exists()
+
+
 @pytest.mark.parametrize(
     "words, expected",
     [

@@ -40,9 +40,9 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"{where.name} is one rank, which sends nothing: expected two at least")
     found = candidates(args.collective, where, sizes[0], args.root, names, partial(terminal.counted, "algorithms"))
     bound = Bounds(where).bound(args.collective, sizes[0], args.root or 0)
+    written = [write_schedule(found[0].schedule, args.export, key)] if args.export else []
     if args.json:
         replace_with_json(args.json, _record(args.collective, where, sizes[0], found, bound))
-    written = [write_schedule(found[0].schedule, args.export, key)] if args.export else []
     print("\n".join([*_lines(args.collective, where, sizes[0], found, bound), *written]))
     return 0
 

@@ -19,6 +19,7 @@ from ringtree.search.order import MAX_RINGS, rings
 from ringtree.search.routes import Where, topology_of
 from ringtree.topology.graph import Topology
 from ringtree.transform import pipeline, relabel, share
+from ringtree.verify import prove
 
 MOST_RANKS = 256
 """The most ranks that are searched."""
@@ -62,9 +63,9 @@ def candidates(
 ) -> tuple[FoundSchedule, ...]:
     """Returns the schedules found for a whole vector of `nbytes`, quickest first, one or two of each algorithm (those
     in `names`, or all published ones that serve the collective over so many ranks). Cost: up to 400 predictions for
-    each of eight algorithms, and `rings`; a second on 8 ranks, tens on 64. `watched` yields the items of each list that
+    each of eight algorithms, and `rings`; a second on 8 ranks, tens on 64. A user's own is proved first. `watched` yields the items of each list that
     is gone through, to show how far it is. ValueError: for more than 256 ranks, a root that cannot be, a name that does
-    not serve the collective, or where none serves it over so many ranks."""
+    not serve the collective, or where none serves it over so many ranks; ProofError for a user's own that is wrong."""
     check_byte_count(nbytes)
     topology, rooted_here = topology_of(where), find_collective(collective).rooted
     if root is not None and not (rooted_here and 0 <= root < topology.ranks):
@@ -106,6 +107,8 @@ def _in_rank_order(
         if schedule.transfers > MOST_TRANSFERS:
             refusals.append(f"{name} has {schedule.transfers:,} transfers; expected at most {MOST_TRANSFERS:,}")
             continue
+        if algorithm.origin:
+            prove(schedule)
         order = tuple(range(topology.ranks))
         yield _in_pieces(FoundSchedule(algorithm.name, schedule, (order,), 1, 0.0, 0.0), topology, nbytes)
 

@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
         cases = [Case(file.schedule, file.programs or file.schedule, nbytes) for nbytes in sizes]
     else:
         cases = [_case(args, nbytes, host_of) for nbytes in sizes]
-    actual, others = conditions(args, topology), [_other(text, host_of) for text in args.others]
+    actual, others = conditions(args, topology), [_other(args, text, host_of) for text in args.others]
 
     def simulated(case: Case) -> Simulation:
         return play([Job(case.what, case.nbytes), *others], where(case.nbytes), conditions=actual, slots=args.slots)
@@ -162,7 +162,7 @@ def _prove(args: argparse.Namespace, schedule: Schedule) -> None:
         print(f"ringtree simulate: warning: simulated although not proved: {refusal}", file=sys.stderr)
 
 
-def _other(text: str, host_of: Sequence[int]) -> Job:
+def _other(args: argparse.Namespace, text: str, host_of: Sequence[int]) -> Job:
     """`ring:all_reduce:1M` or `ring:all_reduce:1M:20us`, over ranks on these hosts."""
     parts = _WITH.fullmatch(text)
     if parts is None:
@@ -172,5 +172,7 @@ def _other(text: str, host_of: Sequence[int]) -> Job:
     nbytes, start_s = parse_bytes(size), 0.0 if start is None else seconds(start)
     if nbytes and without_data(collective, ()):
         raise ValueError(f"--with {text}: a {collective} moves no data; expected 0 for its bytes")
-    grouped = host_group(algorithm, collective, host_of)
-    return Job(build(algorithm, collective, len(host_of), **grouped), nbytes, start_s)
+    schedule = build(algorithm, collective, len(host_of), **host_group(algorithm, collective, host_of))
+    if find(algorithm).origin:
+        _prove(args, schedule)
+    return Job(schedule, nbytes, start_s)
