@@ -197,6 +197,30 @@ def test_so_is_a_file_that_is_not_there(tmp_path: Path) -> None:
         find(f"{tmp_path}/no.py:star")
 
 
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ("ranks, 1, Transfers.of([0], [1])", "odd over 4 ranks has Transfers as its blocks; expected a tuple of"),
+        ("ranks, 1, Block(Transfers.of([0], [1]))", "odd over 4 ranks has Block as its blocks; expected a tuple of"),
+        ("ranks, 1, (Block([0]),)", "odd over 4 ranks has list as the rows of a block; expected ringtree.ir."),
+        ("ranks, ranks / 2, ()", "odd over 4 ranks has chunks 2.0; expected a whole number"),
+        ("ranks, 1, (Block(Transfers.of(0, 1), 1.5),)", "odd over 4 ranks has times 1.5; expected a whole number"),
+        ("ranks, 1, (), None, None", "odd over 4 ranks has scratch None; expected a whole number"),
+    ],
+)
+def test_fields_of_another_type_are_refused(tmp_path: Path, fields: str, expected: str) -> None:
+    path = write(tmp_path, ZIGZAG + f"\n\ndef odd(ranks):\n    return Schedule('odd', 'all_reduce', {fields})\n")
+    with pytest.raises(ValueError) as refusal:
+        find(f"{path}:odd")
+    assert f"{path}: {expected}" in str(refusal.value)
+
+
+def test_numbers_of_numpy_become_pythons(tmp_path: Path) -> None:
+    text = ZIGZAG + "\n\nfrom dataclasses import replace\n\n\ndef counted(ranks):\n    return replace(star(ranks), chunks=np.arange(ranks).max() + 1)\n"
+    made = build(f"{write(tmp_path, text)}:counted", "all_reduce", 4)
+    assert (made.chunks, type(made.chunks)) == (4, int)
+
+
 def test_an_exit_is_refused_as_any_exception_is(tmp_path: Path) -> None:
     """Its code would be the command's: 0 for a schedule that was never made."""
     text = ZIGZAG + "\n\ndef leaves(ranks):\n    raise SystemExit(0)\n"

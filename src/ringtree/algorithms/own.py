@@ -15,13 +15,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
 from importlib.util import module_from_spec, spec_from_file_location
+from operator import index
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ringtree.algorithms.cost import Cost, Expression
 from ringtree.files.file_bytes import file_bytes
 from ringtree.ir.collective import collective
-from ringtree.ir.schedule import Schedule
+from ringtree.ir.schedule import Block, Schedule, Transfers
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -236,10 +237,29 @@ def _in_short(collective_name: str, ranks: int, root: int | None) -> str:
 
 
 def _schedule(made: object, name: str, ranks: int, origin: str) -> Schedule:
+    """The schedule with its numbers as Python's own, which numpy's are not in files."""
+    where = f"{origin}: {name} over {ranks} ranks"
     if not isinstance(made, Schedule):
         got = "None" if made is None else f"a {type(made).__name__}"
-        raise ValueError(f"{origin}: {name} over {ranks} ranks returns {got}; expected a ringtree.ir.schedule.Schedule")
-    return made
+        raise ValueError(f"{where} returns {got}; expected a ringtree.ir.schedule.Schedule")
+    if not isinstance(made.blocks, (tuple, list)) or not all(isinstance(block, Block) for block in made.blocks):
+        kind = type(made.blocks).__name__
+        raise ValueError(f"{where} has {kind} as its blocks; expected a tuple of ringtree.ir.schedule.Block")
+    if other := [block.rows for block in made.blocks if not isinstance(block.rows, Transfers)]:
+        kind = type(other[0]).__name__
+        raise ValueError(f"{where} has {kind} as the rows of a block; expected ringtree.ir.schedule.Transfers")
+    fields = ("ranks", "chunks", "scratch", "switches")
+    numbers = {field: _number(getattr(made, field), field, where) for field in fields}
+    root = None if made.root is None else _number(made.root, "root", where)
+    blocks = tuple(replace(block, times=_number(block.times, "times", where)) for block in made.blocks)
+    return replace(made, blocks=blocks, root=root, **numbers)
+
+
+def _number(value: object, field: str, where: str) -> int:
+    try:
+        return index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise ValueError(f"{where} has {field} {value!r}; expected a whole number") from None
 
 
 def _file(function: Callable[..., object]) -> str:
