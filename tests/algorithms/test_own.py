@@ -216,7 +216,8 @@ def test_fields_of_another_type_are_refused(tmp_path: Path, fields: str, expecte
 
 
 def test_numbers_of_numpy_become_pythons(tmp_path: Path) -> None:
-    text = ZIGZAG + "\n\nfrom dataclasses import replace\n\n\ndef counted(ranks):\n    return replace(star(ranks), chunks=np.arange(ranks).max() + 1)\n"
+    text = f"from dataclasses import replace\n{ZIGZAG}\n\ndef counted(ranks):\n"
+    text += "    return replace(star(ranks), chunks=np.arange(ranks).max() + 1)\n"
     made = build(f"{write(tmp_path, text)}:counted", "all_reduce", 4)
     assert (made.chunks, type(made.chunks)) == (4, int)
 

@@ -26,6 +26,14 @@ def test_the_table_has_the_quickest_first_and_its_orders(ringtree: Ringtree) -> 
     assert len(orders) == 6 and all(sorted(order.split()) == [*"01234567"] for order in orders)
 
 
+def test_groups_of_hosts_are_shown(ringtree: Ringtree, tmp_path: Path) -> None:
+    record = tmp_path / "found.json"
+    where = ("--topology", "cluster:hosts=2", "-n", "12", "--bytes", "16M", "--algorithm", "split_tree,ring")
+    lines = ringtree("search", "all_reduce", *where, "--json", str(record)).out.splitlines()
+    assert lines[4].startswith("split_tree  group=6, 16 pieces   818 µs")
+    assert [c["options"] for c in json.loads(record.read_text())["candidates"]] == [{"group": 6}, {}]
+
+
 def test_an_order_begins_at_the_root(ringtree: Ringtree) -> None:
     where = ("--topology", "torus:dims=3x3", "-n", "9", "--bytes", "1M")
     *_, last = ringtree("search", "broadcast", *where, "--root", "5", "--algorithm", "chain").out.splitlines()

@@ -7,10 +7,10 @@ from itertools import product
 
 import pytest
 
+from ringtree.algorithms.groups import even
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.plan import candidates, choose, nested_candidates, shortlist, steps_for
 from ringtree.plan.choice import MAX_RANKS
-from ringtree.plan.nesting import even
 from ringtree.price.memory import SharedMemory, counts
 from ringtree.runtime.engines.shm import staging
 from ringtree.verify import prove

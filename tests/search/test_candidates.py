@@ -59,6 +59,19 @@ def test_the_quickest_is_known(
     assert play(best.schedule, topology_of(where), nbytes).time_s == pytest.approx(best.seconds, rel=0.35)
 
 
+@pytest.mark.parametrize(
+    "shape, ranks, nbytes, algorithm, group",
+    [("cluster:hosts=2", 12, 16 * MIB, "split_tree", 6), ("cluster:hosts=4", 32, MIB, "hierarchical", 8)],
+)
+def test_groups_are_the_hosts(shape: str, ranks: int, nbytes: int, algorithm: str, group: int) -> None:
+    where = parse(shape, ranks)
+    found = candidates("all_reduce", where, nbytes, names=["ring", algorithm])
+    best = found[0]
+    assert (best.algorithm, dict(best.options)) == (algorithm, {"group": group})
+    ring = next(c for c in found if c.algorithm == "ring")
+    assert ring.options == () and play(best.schedule, where, nbytes).time_s < play(ring.schedule, where, nbytes).time_s
+
+
 def test_named_algorithms_alone_are_searched() -> None:
     two = Cluster(V100, 2, FABRICS["infiniband"])
     found = candidates("all_reduce", two, MIB, names=["ring", "double_tree"])

@@ -185,7 +185,7 @@ def test_wrong_cuts_are_refused() -> None:
         pipeline(ring, 1.5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"cut into 536,870,912 pieces; expected at most 2,147,483,647 chunks in all"):
         pipeline(ring, 1 << 29)
-    with pytest.raises(ValueError, match="share.* of no schedule"):
+    with pytest.raises(ValueError, match=r"share\(\) of no schedule"):
         share()
     with pytest.raises(ValueError, match="takes schedules of one collective"):
         share(ring, algorithms.build("ring", "all_reduce", 5))

@@ -199,7 +199,7 @@ def served(function: object, name: str, origin: str) -> dict[str, Function]:
     for ranks in PROBED_RANKS:
         try:
             made = function(ranks, *[0] * (len(needed) - 1))
-        except (Exception, SystemExit) as error:  # it may serve some numbers of ranks only
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # it may serve some numbers of ranks only
             refusals.append(f"over {ranks}: {_in_words(error, _file(function))}")
             continue
         promise = collective(_schedule(made, name, ranks, origin).collective)

@@ -82,6 +82,7 @@ def _lines(
 def _how(each: FoundSchedule) -> str:
     words = [f"{len(each.orders)} orders side by side"] if len(each.orders) > 1 else []
     words += ["another order"] if each.is_arranged and not words else []
+    words += [f"{name}={value}" for name, value in each.options]
     words += [f"{each.pieces} pieces"] if each.pieces > 1 else []
     return ", ".join(words) or "rank order"
 
@@ -104,6 +105,7 @@ def _record(
     rows = [
         {
             "algorithm": each.algorithm,
+            "options": dict(each.options),
             "orders": [list(order) for order in each.orders],
             "pieces": each.pieces,
             "time_us": each.seconds * 1e6,

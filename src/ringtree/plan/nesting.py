@@ -3,11 +3,9 @@ between them."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
-from ringtree.algorithms import find
-from ringtree.algorithms.groups import written
+from ringtree.algorithms.groups import even, written
 
 NESTED = "hierarchical"
 IN_NODES = ("two_shot", "flat")
@@ -18,35 +16,12 @@ most 8 %, rings in nodes of 2 ranks."""
 Options = tuple[tuple[str, int | str], ...]
 
 
-def even(group_of: tuple[int, ...]) -> int:
-    """The ranks of every group, where all have as many and they are consecutive; else 0."""
-    ranks, groups = len(group_of), len(set(group_of))
-    each = ranks // groups
-    alike = ranks % groups == 0 and all(len(set(group_of[at : at + each])) == 1 for at in range(0, ranks, each))
-    return each if alike else 0
-
-
 def nestings(group_of: tuple[int, ...], inner: Iterable[str], outer: Iterable[str]) -> Iterator[Options]:
     """The options of NESTED for these groups, one of `inner` inside each and one of `outer` between them; some may not
     serve what the nesting asks."""
     where = ("group", even(group_of) or written(group_of))
     outer = tuple(outer)
     yield from ((where, ("inner", inside), ("outer", between)) for inside in inner for between in outer)
-
-
-def takes_groups(algorithm: str, collective: str) -> bool:
-    """Whether the algorithm's function for a collective has an option `group`."""
-    return "group" in inspect.signature(find(algorithm).function(collective)).parameters
-
-
-def host_group(algorithm: str, collective: str, host_of: Sequence[int]) -> dict[str, int]:
-    """The option `group` of an algorithm whose user gives none, from each rank's host: as many ranks as a host has.
-    Empty where the algorithm has no such option, and where the ranks are on one host, or on hosts that are not even:
-    the algorithm's own default holds there."""
-    if not takes_groups(algorithm, collective) or len(set(host_of)) < 2:
-        return {}
-    each = even(tuple(host_of))
-    return {"group": each} if each else {}
 
 
 def typed(options: Options) -> str:

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from ringtree.algorithms import build
+from ringtree.algorithms.groups import host_group
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.schedule import Schedule
 from ringtree.plan.choice import NOTEWORTHY, shortlist
-from ringtree.plan.nesting import host_group
 from ringtree.price import seconds
 from ringtree.topology import Topology
 

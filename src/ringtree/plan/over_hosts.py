@@ -14,9 +14,10 @@ from itertools import product
 from math import inf
 
 from ringtree.algorithms import find
+from ringtree.algorithms.groups import even
 from ringtree.ir.units import duration
 from ringtree.plan.choice import NOTEWORTHY, kept
-from ringtree.plan.nesting import NESTED, even, label, nestings
+from ringtree.plan.nesting import NESTED, label, nestings
 from ringtree.plan.steps import fitting
 from ringtree.plan.tuning import CallTuning
 from ringtree.price import Hosts

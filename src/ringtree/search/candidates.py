@@ -11,6 +11,7 @@ import numpy as np
 
 from ringtree import price
 from ringtree.algorithms import find, serving
+from ringtree.algorithms.groups import host_group
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.schedule import Schedule
 from ringtree.ir.units import check_byte_count
@@ -38,7 +39,8 @@ PASSED_ON = ("ring", "chain")
 class FoundSchedule:
     """A schedule for a topology, and its predicted seconds. `orders`: of each part that runs side by side, the ranks in
     the places of the algorithm's own, [parts][ranks]; `pieces`: of each chunk, which follow one another; `in_order_s`:
-    the seconds of the algorithm in rank order, in its best number of pieces."""
+    the seconds of the algorithm in rank order, in its best number of pieces; `options`: the algorithm's own, as `build`
+    takes them."""
 
     algorithm: str
     schedule: Schedule
@@ -46,6 +48,7 @@ class FoundSchedule:
     pieces: int
     seconds: float
     in_order_s: float
+    options: tuple[tuple[str, object], ...] = ()
 
     @property
     def is_arranged(self) -> bool:
@@ -62,10 +65,11 @@ def candidates(
     watched: Callable[[Sequence[Any]], Iterable[Any]] = iter,
 ) -> tuple[FoundSchedule, ...]:
     """Returns the schedules found for a whole vector of `nbytes`, quickest first, one or two of each algorithm (those
-    in `names`, or all published ones that serve the collective over so many ranks). Cost: up to 400 predictions for
-    each of eight algorithms, and `rings`; a second on 8 ranks, tens on 64. A user's own is proved first. `watched` yields the items of each list that
-    is gone through, to show how far it is. ValueError: for more than 256 ranks, a root that cannot be, a name that does
-    not serve the collective, or where none serves it over so many ranks; ProofError for a user's own that is wrong."""
+    in `names`, or all published ones that serve the collective over so many ranks). Groups are the hosts, where they
+    are even; a user's own schedule is proved first. Cost: up to 400 predictions for each of eight algorithms, and
+    `rings`; a second on 8 ranks, tens on 64. `watched` yields the items of each list that is gone through, to show how
+    far it is. ValueError: for more than 256 ranks, a root that cannot be, a name that does not serve the collective, or
+    where none serves it over so many ranks; ProofError for a user's own that is wrong."""
     check_byte_count(nbytes)
     topology, rooted_here = topology_of(where), find_collective(collective).rooted
     if root is not None and not (rooted_here and 0 <= root < topology.ranks):
@@ -99,8 +103,9 @@ def _in_rank_order(
     for name in names:
         algorithm = find(name)
         algorithm.function(collective)  # an algorithm that does not serve it is a mistake, a number of ranks is none
+        grouped = host_group(name, collective, topology.hosts.tolist())
         try:
-            schedule = algorithm.build(collective, topology.ranks, root)
+            schedule = algorithm.build(collective, topology.ranks, root, **grouped)
         except ValueError as refusal:  # of one that serves other numbers of ranks
             refusals.append(str(refusal))
             continue
@@ -110,7 +115,8 @@ def _in_rank_order(
         if algorithm.origin:
             prove(schedule)
         order = tuple(range(topology.ranks))
-        yield _in_pieces(FoundSchedule(algorithm.name, schedule, (order,), 1, 0.0, 0.0), topology, nbytes)
+        plain = FoundSchedule(algorithm.name, schedule, (order,), 1, 0.0, 0.0, tuple(grouped.items()))
+        yield _in_pieces(plain, topology, nbytes)
 
 
 def _in_pieces(found: FoundSchedule, topology: Topology, nbytes: int) -> FoundSchedule:
@@ -130,9 +136,15 @@ def _passes_on(found: FoundSchedule) -> bool:
     return find(found.algorithm).costs[found.schedule.collective].pipelines
 
 
+def _whole(found: FoundSchedule) -> Schedule:
+    """The algorithm's schedule in rank order, its chunks whole."""
+    schedule = found.schedule
+    return find(found.algorithm).build(schedule.collective, schedule.ranks, schedule.root, **dict(found.options))
+
+
 def _arranged(found: FoundSchedule, topology: Topology, nbytes: int) -> FoundSchedule:
     """The candidate in the best order, itself where none is better."""
-    whole = find(found.algorithm).build(found.schedule.collective, topology.ranks, found.schedule.root)
+    whole = _whole(found)
     if found.schedule.promise.prefix:  # depends on the ranks' order
         return found
     order = arrange(whole, topology, nbytes)
@@ -147,6 +159,6 @@ def _side_by_side(found: FoundSchedule, topology: Topology, nbytes: int) -> Iter
     most = max(1, min(MAX_RINGS, MOST_RINGED // int(np.bincount(topology.hosts).max())))
     orders = tuple(rooted(order, found.schedule.root) for order in rings(topology, most))
     if len(orders) > 1 and not found.schedule.promise.prefix:
-        whole = find(found.algorithm).build(found.schedule.collective, topology.ranks, found.schedule.root)
+        whole = _whole(found)
         together = share(*(relabel(whole, order) for order in orders))
         yield _in_pieces(replace(found, schedule=together, orders=orders), topology, nbytes)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ringtree.algorithms import REGISTRY, build, exists, find, known
+from ringtree.algorithms.groups import host_group
 from ringtree.algorithms.own import functions_in, is_reference
 from ringtree.cli.options.subject import MOST_RANKS
 from ringtree.formats import Imported, load
@@ -14,7 +15,6 @@ from ringtree.ir.collective import collective
 from ringtree.ir.lower import lower
 from ringtree.ir.program import Program
 from ringtree.ir.schedule import Schedule
-from ringtree.plan.nesting import host_group
 
 Options = Sequence[tuple[str, object]]
 _WRITTEN = {

@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 
 from ringtree.algorithms import build, find
+from ringtree.algorithms.groups import host_group
 from ringtree.cli.arguments import subject
 from ringtree.cli.arguments.byte_sizes import in_blocks, listed_sizes, parse_bytes, without_data
 from ringtree.cli.arguments.conditions import conditions
@@ -33,7 +34,6 @@ from ringtree.formats.operations import chakra, goal
 from ringtree.ir.schedule import Schedule
 from ringtree.ir.units import duration
 from ringtree.pages.schedule_page import schedule_page
-from ringtree.plan.nesting import host_group
 from ringtree.simulate import Job, Simulation, play
 from ringtree.simulate.as_operations import as_operations
 from ringtree.topology.text import seconds

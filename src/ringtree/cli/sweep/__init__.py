@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ringtree.algorithms import build, find, serving
+from ringtree.algorithms.groups import host_group, takes_groups
 from ringtree.bench.record import bandwidths
 from ringtree.cli import terminal
 from ringtree.cli.arguments.byte_sizes import byte_sizes, without_data
@@ -24,7 +25,6 @@ from ringtree.machines.clusters import Cluster
 from ringtree.pages.report_page import report_page
 from ringtree.plan import growth
 from ringtree.plan.growth import representatives
-from ringtree.plan.nesting import host_group, takes_groups
 from ringtree.price import Bounds, scale
 from ringtree.topology import Topology, parse
 from ringtree.topology.text import SHAPES

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ringtree.algorithms import find
-from ringtree.plan.nesting import host_group
+from ringtree.algorithms.groups import host_group
 
 
 @pytest.mark.parametrize(
