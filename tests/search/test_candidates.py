@@ -72,6 +72,13 @@ def test_groups_are_the_hosts(shape: str, ranks: int, nbytes: int, algorithm: st
     assert ring.options == () and play(best.schedule, where, nbytes).time_s < play(ring.schedule, where, nbytes).time_s
 
 
+def test_long_vectors_are_cut_into_many_pieces() -> None:
+    where = parse("switch", 32)
+    best, *_ = candidates("broadcast", where, 1 << 30, names=["chain", "circulant_broadcast"])
+    assert (best.algorithm, best.pieces) == ("chain", 1024)
+    assert play(best.schedule, where, 1 << 30).time_s == pytest.approx(best.seconds) == pytest.approx(0.1107, rel=0.01)
+
+
 def test_named_algorithms_alone_are_searched() -> None:
     two = Cluster(V100, 2, FABRICS["infiniband"])
     found = candidates("all_reduce", two, MIB, names=["ring", "double_tree"])
