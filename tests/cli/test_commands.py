@@ -122,6 +122,16 @@ def test_prove_all_proves_every_pair(ringtree: Ringtree) -> None:
     assert got.code == 0 and rows == pairs()
 
 
+def test_a_schedule_with_switches_is_proved_without_programs(ringtree: Ringtree, tmp_path: Path) -> None:
+    file = tmp_path / "through.txt"
+    file.write_text(
+        "schedule through broadcast: 2 ranks, 1 chunks, 1 scratch, 1 switches, root 0\n"
+        "once: 0 data[0] -> 2 scratch[0]\nonce: 2 scratch[0] -> 1 data[0]\n"
+    )
+    got = ringtree("prove", str(file))
+    assert got.code == 0 and "no programs: the schedule has 1 switch, and programs are written for ranks only" in got.out
+
+
 def test_prove_refuses_a_wrong_file_and_names_the_line(ringtree: Ringtree, tmp_path: Path) -> None:
     path = tmp_path / "wrong.txt"
     path.write_text(RING.replace("3 times, chunk -1: r data[r] ->", "2 times, chunk -1: r data[r] ->"))

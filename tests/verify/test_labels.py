@@ -13,7 +13,7 @@ from ringtree.ir.collective import COLLECTIVES
 from ringtree.ir.lower import lower
 from ringtree.ir.program import Program
 from ringtree.ir.schedule import Block, Buffer, Schedule, Transfers
-from ringtree.verify import ProofError, prove_programs
+from ringtree.verify import ProofError, prove, prove_programs
 
 
 def mislabelled(program: Program) -> Iterator[Program]:
@@ -35,8 +35,17 @@ def test_a_wrong_label_is_refused(name: str, collective: str) -> None:
     rank = max(range(5), key=lambda r: len(programs[r].instructions))
     wrong = list(mislabelled(programs[rank]))
     for k in np.random.default_rng(0).permutation(len(wrong))[:20].tolist():
-        with pytest.raises(ProofError, match="expected that label on the operand"):
+        with pytest.raises(ProofError, match="may be another; expected scratch for it, or that label on the operand"):
             prove_programs([*programs[:rank], wrong[k], *programs[rank + 1 :]])
+
+
+def test_a_chunk_kept_in_place_of_another_is_refused() -> None:
+    """Right where chunks are of one size, as a schedule alone is proved."""
+    staged = Transfers.of([0, 1, 0], [1, 1, 1], [0, 1, 1], to=[1, 0, 1], round=[0, 1, 2])
+    schedule = Schedule("staged", "broadcast", 2, 2, (Block(staged),), 0)
+    prove(schedule)
+    with pytest.raises(ProofError, match="it keeps chunk 0 in place of chunk 1, whose size may be another; expected s"):
+        prove_programs(lower(schedule))
 
 
 def hand_over(ranks: int, view: tuple[Buffer, Buffer]) -> Schedule:

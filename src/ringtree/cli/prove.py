@@ -114,6 +114,10 @@ def _prove_file(args: argparse.Namespace) -> int:
     if args.ranks and args.ranks != [schedule.ranks]:
         raise ValueError(f"{args.what} has {schedule.ranks} ranks; leave -n/--ranks out")
     print(prove(schedule))
+    if schedule.switches:
+        number = f"{schedule.switches} switch{'es' * (schedule.switches != 1)}"
+        print(f"no programs: the schedule has {number}, and programs are written for ranks only")
+        return 0
     proof = prove_programs(found.programs or lower(schedule), alike=True)  # files deal in equal blocks
     print(proof)
     print("; ".join(f"{name} {value}" for name, value in facts.items() if name != "name"))

@@ -123,7 +123,10 @@ class _Machine:
         took, size = (
             f"rank {k // self.wide}'s chunk {k % self.wide}" if self.wide else f"chunk {k}" for k in (sized, label)
         )
-        problem = f"it takes {took} for one of the size of {size}; expected that label on the operand"
+        problem = (
+            f"it keeps {took} in place of {size}, whose size may be another; expected scratch for it, or that label on "
+            "the operand"
+        )
         return self._refuse(thread, step, problem)
 
     def _add(self, a: Sequence[Value], b: Sequence[Value], where: int) -> list[Value]:
