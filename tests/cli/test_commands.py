@@ -129,7 +129,7 @@ def test_a_schedule_with_switches_is_proved_without_programs(ringtree: Ringtree,
         "once: 0 data[0] -> 2 scratch[0]\nonce: 2 scratch[0] -> 1 data[0]\n"
     )
     got = ringtree("prove", str(file))
-    assert got.code == 0 and "no programs: the schedule has 1 switch, and programs are written for ranks only" in got.out
+    assert got.code == 0 and "no programs: the schedule has 1 switch, and programs are written for ranks" in got.out
 
 
 def test_prove_refuses_a_wrong_file_and_names_the_line(ringtree: Ringtree, tmp_path: Path) -> None:

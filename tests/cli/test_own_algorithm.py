@@ -52,6 +52,15 @@ def test_an_own_algorithm_is_shown(ringtree: Ringtree, tmp_path: Path) -> None:
     assert wrong.code == 0 and "NOT DONE: rank 3 violates the postcondition of all_reduce in chunk 0" in wrong.out
 
 
+def test_what_a_file_prints_is_no_part_of_the_result(ringtree: Ringtree, tmp_path: Path) -> None:
+    text = ZIGZAG.replace('    """Star: all', '    print("called")\n    """Star: all')
+    write(tmp_path, text + '\n\nprint("loaded")\n', "loud.py")
+    got = ringtree("show", "loud.py:star", "-n", "4", "--text")
+    assert got.err.split()[0] == "loaded" and "called" in got.err
+    Path("star.txt").write_text(got.out)
+    assert ringtree("prove", "star.txt").code == 0
+
+
 def test_an_own_algorithm_is_simulated(ringtree: Ringtree) -> None:
     got = ringtree("simulate", "--algorithm", "mine.py:zigzag", "-n", "5", "--bytes", "1M")
     assert got.code == 0 and "(rank 0 → 4 → 1 → 3 → 2)" in got.out and got.err == ""

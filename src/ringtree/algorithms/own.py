@@ -11,7 +11,9 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import wraps
 from importlib.util import module_from_spec, spec_from_file_location
@@ -52,6 +54,24 @@ class Counted(Expression):
 
     def __str__(self) -> str:
         return "not stated"
+
+
+_is_apart: ContextVar[bool] = ContextVar("_is_apart", default=False)
+
+
+@contextmanager
+def printing_apart() -> Iterator[None]:
+    """What a user's files and functions print goes to stderr meanwhile: stdout is the result of a command."""
+    before = _is_apart.set(True)
+    try:
+        yield
+    finally:
+        _is_apart.reset(before)
+
+
+def _apart() -> AbstractContextManager[object]:
+    """Around a user's code. In a program stdout stays, which its other threads may print to."""
+    return redirect_stdout(sys.stderr) if _is_apart.get() else nullcontext()
 
 
 def is_reference(text: str) -> bool:
@@ -101,7 +121,8 @@ def _executed(path: str) -> ModuleType:
     module = sys.modules[name] = module_from_spec(spec)
     sys.path.insert(0, folder)
     try:
-        spec.loader.exec_module(module)
+        with _apart():
+            spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise ValueError(f"{path}: {_in_words(error, file)}") from error
@@ -152,7 +173,8 @@ class Installed(NamedTuple):
         if len(self.packages) > 1:
             raise ValueError(f"packages {self.package} both have an algorithm {self.point.name!r}; expected one")
         try:
-            return self.point.load()
+            with _apart():
+                return self.point.load()
         except (Exception, SystemExit) as error:
             raise ValueError(
                 f"package {self.package}: {self.point.value} cannot be loaded: {type(error).__name__}: {error}"
@@ -198,7 +220,8 @@ def served(function: object, name: str, origin: str) -> dict[str, Function]:
     refusals = []
     for ranks in PROBED_RANKS:
         try:
-            made = function(ranks, *[0] * (len(needed) - 1))
+            with _apart():
+                made = function(ranks, *[0] * (len(needed) - 1))
         except (Exception, SystemExit) as error:  # noqa: BLE001  # it may serve some numbers of ranks only
             refusals.append(f"over {ranks}: {_in_words(error, _file(function))}")
             continue
@@ -220,7 +243,8 @@ def checked(function: Function, collective_name: str, name: str, origin: str) ->
     def build(ranks: int, *root: int, **options: object) -> Schedule:
         asked = _in_short(collective_name, ranks, root[0] if root else None)
         try:
-            made = function(ranks, *root, **options)
+            with _apart():
+                made = function(ranks, *root, **options)
         except (Exception, SystemExit) as error:
             raise ValueError(f"{origin}: {name} {asked}: {_in_words(error, _file(function))}") from error
         made = _schedule(made, name, ranks, origin)

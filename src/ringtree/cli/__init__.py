@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from io import TextIOWrapper
 from typing import Any, NoReturn
@@ -162,7 +162,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             files.check_read(args)
         if args.command in RANKS:
             import_module("ringtree.runtime.linux").require_linux()
-        code: int = import_module(f"ringtree.cli.{args.work}").run(args)
+        code = _done(args, words)
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
@@ -177,6 +177,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         what = "standard output: " if lost else ""
         print(f"ringtree {args.command}: {what}{one_line(error)}", file=sys.stderr)
         return 1
+
+
+def _done(args: argparse.Namespace, words: Sequence[str]) -> int:
+    """Does the command; returns its exit code. What a file of algorithms prints goes to stderr."""
+    work: Callable[[argparse.Namespace], int] = import_module(f"ringtree.cli.{args.work}").run
+    if not any(".py:" in word for word in words):
+        return work(args)
+    with import_module("ringtree.algorithms.own").printing_apart():
+        return work(args)
 
 
 def _has_lost_output() -> bool:
