@@ -16,6 +16,7 @@ from ringtree.cli.sweep import whole_node_counts
 from ringtree.cli.sweep.table import SweepLine, lines
 from ringtree.ir.schedule import Block, Schedule, Transfers
 from ringtree.price import LowerBound
+from ringtree.topology import cluster, save
 
 
 def sweep(capsys, *words):
@@ -102,6 +103,19 @@ def test_groups_are_hosts(capsys):
     found = sweep(capsys, "broadcast", *words).splitlines()
     assert found[1] == "# hierarchical with group=8: the ranks of a host"
     assert 200 < float(found[6].split()[1]) < 250
+
+
+def test_a_file_of_links(capsys, tmp_path):
+    path = tmp_path / "links.json"
+    save(cluster(2, 4), str(path))
+    words = ["sweep", "all_reduce", "--topology", str(path), "--bytes", "1M", "--algorithm", "ring,hierarchical"]
+    assert main(words) == 0
+    of_file = capsys.readouterr().out
+    assert "# hierarchical with group=4: the ranks of a host" in of_file
+    assert main([*words[:3], "cluster:hosts=2", *words[4:]]) == 0
+    assert of_file.splitlines()[-8:] == capsys.readouterr().out.splitlines()[-8:]
+    assert main([*words, "-n", "4"]) == 1
+    assert "links.json has 8 ranks; leave -n/--ranks out" in capsys.readouterr().err
 
 
 def test_groups_on_one_host_are_the_algorithms_own(capsys):

@@ -11,6 +11,7 @@ from ringtree.algorithms import build, find, serving
 from ringtree.algorithms.groups import host_group, takes_groups
 from ringtree.bench.record import bandwidths
 from ringtree.cli import terminal
+from ringtree.cli.arguments import topology
 from ringtree.cli.arguments.byte_sizes import byte_sizes, without_data
 from ringtree.cli.arguments.cluster import cluster as cluster_of
 from ringtree.cli.arguments.cluster import first_ranks, machine_of
@@ -67,6 +68,8 @@ def _places(args: argparse.Namespace) -> tuple[Where, str, list[int], list[str]]
             raise ValueError(f"{options[0]} applies to machines, not to the shape {shape}; leave it out")
         counts = whole_node_counts(args.ranks or "8", 1)
         return (lambda ranks: parse(args.topology, ranks)), args.topology, counts, []
+    if topology.machine_of(args.topology) is None:
+        return _in_file(args, options)
     if args.ranks and "--nodes" in options:
         raise ValueError("--nodes and -n/--ranks both name a number of nodes: expected one of them")
     if args.sharp:
@@ -85,6 +88,17 @@ def _places(args: argparse.Namespace) -> tuple[Where, str, list[int], list[str]]
         return replace(all_of_it, nodes=ranks // one.ranks)
 
     return where, all_of_it.name if len(counts) == 1 else one.name, counts, _notes(args, one)
+
+
+def _in_file(args: argparse.Namespace, options: Sequence[str]) -> tuple[Where, str, list[int], list[str]]:
+    """What `_places` returns, for a topology's file, which has one number of ranks, or a trace's."""
+    if options:
+        raise ValueError(f"{options[0]} applies to machines, not to {args.topology}; leave it out")
+    counts = whole_node_counts(args.ranks, 1) if args.ranks else []
+    found = topology.topology(args.topology, counts[0] if counts else 8)
+    if other := [ranks for ranks in counts if ranks != found.ranks]:
+        raise ValueError(f"-n/--ranks {other[0]}: {args.topology} has {found.ranks} ranks; leave -n/--ranks out")
+    return (lambda ranks: found), found.name, [found.ranks], []
 
 
 def _notes(args: argparse.Namespace, one: Cluster) -> list[str]:
@@ -140,13 +154,13 @@ def _algorithms(collective: str, asked: str | None) -> list[str]:
 def _priced(
     collective: str, names: Sequence[str], where: Topology | Cluster, ranks: int, sizes: Sequence[int]
 ) -> list[SweepLine]:
-    topology = where if isinstance(where, Topology) else where.topology()
-    if topology.ranks != ranks:
-        raise ValueError(f"{topology.name} has {topology.ranks} ranks; expected {ranks}")
+    links = where if isinstance(where, Topology) else where.topology()
+    if links.ranks != ranks:
+        raise ValueError(f"{links.name} has {links.ranks} ranks; expected {ranks}")
     times, groups = {}, {}
     for name in names:
-        grouped = host_group(name, collective, topology.hosts.tolist())
-        if found := _times_s(collective, name, topology, sizes, grouped):
+        grouped = host_group(name, collective, links.hosts.tolist())
+        if found := _times_s(collective, name, links, sizes, grouped):
             times[find(name).name] = found
             groups.update({find(name).name: each for each in grouped.values()})
     if not times:
@@ -169,15 +183,15 @@ def _priced(
 
 
 def _times_s(
-    collective: str, name: str, topology: Topology, sizes: Sequence[int], grouped: Mapping[str, int]
+    collective: str, name: str, links: Topology, sizes: Sequence[int], grouped: Mapping[str, int]
 ) -> list[float]:
     """At each size; empty where the schedule is too long to write out. `grouped`: as `host_group` finds it."""
-    ranks, cost = topology.ranks, find(name).costs[collective]
+    ranks, cost = links.ranks, find(name).costs[collective]
     if ranks < 2:
         return [0.0] * len(sizes)
     of_hosts = grouped or not takes_groups(name, collective)
     if of_hosts and (form := growth.closed(name, collective)):  # a closed form's groups are the hosts
-        seconds = form(topology, ranks)
+        seconds = form(links, ranks)
         return [seconds(nbytes) for nbytes in sizes]
     if growth.transfers(name, collective, ranks) > MOST_TRANSFERS:
         if not of_hosts or name not in growth.representatives(collective):
@@ -187,9 +201,9 @@ def _times_s(
         short = ranks <= MOST_PROVED_RANKS and schedule.transfers <= MOST_PROVED
         prove(schedule if short else build(name, collective, PROVED_RANKS))
     if cost.pipelines:
-        seconds = scale.InPieces(schedule, topology).seconds
+        seconds = scale.InPieces(schedule, links).seconds
         return [seconds(nbytes) for nbytes in sizes]
-    return scale.at_sizes(schedule, topology, sizes)
+    return scale.at_sizes(schedule, links, sizes)
 
 
 def _record(name: str, cases: Sequence[SweepLine]) -> dict[str, Any]:
