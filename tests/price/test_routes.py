@@ -64,3 +64,10 @@ def test_a_pair_without_a_route_is_named() -> None:
     bandwidth_Bps = np.where(topology.target == 3, 0.0, topology.bandwidth_Bps)
     with pytest.raises(ValueError, match="no route from rank10 to rank3"):
         routes.routes(replace(topology, bandwidth_Bps=bandwidth_Bps), np.arange(40), np.roll(np.arange(40), 7))
+
+
+def test_a_topology_without_links_has_no_route() -> None:
+    ranks, none = np.arange(40), np.array([], np.int64)
+    alone = Topology.of("apart", 40, tuple(f"rank{k}" for k in range(40)), none, none, 1e-6, 1e9, ranks // 40)
+    with pytest.raises(ValueError, match="apart has no route from rank0 to rank1"):
+        routes.routes(alone, ranks, np.roll(ranks, -1))

@@ -30,6 +30,8 @@ def routes(topology: Topology, source: Ints, target: Ints) -> tuple[Ints, Ints]:
         if known is None:
             raise ValueError(_lost(topology, source, target))
         return known
+    if not len(topology.bandwidth_Bps) and len(source):
+        raise ValueError(_lost(topology, source, target))
     direct = topology.find(source, target)
     direct = np.where((direct >= 0) & (topology.bandwidth_Bps[direct] > 0), direct, NONE)
     far = np.flatnonzero(direct < 0)
