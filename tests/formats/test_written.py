@@ -251,3 +251,14 @@ def test_nodes_are_of_formats_that_name_them() -> None:
 def test_an_unknown_format_is_refused() -> None:
     with pytest.raises(ValueError, match="no format 'svg': expected one of text, msccl, mscclpp"):
         text_of(build("ring", "all_reduce", 2), "svg")
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_read_of_what_is_not_written_yet_is_refused(key: str) -> None:
+    """The schedule is right: the chunk is overwritten."""
+    early = Transfers.of([0, 0, 1], [1, 1, 0], [1, 0, 1], to=[0, 0, 1], round=[0, 1, 1])
+    schedule = Schedule("early", "all_gather", 2, 2, (Block(early),))
+    prove(schedule)
+    assert parse_schedule(text_of(schedule, "text")) == schedule
+    with pytest.raises(NotExpressible, match=r"round 0: rank 0 data\[1\].*: reads a chunk that nothing has written"):
+        text_of(schedule, key)

@@ -23,8 +23,9 @@ from ringtree.formats.mscclpp import programs as mscclpp
 from ringtree.formats.mscclpp import writing as mscclpp_writing
 from ringtree.formats.operations import format_of
 from ringtree.formats.streams import NotExpressible
+from ringtree.ir.moves import Moves
 from ringtree.ir.schedule import Schedule
-from ringtree.ir.spec import ScheduleError, check
+from ringtree.ir.spec import ScheduleError, check, describe, title
 from ringtree.ir.text import ScheduleTextError, format_schedule, parse_schedule
 
 __all__ = [
@@ -101,17 +102,23 @@ def text_of(schedule: Schedule, key: str, gpus_per_node: int | None = None) -> s
     check(schedule)
     writer = WRITERS[key]
     if gpus_per_node is None:
-        return _bounded(schedule, writer.text(schedule))
+        return _readable(schedule, key, writer.text(schedule))
     if not writer.by_node:
         able = ", ".join(name for name, other in WRITERS.items() if other.by_node)
         raise ValueError(f"{gpus_per_node} gpus a node: {key} does not name channels between nodes; expected {able}")
     if gpus_per_node < 1 or schedule.ranks % gpus_per_node:
         raise ValueError(f"{gpus_per_node} gpus a node: expected a divisor of the {schedule.ranks} ranks")
-    return _bounded(schedule, writer.text(schedule, gpus_per_node))
+    return _readable(schedule, key, writer.text(schedule, gpus_per_node))
 
 
-def _bounded(schedule: Schedule, text: str) -> str:
+def _readable(schedule: Schedule, key: str, text: str) -> str:
     """The text; NotExpressible where its file could not be read back."""
+    moves = None if key == "text" else Moves.of(schedule)
+    if moves is not None and (row := moves.unwritten(schedule)) is not None:
+        raise NotExpressible(
+            f"{title(schedule)}: {describe(moves.rows, row)}: reads a chunk that nothing has written before; {key} has "
+            "no such reads"
+        )
     if len(text) > LARGEST_BYTES:
         raise NotExpressible(f"{schedule.name} takes {len(text):,} bytes; expected at most {LARGEST_BYTES:,}")
     return text

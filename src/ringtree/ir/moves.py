@@ -82,6 +82,22 @@ class Moves:
             layer, round_ = layer[order], round_[order]
         return Moves(layout, rows, row, source, target, rows.reduce[row], _batches(round_, layer))
 
+    def unwritten(self, s: Schedule) -> int | None:
+        """The first row that sends a chunk, or adds to one, which nothing has written before; None if there is none."""
+        written = np.zeros(self.layout.cells, dtype=np.bool_)
+        for rank in range(s.ranks):
+            written[self.layout.precondition(s, rank)] = True
+        ends = [*(first for first, _ in self.rounds[1:]), len(self.row)]
+        for (first, layers), last in zip(self.rounds, ends, strict=False):
+            early = ~written[self.source[first:last]]
+            for begin, end in layers:
+                target = self.target[begin:end]
+                early[begin - first : end - first] |= self.reduce[begin:end] & ~written[target]
+                written[target] = True
+            if np.any(early):
+                return int(self.row[first:last][early].min())
+        return None
+
     def before(self, row: int, *, round_only: bool = False) -> Moves:
         """The moves listed before transfer `row`; with `round_only`, only those of the rounds before its round."""
         rows = self.rows
