@@ -222,6 +222,28 @@ def test_numbers_of_numpy_become_pythons(tmp_path: Path) -> None:
     assert (made.chunks, type(made.chunks)) == (4, int)
 
 
+def test_what_has_no_name_takes_that_of_its_reference(tmp_path: Path) -> None:
+    text = f"{ZIGZAG}\n\nshort = lambda ranks: star(ranks)\n\n\n"
+    text += "class Maker:\n    def __call__(self, ranks):\n        return star(ranks)\n\n\nmade = Maker()\n"
+    path = write(tmp_path, text)
+    for name in ("short", "made"):
+        assert build(f"{path}:{name}", "all_reduce", 4).name == name == find(f"{path}:{name}").name
+
+
+@pytest.mark.parametrize("head", ["", "from __future__ import annotations\n"])
+def test_options_that_are_whole_numbers_are_refused_others(tmp_path: Path, head: str) -> None:
+    text = head + ZIGZAG.partition('"""Mine."""')[2]
+    with pytest.raises(TypeError, match=r"back: got 0\.5; expected a whole number"):
+        build(f"{write(tmp_path, text)}:zigzag", "broadcast", 5, 0, back=0.5)
+
+
+def test_a_coroutine_is_refused_without_a_warning(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    path = write(tmp_path, ZIGZAG + "\n\nasync def late(ranks):\n    return star(ranks)\n")
+    with pytest.raises(ValueError, match="late over 4 ranks returns a coroutine; expected"):
+        find(f"{path}:late")
+    assert not recwarn.list
+
+
 def test_an_exit_is_refused_as_any_exception_is(tmp_path: Path) -> None:
     """Its code would be the command's: 0 for a schedule that was never made."""
     text = ZIGZAG + "\n\ndef leaves(ranks):\n    raise SystemExit(0)\n"

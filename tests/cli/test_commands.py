@@ -111,6 +111,16 @@ def test_a_long_proof_says_so_where_there_is_no_terminal(
     )
 
 
+def test_prove_takes_a_number_of_ranks_once(ringtree: Ringtree) -> None:
+    assert "proved 2 schedules" in ringtree("prove", "ring", "--collective", "all_reduce", "-n", "2,3,2-3").out
+
+
+@pytest.mark.parametrize("command", ["prove", "show"])
+def test_an_empty_name_is_refused(ringtree: Ringtree, command: str) -> None:
+    got = ringtree(command, "")
+    assert got.code == 1 and "'' is neither an algorithm nor a file" in got.err
+
+
 def test_prove_prints_the_numbers_of_ranks_it_proved(ringtree: Ringtree) -> None:
     got = ringtree("prove", "ring", "--collective", "all_gather", "-n", "2,4,6-7,16")
     assert got.out.splitlines()[1].split()[2:4] == ["2,4,6-7,16", "5"]

@@ -71,6 +71,7 @@ def test_nothing_is_left_where_the_file_cannot_be_written(ringtree: Ringtree, tm
     "words, expected",
     [
         ("all_reduce --topology dgx-h100", "required: --bytes"),
+        ("all_reduce --topology dgx-h100 --bytes 1M --algorithm ring,", "ring,: an empty name; expected such as ring,"),
         ("all_reduce --topology dgx-h100 --bytes 1M,2M", "expected one size"),
         ("all_reduce --topology dgx-h100 --bytes 1M -n 4", "expected --nodes or --gpus for machines"),
         ("all_reduce --topology ring --bytes 1M -n 1", "is one rank, which sends nothing: expected two at least"),

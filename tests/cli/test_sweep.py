@@ -206,6 +206,7 @@ def test_rank_counts(text, each, expected):
     ("words", "expected"),
     [
         ("all_reduce --topology switch --ranks 0:4", "-n/--ranks 0:4: expected such as 64, 2,8,64 or 2:100000"),
+        ("all_reduce --topology switch --algorithm ring,", "--algorithm ring,: an empty name; expected such as ring,"),
         ("all_reduce --topology switch --algorithm bruck", "--algorithm bruck: does not serve all_reduce"),
         ("barrier --topology switch --bytes 1M", "--bytes: a barrier moves no data; leave it out"),
         ("all_reduce --topology switch --bytes 0", "--bytes 0: 0 bytes"),

@@ -79,6 +79,11 @@ def test_long_vectors_are_cut_into_many_pieces() -> None:
     assert play(best.schedule, where, 1 << 30).time_s == pytest.approx(best.seconds) == pytest.approx(0.1107, rel=0.01)
 
 
+def test_a_single_text_is_no_list_of_names() -> None:
+    with pytest.raises(TypeError, match="names='ring': expected a list of names"):
+        candidates("all_reduce", V100, MIB, names="ring")
+
+
 def test_named_algorithms_alone_are_searched() -> None:
     two = Cluster(V100, 2, FABRICS["infiniband"])
     found = candidates("all_reduce", two, MIB, names=["ring", "double_tree"])

@@ -230,6 +230,11 @@ def test_conditions_that_cannot_be_are_refused(conditions, message):
         play(messages(2, (0, 1)), direct(2), 1, conditions=conditions)
 
 
+def test_a_condition_is_a_number():
+    with pytest.raises(TypeError, match="delay_s of rank 1 is '1ms'; expected a number"):
+        play(messages(2, (0, 1)), direct(2), 1, conditions=Conditions(delay_s={1: "1ms"}))
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -31,6 +31,11 @@ def test_ring_and_torus():
     assert len(torus(4, 4).route(0, 10)) == 4
 
 
+def test_dimensions_are_whole_numbers():
+    with pytest.raises(TypeError, match=r"torus: \[2, 3\]; expected whole numbers, such as 4, 4"):
+        torus([2, 3])
+
+
 def test_a_cluster_shares_its_nics():
     t = cluster(2, 4, nics=2, latency_s=5e-6, local_latency_s=1e-6)
     assert t.hosts.tolist() == [0] * 4 + [1] * 4

@@ -198,6 +198,12 @@ def origin_of(what: object) -> str:
         return getattr(what, "__module__", None) or type(what).__name__
 
 
+def annotation_of(parameter: inspect.Parameter) -> str:
+    """The annotation as its source has it, where annotations are evaluated too."""
+    stated = parameter.annotation
+    return stated if isinstance(stated, str) else inspect.formatannotation(stated)
+
+
 def cost_of(function: Function, rooted: bool) -> Cost:
     """The cost that a function states by `@cost`; else its schedules' counts."""
     stated = getattr(function, "cost", None)
@@ -263,6 +269,8 @@ def _in_short(collective_name: str, ranks: int, root: int | None) -> str:
 def _schedule(made: object, name: str, ranks: int, origin: str) -> Schedule:
     """The schedule with its numbers as Python's own, which numpy's are not in files."""
     where = f"{origin}: {name} over {ranks} ranks"
+    if inspect.iscoroutine(made):
+        made.close()  # Python warns of one that is not awaited
     if not isinstance(made, Schedule):
         got = "None" if made is None else f"a {type(made).__name__}"
         raise ValueError(f"{where} returns {got}; expected a ringtree.ir.schedule.Schedule")

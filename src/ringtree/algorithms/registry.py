@@ -91,7 +91,7 @@ class Algorithm:
             expected = f"expected one of {', '.join(known)}" if known else "it has none"
             raise ValueError(f"{self.name} {collective_name} has no option {strange[0]!r}: {expected}")
         for option, value in options.items():
-            kind = str(known[option].annotation)
+            kind = own.annotation_of(known[option])
             if value is not None and kind.startswith("int") and not (isinstance(value, str) and "str" in kind):
                 options[option] = _whole(value, option)
         if not promise.rooted:
@@ -202,7 +202,9 @@ def find(name: str) -> Algorithm:
             return _own[name][1]
         if own.is_reference(name):
             function = own.load(name)
-            register(function, origin=name.rpartition(":")[0])
+            path, _, within = name.rpartition(":")
+            named = getattr(function, "__name__", "").isidentifier()  # neither a lambda's nor an object's
+            register(function, None if named else within, origin=path)
             return next(algorithm for what, algorithm in _own.values() if own.alike(what, function))
         if found := own.installed().get(name):
             register(found.load(), name, origin=f"package {found.package}")

@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any
 
 from ringtree.cli import terminal
+from ringtree.cli.arguments import subject
 from ringtree.cli.arguments.byte_sizes import listed_sizes
 from ringtree.cli.arguments.cluster import cluster
 from ringtree.cli.arguments.destination import check_destinations
-from ringtree.cli.arguments.subject import given
 from ringtree.cli.arguments.topology import machine_of, topology
 from ringtree.cli.export import format_of, write_schedule
 from ringtree.cli.options.cluster import OPTIONS
@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     sizes = listed_sizes(args.bytes, args.collective)
     if len(sizes) > 1:
         raise ValueError(f"--bytes {args.bytes}: expected one size, for each has a best schedule of its own")
-    where, names = _where(args), args.algorithm.split(",") if args.algorithm else ()
+    where, names = _where(args), subject.names(args.algorithm)
     if where.ranks < 2:
         raise ValueError(f"{where.name} is one rank, which sends nothing: expected two at least")
     found = candidates(args.collective, where, sizes[0], args.root, names, partial(terminal.counted, "algorithms"))
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _where(args: argparse.Namespace) -> Topology | Cluster:
     if machine_of(args.topology) is None:
-        if options := given(args, OPTIONS):
+        if options := subject.given(args, OPTIONS):
             raise ValueError(f"{options[0]} applies to machines, not to {args.topology}; leave it out")
         return topology(args.topology, 8 if args.ranks is None else args.ranks)
     if args.sharp:

@@ -74,6 +74,8 @@ def candidates(
     far it is. ValueError: for more than 256 ranks, a root that cannot be, a name that does not serve the collective, or
     where none serves it over so many ranks; ProofError for a user's own that is wrong."""
     check_byte_count(nbytes)
+    if isinstance(names, str):
+        raise TypeError(f"names={names!r}: expected a list of names")
     topology, rooted_here = topology_of(where), find_collective(collective).rooted
     if root is not None and not (rooted_here and 0 <= root < topology.ranks):
         expected = f"a rank, 0..{topology.ranks - 1}" if rooted_here else f"none, for {collective} has no root"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from numbers import Real
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,8 @@ class Conditions:
             for rank, value in given.items():
                 if not 0 <= rank < topology.ranks:
                     raise ValueError(f"{what} of rank {rank}: expected a rank of 0..{topology.ranks - 1}")
+                if not isinstance(value, Real):
+                    raise TypeError(f"{what} of rank {rank} is {value!r}; expected a number")
                 if not least <= value <= MOST:
                     raise ValueError(f"{what} of rank {rank} is {value}; expected {expected}{most}")
         for (source, target), factor in self.links.items():

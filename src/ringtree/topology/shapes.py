@@ -56,6 +56,8 @@ def torus(*dims: int, latency_s: float = LATENCY_S, bandwidth_Bps: float = BANDW
     have consecutive ranks. ValueError: if there are no dimensions."""
     if not dims:
         raise ValueError("torus: no dimensions; expected such as 4, 4")
+    if not all(hasattr(size, "__index__") for size in dims):
+        raise TypeError(f"torus: {', '.join(map(repr, dims))}; expected whole numbers, such as 4, 4")
     return _grid("torus " + "x".join(map(str, dims)), dims, latency_s, bandwidth_Bps, costs)
 
 

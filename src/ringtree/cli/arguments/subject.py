@@ -36,6 +36,8 @@ def is_file(text: str) -> bool:
     Python file lacks its function."""
     if text in REGISTRY or is_reference(text):
         return False
+    if not text:
+        raise ValueError("'' is neither an algorithm nor a file; expected a name, such as ring, or a file's path")
     if text.endswith(".py") and Path(text).is_file():
         there = functions_in(text)
         found = f", one of {', '.join(there)}" if there else ", and the file has none"
@@ -46,6 +48,14 @@ def is_file(text: str) -> bool:
         expected = f"{', '.join(known())}, or FILE.py:FUNCTION"
         raise ValueError(f"{text!r} is neither an algorithm nor a file: expected a file, or one of {expected}")
     return False
+
+
+def names(listed: str | None) -> list[str]:
+    """The names in --algorithm, in order, each once. ValueError: where one is empty."""
+    found = listed.split(",") if listed else []
+    if "" in found:
+        raise ValueError(f"--algorithm {listed}: an empty name; expected such as ring,double_tree")
+    return list(dict.fromkeys(found))
 
 
 def read(path: str) -> tuple[Schedule, tuple[Program, ...]]:

@@ -82,7 +82,7 @@ def rank_counts(text: str) -> list[int]:
 
 
 def counts(text: str) -> list[int]:
-    """Returns the numbers of ranks in `4`, `1-64` or `2,4,8-10`, in that order; ValueError for anything else."""
+    """Returns the numbers of ranks in `4`, `1-64` or `2,4,8-10`, in order, each once; ValueError for anything else."""
     found: list[int] = []
     for part in text.split(","):
         low, dash, high = part.partition("-")
@@ -93,7 +93,7 @@ def counts(text: str) -> list[int]:
         if not 1 <= first <= last <= MOST_RANKS:
             raise ValueError(f"{part} ranks: expected 1 to {MOST_RANKS}, and from low to high")
         found.extend(range(first, last + 1))
-    return found
+    return list(dict.fromkeys(found))
 
 
 def span(ranks: Sequence[int]) -> str:

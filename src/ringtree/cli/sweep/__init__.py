@@ -11,12 +11,11 @@ from ringtree.algorithms import build, find, serving
 from ringtree.algorithms.groups import host_group, takes_groups
 from ringtree.bench.record import bandwidths
 from ringtree.cli import terminal
-from ringtree.cli.arguments import topology
+from ringtree.cli.arguments import subject, topology
 from ringtree.cli.arguments.byte_sizes import byte_sizes, without_data
 from ringtree.cli.arguments.cluster import cluster as cluster_of
 from ringtree.cli.arguments.cluster import first_ranks, machine_of
 from ringtree.cli.arguments.destination import check_destinations, write_page
-from ringtree.cli.arguments.subject import given
 from ringtree.cli.options.cluster import OPTIONS
 from ringtree.cli.options.subject import MOST_RANKS
 from ringtree.cli.sweep.table import SweepLine, lines
@@ -62,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _places(args: argparse.Namespace) -> tuple[Where, str, list[int], list[str]]:
     """A topology, its name, the numbers of ranks to price, and what a reader should know of them."""
-    options, shape = given(args, OPTIONS), args.topology.partition(":")[0]
+    options, shape = subject.given(args, OPTIONS), args.topology.partition(":")[0]
     if shape in SHAPES:
         if options:
             raise ValueError(f"{options[0]} applies to machines, not to the shape {shape}; leave it out")
@@ -144,11 +143,11 @@ def _algorithms(collective: str, asked: str | None) -> list[str]:
     known = serving(collective)
     if asked in (None, "all"):
         return (asked is None and representatives(collective)) or known
-    names = asked.split(",") if asked else []
+    names = subject.names(asked)
     for name in names:
         if collective not in find(name).serves:
             raise ValueError(f"--algorithm {name}: does not serve {collective}; expected some of {', '.join(known)}")
-    return list(dict.fromkeys(names))
+    return names
 
 
 def _priced(
