@@ -61,7 +61,7 @@ _is_apart: ContextVar[bool] = ContextVar("_is_apart", default=False)
 
 @contextmanager
 def printing_apart() -> Iterator[None]:
-    """What a user's files and functions print goes to stderr meanwhile: stdout is the result of a command."""
+    """Sends what a user's files and functions print to stderr meanwhile: stdout is the result of a command."""
     before = _is_apart.set(True)
     try:
         yield

@@ -90,7 +90,7 @@ def _places(args: argparse.Namespace) -> tuple[Where, str, list[int], list[str]]
 
 
 def _in_file(args: argparse.Namespace, options: Sequence[str]) -> tuple[Where, str, list[int], list[str]]:
-    """What `_places` returns, for a topology's file, which has one number of ranks, or a trace's."""
+    """The place as `_places` has it, of a topology's file, which has one number of ranks, or a trace's."""
     if options:
         raise ValueError(f"{options[0]} applies to machines, not to {args.topology}; leave it out")
     counts = whole_node_counts(args.ranks, 1) if args.ranks else []
