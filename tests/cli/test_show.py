@@ -63,6 +63,33 @@ def test_a_schedule_shown_into_a_file_is_proved(ringtree: Ringtree, tmp_path: Pa
     assert "postcondition of all_reduce holds on every rank" in ringtree("show", str(path), "--rounds").out
 
 
+def piped(data: bytes, *words: str) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "ringtree.cli", *words]
+    return subprocess.run(command, input=data, capture_output=True, timeout=60)
+
+
+@pytest.mark.parametrize("name", ["-", "/dev/stdin"])
+def test_a_schedule_is_read_from_a_pipe(ringtree: Ringtree, name: str) -> None:
+    shown = ringtree("show", "ring", "-n", "4").out.encode()
+    proved = piped(shown, "prove", name)
+    assert proved.returncode == 0 and b"ring all_reduce over 4 ranks: proved" in proved.stdout
+    assert piped(shown, "show", name).stdout == shown
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"", b"standard input: empty; expected a schedule"),
+        (b"hello", b"standard input: not a schedule; expected ringtree's text"),
+        (bytes((1 << 24) + 1), b"standard input: more than 16,777,216 bytes; expected a schedule of fewer"),
+    ],
+    ids=["empty", "other", "long"],
+)
+def test_what_is_no_schedule_in_a_pipe_is_refused(data: bytes, expected: bytes) -> None:
+    got = piped(data, "prove", "-")
+    assert got.returncode == 1 and expected in got.stderr and got.stderr.count(b"\n") == 1
+
+
 def test_a_file_that_cannot_be_played_still_shows_its_text(ringtree: Ringtree, tmp_path: Path) -> None:
     path = tmp_path / "odd.txt"
     path.write_text("schedule odd exscan: 2 ranks, 1 chunks\nonce: 1 input[0] -> 0 output[0]\n")

@@ -15,7 +15,6 @@ from ringtree.cli.arguments.subject import Options
 from ringtree.cli.options.schedules.prove import MOST_TRANSFERS
 from ringtree.cli.options.subject import span
 from ringtree.cli.terminal import progress
-from ringtree.formats import load
 from ringtree.ir.collective import collective
 from ringtree.ir.lower import lower
 from ringtree.verify import Report, prove, prove_many, prove_programs
@@ -105,7 +104,7 @@ def _close(reports: Sequence[Report], seconds: float) -> int:
 
 
 def _prove_file(args: argparse.Namespace) -> int:
-    found = load(args.what)
+    found = subject.loaded(args.what)
     schedule, facts = found.schedule, found.facts
     if args.collective not in (None, schedule.collective):
         raise ValueError(f"{args.what} is a schedule for {schedule.collective}, not for {args.collective}")

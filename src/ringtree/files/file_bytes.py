@@ -1,4 +1,5 @@
 """A file's bytes, in bounded memory and time: a folder, a pipe or a device is refused, and so is one too long.
+Readers open a file several times, so standard input is read as bytes instead.
 
 Every file that somebody else may have written is opened here.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 import gzip
 import os
 import stat
+import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -116,6 +118,31 @@ def file_bytes(path: str | Path, expected: str, most: int, unpack: bool = False)
     if not data.strip():
         raise ValueError(f"{path}: empty; expected {expected}")
     return data
+
+
+def is_standard_input(path: str) -> bool:
+    """Whether the path names standard input: `-`, or `/dev/stdin` where that is a pipe, which is read once only."""
+    if path != "/dev/stdin":
+        return path == "-"
+    try:
+        return not stat.S_ISREG(os.stat(path).st_mode)
+    except OSError:
+        return False
+
+
+def standard_input(expected: str, most: int) -> bytes:
+    """All of standard input, up to its end. ValueError, in one line: where it is a terminal, which a user would have to
+    end, closed, empty, or of more than `most` bytes."""
+    stream = sys.stdin
+    if stream is None or stream.closed or stream.isatty():
+        there = "a terminal" if stream is not None and not stream.closed else "closed"
+        raise ValueError(f"standard input: {there}; expected {expected} from a pipe or a file")
+    data = stream.buffer.read(most + 1)
+    if len(data) > most:
+        raise ValueError(f"standard input: more than {most:,} bytes; expected {expected} of fewer")
+    if not data.strip():
+        raise ValueError(f"standard input: empty; expected {expected}")
+    return data.removeprefix(_MARK)
 
 
 def beginning(path: str | Path, expected: str, nbytes: int) -> bytes:

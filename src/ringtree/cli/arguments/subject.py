@@ -10,7 +10,9 @@ from ringtree.algorithms import REGISTRY, build, exists, find, known
 from ringtree.algorithms.groups import host_group
 from ringtree.algorithms.own import functions_in, is_reference
 from ringtree.cli.options.subject import MOST_RANKS
-from ringtree.formats import Imported, load
+from ringtree.files.file_bytes import is_standard_input, standard_input
+from ringtree.formats import Imported, load, parse
+from ringtree.formats.imported import LARGEST_BYTES
 from ringtree.ir.collective import collective
 from ringtree.ir.lower import lower
 from ringtree.ir.program import Program
@@ -36,6 +38,8 @@ def is_file(text: str) -> bool:
     Python file lacks its function."""
     if text in REGISTRY or is_reference(text):
         return False
+    if is_standard_input(text):
+        return True
     if not text:
         raise ValueError("'' is neither an algorithm nor a file; expected a name, such as ring, or a file's path")
     if text.endswith(".py") and Path(text).is_file():
@@ -96,12 +100,19 @@ def _grouped(args: argparse.Namespace, host_of: Sequence[int]) -> dict[str, int]
     return host_group(args.what, collectives(args.what, args.collective)[0], host_of)
 
 
+def loaded(path: str) -> Imported:
+    """The schedule in a file, or on standard input."""
+    if is_standard_input(path):
+        return parse(Path("standard input"), standard_input("a schedule", LARGEST_BYTES))
+    return load(path)
+
+
 def from_file(args: argparse.Namespace, *others: str) -> Imported:
     """Reads the file; ValueError for an argument, of these and the `others`, that only an algorithm can have."""
     for option in ("ranks", "collective", "root", "option", *others):
         if is_given(getattr(args, option)):
             raise ValueError(f"{option_name(option)} applies to algorithms, not to files; leave it out")
-    return load(args.what)
+    return loaded(args.what)
 
 
 def is_given(value: object) -> bool:

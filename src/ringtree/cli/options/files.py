@@ -35,6 +35,17 @@ class MayBeFile(str):
         return (self.removeprefix(MEASURED), *Functions(self).files)
 
 
+class MayBeSchedule(MayBeFile):
+    """A schedule's file, `-` for standard input, or an algorithm; or FILE.py:FUNCTION."""
+
+    __slots__ = ()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The words that may be files."""
+        return tuple(each for each in super().files if each != "-")
+
+
 class Functions(str):
     """Names of algorithms, some of which may be FILE.py:FUNCTION."""
 
@@ -63,8 +74,8 @@ READ = FileRead, MayBeFile, Functions, ProgramAndTable
 
 
 def check_read(args: argparse.Namespace) -> None:
-    """ValueError, one line, where `-` is given as a file that is read: to other programs it is standard input, whose
-    length cannot be looked at before it is read."""
+    """ValueError, one line, where `-` is given as a file that is read: to other programs it is standard input, which
+    most files are not read from: their readers open them several times."""
     for value in vars(args).values():
         for each in value if isinstance(value, list) else [value]:
             if isinstance(each, READ) and "-" in each.files:

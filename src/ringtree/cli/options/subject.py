@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ringtree.cli.options.collective import collective_name
-from ringtree.cli.options.files import MayBeFile
+from ringtree.cli.options.files import MayBeSchedule
 
 MOST_RANKS = 1 << 20
 
@@ -24,7 +24,7 @@ class IfGiven(argparse.Action):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the schedule, -n, --collective, --root and --option."""
-    add_what(parser, "ALGORITHM|FILE", "a name from `ringtree algorithms`, or a schedule file")
+    add_what(parser, "ALGORITHM|FILE", "a name from `ringtree algorithms`, or a schedule file (-: standard input)")
     add = parser.add_argument
     add("-n", "--ranks", type=int, metavar="N", help="ranks (default 8; a file has its own number)")
     add(
@@ -40,11 +40,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_what(parser: argparse.ArgumentParser, metavar: str, described: str) -> None:
     """Adds the algorithm or file, as the first argument or as `--algorithm`."""
     either = parser.add_mutually_exclusive_group(required=True)
-    either.add_argument("what", nargs="?", action=IfGiven, type=MayBeFile, metavar=metavar, help=described)
+    either.add_argument("what", nargs="?", action=IfGiven, type=MayBeSchedule, metavar=metavar, help=described)
     either.add_argument(
         "--algorithm",
         dest="what",
-        type=MayBeFile,
+        type=MayBeSchedule,
         metavar="A",
         help="the same as the first argument: a name, or FILE.py:FUNCTION, a function of your own",
     )

@@ -26,7 +26,7 @@ MOST_TRANSFERS = 200_000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `ringtree prove`."""
-    described = "all, a name from `ringtree algorithms`, or a schedule file"
+    described = "all, a name from `ringtree algorithms`, or a schedule file (-: standard input)"
     subject.add_what(parser, "all|ALGORITHM|FILE", described)
     parser.add_argument("--collective", type=collective_name, metavar="C", help="only this collective")
     counted = "ranks, such as 8, 1-64 or 2,4,8 (default 8; all: 1-64)"
