@@ -34,6 +34,14 @@ def test_groups_of_hosts_are_shown(ringtree: Ringtree, tmp_path: Path) -> None:
     assert [c["options"] for c in json.loads(record.read_text())["candidates"]] == [{"group": 6}, {}]
 
 
+def test_options_go_to_the_algorithms_that_have_them(ringtree: Ringtree, tmp_path: Path) -> None:
+    record = tmp_path / "found.json"
+    where = ("--topology", "cluster:hosts=2", "-n", "12", "--bytes", "16M", "--algorithm", "hierarchical,ring")
+    assert ringtree("search", "all_reduce", *where, "--option", "group=3", "--json", str(record)).code == 0
+    found = {c["algorithm"]: c["options"] for c in json.loads(record.read_text())["candidates"]}
+    assert found == {"hierarchical": {"group": 3}, "ring": {}}
+
+
 def test_an_order_begins_at_the_root(ringtree: Ringtree) -> None:
     where = ("--topology", "torus:dims=3x3", "-n", "9", "--bytes", "1M")
     *_, last = ringtree("search", "broadcast", *where, "--root", "5", "--algorithm", "chain").out.splitlines()
@@ -71,6 +79,11 @@ def test_nothing_is_left_where_the_file_cannot_be_written(ringtree: Ringtree, tm
     "words, expected",
     [
         ("all_reduce --topology dgx-h100", "required: --bytes"),
+        (
+            "all_reduce --topology switch --bytes 1M --option gruop=2",
+            "is compared has an option 'gruop': expected",
+        ),
+        ("all_reduce --topology switch --bytes 1M --option group=2.5", "--option: group: got 2.5; expected a whole"),
         ("all_reduce --topology dgx-h100 --bytes 1M --algorithm ring,", "ring,: an empty name; expected such as ring,"),
         ("all_reduce --topology dgx-h100 --bytes 1M,2M", "expected one size"),
         ("all_reduce --topology dgx-h100 --bytes 1M -n 4", "expected --nodes or --gpus for machines"),

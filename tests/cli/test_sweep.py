@@ -118,6 +118,16 @@ def test_a_file_of_links(capsys, tmp_path):
     assert "links.json has 8 ranks; leave -n/--ranks out" in capsys.readouterr().err
 
 
+def test_options_go_to_the_algorithms_that_have_them(capsys):
+    words = ("all_reduce", "--topology", "cluster:hosts=2", "-n", "12", "--bytes", "16M")
+    words += ("--algorithm", "ring,hierarchical")
+    of_hosts, of_three = (sweep(capsys, *words, *more) for more in ((), ("--option", "group=3")))
+    assert "# hierarchical with group=6: the ranks of a host" in of_hosts
+    assert "# hierarchical with group=3\n" in of_three
+    rows = [next(line.split() for line in out.splitlines() if "16777216" in line) for out in (of_hosts, of_three)]
+    assert rows[0][1] == rows[1][1] and float(rows[0][2]) < float(rows[1][2])
+
+
 def test_groups_on_one_host_are_the_algorithms_own(capsys):
     """In groups of all the ranks it would be a ring."""
     row = sweep(capsys, "all_reduce", "--topology", "switch", "--bytes", "1M", "--algorithm", "ring,hierarchical")
@@ -212,6 +222,8 @@ def test_rank_counts(text, each, expected):
         ("all_reduce --topology switch --bytes 0", "--bytes 0: 0 bytes"),
         (f"all_reduce --topology dgx-a100 --ranks {','.join(map(str, range(1, 99)))}", "expected such as 64"),
         ("all_reduce --topology dgx-h100 --nodes 1048576", "8,388,608 ranks; expected at most 1,048,576"),
+        ("all_reduce --topology switch --option gruop=2", "no algorithm that is compared has an option 'gruop'"),
+        ("all_reduce --topology switch --algorithm hierarchical --option group=2.5", "hierarchical: group: got 2.5;"),
         ("al_reduce --topology switch", "no collective 'al_reduce'"),
         ("all_reduce --topology switch --ranks 9999 --algorithm two_shot", "more than 4,194,304 transfers"),
         ("all_reduce --topology nothing", "nothing"),

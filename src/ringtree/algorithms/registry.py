@@ -76,6 +76,11 @@ class Algorithm:
             raise ValueError(f"{self.name} does not serve {collective_name}: expected {expected}")
         return self.functions[collective_name]
 
+    def accepted(self, collective_name: str, options: Mapping[str, object]) -> dict[str, object]:
+        """Returns those of `options` that its function for a collective has."""
+        known = inspect.signature(self.function(collective_name)).parameters if options else {}
+        return {name: value for name, value in options.items() if name in known and _is_option(known[name])}
+
     def build(self, collective_name: str, ranks: int, root: int | None = None, **options: object) -> Schedule:
         """The schedule for `ranks` ranks. A rooted collective's root is 0 unless given; others take none. `options` are
         the algorithm's own, which its docstring names. ValueError: for another root, number of ranks or option."""
@@ -86,7 +91,7 @@ class Algorithm:
         if not promise.rooted and root is not None:
             raise ValueError(f"{collective_name} has no root: got root {root}")
         parameters = inspect.signature(function).parameters.values() if options else ()
-        known = {p.name: p for p in parameters if p.kind is p.KEYWORD_ONLY}
+        known = {p.name: p for p in parameters if _is_option(p)}
         if strange := [o for o in options if o not in known]:
             expected = f"expected one of {', '.join(known)}" if known else "it has none"
             raise ValueError(f"{self.name} {collective_name} has no option {strange[0]!r}: {expected}")
@@ -100,6 +105,10 @@ class Algorithm:
         if not 0 <= root < ranks:
             raise ValueError(f"{collective_name} with root {root}: expected a rank, 0..{ranks - 1}")
         return function(ranks, root, **options)
+
+
+def _is_option(parameter: inspect.Parameter) -> bool:
+    return parameter.kind is parameter.KEYWORD_ONLY
 
 
 def _whole(value: object, what: str) -> int:
@@ -225,6 +234,16 @@ def known() -> list[str]:
 def build(name: str, collective_name: str, ranks: int, root: int | None = None, **options: object) -> Schedule:
     """The schedule of algorithm `name` for a collective. ValueError, with the known ones: if there is none."""
     return find(name).build(collective_name, ranks, root, **options)
+
+
+def check_options(names: Iterable[str], collective_name: str, options: Mapping[str, object]) -> None:
+    """Refuses an option that none of these algorithms has for a collective. ValueError, with those that they have."""
+    functions = [find(name).function(collective_name) for name in names]
+    known = [p.name for f in functions for p in inspect.signature(f).parameters.values() if _is_option(p)]
+    for option in options:
+        if option not in known:
+            expected = f"one of {', '.join(dict.fromkeys(known))}" if known else "none"
+            raise ValueError(f"no algorithm that is compared has an option {option!r}: expected {expected}")
 
 
 def serving(collective_name: str) -> list[str]:

@@ -38,7 +38,13 @@ def run(args: argparse.Namespace) -> int:
     where, names = _where(args), subject.names(args.algorithm)
     if where.ranks < 2:
         raise ValueError(f"{where.name} is one rank, which sends nothing: expected two at least")
-    found = candidates(args.collective, where, sizes[0], args.root, names, partial(terminal.counted, "algorithms"))
+    watched, options = partial(terminal.counted, "algorithms"), dict(args.option)
+    try:
+        found = candidates(args.collective, where, sizes[0], args.root, names, watched, options)
+    except TypeError as refusal:
+        if not options:
+            raise
+        raise ValueError(f"--option: {refusal}") from None
     bound = Bounds(where).bound(args.collective, sizes[0], args.root or 0)
     written = [write_schedule(found[0].schedule, args.export, key)] if args.export else []
     if args.json:

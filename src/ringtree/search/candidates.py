@@ -3,14 +3,14 @@ its chunks in the pieces that suit the size, and rings side by side where links 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ringtree import price
-from ringtree.algorithms import find, serving
+from ringtree.algorithms import check_options, find, serving
 from ringtree.algorithms.groups import host_group
 from ringtree.ir.collective import collective as find_collective
 from ringtree.ir.schedule import Schedule
@@ -66,13 +66,15 @@ def candidates(
     root: int | None = None,
     names: Sequence[str] = (),
     watched: Callable[[Sequence[Any]], Iterable[Any]] = iter,
+    options: Mapping[str, object] | None = None,
 ) -> tuple[FoundSchedule, ...]:
     """Returns the schedules found for a whole vector of `nbytes`, quickest first, one or two of each algorithm (those
     in `names`, or all published ones that serve the collective over so many ranks). Groups are the hosts, where they
     are even; a user's own schedule is proved first. Cost: up to 400 predictions for each of eight algorithms, and
     `rings`; a second on 8 ranks, tens on 64. `watched` yields the items of each list that is gone through, to show how
-    far it is. ValueError: for more than 256 ranks, a root that cannot be, a name that does not serve the collective, or
-    where none serves it over so many ranks; ProofError for a user's own that is wrong."""
+    far it is. `options`: of the algorithms, each for those that have it. ValueError: for more than 256 ranks, a root
+    that cannot be, a name that does not serve the collective, an option that none has, or where none serves it over so
+    many ranks; ProofError for a user's own that is wrong."""
     check_byte_count(nbytes)
     if isinstance(names, str):
         raise TypeError(f"names={names!r}: expected a list of names")
@@ -84,11 +86,10 @@ def candidates(
         raise ValueError(f"{topology.name} has {topology.ranks} ranks: expected at most {MOST_RANKS} to search")
     at = (root or 0) if rooted_here else None
     refusals: list[str] = []
-    plain = list(
-        _in_rank_order(
-            collective, topology, nbytes, at, watched([*dict.fromkeys(names or serving(collective))]), refusals
-        )
-    )
+    listed, asked = [*dict.fromkeys(names or serving(collective))], options or {}
+    if asked:
+        check_options(listed, collective, asked)
+    plain = list(_in_rank_order(collective, topology, nbytes, at, watched(listed), refusals, asked))
     if not plain:
         raise ValueError(f"no schedule of {collective} over {topology.ranks} ranks: {refusals[0]}")
     plain.sort(key=lambda c: c.seconds)
@@ -102,15 +103,21 @@ def candidates(
 
 
 def _in_rank_order(
-    collective: str, topology: Topology, nbytes: int, root: int | None, names: Iterable[str], refusals: list[str]
+    collective: str,
+    topology: Topology,
+    nbytes: int,
+    root: int | None,
+    names: Iterable[str],
+    refusals: list[str],
+    options: Mapping[str, object],
 ) -> Iterator[FoundSchedule]:
     """The algorithms that serve so many ranks, in rank order; `refusals` gets the reasons of the others."""
     for name in names:
         algorithm = find(name)
         algorithm.function(collective)  # an algorithm that does not serve it is a mistake, a number of ranks is none
-        grouped = host_group(name, collective, topology.hosts.tolist())
+        taken = {**host_group(name, collective, topology.hosts.tolist()), **algorithm.accepted(collective, options)}
         try:
-            schedule = algorithm.build(collective, topology.ranks, root, **grouped)
+            schedule = algorithm.build(collective, topology.ranks, root, **taken)
         except ValueError as refusal:  # of one that serves other numbers of ranks
             refusals.append(str(refusal))
             continue
@@ -120,7 +127,7 @@ def _in_rank_order(
         if algorithm.origin:
             prove(schedule)
         order = tuple(range(topology.ranks))
-        plain = FoundSchedule(algorithm.name, schedule, (order,), 1, 0.0, 0.0, tuple(grouped.items()))
+        plain = FoundSchedule(algorithm.name, schedule, (order,), 1, 0.0, 0.0, tuple(taken.items()))
         yield _in_pieces(plain, topology, nbytes)
 
 

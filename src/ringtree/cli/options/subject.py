@@ -50,7 +50,7 @@ def add_what(parser: argparse.ArgumentParser, metavar: str, described: str) -> N
     )
 
 
-def add_option(parser: argparse.ArgumentParser) -> None:
+def add_option(parser: argparse.ArgumentParser, whose: str = "the algorithm") -> None:
     """Adds --option NAME=VALUE."""
     parser.add_argument(
         "--option",
@@ -58,7 +58,7 @@ def add_option(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="option of the algorithm, such as group=4; may be repeated",
+        help=f"option of {whose}, such as group=4; may be repeated",
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ringtree.algorithms import build, find, serving
+from ringtree.algorithms import check_options, find, serving
 from ringtree.algorithms.groups import host_group, takes_groups
 from ringtree.bench.record import bandwidths
 from ringtree.cli import terminal
@@ -49,7 +49,11 @@ def run(args: argparse.Namespace) -> int:
     sizes = [0]
     if not without_data(args.collective, ["--bytes"] * (args.bytes is not None)):
         sizes = sorted(set(byte_sizes(args.bytes or ("1M" if len(counts) > 1 else "8:8G"))))
-    cases = [case for ranks in counts for case in _priced(args.collective, names, where(ranks), ranks, sizes)]
+    options = dict(args.option)
+    check_options(names, args.collective, options)
+    priced = (_priced(args.collective, names, where(ranks), ranks, sizes, options) for ranks in counts)
+    cases = [case for of_ranks in priced for case in of_ranks]
+    notes += [f"{name} with {_in_words(taken)}" for name in names if (taken := _taken(name, args.collective, options))]
     terminal.show(lines(name, cases, notes))
     record = _record(name, cases)
     if args.json:
@@ -150,16 +154,31 @@ def _algorithms(collective: str, asked: str | None) -> list[str]:
     return names
 
 
+def _taken(name: str, collective: str, options: Mapping[str, object]) -> dict[str, object]:
+    """The given options that the algorithm has."""
+    return find(name).accepted(collective, options)
+
+
+def _in_words(options: Mapping[str, object]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in options.items())
+
+
 def _priced(
-    collective: str, names: Sequence[str], where: Topology | Cluster, ranks: int, sizes: Sequence[int]
+    collective: str,
+    names: Sequence[str],
+    where: Topology | Cluster,
+    ranks: int,
+    sizes: Sequence[int],
+    options: Mapping[str, object],
 ) -> list[SweepLine]:
     links = where if isinstance(where, Topology) else where.topology()
     if links.ranks != ranks:
         raise ValueError(f"{links.name} has {links.ranks} ranks; expected {ranks}")
     times, groups = {}, {}
     for name in names:
-        grouped = host_group(name, collective, links.hosts.tolist())
-        if found := _times_s(collective, name, links, sizes, grouped):
+        taken = _taken(name, collective, options)
+        grouped = {} if "group" in taken else host_group(name, collective, links.hosts.tolist())
+        if found := _times_s(collective, name, links, sizes, grouped, taken):
             times[find(name).name] = found
             groups.update({find(name).name: each for each in grouped.values()})
     if not times:
@@ -182,23 +201,30 @@ def _priced(
 
 
 def _times_s(
-    collective: str, name: str, links: Topology, sizes: Sequence[int], grouped: Mapping[str, int]
+    collective: str,
+    name: str,
+    links: Topology,
+    sizes: Sequence[int],
+    grouped: Mapping[str, int],
+    taken: Mapping[str, object],
 ) -> list[float]:
-    """At each size; empty where the schedule is too long to write out. `grouped`: as `host_group` finds it."""
+    """At each size; empty where the schedule is too long to write out. `grouped`: as `host_group` finds it;
+    `taken`: the options that were given."""
     ranks, cost = links.ranks, find(name).costs[collective]
     if ranks < 2:
         return [0.0] * len(sizes)
-    of_hosts = grouped or not takes_groups(name, collective)
+    of_hosts = not taken and (grouped or not takes_groups(name, collective))
     if of_hosts and (form := growth.closed(name, collective)):  # a closed form's groups are the hosts
         seconds = form(links, ranks)
         return [seconds(nbytes) for nbytes in sizes]
     if growth.transfers(name, collective, ranks) > MOST_TRANSFERS:
         if not of_hosts or name not in growth.representatives(collective):
             return []
-    schedule = build(name, collective, ranks, **grouped)
+    options = (*grouped.items(), *taken.items())
+    schedule = subject.built(name, collective, ranks, None, options)
     if find(name).origin:
         short = ranks <= MOST_PROVED_RANKS and schedule.transfers <= MOST_PROVED
-        prove(schedule if short else build(name, collective, PROVED_RANKS))
+        prove(schedule if short else subject.built(name, collective, PROVED_RANKS, None, tuple(taken.items())))
     if cost.pipelines:
         seconds = scale.InPieces(schedule, links).seconds
         return [seconds(nbytes) for nbytes in sizes]

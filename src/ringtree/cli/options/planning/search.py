@@ -18,6 +18,7 @@ import argparse
 from ringtree.cli.options import cluster
 from ringtree.cli.options.collective import collective_name
 from ringtree.cli.options.files import Functions, MayBeFile, to_write
+from ringtree.cli.options.subject import add_option
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--root", type=int, metavar="R", help="the root, where the collective has one (default 0)")
     add("--algorithm", type=Functions, metavar="A", help="names such as ring,double_tree, or FILE.py:FUNCTION "
         "(default: all that serve)")  # fmt: skip
+    add_option(parser, "the algorithms that have it")
     cluster.add_arguments(parser, named=False)
     add("--export", type=to_write, metavar="FILE", help="write the quickest schedule; .xml (MSCCL), .json (MSCCL++) "
         "and .txt name the format")  # fmt: skip

@@ -17,6 +17,7 @@ import argparse
 from ringtree.cli.options import cluster
 from ringtree.cli.options.collective import collective_name
 from ringtree.cli.options.files import Functions, MayBeFile, to_write
+from ringtree.cli.options.subject import add_option
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(default: a few representative ones)")  # fmt: skip
     add("--topology", type=MayBeFile, required=True, metavar="NAME|FILE|SHAPE", help="a machine from "
         "`ringtree topo list`, a topology file, or a shape as in `ringtree simulate --help`")  # fmt: skip
+    add_option(parser, "the algorithms that have it")
     cluster.add_arguments(parser, named=False)
     add("--json", type=to_write, metavar="FILE", help="write the rows as JSON, in the format of bench")
     add("--html", type=to_write, metavar="FILE", help="write a page of charts")
