@@ -44,7 +44,7 @@ def test_a_chunk_kept_in_place_of_another_is_refused() -> None:
     staged = Transfers.of([0, 1, 0], [1, 1, 1], [0, 1, 1], to=[1, 0, 1], round=[0, 1, 2])
     schedule = Schedule("staged", "broadcast", 2, 2, (Block(staged),), 0)
     prove(schedule)
-    with pytest.raises(ProofError, match="it keeps chunk 0 in place of chunk 1, whose size may be another; expected s"):
+    with pytest.raises(ProofError, match="it takes chunk 0 in place of chunk 1, whose size may be another; expected s"):
         prove_programs(lower(schedule))
 
 

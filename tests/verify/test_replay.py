@@ -116,7 +116,7 @@ def test_lanes_are_first_in_first_out() -> None:
         release(0),
     ]
     message = refusal(program(0, sender + own, chunks=2), program(1, taker, chunks=2))
-    assert "rank 1 step 1 (copy output[0] <- message0): it takes chunk 1 for one of the size of chunk 0" in message
+    assert "rank 1 step 1 (copy output[0] <- message0): it takes chunk 1 in place of chunk 0" in message
     message = refusal(program(0, sender + own, chunks=2), program(1, taker, chunks=2), even=True)
     assert (
         "rank 1 chunk 0: expected rank 0's chunk 0; there was rank 0's chunk 1, last written by rank 1 step 1"
@@ -192,6 +192,6 @@ def test_labels_of_blocks_are_sizes() -> None:
         return programs
 
     prove_programs(transposed(2, 0), alike=True)
-    assert "it takes chunk 2 for one of the size of chunk 1" in refusal(*transposed(2, 1), alike=True)
-    expected = "it takes rank 1's chunk 0 for one of the size of rank 0's chunk 0; expected that label"
+    assert "it takes chunk 2 in place of chunk 1" in refusal(*transposed(2, 1), alike=True)
+    expected = "it takes rank 1's chunk 0 in place of rank 0's chunk 0, whose size may be another; expected scratch"
     assert expected in refusal(*transposed(2, 0))

@@ -280,11 +280,11 @@ def _schedule(made: object, name: str, ranks: int, origin: str) -> Schedule:
     if other := [block.rows for block in made.blocks if not isinstance(block.rows, Transfers)]:
         kind = type(other[0]).__name__
         raise ValueError(f"{where} has {kind} as the rows of a block; expected ringtree.ir.schedule.Transfers")
-    fields = ("ranks", "chunks", "scratch", "switches")
-    numbers = {field: _number(getattr(made, field), field, where) for field in fields}
+    ranks, chunks = _number(made.ranks, "ranks", where), _number(made.chunks, "chunks", where)
+    scratch, switches = _number(made.scratch, "scratch", where), _number(made.switches, "switches", where)
     root = None if made.root is None else _number(made.root, "root", where)
     blocks = tuple(replace(block, times=_number(block.times, "times", where)) for block in made.blocks)
-    return replace(made, blocks=blocks, root=root, **numbers)
+    return Schedule(made.name, made.collective, ranks, chunks, blocks, root, scratch, switches)
 
 
 def _number(value: object, field: str, where: str) -> int:

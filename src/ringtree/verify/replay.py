@@ -124,7 +124,7 @@ class _Machine:
             f"rank {k // self.wide}'s chunk {k % self.wide}" if self.wide else f"chunk {k}" for k in (sized, label)
         )
         problem = (
-            f"it keeps {took} in place of {size}, whose size may be another; expected scratch for it, or that label on "
+            f"it takes {took} in place of {size}, whose size may be another; expected scratch for it, or that label on "
             "the operand"
         )
         return self._refuse(thread, step, problem)
