@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import os
 import pickle
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, cast
 
 import pytest
 
@@ -69,6 +71,30 @@ def test_a_function_that_was_defined_after_a_pool_is_refused_and_the_pool_lives_
         assert isinstance(caught.value.__cause__, LookupError)
         assert pool.run(total, 5) == [10, 10]
     assert capfd.readouterr().err == ""
+
+
+def test_a_function_with_other_code_by_now_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As that of a notebook's cell that was changed after its Pool was made."""
+    pytest.importorskip("ringtree._native")
+    space: dict[str, Any] = {"__name__": __name__}
+
+    def defined(text: str) -> Callable[..., Any]:
+        exec(text, space)
+        monkeypatch.setitem(globals(), "cell", space["cell"])
+        return cast("Callable[..., Any]", space["cell"])
+
+    kept = "def cell(comm):\n    return [comm.rank + n for n in (1, 2) if n in {1, 2}]"
+    cell = defined(kept)
+    with Pool(2) as pool:
+        assert pool.run(cell) == pool.run(defined("\n\n" + kept)) == [[1, 2], [2, 3]]
+        for changed in ("(1, 2)", "{1, 2}"), ("n in (1, 2)", "n in (1, 3)"), ("rank", "size"):
+            with pytest.raises(
+                pickle.UnpicklingError, match=r"of cell: .* has changed since; they have what was there"
+            ):
+                pool.run(defined(kept.replace(*changed)))
+            with pytest.raises(pickle.UnpicklingError, match=r"of partial: .* its code has changed since"):
+                pool.run(partial(space["cell"]))
+        assert pool.run(defined(kept)) == [[1, 2], [2, 3]]
 
 
 def test_a_call_that_one_rank_alone_cannot_read_ends_a_pool(monkeypatch: pytest.MonkeyPatch) -> None:

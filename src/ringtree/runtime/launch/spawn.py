@@ -80,7 +80,7 @@ class Pool:
         """Runs `fn(comm, *args)` on every rank, with the same communicator each time; returns the results by rank.
         Several threads have turns. RankFailed: if a rank fails, which ends the pool. RuntimeError: if the pool has
         ended. PicklingError: if the call cannot be pickled; UnpicklingError: if no rank can unpickle it, as one of a
-        function that was defined after the pool."""
+        function that was defined after the pool, or has other code by now."""
         if not callable(fn):
             raise TypeError(f"run({fn!r}, ...): expected a function that takes a communicator")
         with self._turn:

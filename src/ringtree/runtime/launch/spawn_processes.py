@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import mmap
 import os
 import pickle
@@ -13,9 +14,11 @@ import warnings
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from multiprocessing.connection import Connection, Pipe, wait
-from typing import NoReturn
+from types import CodeType
+from typing import Any, NoReturn
 
 from ringtree.algorithms import REGISTRY
 from ringtree.runtime.bootstrap.environment import ADDRESS
@@ -39,6 +42,7 @@ NEEDED_BY_CALLS = (
 """Modules that a rank loads at its first call, which load all others that it needs."""
 MOST_CHARACTERS = 20_000
 """The most of an error's line, and of its traceback, that the parent raises; `cause` has all."""
+MOST_WRAPPERS = 16
 _INTERRUPTED = "it was interrupted (KeyboardInterrupt)"
 _INTERRUPTED_CODE = 128 + signal.SIGINT
 """The exit code of a rank that SIGINT ended between two tasks, as of a shell's command."""
@@ -72,9 +76,9 @@ class Processes:
             raise named(f"rank {len(self._pids)} could not be started", error) from None
 
     def written(self, task: Task) -> bytes:
-        """The task, pickled."""
+        """The task, pickled, and its function's code, which is pickled by name."""
         try:
-            return pickle.dumps(task)
+            return pickle.dumps((task, _code_of(task[0])))
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise pickle.PicklingError(
                 f"the call cannot be pickled: {error}; expected a module's function, of arguments that can be pickled, "
@@ -311,10 +315,29 @@ def attempt(communicator: Communicator, task: Task) -> Outcome:
 
 def _attempt_sent(communicator: Communicator, sent: bytes) -> Outcome:
     try:
-        task = pickle.loads(sent)
+        task, code = pickle.loads(sent)
+        if code != _code_of(task[0]):
+            raise ImportError("its code has changed since")
     except Exception as error:  # noqa: BLE001  # of any kind
         return Outcome(story=_cut("".join(traceback.format_exception_only(error)).strip()), cause=error, refused=True)
     return attempt(communicator, task)
+
+
+def _code_of(fn: Any) -> bytes:
+    """A digest of a function's code and of those that it wraps, without their lines; nothing of other callables."""
+    found: list[Any] = []
+    while fn is not None and len(found) < MOST_WRAPPERS:
+        found.append(_parts(getattr(fn, "__code__", None)))
+        fn = fn.func if isinstance(fn, partial) else getattr(fn, "__wrapped__", None)
+    return hashlib.blake2b(repr(found).encode(), digest_size=16).digest()
+
+
+def _parts(constant: Any) -> Any:
+    """The parts of code that make its results, all in an order that two processes share."""
+    if isinstance(constant, CodeType):
+        names = constant.co_names, constant.co_varnames, constant.co_freevars
+        return constant.co_code, names, [_parts(each) for each in constant.co_consts]
+    return sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant
 
 
 def failure(error: BaseException) -> Outcome:
