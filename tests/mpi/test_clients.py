@@ -41,6 +41,8 @@ def test_a_program_of_mpi4pys_runs_as_it_is(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("4 ['a', 'b']") == 4
     assert "ringtree.mpi program.py" in run().stderr
+    asked = run("--help")
+    assert asked.returncode == 0 and "ringtree.mpi program.py" in asked.stdout
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,11 @@ from ringtree.runtime import settings
         ("RINGTREE_WIRE", "pigeon", "RINGTREE_WIRE is 'pigeon': expected one of tcp, ucx"),
         ("RINGTREE_DEVICE_ENGINE", "shm", "RINGTREE_DEVICE_ENGINE is 'shm'; expected one of cuda, nccl"),
         ("RINGTREE_NCCL_CARRIER", "tcp", "RINGTREE_NCCL_CARRIER is 'tcp'; expected one of nccl, gloo, staged"),
+        (
+            "RINGTREE_REPLACES",
+            "gloo,nccl",
+            "RINGTREE_REPLACES is 'gloo,nccl': ringtree takes the place of \"gloo\" only",
+        ),
         ("RINGTREE_ADDRESS", "nowhere", "RINGTREE_ADDRESS"),
         ("RINGTREE_ALGORITHM", "0", "RINGTREE_ALGORITHM is '0': no algorithm '0': expected one of ring"),
         ("RINGTREE_DEBUG", "zz", "RINGTREE_DEBUG is 'zz': expected info, or trace"),

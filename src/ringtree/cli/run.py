@@ -11,10 +11,10 @@ from ringtree.cli import arguments
 from ringtree.runtime import settings
 from ringtree.runtime.bootstrap.environment import INTERFACE, MOST_RANKS
 from ringtree.runtime.launch import launch
+from ringtree.runtime.launch.torch_variables import REPLACES
 
 OVER_HOSTS = "ringtree.cli.run_hosts"
 """The module that starts ranks on several hosts, loaded where --hosts is given."""
-REPLACES = "RINGTREE_REPLACES"
 
 FOR_HOSTS = ("ssh", "python", "interface", "env")
 """Options that --hosts alone has a use for."""

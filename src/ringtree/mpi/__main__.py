@@ -16,6 +16,9 @@ from ringtree import mpi
 
 def main(arguments: list[str]) -> int:
     """Runs the program; 2 where none is named, or none is there."""
+    if arguments[:1] in (["-h"], ["--help"]):
+        sys.stdout.write(f"{__doc__}\n")
+        return 0
     if arguments[:1] == ["-"] or (arguments[:1] == ["-c"] and arguments[1:]):
         return _run_code(arguments)
     named = arguments[:1] == ["-m"]

@@ -33,6 +33,7 @@ RULES = {
     "RINGTREE_DEVICE_WAITS": ("ringtree.runtime.engines.device.cuda", "waits"),
     "RINGTREE_NCCL_CARRIER": ("ringtree.runtime.engines.nccl.choice", "chosen"),
     "RINGTREE_INTERFACE": ("ringtree.runtime.bootstrap.network.interfaces", "chosen_interface"),
+    "RINGTREE_REPLACES": ("ringtree.runtime.launch.torch_variables", "replaced_of"),
     "RINGTREE_SINGLE_COPY": ("ringtree.runtime.engines.shm", "single_copies"),
     "RINGTREE_STACK_SIGNAL": ("ringtree.runtime.observing.stacks", "chosen_signal"),
     "RINGTREE_TIMEOUT": ("ringtree.runtime.bootstrap.environment", "patience_of"),

@@ -22,6 +22,7 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 from ringtree.runtime.engines.engine import native_module
+from ringtree.runtime.launch.torch_variables import replaced_of
 from ringtree.torch_backend.registration import NAME, REPLACES, TakenPlace
 
 GLOO = "gloo"
@@ -52,11 +53,8 @@ def replace(name: str = GLOO) -> None:
 
 def replace_all(names: str) -> None:
     """Replaces the backends that RINGTREE_REPLACES names, one after another with commas."""
-    for name in filter(None, (part.strip().lower() for part in names.split(","))):
-        try:
-            replace(name)
-        except ValueError as error:
-            raise ValueError(f"RINGTREE_REPLACES is {names!r}: {error}") from None
+    for name in replaced_of({REPLACES: names}):
+        replace(name)
 
 
 def _instead_of(helper: Callable[..., Any]) -> Callable[..., Any]:

@@ -213,7 +213,7 @@ BAD: dict[str, tuple[Act, type[Exception], str]] = {
         TypeError,
         "the array to broadcast into is a list",
     ),
-    "scatter out": (lambda c: c.scatter(X, 1 - c.rank), ValueError, "scatter needs out on rank"),
+    "scatter out": (lambda c: c.scatter(X, 1 - c.rank), ValueError, "expected numpy.empty(the shape of a block"),
     "scatter x": (lambda c: c.scatter(None, c.rank), ValueError, "scatter needs x on the root"),
     "peer": (lambda c: c.send(X, 2), ValueError, "no rank 2 to exchange messages with: expected 0..1"),
     "tag": (lambda c: c.recv(X.copy(), 1 - c.rank, -2), ValueError, "tag -2: expected 0.."),

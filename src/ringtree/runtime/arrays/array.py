@@ -31,6 +31,8 @@ _RAW = {1: Dtype.UINT8, 2: Dtype.UINT16}
 """The type that holds the bits of a named type, by its size in bytes."""
 _HINTS = {
     "O": "; other objects travel by the calls whose names end in _object",
+    "U": "; texts travel by the calls whose names end in _object",
+    "S": "; texts travel by the calls whose names end in _object",
     "V": "; a pair is laid out as C does it: np.dtype([...], align=True)",
 }
 """The remedy for an unsupported kind of element."""

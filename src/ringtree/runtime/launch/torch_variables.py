@@ -12,6 +12,9 @@ from collections.abc import Mapping
 
 HERE = "127.0.0.1"
 STORE = ("MASTER_ADDR", "MASTER_PORT")
+REPLACES = "RINGTREE_REPLACES"
+REPLACEABLE = ("gloo",)
+"""The backends of torch's whose place ringtree takes."""
 
 
 class StorePort:
@@ -48,3 +51,16 @@ def store_variables(host: str | None, port: int, env: Mapping[str, str]) -> dict
 def rank_variables(rank: int, size: str, place: int, here: int) -> dict[str, str]:
     """The numbers of a rank: in the job, and by `place` among the `here` ranks of its host."""
     return {"RANK": str(rank), "WORLD_SIZE": size, "LOCAL_RANK": str(place), "LOCAL_WORLD_SIZE": str(here)}
+
+
+def replaced_of(env: Mapping[str, str]) -> list[str]:
+    """The backends that RINGTREE_REPLACES names, with commas between them. ValueError: for one that is not
+    replaceable."""
+    text = env.get(REPLACES, "")
+    names = [name for part in text.split(",") if (name := part.strip().lower())]
+    for name in names:
+        if name not in REPLACEABLE:
+            raise ValueError(
+                f'{REPLACES} is {text!r}: ringtree takes the place of "{REPLACEABLE[0]}" only; got {name!r}'
+            )
+    return names

@@ -50,7 +50,7 @@ from ringtree.cli.options.files import Functions, MayBeFile, to_write
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `ringtree run`."""
     parser.usage = "ringtree run [-h] -n N | --hosts HOSTS [-m] [--algorithm A] [--trace FILE] PROGRAM [ARGS …]"
-    parser.add_argument("-n", "--ranks", type=int, metavar="N", help="number of ranks")
+    parser.add_argument("-n", "-np", "--ranks", type=int, metavar="N", help="number of ranks")
     parser.add_argument("--hosts", type=MayBeFile, metavar="a:4,b:4|FILE", help="hosts and their slots, or a hostfile")
     parser.add_argument("--ssh", metavar="COMMAND", help="reach other hosts by COMMAND, as 'ssh -p 2222' (default ssh)")
     parser.add_argument("--python", metavar="PATH", help="Python on the other hosts (default: the path of this one)")

@@ -113,7 +113,8 @@ class Collectives(Reductions):
         if self.rank != root:
             if out is None:
                 raise ValueError(
-                    f"scatter needs out on rank {self.rank}: only the root, {root}, knows how much it sends"
+                    f"scatter needs out on rank {self.rank}: only the root, {root}, knows how much it sends; "
+                    "expected numpy.empty(the shape of a block, its type), or scatter_object, which needs none"
                 )
             b = arrays.writable(out, on_device=True, moved=True)
             request = calls.CallRequest("scatter", b.count * self.size, None, b, out, "", root)

@@ -154,7 +154,8 @@ def peer(rank: int, size: int) -> int:
     """The rank as an int; ValueError unless it is one of `size` ranks."""
     number = whole(rank, "rank")
     if not 0 <= number < size:
-        raise ValueError(f"no rank {number} to exchange messages with: expected 0..{size - 1}")
+        alone = "; this group has one rank: `ringtree run -n 2 PROGRAM` starts two" if size == 1 else ""
+        raise ValueError(f"no rank {number} to exchange messages with: expected 0..{size - 1}{alone}")
     return number
 
 
