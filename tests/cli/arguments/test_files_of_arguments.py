@@ -11,7 +11,7 @@ import pytest
 
 from ringtree.cli import COMMANDS, parser_for
 from ringtree.cli.arguments.destination import files_read
-from ringtree.cli.options.files import READ, FileRead, Functions, MayBeFile, ProgramAndTable, to_write
+from ringtree.cli.options.files import READ, FileRead, Functions, MayBeFile, MayBeSchedule, ProgramAndTable, to_write
 
 NAMES_A_FILE = re.compile(r"FILE|FOLDER|DIR|TABLE|DUMPS|\.json|FUNCTION|ALGORITHM\b|PATH")
 ELSEWHERE = ("--python",)
@@ -46,6 +46,8 @@ def test_an_argument_that_names_a_file_is_read_or_written(command: str) -> None:
         (MayBeFile("trace:a"), ["a"]),
         (MayBeFile("a"), ["a"]),
         (MayBeFile("b.py:ring"), ["b.py"]),
+        (MayBeSchedule("a"), ["a"]),
+        (MayBeSchedule("-"), []),
         (Functions("a"), []),
         (Functions("ring,b.py:ring"), ["b.py"]),
         (Functions("b.py:ring:broadcast:8"), ["b.py"]),

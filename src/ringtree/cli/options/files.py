@@ -69,7 +69,7 @@ class ProgramAndTable(str):
         return (str(self), *self.partition("=")[::2])
 
 
-READ = FileRead, MayBeFile, Functions, ProgramAndTable
+READ = FileRead, MayBeFile, MayBeSchedule, Functions, ProgramAndTable
 """The types of arguments that may name files which are read; each value has `files`."""
 
 
