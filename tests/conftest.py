@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib.util
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -75,6 +76,15 @@ def pytest_collection_finish() -> None:
     """Thousands of tests stay to the end: gc looks at none of them again, nor do forked ranks copy them in doing so."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """Refuses that a test leaves torch's default group to the next one, which would take its processes for ranks."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        distributed.destroy_process_group()
+        pytest.fail("torch's default group is left")
 
 
 @pytest.fixture

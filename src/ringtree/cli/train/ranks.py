@@ -137,8 +137,8 @@ def _reported(work: Callable[[], None], world: World) -> int:
 
 @contextmanager
 def _group(world: World, timeout: timedelta) -> Iterator[None]:
-    """The default process group while the block runs; after a failure it is left as it is: destroying it would wait
-    for the failed ranks."""
+    """The default process group while the block runs; after a failure one of several ranks is left as it is:
+    destroying it would wait for the failed ranks."""
     import torch.distributed as dist
 
     if world.launcher == "torchrun":
@@ -146,7 +146,12 @@ def _group(world: World, timeout: timedelta) -> Iterator[None]:
     else:
         store = _store(world)
         dist.init_process_group("ringtree", store=store, rank=world.rank, world_size=world.size, timeout=timeout)
-    yield
+    try:
+        yield
+    except BaseException:
+        if world.size == 1:
+            dist.destroy_process_group()
+        raise
     dist.destroy_process_group()
 
 
