@@ -118,7 +118,7 @@ test-mpi4py-suite: $(built) ## mpi4py's own tests on ringtree.mpi; RINGTREE_MPI4
 test-long: $(built) ## the long campaigns (an hour and a half; ARGS=tests/verify for one room's)
 	RINGTREE_EXAMPLES=500 $(pytest) -m "slow or hypothesis" --durations=20 $(ARGS)
 
-test-core: ## the engine's core under sanitizers and model checkers, fuzzers' inputs, instructions counted (six minutes)
+test-core: ## the engine's core under sanitizers and model checkers, fuzzers' inputs, instructions counted (four minutes)
 	@$(MAKE) --no-print-directory -j $(JOBS) --output-sync=target -C tests/csrc model tsan asan replay count kernels  # the longest first
 
 test-all: ## all tests there are: test, test-docs, test-hosts, test-pages, test-torch, test-ray, test-long, test-core
