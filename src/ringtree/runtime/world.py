@@ -19,7 +19,7 @@ from ringtree.runtime.bootstrap.environment import (
     trace_folder,
 )
 from ringtree.runtime.bootstrap.local.abstract_socket import ABSTRACT_SOCKET
-from ringtree.runtime.bootstrap.local.siblings import ReportedEnds, Siblings, ended_ranks, started_with
+from ringtree.runtime.bootstrap.local.siblings import Siblings, ended_ranks, reported_ends, started_with
 from ringtree.runtime.communicator import membership
 from ringtree.runtime.communicator.communicator import Communicator
 from ringtree.runtime.engines.engine import GroupParameters, default_engine, in_threads
@@ -67,7 +67,7 @@ def init(
     key = hosts.next_key()
     made: Communicator | None = None
     try:
-        with hosts.setting_up(key, timeout_s, ReportedEnds(world).check) as check_liveness:
+        with hosts.setting_up(key, timeout_s, reported_ends(world).check) as check_liveness:
             made = _made(world, key, engine, timeout_s, check, hosts, check_liveness)
     except BaseException:
         if made is not None:  # another rank failed at the very end
@@ -232,7 +232,7 @@ def _hosts(by: Any, board: bootstrap.Board, world: World, timeout_s: float) -> b
     parents = next((way for way in _process.parents if _is_of(way, by, world)), None)
     at, generation, job = (parents.board, parents.generation, parents.job) if parents else (board, 0, "")
     hosts = bootstrap.MultiHostBootstrap(
-        at, world.rank, world.size, timeout_s, ReportedEnds(world).check, generation=generation, job=job
+        at, world.rank, world.size, timeout_s, reported_ends(world).check, generation=generation, job=job
     )
     _process.keep(_Way(by, world.rank, world.size, generation, hosts))
     return hosts

@@ -1,15 +1,15 @@
-"""The processes of a world's ranks on this host before they have met: one that ends by then is not waited for.
+"""The processes of a world's ranks before they have met: one that ends by then is not waited for.
 
 Who waits looks now and then which processes are ranks of its job: those that `spawn` names, or that this process's
 launcher has started. A rank that was seen, and whose process is gone, will not come, nor will one that its launcher
-reports to have ended: it may have done so before anyone looked.
+reports to have ended: it may have done so before anyone looked. Of other hosts there is the report alone.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 
 from ringtree.errors import PeerDied
@@ -29,41 +29,59 @@ Ended = Callable[[], dict[int, str] | None]
 """The ranks that have ended, as far as their launcher reports it, and how each has; None where nobody reports."""
 
 
+class ReportedEnds:
+    """The ends of ranks on any host, as their launcher reports them. `rank`: this process's, which waits for `whom`."""
+
+    def __init__(self, find: Ended, rank: int, whom: str) -> None:
+        self._find, self._rank, self._whom = find, rank, whom
+        self._next_s = 0.0
+
+    def check(self, ranks: Collection[int]) -> None:
+        """Looks now and then. PeerDied: one of these ranks has ended, the first that did."""
+        if ranks and time.monotonic() >= self._next_s:
+            self.look(ranks)
+
+    def look(self, ranks: Collection[int]) -> bool:
+        """Looks at once, as `check`; returns whether anybody reports."""
+        self._next_s = time.monotonic() + LOOK_S
+        ended = self._find()
+        for rank, how in (ended or {}).items():
+            if rank in ranks:
+                word, remedy = ("ended", "; expected ringtree.init() of every rank") if how == SUCCESS else ("died", "")
+                raise PeerDied(
+                    f"rank {rank} {word} (its process {how}) while rank {self._rank} waited for {self._whom}{remedy}",
+                    rank,
+                )
+        return ended is not None
+
+
 class Siblings:
     """The processes of the ranks 0 to `size` - 1, of which this one is `rank`, as `find` has them, and `ended`."""
 
     def __init__(self, find: Find, rank: int, size: int, ended: Ended = lambda: None) -> None:
-        self._find, self._rank, self._size, self._ended = find, rank, size, ended
+        self._find, self._rank, self._size = find, rank, size
+        self._others = {*range(size)} - {rank}
+        self._reports = ReportedEnds(ended, rank, f"the group of {size} ranks")
         self._seen: dict[int, tuple[int, int]] = {}
         self._gone_s: dict[int, float] = {}
-        self._next_s = self._next_report_s = 0.0
+        self._next_s = 0.0
 
     def check(self, absent: Sequence[int] = ()) -> None:
         """The liveness check of a bootstrap: PeerDied where a rank that was seen has ended, unless another process of
         that rank is there: the one that was seen may be an earlier one. Likewise where the launcher reports an end."""
         self._look()
-        self._check_report()
+        self._reports.check(self._others)
         for rank, (pid, start) in list(self._seen.items()):
             if _start(pid) not in (start, None) and not self._replaced(rank, pid):
-                self._next_report_s = 0.0
-                self._check_report()  # another may have ended first
+                is_reported = self._reports.look(self._others)  # another may have ended first
                 gone_s = self._gone_s.setdefault(pid, time.monotonic())
-                if self._ended() is not None and time.monotonic() < gone_s + REPORT_S:
+                if is_reported and time.monotonic() < gone_s + REPORT_S:
                     continue  # its launcher, which knows how it has ended, is about to report it
                 raise PeerDied(
                     f"rank {rank} died (process {pid} ended) while rank {self._rank} waited for the group of "
                     f"{self._size} ranks",
                     rank,
                 )
-
-    def _check_report(self) -> None:
-        now_s = time.monotonic()
-        if now_s < self._next_report_s:
-            return
-        self._next_report_s = now_s + LOOK_S
-        for rank, how in (self._ended() or {}).items():
-            if rank != self._rank:
-                raise _ended(rank, how, self._rank, f"the group of {self._size} ranks")
 
     def _replaced(self, rank: int, ended: int) -> bool:
         pid = self._find().get(rank, ended)
@@ -81,30 +99,6 @@ class Siblings:
                 self._seen[rank] = pid, start
         now_s = time.monotonic()
         self._next_s = now_s + max(LOOK_S, SHARE * (now_s - begun_s))
-
-
-class ReportedEnds:
-    """The ends of a world's ranks on any host, as its launcher reports them on each."""
-
-    def __init__(self, world: World) -> None:
-        self._rank, self._size, self._find = world.rank, world.size, ended_ranks(world)
-        self._next_s = 0.0
-
-    def check(self, absent: Sequence[int]) -> None:
-        """PeerDied where one of these ranks, which are waited for, has ended."""
-        now_s = time.monotonic()
-        if not absent or now_s < self._next_s:
-            return
-        self._next_s = now_s + LOOK_S
-        ended = self._find() or {}
-        for rank in absent:
-            if rank in ended:
-                raise _ended(rank, ended[rank], self._rank, f"the job of {self._size} ranks")
-
-
-def _ended(rank: int, how: str, me: int, whom: str) -> PeerDied:
-    word, remedy = ("ended", "; expected ringtree.init() of every rank") if how == SUCCESS else ("died", "")
-    return PeerDied(f"rank {rank} {word} (its process {how}) while rank {me} waited for {whom}{remedy}", rank)
 
 
 class EndedRanks:
@@ -162,6 +156,11 @@ def ended_ranks(world: World) -> Ended:
         return {int(rank): how for rank, _, how in (line.partition(" ") for line in lines)}
 
     return find if path else lambda: None
+
+
+def reported_ends(world: World) -> ReportedEnds:
+    """The ends of this world's ranks on all hosts."""
+    return ReportedEnds(ended_ranks(world), world.rank, f"the job of {world.size} ranks")
 
 
 def _rank_of(pid: int, world: World) -> int | None:
