@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ringtree.training.core.micro_batches import divisors
+from ringtree.training.strategies.layers.micro_batches import divisors
 from tests.cli.conftest import Ringtree
 
 MODEL = "--layers 8 --heads 16 --width 1024 --sequence 512 --batch 64 --plan --topology dgx-h100"

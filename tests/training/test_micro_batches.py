@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ringtree.training.core.micro_batches import divisors
-from ringtree.training.strategies.layers.pipeline import fewest_micro_batches
+from ringtree.training.strategies.layers.micro_batches import divisors, fewest_micro_batches
 
 
 @pytest.mark.parametrize("rows", [1, 2, 7, 12, 36, 96, 1536])

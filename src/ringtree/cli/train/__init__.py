@@ -14,7 +14,7 @@ from ringtree.cli.train import elastic
 from ringtree.cli.train import plan as train_plan
 from ringtree.files.replacing import replace_with_json
 from ringtree.training import ParallelLayout, Shape, TrainingPlan, TrainingSettings
-from ringtree.training.strategies.layers.pipeline import fewest_micro_batches
+from ringtree.training.strategies.layers.micro_batches import fewest_micro_batches
 from ringtree.training.strategies.registry import check
 
 WIDTH = 100

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from ringtree.ir import units
 from ringtree.training import TrainingPlan
 from ringtree.training.core.layout import AXES
-from ringtree.training.core.micro_batches import divisors
 from ringtree.training.predict.comparison import sizes
+from ringtree.training.strategies.layers.micro_batches import divisors
 
 PlanOf = Callable[[argparse.Namespace], TrainingPlan]
 NUMBER = re.compile(r"\d[\d,]*")

@@ -21,9 +21,9 @@ from collections.abc import Iterable
 
 from ringtree.ir import units
 from ringtree.training.core.layout import LayoutError
-from ringtree.training.core.micro_batches import divisors
 from ringtree.training.core.plan import TrainingPlan
 from ringtree.training.core.sizes import activations_nbytes, micro_batch_nbytes
+from ringtree.training.strategies.layers.micro_batches import fewest_micro_batches, has_even_rounds
 from ringtree.training.strategies.layers.pipeline_order import STAGES_A_RANK
 from ringtree.training.strategies.strategy import RankCalls, Strategy, Traffic, by_name
 
@@ -60,23 +60,11 @@ def check(plan: TrainingPlan) -> None:
             f"1f1b keeps {layout.pp} stages at work with at least as many micro-batches, and there are "
             f"{layout.micro_batches} of the {units.count(rows, 'row')} of a rank: use {remedy}, or --schedule gpipe"
         )
-    if layout.schedule == "interleaved" and not _is_in_even_rounds(layout.micro_batches, layout.pp):
+    if layout.schedule == "interleaved" and not has_even_rounds(layout.micro_batches, layout.pp):
         raise LayoutError(
             f"{layout.micro_batches} micro-batches cannot be divided into rounds of about {layout.pp}, as the "
             f"interleaved schedule does: use a multiple of {layout.pp}"
         )
-
-
-def fewest_micro_batches(rows: int, ranks: int, schedule: str) -> int:
-    """The fewest micro-batches of a rank's rows that keep so many ranks of a pipeline at work, and that the schedule
-    takes; of fewer rows than ranks, one for each row."""
-    evenly = (n for n in divisors(rows) if schedule != "interleaved" or _is_in_even_rounds(n, ranks))
-    return next((n for n in evenly if n >= ranks), rows)
-
-
-def _is_in_even_rounds(micro_batches: int, ranks: int) -> bool:
-    """Whether the interleaved schedule can divide them into rounds of about as many as there are ranks."""
-    return micro_batches % max(1, micro_batches // ranks) == 0
 
 
 def traffic(plan: TrainingPlan) -> Iterable[Traffic]:

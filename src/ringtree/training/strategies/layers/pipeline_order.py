@@ -9,6 +9,7 @@ import numpy as np
 
 from ringtree.ir.trace import Event, Trace
 from ringtree.training.core.layout import ParallelLayout
+from ringtree.training.strategies.layers.micro_batches import round_length
 
 STAGES_A_RANK = {"naive": 1, "gpipe": 1, "1f1b": 1, "interleaved": 2}
 
@@ -55,18 +56,13 @@ def first_passes(layout: ParallelLayout, rank: int) -> int:
         return m
     if layout.schedule == "1f1b":
         return min(m, p - rank)
-    return min(v * m, (v - 1) * _round_length(m, p) + 2 * (p - 1 - rank) + 1)
+    return min(v * m, (v - 1) * round_length(m, p) + 2 * (p - 1 - rank) + 1)
 
 
 def _rounds(m: int, p: int, v: int) -> list[tuple[int, int]]:
     """(micro-batch, chunk) in order: some micro-batches through a rank's first chunk, then those through its next."""
-    length = _round_length(m, p) if v > 1 else m
+    length = round_length(m, p) if v > 1 else m
     return [(i, k) for begin in range(0, m, length) for k in range(v) for i in range(begin, min(begin + length, m))]
-
-
-def _round_length(m: int, p: int) -> int:
-    """The micro-batches that go through a rank's chunk before its next one has work: about as many as ranks."""
-    return m // max(1, m // p)
 
 
 def ideal(layout: ParallelLayout, forward_s: float = 1.0, backward_s: float = 2.0) -> Trace:
