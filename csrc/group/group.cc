@@ -349,7 +349,7 @@ void Group::check_last_call() {
   auto& health = endpoint_->health();
   if (!leaves_by_error_ && !health.failed()) interpreter_->await_peers_in_last_call(last_wait_ns);
   if (!health.failed()) interpreter_->check_last_call();
-  if (leaves_by_error_ || health.raised()) return;
+  if (leaves_by_error_ || health.raised() || worker_->failed_awaited()) return;
   auto failure = health.await_failure();
   if (!failure) return;
   bool of_waiting = failure->kind == Failure::died || failure->kind == Failure::timed_out;

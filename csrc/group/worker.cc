@@ -61,17 +61,37 @@ void Worker::perform(std::unique_lock<std::mutex>& lock, Hooks& hooks) {
   performer_.store(0, std::memory_order_relaxed);
   auto ticket = completed_.load(std::memory_order_relaxed) + 1;
   if (error) failed_[ticket] = error;
+  failed_awaited_ |= error && !interrupted && awaited_.contains(ticket);
   completed_.store(ticket, std::memory_order_release);
   less_.notify_all();
   if (!jobs_.empty()) more_.notify_one();
   if (interrupted) throw Interrupted{};
 }
 
+// While it lives, made and left with the lock held or taken, a caller waits for the ticket.
+class Worker::Awaiting {
+ public:
+  Awaiting(Worker& worker, std::unique_lock<std::mutex>& lock, std::uint64_t ticket)
+      : worker_(worker), lock_(lock), entry_(worker.awaited_.insert(ticket)) {}
+  ~Awaiting() {
+    if (!lock_.owns_lock()) lock_.lock();
+    worker_.awaited_.erase(entry_);
+  }
+  Awaiting(const Awaiting&) = delete;
+  Awaiting& operator=(const Awaiting&) = delete;
+
+ private:
+  Worker& worker_;
+  std::unique_lock<std::mutex>& lock_;
+  std::multiset<std::uint64_t>::iterator entry_;
+};
+
 bool Worker::wait(std::uint64_t ticket, double timeout_s, Hooks& hooks) {
   if (done(ticket)) return true;
   hooks.blocking();
   const auto start = now_ns();
   std::unique_lock lock(mutex_);
+  Awaiting awaiting(*this, lock, ticket);
   if (timeout_s < 0)
     while (!done(ticket) && !running_ && !jobs_.empty() && !stopping_) perform(lock, hooks);
   if (done(ticket)) return true;
@@ -109,6 +129,11 @@ void Worker::raise(std::uint64_t ticket) {
   std::lock_guard lock(mutex_);
   auto found = failed_.find(ticket);
   if (found != failed_.end()) std::rethrow_exception(found->second);
+}
+
+bool Worker::failed_awaited() const {
+  std::lock_guard lock(mutex_);
+  return failed_awaited_;
 }
 
 void Worker::stop() {

@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include "waits/wait.h"
@@ -40,11 +41,15 @@ class Worker {
   // Whether the job of a ticket that is done threw, and its throwing.
   bool has_failed(std::uint64_t ticket);
   void raise(std::uint64_t ticket);
+  // Whether a job threw while a caller waited for it, who raises it.
+  bool failed_awaited() const;
 
   // Drops the jobs not yet begun and joins; a job that runs must end by itself.
   void stop();
 
  private:
+  class Awaiting;
+
   void loop();
   void perform(std::unique_lock<std::mutex>& lock, Hooks& hooks);
 
@@ -57,6 +62,8 @@ class Worker {
   std::atomic<std::uint64_t> performer_ = 0;  // the thread that runs a job
   bool running_ = false;                      // a job
   bool stopping_ = false;
+  std::multiset<std::uint64_t> awaited_;  // tickets
+  bool failed_awaited_ = false;
   std::thread thread_;
 };
 
