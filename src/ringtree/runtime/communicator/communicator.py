@@ -19,6 +19,7 @@ from weakref import WeakSet
 
 import numpy as np
 
+from ringtree.runtime import communicator as rooms
 from ringtree.runtime import tracing
 from ringtree.runtime.bootstrap.environment import patience
 from ringtree.runtime.communicator import calls, lifetime
@@ -305,6 +306,12 @@ class Communicator(Elastic, OneSided, PointToPoint, Objects, Coalesced):
     ) -> None:
         self._tell_cause(error)
         self.close()
+
+    if not TYPE_CHECKING:  # which would take any name for an attribute
+
+        def __getattr__(self, name: str) -> NoReturn:
+            here = rooms.hint(name, dir(Communicator)) if not name.startswith("_") else ""
+            raise AttributeError(f"a Communicator has no {name!r}{here}", name=name, obj=self)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"{self!r} is this process's own and cannot be copied or pickled; send its ranks instead")
