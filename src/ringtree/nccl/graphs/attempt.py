@@ -74,6 +74,8 @@ class Leg(Enum):
     SPREAD = "to and from all GPUs"
     DONE = "complete"
 
+    __hash__ = object.__hash__  # Enum's own is in Python
+
 
 class GpuOrder(Enum):
     """The rule by which the next GPU is chosen: any that fits, the GPUs' own order, or the last channel's."""
@@ -81,6 +83,8 @@ class GpuOrder(Enum):
     FREE = "free"
     PCI = "pci"
     REPLAY = "replay"
+
+    __hash__ = object.__hash__
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,9 @@ class Move:
     charges: Charges = ()
     hops: int = 0
     order: GpuOrder = GpuOrder.FREE
+
+
+COMPLETE = Move(Leg.DONE)
 
 
 def legs(pattern: Pattern, gpus: int, inter: bool) -> tuple[Leg, ...]:
@@ -114,11 +121,13 @@ class Attempt:
     0 where the steps were spent, else the number of steps left. `most`: an upper bound of the number of channels.
 
     The moves made are a stack. Complete channels are in `orders`, `nets` and `rules`; the unfinished one is `order`,
-    from `entry` to `exit`, by `rule`, with `at` legs done."""
+    from `entry` to `exit`, by `rule`, with `at` legs done. `paired`: every second channel has the NICs of the one
+    before, the other way round."""
 
     def __init__(self, system: System, terms: ChannelConstraints, best: Found | None, budget: int, most: int) -> None:
         self.system, self.terms, self.best, self.budget, self.most = system, terms, best, budget, most
         self.legs = legs(terms.pattern, len(system.gpus), system.inter)
+        self.paired = terms.pattern is Pattern.RING and terms.cross_nic == 2
         self.flow = Flow(system)
         self.net_left = [system.net_MBps(n) for n in system.nets]
         self.net_share = terms.inter_MBps // 1000 * 1000  # NCCL counts whole GB/s of a NIC
@@ -127,6 +136,7 @@ class Attempt:
         self.nets: list[tuple[int, int]] = []
         self.rules: list[GpuOrder] = []
         self.order: list[int] = []
+        self.visited = 0  # the GPUs of `order`, as bits
         self.rule, self.entry, self.exit, self.at = GpuOrder.FREE, -1, -1, 0
         self.hops = 0
         self.reached = False
@@ -163,6 +173,7 @@ class Attempt:
             self.net_left[move.to] -= self.net_share
         elif move.leg in (Leg.FIRST, Leg.NEXT):
             self.order.append(move.to)
+            self.visited |= 1 << move.to
             self.rule = move.order
         elif move.leg in (Leg.BACK, Leg.HALF, Leg.SAME):
             self.exit = move.to
@@ -178,12 +189,13 @@ class Attempt:
             self.order, self.rule, self.at = list(self.orders.pop()), self.rules.pop(), len(self.legs) + 1
             if self.terms.pattern in HEADS:
                 self.order = self.order[:1]
+            self.visited = sum(1 << gpu for gpu in self.order)
             self.entry, self.exit = self.nets.pop() if self.system.inter else (-1, -1)
         self.at -= 1
         if move.leg is Leg.NET:
             self.net_left[move.to] += self.net_share
         elif move.leg in (Leg.FIRST, Leg.NEXT):
-            self.order.pop()
+            self.visited ^= 1 << self.order.pop()
             if move.leg is Leg.FIRST and move.order is GpuOrder.PCI and self.system.inter:
                 self.budget = self._saved_budget
 
@@ -200,11 +212,11 @@ class Attempt:
             if found.count == self.terms.most:
                 self.budget = -1
             self.reached = found.count >= self.most and self.system.switch >= 0
-        self.order, self.rule, self.entry, self.exit, self.at = [], GpuOrder.FREE, -1, -1, 0
+        self.order, self.rule, self.entry, self.exit, self.at, self.visited = [], GpuOrder.FREE, -1, -1, 0, 0
 
     def _moves(self) -> Iterator[Move]:
         if self.at == len(self.legs):
-            return iter((Move(Leg.DONE),))
+            return iter((COMPLETE,))
         if len(self.orders) >= self.terms.most:
             return iter(())
         leg = self.legs[self.at]
@@ -226,17 +238,13 @@ class Attempt:
             net = nets[(channel + k) % len(nets)]
             if self.net_left[net] < self.net_share:
                 continue
-            if self._paired and channel % 2 and net != self.nets[-1][1]:
+            if self.paired and channel % 2 and net != self.nets[-1][1]:
                 continue
             if self.terms.pattern in HEADS and not self._heads(net):
                 continue
             yield Move(Leg.NET, net)
             if self.terms.pattern in HEADS:
                 return
-
-    @property
-    def _paired(self) -> bool:
-        return self.terms.pattern is Pattern.RING and self.terms.cross_nic == 2
 
     def _heads(self, net: int) -> bool:
         """Whether the GPU that is local to a NIC is not a head yet."""
@@ -264,16 +272,21 @@ class Attempt:
             if not system.inter:
                 yield Move(Leg.FIRST, gpu, order=rule)
                 continue
-            path, back = system.from_net(self.entry, gpu), system.to_net(gpu, self.entry)
-            if self._near_enough(path, back, self.terms.inter):
-                yield self._over(Leg.FIRST, gpu, ((path, self.terms.inter_MBps),), rule)
+            step = Leg.FIRST, self.entry, gpu, rule
+            if step not in self._by_step:
+                path, back = system.from_net(self.entry, gpu), system.to_net(gpu, self.entry)
+                self._by_step[step] = self._step(
+                    Leg.FIRST, gpu, path, back, self.terms.inter, self.terms.inter_MBps, rule
+                )
+            if move := self._by_step[step]:
+                yield move
 
     def _nexts(self) -> Iterator[Move]:
         if self.rule is GpuOrder.PCI:
             return self._peers(Leg.NEXT, (len(self.order),))
         if self.rule is GpuOrder.REPLAY:
             return self._peers(Leg.NEXT, (self.orders[-1][len(self.order)],))
-        state = self.order[-1], sum(1 << gpu for gpu in self.order), self.entry  # all that the moves depend on
+        state = self.order[-1], self.visited, self.entry  # all that the moves depend on
         if state not in self._by_left:
             self._by_left[state] = tuple(self._peers(Leg.NEXT, self._sorted()))
         return iter(self._by_left[state])
@@ -285,20 +298,23 @@ class Attempt:
             step = leg, gpu, to, rule
             if step not in self._by_step:
                 path, back = self.system.gpu_path(gpu, to), self.system.gpu_path(to, gpu)
-                near = self._near_enough(path, back, self.terms.intra)
-                self._by_step[step] = self._over(leg, to, ((path, self.terms.intra_MBps),), rule) if near else None
+                self._by_step[step] = self._step(leg, to, path, back, self.terms.intra, self.terms.intra_MBps, rule)
             if move := self._by_step[step]:
                 yield move
+
+    def _step(
+        self, leg: Leg, to: int, path: GraphPath, back: GraphPath, farthest: PathKind, MBps: int, order: GpuOrder
+    ) -> Move | None:
+        """The move over a path with these MB/s; None where the path, or for trees the one back, goes too far."""
+        if path.kind > farthest or (back.kind > farthest and self.terms.pattern in TREES):
+            return None
+        return self._over(leg, to, ((path, MBps),), order)
 
     def _over(
         self, leg: Leg, to: int, flows: tuple[tuple[GraphPath, int], ...], order: GpuOrder = GpuOrder.FREE
     ) -> Move:
         """The move over these paths with these MB/s."""
         return Move(leg, to, self.flow.charges(flows), sum(len(path.edges) for path, _ in flows), order)
-
-    def _near_enough(self, path: GraphPath, back: GraphPath, farthest: PathKind) -> bool:
-        both = self.terms.pattern in TREES
-        return path.kind <= farthest and (not both or back.kind <= farthest)
 
     def _sorted(self) -> list[int]:
         """The GPUs that the channel lacks, the best first; on NVSwitches the neighbours alone, so that each has few
@@ -337,15 +353,14 @@ class Attempt:
             step = leg, gpu, net, GpuOrder.FREE
             if step not in self._by_step:
                 path, back = self.system.to_net(gpu, net), self.system.from_net(net, gpu)
-                near = self._near_enough(path, back, self.terms.inter)
-                self._by_step[step] = self._over(leg, net, ((path, share),)) if near else None
+                self._by_step[step] = self._step(leg, net, path, back, self.terms.inter, share, GpuOrder.FREE)
             if move := self._by_step[step]:
                 yield move
 
     def _may_leave_by(self, net: int, leg: Leg) -> bool:
         if self.terms.pattern is Pattern.TREE and net != self.entry:
             return False
-        if self._paired:
+        if self.paired:
             return len(self.orders) % 2 == 0 or net == self.nets[-1][0]
         if self.terms.cross_nic == 0 and net != self.entry:
             return False

@@ -194,7 +194,7 @@ def most_channels(system: System, terms: ChannelConstraints) -> int:
     most = terms.most
     if terms.pattern in (Pattern.RING, *TREES) and len(gpus) > 1:
         closed = terms.pattern is Pattern.RING and not system.inter
-        sends = sum(system.leaving_MBps(g) // terms.intra_MBps for g in gpus)
+        sends = sum(MBps // terms.intra_MBps for MBps in system.leaving_MBps)
         most = min(most, sends // (len(gpus) if closed else len(gpus) - 1))
     if system.inter:
         whole_MBps = terms.inter_MBps // 1000 * 1000  # NCCL counts whole GB/s of a NIC: slower channels are free

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ringtree.nccl.graphs.system import UNIT, GraphPath, System
 
 Charges = tuple[tuple[int, int], ...]
-"""(edge, units) that a step of a channel takes, in the order in which they are taken."""
+"""(edge, units) that a step of a channel takes, each edge once."""
 
 
 class Flow:
@@ -17,19 +17,24 @@ class Flow:
 
     def charges(self, flows: tuple[tuple[GraphPath, int], ...]) -> Charges:
         """Returns what the MB/s of all the paths take."""
-        return tuple((edge, units * MBps) for path, MBps in flows for edge, units in self.system.charges(path))
+        taken: dict[int, int] = {}
+        for path, MBps in flows:
+            for edge, units in self.system.charges(path):
+                taken[edge] = taken.get(edge, 0) + units * MBps
+        return tuple(taken.items())
 
     def take(self, charges: Charges) -> bool:
         """Takes the charges and returns True; takes nothing and returns False where an edge lacks them."""
         left = self.left
-        for n, (edge, units) in enumerate(charges):
+        for edge, units in charges:
             if left[edge] < units:
-                self.give(charges[:n])
                 return False
+        for edge, units in charges:
             left[edge] -= units
         return True
 
     def give(self, charges: Charges) -> None:
         """Returns the charges to the edges."""
+        left = self.left
         for edge, units in charges:
-            self.left[edge] += units
+            left[edge] += units

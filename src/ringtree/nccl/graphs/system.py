@@ -163,9 +163,10 @@ class System:
         """A NIC's own latency, from the machine's file or the catalogue."""
         return self.devices[self.machine.nics[net]].latency_s
 
-    def leaving_MBps(self, gpu: int) -> int:
-        """Sum over a GPU's outgoing links."""
-        return self._sum(gpu, tuple(LinkKind))
+    @cached_property
+    def leaving_MBps(self) -> tuple[int, ...]:
+        """Each GPU's sum over its outgoing links."""
+        return tuple(self._sum(gpu, tuple(LinkKind)) for gpu in range(len(self.gpus)))
 
     def pcie_MBps(self, gpu: int) -> int:
         """The GPU's own PCIe link."""
