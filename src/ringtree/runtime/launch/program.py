@@ -10,6 +10,10 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from zipfile import BadZipFile, ZipFile
 
+OWN_COMMAND = "ringtree.cli"
+SAFE_PATH = ("-P",) if sys.version_info >= (3, 11) else ()
+"""Python's option to leave the current folder out of the import path; Python 3.10 has none."""
+
 
 def resolve(command: Sequence[str], module: bool) -> list[str]:
     """The words to execute; ValueError where there is no such program."""
@@ -23,7 +27,8 @@ def resolve(command: Sequence[str], module: bool) -> list[str]:
         if PathFinder.find_spec(name.split(".")[0], [*here, *sys.path]) is None:
             where = f"neither in {here[0]} nor" if here else "not"
             raise ValueError(f"no module {name!r} to run: it is {where} installed")
-        return [sys.executable, "-m", *command]
+        # what a user's folder holds is for his own module: a file such as queue.py would take the library's place
+        return [sys.executable, *(SAFE_PATH if name == OWN_COMMAND else ()), "-m", *command]
     if name.endswith(".py"):
         if not Path(name).is_file():
             raise ValueError(f"no such program: {name}")
@@ -36,6 +41,13 @@ def resolve(command: Sequence[str], module: bool) -> list[str]:
         why = f"{name} is {what}" if Path(name).exists() else f"no such program: {name}"
         raise ValueError(f"{why}; expected a Python file, -m and a module, or an executable")
     return [found, *command[1:]]
+
+
+def without_interpreter(words: Sequence[str]) -> list[str]:
+    """The words that `resolve` returned, without Python's own."""
+    if words[:1] != [sys.executable]:
+        return [*words]
+    return [*words[1 + len(SAFE_PATH) if tuple(words[1:2]) == SAFE_PATH else 1 :]]
 
 
 def _python_runs(name: str) -> bool:

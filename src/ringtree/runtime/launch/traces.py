@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from tempfile import TemporaryDirectory
 from ringtree.formats import chrome
 from ringtree.runtime.launch.job import named
 from ringtree.runtime.launch.launch import complain
+from ringtree.runtime.launch.program import without_interpreter
 from ringtree.runtime.tracing.files import LaterReadings, gather, no_readings
 
 
@@ -40,6 +40,6 @@ def write_trace(
         complain(f"{file} has nothing of {named(list(gathered.silent))}: {why}")
     if dropped := gathered.trace.facts.get("dropped"):
         complain(f"{file} is incomplete: {dropped} events were dropped")
-    name = " ".join(" ".join(words[1:] if words[0] == sys.executable else words).split())  # code has lines
+    name = " ".join(" ".join(without_interpreter(words)).split())  # code has lines
     chrome.write(replace(gathered.trace, facts={"name": name, **gathered.trace.facts}), file)
     return 1 if gathered.unwritten else 0
