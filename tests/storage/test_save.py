@@ -36,6 +36,20 @@ def test_the_file_is_safetensors_own(tmp_path: Path, ranks: int) -> None:
     assert path.read_bytes() == save(whole, {"format": "ü"}) and os.listdir(tmp_path) == [path.name]
 
 
+@pytest.mark.parametrize("shape", [(), (3,), (300, 1000)])
+def test_replicas_that_differ_are_not_blended(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    path = tmp_path / "m.safetensors"
+    path.write_bytes(b"before")
+
+    def work(comm: Any) -> str:
+        own = {} if comm.rank == 0 else {"mean": np.full(shape, comm.rank, np.float32).T}
+        return caught(lambda: ringtree.storage.save(own | {"same": np.ones(5)}, path, comm))
+
+    words = "m.safetensors: tensor 'mean' of rank 2 has other elements than rank 1's"
+    assert [words in error for error in ringtree.spawn(work, 3, timeout_s=60)] == [True] * 3
+    assert path.read_bytes() == b"before" and os.listdir(tmp_path) == [path.name]
+
+
 def test_every_type_comes_back(tmp_path: Path) -> None:
     path, whole = tmp_path / "m.safetensors", tensors()
     whole["strided"], whole["swapped"] = np.arange(24).reshape(4, 6).T[::2], np.arange(3, dtype=">i4")

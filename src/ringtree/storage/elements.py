@@ -55,6 +55,7 @@ OF_NPY = {
 }
 """The types of .npy files that are written."""
 WRITTEN = {e.name: e for e in (*ELEMENTS.values(), *OF_NPY.values())}
+MOST_SAMPLED = 1024
 PAIR_LABELS = {pair.label for pair in PAIR_DTYPES}
 
 
@@ -123,6 +124,19 @@ def raw_bytes(x: Any) -> Any:
 
         return x.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8).numpy()
     return np.ascontiguousarray(x, x.dtype.newbyteorder("=")).reshape(-1).view(np.uint8)
+
+
+def sampled_bytes(x: Any) -> bytes:
+    """The bytes of at most MOST_SAMPLED elements, evenly spaced in C's order, by which replicas of an array differ."""
+    if not (count := int(np.prod(x.shape, dtype=np.int64))):
+        return b""
+    places = np.linspace(0, count - 1, min(count, MOST_SAMPLED)).astype(np.int64)
+    if not _is_tensor(x):
+        return bytes(raw_bytes(x.flat[places]))
+    import torch
+
+    raw = x.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8).reshape(count, -1)
+    return bytes(raw_bytes(raw[torch.from_numpy(places).to(x.device)]))
 
 
 def _elsewhere(x: Any) -> str:

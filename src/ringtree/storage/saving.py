@@ -16,13 +16,15 @@ from ringtree.files.json_values import json_value
 from ringtree.files.unfinished import create, keep_access, unfinished_path
 from ringtree.runtime.communicator.composite import CompositeCall
 from ringtree.storage.arguments import check_group, check_progress, file_path
-from ringtree.storage.elements import OF_NPY, WRITTEN, ElementType, element_of, raw_bytes
+from ringtree.storage.elements import OF_NPY, WRITTEN, ElementType, element_of, raw_bytes, sampled_bytes
 from ringtree.storage.gathering import PIECE_BYTES, Progress
 from ringtree.storage.header import METADATA, Entry, digest_of, npy_bytes, safetensors_bytes
 from ringtree.storage.layout import PAGE
 from ringtree.storage.outcome import JointStage
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from ringtree.runtime.communicator.communicator import Communicator
 
 Shape = tuple[int, ...]
@@ -48,14 +50,14 @@ def save(
     """Writes a dict of tensors as a safetensors file, or an array as a .npy file. All ranks call it; each writes its
     part.
 
-    A tensor that several ranks have, with the same type and shape, is written by them together; one that a single rank
-    has, by that one. The file is written beside `path`, made to last (fsync), and given its name: until then an earlier
-    file stays as it is, whatever fails and whoever dies. `metadata`: texts by their names, the same on all ranks.
-    `progress(done, total)` is called with the bytes of this rank's part.
+    A tensor that several ranks have, with the same type, shape and elements (compared at 1024 places), is written by
+    them together; one that a single rank has, by that one. The file is written beside `path`, made to last (fsync), and
+    given its name: until then an earlier file stays as it is, whatever fails and whoever dies. `metadata`: texts by
+    their names, the same on all ranks. `progress(done, total)` is called with the bytes of this rank's part.
 
-    Errors are the same on every rank, and name the one that met it. ValueError: if ranks differ in a tensor's type or
-    shape, or `path` is no plain file. TypeError: for a tensor of a type that the file does not have. OSError: if it
-    cannot be written.
+    Errors are the same on every rank, and name the one that met it. ValueError: if ranks differ in a tensor's type,
+    shape or elements, or `path` is no plain file. TypeError: for a tensor of a type that the file does not have.
+    OSError: if it cannot be written.
     """
     check_group(comm)
     with CompositeCall(comm._fail, "save", alike=(Exception,)):
@@ -86,12 +88,14 @@ def _save(
         where.name, arguments=digest_of(where.name, single), metadata=digest_of(repr(texts and sorted(texts.items())))
     )
     tables = _exchanged(table, comm)
-    written = None
+    written, digests = None, np.empty(0, np.int64)
     with stage.attempt():
         written = _planned(tables, where, texts, single)
+        digests = _digests_of_replicas(written, whole)
     stage.agree(where.name)
     if not written:
         raise AssertionError("agree raises what the stage met")
+    _check_replicas(written, digests, comm, where)
     token = int(comm.broadcast(np.frombuffer(os.urandom(8), np.int64).copy())[0])
     unfinished = unfinished_path(where, token)
     try:
@@ -217,6 +221,27 @@ def _planned(
             holders.setdefault(name, []).append(rank)
     first_bytes, entries = npy_bytes(*merged[""]) if single else safetensors_bytes(merged, metadata)
     return _Written(first_bytes, entries, {name: tuple(ranks) for name, ranks in holders.items()})
+
+
+def _digests_of_replicas(written: _Written, tensors: Mapping[str, Any]) -> NDArray[np.int64]:
+    """A digest of this rank's part in each tensor that several ranks have; 0 where it has none."""
+    names = [name for name, ranks in written.holders.items() if len(ranks) > 1]
+    return np.array([digest_of(sampled_bytes(tensors[n])) if n in tensors else 0 for n in names], np.int64)
+
+
+def _check_replicas(written: _Written, digests: NDArray[np.int64], comm: Communicator, where: Path) -> None:
+    """ValueError, the same on every rank: if a tensor's elements differ from rank to rank, for each writes a share."""
+    if not len(digests):
+        return
+    rows = comm.all_gather(digests)
+    names = (name for name, ranks in written.holders.items() if len(ranks) > 1)
+    for name, found in zip(names, rows.T, strict=True):
+        first, *others = written.holders[name]
+        if unlike := [rank for rank in others if found[rank] != found[first]]:
+            raise ValueError(
+                f"{where.name}: tensor {name!r} of rank {unlike[0]} has other elements than rank {first}'s; expected "
+                "the same on all ranks that give it: let one rank give it, or each under a name of its own"
+            )
 
 
 def _created(unfinished: Path, where: Path, written: _Written) -> int:
