@@ -270,9 +270,9 @@ def test_ranks_that_ask_for_different_things_all_hear_of_it(file: Path, tmp_path
             caught(lambda: load(file, comm, names=["none"])),
         ]
 
-    differ = "Mismatch: model.safetensors: {} of rank 1 differ from rank 0's; expected the same on all ranks"
+    differ = "Mismatch: model.safetensors: ranks 0 and 1 differ in {}; expected the same on all ranks"
     expected = [
-        *(differ.format(what) for what in ("files", "files", "wanted tensors", "arguments")),
+        *(differ.format(what) for what in ("files", "files", "wanted tensors", "memory")),
         "ValueError: rank 0: memory is 'own'; expected one of private, symmetric, mapped",
         f"ValueError: {file}: no tensor 'none'; expected names of its {len(load_file(file))}",
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import ringtree
 import ringtree.storage
 from ringtree.files.file_bytes import opened
 from ringtree.storage.header import read_header
+from ringtree.storage.loading import MEMORIES
 from tests.storage.files import caught
 
 
@@ -77,3 +79,12 @@ def test_lengths_as_python_2_wrote_them_are_read(tmp_path: Path) -> None:
     with opened(path, "a file") as file:
         (entry,) = read_header(file, path).entries
     assert entry.shape == np.load(path).shape == (2, 3) and entry.transposed
+
+
+def test_a_file_with_bytes_but_no_length_is_refused() -> None:
+    def work(comm: Any) -> list[str]:
+        load = partial(ringtree.storage.load, "/proc/version", comm, dtype="u1")
+        return [caught(partial(load, memory=memory)) for memory in MEMORIES]
+
+    refused = "ValueError: /proc/version: has bytes, but no length, as files of /proc; expected a plain file"
+    assert ringtree.spawn(work, 2, timeout_s=60) == [[refused] * len(MEMORIES)] * 2

@@ -77,9 +77,9 @@ def load(
             plan = _planned(file, where, names, shard, (dtype, shape))
             if framework == "torch":
                 _ = [torch_dtype(entry.element) for entry in plan.layout.entries]  # before much is read
-        request = digest_of(where.name, shard is None, how.memory, device != HOST)
         found = (plan.file, plan.wanted) if plan else (0, 0)
-        stage.agree(where.name, arguments=request, files=found[0], wanted_tensors=found[1])
+        request = {"path": digest_of(where.name), "shard": shard is None, "device": device != HOST}
+        stage.agree(where.name, **request, memory=digest_of(how.memory), files=found[0], wanted_tensors=found[1])
         if not plan:
             raise AssertionError("agree raises what the stage met")
         tensors = _tensors(file, plan, comm, stage, how)
@@ -132,7 +132,9 @@ def _planned(
     if dtype is None:
         header = read_header(file, path)
     else:
-        header = raw_header(path, os.fstat(file.fileno()).st_size, named_element(dtype), shape)
+        if not (size := os.fstat(file.fileno()).st_size) and file.read(1):
+            raise ValueError(f"{path}: has bytes, but no length, as files of /proc; expected a plain file")
+        header = raw_header(path, size, named_element(dtype), shape)
     if header.single and names is not None:
         raise ValueError(f"{path}: names= of a file of one array, which has no name; expected none, or shard= for rows")
     entries = selected(header, names)

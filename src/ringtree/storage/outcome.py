@@ -37,7 +37,7 @@ class JointStage:
 
     def agree(self, subject: str = "", **digests: int) -> None:
         """Raises alike on every rank what the lowest failing rank met, as its kind. Mismatch: if ranks differ in
-        a digest, by whose name the error states what differs of the `subject`."""
+        a digest, by whose name the error states in what ranks differ over the `subject`."""
         kind = next((k for k, of in enumerate(KINDS) if isinstance(self.error, of)), len(KINDS) - 1)
         text = _in_words(self.error).encode(errors="replace") if self.error else b""
         rows = self._comm.all_gather(np.array([kind, len(text), *digests.values()], np.int64))
@@ -47,9 +47,7 @@ class JointStage:
         for k, what in enumerate(digests, 2):
             if len(unlike := np.flatnonzero(rows[:, k] != rows[0, k])):
                 of = what.replace("_", " ")
-                raise Mismatch(
-                    f"{subject}: {of} of rank {unlike[0]} differ from rank 0's; expected the same on all ranks"
-                )
+                raise Mismatch(f"{subject}: ranks 0 and {unlike[0]} differ in {of}; expected the same on all ranks")
 
     def _failure(self, rows: NDArray[np.int64], texts: bytes) -> Exception:
         ends = np.cumsum(rows[:, 1]).tolist()

@@ -84,9 +84,8 @@ def _save(
         texts = None if metadata is None else _checked_metadata(metadata)
         if single and texts:
             raise ValueError(f"{where}: metadata= beside an array, whose file has no room for it; expected a dict")
-    stage.agree(
-        where.name, arguments=digest_of(where.name, single), metadata=digest_of(repr(texts and sorted(texts.items())))
-    )
+    kind, of_texts = digest_of(single), digest_of(repr(texts and sorted(texts.items())))
+    stage.agree(where.name, path=digest_of(where.name), kind_of_file=kind, metadata=of_texts)
     tables = _exchanged(table, comm)
     written, digests = None, np.empty(0, np.int64)
     with stage.attempt():
