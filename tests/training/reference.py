@@ -47,4 +47,4 @@ def alone(plan: TrainingPlan) -> Trained:
             if settings.optimizer == "adamw":
                 rounded[name] |= (value.grad != 0) & (value.grad.abs() < LEAST_GRADIENT)
         optimizer.step()
-    return Trained(losses, {name: value.detach() for name, value in model.state_dict().items()}, rounded)
+    return Trained(losses, {name: value.detach() for name, value in model.named_parameters()}, rounded)

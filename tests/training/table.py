@@ -19,6 +19,11 @@ BY_SGD = {"optimizer": "sgd", "rate": 0.3}
 """An expert that few tokens come to has next to no gradients, of whose rounding AdamW makes steps of the rate;
 so do many layers."""
 EXPERTS: dict[str, Any] = {"shape": {"experts": 8}, "settings": BY_SGD}
+OWN_SHAPE: dict[str, Any] = {"kv_heads": 2, "ffn_width": 20, "gated": True, "vocabulary": 272}
+OWN: dict[str, Any] = {"shape": OWN_SHAPE}
+"""A shape with fewer heads of keys and values, and gated dense layers of a width of their own."""
+LONG_OWN: dict[str, Any] = {"shape": LONG["shape"] | OWN_SHAPE}
+TIED: dict[str, Any] = {"shape": {"tied": True, "ffn_width": 20}}
 
 LAYOUTS: dict[str, tuple[ParallelLayout, dict[str, Any]]] = {
     "dp2": (ParallelLayout(dp=2), {}),
@@ -114,6 +119,22 @@ LAYOUTS: dict[str, tuple[ParallelLayout, dict[str, Any]]] = {
     },
     "sharded staleness 0 sgd": (ParallelLayout(dp=3, staleness=0), {"settings": {"optimizer": "sgd", "batch": 9}}),
     "peers staleness 0 micro-batches": (ParallelLayout(dp=2, staleness=0, server="peers", micro_batches=4), {}),
+    "tp2 own shape": (ParallelLayout(tp=2), OWN),
+    "zero3 dp2 sp2 own shape": (ParallelLayout(dp=2, tp=2, sp=True, zero=3), OWN),
+    "pp2 naive own shape": (ParallelLayout(pp=2, schedule="naive"), OWN),
+    "pp2 interleaved own shape": (
+        ParallelLayout(pp=2, schedule="interleaved", micro_batches=2),
+        {"shape": DEEP["shape"] | OWN_SHAPE},
+    ),
+    **{f"cp2 {kind} own shape": (ParallelLayout(cp=2, context=kind), LONG_OWN) for kind in CONTEXTS},
+    "dp2 cp2 tp2 ring own shape": (ParallelLayout(dp=2, cp=2, tp=2), LONG_OWN),
+    "zero3 dp2 ep2 own shape": (
+        ParallelLayout(dp=2, ep=2, zero=3),
+        {"shape": EXPERTS["shape"] | OWN_SHAPE, "settings": BY_SGD},
+    ),
+    **{f"zero{z} dp2 tied": (ParallelLayout(dp=2, zero=z), TIED) for z in (0, 1, 2, 3)},
+    "sp2 tied": (ParallelLayout(tp=2, sp=True), TIED),
+    "sharded staleness 0 tied": (ParallelLayout(dp=2, staleness=0), TIED),
 }
 """Layouts, and what their plans have beside: `shape`, `settings`, as the keywords in which they differ."""
 
@@ -167,5 +188,10 @@ QUICK = {
     *covering({name: _PAIRS[name] for name, (layout, _) in LAYOUTS.items() if layout.ranks <= 4}),
     "dp2 cp2 tp2 ring",
     "zero2 dp2 sp2 pp2",
+    *(f"cp2 {kind} own shape" for kind in CONTEXTS),
+    "zero3 dp2 sp2 own shape",
+    "zero3 dp2 ep2 own shape",
+    "zero3 dp2 tied",
 }
-"""Layouts of the quick tests: every two features that any of up to four ranks has, and two of three axes."""
+"""Layouts of the quick tests: every two features that any of up to four ranks has, two of three axes, and some of other
+shapes."""

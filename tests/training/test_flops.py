@@ -13,6 +13,7 @@ from tests.torch_backend.conftest import Worlds
 from tests.training.table import plan
 
 NAMES = ["dp2 micro-batches", "pp2 gpipe", "pp2 interleaved", "zero3 dp2", "cp2 ulysses"]
+NAMES += ["pp2 interleaved own shape", "cp2 ulysses own shape", "zero0 dp2 tied"]
 
 
 def _counted(its: TrainingPlan) -> tuple[int, int]:

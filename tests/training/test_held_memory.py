@@ -14,6 +14,7 @@ from tests.torch_backend.conftest import Worlds
 from tests.training.table import plan
 
 NAMES = ["dp2", "tp2", "pp2 gpipe", "pp2 interleaved", "zero2 dp2", "zero3 dp2", "ep2"]
+NAMES += ["zero3 dp2 sp2 own shape", "zero3 dp2 tied"]
 STEPS_NBYTES = 4
 """AdamW's number of steps, for each parameter."""
 

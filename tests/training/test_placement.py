@@ -19,7 +19,11 @@ def _held(name: str) -> tuple[int, int]:
     return trainer.at["pp"], sum((p.to_local() if isinstance(p, DTensor) else p).numel() for p in mine)
 
 
-@pytest.mark.parametrize("name", ["dp2", "tp2", "pp2 gpipe", "pp2 interleaved", "zero2 dp2", "zero3 dp2", "ep2"])
+NAMES = ["dp2", "tp2", "pp2 gpipe", "pp2 interleaved", "zero2 dp2", "zero3 dp2", "ep2"]
+NAMES += ["tp2 own shape", "zero3 dp2 ep2 own shape", "zero3 dp2 tied"]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_parameters_are_those_of_the_model(worlds: Worlds, name: str) -> None:
     from ringtree.training.core.placement import most_parameters
 

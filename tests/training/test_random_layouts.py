@@ -37,6 +37,10 @@ SHAPES = st.builds(
     heads=st.sampled_from([2, 4, 8]),
     context=st.sampled_from([12, 16, 32]),
     experts=st.sampled_from([0, 0, 4]),
+    kv_heads=st.sampled_from([None, None, 1, 2]),
+    ffn_width=st.sampled_from([None, None, 20]),
+    gated=st.booleans(),
+    tied=st.sampled_from([False, False, True]),
 )
 SETTINGS = st.builds(
     TrainingSettings,

@@ -13,6 +13,7 @@ from tests.torch_backend.conftest import Worlds
 from tests.training.table import plan
 
 NAMES = ["dp2", "tp2", "sp2", "cp2 ring", "cp2 ulysses", "dp2 micro-batches", "tp2 micro-batches"]
+NAMES += ["tp2 own shape", "cp2 ring own shape", "cp2 ulysses own shape", "zero0 dp2 tied"]
 PIPELINES = ["pp2 naive", "pp2 gpipe", "pp2 1f1b", "pp2 interleaved"]
 
 

@@ -14,7 +14,7 @@ import platform
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -42,6 +42,10 @@ __all__ = ["claimed", "latest", "latest_of_all", "load", "save"]
 T = TypeVar("T")
 MOST_BYTES = 1 << 24
 """The most of training.json."""
+EARLIER: dict[str, Any] = {"kv_heads": None, "ffn_width": None, "gated": False, "tied": False}
+"""Parts of a shape that earlier checkpoints do not name: all models had them so."""
+FOLLOWS = {"kv_heads": "heads", "ffn_width": "width"}
+"""Numbers that follow from others, and differ with these."""
 
 
 def latest_of_all(folder: Path) -> Path | None:
@@ -208,8 +212,12 @@ def _checked(checkpoint: Path, plan: TrainingPlan) -> _Facts:
             raise ValueError(
                 f"the checkpoint {checkpoint} is broken: {name} {how}; without its folder, an earlier one is taken"
             )
-    shape, was = asdict(plan.shape), facts.shape
-    differs = [f"{k} {shown(was.get(k))} instead of {shape[k]}" for k in shape if was.get(k) != shape[k]]
+    shape = plan.shape.record()
+    before = replace(plan.shape, **EARLIER).record()
+    was = {name: before[name] for name in EARLIER} | facts.shape
+    unlike = [k for k in shape if was.get(k) != shape[k]]
+    its = [k for k in unlike if FOLLOWS.get(k) not in unlike]
+    differs = [f"{k} {shown(was.get(k))} instead of {shape[k]}" for k in its]
     if facts.optimizer != plan.settings.optimizer:
         optimizer = facts.optimizer if isinstance(facts.optimizer, str) else shown(facts.optimizer)
         differs.append(f"optimizer {optimizer[:40]} instead of {plan.settings.optimizer}")

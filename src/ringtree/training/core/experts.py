@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
-from torch.nn.functional import gelu
+from torch.nn.functional import gelu, silu
 
 from ringtree.training.core.plan import Shape
 from ringtree.training.core.sizes import capacity
@@ -108,7 +108,8 @@ class Load:
 
 
 class Experts(nn.Module):
-    """Two dense layers of each expert, as stacks [experts, ...]; of some of the experts, where they are divided."""
+    """The dense layers of each expert, two or a gated three, as stacks [experts, ...]; of some of the experts, where
+    these are divided."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -116,16 +117,26 @@ class Experts(nn.Module):
         def drawn(inputs: int, *size: int) -> nn.Parameter:
             return nn.Parameter(torch.empty(shape.experts, *size).uniform_(-(inputs**-0.5), inputs**-0.5))
 
-        width, wide = shape.width, 4 * shape.width
-        self.up, self.up_bias = drawn(width, width, wide), drawn(width, wide)
-        self.down, self.down_bias = drawn(wide, wide, width), drawn(wide, width)
+        width, wide = shape.width, shape.feed_forward_width
+        self.gated = shape.gated
+        if self.gated:
+            self.gate, self.up, self.down = (
+                drawn(width, width, wide),
+                drawn(width, width, wide),
+                drawn(wide, wide, width),
+            )
+        else:
+            self.up, self.up_bias = drawn(width, width, wide), drawn(width, wide)
+            self.down, self.down_bias = drawn(wide, wide, width), drawn(wide, width)
 
     def forward(self, tokens: Tensor, counts: Tensor) -> Tensor:
         """The experts' results, [tokens, width], of `tokens` [tokens, width], the first counts[0] of which are for the
         first expert here, and so on."""
-        named = (self.up, self.up_bias, self.down, self.down_bias)
+        named = (self.gate, self.up, self.down) if self.gated else (self.up, self.up_bias, self.down, self.down_bias)
         stacks = (part.to_local() if isinstance(part, DTensor) else part for part in named)
         each = zip(tokens.split(counts.tolist()), *(stack.unbind() for stack in stacks), strict=True)
+        if self.gated:
+            return torch.cat([(silu(x @ gate) * (x @ up)) @ down for x, gate, up, down in each])
         return torch.cat([torch.addmm(c, gelu(torch.addmm(b, x, up)), down) for x, up, b, down, c in each])
 
 

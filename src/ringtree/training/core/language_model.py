@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, gelu, scaled_dot_product_attention
+from torch.nn.functional import cross_entropy, gelu, scaled_dot_product_attention, silu
 
 from ringtree.training.core.experts import MixtureOfExperts
 from ringtree.training.core.plan import Shape
@@ -18,8 +18,9 @@ Core = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Attention of each position to itself and those before it: all [rows, heads, positions, width of a head]."""
-    return scaled_dot_product_attention(q, k, v, is_causal=True)
+    """Attention of each position to itself and those before it: all [rows, heads, positions, width of a head]; k and v
+    may have fewer heads, each of as many heads of q."""
+    return scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=k.shape[1] != q.shape[1])
 
 
 class Attention(nn.Module):
@@ -29,7 +30,8 @@ class Attention(nn.Module):
         super().__init__()
         self.head_width = shape.width // shape.heads
         # No bias: what it adds to the keys changes no loss, and an optimizer would follow the rounding of its gradient.
-        self.query, self.key, self.value = (nn.Linear(shape.width, shape.width, bias=False) for _ in range(3))
+        widths = (shape.width, shape.key_value_width, shape.key_value_width)
+        self.query, self.key, self.value = (nn.Linear(shape.width, its, bias=False) for its in widths)
         self.joined = nn.Linear(shape.width, shape.width)
         self.core: Core = attend
 
@@ -42,15 +44,31 @@ class Attention(nn.Module):
 
 
 class Dense(nn.Module):
-    """Two linear layers with a GELU between: width to 4 x width and back."""
+    """Two linear layers with a GELU between: width to the feed-forward width and back."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
-        self.up, self.down = nn.Linear(shape.width, 4 * shape.width), nn.Linear(4 * shape.width, shape.width)
+        wide = shape.feed_forward_width
+        self.up, self.down = nn.Linear(shape.width, wide), nn.Linear(wide, shape.width)
 
     def forward(self, x: Tensor) -> Tensor:
         """The layers' output, [..., width], of `x` in the same shape."""
         return self.down(gelu(self.up(x)))
+
+
+class GatedDense(nn.Module):
+    """SwiGLU: two linear layers side by side, of which the SiLU of one multiplies the other, and one back to the width;
+    none has a bias (Shazeer: GLU variants improve transformer, 2020)."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        wide = shape.feed_forward_width
+        self.gate, self.up = (nn.Linear(shape.width, wide, bias=False) for _ in range(2))
+        self.down = nn.Linear(wide, shape.width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The layers' output, [..., width], of `x` in the same shape."""
+        return self.down(silu(self.gate(x)) * self.up(x))
 
 
 class TransformerBlock(nn.Module):
@@ -60,7 +78,7 @@ class TransformerBlock(nn.Module):
         super().__init__()
         self.before_attention, self.before_dense = nn.LayerNorm(shape.width), nn.LayerNorm(shape.width)
         self.attention = Attention(shape)
-        self.dense = MixtureOfExperts(shape) if shape.experts else Dense(shape)
+        self.dense = MixtureOfExperts(shape) if shape.experts else (GatedDense if shape.gated else Dense)(shape)
 
     def forward(self, x: Tensor) -> Tensor:
         """The block's output, [rows, positions, width], of `x` in the same shape."""
@@ -94,6 +112,8 @@ class LanguageModel(nn.Module):
         self.blocks = nn.ModuleDict({str(k): TransformerBlock(shape) for k in range(shape.layers)})
         self.norm: nn.Module | None = nn.LayerNorm(shape.width)
         self.scores: nn.Module | None = nn.Linear(shape.width, shape.vocabulary)
+        if shape.tied:  # as small numbers as the scores need: an embedding's own are of a deviation of 1
+            self.embedding.bytes.weight = self.scores.weight
 
     def forward(self, x: Tensor) -> Tensor:
         """Scores, [rows, positions, vocabulary], of bytes; a pipeline stage returns its last layer's output."""

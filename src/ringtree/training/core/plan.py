@@ -12,7 +12,7 @@ STATE = {"adamw": ("exp_avg", "exp_avg_sq"), "sgd": ()}
 ELEMENT_NBYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 """Bytes of an element, by type."""
 VOCABULARY = 256
-"""Bytes: the text is not cut into words."""
+"""Bytes: the text is not cut into words. A larger vocabulary has tokens that no text has."""
 MOST_SEED = (1 << 32) - 1
 """So that a seed for each of its steps is one that torch takes."""
 
@@ -21,6 +21,10 @@ MOST_SEED = (1 << 32) - 1
 class Shape:
     """The shape of a language model: `layers` blocks of attention by `heads` heads and two dense layers, vectors of
     `width`, sequences of `context` bytes.
+
+    `kv_heads`: heads of keys and values, each for as many heads of queries (grouped-query attention); None: as many as
+    of queries. `ffn_width`: the width between the dense layers; None: 4 x `width`. `gated`: the dense layers are
+    SwiGLU: three matrices without biases. `tied`: the scores' matrix is the embedding's.
 
     `experts`: pairs of dense layers in each block, of which a token goes to `top_k` (0: one pair for all tokens).
     An expert takes `capacity_factor` times its even share of the tokens at most; `balance`: the weight of the loss that
@@ -36,13 +40,24 @@ class Shape:
     top_k: int = 2
     capacity_factor: float = 1.25
     balance: float = 0.01
+    kv_heads: int | None = None
+    ffn_width: int | None = None
+    gated: bool = False
+    tied: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("width", "layers", "heads", "context"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"the model's {name} is {getattr(self, name)}; expected at least 1")
+        for name in ("width", "layers", "heads", "context", "kv_heads", "ffn_width"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise ValueError(f"the model's {name} is {value}; expected at least 1")
         if self.width % self.heads:
             raise ValueError(f"a width of {self.width} is not a multiple of {self.heads} heads")
+        if self.heads % self.key_value_heads:
+            raise ValueError(
+                f"{self.heads} heads are not a multiple of {self.key_value_heads} key-value heads, each of which "
+                "serves as many of them"
+            )
+        if self.vocabulary < VOCABULARY:
+            raise ValueError(f"a vocabulary of {self.vocabulary}; expected at least {VOCABULARY}, all bytes of a text")
         if self.experts < 0:
             raise ValueError(f"experts is {self.experts}; expected at least 0")
         if self.top_k < 1:
@@ -51,6 +66,25 @@ class Shape:
             raise ValueError(f"capacity_factor is {self.capacity_factor}; expected a positive number")
         if not 0 <= self.balance < 1e6:
             raise ValueError(f"balance is {self.balance}; expected 0 or a positive number")
+
+    @property
+    def key_value_heads(self) -> int:
+        """The number of heads of keys and values."""
+        return self.heads if self.kv_heads is None else self.kv_heads
+
+    @property
+    def key_value_width(self) -> int:
+        """The width of a token's keys of all heads, and that of its values."""
+        return self.width // self.heads * self.key_value_heads
+
+    @property
+    def feed_forward_width(self) -> int:
+        """The width between the dense layers of a block, or of an expert."""
+        return 4 * self.width if self.ffn_width is None else self.ffn_width
+
+    def record(self) -> dict[str, Any]:
+        """The shape for JSON, with the numbers that follow from others in their places."""
+        return asdict(self) | {"kv_heads": self.key_value_heads, "ffn_width": self.feed_forward_width}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +146,7 @@ class TrainingPlan:
     def record(self) -> dict[str, Any]:
         """The plan for JSON: a staleness without a bound is "inf", and null that of synchronous training."""
         layout = asdict(self.layout) | {"staleness": finite(self.layout.staleness)}
-        return {"layout": layout, "shape": asdict(self.shape), "settings": asdict(self.settings)}
+        return {"layout": layout, "shape": self.shape.record(), "settings": asdict(self.settings)}
 
 
 def finite(value: float | None) -> float | str | None:

@@ -1,7 +1,10 @@
 """Bytes of activations that the forward pass saves for the backward pass, where none is computed again. Needs no torch.
 
 They are those that torch's autograd keeps of this model, with attention that keeps no matrix of scores: 16 vectors of
-the width for a token in a block, where Korthikanti et al. (MLSys 2023, section 4) have 17 and the masks of dropout.
+the width for a token in a block, where Korthikanti et al. (MLSys 2023, section 4) have 17 and the masks of dropout. Of
+the 16 are 2 keys and values, of fewer heads fewer elements, and 8 those between the dense layers: in and out of the
+GELU. Gated layers keep four vectors of the width between them: into and out of the SiLU, what that is multiplied with,
+and the product.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ from ringtree.training.core.plan import ELEMENT_NBYTES, TrainingPlan
 from ringtree.training.strategies.layers.pipeline_order import first_passes, order
 
 FLOAT_NBYTES = ELEMENT_NBYTES["float32"]
+DENSE_VECTORS, GATED_VECTORS = 2, 4
+"""Vectors of a token between the dense layers, without a gate and with one."""
 TOKEN_NBYTES = 8
 """A byte of the text is an int64 to torch."""
 
@@ -43,10 +48,12 @@ def block_nbytes(plan: TrainingPlan) -> int:
     """The saved bytes of a micro-batch in one block."""
     layout, shape, tokens = plan.layout, plan.shape, plan.rows * plan.positions
     lengthwise = layout.tp if layout.sp else 1  # sequence parallel ranks divide positions between the divided layers
-    divided = 13 if layout.cp > 1 and layout.context == "ulysses" else 12
-    vectors = 2 * tokens + 2 * tokens // lengthwise + divided * tokens // layout.tp
+    attention = (3 if layout.cp > 1 and layout.context == "ulysses" else 2) * shape.width + 2 * shape.key_value_width
+    dense = (GATED_VECTORS if shape.gated else DENSE_VECTORS) * shape.feed_forward_width
+    whole = 2 * tokens + 2 * tokens // lengthwise
+    elements = whole * shape.width + tokens * (attention + dense) // layout.tp
     statistics = 4 * tokens // lengthwise + tokens * shape.heads // layout.tp  # of norms and of attention
-    return plan.element_nbytes * vectors * shape.width + FLOAT_NBYTES * statistics
+    return plan.element_nbytes * elements + FLOAT_NBYTES * statistics
 
 
 def _scores_nbytes(plan: TrainingPlan) -> int:

@@ -35,13 +35,10 @@ def shapes(shape: Shape) -> Shapes:
     """The shape of every parameter, by its name, in the model's order."""
     width, vocabulary = shape.width, shape.vocabulary
     norm: Shapes = {"weight": (width,), "bias": (width,)}
-    attention: Shapes = {f"{name}.weight": (width, width) for name in ("query", "key", "value", "joined")}
-    attention |= {"joined.bias": (width,)}
-    dense: Shapes = {"up.weight": (4 * width, width), "up.bias": (4 * width,)}
-    dense |= {"down.weight": (width, 4 * width), "down.bias": (width,)}
-    if n := shape.experts:
-        dense = {"router.weight": (n, width), "experts.up": (n, width, 4 * width), "experts.up_bias": (n, 4 * width)}
-        dense |= {"experts.down": (n, 4 * width, width), "experts.down_bias": (n, width)}
+    attention: Shapes = {"query.weight": (width, width)}
+    attention |= {f"{name}.weight": (shape.key_value_width, width) for name in ("key", "value")}
+    attention |= {"joined.weight": (width, width), "joined.bias": (width,)}
+    dense = _experts(shape) if shape.experts else _dense(shape)
     block = {"before_attention": norm, "before_dense": norm, "attention": attention, "dense": dense}
     parts: dict[str, Shapes] = {
         "embedding": {"bytes.weight": (vocabulary, width), "places.weight": (shape.context, width)},
@@ -49,10 +46,29 @@ def shapes(shape: Shape) -> Shapes:
         "norm": norm,
         "scores": {"weight": (vocabulary, width), "bias": (vocabulary,)},
     }
+    if shape.tied:
+        del parts["scores"]["weight"]  # the embedding's
     return {f"{part}.{name}": its for part, names in parts.items() for name, its in names.items()}
 
 
-COLUMNS = ("query.weight", "key.weight", "value.weight", "up.weight", "up.bias")
+def _dense(shape: Shape) -> Shapes:
+    width, wide = shape.width, shape.feed_forward_width
+    if shape.gated:
+        return {"gate.weight": (wide, width), "up.weight": (wide, width), "down.weight": (width, wide)}
+    return {"up.weight": (wide, width), "up.bias": (wide,), "down.weight": (width, wide), "down.bias": (width,)}
+
+
+def _experts(shape: Shape) -> Shapes:
+    n, width, wide = shape.experts, shape.width, shape.feed_forward_width
+    router: Shapes = {"router.weight": (n, width)}
+    if shape.gated:
+        stacks: Shapes = {"gate": (n, width, wide), "up": (n, width, wide), "down": (n, wide, width)}
+    else:
+        stacks = {"up": (n, width, wide), "up_bias": (n, wide), "down": (n, wide, width), "down_bias": (n, width)}
+    return router | {f"experts.{name}": its for name, its in stacks.items()}
+
+
+COLUMNS = ("query.weight", "key.weight", "value.weight", "gate.weight", "up.weight", "up.bias")
 ROWS = ("joined.weight", "down.weight")
 """The parameters that tensor parallel ranks divide, along their first and their second dimension."""
 EXPERTS = ".experts."

@@ -41,6 +41,11 @@ def check(plan: TrainingPlan) -> None:
         raise LayoutError(f"slow_rank is {slow}; expected one of the ranks 0..{plan.layout.ranks - 1}")
     if slow is not None and plan.layout.pp > 1:
         raise LayoutError("slow_rank goes with ranks that have all layers: a pipeline's do not (pp)")
+    if plan.shape.tied and plan.layout.pp > 1:
+        raise LayoutError(
+            "the scores' matrix is the embedding's (tied), and a pipeline's first stage has the one and its last stage "
+            "the other (pp): leave --tied out"
+        )
     for strategy in STRATEGIES:
         strategy.check(plan)
 

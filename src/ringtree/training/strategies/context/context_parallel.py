@@ -7,19 +7,21 @@ Only attention looks beyond a position. It comes to see the whole sequence
   2n-1-r of 2n, so that all have as much work;
 - by `ulysses` (attention.py): queries, keys and values go from positions to heads by one all_to_all, and what attention
   gave goes back by another; in backward both again, in the other direction. Rank r has part r of n, and needs heads
-  that n divides.
+  that n divides. Of fewer heads, keys and values go by an all_to_all of their own.
 
 Every rank's loss is the mean over its own positions, and gradients are averaged over all of "data", as those of
 different rows are.
 
 Bytes a rank receives in a step, over n ranks, L layers and queries of A bytes in each (all rows x positions x width):
-ring 6(n-1)/n L A, of which 4 in backward; ulysses 8(n-1)/n^2 L A.
+ring 6(n-1)/n L A, of which 4 in backward; ulysses 8(n-1)/n^2 L A. Where keys have g of the h heads of queries: ring
+6(n-1)/n g/h L A; ulysses (4 + 4 g/h)(n-1)/n^2 L A.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ringtree.ir import units
 from ringtree.training.core.layout import LayoutError
 from ringtree.training.core.placement import layer_count
 from ringtree.training.core.plan import TrainingPlan
@@ -28,6 +30,8 @@ from ringtree.training.strategies.strategy import RankCalls, Strategy, Traffic, 
 
 KEYS_AND_VALUES, THEIR_GRADIENTS = "keys and values", "gradients of keys and values"
 TO_HEADS, TO_POSITIONS = "queries, keys, values for heads", "heads for positions"
+QUERIES_TO_HEADS, KEYS_AND_VALUES_TO_HEADS = "queries for heads", "keys and values for heads"
+"""Two calls of grouped queries."""
 
 
 def positions(plan: TrainingPlan, rank: int) -> list[int]:
@@ -54,7 +58,7 @@ def used(plan: TrainingPlan) -> bool:
 
 def check(plan: TrainingPlan) -> None:
     """Raises LayoutError unless positions, and for Ulysses heads, divide evenly over the ranks."""
-    layout, shape = plan.layout, plan.shape
+    layout, shape, ranks = plan.layout, plan.shape, plan.layout.cp * plan.layout.tp
     if not used(plan):
         return
     if shape.context % _parts(plan):
@@ -62,22 +66,38 @@ def check(plan: TrainingPlan) -> None:
             f"a context of {shape.context} positions cannot be divided evenly into {_parts(plan)} parts, "
             f"{_parts(plan) // layout.cp} for each of {layout.cp} context parallel ranks"
         )
-    if not is_ring(plan) and shape.heads % (layout.cp * layout.tp):
-        raise LayoutError(
-            f"{shape.heads} heads cannot be divided evenly over {layout.cp * layout.tp} ranks (cp x tp), as ulysses "
-            "does; expected a multiple of them, or --context ring"
-        )
+    for heads, what in ((shape.heads, "head"), (shape.key_value_heads, "key-value head")):
+        if not is_ring(plan) and heads % ranks:
+            raise LayoutError(
+                f"{units.count(heads, what)} cannot be divided evenly over {ranks} ranks (cp x tp), as ulysses does; "
+                "expected a multiple of them, or --context ring"
+            )
 
 
 def traffic(plan: TrainingPlan) -> Iterable[Traffic]:
     """Messages of keys and values (ring), or all_to_all of queries, keys, values and results (Ulysses)."""
     n, queries_nbytes = plan.layout.cp, plan.shape.layers * activations_nbytes(plan)
+    keys_nbytes = _keys(plan, queries_nbytes)
     if is_ring(plan):
-        yield Traffic(KEYS_AND_VALUES, "send", "cp", n, 2 * 2 * (n - 1) * queries_nbytes)
-        yield Traffic(THEIR_GRADIENTS, "send", "cp", n, 2 * (n - 1) * queries_nbytes)
-    else:
-        yield Traffic(TO_HEADS, "all_to_all", "cp", n, 2 * 3 * queries_nbytes // n)
-        yield Traffic(TO_POSITIONS, "all_to_all", "cp", n, 2 * queries_nbytes // n)
+        yield Traffic(KEYS_AND_VALUES, "send", "cp", n, 2 * 2 * (n - 1) * keys_nbytes)
+        yield Traffic(THEIR_GRADIENTS, "send", "cp", n, 2 * (n - 1) * keys_nbytes)
+        return
+    for what, nbytes in _to_heads(plan, queries_nbytes):
+        yield Traffic(what, "all_to_all", "cp", n, 2 * nbytes // n)
+    yield Traffic(TO_POSITIONS, "all_to_all", "cp", n, 2 * queries_nbytes // n)
+
+
+def _keys(plan: TrainingPlan, queries: int) -> int:
+    """The bytes of the keys of as many positions as have queries of these bytes; values have as many."""
+    return queries * plan.shape.key_value_heads // plan.shape.heads
+
+
+def _to_heads(plan: TrainingPlan, queries: int) -> list[tuple[str, int]]:
+    """The calls from positions to heads: what each carries, and its bytes."""
+    keys = _keys(plan, queries)
+    if keys == queries:
+        return [(TO_HEADS, 3 * queries)]
+    return [(QUERIES_TO_HEADS, queries), (KEYS_AND_VALUES_TO_HEADS, 2 * keys)]
 
 
 def calls(plan: TrainingPlan, position: int) -> Iterable[RankCalls]:
@@ -87,11 +107,12 @@ def calls(plan: TrainingPlan, position: int) -> Iterable[RankCalls]:
     each, queries = layer_count(plan, position) * layout.micro_batches, micro_batch_nbytes(plan) // layout.tp
     if is_ring(plan):
         times = each * (layout.cp - 1)
-        yield RankCalls(KEYS_AND_VALUES, "send", "cp", 2 * times, 2 * queries)
-        yield RankCalls(THEIR_GRADIENTS, "send", "cp", times, 2 * queries)
-    else:
-        yield RankCalls(TO_HEADS, "all_to_all", "cp", 2 * each, 3 * queries)
-        yield RankCalls(TO_POSITIONS, "all_to_all", "cp", 2 * each, queries)
+        yield RankCalls(KEYS_AND_VALUES, "send", "cp", 2 * times, 2 * _keys(plan, queries))
+        yield RankCalls(THEIR_GRADIENTS, "send", "cp", times, 2 * _keys(plan, queries))
+        return
+    for what, nbytes in _to_heads(plan, queries):
+        yield RankCalls(what, "all_to_all", "cp", 2 * each, nbytes)
+    yield RankCalls(TO_POSITIONS, "all_to_all", "cp", 2 * each, queries)
 
 
 STRATEGY = Strategy(

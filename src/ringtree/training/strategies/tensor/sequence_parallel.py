@@ -64,8 +64,9 @@ def apply(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module
 
     tp, positions, whole = mesh["tp"], Shard(1), Replicate()
     norm = SequenceParallel(use_local_output=True)
+    styles = cut(positions, plan.shape.gated) | {"before_attention": norm, "before_dense": norm}
     for block in model.blocks.values():
-        parallelize_module(block, tp, cut(positions) | {"before_attention": norm, "before_dense": norm})
+        parallelize_module(block, tp, styles)
     ends = {
         "embedding": PrepareModuleOutput(output_layouts=whole, desired_output_layouts=positions),
         "norm": norm,

@@ -1,8 +1,8 @@
 """Tensor parallelism (torch's parallelize_module): every layer's matrices divided over ranks that see the same rows.
 
 - Queries, keys and values are cut by columns, so a rank has some of the heads, and what joins the heads by rows. Of
-  the two dense layers, the first is cut by columns, the second by rows. Norms, the embedding and the scores are whole
-  on every rank: they are small, and nothing is sent for them.
+  the two dense layers, the first is cut by columns, the second by rows; of gated ones, the first two by columns. Norms,
+  the embedding and the scores are whole on every rank: nothing is sent for them.
 - In forward, an all_reduce adds up the parts of attention's result, another those of the dense layers'. In backward, an
   all_reduce each adds up the gradients of what went in: of queries, keys and values together.
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from ringtree.ir import units
 from ringtree.training.core.layout import LayoutError
 from ringtree.training.core.placement import layer_count
 from ringtree.training.core.plan import TrainingPlan
@@ -38,10 +39,21 @@ def used(plan: TrainingPlan) -> bool:
 
 
 def check(plan: TrainingPlan) -> None:
-    """Raises LayoutError unless attention heads divide evenly over the ranks."""
-    heads, tp = plan.shape.heads, plan.layout.tp
-    if heads % tp:
-        raise LayoutError(f"{heads} heads of attention cannot be divided evenly over {tp} tensor parallel ranks (tp)")
+    """Raises LayoutError unless attention heads, those of keys and values too, and the width between the dense layers
+    divide evenly over the ranks."""
+    shape, ranks = plan.shape, f"{plan.layout.tp} tensor parallel ranks (tp)"
+    if shape.heads % plan.layout.tp:
+        raise LayoutError(f"{shape.heads} heads of attention cannot be divided evenly over {ranks}")
+    if shape.key_value_heads % plan.layout.tp:
+        raise LayoutError(
+            f"{units.count(shape.key_value_heads, 'key-value head')} cannot be divided evenly over {ranks}: use a --tp "
+            "that divides them"
+        )
+    if shape.feed_forward_width % plan.layout.tp and not shape.experts:
+        raise LayoutError(
+            f"a feed-forward width of {shape.feed_forward_width} cannot be divided evenly over {ranks}: use another "
+            "--ffn-width"
+        )
 
 
 def apply(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module:
@@ -50,13 +62,13 @@ def apply(model: nn.Module, plan: TrainingPlan, mesh: TrainingMesh) -> nn.Module
     from torch.distributed.tensor.parallel import parallelize_module
 
     for block in model.blocks.values():
-        parallelize_module(block, mesh["tp"], cut(Replicate()))
+        parallelize_module(block, mesh["tp"], cut(Replicate(), plan.shape.gated))
     return model
 
 
-def cut(between: Placement) -> dict[str, ParallelStyle]:
+def cut(between: Placement, gated: bool) -> dict[str, ParallelStyle]:
     """The division of a block's layers. `between`: the placement of activations from one to the next, Replicate(), or
-    Shard(1): of positions."""
+    Shard(1): of positions. `gated`: whether the dense layers have a gate."""
     from torch.distributed.tensor import Replicate
     from torch.distributed.tensor.parallel import ColwiseParallel, PrepareModuleInput, RowwiseParallel
 
@@ -70,6 +82,7 @@ def cut(between: Placement) -> dict[str, ParallelStyle]:
         "attention.value": columns,
         "attention.joined": rows,
         "dense": read,
+        **({"dense.gate": columns} if gated else {}),
         "dense.up": columns,
         "dense.down": rows,
     }
