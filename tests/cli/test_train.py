@@ -57,6 +57,14 @@ MISTAKES = [
     ("--optimizer newton", "optimizer is 'newton'; expected one of adamw, sgd"),
     ("--heads 5", "a width of 96 is not a multiple of 5 heads"),
     ("--layers 0", "the model's layers is 0; expected at least 1"),
+    ("--kv-heads 0", "the model's kv_heads is 0; expected at least 1"),
+    ("--kv-heads 3", "4 heads are not a multiple of 3 key-value heads"),
+    ("--ffn-width -4", "the model's ffn_width is -4; expected at least 1"),
+    ("--vocabulary 255", "a vocabulary of 255; expected at least 256, all bytes of a text"),
+    ("--kv-heads 2 --tp 4", "2 key-value heads cannot be divided evenly over 4 tensor parallel ranks (tp): use a --tp"),
+    ("--ffn-width 100 --gated --tp 8 --heads 8", "a feed-forward width of 100 cannot be divided evenly over 8 tensor"),
+    ("--kv-heads 1 --cp 2 --context ulysses", "1 key-value head cannot be divided evenly over 2 ranks (cp x tp)"),
+    ("--tied --pp 2", "a pipeline's first stage has the one and its last stage the other (pp): leave --tied out"),
     ("--elastic", "--elastic without --dp: expected at least 2 ranks"),
     ("--max-restarts 1", "--max-restarts without --elastic: it sets how often a rank that died is started again"),
     ("--elastic --dp 2 --max-restarts -1", "--max-restarts -1: expected 0 or more"),
@@ -261,6 +269,7 @@ PLANS = {
     "on_machines": "--dp 4 --tp 8 --pp 2 --heads 8 --topology dgx-h100",
     "on_shared_nics": "--dp 8 --tp 4 --sp --zero 2 --topology aws-p4d --fabric efa",
     "not_priced": "--dp 8 --tp 3 --heads 3 --topology dgx-h100",
+    "own_shape": "--dp 2 --tp 4 --heads 8 --kv-heads 4 --ffn-width 256 --gated --vocabulary 1024 --tied",
 }
 
 

@@ -13,6 +13,7 @@ from ringtree.cli.arguments.cluster import cluster_of_ranks
 from ringtree.cli.plan import records
 from ringtree.cli.plan.table import describe
 from ringtree.cli.train.layouts import AllowedLayouts, PlanOf, allowed
+from ringtree.cli.train.plan import model_words
 from ringtree.cli.train.times import PredictedPlan
 from ringtree.draw.text.lines import Line, TextSpan
 from ringtree.ir import units
@@ -21,7 +22,6 @@ from ringtree.machines.parts.gpus import GPUS
 from ringtree.nccl.cluster_plan import ClusterPlan
 from ringtree.training import TrainingPlan
 from ringtree.training.core.layout import AXES
-from ringtree.training.core.sizes import parameters
 from ringtree.training.predict.comparison import PricedLayout, compared
 from ringtree.training.predict.plan_memory import PlanMemory
 from ringtree.training.strategies.layers.pipeline_order import bubble
@@ -189,10 +189,7 @@ class PredictedLayouts:
         layouts = units.count(len(self.layouts), "layout")
         first = "the quickest step" if self.flops_a_s else "the least communication"
         yield f"{layouts} of {units.count(ranks, 'rank')}, {first} first"
-        yield (
-            f"model of {parameters(plan):,} parameters: {units.count(shape.layers, 'layer')}, width {shape.width}, "
-            f"{units.count(shape.heads, 'head')}, {plan.dtype}"
-        )
+        yield f"{model_words(plan)}, {plan.dtype}"
         sequences = f"{units.count(plan.settings.batch, 'sequence')} of {shape.context} bytes"
         yield f"a step reads {sequences}, {plan.settings.batch * shape.context:,} tokens"
         yield f"predicted, not measured, on {describe(self.cluster)}"

@@ -12,6 +12,7 @@ from ringtree.ir import units
 from ringtree.training import TrainingPlan
 from ringtree.training.core.layout import AXES
 from ringtree.training.core.placement import layers, most_parameters
+from ringtree.training.core.plan import VOCABULARY
 from ringtree.training.core.sizes import parameters
 from ringtree.training.strategies import registry
 from ringtree.training.strategies.registry import STRATEGIES, named_groups, traffic
@@ -39,16 +40,28 @@ def record(plan: TrainingPlan) -> dict[str, Any]:
     return {**registry.record(plan), "dtype": plan.dtype, "traffic": registry.traffic_record(plan)}
 
 
+def model_words(plan: TrainingPlan) -> str:
+    """The model's parameters and its shape, what differs from the default only where it does."""
+    shape = plan.shape
+    words = [units.count(shape.layers, "layer"), f"width {shape.width}", units.count(shape.heads, "head")]
+    if shape.key_value_heads < shape.heads:
+        words.append(f"{units.count(shape.key_value_heads, 'key-value head')}")
+    if shape.gated or shape.feed_forward_width != 4 * shape.width:
+        words.append(f"{'gated ' if shape.gated else ''}feed-forward {shape.feed_forward_width}")
+    if shape.vocabulary != VOCABULARY:
+        words.append(f"vocabulary {shape.vocabulary}")
+    if shape.tied:
+        words.append("tied embeddings")
+    return f"model of {parameters(plan):,} parameters: {', '.join(words)}"
+
+
 def _head(plan: TrainingPlan) -> Iterator[str]:
     layout, shape, settings = plan.layout, plan.shape, plan.settings
     along = [f"{axis} {size}" for axis in AXES if (size := getattr(layout, axis)) > 1]
     yield f"{units.count(layout.ranks, 'rank')}{': ' if along else ''}{' x '.join(along)}"
     used = [strategy.name for strategy in STRATEGIES if strategy.used(plan)]
     yield f"divided by {', '.join(used)}" if used else "not divided"
-    yield (
-        f"model of {parameters(plan):,} parameters: {units.count(shape.layers, 'layer')}, width {shape.width}, "
-        f"{units.count(shape.heads, 'head')}{f', {plan.dtype}' if plan.dtype != 'float32' else ''}"
-    )
+    yield f"{model_words(plan)}{f', {plan.dtype}' if plan.dtype != 'float32' else ''}"
     yield f"a step reads {units.count(settings.batch, 'sequence')} of {shape.context} bytes{_rows(plan)}"
 
 
