@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from ringtree.training import Shape, TrainingPlan, TrainingSettings
+from ringtree.training.core.flops import model_flops
 from tests.cli.conftest import Ringtree
 from tests.waiting import interruptible
 
@@ -293,6 +295,8 @@ def test_a_plan_is_written_as_json(ringtree: Ringtree, tmp_path: Path, words: st
     assert [group["names"] for group in found["groups"]] == [
         line[2:24].split("  ")[0].split(", ") for line in re.findall(r"^  \S.*\{.*$", out, re.MULTILINE)
     ]
+    shape, settings = Shape(**found["plan"]["shape"]), TrainingSettings(**found["plan"]["settings"])
+    assert found["model_flops"] == model_flops(TrainingPlan(shape=shape, settings=settings))
     assert found["traffic"] and all(sent["what"] in out and sent["wire_nbytes"] > 0 for sent in found["traffic"])
 
 

@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from ringtree.training import ParallelLayout, Shape, TrainingPlan, TrainingSettings
-from ringtree.training.core.flops import flops, most_flops
+from ringtree.training.core.flops import flops, model_flops, most_flops
 from ringtree.training.core.sizes import parameters
 from tests.torch_backend.conftest import Worlds
 from tests.training.table import plan
+from tests.training.test_sizes import PUBLISHED
 
 NAMES = ["dp2 micro-batches", "pp2 gpipe", "pp2 interleaved", "zero3 dp2", "cp2 ulysses"]
 NAMES += ["pp2 interleaved own shape", "cp2 ulysses own shape", "zero0 dp2 tied"]
@@ -60,6 +61,13 @@ def test_a_large_model_takes_six_operations_a_parameter_and_token() -> None:
     """The rule of thumb, where positions are few beside the width."""
     its = TrainingPlan(shape=Shape(width=4096, layers=32, heads=32), settings=TrainingSettings(batch=8))
     assert most_flops(its) / (6 * parameters(its) * 8 * its.shape.context) == pytest.approx(1, rel=0.01)
+
+
+def test_llama_takes_those_of_its_matrices() -> None:
+    """Llama 3 70B by hand, for a token: its matrices of a block, the scores, and two products with all positions."""
+    its = TrainingPlan(shape=PUBLISHED["Llama 3 70B"][0], settings=TrainingSettings(batch=1))
+    block = 2 * 8192 * 8192 + 2 * 1024 * 8192 + 3 * 28672 * 8192
+    assert model_flops(its) == 8192 * (6 * (80 * block + 128256 * 8192) + 12 * 80 * 8192 * 8192)
 
 
 def test_tokens_go_through_as_many_experts_as_they_choose() -> None:

@@ -10,6 +10,7 @@ from ringtree.draw.text.lines import Line, TextSpan
 from ringtree.draw.text.mesh import groups, mesh
 from ringtree.ir import units
 from ringtree.training import TrainingPlan
+from ringtree.training.core.flops import model_flops
 from ringtree.training.core.layout import AXES
 from ringtree.training.core.placement import layers, most_parameters
 from ringtree.training.core.plan import VOCABULARY
@@ -36,8 +37,10 @@ def lines(plan: TrainingPlan, width: int) -> list[Line]:
 
 
 def record(plan: TrainingPlan) -> dict[str, Any]:
-    """The whole plan as JSON: the part of a training's record that is known before it, and what a step sends."""
-    return {**registry.record(plan), "dtype": plan.dtype, "traffic": registry.traffic_record(plan)}
+    """The whole plan as JSON: the part of a training's record that is known before it, the operations of a step's
+    matrix products, and what a step sends."""
+    known = {"dtype": plan.dtype, "model_flops": model_flops(plan)}
+    return {**registry.record(plan), **known, "traffic": registry.traffic_record(plan)}
 
 
 def model_words(plan: TrainingPlan) -> str:
