@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ringtree.nccl.files.row_numbers import measured_side, whole, wrong_elements
+from ringtree.nccl.files.row_numbers import measured_side, named_lines, whole, wrong_elements
 
 MOST_ROWS = 100_000
 MOST_TABLE_LINES = 200_000
@@ -51,7 +51,8 @@ class NcclTestsRow:
 @dataclass(slots=True)
 class MeasuredRows:
     """The rows of one program. `other_line`: the first that cannot be of the same collective as the row before it (0:
-    none has come). `differ`: types, operations and roots of rows of one size, where they are several."""
+    none has come). `differ`: types, operations and roots of rows of one size, where they are several. `timeless`: line
+    and bytes of rows whose times are all 0; `half_timeless`: of those with another time."""
 
     path: Path
     quickest: dict[int, NcclTestsRow] = field(default_factory=dict)
@@ -59,6 +60,8 @@ class MeasuredRows:
     last: NcclTestsRow | None = None
     other_line: int = 0
     differ: dict[str, set[str]] = field(default_factory=dict)
+    timeless: list[tuple[int, int]] = field(default_factory=list)
+    half_timeless: list[tuple[int, int]] = field(default_factory=list)
 
     def add(self, number: int, what: tuple[Any, ...], figures: Sequence[Sequence[str]]) -> None:
         """Checks and keeps the row of line `number`; skips rows of no bytes or without a time. `what`: size, count,
@@ -69,10 +72,15 @@ class MeasuredRows:
                 f"{self.path}, line {number}: more than {MOST_TABLE_LINES:,} lines of figures; expected one test's"
             )
         nbytes = whole(self.path, number, "size", what[0], 0, 1 << 60)
-        measured = [m for f in figures if (m := measured_side(self.path, number, f)) is not None]
-        if not nbytes or not measured:
+        sides = [m for f in figures if (m := measured_side(self.path, number, f)) is not None]
+        if not nbytes or not sides:
             return
         count = whole(self.path, number, "count", what[1], 0, 1 << 60)
+        measured = [m for m in sides if m[0]]
+        if count and len(measured) < len(sides):
+            (self.half_timeless if measured else self.timeless).append((number, nbytes))
+        if not measured:
+            return
         root = whole(self.path, number, "root", what[4], -1, MOST_ROOT)
         _, algbw, busbw, _ = min(measured)
         wrong = sum(wrong_elements(self.path, number, m[3]) for m in measured)
@@ -106,7 +114,11 @@ class MeasuredRows:
                 self.differ.setdefault(what, set()).update(values)
 
     def notes(self) -> Iterator[str]:
-        """Names what rows of one size differ in."""
+        """Names rows without a time, and what rows of one size differ in."""
+        if self.timeless:
+            yield f"rows with a time of 0, left out: {named_lines(self.timeless)}"
+        if self.half_timeless:
+            yield f"rows with one of their times 0, of which the other counts: {named_lines(self.half_timeless)}"
         for what, values in self.differ.items():
             named = sorted(values)[:MOST_NAMED]
             more = f" and {len(values) - MOST_NAMED:,} more" if len(values) > MOST_NAMED else ""

@@ -286,6 +286,12 @@ class _Reading:
         """The program whose rows count; "" where none is named. ValueError: it is not clear which."""
         there = [program for program, rows in self.rows.items() if rows.quickest]
         if not there:
+            if timeless := [row for rows in self.rows.values() for row in rows.timeless]:
+                line, nbytes = timeless[0]
+                raise ValueError(
+                    f"{self.path}, line {line}: the row of {nbytes} B has a time of 0, and no row has another; "
+                    "expected microseconds"
+                )
             if broken := self.text.left_out:
                 line, nbytes = broken[0]
                 raise ValueError(

@@ -14,10 +14,13 @@ _WHOLE = re.compile(r"-?\d{1,18}")
 _WRONG = re.compile(r"\d{1,15}(\.\d+)?([eE][+-]?\d{1,2})?")
 """nccl-tests prints six digits: a million wrong elements are 1e+06. Its old column of errors has fractions."""
 _NOT_COUNTED = ("N/A", "-", "")
+MOST_NAMED = 16
+"""Lines that a note names."""
 
 
 def measured_side(path: Path, line: int, words: Sequence[str]) -> tuple[float, float, float, str] | None:
-    """Time, algbw, busbw and how many are wrong, in words; None where nothing was measured."""
+    """Time (0 where the file has that), algbw, busbw and how many are wrong, in words; None where nothing was
+    measured."""
     if words[0] in ("N/A", "-"):
         return None
     try:
@@ -27,9 +30,7 @@ def measured_side(path: Path, line: int, words: Sequence[str]) -> tuple[float, f
         sound = False
     if not sound:
         raise _wrong_side(path, line, words)
-    if not time_us:
-        return None
-    if not SHORTEST_US <= time_us <= LONGEST_US:
+    if time_us and not SHORTEST_US <= time_us <= LONGEST_US:
         expected = f"expected {SHORTEST_US:g} to {LONGEST_US:g} microseconds"
         raise ValueError(f"{path}, line {line}: time {words[0][:40]}; {expected}")
     return time_us * 1e-6, algbw, busbw, words[3] if len(words) > 3 else "N/A"
@@ -66,3 +67,9 @@ def whole(path: Path, line: int, what: str, found: object, least: int, most: int
     if not _WHOLE.fullmatch(word) or not least <= int(word) <= most:
         raise ValueError(f"{path}, line {line}: {what} {word[:40]!r}; expected a whole number of {least} to {most}")
     return int(word)
+
+
+def named_lines(rows: Sequence[tuple[int, int]]) -> str:
+    """The first of rows, each given by its line and bytes, and how many more there are."""
+    named = ", ".join(f"line {line} ({nbytes} B)" for line, nbytes in rows[:MOST_NAMED])
+    return named + (f" and {len(rows) - MOST_NAMED:,} more" if len(rows) > MOST_NAMED else "")

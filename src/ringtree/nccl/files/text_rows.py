@@ -13,10 +13,8 @@ from itertools import takewhile
 from typing import Any, NamedTuple
 
 from ringtree.nccl.files.measured_rows import TYPE_BYTES
-from ringtree.nccl.files.row_numbers import NUMBER
+from ringtree.nccl.files.row_numbers import NUMBER, named_lines
 
-MOST_NAMED = 16
-"""Lines that a note names."""
 ALGBW_WITHIN, ALGBW_ROUNDED = 0.02, 0.01
 """Figures on a line of their own are a row's whose bytes over time are their algbw so nearly, in GB/s: a share and
 half a printed digit."""
@@ -127,9 +125,9 @@ class TextRows:
     def notes(self) -> Iterator[str]:
         """Names the rows that are left out, whole or one of their times."""
         if self.left_out:
-            yield f"rows that are broken off, left out: {_named(self.left_out)}"
+            yield f"rows that are broken off, left out: {named_lines(self.left_out)}"
         if halves := [(line, nbytes) for line, nbytes, cut in self._one_sided if cut or self._two_sided]:
-            yield f"rows with one of their times broken off, of which the other counts: {_named(halves)}"
+            yield f"rows with one of their times broken off, of which the other counts: {named_lines(halves)}"
 
     def _begin(self, row: re.Match[str], words: list[str], number: int) -> None:
         redop, root = "none", -1
@@ -183,8 +181,3 @@ class TextRows:
             if off_GBps <= (ALGBW_WITHIN * float(algbw) + ALGBW_ROUNDED) * float(time_us):
                 return words[n:]
         return []
-
-
-def _named(rows: Sequence[tuple[int, int]]) -> str:
-    named = ", ".join(f"line {line} ({nbytes} B)" for line, nbytes in rows[:MOST_NAMED])
-    return named + (f" and {len(rows) - MOST_NAMED:,} more" if len(rows) > MOST_NAMED else "")
