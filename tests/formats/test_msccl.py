@@ -354,3 +354,10 @@ def test_no_scratch_beyond_the_files_own(data_folder):
     assert schedule.scratch == 112
     hierarchical = load(data_folder / "msccl_xml" / "ar_hier_12_Simple.xml").schedule
     assert hierarchical.scratch == 24
+
+
+def test_the_facts_of_a_file_are_in_its_order(tmp_path: Path) -> None:
+    head = 'ngpus="2" outofplace="0" nchannels="1" inplace="1" maxBytes="9" minBytes="3" nchunksperloop="2"'
+    text = re.sub(r"<algo [^>]*>", f'<algo coll="allreduce" name="x" {head} redop="sum" proto="LL">', ring(2))
+    names = [name for name in load(write(tmp_path, text)).facts if name not in ("format", "thread_blocks", "steps")]
+    assert names == ["coll", "name", "redop", "proto", *re.findall(r"(\w+)=", head)]

@@ -196,12 +196,12 @@ class _Reader:
             if name not in attributes:
                 raise self.refuse(f"<{tag}> lacks the attribute {name}")
         found = {}
-        for name in numbers & attributes.keys():
+        for name in (name for name in attributes if name in numbers):
             text = attributes[name].strip()
             if not re.fullmatch(r"-?[0-9]{1,18}", text):
                 raise self.refuse(f"<{tag}> {name}={attributes[name][:20]!r}; expected a number")
             found[name] = int(text)
-        return {name: attributes[name] for name in words & attributes.keys()}, found
+        return {name: text for name, text in attributes.items() if name in words}, found
 
 
 def _check(algo: Algo) -> None:
