@@ -91,3 +91,39 @@ def test_what_a_file_has_is_shown_with_its_proof(ringtree: Ringtree, tmp_path: P
     assert lines[2].startswith("format MSCCL++ execution plan; collective allgather; protocol Simple; inplace True")
     assert lines[3].startswith("one call must not run into the next: rank ")
     assert lines[3].endswith("its two halves of scratch take turns")
+
+
+def _all_at_once(chunks: int) -> str:
+    """Two ranks that send each other so many messages before they receive any; in MSCCL XML by eight streams."""
+    moves = "; ".join(f"{r} data[{r * chunks + c}] -> {1 - r}" for r in (0, 1) for c in range(chunks))
+    return f"schedule hand all_gather: 2 ranks, {2 * chunks} chunks\nonce:\n  round 0: {moves}\n"
+
+
+def test_a_schedule_for_which_msccls_connections_have_no_room_is_refused(ringtree: Ringtree, tmp_path: Path) -> None:
+    source, made = tmp_path / "hand.txt", tmp_path / "hand.xml"
+    source.write_text(_all_at_once(16))
+    assert ringtree("export", str(source), str(made)).out.endswith("slots needed: 2\n")
+    made.unlink()
+    source.write_text(_all_at_once(24))
+    got = ringtree("export", str(source), str(made))
+    assert (got.code, got.out) == (1, "") and not made.exists()
+    room = "a connection must hold 3 messages, and Simple has room for 2"
+    assert f"hand: {room}; expected an MSCCL++ plan (.json)" in got.err
+    assert ringtree("export", str(source), str(tmp_path / "hand.json")).code == 0
+    made.write_text(text_of(load(source).schedule, "msccl"))
+    got = ringtree("prove", str(made))
+    assert (got.code, got.out.splitlines()[-1]) == (0, f"not for MSCCL's runtimes as it is: {room}")
+    made.write_text(made.read_text().replace('proto="Simple"', 'proto="LL"'))
+    assert "not for" not in ringtree("prove", str(made)).out
+    again = tmp_path / "again.xml"
+    assert ringtree("export", str(made), str(again)).code == 0
+
+
+def test_a_conversion_keeps_what_its_format_has_and_names_the_rest(ringtree: Ringtree, tmp_path: Path) -> None:
+    tuned, copy, other = (tmp_path / name for name in ("tuned.xml", "copy.xml", "plain.txt"))
+    tuned.write_text(text_of(build("ring", "all_reduce", 3), "msccl", facts={"proto": "LL", "maxBytes": 4096}))
+    got = ringtree("export", str(tuned), str(copy))
+    assert (got.code, len(got.out.splitlines())) == (0, 1)
+    assert [load(copy).facts[name] for name in ("proto", "minBytes", "maxBytes")] == ["LL", 0, 4096]
+    got = ringtree("export", str(tuned), str(other))
+    assert got.out.splitlines()[1:] == [f"{other}: not kept: proto LL, maxBytes 4096, nchannels 3"]

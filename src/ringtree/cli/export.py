@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 
 from ringtree.cli.arguments import subject
 from ringtree.cli.arguments.destination import check_destinations
 from ringtree.files.replacing import replacing
-from ringtree.formats import WRITERS, parse, text_of
+from ringtree.formats import WRITERS, Imported, NotExpressible, parse, text_of
+from ringtree.formats.call_facts import lacks_room, not_kept
 from ringtree.ir.lower import lower
 from ringtree.ir.schedule import Schedule
 from ringtree.verify import prove, prove_programs
@@ -17,22 +19,33 @@ from ringtree.verify import prove, prove_programs
 def run(args: argparse.Namespace) -> int:
     """Proves what the file will be read as, and writes it; prints what it has. Returns 0."""
     key = args.format or format_of(args.file)
-    schedule = subject.from_file(args).schedule if subject.is_file(args.what) else subject.schedule(args)
+    found = subject.from_file(args) if subject.is_file(args.what) else Imported(subject.schedule(args))
     check_destinations(args, args.file)
-    print(write_schedule(schedule, args.file, key, args.gpus_per_node))
+    print(write_schedule(found.schedule, args.file, key, args.gpus_per_node, found.facts))
     return 0
 
 
-def write_schedule(schedule: Schedule, path: Path, key: str, gpus_per_node: int | None = None) -> str:
-    """Proves what the file will be read as, and writes it. Returns a line of what it has. `key`: the format."""
+def write_schedule(
+    schedule: Schedule,
+    path: Path,
+    key: str,
+    gpus_per_node: int | None = None,
+    facts: Mapping[str, str | int] | None = None,
+) -> str:
+    """Proves what the file will be read as, and writes it. Returns lines of what it has, and of what it does not keep.
+    `key`: the format; `facts`: of the file that the schedule is from. NotExpressible: where its runtimes' connections
+    have no room for its messages."""
     prove(schedule)
-    data = text_of(schedule, key, gpus_per_node).encode()
+    data = text_of(schedule, key, gpus_per_node, facts).encode()
     found = parse(path, data)
     prove(found.schedule)
     proof = prove_programs(found.programs or lower(found.schedule), alike=True)
+    if lacking := lacks_room(found.facts, proof.slots):
+        raise NotExpressible(f"{schedule.name}: {lacking}; expected an MSCCL++ plan (.json), which needs no such room")
     with replacing(path) as file:
         file.write(data)
-    return f"{path}: {proof}"
+    lost = not_kept(facts or {}, found.facts)
+    return f"{path}: {proof}" + (f"\n{path}: not kept: {lost}" if lost else "")
 
 
 def format_of(path: Path) -> str:

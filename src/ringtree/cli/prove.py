@@ -15,6 +15,7 @@ from ringtree.cli.arguments.subject import Options
 from ringtree.cli.options.schedules.prove import MOST_TRANSFERS
 from ringtree.cli.options.subject import span
 from ringtree.cli.terminal import progress
+from ringtree.formats.call_facts import lacks_room
 from ringtree.ir.collective import collective
 from ringtree.ir.lower import lower
 from ringtree.verify import Report, prove, prove_many, prove_programs
@@ -120,6 +121,8 @@ def _prove_file(args: argparse.Namespace) -> int:
     proof = prove_programs(found.programs or lower(schedule), alike=True)  # files deal in equal blocks
     print(proof)
     print("; ".join(f"{name} {value}" for name, value in facts.items() if name != "name"))
+    if lacking := lacks_room(facts, proof.slots):
+        print(f"not for MSCCL's runtimes as it is: {lacking}")
     for reason in filter(None, (proof.early, proof.late)):
         twice = "; its two halves of scratch take turns" if facts.get("use_double_scratch_buffer") else ""
         print(f"one call must not run into the next: {reason}{twice}")

@@ -3,7 +3,7 @@ name; `text_of` writes one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,11 +54,13 @@ class Format(NamedTuple):
 
 class Writer(NamedTuple):
     """A file format that schedules are written in. `suffix`: of its files. `text`: a schedule's file; NotExpressible
-    where the format has no room for it. `by_node`: whether `text` takes the number of gpus of a node, too."""
+    where the format has no room for it. `by_node`: whether `text` takes the number of gpus of a node, too; `keeps`: the
+    facts of a file that it takes over, all of them together."""
 
     suffix: str
     text: Callable[..., str]
     by_node: bool = False
+    keeps: tuple[str, ...] = ()
 
 
 def load(path: str | Path) -> Imported:
@@ -92,17 +94,21 @@ def parse(path: Path, data: bytes) -> Imported:
         raise FormatError(f"{path}: not text: byte {e.start} is no UTF-8") from None
 
 
-def text_of(schedule: Schedule, key: str, gpus_per_node: int | None = None) -> str:
+def text_of(
+    schedule: Schedule, key: str, gpus_per_node: int | None = None, facts: Mapping[str, str | int] | None = None
+) -> str:
     """The text of the schedule's file in the format of that key. It reads back by `load` as a schedule of the same
     collective, ranks and chunks, whose ranks send each other as much. `gpus_per_node`: where the ranks are on several
-    nodes, and the format names what connects them. NotExpressible: where the format has no room for it. ValueError: for
-    an unknown key, or nodes that the format or the ranks do not have."""
+    nodes, and the format names what connects them. `facts`: of the file that it was read from; those that the format
+    has too are taken over. NotExpressible: where the format has no room for it. ValueError: for an unknown key, or
+    nodes that the format or the ranks do not have."""
     if key not in WRITERS:
         raise ValueError(f"no format {key!r}: expected one of {', '.join(WRITERS)}")
     check(schedule)
     writer = WRITERS[key]
     if gpus_per_node is None:
-        return _readable(schedule, key, writer.text(schedule))
+        kept = {name: facts[name] for name in writer.keeps if name in facts} if facts else {}
+        return _readable(schedule, key, writer.text(schedule, kept) if kept else writer.text(schedule))
     if not writer.by_node:
         able = ", ".join(name for name, other in WRITERS.items() if other.by_node)
         raise ValueError(f"{gpus_per_node} gpus a node: {key} does not name channels between nodes; expected {able}")
@@ -153,7 +159,7 @@ FORMATS = [
 
 WRITERS = {
     "text": Writer(".txt", _write_text),
-    "msccl": Writer(".xml", msccl_writing.text),
+    "msccl": Writer(".xml", msccl_writing.text, keeps=tuple(msccl_writing.KEPT)),
     "mscclpp": Writer(".json", mscclpp_writing.text, by_node=True),
 }
 """The formats that are written, by their names on the command line: a new one is a line here."""

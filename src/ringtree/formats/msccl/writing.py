@@ -9,8 +9,9 @@ The limits are RCCL's: 64 thread blocks a gpu, 64 steps each, 32 channels, and l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from xml.sax.saxutils import quoteattr
 
 from ringtree.formats.imported import LARGEST_BYTES
@@ -29,6 +30,8 @@ MOST_STEPS = 64
 MOST_COUNT = 71
 STEP_BYTES = 113
 """The length of the shortest step's line."""
+KEPT: Mapping[str, str | int] = {"proto": "Simple", "minBytes": 0, "maxBytes": 0}
+"""Facts that a file may take over from another one, with their usual values: 0 and 0 bytes are no limits."""
 STREAMS = (8, 4, 2, 1, 16, 32)
 """Numbers of streams, tried in this order."""
 
@@ -36,9 +39,9 @@ Place = tuple[str, int]
 """A buffer's letter, and a chunk of it."""
 
 
-def text(schedule: Schedule) -> str:
-    """The schedule as the text of an MSCCL XML file. NotExpressible: where the format or its runtimes have no room for
-    it, as for rooted collectives."""
+def text(schedule: Schedule, facts: Mapping[str, str | int] = MappingProxyType({})) -> str:
+    """The schedule as the text of an MSCCL XML file. `facts`: values for those of KEPT that are not the usual ones.
+    NotExpressible: where the format or its runtimes have no room for it, as for rooted collectives."""
     coll = their_collective(schedule, "MSCCL XML")
     streams = Streams(schedule)
     _check_room(schedule, streams)
@@ -46,7 +49,7 @@ def text(schedule: Schedule) -> str:
     for most in STREAMS:
         try:
             gpus = _gpus(schedule, streams.rounds(most, MOST_COUNT))
-            return "\n".join([*_lines(schedule, coll, gpus), ""])
+            return "\n".join([*_lines(schedule, coll, gpus, {**KEPT, **facts}), ""])
         except NotExpressible as reason:
             refused = refused or str(reason)
     raise NotExpressible(refused)
@@ -225,13 +228,14 @@ def _gpus(schedule: Schedule, found: Iterable[list[StreamMove]]) -> list[_Gpu]:
     return gpus
 
 
-def _lines(schedule: Schedule, coll: str, gpus: list[_Gpu]) -> Iterator[str]:
+def _lines(schedule: Schedule, coll: str, gpus: list[_Gpu], kept: Mapping[str, str | int]) -> Iterator[str]:
     inplace = int(schedule.in_place)
     channels = max((b.channel for g in gpus for b in g.blocks), default=0) + 1
     yield (
-        f'<algo name={quoteattr(schedule.name)} proto="Simple" nchannels="{channels}" '
+        f'<algo name={quoteattr(schedule.name)} proto={quoteattr(str(kept["proto"]))} nchannels="{channels}" '
         f'nchunksperloop="{schedule.chunks}" ngpus="{schedule.ranks}" coll="{coll}" inplace="{inplace}" '
-        f'outofplace="{1 - inplace}" minBytes="0" maxBytes="0">'
+        f'outofplace="{1 - inplace}" minBytes={quoteattr(str(kept["minBytes"]))} '
+        f"maxBytes={quoteattr(str(kept['maxBytes']))}>"
     )
     for rank, gpu in enumerate(gpus):
         given, made = len(schedule.precondition(rank)), len(schedule.postcondition(rank))
