@@ -86,3 +86,22 @@ def test_a_time_that_no_bytes_take_is_latency(nbytes: int, is_latency: bool) -> 
     """The heads of a rack's NVLS are posted whatever the size."""
     pick = ClusterPlan(Cluster(find("gb200-nvl72"))).row("all_reduce", nbytes).pick
     assert pick.algorithm == "nvls" and pick.bottleneck.startswith("latency") == is_latency
+
+
+@pytest.mark.parametrize(("vendors", "error"), [
+    (("nvidia", "nvidia", "amd"), r"gpu0 \(NCCL\) and gpu2 \(RCCL\) are of libraries .* such as gpu0, gpu1 \(--gpus\)"),
+    (("huawei", "amd", "hygon"), r"gpu0 \(HCCL\) and gpu1 \(RCCL\) .* such as gpu1, gpu2 \(--gpus\)"),
+    (("amd", "hygon", ""), ""),
+    (("nvidia", "", "NVIDIA"), ""),
+])  # fmt: skip
+def test_gpus_of_several_libraries_are_no_communicator(vendors: tuple[str, ...], error: str) -> None:
+    one = catalogue.machine("dgx-h100").part(range(3))
+    devices = list(one.devices)
+    for gpu, vendor in zip(one.gpus, vendors, strict=True):
+        devices[gpu] = replace(devices[gpu], vendor=vendor)
+    cluster = Cluster(replace(one, devices=tuple(devices)))
+    if not error:
+        assert ClusterPlan(cluster).cluster is cluster
+        return
+    with pytest.raises(ValueError, match=error):
+        ClusterPlan(cluster)

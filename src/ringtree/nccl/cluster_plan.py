@@ -18,6 +18,7 @@ from ringtree.nccl import shortfall, transport, tuning
 from ringtree.nccl.estimate import Estimate
 from ringtree.nccl.graphs import graphs
 from ringtree.nccl.interval import Interval, Intervals, rivals
+from ringtree.nccl.link_speeds import check_one_library
 from ringtree.nccl.releases import FIRST, words
 from ringtree.nccl.tuning.figures import ALGORITHMS, PROTOCOLS
 from ringtree.price.bounds import SEND_RECV, Bounds, LowerBound
@@ -78,6 +79,7 @@ class ClusterPlan:
             raise ValueError(f"no model {model!r}: expected one of {', '.join(MODELS)}")
         if not cluster.machine.gpus:
             raise ValueError(f"{cluster.name} has no GPUs, and NCCL's algorithms are for GPUs")
+        check_one_library(cluster.machine)
         if cluster.ranks < 2:
             raise ValueError(f"{cluster.name} is one GPU: expected two ranks at least")
         cluster.check_network()

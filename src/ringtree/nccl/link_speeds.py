@@ -85,6 +85,8 @@ def cpu_GBps(cpu: Device) -> float:
     return next((GBps for word, GBps in INTEL_GBps if word in cpu.model.lower()), SKYLAKE_GBps)
 
 
+MOST_NAMED = 8
+"""GPUs that an error names."""
 RCCL_VENDORS = ("amd", "hygon")
 OWN_LIBRARY = {"huawei": "HCCL"}
 """Makers whose GPUs neither NCCL nor RCCL runs on, and their own library."""
@@ -93,6 +95,24 @@ OWN_LIBRARY = {"huawei": "HCCL"}
 def runs_rccl(machine: Machine) -> bool:
     """Whether a GPU is AMD's: then all GPUs run RCCL."""
     return any(machine.devices[g].vendor.lower() in RCCL_VENDORS for g in machine.gpus)
+
+
+def check_one_library(machine: Machine) -> None:
+    """ValueError: where one GPU runs NCCL and another RCCL, or a third library, so that none joins them all."""
+    of = dict[str, list[str]]()
+    for gpu in (machine.devices[g] for g in machine.gpus):
+        vendor = gpu.vendor.lower()
+        library = "RCCL" if vendor in RCCL_VENDORS else OWN_LIBRARY.get(vendor, "NCCL" if vendor == "nvidia" else "")
+        if library:
+            of.setdefault(library, []).append(gpu.name)
+    if len(of) > 1:
+        found = " and ".join(f"{names[0]} ({library})" for library, names in of.items())
+        most = max(of.values(), key=len)
+        more = ", …" * (len(most) > MOST_NAMED)
+        raise ValueError(
+            f"{machine.name}: {found} are of libraries that do not join; expected the GPUs of one alone, such as "
+            f"{', '.join(most[:MOST_NAMED])}{more} (--gpus)"
+        )
 
 
 def own_library(machine: Machine) -> str:
