@@ -31,6 +31,23 @@ def test_the_rule_that_keeps_data_from_a_link_is_named(name: str, of: Combinatio
     assert any(reason in text for text in found)
 
 
+@pytest.mark.parametrize(
+    ("name", "collective", "of", "limit"),
+    [
+        ("azure-ndv4", "gather", Combination(8, OWN, "infiniband", 4), "PCIe: pci1 to gpu0"),
+        ("azure-ndv2", "send_recv", Combination(8, OWN, "infiniband", 1), "NVLink: gpu4 to gpu5"),
+        ("aws-p5e", "gather", Combination(8, OWN, "efa", 7), "NICs: 1 x 50 GB/s"),
+        ("dgx-h100", "scatter", Combination(8, (9, 25.0), "infiniband", 2), "NICs: 2 x 3.125 GB/s"),
+    ],
+)
+def test_sends_and_receives_are_far_from_the_bound_by_their_one_way(
+    name: str, collective: str, of: Combination, limit: str
+) -> None:
+    plan = ClusterPlan(Cluster(machine(name, of), of.nodes, FABRICS[of.fabric]))
+    (found,) = plan.shortfall(plan.row(collective, 1 << 30))
+    assert found == f"data goes straight to its peer, no faster than {limit}; the bound takes all ways there"
+
+
 @pytest.mark.parametrize(("nbytes", "first"), [(8, "latency is "), (1 << 33, "")])
 def test_only_a_plan_far_from_the_bound_has_a_reason(nbytes: int, first: str) -> None:
     of = Combination(8, OWN, "infiniband", 2)

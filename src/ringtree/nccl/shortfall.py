@@ -22,11 +22,16 @@ LATENCY = 2.0
 
 
 def reasons(cluster: Cluster, graphs: Mapping[Pattern, Channels], pick: Estimate) -> tuple[str, ...]:
-    """The reasons why a pick may be far from the bound, each a clause; empty where nothing keeps data from a link."""
+    """The reasons why a pick may be far from the bound, each a clause; empty where nothing keeps data from a link.
+    Sends and receives always have one: NCCL divides none among further ways, as the bound does."""
     comm = NcclCommunicator(as_shown(cluster), graphs)
     found = list(dict.fromkeys(_kept_from(comm, pick)))
     if pick.time_s < LATENCY * pick.latency_s:
         found.insert(0, f"latency is {pick.latency_s / pick.time_s:.0%} of the time")
+    if not found and pick.algorithm == "p2p":
+        found.append(
+            f"data goes straight to its peer, no faster than {pick.bottleneck}; the bound takes all ways there"
+        )
     return tuple(found)
 
 
