@@ -101,6 +101,19 @@ def test_slots_are_no_faster_than_their_cpu_and_gpus_are_known_by_that() -> None
     assert {k.generation for k in m.links if k.kind is LinkKind.PCIE} == {3}
 
 
+@pytest.mark.parametrize(("links", "trap"), [(18, False), (36, False), (37, True), (1000, True)])
+def test_far_more_links_than_a_model_has_are_a_trap(links: int, trap: bool) -> None:
+    def gpu(n: int) -> str:
+        inside = f'<nvlink target="0000:0{2 - n}:00.0" count="{links}" tclass="0x030200"/>'
+        h100 = f'<gpu dev="{n}" sm="90" rank="{n}" gdr="1">{inside}</gpu>'
+        found = slot("32.0 GT/s PCIe", 16, h100, f"0000:0{n + 1}:00.0")
+        return found.replace("<pci ", '<pci vendor="0x10de" device="0x2330" ')
+
+    m = machine(gpu(0) + gpu(1), 'arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="143"')
+    text = f"{links} links to others, and H100 SXM5 has 18: NCCL takes the file's, and so do we; write the real number"
+    assert [n.text for n in m.notes if n.kind is NoteKind.TRAP] == [text] * trap
+
+
 EXPECTED = {
     "azure__ncv4-topo": {"itself", "gdr=0 on a NIC", "busid is missing", 'link_speed ""'},
     "azure__ndv2-topo": {"PCIe 3 in Xeon Platinum 8168"},
