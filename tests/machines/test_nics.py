@@ -121,3 +121,10 @@ def test_a_gpu_on_c2c_gives_a_nic_the_slot_of_the_machines_own() -> None:
     for nic in machine.nics:
         (link,) = (machine.links[n] for n in machine.leaving(nic))
         assert (link.kind, link.generation, link.width) == (LinkKind.PCIE, own.generation, own.width)
+
+
+@pytest.mark.parametrize(("Gbps", "noted"), [(400, False), (800, False), (800.8, True), (3200, True)])
+def test_a_rate_that_no_known_nic_has_is_noted(Gbps: float, noted: bool) -> None:
+    machine = with_nics(server(), 2, Gbps / 8 * 1e9)
+    text = f"{Gbps:,g} Gb/s is more than any NIC known here has, 800 Gb/s"
+    assert [n.text for n in machine.notes if n.kind is NoteKind.UNKNOWN] == [text] * 2 * noted

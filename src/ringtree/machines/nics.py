@@ -11,10 +11,13 @@ from types import MappingProxyType
 
 from ringtree.machines.clusters import Cluster
 from ringtree.machines.machine import Device, DeviceKind, Link, LinkKind, Machine, Note, NoteKind, both_ways, renumbered
+from ringtree.machines.parts.nics import NICS
 from ringtree.topology.fabrics import FABRICS
 
 FASTEST_BPS = 1e14
 """A rate beyond it is a typing error."""
+KNOWN_BPS = max(nic.rate_Bps for nic in NICS.values())
+"""The rate of the quickest NIC in the tables."""
 _OF_A_KIND = ("class", "vendor", "device", "subsystem_vendor", "subsystem_device", "fabric", "pxn")
 """Attributes that NICs of a kind share."""
 UNKNOWN_SLOT = Link(0, 0, LinkKind.PCIE, 1.0)
@@ -24,7 +27,8 @@ UNKNOWN_SLOT = Link(0, 0, LinkKind.PCIE, 1.0)
 def with_nics(machine: Machine, count: int, rate_Bps: float) -> Machine:
     """The machine with `count` NICs of that rate instead of its own: on the slots of its own where it has as many,
     else each beside a GPU's PCIe link, the GPUs in turn. A slot that is slower than the rate is taken to be as
-    quick, and a note records it: a request for eight NICs of 400 Gb/s means to use them."""
+    quick, and a note records it: a request for eight NICs of 400 Gb/s means to use them. A rate
+    that no NIC of the tables has is noted, too."""
     if not 1 <= count <= 1024 or not 0 < rate_Bps <= FASTEST_BPS:
         most = f"{FASTEST_BPS / 1e9:,.0f} GB/s"
         raise ValueError(f"{count} NICs of {rate_Bps / 1e9:g} GB/s: expected 1 to 1024, and a rate of at most {most}")
@@ -42,6 +46,9 @@ def with_nics(machine: Machine, count: int, rate_Bps: float) -> Machine:
         own = machine.devices[old[n]] if len(old) == count else _another(like, _free(f"nic{n}", taken))
         taken.add(own.name)
         devices.append(replace(own, rate_Bps=rate_Bps, numa=machine.devices[at].numa))
+        if rate_Bps > KNOWN_BPS:
+            text = f"{8 * rate_Bps / 1e9:,g} Gb/s is more than any NIC known here has, {8 * KNOWN_BPS / 1e9:,g} Gb/s"
+            notes.append(Note(NoteKind.UNKNOWN, own.name, text))
         if slot.bandwidth_Bps < rate_Bps:
             slot = replace(slot, bandwidth_Bps=rate_Bps, generation=0)
             text = f"its slot is taken to carry {rate_Bps / 1e9:g} GB/s, more than the machine's own"
