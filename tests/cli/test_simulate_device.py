@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ringtree.cli.simulate.fitting import doubts
+from ringtree.cli.simulate.fitting import doubts, fitted_lines
 from ringtree.simulate.device.constants import ConstantsFile, DeviceConstants, dumps, load
 from ringtree.simulate.device.fit import DeviceFit, MeasuredTable, TableErrors
 from tests.cli.conftest import Ringtree
@@ -192,3 +192,36 @@ def test_a_mistake_is_one_line(
     named["FOUR"] = four
     got = ringtree("simulate", str(program), *(str(named.get(word, word)) for word in words.split()))
     assert got.code == 1 and problem in got.err and got.err.count("\n") == 1 and got.out == ""
+
+
+def test_a_table_of_fewer_sizes_than_constants_is_refused(
+    ringtree: Ringtree, program: Path, table: Path, tmp_path: Path
+) -> None:
+    lines = table.read_text().splitlines()
+    few = tmp_path / "few.csv"
+    for rows in (1, 3, 4):
+        few.write_text("\n".join(lines[: rows + 1]))
+        got = ringtree("simulate", str(program), "--fit", str(few), "--topology", PLACE)
+        expected = (
+            f"{few}: {rows} size{'s' * (rows > 1)} of Simple, and 4 constants are fitted; expected times of 4 sizes"
+        )
+        assert (got.code, expected in got.err) == ((1, True) if rows < 4 else (0, False))
+
+
+def test_times_that_contradict_algbw_are_noted(ringtree: Ringtree, program: Path, table: Path, tmp_path: Path) -> None:
+    head, *rows = [line.split(",") for line in table.read_text().splitlines()]
+    rows[-1][5] = "1000000.0"
+    wrong = tmp_path / "wrong.csv"
+    wrong.write_text("\n".join(",".join(row) for row in (head, *rows)))
+    got = ringtree("simulate", str(program), "--fit", str(wrong), "--topology", PLACE)
+    line = f"line {len(rows) + 1} ({rows[-1][0]} B)"
+    assert got.code == 0 and f"# {wrong}: time and algbw contradict each other, the time counts: {line}\n" in got.out
+    assert "contradict each" not in ringtree("simulate", str(program), "--fit", str(table), "--topology", PLACE).out
+
+
+@pytest.mark.parametrize(("error", "shown"), [(0.02, "2.0%"), (10, "1000.0%"), (11, ">1000%"), (1e62, ">1000%")])
+def test_an_error_beyond_all_measure_is_shown_as_one(error: float, shown: str) -> None:
+    off = np.array([-0.01, error, error])
+    table = TableErrors(MeasuredTable("t.csv", (), (1, 2, 3), (1.0, 1.0, 1.0)), off, off, off)
+    found = DeviceFit(MADE, {"launch_s": 0.1}, (table,))
+    assert any(shown in line.split() for line in fitted_lines("Simple", found))

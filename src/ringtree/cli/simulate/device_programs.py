@@ -14,6 +14,7 @@ from ringtree.ir.lower import lower
 from ringtree.ir.program import Program
 from ringtree.ir.schedule import Schedule
 from ringtree.nccl.files import nccl_tests
+from ringtree.nccl.files.deduced import off_algbw
 from ringtree.simulate.device.channels import in_channels
 from ringtree.simulate.device.fit import MeasuredTable
 
@@ -87,7 +88,8 @@ def measured(program: DeviceProgram, path: str) -> MeasuredTable:
         raise ValueError(f"{path}: no size of at least {schedule.chunks} bytes, the chunks of {program.name}")
     side = -1 if program.programs[0].aliasable else 0  # in place, where there are two times
     times_s = tuple(row.times_s[side] for row in rows)
-    return MeasuredTable(path, program.programs, tuple(row.nbytes for row in rows), times_s, log.inferred)
+    notes = (*log.inferred, *filter(None, [off_algbw(rows)]))
+    return MeasuredTable(path, program.programs, tuple(row.nbytes for row in rows), times_s, notes)
 
 
 def pair(text: str, own: DeviceProgram) -> tuple[DeviceProgram, MeasuredTable]:

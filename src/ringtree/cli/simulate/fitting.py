@@ -18,12 +18,14 @@ from ringtree.files.replacing import replacing
 from ringtree.ir.units import count, duration, size
 from ringtree.machines.parts import GPUS
 from ringtree.simulate.device.constants import ConstantsFile, DeviceConstants, dumps
-from ringtree.simulate.device.fit import BOUNDS, UNCUT, DeviceFit, MeasuredTable, fit, stages
+from ringtree.simulate.device.fit import BOUNDS, UNCUT, DeviceFit, MeasuredTable, fit, fitted_names, stages
 
 LARGE_ERROR = 0.3
 """The median error of times from which a fit is warned of."""
 AT_END = 0.99
 """A rate above this share of the most that is looked for is at the end of the search."""
+LARGEST_SHOWN = 10.0
+"""The largest error that is shown as a number: beyond it only the order of magnitude is wrong."""
 UNDETERMINED = 1.0
 """The relative standard error from which a constant counts as not determined."""
 
@@ -42,6 +44,12 @@ def run(args: argparse.Namespace) -> int:
         for note in table.notes:
             print(f"# {table.name}: {note}")
         tables.setdefault(program.protocol, []).append(table)
+    for protocol, of in tables.items():
+        if (sizes := sum(len(t.nbytes) for t in of)) < (least := len(fitted_names(of))):
+            raise ValueError(
+                f"--fit {of[0].name}: {count(sizes, 'size')} of {protocol}, and {least} constants are fitted; expected "
+                f"times of {least} sizes at least"
+            )
     found: dict[str, DeviceConstants] = {}
     with progress("fitting", sum(stages(of) for of in tables.values())) as bar:
 
@@ -52,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
         for protocol, of in tables.items():
             fitted = fit(of, place, report)
             found[protocol] = fitted.constants
-            for line in _lines(protocol, fitted):
+            for line in fitted_lines(protocol, fitted):
                 bar.print(line)
             if warning := doubts(fitted, memory_Bps):
                 bar.print(f"warning: {protocol}: {warning}")
@@ -63,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _lines(protocol: str, found: DeviceFit) -> Iterator[str]:
+def fitted_lines(protocol: str, found: DeviceFit) -> Iterator[str]:
     """The report of a protocol's fit."""
     sizes = sum(len(t.table.nbytes) for t in found.tables)
     yield f"# {protocol}: {count(sizes, 'time')} of {count(len(found.tables), 'table')}; median errors of times"
@@ -107,7 +115,8 @@ def doubts(found: DeviceFit, memory_Bps: float | None = None) -> str:
 
 
 def _median(errors: NDArray[np.float64]) -> str:
-    return f"{np.median(np.abs(errors)):.1%}"
+    off = float(np.median(np.abs(errors)))
+    return f"{off:.1%}" if off <= LARGEST_SHOWN else f">{LARGEST_SHOWN:.0%}"
 
 
 def _constants(found: DeviceFit) -> Iterator[str]:

@@ -9,6 +9,8 @@ from statistics import median
 
 from ringtree.ir.collective import COLLECTIVES
 from ringtree.nccl.files.measured_rows import BLOCKS, NcclTestsRow, per_rank
+from ringtree.nccl.files.row_numbers import named_lines
+from ringtree.nccl.files.text_rows import ALGBW_ROUNDED, ALGBW_WITHIN
 
 LARGEST_FACTOR = 0.9999
 """The largest (n - 1)/n: beyond it the figures determine no number."""
@@ -88,3 +90,13 @@ def _half_a_digit(row: NcclTestsRow) -> float:
     """The largest difference of the row's figures from those that were printed so."""
     last = min(int(Decimal(str(figure)).as_tuple().exponent) for figure in (row.algbw, row.busbw))
     return 0.5 * 10.0**last
+
+
+def off_algbw(rows: Sequence[NcclTestsRow]) -> str:
+    """Rows whose bytes over their time are not their algbw, in words; "" where there is none. An algbw of 0 is none."""
+    found = []
+    for row in rows:
+        of_time = row.nbytes / row.time_s / 1e9
+        if row.algbw and abs(of_time - row.algbw) > ALGBW_WITHIN * max(of_time, row.algbw) + ALGBW_ROUNDED:
+            found.append((row.line, row.nbytes))
+    return f"time and algbw contradict each other, the time counts: {named_lines(found)}" if found else ""

@@ -110,6 +110,12 @@ def fit(tables: Sequence[MeasuredTable], topology: Topology, report: Report = la
     return DeviceFit(constants, uncertain, tuple(errors))
 
 
+def fitted_names(tables: Sequence[MeasuredTable]) -> list[str]:
+    """The constants of BOUNDS that are fitted to the tables: the rate of reductions where programs reduce."""
+    reduces = any(i.kind == Kind.REDUCE for t in tables for p in t.programs for code in p.threads for i in code)
+    return [name for name in BOUNDS if reduces or name != "reduce_Bps"]
+
+
 def stages(tables: Sequence[MeasuredTable]) -> int:
     """The number of reports of a fit."""
     tries = len(_pieces(tables)) * len(SHARES) + len(AGAIN) * len(SLICES) + len(SLOTS)
@@ -181,8 +187,7 @@ class _Problem:
     def __init__(self, tables: Sequence[MeasuredTable], topology: Topology) -> None:
         self.tables, self.topology = tables, topology
         self.measured_s = np.concatenate([t.time_s for t in tables])
-        reduces = any(i.kind == Kind.REDUCE for t in tables for p in t.programs for code in p.threads for i in code)
-        self.names = [name for name in BOUNDS if reduces or name != "reduce_Bps"]
+        self.names = fitted_names(tables)
         self.low, self.high = np.log(np.array([BOUNDS[name] for name in self.names])).T
         self.cuts = [PlayedCuts(t.programs) for t in tables]
         self.sure = np.array([1 / SPREAD.get(name, np.inf) for name in self.names])
